@@ -10,6 +10,7 @@ from cloudgan.api.kept_nodes import end_waiting, use_kept_nodes
 from cloudgan.api.launch_data import check_conversion, check_this_machine, upload_data
 from cloudgan.api.plan_inputs import on_demand_price
 from cloudgan.api.pod_software import pin_image, upload_wheels
+from cloudgan.api.run_environment import check_variables_set, hide_secrets
 from cloudgan.api.runs import RunWatch
 from cloudgan.api.targets import local_config, open_backend, resolve_plan, run_folder
 from cloudgan.core.clock import utc_moment
@@ -120,6 +121,7 @@ class DeployAttempt:
 
     def _run(self) -> RunState | None:
         say = self._progress.say
+        hide_secrets(self.plan.workers)
         self.plan = resolve_plan(self.plan, say, self._clouds)
         plan = self.plan
         backend = open_backend(plan.target, say, store=plan.store, clouds=self._clouds)
@@ -159,6 +161,7 @@ class DeployAttempt:
         launch_log = LaunchLog(folder, self.plan, results)
         check_same_run(self.plan, backend)
         if is_new:
+            check_variables_set(self.plan.workers)
             check_conversion(self.plan.showers, folder, self.plan.config.data.unit)
             self._approve(backend)
             folder.write_config(local_config(self.plan))

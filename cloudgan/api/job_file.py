@@ -16,7 +16,7 @@ from cloudgan.api.launch_options import LaunchFlags
 from cloudgan.core import settings
 from cloudgan.core.documents import read_text, read_yaml
 from cloudgan.core.errors import ConfigError, nearest
-from cloudgan.core.options import build, options_of
+from cloudgan.core.options import Option, build, options_of
 
 Launch = TypeVar("Launch", bound=LaunchFlags)
 _GROUPED = "limits"
@@ -55,7 +55,8 @@ def _read(path: Path, model: type[Launch]) -> Launch:
     root = yaml.compose(read_text(path, ConfigError), Loader=yaml.SafeLoader)
     if not isinstance(root, yaml.MappingNode):
         return model()
-    known = {one.keyword for one in options_of(model)} - _NOT_IN_A_FILE
+    keys = {_key(one): one.keyword for one in options_of(model)}
+    known = keys.keys() - _NOT_IN_A_FILE
     given: dict[str, Any] = {}
     for key_node, value_node in root.value:
         key = str(key_node.value)
@@ -65,11 +66,16 @@ def _read(path: Path, model: type[Launch]) -> Launch:
         elif key == _GROUPED and isinstance(value_node, yaml.MappingNode):
             for inner, _ in value_node.value:
                 _check(path, str(inner.value), inner, known, f"{_GROUPED}.")
-                given[str(inner.value)] = document[key][inner.value]
+                given[keys[str(inner.value)]] = document[key][inner.value]
         else:
             _check(path, key, key_node, {*known, _GROUPED, _RUN}, "")
-            given[key] = document[key]
+            given[keys[key]] = document[key]
     return build(model, given, command="cloudgan deploy", source=str(path))
+
+
+def _key(option: Option) -> str:
+    """Returns the key in a file: that of a repeated flag is the plural, as in ``secrets: [KEY]``."""
+    return option.key if option.flag.is_repeated else option.keyword
 
 
 def _check(path: Path, key: str, node: yaml.Node, known: set[str], prefix: str) -> None:
@@ -88,7 +94,7 @@ def job_schema() -> dict[str, Any]:
     for one in options_of(LaunchFlags):
         if one.keyword in _NOT_IN_A_FILE or one.owner:
             continue
-        properties[one.keyword] = schema["properties"][one.key]
+        properties[_key(one)] = schema["properties"][one.key]
     limits = {
         one.keyword: properties.pop(one.keyword)
         for one in options_of(LaunchFlags)
@@ -117,5 +123,5 @@ def as_mapping(options: LaunchFlags) -> Mapping[str, Any]:
         if one.key not in options.model_fields_set or one.keyword in _NOT_IN_A_FILE or one.owner:
             continue
         value = getattr(options, one.key)
-        given[one.keyword] = list(value) if isinstance(value, tuple) else value
+        given[_key(one)] = list(value) if isinstance(value, tuple) else value
     return given

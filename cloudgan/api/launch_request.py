@@ -9,6 +9,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import ValidationError, model_validator
 
+from cloudgan.api.run_environment import check_variables
 from cloudgan.core import ranges
 from cloudgan.core.clouds import CLOUDS, region_of
 from cloudgan.core.documents import read_text
@@ -154,8 +155,28 @@ class LaunchRequest(Options):
         words="TensorFlow's public image, and wheels",
         placeholder="REF",
     )
+    env: tuple[str, ...] = flag(
+        (),
+        "variable of the workers; KEY alone has its value in your environment",
+        "Run",
+        screen=True,
+        is_repeated=True,
+        placeholder="KEY[=VALUE]",
+    )
+    env_file: Annotated[Path | None, FILE] = flag(
+        None, "file of such lines; # begins a comment, and values of --env win", "Run"
+    )
     secrets: tuple[str, ...] = flag(
-        (), "Kubernetes secrets whose keys become environment variables of the pods", "Kubernetes"
+        (),
+        "variable that no file and no log has; its value is that of your environment, see docs/deploy.md",
+        "Run",
+        screen=True,
+        name="secret",
+        is_repeated=True,
+        placeholder="KEY",
+    )
+    kubernetes_secrets: tuple[str, ...] = flag(
+        (), "Kubernetes Secrets whose keys become environment variables of the pods", "Kubernetes"
     )
     offer: str | None = flag(
         None,
@@ -203,6 +224,7 @@ class LaunchRequest(Options):
     @model_validator(mode="after")
     def _valid(self) -> Self:
         """Checks the values that need no file and no network."""
+        check_variables(self.env, self.secrets)
         check_texts("the launch request", dict(self))
         name, colon, count = (self.accelerator or "none").partition(":")
         if not name or (colon and not re.fullmatch(r"[1-9][0-9]{0,4}", count)):

@@ -10,6 +10,7 @@ from cloudgan.api.grid_plan import check_grid_nodes, grid_settings, showers_of
 from cloudgan.api.join_plan import JOINED, TRIAL_FORECAST
 from cloudgan.api.launch_data import NO_SHOWERS, PAPER_SHOWERS, find_data, path_for_workers
 from cloudgan.api.ranks import ranks_on
+from cloudgan.api.run_environment import missing_variables, run_variables
 from cloudgan.api.simulation_plan import simulated_showers, simulation_forecast
 from cloudgan.api.targets import RUNS
 from cloudgan.core import settings
@@ -170,7 +171,9 @@ def request_workers(request: LaunchRequest, nodes: int, node: NodeType | None) -
         image=(request.image or (PYTHON_IMAGE if count else PUBLIC_IMAGE))
         if request.provider not in ("local", "slurm")
         else None,
+        env=run_variables(request.env, request.secrets, request.env_file),
         secrets=request.secrets,
+        kubernetes_secrets=request.kubernetes_secrets,
         allow_open_ports=request.allow_open_ports,
     )
 
@@ -295,7 +298,10 @@ def plan_request(
         "budget_usd": request.budget_usd,
         "spent_usd": usd_of_earlier_attempts(folder),
         "max_usd_per_hour": provisioning.max_usd_per_hour,
-        "notes": memory_warnings(config, workers) if config.trains_one else (),
+        "notes": (
+            *(memory_warnings(config, workers) if config.trains_one else ()),
+            *missing_variables(workers),
+        ),
         "forecast": None if config.task == "train" else ahead,
         "wheels": wheels(workers.accelerator, config.has_ranks)
         if workers.image and not request.image

@@ -26,6 +26,7 @@ from cloudgan.cost.estimation.measured_runs import replicas
 from cloudgan.cost.prices.catalog import load_catalog
 from cloudgan.cost.prices.fees import load_fees
 from cloudgan.cost.prices.startup import load_startup_times
+from cloudgan.launch.backends.tpu_vm.requests import ENGINE, check_no_secrets
 from cloudgan.launch.clouds.planner import NodePoolRequest
 from cloudgan.launch.planning.job_cost import WAITING, DataMove, JobContext, job_cost, with_waiting
 from cloudgan.launch.planning.plan_builder import all_steps, make_plan, with_node_pool
@@ -227,7 +228,10 @@ class _OfferSearch:
     def _node_pool(self, row: PriceRow, nodes: int) -> NodePool:
         run = self.request.name or "draft"
         wanted = _pool_request(run, self.request, self.provisioning, row, nodes)
-        return self.clouds.planner(row.provider).node_pool(wanted)
+        pool = self.clouds.planner(row.provider).node_pool(wanted)
+        if pool.engine == ENGINE:
+            check_no_secrets((*self.request.secrets, *self.request.kubernetes_secrets))
+        return pool
 
     def _cost(self, option: RankedOption, context: JobContext) -> JobCost:
         """Cost of the job; its length is unknown if not its number of epochs ends it."""

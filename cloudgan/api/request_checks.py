@@ -29,7 +29,7 @@ def check_request(launch: LaunchRequest, provisioning: ProvisioningRequest) -> N
     if "?" in (launch.store or ""):
         raise ConfigError(
             "--store has a ?, behind which credentials stand, and a plan is not secret: omit them, and give"
-            " them by --secrets or in the environment"
+            " them by --secret or in the environment"
         )
     if launch.provider != "slurm":
         names = launch.slurm.model_dump(exclude_defaults=True)
@@ -53,7 +53,7 @@ def check_request(launch: LaunchRequest, provisioning: ProvisioningRequest) -> N
         "--image": launch.image,
         "--service-account": launch.service_account,
         "--node-selector": launch.node_selector,
-        "--secrets": launch.secrets,
+        "--kubernetes-secrets": launch.kubernetes_secrets,
         "--image-pull-secret": provisioning.pull_secret,
     }
     given = (name for name, value in only_on_clusters.items() if value)

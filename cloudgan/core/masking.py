@@ -8,7 +8,10 @@ read 2026-11-25); a login is the userinfo of a URL (RFC 3986, section 3.2.1).
 from __future__ import annotations
 
 import re
+from urllib.parse import quote
 
+_SHORTEST = 4
+_HIDDEN: set[str] = set()
 _MASK = "***"
 _NAMES = (
     "token|password|passwd|pwd|(?<!pull-)secret|credentials?|signature|sig|authorization"
@@ -20,9 +23,10 @@ _KINDS = {
     "a login": r'(?<=://)(?:[^/?#\s"]+|[^/?#\s":\[]*:(?!\d+(?:[/?#,]|$))[^\s"]*)(?=@)'
     # user:password@host without a scheme, but no digest of a container image
     r"|(?<![^\s='\"(])[^\s/:@='\"()]+:[^\s/@\"]+(?=@(?!sha\d+:)[\w\[])",
-    # A value that begins like $NAME or <key> stands for one.
+    # A value that begins like $NAME or <key> stands for one; --secret=KEY names a variable.
     "a key, token or signature": rf"""(?i:
-        (?<![^\s?&;,'"(]) (?P<name>(?:[-\w]*[-_])? (?:{_NAMES}) =) (?![<$`{{*.]) [^\s&;,'"]+
+        (?<![^\s?&;,'"(]) (?P<name>(?:[-\w]*[-_])? (?:{_NAMES}) =) (?![<$`{{*.])
+            (?!(?<=--secret=)(?-i:[A-Z_][A-Z0-9_]*)(?![^\s:;,.)'"])) [^\s&;,'"]+
         | (?<=[?&]) (?:key|code|auth|sas) = [^\s&;,'"]+
         | \bauthorization:\s*(?:\w+\s+)?[^\s'"]+
         | \bbearer\s+(?=\S*\d)[-\w.~+/=]{{12,}} )""",
@@ -42,6 +46,18 @@ def secret_in(text: str) -> str | None:
 
 def masked(text: str) -> str:
     """Returns a text with ``***`` in place of each secret."""
+    for value in sorted(_HIDDEN, key=len, reverse=True):
+        text = text.replace(value, _MASK)
     for pattern in _PATTERNS.values():
         text = pattern.sub(lambda found: f"{found.groupdict().get('name') or ''}{_MASK}", text)
     return text
+
+
+def hide(value: str) -> bool:
+    """Adds a secret of any shape to those that `masked` masks: each of its lines, as it is and in URLs.
+
+    Returns whether that is possible: a line of a few letters is a part of many words, and is left out.
+    """
+    lines = {line.strip() for line in value.splitlines() if len(line.strip()) >= _SHORTEST}
+    _HIDDEN.update(lines, (quote(line, safe="", errors="replace") for line in lines))
+    return bool(lines)

@@ -12,7 +12,7 @@ from cloudgan.core.local_path import local_path
 from cloudgan.core.user_text import check_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
 LogFormat = Literal["text", "json"]
 
@@ -288,6 +288,11 @@ def set_for_geant4(values: Mapping[str, str]) -> None:
     os.environ.update(values)
 
 
+def set_for_worker(name: str, value: str) -> None:
+    """Sets a variable of the user, for this worker and its trainer."""
+    os.environ[name] = value
+
+
 def onednn_instructions() -> str | None:
     """Returns the newest instruction set that oneDNN may use; None: no limit."""
     return variable("ONEDNN_MAX_CPU_ISA") or variable("DNNL_MAX_CPU_ISA")
@@ -302,14 +307,21 @@ def child_environment(**changes: str | None) -> dict[str, str]:
 _OUTER_JOB = re.compile(r"(SLURM|SBATCH|SRUN)_(?!(CONF|CLUSTERS|CLUSTER_NAME)$).*|PMI.*")
 
 
-def slurm_environment() -> dict[str, str]:
+def slurm_environment(without: Iterable[str] = ()) -> dict[str, str]:
     """Returns the environment for a program of Slurm, without what an outer job exports; times are UTC.
+
+    Also `without` the secrets of the user: Slurm's controller stores the environment of a job in a file.
 
     A job would inherit it: `srun` refuses a job of which one variable says memory per core and another
     memory per node (https://slurm.schedmd.com/sbatch.html#SECTION_INPUT-ENVIRONMENT-VARIABLES, read
     2026-11-25). JupyterHub, for one, is a job on many clusters.
     """
-    kept = {name: value for name, value in os.environ.items() if not _OUTER_JOB.fullmatch(name)}
+    secret = frozenset(without)
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not _OUTER_JOB.fullmatch(name) and name not in secret
+    }
     return kept | {"TZ": "UTC"}
 
 

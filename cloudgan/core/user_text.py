@@ -24,7 +24,7 @@ def check_text(name: str, text: str) -> None:
         raise ConfigError(
             f"{name} contains credentials ({kind}), which files and messages would show; leave them out. They are"
             " read from the environment, such as AWS_SECRET_ACCESS_KEY or AZURE_STORAGE_SAS_TOKEN, and from"
-            " the login files of the clouds' own programs; in pods from --secrets"
+            " the login files of the clouds' own programs; a run gets one by --secret=KEY"
         )
     if "\0" in text:
         raise ConfigError(f"{name} has a NUL character, which no name and no path can have")

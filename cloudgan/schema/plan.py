@@ -225,7 +225,9 @@ class Workers(_Part):
     memory_gib: Size
     node_selector: dict[str, str] = {}
     image: str | None = Field(default=None, description="None: no container")
-    secrets: tuple[Text, ...] = Field(default=(), description="names only")
+    env: dict[str, str | None] = Field({}, description="variables; None: not set by this user")
+    secrets: tuple[Text, ...] = Field((), description="names of variables; a plan has no values")
+    kubernetes_secrets: tuple[Text, ...] = Field(default=(), description="names only")
     pull_secret: str | None = Field(default=None, description="image pull secret of the registry")
     resource: Text = Field(default="nvidia.com/gpu", description="extended resource in Kubernetes")
     tolerations: tuple[Toleration, ...] = ()

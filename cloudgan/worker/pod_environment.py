@@ -15,7 +15,7 @@ from cloudgan.core.clouds import CLOUDS
 from cloudgan.core.documents import read_yaml
 from cloudgan.core.errors import ConfigError
 from cloudgan.core.loopback_network import LoopbackNetwork
-from cloudgan.core.run_secret import RunSecret
+from cloudgan.core.run_secret import RunSecret, take_variables
 from cloudgan.schema.config import RunConfig, parse_config
 from cloudgan.schema.heartbeat import config_hash
 from cloudgan.schema.run_folder import RunFolder
@@ -108,6 +108,7 @@ def read_pod_environment(variable: Callable[[str], str | None]) -> PodEnvironmen
         world=_number("CLOUDGAN_WORLD", found["CLOUDGAN_WORLD"]),
         index=_number("JOB_COMPLETION_INDEX", found["JOB_COMPLETION_INDEX"]),
     )
+    take_variables(variable, variable(_SECRET))
     is_alone = config.task != "train"
     return PodEnvironment(
         peers=peers,

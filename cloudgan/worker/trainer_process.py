@@ -12,6 +12,7 @@ from typing import IO, TYPE_CHECKING
 
 from cloudgan.core import settings
 from cloudgan.core.errors import ConfigError
+from cloudgan.core.masking import masked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -134,7 +135,7 @@ class TrainerProcess:
             while raw := output.readline(_MOST_LINE_BYTES):
                 text = raw.decode(errors="replace").rstrip("\r\n")
                 if text.startswith(_ERROR_PREFIX):
-                    self._last_error = text.removeprefix(_ERROR_PREFIX)
+                    self._last_error = masked(text.removeprefix(_ERROR_PREFIX))
                 self.line_count += 1
                 self._log.line(text)
 
@@ -150,7 +151,8 @@ class WorkerLog:
         path.parent.mkdir(parents=True, exist_ok=True)
 
     def line(self, text: str) -> None:
-        """Logs a line. A full disk or a closed pipe does not end the training."""
+        """Logs a line, its secrets masked. A full disk or a closed pipe does not end the training."""
+        text = masked(text)
         with self._lock:
             with contextlib.suppress(OSError), self.path.open("a", encoding="utf-8") as file:
                 file.write(text + "\n")

@@ -44,9 +44,9 @@ def test_node_selectors_are_labels():
             launch_flags(node_selector=text)
 
 
-def test_secrets_are_a_list_of_names():
-    assert launch_flags(secrets="s3-login,ca,").secrets == ("s3-login", "ca")
-    assert launch_flags().secrets == ()
+def test_kubernetes_secrets_are_a_list_of_names():
+    assert launch_flags(kubernetes_secrets="s3-login,ca,").kubernetes_secrets == ("s3-login", "ca")
+    assert launch_flags().kubernetes_secrets == ()
 
 
 @pytest.mark.parametrize("nodes", [0, -1])

@@ -148,8 +148,8 @@ def test_too_few_held_out_showers_are_refused_before_anything_is_created(
     ("flags", "expected"),
     [
         (
-            ["--image=x", "--secrets=y"],
-            "--image and --secrets: only valid with --provider=kubernetes",
+            ["--image=x", "--kubernetes-secrets=y"],
+            "--image and --kubernetes-secrets: only valid with --provider=kubernetes",
         ),
         (["--image-pull-secret=x"], "--image-pull-secret: only valid with --provider=kubernetes"),
         (["--queue=team"], "are not valid with --provider=local"),
@@ -217,7 +217,7 @@ def test_nothing_secret_is_shown_or_written(cloudgan_here, user_folder, monkeypa
     for name in ("AWS_SECRET_ACCESS_KEY", "AZURE_STORAGE_SAS_TOKEN", "AWS_SESSION_TOKEN"):
         monkeypatch.setenv(name, f"planted-{name}")
     monkeypatch.setenv("AWS_ENDPOINT_URL", "https://marie:planted-password@minio.lab:9000")
-    flags = (*CLUSTER[:2], "--store=s3://lab/x", "--secrets=s3-login", "--output=made")
+    flags = (*CLUSTER[:2], "--store=s3://lab/x", "--kubernetes-secrets=s3-login", "--output=made")
     said = cloudgan_here(*flags).stdout + cloudgan_here(*flags, "--json").stdout
     said += "".join(path.read_text() for path in (user_folder / "made").iterdir())
     assert "s3-login" in said

@@ -44,6 +44,19 @@ def test_the_papers_slices_are_planned_with_its_times_and_their_replacement(
     assert "<project>" in plan["steps"][-1]["path"]
 
 
+def test_a_tpu_vm_gets_no_secret_but_variables(cloudgan_here, user_folder, monkeypatch):
+    monkeypatch.setenv("LAB_LOGIN", "pl4nted-secret")
+    flags = ("--accelerator=v5litepod-4", "--env=LAB_MODE=on")
+    (step,) = json.loads(cloudgan_here(*GCP, *flags, "--json").stdout)["steps"][-1:]
+    metadata = step["body"]["tpu"]["nodeSpec"][0]["node"]["metadata"]
+    assert "LAB_MODE=on" in metadata["startup-script"]
+    for secret in ("--secret=LAB_LOGIN", "--kubernetes-secrets=LAB_LOGIN"):
+        said = cloudgan_here(*GCP, *flags, secret, exits=5).stderr
+        assert "LAB_LOGIN: Cloud TPU VMs get their settings as instance metadata" in said
+    plan = json.loads(cloudgan_here(*GCP, "--secret=LAB_LOGIN", "--json").stdout)
+    assert plan["node_pool"]["engine"] == "cluster"
+
+
 def test_a_slice_of_several_vms_is_priced_by_name_and_never_selected_for_auto(
     cloudgan_here, user_folder
 ):

@@ -28,7 +28,7 @@ FLAGS = (
     "--global-batch=160",  # an epoch of two steps
     "--cpus=1",
     "--memory-gib=2",
-    "--secrets=s3-login",
+    "--kubernetes-secrets=s3-login",
     f"--name={RUN}",
 )
 

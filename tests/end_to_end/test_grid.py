@@ -29,7 +29,12 @@ def test_a_grid_in_pods_ends_with_the_bits_of_one_process_after_a_pod_is_killed(
 ):
     pytest.importorskip("mpi4py")
     flags = (
-        *("--provider=kubernetes", f"--store={BUCKET}", "--secrets=s3-login", "--cpus=1"),
+        *(
+            "--provider=kubernetes",
+            f"--store={BUCKET}",
+            "--kubernetes-secrets=s3-login",
+            "--cpus=1",
+        ),
         *("--nodes=2", "--name=cells", "--yes", "--json"),
     )
     seen = []

@@ -27,7 +27,12 @@ TRAINED = ("--nodes=2", "--epochs=3", "--seed=3", "--checkpoint-every-steps=4")
 def test_a_run_survives_a_kill_here_and_an_eviction_there_with_the_weights_of_a_quiet_run(
     here, shards, cluster, cloudgan_here, run_cloudgan
 ):
-    there = ("--provider=kubernetes", f"--store={BUCKET}", "--secrets=s3-login", "--cpus=1")
+    there = (
+        "--provider=kubernetes",
+        f"--store={BUCKET}",
+        "--kubernetes-secrets=s3-login",
+        "--cpus=1",
+    )
     what = ("--config=plain.yaml", f"--data={shards}", *TRAINED)
     flags = (*what, *there, "--name=there", "--yes", "--json")
     evicting = threading.Thread(target=evict_in_the_middle, args=(cluster,))

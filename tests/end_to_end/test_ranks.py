@@ -22,7 +22,12 @@ def test_a_tree_in_pods_continues_where_all_have_saved_after_one_pod_is_evicted(
 ):
     pytest.importorskip("mpi4py")
     flags = (
-        *("--provider=kubernetes", f"--store={BUCKET}", "--secrets=s3-login", "--cpus=1"),
+        *(
+            "--provider=kubernetes",
+            f"--store={BUCKET}",
+            "--kubernetes-secrets=s3-login",
+            "--cpus=1",
+        ),
         *("--config=plain.yaml", f"--data={shards}", "--seed=3", "--epochs=99"),
         *("--nodes=2", "--parallel=downpour", "--ranks=5", "--masters=2", "--master-sync-every=1"),
         *("--sync-every=2", "--checkpoint-every-steps=8"),
@@ -57,7 +62,12 @@ def test_a_group_with_its_members_in_two_pods_trains_one_batch_together(
 ):
     pytest.importorskip("mpi4py")
     flags = (
-        *("--provider=kubernetes", f"--store={BUCKET}", "--secrets=s3-login", "--cpus=1"),
+        *(
+            "--provider=kubernetes",
+            f"--store={BUCKET}",
+            "--kubernetes-secrets=s3-login",
+            "--cpus=1",
+        ),
         *("--config=plain.yaml", f"--data={shards}", "--seed=3", "--max-steps=6"),
         *("--nodes=2", "--parallel=easgd", "--ranks=3", "--group=2", "--sync-every=2", "--trace"),
         *("--name=group", "--yes", "--json"),

@@ -65,7 +65,7 @@ def test_the_trial_of_a_killed_pod_continues_from_the_bucket(here, cluster, clou
     killing = threading.Thread(target=kill_in_the_middle, args=(cluster, killed))
     killing.start()
     try:
-        joined = (f"--store={BUCKET}", "--provider=kubernetes", "--secrets=s3-login")
+        joined = (f"--store={BUCKET}", "--provider=kubernetes", "--kubernetes-secrets=s3-login")
         flags = (*joined, "--cpus=1", "--nodes=2", "--name=blocks", "--yes", "--json")
         assert (
             json.loads(cloudgan_here("deploy", *flags, "--", "join", "lr").stdout)["search"] == "lr"

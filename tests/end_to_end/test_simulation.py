@@ -85,7 +85,7 @@ def test_killed_workers_on_a_cluster_and_here_leave_the_bits_of_a_quiet_run(
     there = (
         "--provider=kubernetes",
         f"--store={BUCKET}",
-        "--secrets=s3-login",
+        "--kubernetes-secrets=s3-login",
         "--image=lab/gan:1",
     )
     flags = job("simulate", *SHOWERS, *there, "--nodes=2", "--name=there", "--yes", "--json")

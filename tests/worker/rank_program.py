@@ -35,6 +35,7 @@ seen = {
     "begins": step,
     "agent": settings.has_agent(),
     "host": settings.agent_host(),
+    "variable": settings.variable("LAB_MODE"),
     "writes_liveness": settings.liveness_file() is not None,
 }
 (group / f"seen-{world.rank}.part").write_text(json.dumps(seen))  # read while it is written

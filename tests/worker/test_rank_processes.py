@@ -49,14 +49,16 @@ def begun(team, rank):
     return [json.loads(path.read_text()) for path in paths]
 
 
-def test_agents_start_the_ranks_of_a_world_each_with_its_own_folder_and_log(rank_team):
+def test_agents_start_the_ranks_of_a_world_each_with_its_own_folder_and_log(rank_team, monkeypatch):
     rank_team.order(steps=10)
+    monkeypatch.setenv("LAB_MODE", "on")
     workers = [rank_team.start(index) for index in range(2)]
     assert [worker.wait(120) for worker in workers] == [0, 0], workers[0].output
     folders = [begun(rank_team, rank)[0] for rank in range(3)]
     assert [each["ranks"] for each in folders] == [3, 3, 3]
     assert ["work-0" in each["run"] for each in folders] == [True, True, False]
     assert all(each["agent"] for each in folders)
+    assert [each["variable"] for each in folders] == ["on"] * 3, "the user's variables reach ranks"
     assert [each["host"] for each in folders] == ["127.0.0.1", "127.0.0.1", "127.0.0.2"]
     assert [each["writes_liveness"] for each in folders] == [True, False, True]
     assert "rank 2 begins at 0" in workers[1].output

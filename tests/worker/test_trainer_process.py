@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import sys
 
 import pytest
@@ -31,6 +32,37 @@ def libtpu(tmp_path, monkeypatch):
     (folder / "libtpu.so").touch()
     monkeypatch.syspath_prepend(folder.parent)
     return folder / "libtpu.so"
+
+
+TELL = "import os, sys; print('login', os.environ['LAB_LOGIN']); print(os.environ['LAB_LOGIN'][3:])"
+
+
+@pytest.mark.parametrize("in_file", [True, False])
+def test_a_secret_reaches_the_trainer_and_is_masked_in_the_log_and_its_copy_in_the_store(
+    team, monkeypatch, in_file
+):
+    """From a file on Slurm and in Kubernetes; workers on this machine inherit it."""
+    made = team(1)
+    monkeypatch.setenv("LAB_LOGIN", "of the supervisor" if in_file else "pl4nted secret")
+    if in_file:
+        made.secret.with_name("variable.LAB_LOGIN").write_text("pl4nted secret")
+    variables = {"LAB_LOGIN": "pl4nted secret", "CLOUDGAN_SECRETS": "LAB_LOGIN"}
+    if in_file:
+        del variables["LAB_LOGIN"]
+    pod = read_pod_environment(made.environment(0, **variables).get)
+    worker = Worker(pod, made.timeouts, (sys.executable, "-S", "-c", TELL), ())
+    assert worker.wait() == 0, worker.output
+    assert "login ***" in worker.output
+    assert "\nnted secret" in worker.output, "the trainer had the value"
+    (log,) = made.run.glob("logs/0/*.gz")
+    assert b"login ***" in gzip.decompress(log.read_bytes())
+    assert b"pl4nted" not in gzip.decompress(log.read_bytes())
+
+
+def test_a_worker_without_its_secret_is_refused(team):
+    environment = team(1).environment(0, CLOUDGAN_SECRETS="LAB_LOGIN")
+    with pytest.raises(ConfigError, match="LAB_LOGIN did not reach this worker"):
+        read_pod_environment(environment.get)
 
 
 @pytest.mark.usefixtures("plan_selects_pjrt")

@@ -68,7 +68,9 @@ class JobSpec:
         """
         found = {}
         for variable in trainer(dict(self.body))["env"]:
-            value = variable["value"]
+            if "value" not in variable:  # in a Secret; the backend has its own way to deliver it
+                continue
+            value = str(variable["value"]).replace("$$", "$")
             for mount, folder in folders.items():
                 if value == mount or value.startswith(f"{mount}/"):
                     value = folder + value[len(mount) :]

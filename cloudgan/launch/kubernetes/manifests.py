@@ -13,7 +13,7 @@ import yaml
 from cloudgan.core import assets, clouds
 from cloudgan.core.documents import parse_yaml
 from cloudgan.core.labels import RUN
-from cloudgan.core.run_secret import new_secret
+from cloudgan.core.run_secret import SECRET_NAMES, new_secret, secret_key, secret_value
 from cloudgan.launch.kubernetes import capacity_request
 from cloudgan.launch.kubernetes.pod_network import asks_agent, cilium_policy, metadata_rules
 from cloudgan.schema.plan import Step
@@ -38,6 +38,7 @@ image for CPUs has no libraries of accelerators.
 """
 PLAN_PLACEHOLDER = "<this plan>"
 KEY_PLACEHOLDER = "<new secret>"
+VALUE_PLACEHOLDER = "<of your environment>"
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 
 GPU_NODE: Final[Mapping[str, str]] = {"cloudgan-accelerator": "nvidia"}
@@ -81,6 +82,11 @@ def manifest_steps(plan: Plan, *, gang: bool = False) -> tuple[Step, ...]:
 def opens_ports(plan: Plan) -> bool:
     """Whether workers listen on ports whose peers they trust: TensorFlow's servers, and MPI's ranks."""
     return plan.has_peers or plan.config.has_ranks
+
+
+def has_secret(plan: Plan) -> bool:
+    """Whether workers get a secret: that with which they sign, or variables of the user."""
+    return plan.has_peers or bool(plan.workers.secrets)
 
 
 def _port_probe_steps(plan: Plan) -> tuple[Step, ...]:
@@ -203,7 +209,7 @@ def manifests(plan: Plan, *, gang: bool = False) -> tuple[dict[str, Any], ...]:
         _owned(_network_policy(plan), plan),
         _owned(_service(plan), plan),
         _owned(own_job, plan),
-        *((_owned(_secret(plan), plan),) if plan.has_peers else ()),
+        *((_owned(_secret(plan), plan),) if has_secret(plan) else ()),
         *(_owned(body, plan) for body in capacity_request.manifests(plan, own_job)),
         *((_owned(cilium_policy(plan), plan),) if asks_agent(plan) else ()),
     )
@@ -227,7 +233,7 @@ def job(plan: Plan, *, gang: bool = False) -> dict[str, Any]:
         "queue": plan.target.queue is not None,
         "gang": gang,
         "cloud": plan.target.is_provisioned,
-        "secret": plan.has_peers,
+        "secret": has_secret(plan),
     }
     for name, applies in overlays.items():
         body = merge_overlay(body, load_manifest(f"overlays/{name}")) if applies else body
@@ -319,12 +325,21 @@ def _fill_container(container: dict[str, Any], plan: Plan) -> None:
     }
     for variable in container["env"]:
         variable["value"] = values.get(variable["name"], variable["value"])
-    if workers.secrets:
-        container["envFrom"] = [{"secretRef": {"name": name}} for name in workers.secrets]
+    own = workers.env | (workers.environment if container["name"] == TRAINER else {})
+    container["env"] += [
+        {"name": name, "value": literal(value)} for name, value in own.items() if value is not None
+    ]
+    container["env"] += [
+        {"name": name, "valueFrom": {"secretKeyRef": {"name": plan.run, "key": secret_key(name)}}}
+        for name in workers.secrets
+    ]
+    if workers.kubernetes_secrets:
+        named = workers.kubernetes_secrets
+        container["envFrom"] = [{"secretRef": {"name": name}} for name in named]
     if container["name"] != TRAINER:
         return
-    added = workers.environment.items()
-    container["env"] += [{"name": name, "value": value} for name, value in added]
+    if workers.secrets:
+        container["env"].append({"name": SECRET_NAMES, "value": ",".join(workers.secrets)})
     container["command"][-1] = f"--grace-seconds={_grace_seconds(workers.grace_seconds)}"
     amounts = {
         "cpu": _quantity(workers.cpus),
@@ -367,23 +382,31 @@ def _config_map(plan: Plan) -> dict[str, Any]:
 def _secret(plan: Plan) -> dict[str, Any]:
     body = load_manifest("secret")
     body["metadata"]["ownerReferences"][0]["name"] = plan.run
-    body["data"] = {"key": KEY_PLACEHOLDER}
+    named = {secret_key(name): VALUE_PLACEHOLDER for name in plan.workers.secrets}
+    body["data"] = {"key": KEY_PLACEHOLDER} | named
     return body
 
 
 def filled_secret(body: Mapping[str, Any], job_uid: str | None) -> dict[str, Any]:
-    """Returns the Secret of a run with a new value.
+    """Returns the Secret of a run with a new key, and the values of variables of this environment.
 
     Args:
         body: Of the step.
         job_uid: Of the Job that owns it; None: no owner, for a Job that does not exist yet.
+
+    Raises:
+        ConfigError: A variable is not set.
     """
     metadata = {key: value for key, value in body["metadata"].items() if key != "ownerReferences"}
     if job_uid is not None:
         (owner,) = body["metadata"]["ownerReferences"]
         metadata["ownerReferences"] = [owner | {"uid": job_uid}]
-    key = base64.b64encode(new_secret().encode()).decode()
-    return {**body, "metadata": metadata, "data": {"key": key}}
+    values = {
+        key: new_secret() if held == KEY_PLACEHOLDER else secret_value(key)
+        for key, held in body["data"].items()
+    }
+    data = {key: base64.b64encode(value.encode()).decode() for key, value in values.items()}
+    return {**body, "metadata": metadata, "data": data}
 
 
 def _network_policy(plan: Plan) -> dict[str, Any]:
@@ -422,6 +445,16 @@ def _owned(body: dict[str, Any], plan: Plan, name: str | None = None) -> dict[st
 def _grace_seconds(pod_seconds: int) -> int:
     """Returns the part of the pod's grace period for the worker; SIGTERM arrives late."""
     return max(1, pod_seconds - max(1, pod_seconds // 12))
+
+
+def literal(value: str) -> str:
+    """Returns a value of which Kubernetes expands nothing.
+
+    It replaces ``$(NAME)`` by the variable and ``$$`` by ``$``:
+    https://kubernetes.io/docs/tasks/inject-data-application/define-interdependent-environment-variables/
+    (read 2026-11-25).
+    """
+    return value.replace("$", "$$")
 
 
 def _quantity(cpus: float) -> str:

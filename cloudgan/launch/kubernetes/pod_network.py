@@ -16,7 +16,8 @@ _AGENT: Final = ("169.254.170.23", 80)  # of EKS Pod Identity, on the network of
 
 def asks_agent(plan: Plan) -> bool:
     """Whether pods of a cluster that cloudgan did not create get their credentials from EKS Pod Identity."""
-    has_own = plan.target.cluster == clouds.CLUSTER or plan.workers.secrets
+    own = (*plan.workers.kubernetes_secrets, "AWS_SECRET_ACCESS_KEY" in plan.workers.secrets)
+    has_own = plan.target.cluster == clouds.CLUSTER or any(own)
     return not has_own and _AGENT in _pod_endpoints(plan)
 
 

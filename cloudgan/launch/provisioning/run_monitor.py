@@ -35,7 +35,7 @@ _HINTS: Final[dict[Cause, str]] = {
     "image": _IMAGE,
     "registry": f"check that the nodes can reach the registry; {_IMAGE}",
     "runtime": "see `kubectl describe pod`, replace that node, and deploy again",
-    "configuration": "check that the secrets given by --secrets exist",
+    "configuration": "check that the secrets given by --kubernetes-secrets exist",
     "eviction": "use nodes with more of it; an --image that contains cloudgan needs no space for wheels",
 }
 """How to correct what keeps a pod from running."""

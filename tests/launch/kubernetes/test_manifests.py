@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import copy
 import json
 import re
@@ -13,10 +14,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cloudgan.core.clouds import CLOUDS
+from cloudgan.core.errors import ConfigError
+from cloudgan.launch.kubernetes.job_spec import JobSpec
 from cloudgan.launch.kubernetes.manifests import (
     GPU_NODE,
     PLAN_PLACEHOLDER,
     device_plugin_step,
+    filled_secret,
     job,
     load_manifest,
     manifest_steps,
@@ -192,13 +196,36 @@ def test_a_gang_contains_all_workers(plan_of):
 
 
 def test_secrets_are_referenced_by_every_container(plan_of):
-    pod = pod_of(plan_of(workers={"secrets": ("s3-login", "other")}))
+    pod = pod_of(plan_of(workers={"kubernetes_secrets": ("s3-login", "other")}))
     for container in (*pod["initContainers"], *pod["containers"]):
         assert container["envFrom"] == [
             {"secretRef": {"name": "s3-login"}},
             {"secretRef": {"name": "other"}},
         ]
     assert "envFrom" not in trainer(job(plan_of()))
+
+
+def test_variables_of_the_user_reach_every_container_and_no_value_of_a_secret_is_in_the_plan(
+    plan_of, monkeypatch
+):
+    monkeypatch.setenv("LAB_LOGIN", "pl4nted-secret")
+    plan = plan_of(workers={"env": {"A": "$(HOME) $$"}, "secrets": ("LAB_LOGIN",)})
+    pod = pod_of(plan)
+    for container in (*pod["initContainers"], *pod["containers"]):
+        env = {one.pop("name"): one for one in copy.deepcopy(container["env"])}
+        assert env["A"] == {"value": "$$(HOME) $$$$"}, "Kubernetes expands nothing"
+        reference = {"name": plan.run, "key": "variable.LAB_LOGIN"}
+        assert env["LAB_LOGIN"] == {"valueFrom": {"secretKeyRef": reference}}
+    assert JobSpec(job(plan)).environment({})["A"] == "$(HOME) $$"
+    assert "secret" in {one["name"] for one in pod["volumes"]}, "the pod waits for the Secret"
+    (secret,) = (one for one in manifests(plan) if one["kind"] == "Secret")
+    assert secret["immutable"]
+    assert "pl4nted" not in plan.model_dump_json()
+    value = filled_secret(secret, "uid")["data"]["variable.LAB_LOGIN"]
+    assert base64.b64decode(value) == b"pl4nted-secret"
+    monkeypatch.delenv("LAB_LOGIN")
+    with pytest.raises(ConfigError, match="LAB_LOGIN is not set in this environment"):
+        filled_secret(secret, "uid")
 
 
 def test_node_selector_service_account_and_grace_period_are_set(plan_of):

@@ -186,7 +186,7 @@ def test_unknown_showers_and_a_growing_batch_are_warned_of(plan_of):
 def test_nothing_secret_of_the_environment_is_in_a_plan(plan_of, monkeypatch):
     for name, value in SECRETS.items():
         monkeypatch.setenv(name, value)
-    plan = plan_of(store="s3://lab/runs", workers={"secrets": ("s3-login",)})
+    plan = plan_of(store="s3://lab/runs", workers={"kubernetes_secrets": ("s3-login",)})
     assert "planted" not in plan.model_dump_json() + repr(plan) + str(plan)
     assert "s3-login" in plan.model_dump_json(), "secrets are named"
 

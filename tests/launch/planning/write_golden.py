@@ -89,7 +89,10 @@ PLANS = {
         store="s3://lab/cloudgan",
         store_port=9000,
         target={"service_account": "gan"},
-        workers={"secrets": ("s3-login", "ca"), "node_selector": {"pool": "gpu", "disk": "ssd"}},
+        workers={
+            "kubernetes_secrets": ("s3-login", "ca"),
+            "node_selector": {"pool": "gpu", "disk": "ssd"},
+        },
     ),
     "gang": asked(workers={"nodes": 2, "image": OWN}, wheels=()),
 }

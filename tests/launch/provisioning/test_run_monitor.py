@@ -128,7 +128,7 @@ def test_a_reason_is_printed_when_it_changes(follow):
     [
         ("image", "correct --image", 0),
         ("eviction", "use nodes with more of it", 0),
-        ("configuration", "check that the secrets given by --secrets", 30),
+        ("configuration", "check that the secrets given by --kubernetes-secrets", 30),
     ],
 )
 def test_what_cannot_start_is_ended(follow, clock, cause, hint, seconds):

@@ -18,7 +18,7 @@ from cloudgan.core.settings import slurm_environment
 from cloudgan.core.tail import tail_lines
 from cloudgan.launch.backends.job_backend import PreexistingNodes
 from cloudgan.launch.backends.remote_command import run_process
-from cloudgan.launch.backends.slurm.client import JobQueue, SlurmCommands, SlurmError
+from cloudgan.launch.backends.slurm.client import Job, JobQueue, SlurmCommands, SlurmError
 from cloudgan.launch.backends.slurm.job_state import JobFiles, run_state
 from cloudgan.launch.backends.slurm.partitions import (
     check_exclusive_nodes,
@@ -37,7 +37,7 @@ from cloudgan.launch.backends.slurm.requests import (
     slurm_steps,
 )
 from cloudgan.launch.kubernetes.job_spec import KEY_FILE
-from cloudgan.launch.kubernetes.manifests import PLAN_PLACEHOLDER
+from cloudgan.launch.kubernetes.manifests import PLAN_PLACEHOLDER, has_secret
 from cloudgan.schema.run_document import RunSource, check_inside, read_plan
 from cloudgan.schema.run_state import LogLine, RunState
 
@@ -175,9 +175,16 @@ class SlurmBackend(PreexistingNodes):
             LaunchError: The job does not end.
         """
         job, plan = self._jobs.of(run), self.desired_state(run)
-        if job is None or plan is None:
+        if plan is None:
             return
-        self._job_files(plan).request_stop()
+        files = self._job_files(plan)
+        if job is not None:
+            self._cancel_job(job, plan, files)
+        self._forget_secrets(files)  # a job that was killed, or never started, has left them
+
+    def _cancel_job(self, job: Job, plan: Plan, files: JobFiles) -> None:
+        run = plan.run
+        files.request_stop()
         if job.state == "RUNNING":
             # To the workers only: the script continues and records their end.
             self._cancel("--signal=TERM", job.id)
@@ -208,6 +215,19 @@ class SlurmBackend(PreexistingNodes):
         known = {name for name in here if self.desired_state(name)}
         return tuple(sorted(known | {job.labels[RUN] for job in self._jobs.all()}))
 
+    def deprovision(self, run: str, state: str) -> Iterator[str]:
+        """Deletes the secrets of a run that has ended, should its script have been killed."""
+        if (plan := self.desired_state(run)) and self._jobs.of(run) is None:
+            self._forget_secrets(self._job_files(plan))
+        return super().deprovision(run, state)
+
+    @staticmethod
+    def _forget_secrets(files: JobFiles) -> None:
+        folder = files.folder / KEY
+        if folder.exists():
+            check_inside(folder, files.folder)
+            shutil.rmtree(folder)
+
     def _job_files(self, plan: Plan) -> JobFiles:
         return JobFiles(run_folder(plan, self._runs) / JOB_FOLDER)
 
@@ -216,11 +236,14 @@ class SlurmBackend(PreexistingNodes):
             return False
         files = JobFiles(folder / JOB_FOLDER)
         files.clear()
-        if plan.has_peers:
-            write_secret(files.folder / KEY / KEY_FILE)
+        self._forget_secrets(files)
+        if has_secret(plan):
+            write_secret(files.folder / KEY / KEY_FILE, plan.workers.secrets)
+        command = ("sbatch", "--parsable", str(folder / SCRIPT_FILE))
         try:
-            output = self._commands.run("sbatch", "--parsable", str(folder / SCRIPT_FILE))
+            output = self._commands.run(*command, without=plan.workers.secrets)
         except SlurmError as error:
+            self._forget_secrets(files)
             raise PlanError(
                 f"Slurm rejects the job: {error}. `sinfo` lists the partitions and"
                 f" `scontrol show partition` their limits. The script is"

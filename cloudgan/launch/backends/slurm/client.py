@@ -16,7 +16,7 @@ from cloudgan.core.settings import slurm_environment
 from cloudgan.launch.backends.slurm.requests import FOLDER_LABEL
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
 
 REQUIRED: Final = ("sbatch", "squeue", "scancel", "scontrol", "sinfo")
@@ -61,8 +61,8 @@ class SlurmCommands:
                 " (`module load slurm` may be needed first)"
             )
 
-    def run(self, *command: str) -> str:
-        """Runs a program and returns its output; all times in it are UTC.
+    def run(self, *command: str, without: Iterable[str] = ()) -> str:
+        """Runs a program, in the environment but `without` these; returns its output, with times in UTC.
 
         Raises:
             RefusedError: It failed; carries its words.
@@ -71,7 +71,7 @@ class SlurmCommands:
         """
         until, was_unreachable = monotonic_seconds() + self._patience, False
         while True:
-            done = self._once(command)
+            done = self._once(command, without)
             if done.returncode == 0:
                 return done.stdout
             message = _message(done.stderr or done.stdout)
@@ -87,13 +87,15 @@ class SlurmCommands:
                 was_unreachable = True
             time.sleep(self._pause)
 
-    def _once(self, command: tuple[str, ...]) -> subprocess.CompletedProcess[str]:
+    def _once(
+        self, command: tuple[str, ...], without: Iterable[str]
+    ) -> subprocess.CompletedProcess[str]:
         if shutil.which(command[0]) is None:
             self.require()
             raise SlurmError(f"{command[0]} is not installed")
         return subprocess.run(  # noqa: S603
             command,
-            env=slurm_environment(),
+            env=slurm_environment(without),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

@@ -32,7 +32,7 @@ from cloudgan.schema.plan import NODE_ADDRESSES, NodePool, PoolFee, Step
 from cloudgan.storage.store import BucketAddress
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from cloudgan.launch.clouds.planner import NodePoolRequest
     from cloudgan.schema.plan import Plan, Workers
@@ -85,8 +85,29 @@ def _reserved(wanted: NodePoolRequest) -> Iterator[str]:
         yield billed_by_reservation(wanted.reservation)
 
 
+def check_no_secrets(names: Iterable[str]) -> None:
+    """Refuses secret variables: what a TPU VM knows at its start is metadata, for all who may see the VM.
+
+    https://docs.cloud.google.com/compute/docs/metadata/overview (read 2026-11-25).
+
+    Raises:
+        PlanError: There are some.
+    """
+    if given := ", ".join(names):
+        raise PlanError(
+            f"{given}: Cloud TPU VMs get their settings as instance metadata, which is not secret; omit"
+            " --secret and --kubernetes-secrets, or give an accelerator whose nodes Google's Kubernetes Engine"
+            " has, such as --accelerator=l4"
+        )
+
+
 def workers(workers: Workers, node_pool: NodePool) -> Workers:
-    """Returns the workers of a slice: one process drives all its chips."""
+    """Returns the workers of a slice: one process drives all its chips.
+
+    Raises:
+        PlanError: See `check_no_secrets`.
+    """
+    check_no_secrets((*workers.secrets, *workers.kubernetes_secrets))
     return workers.model_copy(
         update={
             "accelerators_per_node": slice_of(node_pool.node_type).chips,
