@@ -11,6 +11,7 @@ from cloudgan.reports.page import Graphic, Section, fragment
 from cloudgan.reports.table import Table
 from cloudgan.schema import record
 from cloudgan.schema.run_folder import RunFolder
+from cloudgan.schema.words import in_words
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -61,7 +62,7 @@ class Run:
 
     def _repr_html_(self) -> str:
         found = self.record
-        blocks: tuple[Block, ...] = (_facts(self.path.name, found),)
+        blocks: tuple[Block, ...] = (_facts(found),)
         if found.epochs():
             blocks += (loss_graphic(found),)
         return fragment((Section(f"Run {self.path.name}", blocks),))
@@ -86,23 +87,28 @@ def loss_graphic(found: RunRecord) -> Graphic:
     from cloudgan.reports import drawing
 
     epochs = found.epochs()
-    totals: dict[str, list[float | None]] = {}
-    for name in epochs[0].losses:
-        label = name.replace("_", ", ")
-        totals[label] = [epoch.losses[name]["total"] for epoch in epochs]
-        totals[f"{label}, held out"] = [
-            epoch.held_out_losses[name]["total"] if epoch.held_out_losses else None
-            for epoch in epochs
-        ]
     chart = drawing.Chart("losses", "Weighted totals", "step", "loss", log_y=True)
+    names = {in_words(name): name for name in epochs[0].losses}
     return Graphic(
-        drawing.lines(chart, [float(epoch.step) for epoch in epochs], totals),
-        "Mean over each epoch. The losses of a GAN do not fall to zero: the two networks balance each"
-        " other.",
+        drawing.lines(
+            chart,
+            [float(epoch.step) for epoch in epochs],
+            {label: [one.losses[name]["total"] for one in epochs] for label, name in names.items()},
+            {
+                label: [
+                    one.held_out_losses[name]["total"] if one.held_out_losses else None
+                    for one in epochs
+                ]
+                for label, name in names.items()
+            },
+            ("training", "held out"),
+        ),
+        "Weighted sum of the terms of each network's loss, mean over each epoch. The losses of a GAN do not"
+        " fall to zero: the two networks balance each other.",
     )
 
 
-def _facts(name: str, found: RunRecord) -> Table:
+def _facts(found: RunRecord) -> Table:
     started, stopped = found.started(), found.stopped()
     epochs = found.epochs()
     rows = (
@@ -114,4 +120,4 @@ def _facts(name: str, found: RunRecord) -> Table:
         ("showers per second", found.samples_per_second()),
         ("program time (s)", found.program_seconds()),
     )
-    return Table(("figure", "value"), rows, f"Run {name}", "lr")
+    return Table(("figure", "value"), rows, "", "lr")
