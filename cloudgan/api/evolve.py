@@ -125,7 +125,7 @@ class Evolution:
         note = "Score of each cell's mixture, lower is better; fitness is a loss, lower is better."
         best = self.best_cell
         if best is not None:
-            note += f" The best cell is {self.grid.name(best)}; the run, with its page, is in {self.path}."
+            note += f" Best mixture: cell {self.grid.name(best)}; the run, with its page, is in {self.path}."
         head = ("cell", "score", *(name.replace("_", " ") for name in names))
         return Table((*head, "generator", "discriminator", "rate", "loss", "iteration"), rows, note)
 
