@@ -114,6 +114,9 @@ class RunCost:
         """Returns the tables for the page of a demo."""
         return cost_page.demo_section(self.report, self.own_cost())
 
+    def __repr__(self) -> str:
+        return f"<RunCost of {self.report.run}: {self.own_cost()}>"
+
     def _repr_html_(self) -> str:
         blocks: tuple[Block, ...] = (
             Paragraph(f"Cost of this run: {self.own_cost()}."),

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from cloudgan.api.cost import cost
+from cloudgan.api.notebook_progress import usual_progress
 from cloudgan.api.run import Run
 from cloudgan.api.run_options import resolve
 from cloudgan.api.run_page import ending, run_page
@@ -16,7 +17,6 @@ from cloudgan.api.train import train_run
 from cloudgan.api.validate import validate_demo
 from cloudgan.core import ranges
 from cloudgan.core.errors import ConfigError
-from cloudgan.core.progress import Silent
 from cloudgan.reports.page import fragment, write
 from cloudgan.schema.held_out import LEAST_TO_JUDGE, held_out_every
 from cloudgan.schema.run_folder import RunFolder
@@ -79,6 +79,9 @@ class Demo:
         """Returns why the training ended, as a sentence."""
         return ending(self.outcome.reason, self.outcome.step)
 
+    def __repr__(self) -> str:
+        return f"<Demo {self.run.path}: {self.ending()} Report: {self.report}>"
+
     def _repr_html_(self) -> str:
         page = run_page(self.run, self.validation, self.cost, INTRODUCTION)
         return fragment(page.sections)
@@ -112,7 +115,7 @@ def demo(
         CloudganError: A part failed.
     """
     began = time.perf_counter()
-    progress = progress or Silent()
+    progress = progress or usual_progress()
     ranges.check(showers=showers, seed=seed, max_steps=max_steps, max_seconds=max_seconds)
     simulated = RunFolder(run).path / SIMULATED
     simulates = not (data or simulated.exists())

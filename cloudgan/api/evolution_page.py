@@ -166,8 +166,10 @@ def _grid_graphic(found: Evolution) -> Graphic:
         axes.set_xlim(0, grid.columns)
         axes.set_ylim(grid.rows, 0)
         axes.set_aspect("equal")
-        axes.set_xticks([column + 0.5 for column in range(grid.columns)], range(grid.columns))
-        axes.set_yticks([row + 0.5 for row in range(grid.rows)], range(grid.rows))
+        axes.set_xticks(
+            [column + 0.5 for column in range(grid.columns)], list(map(str, range(grid.columns)))
+        )
+        axes.set_yticks([row + 0.5 for row in range(grid.rows)], list(map(str, range(grid.rows))))
         axes.set_xlabel("column")
         axes.set_ylabel("row")
         axes.tick_params(length=0)

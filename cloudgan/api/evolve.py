@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from cloudgan.api.grid_options import grid_config
+from cloudgan.api.notebook_progress import usual_progress
 from cloudgan.api.run import Run
 from cloudgan.api.run_options import resolve
 from cloudgan.api.tensorflow_import import import_tensorflow, require_tensorflow
@@ -129,6 +130,11 @@ class Evolution:
         head = ("cell", "score", *(name.replace("_", " ") for name in names))
         return Table((*head, "generator", "discriminator", "rate", "loss", "iteration"), rows, note)
 
+    def __repr__(self) -> str:
+        best = self.best_cell
+        said = "" if best is None else f", best mixture: cell {self.grid.name(best)}"
+        return f"<Evolution {self.path}: {self.iteration} iterations{said}>"
+
     def _repr_html_(self) -> str:
         return fragment((Section(f"Grid {self.path.name}", (self.table(),)),))
 
@@ -171,7 +177,7 @@ def evolve(
     from cloudgan.coevolution.cell_files import GridFolder
     from cloudgan.reports.page import write as write_page
 
-    progress = progress or Silent()
+    progress = progress or usual_progress()
     ranges.check(size=size)
     if size is not None and ensemble is None:
         raise ConfigError("--size is an option of --ensemble=greedy or --ensemble=genetic")

@@ -16,6 +16,10 @@ from cloudgan.schema.words import in_words
 if TYPE_CHECKING:
     from pathlib import Path
 
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from cloudgan.core.progress import Progress
     from cloudgan.reports.page import Block
     from cloudgan.schema.config import RunConfig
     from cloudgan.schema.record import RunRecord
@@ -59,6 +63,47 @@ class Run:
             DataError: The folder holds no record, or a line is damaged.
         """
         return record.read(self.folder.record_file)
+
+    def sample(
+        self,
+        energy_gev: float | tuple[float, float],
+        theta_deg: float | tuple[float, float],
+        n: int = 1,
+        *,
+        seed: int = 0,
+        extrapolate: bool = False,
+        step: Step = None,
+        cell: str | None = None,
+        progress: Progress | None = None,
+    ) -> NDArray[np.float32]:
+        """Generates showers in memory, the same bits as `generate` with these ranges and this seed.
+
+        Args:
+            energy_gev: Energy of the primary in GeV; a pair: a range, flat.
+            theta_deg: Polar angle in degrees; a pair: a range, flat.
+            n: Number of showers.
+            seed: The same seed gives the same showers.
+            extrapolate: Accept what is beyond the trained range.
+            step: Checkpoint: the number of its step (0 is untrained) or "best". Default: the newest.
+            cell: Of a grid: as of `generate`.
+            progress: Receives the showers. Default: a line in a notebook, else nothing.
+
+        Returns:
+            Energies of the cells in GeV, (n, x, y, z).
+
+        Raises:
+            ConfigError: Energy or angle is beyond the trained range.
+            DataError: The run has no such checkpoint.
+        """
+        from cloudgan.api.showers import sample  # imports this module
+
+        return sample(
+            self, energy_gev, theta_deg, n, seed=seed, extrapolate=extrapolate, step=step, cell=cell,
+            progress=progress,
+        )  # fmt: skip
+
+    def __repr__(self) -> str:
+        return f"<Run {self.path}>"
 
     def _repr_html_(self) -> str:
         found = self.record

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from matplotlib import colormaps
 from matplotlib.axes import Axes
@@ -68,10 +69,10 @@ def importance(found: Mapping[str, float]) -> Graphic:
 def parallel(complete: Sequence[Valued], best: int, *, label: str) -> Graphic:
     """Draws each complete trial as a line over the keys of the space and the objective."""
     keys = list(dict.fromkeys(key for *_, point in complete for key in point))
-    columns = [[point.get(key) for *_, point in complete] for key in keys]
-    columns.append([value for _, value, _ in complete])
+    values = [value for _, value, _ in complete]
+    columns: list[Sequence[Any]] = [[point.get(key) for *_, point in complete] for key in keys]
+    columns.append(values)
     places = [_scale(column) for column in columns]
-    values = columns[-1]
     colour, (share, _) = colormaps["viridis"], places[-1]
     with Drawing(height_inches=3.8) as drawing:
         (axes,) = drawing.axes()
@@ -80,7 +81,7 @@ def parallel(complete: Sequence[Valued], best: int, *, label: str) -> Graphic:
             key=lambda one: one[0][0] == best,
         ):
             heights = [place(value) for (place, _), value in zip(places, row, strict=True)]
-            style = (
+            style: dict[str, Any] = (
                 {"color": BEST_COLOUR, "linewidth": 3.0, "label": f"best: trial {best}"}
                 if number == best
                 else {"color": colour(0.9 * share(row[-1])), "linewidth": 1.2}
@@ -144,10 +145,10 @@ def _scale(column: Sequence[object]) -> tuple[Callable[[object], float], list[ob
     low, high = min(numbers), max(numbers)
     is_log = low > 0 and high > _WIDE * low
     shown = math.log if is_log else float
-    span = (shown(high) - shown(low)) or 1.0
+    width = (shown(high) - shown(low)) or 1.0
 
     def place(value: object) -> float:
-        return (shown(float(str(value))) - shown(low)) / span
+        return (shown(float(str(value))) - shown(low)) / width
 
     distinct = sorted(set(numbers))
     if len(distinct) <= _TICKS:

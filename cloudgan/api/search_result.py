@@ -251,6 +251,15 @@ class Search:
             (_SECOND_LABELS[self.second or "seconds"], in_words(self.objective)),
         )
 
+    def __repr__(self) -> str:
+        best = self.best_trial
+        said = (
+            f"best trial {best.number}, {self.objective} {best.value:.4g}"
+            if best
+            else "no complete trial"
+        )
+        return f"<{self.title}: {len(self.trials)} trials, {said}>"
+
     def _repr_html_(self) -> str:
         return fragment((Section(self.title, self.tables()),))
 

@@ -19,13 +19,13 @@ from cloudgan.api.grid_samples import (
     refuse_shower_options,
     write_samples,
 )
+from cloudgan.api.notebook_progress import usual_progress
 from cloudgan.api.run import open_run
 from cloudgan.api.tensorflow_import import import_tensorflow, require_tensorflow
 from cloudgan.core import ranges, settings
 from cloudgan.core.errors import ConfigError
 from cloudgan.core.file_lock import locked_target
 from cloudgan.core.local_path import local_path
-from cloudgan.core.progress import Silent
 from cloudgan.reports.page import Section, fragment
 from cloudgan.reports.table import Table
 from cloudgan.schema.particle import PARTICLE_ATTRIBUTE
@@ -34,8 +34,12 @@ from cloudgan.schema.provenance import git_commit
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    import numpy as np
+    from numpy.typing import NDArray
+
     from cloudgan.api.run import Run, Step
     from cloudgan.core.progress import Progress
+    from cloudgan.data.showers import Showers
     from cloudgan.reports.table import Cell
     from cloudgan.schema.ecal_unit import EcalUnit
     from cloudgan.schema.particle import Particle
@@ -111,7 +115,7 @@ def simulate(
     """
     path = local_path(output)
     ranges.check(showers=showers, seed=seed, workers=workers, cut_mm=cut_mm)
-    progress = progress or Silent()
+    progress = progress or usual_progress()
     spans = energy_gev, theta_deg
     for name, value in (("workers", workers), ("cut-mm", cut_mm)):
         if value is not None and engine != "geant4":
@@ -236,7 +240,7 @@ def generate(
     """
     path = local_path(output)
     ranges.check(showers=showers, seed=seed)
-    folder, progress = open_run(run).folder, progress or Silent()
+    folder, progress = open_run(run).folder, progress or usual_progress()
     if has_other_samples(folder):
         options = {
             "energy": energy_gev,
@@ -258,12 +262,8 @@ def generate(
         least = math.prod(generator.preset.image_shape) * 4 // _MOST_COMPRESSION
         _require_space(path, showers, least)
         spans = _trained_or(generator, energy_gev, theta_deg)
-        if not extrapolate:
-            _refuse_untrained(generator, spans)
-        conditions = _flat_conditions(generator, showers, spans, seed)
-        progress.start("generating", showers, "showers")
         began = time.perf_counter()
-        blocks = generator.streamed(conditions, seed=seed, progress=progress)
+        blocks = _drawn(generator, showers, spans, seed, extrapolate=extrapolate, progress=progress)
         source = f"{GENERATED}, {generator.name}"
         attrs = {"source": source, "seed": seed} | program_attributes()
         if known := generator.summary.particle:
@@ -305,6 +305,59 @@ def load_generator(
     from cloudgan.training.inference import TrainedGenerator
 
     return TrainedGenerator(find_checkpoint(folder, step, progress))
+
+
+def sample(
+    run: Run,
+    energy_gev: float | Range,
+    theta_deg: float | Range,
+    showers: int,
+    *,
+    seed: int = 0,
+    extrapolate: bool = False,
+    step: Step = None,
+    cell: str | None = None,
+    progress: Progress | None = None,
+) -> NDArray[np.float32]:
+    """Generates showers in memory; see `Run.sample`."""
+    import numpy as np
+
+    ranges.check(showers=showers, seed=seed)
+    if has_other_samples(run.folder):
+        raise ConfigError(
+            f"{run.path} generates samples of another task, not showers: cloudgan generate {run.path} samples.npz"
+        )
+    progress = progress or usual_progress()
+    generator = load_generator(run.folder, step, progress, cell=cell)
+    energies, thetas = (
+        value if isinstance(value, tuple) else (value, value) for value in (energy_gev, theta_deg)
+    )
+    blocks = _drawn(
+        generator, showers, (energies, thetas), seed, extrapolate=extrapolate, progress=progress
+    )
+    found = np.empty((showers, *generator.preset.image_shape), np.float32)
+    first = 0
+    for block in blocks:
+        found[first : first + len(block)] = block.ecal_gev
+        first += len(block)
+    return found
+
+
+def _drawn(
+    generator: RunGenerator,
+    count: int,
+    spans: tuple[Range, Range],
+    seed: int,
+    *,
+    extrapolate: bool,
+    progress: Progress,
+) -> Iterator[Showers]:
+    """Yields showers of energies and angles that are flat in their ranges, in blocks."""
+    if not extrapolate:
+        _refuse_untrained(generator, spans)
+    progress.start("generating", count, "showers")
+    conditions = _flat_conditions(generator, count, spans, seed)
+    return generator.streamed(conditions, seed=seed, progress=progress)
 
 
 def _trained_or(
@@ -379,7 +432,7 @@ def convert(
     from cloudgan.data.sources.source import HDF5_SUFFIXES
     from cloudgan.storage.bucket_shards import BucketShards, is_url, local_copy
 
-    progress, named = progress or Silent(), str(target)
+    progress, named = progress or usual_progress(), str(target)
     path = None if is_url(named) else local_path(named)
     to_shards = path is None or target_layout(path, to) == "tfrecord"
     if to_shards and is_url(str(source)):
@@ -423,7 +476,7 @@ def verify_showers(
     from cloudgan.data.sources.source import open_source, verify
     from cloudgan.storage.bucket_shards import local_copy
 
-    progress = progress or Silent()
+    progress = progress or usual_progress()
     with local_copy(str(source), progress) as local:
         found = open_source(local, unit or "")
         empty = verify(found, progress)

@@ -13,6 +13,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from cloudgan.api.engine_import import import_engine, prepare_engine, require_engine
+from cloudgan.api.notebook_progress import usual_progress
 from cloudgan.api.ranks import check_mpi, has_ranks, local_layout
 from cloudgan.api.run import Run
 from cloudgan.api.run_options import config_keys, resolve
@@ -79,7 +80,13 @@ def train(
         config=str(config) if config else None,
         run=str(run) if run else None,
     )
-    train_run(resolved, folder, progress or Silent(), quiet=True, allow_open_ports=allow_open_ports)
+    train_run(
+        resolved,
+        folder,
+        progress or usual_progress(),
+        quiet=True,
+        allow_open_ports=allow_open_ports,
+    )
     return Run(folder.path)
 
 

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from cloudgan import __version__
 from cloudgan.api.file_pair import open_pair, refuse_other_particle
+from cloudgan.api.notebook_progress import usual_progress
 from cloudgan.api.run import Run, open_run
 from cloudgan.api.showers import load_generator
 from cloudgan.api.tensorflow_import import import_tensorflow
 from cloudgan.core import ranges
 from cloudgan.core.atomic_file import write_atomic
 from cloudgan.core.errors import ConfigError, DataError
-from cloudgan.core.progress import Silent
 from cloudgan.reports.page import Graphic, Paragraph, Section, fragment
 
 if TYPE_CHECKING:
@@ -116,6 +116,11 @@ class Validation:
             text = f"{json.dumps(self.as_json(), indent=2)}\n"
             write_atomic(self.run.folder.verdict_file, text.encode())
 
+    def __repr__(self) -> str:
+        from cloudgan.api.validation_page import headline
+
+        return f"<Validation of {self.title}: {headline(self.assessment, self.verdict)}>"
+
     def _repr_html_(self) -> str:
         from cloudgan.api.validation_page import checks_table, condensed, headline
         from cloudgan.validation.figures.figures import figures
@@ -177,7 +182,7 @@ def validate(
             " large for a verdict"
         )
     ranges.check(seed=seed)
-    progress = progress or Silent()
+    progress = progress or usual_progress()
     if run is None:
         return validate_files(
             str(generated), str(reference), progress, unit=unit or "", showers=showers, seed=seed, gates=gates,

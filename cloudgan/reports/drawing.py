@@ -206,8 +206,8 @@ def lines(
                     marker="o" if len(x) <= 12 else "",  # noqa: PLR2004 (more would touch)
                 )
         if dashed is not None:
-            for label, style in zip(styles, ("-", "--"), strict=True):
-                axes.add_line(Line2D([], [], color=INK, linestyle=style, label=label))
+            axes.add_line(Line2D([], [], color=INK, linestyle="-", label=styles[0]))
+            axes.add_line(Line2D([], [], color=INK, linestyle="--", label=styles[1]))
         if _are_whole(x) and not chart.log_x:
             axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         if _are_whole(value for values in series.values() for value in values):
