@@ -322,7 +322,7 @@ class SearchStudy:
             return {}
         sign = 1 if self._config.direction == "minimize" else -1
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ExperimentalWarning)
+            warnings.simplefilter("ignore")  # it is experimental, and says which direction it takes
             return optuna.importance.get_param_importances(
                 self._study,
                 evaluator=optuna.importance.PedAnovaImportanceEvaluator(

@@ -47,16 +47,16 @@ def test_the_same_seed_gives_the_same_showers_and_another_seed_different_ones(
 
 
 @pytest.mark.parametrize(
-    ("energy", "theta", "flags"),
+    ("asked", "flags"),
     [
-        ((20.0, 40.0), (80.0, 100.0), ("--energy=20:40", "--theta=80:100")),
-        (30.0, 90.0, ("--energy=30:30", "--theta=90:90")),
+        (((20.0, 40.0), (80.0, 100.0)), ("--energy=20:40", "--theta=80:100")),
+        ((30.0, 90.0), ("--energy=30:30", "--theta=90:90")),
     ],
 )
 def test_a_run_samples_the_showers_of_generate_in_memory_in_gev(
-    small_demo, tmp_path, cloudgan_here, energy, theta, flags
+    small_demo, tmp_path, cloudgan_here, asked, flags
 ):
-    ecal_gev = open_run(small_demo.copy).sample(energy, theta, 5, seed=3)
+    ecal_gev = open_run(small_demo.copy).sample(*asked, 5, seed=3)
     out = tmp_path / "generated.h5"
     cloudgan_here("generate", small_demo.copy, out, "--showers=5", "--seed=3", *flags)
     with h5py.File(out) as file:
