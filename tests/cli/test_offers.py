@@ -14,6 +14,7 @@ from cloudgan.api.offers import OffersReport
 from cloudgan.cli.views import offers_page
 from cloudgan.core.hardware import Hardware
 from cloudgan.cost.prices.discontinued import DISCONTINUED
+from cloudgan.reports.table import Mark
 from cloudgan.schema import record
 from cloudgan.schema.config import RunConfig
 from cloudgan.schema.presets import find_preset
@@ -385,6 +386,22 @@ def test_the_page_holds_plot_tables_and_sources(offers):
     assert "gcp/v5litepod-1/us-central1/spot" in page
     assert "throughput from: paper&#x27;s run on 128 x V100" in page
     assert "http://" not in page.replace("http://www.w3.org", "")
+
+
+def test_the_page_ranks_in_its_first_column_and_marks_the_chosen_option(offers):
+    found = OffersReport.model_validate(offers(*JOB))
+    plot, front, _ = offers_page.offers_page(found).sections[0].blocks
+    assert front.columns[:2] == ("USD at most", "time at most")
+    (marked,) = [row for row in front.rows if isinstance(row[3], Mark)]
+    assert marked[0].value == found.choice.chosen.usd
+    alone = found.model_copy(update={"choice": None})
+    (every,) = offers_page.offers_page(alone).sections[0].blocks
+    assert every.columns[0] == "USD/epoch at most"
+    styles = {series.label: series.style for series in plot.series}
+    assert styles["GCP, on demand"].number == styles["GCP, spot"].number
+    assert styles["GCP, on demand"].number != styles["AWS, on demand"].number
+    assert styles["GCP, spot"].hollow
+    assert not styles["GCP, on demand"].hollow
 
 
 @pytest.mark.slow
