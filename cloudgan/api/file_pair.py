@@ -61,10 +61,10 @@ class FilePair:
 
     def first_showers(self) -> tuple[Pair, ...]:
         """Reads showers of both to draw beside each other, of nearly the same energy and angle."""
-        from cloudgan.validation.figures.showers import KEPT, pick_pairs
+        from cloudgan.validation.figures.showers import READ, pick_pairs
 
         return pick_pairs(
-            *(next(iter(one.blocks(KEPT))) for one in (self.generated, self.reference))
+            *(next(iter(one.blocks(READ))) for one in (self.generated, self.reference))
         )
 
     def provenance(self) -> tuple[Table, Table]:

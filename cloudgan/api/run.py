@@ -95,7 +95,7 @@ class Run:
             ConfigError: Energy or angle is beyond the trained range.
             DataError: The run has no such checkpoint.
         """
-        from cloudgan.api.showers import sample  # imports this module
+        from cloudgan.api.shower_samples import sample  # needs NumPy
 
         return sample(
             self, energy_gev, theta_deg, n, seed=seed, extrapolate=extrapolate, step=step, cell=cell,

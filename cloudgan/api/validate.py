@@ -11,7 +11,7 @@ from cloudgan import __version__
 from cloudgan.api.file_pair import open_pair, refuse_other_particle
 from cloudgan.api.notebook_progress import usual_progress
 from cloudgan.api.run import Run, open_run
-from cloudgan.api.showers import load_generator
+from cloudgan.api.shower_samples import load_generator
 from cloudgan.api.tensorflow_import import import_tensorflow
 from cloudgan.core import ranges
 from cloudgan.core.atomic_file import write_atomic

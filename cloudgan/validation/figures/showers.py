@@ -16,7 +16,9 @@ from cloudgan.validation.figures.panels import Figure
 
 SHOWN = 4
 KEPT = 100
-"""Showers of each sample among which pairs are chosen."""
+"""Showers of a generator among which some are drawn."""
+READ = 300
+"""Showers of each of two files among which pairs of nearly the same energy and angle are drawn."""
 _LEAST_MEV = 0.1
 _COLOURS = 64
 _VIEWS = (
@@ -119,7 +121,11 @@ def shower_figures(pairs: Sequence[Pair], names: tuple[str, str]) -> Iterator[Fi
             log_ticks(bar.ax.yaxis)
             bar.ax.grid(visible=False)
             svg = drawing.svg(f"showers-{name}", caption)
-        note = f" Above: {names[0]}; below: {names[1]}. Blank: less than {_LEAST_MEV} MeV."
+        equal = all(str(ours) == str(theirs) for ours, theirs in pairs)
+        note = (
+            f" Above: {names[0]}; below: {names[1]}, of {'the same' if equal else 'nearly the same'} energy and"
+            f" angle. Blank: less than {_LEAST_MEV} MeV."
+        )
         yield Figure(f"showers-{name}", "Showers", svg, caption + note)
 
 
