@@ -46,6 +46,7 @@ _PAPER_RUNS = ("8 x V100 (", "128 x V100 (", "4 x TPU-v2 (", "4 x TPU-v3 (", "16
 _GIB = 2**30
 _LONG_UNSEEN_SECONDS = 300
 _SHOWN_OFFERS = 20
+_CENT = 0.01
 
 
 @dataclass(frozen=True)
@@ -98,16 +99,23 @@ class RunCost:
         offer = self.cheapest()
         if offer is None:
             return "unknown", "per epoch on a cloud node", "no complete epoch was measured"
-        where = f"{cost_page.cloud_name(offer.row.provider)} {offer.row.node_type}"
+        where = (
+            f"{cost_page.cloud_name(offer.row.provider)} {offer.row.node_type},"
+            f" {offer.row.market.replace('_', ' ')}"
+        )
+        usd = offer.usd_per_epoch or 0.0
         return (
-            f"{cost_page.short_usd(offer.usd_per_epoch)} USD",
+            f"{usd:.2f} USD" if usd >= _CENT else "< 0.01 USD",
             "per epoch at most, on a cloud node",
-            f"{where}, {offer.row.market.replace('_', ' ')}",
+            f"{where}, priced {cost_page.age(offer.row, offer.age_days)}",
         )
 
     def section(self) -> Section:
         """Returns the tables for the page of a demo."""
         return cost_page.demo_section(self.report, self.own_cost())
+
+    def __repr__(self) -> str:
+        return f"<RunCost of {self.report.run}: {self.own_cost()}>"
 
     def _repr_html_(self) -> str:
         blocks: tuple[Block, ...] = (

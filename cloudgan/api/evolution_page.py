@@ -7,18 +7,21 @@ import statistics
 from typing import TYPE_CHECKING
 
 import numpy as np
+from matplotlib.colors import to_rgba
+from matplotlib.patches import Rectangle
 
 from cloudgan.coevolution.ancestry import ancestry
 from cloudgan.coevolution.cell_files import GridFolder
 from cloudgan.coevolution.pictures import pictured, read_pictures
 from cloudgan.coevolution.routine_times import routine_times
-from cloudgan.reports.drawing import Chart, lines
+from cloudgan.reports.drawing import INK, Chart, Drawing, lines
 from cloudgan.reports.page import Graphic, KeyFigures, Page, Paragraph, Section
 from cloudgan.reports.pictures import Pictures
-from cloudgan.reports.plot_frame import Axis
+from cloudgan.reports.plot_frame import COLOURS, Axis
 from cloudgan.reports.stacked_bars import Bar, StackedBars
 from cloudgan.reports.table import Table
 from cloudgan.schema.cell_line import WAIT
+from cloudgan.schema.words import in_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -56,6 +59,7 @@ def evolution_page(found: Evolution) -> Page:
     compared = comparison_table(found)
     sections = [
         Section("Result", (_figures(found, times), *([compared] if compared else []))),
+        Section("Grid", (_grid_graphic(found),)),
         Section("Samples of each cell", tuple(_samples(found))),
         Section("Quality", tuple(_quality_charts(found))),
         Section("Ancestry of the winner", tuple(_ancestry(found, records))),
@@ -76,18 +80,25 @@ def _winner(found: Evolution) -> str:
     best = found.best_cell
     assert best is not None  # noqa: S101 -- the caller has at least one iteration
     score = found.lines[best][found.iteration - 1].score
-    return f"The best cell is {found.grid.name(best)}; the score of its mixture is {score:.4g}."
+    return (
+        f"The best mixture is that of cell {found.grid.name(best)} and its neighbours, with a score of"
+        f" {score:.4g}."
+    )
 
 
 def _figures(found: Evolution, times: RoutineTimes) -> KeyFigures:
     line = _last(found)[found.best_cell or 0]
     shown = list(line.details.items())[:_MOST_FIGURES]
-    details = ((f"{value:.4g}", name.replace("_", " "), "") for name, value in shown)
+    details = ((f"{value:.4g}", in_words(name), "") for name, value in shown)
     return KeyFigures(
         (
             (f"{line.score:.4g}", "score of the best mixture", "lower is better"),
             *details,
-            (f"{times.overall:,.1f} s", "per cell", f"{times.evolution_share:.0%} evolution"),
+            (
+                f"{times.overall:,.1f} s",
+                "per cell",
+                f"{times.evolution_share:.0%} of an iteration is not training",
+            ),
         )
     )
 
@@ -99,7 +110,9 @@ def comparison_table(found: Evolution) -> Table | None:
         return None
     named = {
         "mixture, evolved weights": quality.mixture,
-        f"best cell alone ({found.grid.name(quality.best_generator_cell)})": quality.best_generator,
+        f"best single generator (cell {found.grid.name(quality.best_generator_cell)})": (
+            quality.best_generator
+        ),
         "uniform mixture": quality.uniform,
     }
     chosen = quality.ensemble
@@ -118,8 +131,56 @@ def comparison_table(found: Evolution) -> Table | None:
     )
     if chosen:
         note += f" The ensemble has the best score of {chosen.scored} on these samples: its score is too good."
-    heads = ("samples of", "score", *(name.replace("_", " ") for name in details))
+    heads = ("samples of", "score", *map(in_words, details))
     return Table(heads, rows, note, "l" + "r" * (len(details) + 1))
+
+
+_LETTERED = 64
+"""Larger grids have no text in their cells."""
+
+
+def _grid_graphic(found: Evolution) -> Graphic:
+    """Draws the cells in their places, coloured by score, with the best one and its neighbours."""
+    grid, best = found.grid, found.best_cell or 0
+    scores = [_score(line) for line in _last(found)]
+    known = [score for score in scores if math.isfinite(score)] or [0.0]
+    low, span = min(known), (max(known) - min(known)) or 1.0
+    near = grid.neighbours(best, found.config.neighbourhood)
+    with Drawing(9.0, min(6.0, 0.7 + 1.1 * grid.rows)) as drawing:
+        (axes,) = drawing.axes()
+        for number, score in enumerate(scores):
+            row, column = grid.place(number)
+            share = (score - low) / span if math.isfinite(score) else 1.0
+            axes.add_patch(Rectangle((column, row), 1, 1, facecolor=to_rgba(COLOURS[0], 0.65 - 0.6 * share),
+                                     edgecolor=INK, linewidth=0.6))  # fmt: skip
+            if grid.cells <= _LETTERED:
+                text = f"{score:.4g}" if math.isfinite(score) else "not finite"
+                mark = "★ " if number == best else ""
+                axes.text(column + 0.5, row + 0.5, f"{mark}{grid.name(number)}\n{text}", ha="center",
+                          va="center", fontsize=10)  # fmt: skip
+        for number in (*near, best):
+            row, column = grid.place(number)
+            axes.add_patch(Rectangle((column + 0.04, row + 0.04), 0.92, 0.92, fill=False,
+                                     edgecolor=COLOURS[1], linewidth=3 if number == best else 1.5,
+                                     linestyle="-" if number == best else "--"))  # fmt: skip
+        axes.set_xlim(0, grid.columns)
+        axes.set_ylim(grid.rows, 0)
+        axes.set_aspect("equal")
+        axes.set_xticks(
+            [column + 0.5 for column in range(grid.columns)], list(map(str, range(grid.columns)))
+        )
+        axes.set_yticks([row + 0.5 for row in range(grid.rows)], list(map(str, range(grid.rows))))
+        axes.set_xlabel("column")
+        axes.set_ylabel("row")
+        axes.tick_params(length=0)
+        axes.grid(visible=False)
+        svg = drawing.svg("grid", "Cells of the grid, coloured by the score of their mixture")
+    neighbours = found.config.neighbourhood.replace("_", " ")
+    return Graphic(
+        svg,
+        "Score of each cell's mixture, the darker the better. Solid frame: the best mixture; dashed: the"
+        f" neighbours whose generators are in it ({neighbours}; opposite edges of the grid are joined).",
+    )
 
 
 def _samples(found: Evolution) -> Iterator[Block]:
@@ -165,7 +226,7 @@ def _mosaic(images: NDArray[np.uint8]) -> NDArray[np.uint8]:
 def _quality_charts(found: Evolution) -> Iterator[Block]:
     yield _chart(found, _SCORE, "score of the mixture")
     for name in _last(found)[0].details:
-        yield _chart(found, name, name.replace("_", " "))
+        yield _chart(found, name, in_words(name))
 
 
 def _chart(found: Evolution, name: str, label: str) -> Graphic:
@@ -282,27 +343,28 @@ def _mean_age(record: Sequence[CellLine]) -> float | None:
 
 
 def _seconds(times: RoutineTimes, found: Evolution) -> Iterator[Block]:
-    whole = times.overall or 1.0
     names = ("gather", "train", "update_genomes", "mutate")
-    rows: list[tuple[str, float, str, float | str]] = [
-        (name, times.mean(name), f"{times.mean(name) / whole:.1%}", 1e3 * times.per_iteration[name])
+    iteration = sum(times.per_iteration[name] for name in names) or 1.0
+    rows: list[tuple[str, float, float | str, str]] = [
+        (name.replace("_", " "), times.mean(name), 1e3 * times.per_iteration[name],
+         f"{times.per_iteration[name] / iteration:.1%}")
         for name in names
-    ]
+    ]  # fmt: skip
     if times.mean_wait:
-        rows.append((WAIT, times.mean_wait, f"{times.mean_wait / whole:.1%}", ""))
-    rows.append(("overall", times.overall, "100.0%", ""))
+        rows.append((WAIT, times.mean_wait, "", ""))
+    rows.append(("all", times.overall, 1e3 * iteration, "100.0%"))
     yield Table(
-        ("routine", "seconds of a cell", "share", "median ms per iteration"),
+        ("routine", "seconds of a cell", "ms of an iteration", "share of an iteration"),
         tuple(rows),
-        "Routines as in arXiv:2004.04633, table IV; mean over the cells. The first iteration, which"
-        " traces the networks, is in the seconds but not in the median.",
+        "Routines as in arXiv:2004.04633, table IV. Seconds: mean over the cells, all iterations. An"
+        " iteration: the median without the first one, which traces the networks.",
         "lrrr",
     )
     if len(times.totals) <= _MOST_CELLS:
         yield StackedBars(
             "Seconds by cell and routine",
             Axis("seconds"),
-            (*names, WAIT),
+            (*(name.replace("_", " ") for name in names), WAIT),
             tuple(
                 Bar(f"cell {name}", (*(cell[routine] for routine in names), times.waits[name]))
                 for name, cell in times.totals.items()

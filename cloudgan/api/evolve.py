@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
+from cloudgan.api.notebook_progress import usual_progress
 from cloudgan.api.run import Run
 from cloudgan.api.run_options import resolve
 from cloudgan.api.tensorflow_import import import_tensorflow, require_tensorflow
@@ -125,10 +126,15 @@ class Evolution:
         note = "Score of each cell's mixture, lower is better; fitness is a loss, lower is better."
         best = self.best_cell
         if best is not None:
-            note += f" The best cell is {self.grid.name(best)}; the run, with its page, is in {self.path}."
+            note += f" Best mixture: cell {self.grid.name(best)}; the run, with its page, is in {self.path}."
         head = ("cell", "score", *(name.replace("_", " ") for name in names))
         heads = (*head, "generator", "discriminator", "rate", "loss", "iteration")
         return Table(heads, rows, note, priority=f"00{'4' * len(names)}12332")
+
+    def __repr__(self) -> str:
+        best = self.best_cell
+        said = "" if best is None else f", best mixture: cell {self.grid.name(best)}"
+        return f"<Evolution {self.path}: {self.iteration} iterations{said}>"
 
     def _repr_html_(self) -> str:
         return fragment((Section(f"Grid {self.path.name}", (self.table(),)),))
@@ -157,7 +163,7 @@ def evolve(options: EvolveOptions, *, progress: Progress | None = None) -> Evolu
     from cloudgan.coevolution.cell_files import GridFolder
     from cloudgan.reports.page import write as write_page
 
-    progress = progress or Silent()
+    progress = progress or usual_progress()
     preset, unit, size, ensemble = options.preset, options.unit, options.size, options.ensemble
     if size is not None and ensemble is None:
         raise ConfigError("--size is an option of --ensemble=greedy or --ensemble=genetic")

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from cloudgan import __version__
 from cloudgan.api.model_card import ExportedFile, Format, ModelCard, model_card, write_card
+from cloudgan.api.notebook_progress import usual_progress
 from cloudgan.api.run import open_run
 from cloudgan.api.tensorflow_import import import_tensorflow
 from cloudgan.core.atomic_file import atomic_folder, write_atomic
 from cloudgan.core.errors import ConfigError, UnknownNameError
 from cloudgan.core.file_lock import locked_target
 from cloudgan.core.local_path import local_path
-from cloudgan.core.progress import Silent
 from cloudgan.reports.page import Section, fragment
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def export(
     path = local_path(output)
     folder = open_run(run).folder
     _check_target(path, kind, overwrite=overwrite)
-    progress = progress or Silent()
+    progress = progress or usual_progress()
     from cloudgan.training.checkpoint_choice import find_checkpoint
 
     checkpoint = find_checkpoint(folder, step, progress)

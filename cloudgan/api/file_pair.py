@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from cloudgan.core.progress import Progress
     from cloudgan.data.shards.manifest import Attribute, SourceInfo
     from cloudgan.data.sources.source import ShowerSource
+    from cloudgan.validation.figures.showers import Pair
     from cloudgan.validation.observables.observables import Observables
 
 _MAX_TEXT = 200
@@ -57,6 +58,14 @@ class FilePair:
                 " of the other; give two independent samples"
             )
         return generated, reference
+
+    def first_showers(self) -> tuple[Pair, ...]:
+        """Reads showers of both to draw beside each other, of nearly the same energy and angle."""
+        from cloudgan.validation.figures.showers import READ, pick_pairs
+
+        return pick_pairs(
+            *(next(iter(one.blocks(READ))) for one in (self.generated, self.reference))
+        )
 
     def provenance(self) -> tuple[Table, Table]:
         """Returns the properties of the files of both samples."""

@@ -70,6 +70,8 @@ def _read(path: Path, model: type[Launch]) -> Launch:
         else:
             _check(path, key, key_node, {*known, _GROUPED, _RUN}, "")
             given[keys[key]] = document[key]
+    if "command" in given and "data" in given:
+        given["command"] = [*given["command"], f"--data={given.pop('data')}"]
     return build(model, given, command="cloudgan deploy", source=str(path))
 
 

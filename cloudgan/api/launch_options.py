@@ -9,6 +9,7 @@ from cloudgan.api.launch_request import LaunchRequest, ProvisioningRequest
 from cloudgan.core.clouds import CLOUDS
 from cloudgan.core.errors import ConfigError
 from cloudgan.core.flags import argument, flag, keys_of
+from cloudgan.core.options import options_of
 from cloudgan.core.ranges import MAX_PROCESSES
 from cloudgan.schema.config import RunConfig
 from cloudgan.schema.options.shared import PRICE_AS, YES
@@ -44,9 +45,10 @@ class LaunchFlags(LaunchRequest, ProvisioningRequest, TrainingFlags):
         if not self.command:
             return self.run_keys, self.config
         if self.run_keys or self.config:
-            given = sorted({*self.run_keys, *(["config"] if self.config else [])})
+            keys = {*self.run_keys, *(["config"] if self.config else [])}
+            given = " ".join(f"--{one.name}" for one in options_of(type(self)) if one.key in keys)
             raise ConfigError(
-                f"{' and '.join(given)} of the run stand before --; give them behind it: -- {self.command[0]} ..."
+                f"{given} before --: flags of the run stand behind it: -- {self.command[0]} {given}"
             )
         return read_job(self.command)
 

@@ -11,10 +11,15 @@ from cloudgan.reports.page import Graphic, Section, fragment
 from cloudgan.reports.table import Table
 from cloudgan.schema import record
 from cloudgan.schema.run_folder import RunFolder
+from cloudgan.schema.words import in_words
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from cloudgan.core.progress import Progress
     from cloudgan.reports.page import Block
     from cloudgan.schema.config import RunConfig
     from cloudgan.schema.record import RunRecord
@@ -59,9 +64,50 @@ class Run:
         """
         return record.read(self.folder.record_file)
 
+    def sample(
+        self,
+        energy_gev: float | tuple[float, float],
+        theta_deg: float | tuple[float, float],
+        n: int = 1,
+        *,
+        seed: int = 0,
+        extrapolate: bool = False,
+        step: Step = None,
+        cell: str | None = None,
+        progress: Progress | None = None,
+    ) -> NDArray[np.float32]:
+        """Generates showers in memory, the same bits as `generate` with these ranges and this seed.
+
+        Args:
+            energy_gev: Energy of the primary in GeV; a pair: a range, flat.
+            theta_deg: Polar angle in degrees; a pair: a range, flat.
+            n: Number of showers.
+            seed: The same seed gives the same showers.
+            extrapolate: Accept what is beyond the trained range.
+            step: Checkpoint: the number of its step (0 is untrained) or "best". Default: the newest.
+            cell: Of a grid: as of `generate`.
+            progress: Receives the showers. Default: a line in a notebook, else nothing.
+
+        Returns:
+            Energies of the cells in GeV, (n, x, y, z).
+
+        Raises:
+            ConfigError: Energy or angle is beyond the trained range.
+            DataError: The run has no such checkpoint.
+        """
+        from cloudgan.api.shower_samples import sample  # needs NumPy
+
+        return sample(
+            self, energy_gev, theta_deg, n, seed=seed, extrapolate=extrapolate, step=step, cell=cell,
+            progress=progress,
+        )  # fmt: skip
+
+    def __repr__(self) -> str:
+        return f"<Run {self.path}>"
+
     def _repr_html_(self) -> str:
         found = self.record
-        blocks: tuple[Block, ...] = (_facts(self.path.name, found),)
+        blocks: tuple[Block, ...] = (_facts(found),)
         if found.epochs():
             blocks += (loss_graphic(found),)
         return fragment((Section(f"Run {self.path.name}", blocks),))
@@ -86,23 +132,28 @@ def loss_graphic(found: RunRecord) -> Graphic:
     from cloudgan.reports import drawing
 
     epochs = found.epochs()
-    totals: dict[str, list[float | None]] = {}
-    for name in epochs[0].losses:
-        label = name.replace("_", ", ")
-        totals[label] = [epoch.losses[name]["total"] for epoch in epochs]
-        totals[f"{label}, held out"] = [
-            epoch.held_out_losses[name]["total"] if epoch.held_out_losses else None
-            for epoch in epochs
-        ]
     chart = drawing.Chart("losses", "Weighted totals", "step", "loss", log_y=True)
+    names = {in_words(name): name for name in epochs[0].losses}
     return Graphic(
-        drawing.lines(chart, [float(epoch.step) for epoch in epochs], totals),
-        "Mean over each epoch. The losses of a GAN do not fall to zero: the two networks balance each"
-        " other.",
+        drawing.lines(
+            chart,
+            [float(epoch.step) for epoch in epochs],
+            {label: [one.losses[name]["total"] for one in epochs] for label, name in names.items()},
+            {
+                label: [
+                    one.held_out_losses[name]["total"] if one.held_out_losses else None
+                    for one in epochs
+                ]
+                for label, name in names.items()
+            },
+            ("training", "held out"),
+        ),
+        "Weighted sum of the terms of each network's loss, mean over each epoch. The losses of a GAN do not"
+        " fall to zero: the two networks balance each other.",
     )
 
 
-def _facts(name: str, found: RunRecord) -> Table:
+def _facts(found: RunRecord) -> Table:
     started, stopped = found.started(), found.stopped()
     epochs = found.epochs()
     rows = (
@@ -114,4 +165,4 @@ def _facts(name: str, found: RunRecord) -> Table:
         ("showers per second", found.samples_per_second()),
         ("program time (s)", found.program_seconds()),
     )
-    return Table(("figure", "value"), rows, f"Run {name}", "lr")
+    return Table(("figure", "value"), rows, "", "lr")

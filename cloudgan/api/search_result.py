@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import statistics
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from cloudgan.api.run import Run
 from cloudgan.core.errors import ConfigError, DataError, install_command
 from cloudgan.core.local_path import local_path
-from cloudgan.reports.page import Page, Section, fragment
-from cloudgan.reports.plot_frame import Axis
-from cloudgan.reports.scatter import Point as PlotPoint
-from cloudgan.reports.scatter import PointSeries, Scatter
-from cloudgan.reports.table import Table
+from cloudgan.reports.page import Graphic, KeyFigures, Page, Section, fragment
+from cloudgan.reports.table import Mark, Table
 from cloudgan.schema.record import read_if_whole
 from cloudgan.schema.run_folder import RunFolder
+from cloudgan.schema.words import in_words
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from optuna.trial import FrozenTrial
@@ -100,6 +98,8 @@ class Search:
         second: Second objective, minimized: ``seconds`` or ``usd``; None: there is one objective.
         front: Complete trials that no other beats in both objectives, by the second one.
         limit: Limit that ended the search before its last trial; empty: none.
+        direction: ``minimize`` or ``maximize`` the objective.
+        importances: Of each key of the space, the largest first; empty: too few trials.
     """
 
     path: Path
@@ -109,6 +109,13 @@ class Search:
     second: str | None = None
     front: tuple[Trial, ...] = ()
     limit: str = ""
+    direction: str = "minimize"
+    importances: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def title(self) -> str:
+        """Returns such as ``Search lr``."""
+        return "Search" if self.path.name == "search" else f"Search {self.path.name}"
 
     @property
     def best(self) -> Run | None:
@@ -132,6 +139,7 @@ class Search:
             "front": [trial.number for trial in self.front],
             "seconds_by_state": {k: round(v, 1) for k, v in self.seconds_by_state().items()},
             "limit": self.limit,
+            "importances": dict(self.importances),
             "trials": [trial.as_json() for trial in self.trials],
         }
 
@@ -141,7 +149,7 @@ class Search:
         if self._has_folds:
             note += " It is the mean over the folds, with their standard deviation."
         if self.best_trial:
-            note += f" The best is {self.best_trial.run}."
+            note += f" The best is trial {self.best_trial.number}, {self.best_trial.run}."
         if self.limit:
             note += f" {self.limit} ended the search; `cloudgan search {self.path}` continues it."
         return self._rows(self.trials, note)
@@ -160,23 +168,60 @@ class Search:
         return (self.table(), self.front_table()) if self.second else (self.table(),)
 
     def page(self) -> Page:
-        """Returns the report: the tables, and with two objectives the trials between both."""
-        sections = [Section("Trials", (self.table(),))]
-        if self.second:
-            sections.insert(0, Section("Pareto front", (self._plot(), self.front_table())))
+        """Returns the report: the best trial, history, importance, parallel coordinates and all trials."""
+        sections: list[Section] = []
+        if self.best_trial:
+            sections = [
+                Section("Best trial", (self._best_figures(self.best_trial),)),
+                *self._figures(),
+            ]
+        if self.second and self.front:
+            sections.append(Section("Pareto front", (self._plot(), self.front_table())))
+        sections.append(Section("Trials", (replace(self.table(), interactive=True),)))
         states = [trial.state for trial in self.trials]
         lead = ", ".join(f"{states.count(name)} {name}" for name in dict.fromkeys(states))
-        return Page(f"Search {self.path.name}", f"Trials: {lead or 'none'}.", tuple(sections))
+        return Page(self.title, f"Trials: {lead or 'none'}.", tuple(sections))
+
+    def _best_figures(self, best: Trial) -> KeyFigures:
+        better = "lower" if self.direction == "minimize" else "higher"
+        return KeyFigures(
+            (
+                (f"{best.value:.4g}", in_words(self.objective), f"{better} is better"),
+                (f"trial {best.number}", "the best", str(best.run)),
+                *((_value_text(value), key_name(key), "") for key, value in best.point.items()),
+            )
+        )
+
+    def _figures(self) -> Iterator[Section]:
+        from cloudgan.api.search_figures import history, importance, parallel
+
+        complete = [
+            (trial.number, trial.value, trial.point)
+            for trial in self.trials
+            if trial.state == "complete" and trial.value is not None
+        ]
+        others = {
+            state: [one.number for one in self.trials if one.state == state]
+            for state in ("pruned", "failed")
+        }
+        best = self.best_trial.number if self.best_trial else 0
+        label, sign = in_words(self.objective), 1 if self.direction == "minimize" else -1
+        shown = {state: numbers for state, numbers in others.items() if numbers}
+        yield Section("History", (history(complete, shown, best, label=label, sign=sign),))
+        if self.importances:
+            yield Section("Importance of the keys", (importance(self.importances),))
+        if len(complete) > 1:
+            yield Section("Parallel coordinates", (parallel(complete, best, label=label),))
 
     def _rows(self, trials: tuple[Trial, ...], note: str) -> Table:
         keys = list(dict.fromkeys(key for trial in self.trials for key in trial.point))
-        names = [key.rpartition(".")[2].replace("_", " ") for key in keys]
+        names = list(map(key_name, keys))
         second = ("usd",) if self.second == "usd" else ()
         spread = ("deviation",) if self._has_folds else ()
         rows = tuple(
             (
                 trial.number,
-                trial.state,
+                Mark(True, "best") if trial is self.best_trial else trial.state,
                 trial.value,
                 *(trial.deviation for _ in spread),
                 *(trial.point.get(key) for key in keys),
@@ -190,31 +235,45 @@ class Search:
         priority = f"010{'3' * len(spread)}{'2' * len(names)}4{'3' * len(second)}"
         return Table(heads, rows, note, priority=priority)
 
-    def _plot(self) -> Scatter:
+    def _plot(self) -> Graphic:
+        from cloudgan.api.search_figures import two_objectives
+
         others = tuple(trial for trial in self.trials if trial not in self.front)
-        series = (("Pareto front", self.front), ("other trials", others))
-        return Scatter(
-            f"{self.objective} against {self.second}",
-            Axis(_SECOND_LABELS[self.second or "seconds"]),
-            Axis(self.objective),
-            tuple(PointSeries(name, _points(trials)) for name, trials in series),
+        series = {"Pareto front": self.front, "other trials": others}
+        return two_objectives(
+            {
+                name: [
+                    (trial.second, trial.value, trial.number)
+                    for trial in trials
+                    if trial.value is not None and trial.second is not None
+                ]
+                for name, trials in series.items()
+            },
+            (_SECOND_LABELS[self.second or "seconds"], in_words(self.objective)),
         )
+
+    def __repr__(self) -> str:
+        best = self.best_trial
+        said = (
+            f"best trial {best.number}, {self.objective} {best.value:.4g}"
+            if best
+            else "no complete trial"
+        )
+        return f"<{self.title}: {len(self.trials)} trials, {said}>"
 
     def _repr_html_(self) -> str:
-        return fragment((Section(f"Search {self.path.name}", self.tables()),))
+        return fragment((Section(self.title, self.tables()),))
 
 
-def _points(trials: tuple[Trial, ...]) -> tuple[PlotPoint, ...]:
-    return tuple(
-        PlotPoint(
-            trial.second,
-            trial.value,
-            f"trial {trial.number}",
-            "\n".join(f"{key} = {value}" for key, value in trial.point.items()),
-        )
-        for trial in trials
-        if trial.value is not None and trial.second is not None
-    )
+def key_name(key: str) -> str:
+    """Returns a key of run.yaml in words: ``learning rate`` for ``model.learning_rate``."""
+    group, _, name = key.rpartition(".")
+    words = name.replace("_", " ")
+    return f"weight of {words}" if group.endswith("loss_weights") else words
+
+
+def _value_text(value: float | str | bool) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def read_search(path: str | Path) -> Search:
@@ -275,6 +334,8 @@ def search_result(
         second=config.second,
         front=tuple(trials[one.number] for one in study.front()),
         limit=limit,
+        direction=config.direction,
+        importances=study.importances(),
     )
 
 

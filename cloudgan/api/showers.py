@@ -13,19 +13,19 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from cloudgan import __version__
 from cloudgan.api.grid_samples import (
-    grid_generator,
     has_other_samples,
     is_grid,
     refuse_shower_options,
     write_samples,
 )
+from cloudgan.api.notebook_progress import usual_progress
 from cloudgan.api.run import open_run
+from cloudgan.api.shower_samples import Range, drawn, load_generator, trained_or
 from cloudgan.api.tensorflow_import import import_tensorflow, require_tensorflow
 from cloudgan.core import ranges, settings
 from cloudgan.core.errors import ConfigError
 from cloudgan.core.file_lock import locked_target
 from cloudgan.core.local_path import local_path
-from cloudgan.core.progress import Silent
 from cloudgan.reports.page import Section, fragment
 from cloudgan.reports.table import Table
 from cloudgan.schema.particle import PARTICLE_ATTRIBUTE
@@ -39,19 +39,11 @@ if TYPE_CHECKING:
     from cloudgan.reports.table import Cell
     from cloudgan.schema.ecal_unit import EcalUnit
     from cloudgan.schema.particle import Particle
-    from cloudgan.schema.run_folder import RunFolder
-    from cloudgan.training.conditions import Conditions
-    from cloudgan.training.inference import RunGenerator
-
-Range = tuple[float, float]
 
 _LEAST_BYTES = 2000
 """Of a simulated shower of 51 x 51 x 25 cells in HDF5: 2490 at 2 GeV, 7650 at 10 to 100 GeV."""
 _MOST_COMPRESSION = 250
 """Upper bound for gzip at level 1, reached with cells that are all zero."""
-
-_STREAM = 4096
-"""Showers whose energies and angles are drawn at a time."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +103,7 @@ def simulate(
     """
     path = local_path(output)
     ranges.check(showers=showers, seed=seed, workers=workers, cut_mm=cut_mm)
-    progress = progress or Silent()
+    progress = progress or usual_progress()
     spans = energy_gev, theta_deg
     for name, value in (("workers", workers), ("cut-mm", cut_mm)):
         if value is not None and engine != "geant4":
@@ -236,7 +228,7 @@ def generate(
     """
     path = local_path(output)
     ranges.check(showers=showers, seed=seed)
-    folder, progress = open_run(run).folder, progress or Silent()
+    folder, progress = open_run(run).folder, progress or usual_progress()
     if has_other_samples(folder):
         options = {
             "energy": energy_gev,
@@ -257,19 +249,15 @@ def generate(
 
         least = math.prod(generator.preset.image_shape) * 4 // _MOST_COMPRESSION
         _require_space(path, showers, least)
-        spans = _trained_or(generator, energy_gev, theta_deg)
-        if not extrapolate:
-            _refuse_untrained(generator, spans)
-        conditions = _flat_conditions(generator, showers, spans, seed)
-        progress.start("generating", showers, "showers")
+        spans = trained_or(generator, energy_gev, theta_deg)
         began = time.perf_counter()
-        blocks = generator.streamed(conditions, seed=seed, progress=progress)
+        blocks = drawn(generator, showers, spans, seed, extrapolate=extrapolate, progress=progress)
         source = f"{GENERATED}, {generator.name}"
         attrs = {"source": source, "seed": seed} | program_attributes()
         if known := generator.summary.particle:
             attrs[PARTICLE_ATTRIBUTE] = known
         if extrapolate:
-            (low, high), (left, right) = _trained_or(generator, None, None)
+            (low, high), (left, right) = trained_or(generator, None, None)
             attrs["trained_range"] = (
                 f"{low:.4g} to {high:.4g} GeV, {left:.4g} to {right:.4g} degrees"
             )
@@ -282,67 +270,6 @@ def generate(
             "milliseconds_per_shower": round(1000 * seconds / written, 3),
         }
         return ShowerFile(str(path), written, facts)
-
-
-def load_generator(
-    folder: RunFolder, step: Step, progress: Progress, *, cell: str | None = None
-) -> RunGenerator:
-    """Loads the generator of a checkpoint of a run, or of a grid of cells.
-
-    Raises:
-        ConfigError: A cell of an ordinary run, a cell that does not exist, or a step of a grid.
-        DataError: The run has no such checkpoint, or its weights are not finite.
-    """
-    if is_grid(folder):
-        return grid_generator(folder, step, cell or "mixture")
-    if cell is not None:
-        raise ConfigError(
-            f"--cell={cell}: {folder.path} is no grid of `cloudgan evolve`; omit --cell, or choose a"
-            " checkpoint with --step"
-        )
-    import_tensorflow()
-    from cloudgan.training.checkpoint_choice import find_checkpoint
-    from cloudgan.training.inference import TrainedGenerator
-
-    return TrainedGenerator(find_checkpoint(folder, step, progress))
-
-
-def _trained_or(
-    generator: RunGenerator, energy_gev: Range | None, theta_deg: Range | None
-) -> tuple[Range, Range]:
-    """Returns the given ranges, or the trained ones."""
-    summary = generator.summary
-    low, high = summary.theta_range_rad or summary.mtheta_range_rad
-    trained = math.degrees(low), math.degrees(high)
-    return energy_gev or summary.energy_range_gev, theta_deg or trained
-
-
-def _refuse_untrained(generator: RunGenerator, spans: tuple[Range, Range]) -> None:
-    """Refuses ranges beyond the trained ones.
-
-    Raises:
-        ConfigError: A range exceeds the trained one.
-    """
-    import numpy as np
-
-    energies, thetas = (np.array(span, np.float32) for span in spans)
-    generator.conditions(energies, np.deg2rad(thetas))
-
-
-def _flat_conditions(
-    generator: RunGenerator, count: int, spans: tuple[Range, Range], seed: int
-) -> Iterator[Conditions]:
-    """Draws energies and angles in blocks: a function of the seed and of the shower's number."""
-    import numpy as np
-
-    for first in range(0, count, _STREAM):
-        key = np.random.SeedSequence(seed, spawn_key=(first // _STREAM,))
-        uniform = np.random.default_rng(key).random((2, _STREAM))[:, : count - first]
-        energy, theta = (
-            (low + (high - low) * part).astype(np.float32)
-            for part, (low, high) in zip(uniform, spans, strict=True)
-        )
-        yield generator.conditions(energy, np.deg2rad(theta), extrapolate=True)
 
 
 def convert(
@@ -379,7 +306,7 @@ def convert(
     from cloudgan.data.sources.source import HDF5_SUFFIXES
     from cloudgan.storage.bucket_shards import BucketShards, is_url, local_copy
 
-    progress, named = progress or Silent(), str(target)
+    progress, named = progress or usual_progress(), str(target)
     path = None if is_url(named) else local_path(named)
     to_shards = path is None or target_layout(path, to) == "tfrecord"
     if to_shards and is_url(str(source)):
@@ -423,7 +350,7 @@ def verify_showers(
     from cloudgan.data.sources.source import open_source, verify
     from cloudgan.storage.bucket_shards import local_copy
 
-    progress = progress or Silent()
+    progress = progress or usual_progress()
     with local_copy(str(source), progress) as local:
         found = open_source(local, unit or "")
         empty = verify(found, progress)

@@ -14,6 +14,7 @@ from cloudgan.api.deploy_attempt import DeploySettings
 from cloudgan.api.deployment import deploy_run
 from cloudgan.api.grid_plan import has_grid
 from cloudgan.api.join_plan import is_join
+from cloudgan.api.notebook_progress import usual_progress
 from cloudgan.api.plan_inputs import run_config
 from cloudgan.api.planning import make_launch_plan
 from cloudgan.api.pod_software import known_wheels
@@ -30,7 +31,6 @@ from cloudgan.core.errors import (
     shorten,
 )
 from cloudgan.core.labels import checked_name
-from cloudgan.core.progress import Silent
 from cloudgan.core.ranges import MAX_SEED, Range
 from cloudgan.launch.clouds.planner import BUILT_IN_CLOUDS
 from cloudgan.launch.planning.job_cost import without_startup
@@ -255,7 +255,7 @@ class _Deployment:
         approve: Callable[[SweepPlan, str], None] | None = None,
     ) -> None:
         self._sweep, self._clouds, self._approve = sweep, clouds, approve
-        self._progress = progress or Silent()
+        self._progress = progress or usual_progress()
         self._approved: Plan | None = None
         self._waiting: list[Plan] = []
         """Plans whose nodes or cluster may wait for a run of this sweep."""

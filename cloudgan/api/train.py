@@ -13,6 +13,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from cloudgan.api.engine_import import import_engine, prepare_engine, require_engine
+from cloudgan.api.notebook_progress import usual_progress
 from cloudgan.api.ranks import check_mpi, has_ranks, local_layout
 from cloudgan.api.run import Run
 from cloudgan.api.run_options import resolve
@@ -68,7 +69,7 @@ def train(options: TrainOptions, *, progress: Progress | None = None) -> Run:
     train_run(
         config,
         folder,
-        progress or Silent(),
+        progress or usual_progress(),
         quiet=True,
         allow_open_ports=options.allow_open_ports,
     )

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from cloudgan import __version__
 from cloudgan.api.file_pair import open_pair, refuse_other_particle
+from cloudgan.api.notebook_progress import usual_progress
 from cloudgan.api.run import Run, open_run
-from cloudgan.api.showers import load_generator
+from cloudgan.api.shower_samples import load_generator
 from cloudgan.api.tensorflow_import import import_tensorflow
 from cloudgan.core import ranges
 from cloudgan.core.atomic_file import write_atomic
 from cloudgan.core.errors import ConfigError, DataError
-from cloudgan.core.progress import Silent
 from cloudgan.reports.page import Graphic, Paragraph, Section, fragment
 
 if TYPE_CHECKING:
@@ -116,6 +116,11 @@ class Validation:
             text = f"{json.dumps(self.as_json(), indent=2)}\n"
             write_atomic(self.run.folder.verdict_file, text.encode())
 
+    def __repr__(self) -> str:
+        from cloudgan.api.validation_page import headline
+
+        return f"<Validation of {self.title}: {headline(self.assessment, self.verdict)}>"
+
     def _repr_html_(self) -> str:
         from cloudgan.api.validation_page import checks_table, condensed, headline
         from cloudgan.validation.figures.figures import figures
@@ -177,7 +182,7 @@ def validate(
             " large for a verdict"
         )
     ranges.check(seed=seed)
-    progress = progress or Silent()
+    progress = progress or usual_progress()
     if run is None:
         return validate_files(
             str(generated), str(reference), progress, unit=unit or "", showers=showers, seed=seed, gates=gates,
@@ -252,10 +257,12 @@ def validate_run(
         DataError: The run has no such checkpoint, or the reference does not fit it.
     """
     import_tensorflow()  # without the messages of its libraries
+    from cloudgan.data.showers import join_showers
     from cloudgan.training.conditions import Conditions
     from cloudgan.validation.acceptance.assess import SampleNames, assess
     from cloudgan.validation.acceptance.gates import apply_gates
     from cloudgan.validation.figures.samples import Samples
+    from cloudgan.validation.figures.showers import pick_pairs
     from cloudgan.validation.observables.observables import observe
     from cloudgan.validation.observables.overlap import overlap_region
 
@@ -264,8 +271,11 @@ def validate_run(
     name, reference, notes = _reference(folder, generator, against, showers, unit)
     requested = Conditions.of(reference, generator.preset).angle_rad
     measured = observe(reference, name, requested_rad=requested)
-    trained = _generated(generator, reference, progress)
-    untrained = _generated(load_generator(folder, UNTRAINED_STEP, progress), reference, progress)
+    kept: list[Showers] = []
+    trained = _generated(generator, reference, progress, kept)
+    untrained = _generated(
+        load_generator(folder, UNTRAINED_STEP, progress), reference, progress, []
+    )
     at = generator.name
     before = assess(
         untrained, measured, seed=seed, names=SampleNames("untrained generator", name), min_showers=min_showers,
@@ -279,7 +289,14 @@ def validate_run(
     return Validation(
         title=f"{folder.path.name}, {at}, against {name}",
         reference_name=name,
-        samples=Samples(overlap, after.generated.name, name, untrained, seed),
+        samples=Samples(
+            overlap,
+            after.generated.name,
+            name,
+            untrained,
+            seed,
+            pick_pairs(join_showers(kept), reference[slice(0, sum(map(len, kept)))], matched=True),
+        ),
         assessment=after,
         verdict=apply_gates(after, gates),
         run=RunFacts(folder, generator.step, before),
@@ -338,21 +355,25 @@ def validate_files(
     return Validation(
         title=f"{pair.generated_name} against {pair.reference_name}",
         reference_name=pair.reference_name,
-        samples=Samples(overlap, *names, seed=seed),
+        samples=Samples(overlap, *names, seed=seed, pairs=pair.first_showers()),
         assessment=assessment,
         verdict=apply_gates(assessment, gates),
         provenance=pair.provenance(),
     )
 
 
-def _generated(generator: RunGenerator, reference: Showers, progress: Progress) -> Observables:
+def _generated(
+    generator: RunGenerator, reference: Showers, progress: Progress, kept: list[Showers]
+) -> Observables:
+    """Measures generated showers; the first ones are added to `kept`."""
     from cloudgan.training.conditions import Conditions
+    from cloudgan.validation.figures.showers import first_of
     from cloudgan.validation.observables.observables import observe_blocks
 
     conditions = Conditions.of(reference, generator.preset)
     blocks = generator.showers(conditions, seed=_SEED, progress=progress)
     name = f"generated showers, {generator.name}"
-    return observe_blocks(blocks, name, requested_rad=conditions.angle_rad)
+    return observe_blocks(first_of(blocks, kept), name, requested_rad=conditions.angle_rad)
 
 
 def _reference(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from cloudgan.reports.page import Bullets, Graphic, KeyFigures, Page, Paragraph, Section
 from cloudgan.reports.table import Mark, Number, Table, error_text
+from cloudgan.schema.words import in_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -101,7 +102,7 @@ def measures_table(assessment: Assessment, untrained: Assessment | None = None) 
     rows: list[tuple[Cell, ...]] = []
     for measure in assessment.measures:
         row: list[Cell] = [
-            measure.name.replace("_", " "), measure.where or "all showers", value(measure),
+            in_words(measure.name), in_words(measure.where) or "all showers", value(measure),
             baseline(measure), Number(measure.ideal, f"{measure.ideal:g}"),
             None if measure.value is None or measure.baseline is None else measure.is_at_baseline,
         ]  # fmt: skip
@@ -165,9 +166,7 @@ def validation_page(
 ) -> Page:
     """Returns the whole report of a validation."""
     sections = (
-        *verdict_sections(assessment, verdict),
-        *figure_sections(samples, assessment),
-        measures_section(assessment, untrained),
+        *validation_sections(assessment, verdict, samples, untrained),
         *([Section("Provenance", tuple(provenance))] if provenance else []),
     )
     return Page(
@@ -178,21 +177,64 @@ def validation_page(
     )
 
 
-def verdict_sections(assessment: Assessment, verdict: Verdict) -> Iterator[Section]:
-    """Yields the grade and the checks, then the failed properties and the notes."""
+def validation_sections(
+    assessment: Assessment, verdict: Verdict, samples: Samples, untrained: Assessment | None
+) -> Iterator[Section]:
+    """Yields showers beside Monte Carlo, the verdict, the other figures, all checks and all measures."""
+    showers, *others = figure_sections(samples, assessment)
+    first = (showers,) if samples.pairs else ()
+    yield from first
+    yield verdict_section(assessment, verdict, untrained)
+    yield from others if first else (showers, *others)
+    table = checks_table(
+        verdict.checks,
+        "Ratios are generated over Monte Carlo. Limits: for good / for acceptable.",
+    )
+    yield Section("Checks", (table,))
+    yield measures_section(assessment, untrained)
+
+
+def verdict_section(
+    assessment: Assessment, verdict: Verdict, untrained: Assessment | None = None
+) -> Section:
+    """Returns the grade, what training improved, the failed checks and the notes."""
     samples = (
         f"Generated: {describe(assessment.generated)}.",
         f"Reference: {describe(assessment.reference)}.",
         BASELINE_NOTE,
     )
-    table = checks_table(
-        verdict.checks,
-        "Ratios are generated over Monte Carlo. Limits: for good / for acceptable.",
+    blocks: list[Block] = [_key_figures(assessment, verdict)]
+    if untrained is not None:
+        blocks.append(Paragraph(improvement(assessment, untrained)))
+    if verdict.failures:
+        blocks += [Paragraph("Failed checks, worst first:"), Bullets(verdict.failures)]
+    else:
+        blocks.append(Paragraph("No check failed."))
+    return Section(
+        "Verdict", (*blocks, Bullets((*samples, *dict.fromkeys(map(_sentence, verdict.notes)))))
     )
-    yield Section("Verdict", (_key_figures(assessment, verdict), Bullets(samples), table))
-    failed: Block = Bullets(verdict.failures) if verdict.failures else Paragraph("No gate failed.")
-    notes = (Paragraph("Notes:"), Bullets(verdict.notes)) if verdict.notes else ()
-    yield Section("Failed checks", (failed, *notes))
+
+
+def improvement(assessment: Assessment, untrained: Assessment) -> str:
+    """Returns how many measures training brought nearer to their ideal value, as a sentence."""
+    before = {(m.name, m.where): m for m in untrained.measures}
+    better = worse = same = 0
+    for after in assessment.measures:
+        first = before.get((after.name, after.where))
+        if first is None or first.deviation is None or after.deviation is None:
+            continue
+        gain = first.deviation - after.deviation
+        scatter = math.hypot(first.error or 0.0, after.error or 0.0)
+        better += gain > scatter
+        worse += gain < -scatter
+        same += abs(gain) <= scatter
+    if not better + worse + same:
+        return "No measure of the untrained generator is known, so nothing says what training improved."
+    known = better + worse + same
+    said = f"Training improved {better} of {known} measures over the untrained generator"
+    if not better + worse:
+        return f"{said}: all are equal within their errors."
+    return f"{said}, worsened {worse}, and left {same} equal within their errors."
 
 
 def figure_sections(samples: Samples, assessment: Assessment) -> Iterator[Section]:
@@ -225,7 +267,7 @@ def _key_figures(assessment: Assessment, verdict: Verdict) -> KeyFigures:
     figures = [
         (verdict.grade, "grade", "the worst of the checks"),
         (f"{applied - failed} of {applied}", "checks passed",
-         f"{grades.count('at the baseline')} at the baseline"),
+         f"{grades.count('at the baseline')} as near as two halves of the Monte Carlo"),
     ]  # fmt: skip
     for measure in assessment.measures:
         if measure.name in _SHOWN and measure.value is not None:
@@ -249,6 +291,10 @@ def _severity(check: Check) -> tuple[int, float]:
 
 def _applied(verdict: Verdict) -> int:
     return sum(check.measure.applies for check in verdict.checks)
+
+
+def _sentence(text: str) -> str:
+    return text if text.endswith(".") else f"{text}."
 
 
 def _lower_first(sentence: str) -> str:

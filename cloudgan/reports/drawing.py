@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 from xml.sax.saxutils import escape, quoteattr
@@ -16,14 +17,16 @@ from matplotlib import rc_context
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
-from cloudgan.reports.plot_frame import COLOURS, GREY
+from cloudgan.reports.plot_frame import COLOURS, GREY, tick_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator
 
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
 
 
 _INK = "#010203"  # placeholder for the text colour of the page
@@ -101,6 +104,20 @@ def plain(label: str) -> str:
     return label.replace("$", r"\$")
 
 
+_WIDE = 30
+"""Ratio of the ends of a logarithmic axis from which only powers of ten have a label."""
+
+
+def log_ticks(axis: Axis, most: int = 7) -> None:
+    """Labels a logarithmic axis with ordinary numbers, on a short one also 2 and 5 of each decade."""
+    low, high = sorted(axis.get_view_interval())
+    short = low > 0 and high / low < _WIDE
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if short else (1.0,), numticks=most))
+    axis.set_minor_locator(LogLocator(subs=(0.2, 0.5), numticks=3 * most))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: tick_text(value)))
+    axis.set_minor_formatter(NullFormatter())
+
+
 def _inline(text: str, name: str, title: str) -> str:
     """Converts a standalone SVG to an inline element with unique ids."""
     text = text[text.index("<svg") :]
@@ -111,7 +128,8 @@ def _inline(text: str, name: str, title: str) -> str:
     text = re.sub(r'\bid="([^"]+)"', rf'id="{name}-\1"', text)
     text = re.sub(r"url\(#([^)]+)\)", rf"url(#{name}-\1)", text)
     text = re.sub(r'href="#([^"]+)"', rf'href="#{name}-\1"', text)
-    text = re.sub(r'<g id="[^"]*"', "<g", text)  # groups need no id
+    text = re.sub(r'<g id="[^"]*"', "<g", text)  # groups and images need no id
+    text = re.sub(r'(<image [^>]*?)id="[^"]*" ', r"\1", text)
     text = re.sub(r"<[^>]*>", lambda tag: _DIGITS.sub(r"\1", tag.group()), text)
     text = re.sub(r"^\s+", "", text, flags=re.MULTILINE)
     # Remove the white background.
@@ -148,8 +166,24 @@ class Chart:
     height_inches: float = 3.6
 
 
-def lines(chart: Chart, x: Sequence[float], series: Mapping[str, Sequence[float | None]]) -> str:
+Values = Mapping[str, Sequence[float | None]]
+
+
+def lines(
+    chart: Chart,
+    x: Sequence[float],
+    series: Values,
+    dashed: Values | None = None,
+    styles: tuple[str, str] = ("", ""),
+) -> str:
     """Draws each of `series` against `x`; None is a gap.
+
+    Args:
+        chart: Title and axes.
+        x: Places of the values.
+        series: Values by label, a colour each.
+        dashed: A second line of some labels, in the same colour.
+        styles: What the solid and the dashed lines are, for the legend.
 
     Raises:
         ValueError: The length of a series differs from that of `x`.
@@ -157,24 +191,36 @@ def lines(chart: Chart, x: Sequence[float], series: Mapping[str, Sequence[float 
     with Drawing(height_inches=chart.height_inches) as drawing:
         (axes,) = drawing.axes()
         for number, (label, values) in enumerate(series.items()):
-            if len(values) != len(x):
-                raise ValueError(f"{label!r} has {len(values)} values, expected {len(x)}")
-            shown = [float("nan") if value is None else value for value in values]
-            axes.plot(
-                x,
-                shown,
-                label=plain(label),
-                color=COLOURS[number % len(COLOURS)],
-                linestyle=("-", "--", ":")[number // len(COLOURS) % 3],
-                marker="o" if len(x) <= 12 else "",  # noqa: PLR2004 (more would touch)
-            )
-        if all(isinstance(value, int) for value in x) and not chart.log_x:
+            line = ("-", "--", ":")[number // len(COLOURS) % 3] if dashed is None else "-"
+            for shown, style in ((values, line), ((dashed or {}).get(label), "--")):
+                if shown is None:
+                    continue
+                if len(shown) != len(x):
+                    raise ValueError(f"{label!r} has {len(shown)} values, expected {len(x)}")
+                axes.plot(
+                    x,
+                    [float("nan") if value is None else value for value in shown],
+                    label=plain(label) if shown is values else None,
+                    color=COLOURS[number % len(COLOURS)],
+                    linestyle=style,
+                    marker="o" if len(x) <= 12 else "",  # noqa: PLR2004 (more would touch)
+                )
+        if dashed is not None:
+            axes.add_line(Line2D([], [], color=INK, linestyle="-", label=styles[0]))
+            axes.add_line(Line2D([], [], color=INK, linestyle="--", label=styles[1]))
+        if _are_whole(x) and not chart.log_x:
             axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-        _finish(axes, chart, legend=len(series) > 1)
+        if _are_whole(value for values in series.values() for value in values):
+            axes.yaxis.set_major_locator(MaxNLocator(integer=True))
+        _finish(axes, chart, legend=len(series) > 1 or dashed is not None)
         return drawing.svg(chart.name, chart.title)
 
 
-def bars(chart: Chart, labels: Sequence[str], series: Mapping[str, Sequence[float | None]]) -> str:
+def _are_whole(values: Iterable[float | None]) -> bool:
+    return all(value is None or float(value).is_integer() for value in values)
+
+
+def bars(chart: Chart, labels: Sequence[str], series: Values) -> str:
     """Draws horizontal bars, one group per label and one colour per series; None is "unknown".
 
     Raises:
@@ -203,6 +249,7 @@ def bars(chart: Chart, labels: Sequence[str], series: Mapping[str, Sequence[floa
         axes.margins(x=0.12)
         if chart.log_x:
             axes.set_xscale("log")
+            log_ticks(axes.xaxis)
         axes.set_xlabel(plain(chart.x_label))
         axes.set_ylabel(plain(chart.y_label))
         if len(series) > 1:
@@ -213,8 +260,10 @@ def bars(chart: Chart, labels: Sequence[str], series: Mapping[str, Sequence[floa
 def _finish(axes: Axes, chart: Chart, *, legend: bool) -> None:
     if chart.log_x:
         axes.set_xscale("log")
+        log_ticks(axes.xaxis)
     if chart.log_y:
         axes.set_yscale("log", nonpositive="mask")
+        log_ticks(axes.yaxis)
     elif chart.from_zero:
         axes.set_ylim(bottom=0)
     axes.set_xlabel(plain(chart.x_label))

@@ -115,7 +115,7 @@ def render(page: Page) -> str:
         '<meta name="color-scheme" content="light dark">\n'
         f"<title>{escape(page.title)}</title>\n<style>\n{_part('page.css')}</style>\n</head>\n"
         f"<body>\n<header><h1>{escape(page.title)}</h1>{lead}</header>\n"
-        f"<main>\n{sections}\n</main>\n{footer}\n"
+        f"{_contents(page)}<main>\n{sections}\n</main>\n{footer}\n"
         + (f"<script>{script}</script>\n" if script else "")
         + "</body>\n</html>\n"
     )
@@ -142,6 +142,21 @@ def _section(section: Section, key: str) -> str:
     return f'<section id="section-{key}"><h2>{escape(section.title)}</h2>\n{shown}\n</section>'
 
 
+_LISTED = 4
+"""A page with fewer sections has no list of contents."""
+
+
+def _contents(page: Page) -> str:
+    """Returns links to the sections."""
+    if len(page.sections) < _LISTED:
+        return ""
+    items = "".join(
+        f'<li><a href="#section-{n}">{escape(section.title)}</a></li>'
+        for n, section in enumerate(page.sections, 1)
+    )
+    return f'<nav class="contents" aria-label="Contents"><ol>{items}</ol></nav>\n'
+
+
 def _acts(page: Page) -> bool:
     """Returns whether the page needs the script."""
     return any(
@@ -162,7 +177,10 @@ def _policy(page: Page, script: str) -> str:
     """Returns a policy that blocks all requests and all scripts except `script`."""
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     runs = f"'sha256-{digest}'" if script else "'none'"
-    images = any(isinstance(block, Pictures) for block in _blocks(page))
+    images = any(
+        isinstance(block, Pictures) or (isinstance(block, Graphic) and "data:image" in block.svg)
+        for block in _blocks(page)
+    )
     return (
         f"default-src 'none'; script-src {runs}; style-src 'unsafe-inline';"
         + " img-src data:;" * images

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 _SIGNATURE = b"\x89PNG\r\n\x1a\n"
 _GREY_8_BIT = bytes([8, 0, 0, 0, 0])
-_SCALE, _LEAST_PIXELS, _MOST_PIXELS = 2, 112, 224
-"""Enlargement of an image, and the bounds of its width on the screen in CSS pixels."""
+_PAGE_PIXELS, _LEAST_PIXELS, _MOST_PIXELS = 980, 112, 448
+"""Width of all images of a row, and the bounds of the width of one, in CSS pixels."""
 
 
 @dataclass(frozen=True)
@@ -37,13 +37,14 @@ class Pictures:
 
     def html(self, name: str) -> str:
         """Returns the table; `name` is unique in the page. Images have a text for screen readers."""
+        width = min(max(_PAGE_PIXELS // max(len(self.columns), 1), _LEAST_PIXELS), _MOST_PIXELS)
         heads = "".join(
             f'<th scope="col" class="l">{escape(column)}</th>' for column in self.columns
         )
         body = "\n".join(
             f'<tr><th scope="row" class="l">{escape(row)}</th>'
             + "".join(
-                f'<td class="l">{_cell(image, f"{row}, {column}")}</td>'
+                f'<td class="l">{_cell(image, f"{row}, {column}", width)}</td>'
                 for image, column in zip(images, self.columns, strict=True)
             )
             + "</tr>"
@@ -75,9 +76,8 @@ def png(image: Image) -> bytes:
     )
 
 
-def _cell(image: Image | None, text: str) -> str:
+def _cell(image: Image | None, text: str, width: int) -> str:
     if image is None:
         return ""
-    width = min(max(_SCALE * image.shape[1], _LEAST_PIXELS), _MOST_PIXELS)
     data = base64.b64encode(png(image)).decode()
     return f'<img src="data:image/png;base64,{data}" width="{width}" alt="{escape(text)}">'

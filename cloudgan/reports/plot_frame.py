@@ -229,13 +229,36 @@ def colour(series: int) -> str:
     return COLOURS[series % len(COLOURS)]
 
 
-def mark(series: int, x: float, y: float, inside: str = "", classes: str = "point") -> str:
+@dataclass(frozen=True)
+class Style:
+    """Colour and shape of the marks of a series, and whether they are hollow."""
+
+    number: int
+    hollow: bool = False
+
+
+def mark(
+    series: int,
+    x: float,
+    y: float,
+    inside: str = "",
+    classes: str = "point",
+    *,
+    style: Style | None = None,
+) -> str:
     """Returns a mark in shape and colour of its series; `inside` is its title element, or ""."""
     role = ' role="img"' if inside else ""
+    style = style or Style(series)
+    shade = colour(style.number)
+    fill = (
+        f'style="fill:var(--paper);stroke:{shade};stroke-width:2"'
+        if style.hollow
+        else f'fill="{shade}"'
+    )
     return (
         f'<path class="{classes}"{role} data-series="{series}" data-x="{x:.1f}" data-y="{y:.1f}"'
-        f' d="{_MARKS[series % len(_MARKS)]}" transform="translate({x:.1f} {y:.1f})"'
-        f' fill="{colour(series)}">{inside}</path>'
+        f' d="{_MARKS[style.number % len(_MARKS)]}" transform="translate({x:.1f} {y:.1f})"'
+        f" {fill}>{inside}</path>"
     )
 
 

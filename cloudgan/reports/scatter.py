@@ -10,6 +10,7 @@ from cloudgan.reports.plot_frame import (
     LEFT_OUT,
     Entry,
     Frame,
+    Style,
     colour,
     frame,
     line,
@@ -46,10 +47,11 @@ class Point:
 
 @dataclass(frozen=True)
 class PointSeries:
-    """Points of one kind."""
+    """Points of one kind; without a style, shape and colour are those of the series' number."""
 
     label: str
     points: tuple[Point, ...]
+    style: Style | None = None
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,7 @@ class _PointPlot:
     ) -> str:
         """Returns the figure; `entries` follow those of the series in the legend."""
         points = [
-            Entry(number, one.label, mark(number, 12, 6, classes="mark"))
+            Entry(number, one.label, mark(number, 12, 6, classes="mark", style=one.style))
             for number, one in enumerate(series)
         ]
         missing = sum(not self._placed(p.x, p.y) for one in series for p in one.points)
@@ -157,17 +159,19 @@ class Scatter(_PointPlot):
             # Draw the front on top.
             ordered = sorted(series.points, key=lambda p: ((p.x, p.y) in best, p.x, p.y))
             drawn += [
-                self._mark(axes, number, point, best=(point.x, point.y) in best)
+                self._mark(axes, number, series, point, best=(point.x, point.y) in best)
                 for point in ordered
                 if self._placed(point.x, point.y)
             ]
         return "".join(drawn), sheet.height
 
-    def _mark(self, axes: Frame, number: int, point: Point, *, best: bool) -> str:
+    def _mark(
+        self, axes: Frame, number: int, series: PointSeries, point: Point, *, best: bool
+    ) -> str:
         text = self._title(point, f"on the {self.front_label}" if best else "")
         classes = "point best" if best else "point"
         x, y = axes.x.place(point.x), axes.y.place(point.y)
-        return mark(number, x, y, text, classes)
+        return mark(number, x, y, text, classes, style=series.style)
 
 
 def _steps(axes: Frame, front: list[tuple[float, float]]) -> str:

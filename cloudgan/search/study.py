@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
 REASON = "reason"
 """Attribute of a failed trial."""
-_NAME = "cloudgan"
 _ATTEMPTS, _SAVED, _OBJECTIVES = "attempts", "saved step", "objectives"
 _MACHINE_SECONDS = "machine seconds"
 _DECIDED = "decided"
@@ -42,6 +41,7 @@ _DECIDED = "decided"
 is to be pruned."""
 _STATES = {"COMPLETE": "complete", "PRUNED": "pruned", "FAIL": "failed"}
 _FEWEST_TO_COMPARE = 4
+_FEWEST_BEST, _FEWEST_FOR_IMPORTANCE = 5, 8
 _LOCK_SECONDS = 3
 """A write takes milliseconds: an older lock is that of a killed process."""
 
@@ -152,13 +152,19 @@ class SearchStudy:
                 self._storage: BaseStorage = InMemoryStorage()
                 if file.exists() or not read_only:
                     self._storage = JournalStorage(JournalFileBackend(str(file), _Lock(file)))
-                if _NAME in optuna.get_all_study_names(self._storage):
-                    self._study = optuna.load_study(study_name=_NAME, storage=self._storage)
+                # The journal holds one study, whose name stays if the folder is renamed.
+                names = optuna.get_all_study_names(self._storage)
+                if names:
+                    self._study = optuna.load_study(study_name=names[0], storage=self._storage)
                 else:
                     self._storage = InMemoryStorage() if read_only else self._storage
                     self._study = optuna.create_study(
-                        storage=self._storage, study_name=_NAME, directions=config.directions
+                        storage=self._storage,
+                        study_name=folder.path.resolve().name,
+                        directions=config.directions,
                     )
+                if not (read_only or self._study.metric_names):
+                    self._study.set_metric_names([config.objective, *filter(None, [config.second])])
                 self._study.pruner = _pruner(config)
                 if not read_only:
                     self._finish_asking()
@@ -304,6 +310,26 @@ class SearchStudy:
         found = [trial for trial in self.trials() if trial.state == TrialState.COMPLETE]
         sign = 1 if self._config.direction == "minimize" else -1
         return min(found, key=lambda trial: sign * trial.values[0], default=None)
+
+    def importances(self) -> dict[str, float]:
+        """Returns the importance of each key of the space for the first objective, the largest first.
+
+        By PED-ANOVA (arXiv:2304.10255): which keys distinguish the best trials, a tenth of them but at least
+        five, from the others. Empty with too few complete trials.
+        """
+        count = sum(trial.state == TrialState.COMPLETE for trial in self.trials())
+        if count < _FEWEST_FOR_IMPORTANCE:
+            return {}
+        sign = 1 if self._config.direction == "minimize" else -1
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # it is experimental, and says which direction it takes
+            return optuna.importance.get_param_importances(
+                self._study,
+                evaluator=optuna.importance.PedAnovaImportanceEvaluator(
+                    target_quantile=max(0.1, _FEWEST_BEST / count)
+                ),
+                target=lambda trial: sign * trial.values[0],
+            )
 
     def front(self) -> list[FrozenTrial]:
         """Returns the finished trials that no other beats in both objectives, by the second one.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cloudgan.api.demo import quality_sections
+from cloudgan.api.run_page import quality_sections
 from cloudgan.schema.record import RunRecord, Validated
 
 

@@ -26,10 +26,11 @@ from cloudgan.api.validation_page import (
     condensed,
     describe,
     headline,
+    improvement,
     limits,
     measures_table,
     validation_page,
-    verdict_sections,
+    verdict_section,
 )
 from cloudgan.cli.views.verdict import print_verdict
 from cloudgan.data.showers import join_showers
@@ -40,6 +41,7 @@ from cloudgan.reports.table import Mark, cell_text, csv_text
 from cloudgan.simulation.gflash import simulate
 from cloudgan.validation.acceptance.assessment import Measure
 from cloudgan.validation.figures.samples import Samples
+from cloudgan.validation.figures.showers import pick_pairs
 from cloudgan.validation.observables.observables import observe
 from cloudgan.validation.observables.overlap import OverlapRegion
 
@@ -59,7 +61,7 @@ def page(tmp_path_factory):
     return validation_page(
         an_assessment(),
         a_failed_verdict(),
-        Samples(overlap, "a.h5", "b.h5"),
+        Samples(overlap, "a.h5", "b.h5", pairs=pick_pairs(showers, showers)),
         title="Validation of a.h5 against b.h5",
         version="1.2.3",
         untrained=an_assessment(),
@@ -76,14 +78,14 @@ def html(page):
 def test_the_page_starts_with_the_grade_and_has_each_family_of_figures(page):
     assert page.lead == f"fail: {OFF} (and 1 more, below)"
     assert [section.title for section in page.sections] == [
-        "Verdict", "Failed checks", "Energy response", "Profiles", "Shape", "Cells", "Angle",
-        "Correlations", "Distances", "All measures", "Provenance",
+        "Showers", "Verdict", "Energy response", "Profiles", "Shape", "Cells", "Angle",
+        "Correlations", "Distances", "Checks", "All measures", "Provenance",
     ]  # fmt: skip
 
 
 def test_each_figure_has_axis_titles_with_units(html):
     pictures = re.findall(r"<figure>.*?(<svg.*?</svg>)", html, re.DOTALL)
-    assert len(pictures) == 12
+    assert len(pictures) == 14
     for picture in pictures:
         shown = [text.text or "" for text in ET.fromstring(picture).iter("text")]  # noqa: S314
         named = [text for text in shown if not re.fullmatch(r"[\W\d⁻⁰¹²³⁴⁵⁶⁷⁸⁹]*", text)]
@@ -97,7 +99,7 @@ def test_ids_are_unique_in_the_page(html):
 
 
 def test_the_page_loads_nothing_from_the_network(html):
-    assert not re.search(r"(src|href)=\"(?!#)", html)
+    assert not re.search(r"(src|href)=\"(?!#|data:image/png)", html)
     assert "http" not in re.sub(r"http-equiv", "", html)
     assert "@import" not in html
     assert "default-src 'none'" in html
@@ -111,10 +113,27 @@ def test_markdown_has_the_same_tables(page, html):
     assert "<svg" not in text
 
 
-def test_a_page_without_failures_states_that_no_gate_failed():
-    page = Page("x", sections=tuple(verdict_sections(an_assessment(), a_verdict("good"))))
-    assert "No gate failed." in render(page)
-    assert "Notes:" not in render(page)
+def test_a_page_without_failures_states_that_no_check_failed():
+    page = Page("x", sections=(verdict_section(an_assessment(), a_verdict("good")),))
+    assert "No check failed." in render(page)
+
+
+def measured(value, error=0.01):
+    measure = Measure(name="fpd", value=value, error=error)
+    return an_assessment().model_copy(update={"measures": (measure,)})
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        (0.5, 0.1, "improved 1 of 1 measures over the untrained generator, worsened 0, and left 0"),
+        (0.1, -0.5, "improved 0 of 1 measures over the untrained generator, worsened 1, and left 0"),
+        (0.105, 0.1, "improved 0 of 1 measures over the untrained generator: all are equal within"),
+        (None, 0.1, "nothing says what training improved"),
+    ],
+)  # fmt: skip
+def test_a_sentence_says_how_many_measures_training_improved(before, after, said):
+    assert said in improvement(measured(after), measured(before))
 
 
 def rows(table):
@@ -150,10 +169,17 @@ def test_all_measures_are_listed_with_error_and_baseline():
     table = measures_table(an_assessment())
     assert table.columns == ("measure", "where", "value", "baseline", "ideal", "at the baseline")
     assert rows(table)[1] == [
-        "response width", "10-40 GeV", "1.02 ± 0.06", "1.01 ± 0.05", "1", "yes",
+        "energy resolution", "10-40 GeV", "1.02 ± 0.06", "1.01 ± 0.05", "1", "yes",
     ]  # fmt: skip
     assert rows(table)[0][-1] == "no"
-    assert rows(table)[-1] == ["angle slope", "all showers", "unknown", "unknown", "1", "unknown"]
+    assert rows(table)[-1] == [
+        "measured against requested angle, slope",
+        "all showers",
+        "unknown",
+        "unknown",
+        "1",
+        "unknown",
+    ]
     assert "1.0503" in csv_text(table)
 
 

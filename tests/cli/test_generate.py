@@ -8,6 +8,9 @@ import h5py
 import numpy as np
 import pytest
 
+from cloudgan.api.run import open_run
+from cloudgan.core.errors import ConfigError
+
 pytest.importorskip("tensorflow")
 pytestmark = pytest.mark.tf
 
@@ -41,6 +44,37 @@ def test_the_same_seed_gives_the_same_showers_and_another_seed_different_ones(
             ecal.append(file["ECAL"][:])
     np.testing.assert_array_equal(ecal[0], ecal[1])
     assert np.any(ecal[0] != ecal[2])
+
+
+@pytest.mark.parametrize(
+    ("asked", "flags"),
+    [
+        (((20.0, 40.0), (80.0, 100.0)), ("--energy=20:40", "--theta=80:100")),
+        ((30.0, 90.0), ("--energy=30:30", "--theta=90:90")),
+    ],
+)
+def test_a_run_samples_the_showers_of_generate_in_memory_in_gev(
+    small_demo, tmp_path, cloudgan_here, asked, flags
+):
+    ecal_gev = open_run(small_demo.copy).sample(*asked, 5, seed=3)
+    out = tmp_path / "generated.h5"
+    cloudgan_here("generate", small_demo.copy, out, "--showers=5", "--seed=3", *flags)
+    with h5py.File(out) as file:
+        np.testing.assert_array_equal(50 * ecal_gev, file["ECAL"][:])
+    assert ecal_gev.shape == (5, 17, 17, 25)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((1000.0, 90.0), "trained on"),
+        ((30.0, (5.0, 90.0)), "trained on"),
+        ((30.0, 90.0, 0), "at least 1"),
+    ],
+)
+def test_a_sample_beyond_the_training_is_refused(small_demo, arguments, said):
+    with pytest.raises(ConfigError, match=said):
+        open_run(small_demo.copy).sample(*arguments)
 
 
 def test_a_shower_does_not_depend_on_the_number_of_showers(small_demo, tmp_path, cloudgan_here):

@@ -19,12 +19,15 @@ CLUSTER = (STORE, "--provider=kubernetes", "--nodes=2")
             "needs the store of the search",
         ),
         (["--store=st", "--", "join", "Not_A_Name"], "Not_A_Name is no name of a search"),
-        ([STORE, "--epochs=3", "--", "join", "lr"], "of the run stand before --"),
+        ([STORE, "--epochs=3", "--", "join", "lr"], "before --: flags of the run stand behind it"),
         ([STORE, "--", "join", "lr", "--epochs=3"], "unknown flag of `cloudgan deploy -- join`"),
         ([STORE, "--", "join"], "`cloudgan deploy -- join` needs NAME"),
         ([STORE, "--", "joyn", "lr"], "Did you mean 'join'?"),
         ([STORE, "--seeds=1,2", "--", "join", "lr"], "omit --seeds"),
-        ([STORE, "--config=run.yaml", "--", "join", "lr"], "of the run stand before --"),
+        (
+            [STORE, "--config=run.yaml", "--", "join", "lr"],
+            "before --: flags of the run stand behind it",
+        ),
         ([STORE, "--provider=gcp", "--", "join", "lr"], "not built for the job join"),
     ],
 )

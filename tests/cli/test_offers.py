@@ -14,6 +14,7 @@ from cloudgan.api.offers import OffersReport
 from cloudgan.cli.views import offers_page
 from cloudgan.core.hardware import Hardware
 from cloudgan.cost.prices.discontinued import DISCONTINUED
+from cloudgan.reports.table import Mark
 from cloudgan.schema import record
 from cloudgan.schema.config import RunConfig
 from cloudgan.schema.presets import find_preset
@@ -385,6 +386,25 @@ def test_the_page_holds_plot_tables_and_sources(offers):
     assert "gcp/v5litepod-1/us-central1/spot" in page
     assert "throughput from: paper&#x27;s run on 128 x V100" in page
     assert "http://" not in page.replace("http://www.w3.org", "")
+
+
+def test_the_page_ranks_in_its_first_column_and_marks_the_chosen_option(offers):
+    found = OffersReport.model_validate(offers("--epochs=60", "--max-hours=2"))
+    choice = found.choice.model_copy(update={"options": found.choice.pareto_front})
+    found = found.model_copy(update={"choice": choice})
+    plot, front, _ = offers_page.offers_page(found).sections[0].blocks
+    assert front.columns[:2] == ("USD at most", "time at most")
+    (marked,) = [row for row in front.rows if isinstance(row[3], Mark)]
+    assert marked[0].value == found.choice.chosen.usd
+    alone = found.model_copy(update={"choice": None})
+    (every,) = offers_page.offers_page(alone).sections[0].blocks
+    assert every.columns[0] == "USD/epoch at most"
+    kinds = [series.label.split(", ") for series in plot.series]
+    assert len(kinds) > 2
+    for (cloud, market), series in zip(kinds, plot.series, strict=True):
+        assert series.style.hollow == (market == "spot")
+        same = {one.style.number for one in plot.series if one.label.startswith(cloud)}
+        assert same == {sorted({name for name, _ in kinds}).index(cloud)}
 
 
 @pytest.mark.slow

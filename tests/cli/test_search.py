@@ -196,8 +196,39 @@ def test_the_front_of_two_objectives_is_in_the_table_the_json_and_the_page(space
     assert "no other trial is better in metric and in usd" in " ".join(shown.split())
     page = report.read_text()
     assert page.index("Pareto front") < page.index("Trials by number")
-    assert "metric against usd" in page
+    assert "price of the trial (USD)" in page
     assert "other trials" in page
+
+
+def test_the_page_marks_the_best_trial_and_draws_history_importance_and_coordinates(
+    space, cloudgan_here
+):
+    import optuna
+
+    from cloudgan.schema.config import parse_config
+    from cloudgan.schema.search import SearchConfig, read_space
+    from cloudgan.search.study import SearchFolder, SearchStudy
+
+    base = parse_config({"model": {"preset": "smoke"}}, "test")
+    config = SearchConfig(base=base, space=read_space(space), sampler="random", trials=9)
+    folder = SearchFolder(space.parent / "rates")
+    folder.write_config(config)
+    study = SearchStudy(folder, config)
+    for number in range(9):
+        study.complete(study.ask().number, [abs(number - 6) + 0.5])
+    (name,) = optuna.get_all_study_names(study._storage)
+    shown = optuna.load_study(study_name=name, storage=study._storage)
+    assert (name, shown.metric_names) == ("rates", ["metric"])
+    report = space.parent / "report.html"
+    said = cloudgan_here("search", folder.path, "--show", f"--report={report}")
+    page = report.read_text()
+    assert "<title>Search rates</title>" in page
+    assert "✓ best" in said.stdout
+    for title in ("History", "Importance of the keys", "Parallel coordinates"):
+        assert f"<h2>{title}</h2>" in page
+    assert page.count("best: trial 6") == 2, "in the history and in the coordinates"
+    assert "PED-ANOVA" in page
+    assert "Warning" not in said.stderr
 
 
 @pytest.mark.parametrize(

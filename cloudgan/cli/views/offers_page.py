@@ -5,15 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cloudgan import __version__
+from cloudgan.api.cost_page import cloud_name
 from cloudgan.api.offers import OFFERS_CAPTION, front_caption, price_age
 from cloudgan.core.clouds import CLOUDS
 from cloudgan.core.durations import format_duration
 from cloudgan.cost.accounting.carbon import COVERS
 from cloudgan.cost.estimation.measured_runs import PAPER_NETWORK
-from cloudgan.reports.page import Bullets, Page, Paragraph, Section
-from cloudgan.reports.plot_frame import Axis
+from cloudgan.reports.page import Bullets, Page, Section
+from cloudgan.reports.plot_frame import Axis, Style
 from cloudgan.reports.scatter import Point, PointSeries, Scatter
-from cloudgan.reports.table import Table
+from cloudgan.reports.table import Mark, Number, Table
 from cloudgan.schema.presets import PROFILES
 from cloudgan.schema.training_config import TrainingConfig
 
@@ -22,30 +23,31 @@ if TYPE_CHECKING:
 
     from cloudgan.api.offer_choice import JobChoice, JobOption
     from cloudgan.api.offers import Offer, OffersReport
+    from cloudgan.reports.table import Cell
 
 _HEADS = (
+    ("USD/epoch at most", "r"),
     ("offer", "l"),
     ("accelerators", "l"),
+    ("epoch at most", "r"),
     ("USD/h", "r"),
-    ("s/epoch, low", "r"),
-    ("s/epoch, high", "r"),
-    ("USD/epoch, low", "r"),
-    ("USD/epoch, high", "r"),
+    ("USD/epoch at least", "r"),
+    ("epoch at least", "r"),
     ("throughput", "l"),
-    ("g CO2e/epoch, high", "r"),
+    ("g CO2e/epoch at most", "r"),
     ("price of", "l"),
 )
 _OPTION_HEADS = (
-    ("offer", "l"),
+    ("USD at most", "r"),
+    ("time at most", "r"),
     ("nodes", "r"),
-    ("global batch", "r"),
-    ("hours, low", "r"),
-    ("hours, high", "r"),
-    ("USD, low", "r"),
-    ("USD, high", "r"),
+    ("offer", "l"),
+    ("USD at least", "r"),
+    ("time at least", "r"),
+    ("chance of a preemption", "r"),
     ("throughput", "l"),
+    ("global batch", "r"),
     ("spot pays above (h per preemption)", "r"),
-    ("risk", "l"),
 )
 _HOUR_SECONDS = 3600
 
@@ -125,11 +127,14 @@ def offers_page(found: OffersReport) -> Page:
     sections = []
     if found.choice is not None:
         text = decision(found.choice)
-        lead = f"{text[0].upper()}{text[1:]}."
+        chosen = found.choice.chosen
+        is_marked = chosen in found.choice.pareto_front
+        lead = f"{text[0].upper()}{text[1:]}.{' It is marked in the table.' if is_marked else ''}"
+        notes = (chosen.risk if chosen else "", _assumed(found.choice))
         blocks = (
             _plot(found.choice),
             _front_table(found.choice),
-            Paragraph(_assumed(found.choice)),
+            Bullets(tuple(filter(None, notes))),
         )
         sections.append(Section("Time against cost", blocks))
     else:
@@ -145,20 +150,25 @@ def offers_page(found: OffersReport) -> Page:
 
 
 def _plot(choice: JobChoice) -> Scatter:
-    names = sorted({_cloud(option) for option in choice.options})
+    kinds = sorted({_kind(option) for option in choice.options})
+    clouds = list(dict.fromkeys(cloud for cloud, _ in kinds))
     return Scatter(
         f"Time and cost of {choice.epochs} epochs, upper bounds",
         Axis("time for the job (h)", log=True),
         Axis("cost of the job (USD)", log=True),
         tuple(
             PointSeries(
-                name, tuple(_point(option) for option in choice.options if _cloud(option) == name)
+                f"{cloud_name(cloud)}, {market.replace('_', ' ')}",
+                tuple(
+                    _point(option) for option in choice.options if _kind(option) == (cloud, market)
+                ),
+                Style(clouds.index(cloud), hollow=market != "on_demand"),
             )
-            for name in names
+            for cloud, market in kinds
         ),
         tuple((option.seconds / _HOUR_SECONDS, option.usd) for option in choice.pareto_front),
         caption="The cheapest offer per accelerator, number of nodes and market, at the upper bounds of"
-        " time and cost.",
+        " time and cost. Colour: cloud; filled: on demand, hollow: spot.",
     )
 
 
@@ -172,9 +182,9 @@ def _point(option: JobOption) -> Point:
     )
 
 
-def _cloud(option: JobOption) -> str:
-    provider, market = option.offer.split("/")[0], option.offer.rsplit("/", 1)[-1]
-    return f"{provider}, {market.replace('_', ' ')}"
+def _kind(option: JobOption) -> tuple[str, str]:
+    """Cloud and market."""
+    return option.offer.split("/")[0], option.offer.rsplit("/", 1)[-1]
 
 
 def _offers_table(found: OffersReport) -> Table:
@@ -183,42 +193,50 @@ def _offers_table(found: OffersReport) -> Table:
 
 
 def _front_table(choice: JobChoice) -> Table:
-    rows = tuple(map(_option_row, choice.pareto_front))
+    rows = tuple(_option_row(option, choice) for option in choice.pareto_front)
     return Table(
         _texts(_OPTION_HEADS), rows, front_caption(choice), _sides(_OPTION_HEADS), interactive=True
     )
 
 
-def _offer_row(one: Offer) -> tuple[str | float | None, ...]:
+def _offer_row(one: Offer) -> tuple[Cell, ...]:
     return (
+        _usd(one.usd_per_epoch_high),
         one.offer,
         f"{one.accelerator_count} x {one.accelerator}",
-        one.usd_per_hour,
-        one.epoch.low_seconds if one.epoch else None,
-        one.epoch.high_seconds if one.epoch else None,
-        one.usd_per_epoch_low,
-        one.usd_per_epoch_high,
+        _time(one.epoch.high_seconds if one.epoch else None),
+        _usd(one.usd_per_hour),
+        _usd(one.usd_per_epoch_low),
+        _time(one.epoch.low_seconds if one.epoch else None),
         one.epoch.grade if one.epoch else one.why_unknown,
         one.carbon_g_per_epoch,
         price_age(one),
     )
 
 
-def _option_row(option: JobOption) -> tuple[str | float | None, ...]:
+def _option_row(option: JobOption, choice: JobChoice) -> tuple[Cell, ...]:
     losses = option.break_even_losses_per_node_hour
     on_demand = option.offer.endswith("/on_demand")
     return (
-        option.offer,
+        _usd(option.usd),
+        _time(option.seconds),
         option.nodes,
-        option.global_batch,
-        option.low_seconds / _HOUR_SECONDS,
-        option.seconds / _HOUR_SECONDS,
-        option.low_usd,
-        option.usd,
+        Mark(True, option.offer) if option == choice.chosen else option.offer,
+        _usd(option.low_usd),
+        _time(option.low_seconds),
+        Number(option.interruption, f"{option.interruption:.0%}"),
         option.grade,
+        option.global_batch,
         "" if on_demand else (1 / losses if losses else None),
-        option.risk,
     )
+
+
+def _usd(value: float | None) -> Number:
+    return Number(value, "" if value is None else f"{value:,.2f}" if value >= 1 else f"{value:.3g}")
+
+
+def _time(seconds: float | None) -> Number:
+    return Number(seconds, "" if seconds is None else format_duration(seconds))
 
 
 def _assumed(choice: JobChoice) -> str:

@@ -10,7 +10,8 @@ from matplotlib.patches import Patch
 
 from cloudgan.reports.drawing import INK, Drawing, plain
 from cloudgan.reports.plot_frame import COLOURS, GREY
-from cloudgan.validation.figures.panels import Figure, physics_ticks
+from cloudgan.schema.words import in_words
+from cloudgan.validation.figures.panels import Figure, legend_columns, physics_ticks
 from cloudgan.validation.figures.samples import GENERATED_COLOUR
 from cloudgan.validation.observables.features import HIGH_LEVEL, high_level
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 
-_SIZE_INCHES = (9.0, 4.05)
+_SIZE_INCHES = (9.0, 4.3)
 _STEPS = np.linspace(-1, 1, 21)
 
 
@@ -45,7 +46,8 @@ def correlation_figures(samples: Samples) -> Iterator[Figure]:
         "Correlations",
         svg,
         "Linear correlation of each pair of properties, and the difference. The largest difference is"
-        f" {deviation.max():.2f}, of {HIGH_LEVEL[row]} and {HIGH_LEVEL[column]}; for two halves"
+        f" {deviation.max():.2f}, of {in_words(HIGH_LEVEL[row])} and"
+        f" {in_words(HIGH_LEVEL[column])}; for two halves"
         f" of the Monte Carlo it is {chance:.2f}.",
     )
 
@@ -70,17 +72,18 @@ def _draw(true: Floats, ours: Floats, samples: Samples) -> str:
     width, height = _SIZE_INCHES
     with Drawing(width, height) as drawing:
         drawing.figure.set_layout_engine("none")
-        side, base = 2.1, 1.62
+        side, base = 1.98, 2.0
         places = np.arange(len(HIGH_LEVEL)) + 0.5
+        words = list(map(in_words, HIGH_LEVEL))
         for number, (title, matrix) in enumerate(matrices.items()):
-            left = 1.62 + number * (side + 0.08)
+            left = 2.0 + number * (side + 0.08)
             axes = drawing.figure.add_axes(
                 (left / width, base / height, side / width, side / height)
             )
             _matrix(axes, matrix)
             axes.set_title(plain(title))
-            axes.set_xticks(places, HIGH_LEVEL, rotation=90, fontsize=8)
-            axes.set_yticks(places, HIGH_LEVEL, fontsize=8)
+            axes.set_xticks(places, words, rotation=90, fontsize=8)
+            axes.set_yticks(places, words, fontsize=8)
             axes.tick_params(length=0, labelleft=number == 0)
             axes.set_xlabel("property of a shower", fontsize=9)
             axes.set_ylabel("property of a shower" if number == 0 else "", fontsize=9)
@@ -173,16 +176,18 @@ def _bars(
         axes.set_xlabel(labels[0])
         axes.set_ylabel(labels[1])
         physics_ticks(axes)
-        axes.set_yticks(places, [plain(m.where) for m in found])
+        axes.set_yticks(places, [plain(in_words(m.where)) for m in found])
         axes.tick_params(axis="y", length=0)
-        names = plain(assessment.generated.name), plain(assessment.reference.name)
+        names = (
+            plain(f"{assessment.generated.name} against {assessment.reference.name}"),
+            "MC-MC baseline: mean (line) and two standard deviations",
+        )
         drawing.figure.legend(
             [Patch(color=GENERATED_COLOUR), Patch(color=GREY, alpha=0.35, linewidth=0)],
-            [" against ".join(names), "MC-MC baseline: mean (line) and two standard deviations"],
-            loc="outside upper left", ncols=2, frameon=False,
+            names, loc="outside upper left", ncols=legend_columns(names),
         )  # fmt: skip
         return drawing.svg(
-            kind, f"{kind} of generated and reference showers, with its MC-MC baseline"
+            kind, f"{in_words(kind)} of generated and reference showers, with its MC-MC baseline"
         )
 
 

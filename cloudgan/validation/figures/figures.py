@@ -1,7 +1,8 @@
-"""Figures of a validation report: response, profiles, shower shape, cells, angle, correlations, distances."""
+"""Figures of a validation report: showers, response, profiles, shower shape, cells, angle, correlations, distances."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,6 +18,7 @@ from cloudgan.validation.figures.curves import (
     widths_percent,
 )
 from cloudgan.validation.figures.panels import Figure, Panel, draw_panels
+from cloudgan.validation.figures.showers import shower_figures
 from cloudgan.validation.observables.bins import bins_for
 from cloudgan.validation.observables.cells import SPECTRUM_EDGES_GEV
 
@@ -304,6 +306,9 @@ def _away_deg(sample: Observables) -> Floats:
     return _measured_deg(sample) - _requested_deg(sample)
 
 
+_BAND = "Grey band: the MC-MC baseline, by which two random halves of the Monte Carlo differ from each other."
+
+
 def figures(samples: Samples, assessment: Assessment) -> Iterator[Figure]:
     """Yields all figures in reading order; those of one family are adjacent.
 
@@ -311,10 +316,9 @@ def figures(samples: Samples, assessment: Assessment) -> Iterator[Figure]:
         samples: Compared samples.
         assessment: Their measures.
     """
-    yield from response_figures(samples)
-    yield from profile_figures(samples)
-    yield from shape_figures(samples)
-    yield from cell_figures(samples)
-    yield from angle_figures(samples)
+    yield from shower_figures(samples.pairs, (samples.generated_name, samples.reference_name))
+    for family in (response_figures, profile_figures, shape_figures, cell_figures, angle_figures):
+        for one in family(samples):
+            yield replace(one, caption=f"{one.caption} {_BAND}")
     yield from correlation_figures(samples)
     yield from distance_figures(assessment)

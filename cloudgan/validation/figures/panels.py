@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 from matplotlib.patches import Patch
-from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+from matplotlib.ticker import MaxNLocator
 
-from cloudgan.reports.drawing import INK, Drawing, plain
-from cloudgan.reports.plot_frame import GREY, tick_text
+from cloudgan.reports.drawing import INK, Drawing, log_ticks, plain
+from cloudgan.reports.plot_frame import GREY
 from cloudgan.validation.observables.cells import ratio
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class Figure:
 
 
 _BAND_ALPHA = 0.35
-BASELINE_NAME = "MC-MC baseline: two halves of the Monte Carlo"
+BASELINE_NAME = "MC-MC baseline"
 _RATIO_SPANS = (0.05, 0.1, 0.2, 0.5, 1.0)
 _DIFFERENCE_SPANS = tuple(factor * 10.0**power for power in range(-4, 4) for factor in (1, 2, 5))
 _SHOWN = 0.9
@@ -149,14 +149,17 @@ def draw_panels(
     """Draws panels side by side, `columns` in a row; `name` is unique in the page. Returns SVG."""
     columns = min(columns, len(panels))
     rows = math.ceil(len(panels) / columns)
-    height = _LEGEND_INCHES + rows * _ROW_INCHES
+    names = [one.name for one in (samples.shown_reference, *samples.compared)]
+    beside = legend_columns([*names, BASELINE_NAME])
+    legend = _LEGEND_INCHES * math.ceil((len(names) + 1) / beside)
+    height = legend + rows * _ROW_INCHES
     with Drawing(_WIDTH_INCHES, height) as drawing:
         drawing.figure.set_layout_engine("none")  # explicit positions: fast and reproducible
         for number, panel in enumerate(panels):
             row, column = divmod(number, columns)
             left = column * _WIDTH_INCHES / columns + _LEFT_INCHES
             wide = _WIDTH_INCHES / columns - _LEFT_INCHES - _RIGHT_INCHES
-            base = height - _LEGEND_INCHES - (row + 1) * _ROW_INCHES + _BELOW_INCHES
+            base = height - legend - (row + 1) * _ROW_INCHES + _BELOW_INCHES
             below = drawing.figure.add_axes(
                 (left / _WIDTH_INCHES, base / height, wide / _WIDTH_INCHES, _RATIO_INCHES / height)
             )
@@ -168,10 +171,26 @@ def draw_panels(
         handles, names = above.get_legend_handles_labels()
         band = Patch(color=GREY, alpha=_BAND_ALPHA, linewidth=0)
         drawing.figure.legend(
-            [*handles, band], [*names, BASELINE_NAME], loc="upper left", ncols=4, frameon=False,
+            [*handles, band], [*names, BASELINE_NAME], loc="upper left", ncols=beside,
             bbox_to_anchor=(_LEFT_INCHES / _WIDTH_INCHES, 1.0), borderpad=0, borderaxespad=0.1,
         )  # fmt: skip
         return drawing.svg(name, title)
+
+
+def legend_columns(names: Sequence[str], width_inches: float = _WIDTH_INCHES) -> int:
+    """Returns how many of the names fit beside each other in a legend; at least 1."""
+    with Drawing(width_inches, 1.0) as drawing:
+        drawing.figure.set_layout_engine("none")
+        for columns in range(len(names), 1, -1):
+            legend = drawing.figure.legend(
+                [Patch()] * len(names), list(map(plain, names)), ncols=columns, borderpad=0,
+                loc="upper left",
+            )  # fmt: skip
+            wide = legend.get_window_extent().width / drawing.figure.dpi
+            legend.remove()
+            if wide <= width_inches - _LEFT_INCHES - _RIGHT_INCHES:
+                return columns
+    return 1
 
 
 def physics_ticks(axes: Axes) -> None:
@@ -182,10 +201,7 @@ def physics_ticks(axes: Axes) -> None:
         if axis.get_scale() == "linear":
             axis.set_major_locator(MaxNLocator(_TICKS, steps=[1, 2, 5, 10]))
             continue
-        axis.set_major_locator(LogLocator(numticks=_TICKS + 2))
-        axis.set_minor_locator(LogLocator(subs=(0.2, 0.5)))
-        axis.set_major_formatter(FuncFormatter(lambda value, _: tick_text(value)))
-        axis.set_minor_formatter(NullFormatter())
+        log_ticks(axis, _TICKS + 2)
     axes.tick_params(which="both", direction="in", top=True, right=True)
     axes.tick_params(which="major", length=5)
     axes.tick_params(which="minor", length=2.5)

@@ -15,6 +15,7 @@ from cloudgan.reports.plot_frame import COLOURS
 from cloudgan.validation.metrics.bootstrap_weights import draw_weights
 
 if TYPE_CHECKING:
+    from cloudgan.validation.figures.showers import Pair
     from cloudgan.validation.observables.observables import Observables
     from cloudgan.validation.observables.overlap import OverlapRegion
 
@@ -50,6 +51,7 @@ class Samples:
         reference_name: Name of the Monte Carlo.
         untrained: Sample of the same generator before training, if it was kept.
         seed: Seed of the random halves.
+        pairs: Showers to draw, each generated one with one of the Monte Carlo.
     """
 
     overlap: OverlapRegion
@@ -57,6 +59,7 @@ class Samples:
     reference_name: str = "Monte Carlo"
     untrained: Observables | None = None
     seed: int = 0
+    pairs: tuple[Pair, ...] = ()
 
     @property
     def reference(self) -> Observables:

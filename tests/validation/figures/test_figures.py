@@ -16,6 +16,7 @@ from cloudgan.validation.figures.figures import (
     response_figures,
 )
 from cloudgan.validation.figures.samples import Samples
+from cloudgan.validation.figures.showers import pick_pairs
 from cloudgan.validation.observables.observables import observe
 from cloudgan.validation.observables.overlap import OverlapRegion
 
@@ -27,6 +28,8 @@ LABELS = {
     "response-shares": {"Esum/E (%), 10-40 GeV", "Esum/E (%), 70-100 GeV", "share of all showers"},
     "profiles": {"layer", "y (mm)", "x (mm)", "E per layer (MeV/GeV)", "E per column (MeV/GeV)"},
     "profiles-log": {"layer", "y (mm)", "x (mm)", "E per layer (MeV/GeV)", "E per column (MeV/GeV)"},
+    "showers-depth": {"layer", "g.h5", "Geant4", "y (mm)", "energy (MeV)"},
+    "showers-front": {"x (mm)", "g.h5", "Geant4", "y (mm)", "energy (MeV)"},
     "moments": {
         "barycentre along depth (layer)", "barycentre along y (mm)", "rms width along x (mm)",
         "share of the showers",
@@ -40,8 +43,8 @@ LABELS = {
         "requested angle (degrees)", "measured (degrees)", "difference (°)",
         "measured minus requested (degrees)",
     },
-    "correlations": {"property of a shower", "correlation", "Esum/E", "difference"},
-    "separation": {"separation power S (0: equal, 1: no overlap)", "histogram", "hits"},
+    "correlations": {"property of a shower", "correlation", "energy response", "difference"},
+    "separation": {"separation power S (0: equal, 1: no overlap)", "histogram", "cells above a threshold"},
     "auc": {"area under the ROC curve (0.5: indistinguishable, 1: separated)", "features", "high level"},
 }  # fmt: skip
 
@@ -74,7 +77,8 @@ DISTANCES = assessment(
 def drawn(reference, noise):
     true = observe(reference)
     overlap = OverlapRegion(true, true, matched=True, angle_known=True, notes=())
-    shown = Samples(overlap, "g.h5", "Geant4", untrained=observe(noise))
+    pairs = pick_pairs(noise, reference)
+    shown = Samples(overlap, "g.h5", "Geant4", untrained=observe(noise), pairs=pairs)
     return {figure.name: figure for figure in figures(shown, DISTANCES)}
 
 
@@ -98,17 +102,47 @@ def test_each_figure_names_its_axes_with_units_and_its_samples(drawn, name):
     assert any("g.h5" in text for text in said if text)
 
 
-WITH_RATIOS = set(LABELS) - {"correlations", "separation", "auc"}
+SHOWERS = {"showers-depth", "showers-front"}
+WITH_RATIOS = set(LABELS) - SHOWERS - {"correlations", "separation", "auc"}
 
 
 @pytest.mark.parametrize("name", sorted(WITH_RATIOS))
 def test_ratio_panels_show_the_baseline_and_the_untrained_generator(drawn, name):
-    assert {"MC-MC baseline: two halves of the Monte Carlo", "untrained"} <= set(texts(drawn[name]))
+    assert {"MC-MC baseline", "untrained"} <= set(texts(drawn[name]))
 
 
 def test_every_sample_has_the_same_colour_everywhere(drawn):
-    assert all("#3d7dca" in figure.svg for figure in drawn.values())
+    assert all("#3d7dca" in drawn[name].svg for name in set(LABELS) - SHOWERS)
     assert all("#d9692a" in drawn[name].svg for name in WITH_RATIOS)
+
+
+def test_the_first_figures_are_showers_of_rising_energy_beside_monte_carlo(drawn, reference, noise):
+    assert list(drawn)[:2] == ["showers-depth", "showers-front"]
+    pairs = pick_pairs(noise, reference)
+    energies = [theirs.energy_gev for _, theirs in pairs]
+    assert len(pairs) == 4
+    assert energies == sorted(energies)
+    for pair in pairs:
+        assert all(str(shower) in texts(drawn["showers-depth"]) for shower in pair)
+    assert drawn["showers-front"].svg.count("<image") == 9  # eight maps, and the scale of colours
+
+
+def test_a_pair_has_the_nearest_generated_shower_and_no_empty_monte_carlo(reference):
+    shuffled = reference[np.random.default_rng(3).permutation(len(reference))]
+    for ours, theirs in pick_pairs(shuffled, reference):
+        assert (ours.energy_gev, ours.angle_deg) == (theirs.energy_gev, theirs.angle_deg)
+        assert np.array_equal(ours.ecal_gev, theirs.ecal_gev)
+    empty = replace(reference, ecal_gev=np.zeros_like(reference.ecal_gev))
+    assert pick_pairs(reference, empty) == ()
+
+
+def test_a_generated_shower_stands_beside_the_one_whose_energy_and_angle_it_was_asked_for(
+    reference,
+):
+    unknown = replace(reference, theta_rad=None)
+    other = replace(unknown, mtheta_rad=unknown.mtheta_rad + 1)  # as measured on generated images
+    for ours, theirs in pick_pairs(other, unknown, matched=True):
+        assert (ours.energy_gev, ours.angle_deg) == (theirs.energy_gev, theirs.angle_deg)
 
 
 def test_unknown_values_have_no_bar_and_text_is_not_mathematics(drawn):
