@@ -49,12 +49,21 @@ class NotebookProgress:
         self._handle: Any = None
         self._task, self._unit, self._note = "", "", ""
         self._total: float | None = None
-        self._done, self._began, self._shown = 0.0, 0.0, 0.0
+        self._done, self._before, self._began, self._shown = 0.0, 0.0, 0.0, 0.0
 
-    def start(self, task: str, total: float | None = None, unit: str = "") -> None:
+    def start(
+        self,
+        task: str,
+        total: float | None = None,
+        unit: str = "",
+        *,
+        done: float = 0,
+        count: str = "",
+    ) -> None:
         """Starts a task, whose line replaces that of the previous one."""
-        self._task, self._total, self._unit, self._note = task, total, unit, ""
-        self._done, self._began = 0.0, time.monotonic()
+        self._task = f"{task} {count}".rstrip()
+        self._total, self._unit, self._note = total, unit, ""
+        self._done, self._before, self._began = done, done, time.monotonic()
         self._show()
 
     def advance(self, amount: float = 1, note: str = "") -> None:
@@ -70,6 +79,9 @@ class NotebookProgress:
         from IPython.display import display
 
         display(Line(line, None))
+
+    def end(self) -> None:
+        """Leaves the line as it is."""
 
     def _show(self) -> None:
         from IPython.display import display
@@ -90,6 +102,7 @@ class NotebookProgress:
             parts.append(f"{self._done:,.0f}{total} {self._unit}".rstrip())
         if share == 1.0:
             parts.append(format_duration(seconds))
-        elif share and seconds > _SHORTEST_SECONDS:
-            parts.append(f"{format_duration(seconds * (1 / share - 1))} left")
+        elif self._total and self._done > self._before and seconds > _SHORTEST_SECONDS:
+            left = seconds * (self._total - self._done) / (self._done - self._before)
+            parts.append(f"{format_duration(left)} left")
         return ", ".join([*parts, *filter(None, [self._note])])
