@@ -6,10 +6,12 @@ import math
 import shutil
 import tempfile
 import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
+
+from pydantic import Field
 
 from cloudgan import __version__
 from cloudgan.api.grid_samples import (
@@ -22,23 +24,18 @@ from cloudgan.api.notebook_progress import usual_progress
 from cloudgan.api.run import open_run
 from cloudgan.api.shower_samples import Range, drawn, load_generator, trained_or
 from cloudgan.api.tensorflow_import import import_tensorflow, require_tensorflow
-from cloudgan.core import ranges, settings
+from cloudgan.core import settings
+from cloudgan.core.command import command
 from cloudgan.core.errors import ConfigError
 from cloudgan.core.file_lock import locked_target
 from cloudgan.core.local_path import local_path
-from cloudgan.reports.page import Section, fragment
-from cloudgan.reports.table import Table
-from cloudgan.schema.particle import PARTICLE_ATTRIBUTE
+from cloudgan.core.memory import size_text
+from cloudgan.core.progress import Progress
+from cloudgan.reports.result import Result, View
+from cloudgan.schema.ecal_unit import EcalUnit
+from cloudgan.schema.options.showers import ConvertOptions, GenerateOptions, SimulateOptions
+from cloudgan.schema.particle import PARTICLE_ATTRIBUTE, Particle
 from cloudgan.schema.provenance import git_commit
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from cloudgan.api.run import Run, Step
-    from cloudgan.core.progress import Progress
-    from cloudgan.reports.table import Cell
-    from cloudgan.schema.ecal_unit import EcalUnit
-    from cloudgan.schema.particle import Particle
 
 _LEAST_BYTES = 2000
 """Of a simulated shower of 51 x 51 x 25 cells in HDF5: 2490 at 2 GeV, 7650 at 10 to 100 GeV."""
@@ -46,76 +43,77 @@ _MOST_COMPRESSION = 250
 """Upper bound for gzip at level 1, reached with cells that are all zero."""
 
 
-@dataclass(frozen=True)
-class ShowerFile:
-    """A file, folder or bucket of showers that was written.
+class ShowerFile(Result):
+    """A file, folder or bucket of showers that was written, or that was verified."""
 
-    Attributes:
-        path: As it was given.
-        showers: Number of showers in it.
-        facts: How it was produced, by name.
-        content: What the file holds: showers, or samples of another task.
-    """
+    path: str = Field(description="as it was given")
+    content: Literal["showers", "samples"] = Field(
+        "showers", description="samples: of another task than showers"
+    )
+    showers: int = Field(description="showers or samples in it")
+    bytes: int | None = Field(None, description="size of the file")
+    cells: tuple[int, int, int] | None = None
+    step: int | None = Field(None, description="of the checkpoint that generated them")
+    cell: str | None = Field(None, description="of a grid")
+    milliseconds_per_shower: float | None = None
+    resumed_showers: int | None = Field(None, description="kept from an interrupted production")
+    seconds: float | None = None
+    geant4: str | None = Field(None, description="its version")
+    tables: str | None = Field(None, description="data of Geant4")
+    empty: int | None = Field(None, description="showers without energy")
+    notes: tuple[str, ...] = ()
+    verified: bool = Field(False, description="whether it was read only")
 
-    path: str
-    showers: int
-    facts: dict[str, Any] = field(default_factory=dict)
-    content: str = "showers"
+    def view(self) -> View:
+        """Returns what a person reads."""
+        how = "verified" if self.verified else "written"
+        size = f", {size_text(self.bytes)}" if self.bytes else ""
+        details = {
+            "cells": self.cells and " x ".join(map(str, self.cells)),
+            "checkpoint": self.step is not None and f"step {self.step:,}",
+            "cell of the grid": self.cell,
+            "time per shower": self.milliseconds_per_shower
+            and f"{self.milliseconds_per_shower:.3g} ms",
+            "kept from before": self.resumed_showers and f"{self.resumed_showers:,} showers",
+            "Geant4": self.geant4 and f"{self.geant4}, {self.tables}, {self.seconds:.0f} s",
+            "empty showers": self.empty is not None and f"{self.empty:,}",
+        }
+        notes = [f"{name}: {text}" for name, text in details.items() if text]
+        line = f"{self.path}: {self.showers:,} {self.content} {how}{size}"
+        return View(line, notes=(*notes, *self.notes), done=True)
 
-    def _repr_html_(self) -> str:
-        facts = ((name.replace("_", " "), str(value)) for name, value in self.facts.items())
-        rows: tuple[tuple[Cell, ...], ...] = ((self.content, self.showers), *facts)
-        return fragment((Section(self.path, (Table(("figure", "value"), rows, "", "lr"),)),))
+    def as_json(self) -> dict[str, Any]:
+        """Returns what `--json` prints; what does not apply is left out."""
+        return self.model_dump(mode="json", exclude_none=True)
 
 
-def simulate(
-    output: str | Path,
-    *,
-    showers: int = 1000,
-    energy_gev: Range = (10.0, 100.0),
-    theta_deg: Range = (60.0, 120.0),
-    particle: Particle = "electron",
-    engine: Literal["gflash", "geant4"] = "gflash",
-    seed: int = 0,
-    workers: int | None = None,
-    cut_mm: float | None = None,
-    overwrite: bool = False,
-    progress: Progress | None = None,
-) -> ShowerFile:
-    """Simulates showers in the CLIC ECAL into HDF5 (public 3DGAN layout, 51x51x25 cells).
+@command
+def simulate(options: SimulateOptions, *, progress: Progress | None = None) -> ShowerFile:
+    """Simulates showers into a file.
 
     Args:
-        output: File to write, such as showers.h5 or, for the hits, showers.parquet.
-        showers: Number of showers.
-        energy_gev: Range of the primary energy in GeV, flat.
-        theta_deg: Range of the polar angle in degrees, flat.
-        particle: Primary particle; photons need geant4.
-        engine: gflash, the parametric source (Grindhammer and Peters, hep-ex/0001020), or geant4.
-        seed: The same seed gives the same showers.
-        workers: Processes of Geant4. Default: one per core.
-        cut_mm: Range cut of Geant4 in mm. Default: 0.7.
-        overwrite: Replace an existing file, and discard unfinished showers of another request.
+        options: What is simulated.
         progress: Receives each task and its progress.
 
     Raises:
         ConfigError: A value is not valid, the file exists, or its folder is missing.
         CloudganError: Geant4 is not installed, or failed.
     """
-    path = local_path(output)
-    ranges.check(showers=showers, seed=seed, workers=workers, cut_mm=cut_mm)
-    progress = progress or usual_progress()
-    spans = energy_gev, theta_deg
-    for name, value in (("workers", workers), ("cut-mm", cut_mm)):
-        if value is not None and engine != "geant4":
+    path, progress = local_path(options.output), progress or usual_progress()
+    spans = options.energy, options.theta
+    for name, value in (("workers", options.workers), ("cut-mm", options.cut_mm)):
+        if value is not None and options.engine != "geant4":
             raise ConfigError(f"--{name} is only valid with --engine=geant4")
-    with _claimed(path, overwrite=overwrite):
-        if engine == "geant4":
-            return _geant4(
-                path, showers, spans, seed, particle=particle, workers=workers, cut_mm=cut_mm,
-                overwrite=overwrite, progress=progress,
-            )  # fmt: skip
+    with _claimed(path, overwrite=options.overwrite):
+        if options.engine == "geant4":
+            return _geant4(path, options, progress)
         return simulate_parametric(
-            path, showers, *spans, particle=particle, seed=seed, progress=progress
+            path,
+            options.showers,
+            *spans,
+            particle=options.particle,
+            seed=options.seed,
+            progress=progress,
         )
 
 
@@ -152,106 +150,78 @@ def simulate_parametric(
         PARTICLE_ATTRIBUTE: particle,
     } | program_attributes()
     written = write_showers(path, blocks, attrs=attrs, progress=progress)
-    return ShowerFile(str(path), written)
+    return ShowerFile(path=str(path), showers=written, bytes=path.stat().st_size)
 
 
-def _geant4(
-    path: Path,
-    showers: int,
-    spans: tuple[Range, Range],
-    seed: int,
-    *,
-    particle: Particle,
-    workers: int | None,
-    cut_mm: float | None,
-    overwrite: bool,
-    progress: Progress,
-) -> ShowerFile:
-    _require_space(path, showers, _LEAST_BYTES)
+def _geant4(path: Path, options: SimulateOptions, progress: Progress) -> ShowerFile:
+    _require_space(path, options.showers, _LEAST_BYTES)
     from cloudgan.simulation.geant4.events import DEFAULT_CUT_MM, PrimaryRequest
     from cloudgan.simulation.geant4.production import SimulationRequest, produce
 
-    cut_mm = DEFAULT_CUT_MM if cut_mm is None else cut_mm
-    primaries = PrimaryRequest(seed, *spans, cut_mm, particle)
+    cut_mm = DEFAULT_CUT_MM if options.cut_mm is None else options.cut_mm
+    primaries = PrimaryRequest(
+        options.seed, options.energy, options.theta, cut_mm, options.particle
+    )
     produced = produce(
-        SimulationRequest(path, showers, primaries, settings.geant4_data()),
-        workers=workers,
-        overwrite=overwrite,
+        SimulationRequest(path, options.showers, primaries, settings.geant4_data()),
+        workers=options.workers,
+        overwrite=options.overwrite,
         attrs=program_attributes(),
         progress=progress,
     )
-    facts = {
-        "resumed_showers": produced.resumed,
-        "seconds": round(produced.seconds, 1),
-        "geant4": produced.installation.geant4,
-        "tables": produced.installation.tables.name,
-    }
-    return ShowerFile(str(path), produced.showers, facts)
+    return ShowerFile(
+        path=str(path),
+        showers=produced.showers,
+        bytes=path.stat().st_size,
+        resumed_showers=produced.resumed,
+        seconds=round(produced.seconds, 1),
+        geant4=produced.installation.geant4,
+        tables=produced.installation.tables.name,
+    )
 
 
-def generate(
-    run: Run | str | Path,
-    output: str | Path,
-    *,
-    showers: int = 1000,
-    energy_gev: Range | None = None,
-    theta_deg: Range | None = None,
-    extrapolate: bool = False,
-    step: Step = None,
-    cell: str | None = None,
-    seed: int = 0,
-    overwrite: bool = False,
-    progress: Progress | None = None,
-) -> ShowerFile:
-    """Generates showers with a trained run into HDF5 (ECAL in GeV*50), or their hits into Parquet.
-
-    Memory does not grow with the number of showers. A run that is interrupted leaves no file. A grid of
-    cells that trained another task gives an archive of NumPy (.npz) with the array ``samples``.
+@command
+def generate(options: GenerateOptions, *, progress: Progress | None = None) -> ShowerFile:
+    """Generates showers with a trained run into a file.
 
     Args:
-        run: A run, or its folder.
-        output: File to write, such as generated.h5 or, for the hits, generated.parquet.
-        showers: Number of showers.
-        energy_gev: Range of the primary energy in GeV, flat. Default: the trained range.
-        theta_deg: Range of the polar angle in degrees, flat. Default: the trained range.
-        extrapolate: Accept ranges beyond the trained one; the file states the trained range.
-        step: Checkpoint: the number of its step (0 is untrained) or "best". Default: the newest.
-        cell: Of a grid: "mixture" of the best cell and its neighbours, "best" cell, "ensemble" of all
-            cells, or "ROW,COLUMN". Default: the mixture.
-        seed: The same seed gives the same showers.
-        overwrite: Replace an existing file.
+        options: What is generated.
         progress: Receives each task and its progress.
 
     Raises:
         ConfigError: A range exceeds the trained one, or the file exists.
         DataError: The run has no such checkpoint.
     """
-    path = local_path(output)
-    ranges.check(showers=showers, seed=seed)
-    folder, progress = open_run(run).folder, progress or usual_progress()
+    path, seed, step = local_path(options.output), options.seed, options.step
+    folder, progress = open_run(options.run).folder, progress or usual_progress()
+    cell, overwrite, extrapolate = options.cell, options.overwrite, options.extrapolate
     if has_other_samples(folder):
-        options = {
-            "energy": energy_gev,
-            "theta": theta_deg,
-            "extrapolate": extrapolate,
-            "step": step,
-        }
-        refuse_shower_options(folder, options)
+        refuse_shower_options(
+            folder,
+            {
+                "energy": options.energy,
+                "theta": options.theta,
+                "extrapolate": extrapolate,
+                "step": step,
+            },
+        )
         with _claimed(path, overwrite=overwrite, check=refuse_existing):
             count = write_samples(
-                folder, path, cell=cell, samples=showers, seed=seed, progress=progress
+                folder, path, cell=cell, samples=options.showers, seed=seed, progress=progress
             )
-        return ShowerFile(str(path), count, {"cell": cell or "mixture"}, content="samples")
+        return ShowerFile(path=str(path), showers=count, cell=cell or "mixture", content="samples")
     with _claimed(path, overwrite=overwrite):
         generator = load_generator(folder, step, progress, cell=cell)
         from cloudgan.data.sources.hdf5_writer import GENERATED
         from cloudgan.data.sources.parquet_writer import write_showers
 
         least = math.prod(generator.preset.image_shape) * 4 // _MOST_COMPRESSION
-        _require_space(path, showers, least)
-        spans = trained_or(generator, energy_gev, theta_deg)
+        _require_space(path, options.showers, least)
+        spans = trained_or(generator, options.energy, options.theta)
         began = time.perf_counter()
-        blocks = drawn(generator, showers, spans, seed, extrapolate=extrapolate, progress=progress)
+        blocks = drawn(
+            generator, options.showers, spans, seed, extrapolate=extrapolate, progress=progress
+        )
         source = f"{GENERATED}, {generator.name}"
         attrs = {"source": source, "seed": seed} | program_attributes()
         if known := generator.summary.particle:
@@ -263,99 +233,83 @@ def generate(
             )
         written = write_showers(path, blocks, attrs=attrs)
         seconds = time.perf_counter() - began
-        facts = {
-            "step": generator.step,
-            **({"cell": cell or "mixture"} if is_grid(folder) else {}),
-            "cells": list(generator.preset.image_shape),
-            "milliseconds_per_shower": round(1000 * seconds / written, 3),
-        }
-        return ShowerFile(str(path), written, facts)
+        return ShowerFile(
+            path=str(path),
+            showers=written,
+            step=generator.step,
+            cell=(cell or "mixture") if is_grid(folder) else None,
+            cells=generator.preset.image_shape,
+            milliseconds_per_shower=round(1000 * seconds / written, 3),
+            bytes=path.stat().st_size,
+        )
 
 
-def convert(
-    source: str | Path,
-    target: str | Path,
-    *,
-    unit: EcalUnit | None = None,
-    to: Literal["auto", "tfrecord", "hdf5"] = "auto",
-    records_per_shard: int = 1024,
-    overwrite: bool = False,
-    progress: Progress | None = None,
-) -> ShowerFile:
-    """Converts showers to sharded TFRecord for training, or back to HDF5; the data stay bit-identical.
-
-    A target ending in .parquet gets a table of the hits, which cannot be converted back.
+@command
+def convert(options: ConvertOptions, *, progress: Progress | None = None) -> ShowerFile:
+    """Converts showers from one layout to another, or verifies them.
 
     Args:
-        source: HDF5 (public 3DGAN layout), published TFRecord, or shards: path, glob, comma list, or
-            bucket.
-        target: Folder or bucket (gs://, s3://, Azure Blob URL) for shards, a file .h5 for HDF5, or a
-            file .parquet for hits.
-        unit: Unit of ECAL in files that state none, where several fit.
-        to: tfrecord or hdf5; auto decides by the suffix of the target.
-        records_per_shard: Showers per shard.
-        overwrite: Replace an existing target when the new one is complete.
+        options: Source and target.
         progress: Receives each task and its progress.
 
     Raises:
         ConfigError: The target exists, or its kind is unknown.
         DataError: The source is damaged; the target is unchanged.
     """
+    if options.verify == bool(options.target):
+        valid = "convert --verify SOURCE, or convert SOURCE TARGET"
+        given = f"--verify with the target {options.target}" if options.verify else "no target"
+        raise ConfigError(f"{given} was given; valid: cloudgan {valid}")
+    if options.verify:
+        return _verify(options.source, options.unit, progress or usual_progress())
     from cloudgan.data.sources.convert import convert as convert_files
     from cloudgan.data.sources.convert import target_layout
     from cloudgan.data.sources.source import HDF5_SUFFIXES
     from cloudgan.storage.bucket_shards import BucketShards, is_url, local_copy
 
-    progress, named = progress or usual_progress(), str(target)
+    progress, named = progress or usual_progress(), options.target
     path = None if is_url(named) else local_path(named)
-    to_shards = path is None or target_layout(path, to) == "tfrecord"
-    if to_shards and is_url(str(source)):
+    to_shards = path is None or target_layout(path, options.to) == "tfrecord"
+    if to_shards and is_url(options.source):
         require_tensorflow()  # before the download
-    with local_copy(str(source), progress) as local:
+    with local_copy(options.source, progress) as local:
         if to_shards:
             import_tensorflow()  # writes the shards
-        options: dict[str, Any] = {
-            "records_per_shard": records_per_shard,
-            "unit": unit or "",
+        how: dict[str, Any] = {
+            "records_per_shard": options.records_per_shard,
+            "unit": options.unit or "",
             "progress": progress,
         }
         if path is None:
-            if to == "hdf5" or named.endswith(HDF5_SUFFIXES):
+            if options.to == "hdf5" or named.endswith(HDF5_SUFFIXES):
                 raise ConfigError(
                     f"{named}: a bucket holds shards; for HDF5 give a local file such as showers.h5"
                 )
             bucket = BucketShards.from_url(named)
-            bucket.require_absent(overwrite=overwrite)
+            bucket.require_absent(overwrite=options.overwrite)
             with tempfile.TemporaryDirectory(prefix="cloudgan-") as folder:
-                written = convert_files(local, Path(folder) / "shards", to="tfrecord", **options)
+                written = convert_files(local, Path(folder) / "shards", to="tfrecord", **how)
                 bucket.upload(written.path, progress)
         else:
-            written = convert_files(local, path, to=to, overwrite=overwrite, **options)
-    return ShowerFile(named, written.count, {"notes": list(written.notes)})
+            written = convert_files(local, path, to=options.to, overwrite=options.overwrite, **how)
+    return ShowerFile(path=named, showers=written.count, notes=tuple(written.notes))
 
 
-def verify_showers(
-    source: str | Path, *, unit: EcalUnit | None = None, progress: Progress | None = None
-) -> ShowerFile:
-    """Reads every shower of a source and compares it with its checksums; writes nothing.
-
-    Args:
-        source: HDF5, published TFRecord, or shards: path, glob, comma list, or bucket.
-        unit: Unit of ECAL in files that state none, where several fit.
-        progress: Receives each task and its progress.
-
-    Raises:
-        DataError: The source is damaged; names file and record.
-    """
+def _verify(source: str, unit: EcalUnit | None, progress: Progress) -> ShowerFile:
+    """Reads every shower of a source and compares it with its checksums; writes nothing."""
     from cloudgan.data.sources.source import open_source, verify
     from cloudgan.storage.bucket_shards import local_copy
 
-    progress = progress or usual_progress()
-    with local_copy(str(source), progress) as local:
+    with local_copy(source, progress) as local:
         found = open_source(local, unit or "")
         empty = verify(found, progress)
-        facts = {"empty": empty, "notes": list(found.describe())}
-        return ShowerFile(str(source), found.count, facts)
+        return ShowerFile(
+            path=source,
+            showers=found.count,
+            empty=empty,
+            notes=tuple(found.describe()),
+            verified=True,
+        )
 
 
 def _require_space(path: Path, showers: int, bytes_per_shower: int) -> None:

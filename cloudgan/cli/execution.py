@@ -7,12 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from cloudgan.cli.emit import emit
 from cloudgan.cli.views.confirmation import confirm
-from cloudgan.cli.views.output import check_report, progress_bars
+from cloudgan.cli.views.output import check_report, progress_bars, write_report_file
 from cloudgan.core.command import body_of, call_with, model_of
 from cloudgan.core.command_words import Common, Given, read
 from cloudgan.core.flags import Options
 from cloudgan.core.options import build, options_of
+from cloudgan.reports.result import Result
 
 
 @dataclass(frozen=True)
@@ -78,4 +80,10 @@ def _execute(
             "verbose": common.verbose,
         }
         result = call_with(body_of(function), options, own | dict(offered))
-    return result if isinstance(result, int) else 0
+    if isinstance(result, int):
+        return result
+    if isinstance(result, Result):
+        if report is not None:
+            write_report_file(result.page(), report)
+        emit(result, as_json=common.json_, verbose=common.verbose)
+    return 0

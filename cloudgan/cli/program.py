@@ -222,12 +222,16 @@ parallel   speed-up, staleness and load of masters for any number of workers
 scaling    replicas or worker processes against threads, or quality by batch
 `cloudgan bench COMMAND --help` is one screen, --help-all every flag."""
 _IN = "cloudgan.cli.commands"
-_BUILTINS = {"exec": "exec_"}
+_AT = {
+    "exec": f"{_IN}.exec:exec_",
+    **{name: f"cloudgan.api.showers:{name}" for name in ("simulate", "generate", "convert")},
+}
+"""Where a command is that is not a function of its name in a module of its name."""
 
 PROGRAM = Program(
     name="cloudgan",
     page=_PAGE,
-    commands={name: f"{_IN}.{name}:{_BUILTINS.get(name, name)}" for name in _COMMANDS}
+    commands={name: _AT.get(name, f"{_IN}.{name}:{name}") for name in _COMMANDS}
     | {
         "bench": Program(
             "cloudgan bench", _BENCH_PAGE, {name: f"{_IN}.{at}" for name, at in _BENCH.items()}

@@ -126,3 +126,12 @@ def _of_process(name: str, root: Path) -> int | None:
         return None
     kibibytes = (line.split()[1] for line in text.splitlines() if line.startswith(name))
     return next((int(number) << 10 for number in kibibytes), None)
+
+
+def size_text(size_bytes: float) -> str:
+    """Returns a size with three digits and a decimal unit, as disks have them: ``4.56 MB``."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if size_bytes < 1000:  # noqa: PLR2004 -- the step of the units
+            return f"{size_bytes:.3g} {unit}"
+        size_bytes /= 1000
+    return f"{size_bytes:,.3g} TB"

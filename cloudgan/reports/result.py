@@ -13,6 +13,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict
 
 from cloudgan.core.errors import CloudganError
+from cloudgan.reports.page import Page
 from cloudgan.reports.table import Table, table_html
 
 
@@ -54,6 +55,10 @@ class Result(BaseModel):
     def as_json(self) -> dict[str, Any]:
         """Returns what `--json` prints."""
         return self.model_dump(mode="json")
+
+    def page(self) -> Page:
+        """Returns the page that `--report` writes."""
+        raise NotImplementedError
 
     def problem(self) -> CloudganError | None:
         """Returns the error that ends the command after its result is printed; None: it succeeded."""
