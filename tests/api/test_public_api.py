@@ -81,7 +81,7 @@ def test_errors_are_raised_not_printed(tmp_path, capsys):
 def test_showers_of_a_simulation_are_displayed(tmp_path):
     file = cg.simulate(tmp_path / "a.h5", showers=3, seed=1)
     assert file.showers == 3
-    assert "<table" in file._repr_html_()
+    assert "3 showers written" in file._repr_html_()
 
 
 def test_options_that_the_configuration_does_not_have_are_refused(tmp_path):

@@ -34,7 +34,7 @@ def test_every_layout_is_verified(shards, tmp_path, verify):
         code, output, errors = verify("--verify", source, "--json")
         assert (code, errors) == (0, [])
         found = json.loads(output)
-        assert found["verified"] == str(source)
+        assert (found["path"], found["verified"]) == (str(source), True)
         assert found["showers"] == (40 if "," in str(source) else 20)
 
 

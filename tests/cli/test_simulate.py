@@ -20,7 +20,15 @@ def test_the_file_has_the_public_layout_in_the_requested_ranges(tmp_path, run_cl
     path = tmp_path / "showers.h5"
     flags = ("--showers=30", "--energy=20:30", "--theta=70:80")
     said = json.loads(run_cloudgan("simulate", path, *flags, "--json").stdout)
-    assert said == {"file": str(path), "showers": 30, "bytes": path.stat().st_size}
+    assert said == {
+        "schema_version": 1,
+        "path": str(path),
+        "content": "showers",
+        "showers": 30,
+        "bytes": path.stat().st_size,
+        "notes": [],
+        "verified": False,
+    }
     with h5py.File(path) as file:
         assert file["ECAL"].shape == (30, 51, 51, 25)
         energy, theta = file["energy"][:], np.rad2deg(file["theta"][:])
@@ -84,8 +92,8 @@ def test_a_signal_leaves_no_temporary_file_and_says_how_to_go_on(tmp_path, numbe
     log = tmp_path.with_name("log")
     with log.open("wb") as output, subprocess.Popen(words, stderr=output) as process:
         until = time.monotonic() + 60
-        # The lock is there earlier; C code may drop what is raised while it is imported.
-        while all(path.suffix == ".lock" for path in tmp_path.iterdir()):
+        # Showers are in the file; C code may drop what is raised while it is imported.
+        while sum(path.stat().st_size for path in tmp_path.iterdir()) < 50_000:
             assert time.monotonic() < until
             time.sleep(0.05)
         process.send_signal(number)
