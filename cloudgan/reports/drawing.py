@@ -7,6 +7,7 @@ is loaded, and the text colour is `currentColor`, for light and dark pages.
 from __future__ import annotations
 
 import io
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -208,7 +209,9 @@ def lines(
         if dashed is not None:
             axes.add_line(Line2D([], [], color=INK, linestyle="-", label=styles[0]))
             axes.add_line(Line2D([], [], color=INK, linestyle="--", label=styles[1]))
-        if _are_whole(x) and not chart.log_x:
+        if len(x) == 1:
+            axes.set_xticks(x)
+        elif _are_whole(x) and not chart.log_x:
             axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         if _are_whole(value for values in series.values() for value in values):
             axes.yaxis.set_major_locator(MaxNLocator(integer=True))
@@ -265,7 +268,8 @@ def _finish(axes: Axes, chart: Chart, *, legend: bool) -> None:
         axes.set_yscale("log", nonpositive="mask")
         log_ticks(axes.yaxis)
     elif chart.from_zero:
-        axes.set_ylim(bottom=0)
+        most = axes.dataLim.ymax
+        axes.set_ylim(0, 1.06 * most if 0 < most < math.inf else 1.0)
     axes.set_xlabel(plain(chart.x_label))
     axes.set_ylabel(plain(chart.y_label))
     if legend:

@@ -64,11 +64,13 @@ def test_the_samples_of_each_cell_are_shown_over_the_iterations(html):
     assert not re.search(r'(src|href)="(?!data:|#)', html), "the page loads nothing"
 
 
-def test_the_mixture_is_compared_with_best_cell_uniform_weights_and_the_ensemble(found):
+def test_the_mixture_is_compared_with_the_best_single_generator_uniform_weights_and_the_ensemble(
+    found,
+):
     table = comparison_table(found)
     names = [row[0] for row in table.rows]
     assert names[0] == "mixture, evolved weights"
-    assert names[1].startswith("best cell alone (")
+    assert names[1].startswith("best single generator (cell ")
     assert names[2] == "uniform mixture"
     assert names[3].startswith("greedy ensemble (")
     assert table.columns == ("samples of", "score", "mean")
@@ -88,9 +90,31 @@ def test_the_page_has_cells_ancestry_and_seconds_by_routine(found):
     winner = found.grid.name(found.best_cell)
     assert f"the best generator of cell {winner}" in text
     assert re.search(r"It descends from \d-\d/0/g0\.", text)
-    for routine in ("gather", "train", "update_genomes", "mutate", "overall"):
+    for routine in ("gather", "train", "update genomes", "mutate", "all"):
         assert f"| {routine} " in text
     assert "No cell waits: all cells share one process" in text
+
+
+def test_the_grid_is_drawn_with_the_best_mixture_and_its_neighbours(found, html):
+    (drawn,) = re.findall(r'<svg [^>]*aria-label="Cells of the grid.*?</svg>', html, re.DOTALL)
+    said = re.findall(r"<text[^>]*>([^<]+)</text>", drawn)
+    names = [f"{row}-{column}" for row in (0, 1) for column in (0, 1)]
+    best = found.grid.name(found.best_cell)
+    assert [name for name in said if name in {*names, f"★ {best}"}] == [
+        f"★ {name}" if name == best else name for name in names
+    ]
+    assert drawn.count("stroke-dasharray: ") == len(
+        found.grid.neighbours(found.best_cell, found.config.neighbourhood)
+    )
+
+
+def test_the_share_of_a_routine_and_that_of_all_but_training_are_of_one_basis(found):
+    page = evolution_page(found)
+    (seconds,) = [one for one in page.sections if one.title == "Seconds by routine"]
+    shares = {row[0]: float(row[-1].rstrip("%")) for row in seconds.blocks[0].rows}
+    said = re.search(r"(\d+)% of an iteration is not training", render(page))
+    assert 100 - shares["train"] == pytest.approx(float(said[1]), abs=0.6)
+    assert shares.pop("all") == pytest.approx(sum(shares.values()), abs=0.3)
 
 
 def test_ranks_that_wait_for_others_are_named(found):

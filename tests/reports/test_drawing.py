@@ -7,6 +7,7 @@ import matplotlib as mpl
 import pytest
 
 from cloudgan.reports.drawing import Chart, Drawing, bars, lines
+from cloudgan.reports.plot_frame import COLOURS
 
 
 def drawn() -> str:
@@ -62,6 +63,49 @@ def test_a_gap_is_a_gap_and_not_a_zero():
     svg = lines(Chart("a", "t"), x, {"one": values})
     gap = [path for path in re.findall(r' d="([^"]*)"', svg) if path.count("M") == 2]
     assert len(gap) == 1
+
+
+def test_a_dashed_line_has_the_colour_of_its_solid_one_and_both_are_named():
+    series = {"generator": [3.0, 2.5], "discriminator": [1.0, 0.5]}
+    svg = lines(
+        Chart("a", "t"), [1, 2], series, {"generator": [2.0, None]}, ("training", "held out")
+    )
+    assert {"generator", "discriminator", "training", "held out"} <= set(texts(svg))
+    strokes = re.findall(r"stroke-dasharray: [^;]+;[^\"]*stroke: (#\w+)", svg)
+    assert set(strokes) == {COLOURS[0]}
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "has", "lacks"),
+    [
+        ([1, 2, 3, 4], [6, 7, 7, 8], {"1", "2", "6", "7"}, {"1.5", "6.5"}),
+        ([1.0, 2.0], [0.25, 0.75], {"1", "2"}, {"1.5"}),
+        ([123], [0.25], {"123"}, {"122", "124"}),
+    ],
+)
+def test_whole_numbers_have_whole_ticks(x, y, has, lacks):
+    said = set(texts(lines(Chart("a", "t"), x, {"one": y})))
+    assert has <= said
+    assert not lacks & said
+
+
+@pytest.mark.parametrize(
+    ("values", "has"), [([4.0, 60.0], {"5", "10", "20", "50"}), ([0.01, 900.0], {"0.1", "10"})]
+)
+def test_a_logarithmic_axis_has_ordinary_numbers(values, has):
+    said = texts(lines(Chart("a", "t", log_y=True), [1, 2], {"one": values}))
+    assert has <= set(said)
+    assert not any("×" in text for text in said)
+
+
+def test_no_value_at_all_and_a_line_at_the_top_of_an_axis_from_zero_are_drawn():
+    chart = Chart("a", "t", from_zero=True)
+    assert "<svg" in lines(chart, [1, 2], {"one": [None, None]})
+    svg = lines(chart, [1, 2], {"one": [100.0, 101.0]})
+    (markers,) = re.findall(r"<g clip-path[^>]*>\s*((?:<use [^>]*>\s*)+)", svg)
+    highest = min(map(float, re.findall(r" y=\"([\d.]+)\"", markers)))
+    (top,) = re.findall(r"<rect x=\"[\d.]+\" y=\"([\d.]+)\"", svg)
+    assert highest > float(top) + 5, "a marker is not cut"
 
 
 def test_values_of_zero_do_not_break_a_logarithmic_axis():

@@ -190,3 +190,19 @@ def test_csv_has_the_tables_parted_by_an_empty_line():
 
 def test_a_page_without_tables_has_no_csv():
     assert page_csv(Page("t")) == ""
+
+
+def test_a_page_of_several_sections_begins_with_links_to_them():
+    sections = tuple(Section(f"Part <{n}>", (Paragraph("text"),)) for n in range(1, 5))
+    read = Reader(render(Page("Long", sections=sections)))
+    links = [attrs["href"] for tag, attrs in read.tags if tag == "a"]
+    assert links == ["#section-1", "#section-2", "#section-3", "#section-4"]
+    assert {link[1:] for link in links} <= set(read.ids)
+    assert not read.wrong
+    assert "<nav" not in render(Page("Short", sections=sections[:3]))
+
+
+def test_the_policy_allows_the_pictures_in_a_figure_and_no_others():
+    picture = Graphic('<svg><image href="data:image/png;base64,AA"/></svg>')
+    assert "img-src data:;" in render(Page("a", sections=(Section("s", (picture,)),)))
+    assert "img-src" not in render(Page("a", sections=(Section("s", (Graphic("<svg></svg>"),)),)))
