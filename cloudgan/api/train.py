@@ -151,13 +151,9 @@ def train_run(
             _note_attempt(config, folder)
         if starts_workers:
             progress.end()  # the first worker shows the run
-            LocalWorkers(
-                ("train", f"--run={folder.path}", *(["--json"] if json else [])),
-                config.training.workers,
-                folder.logs,
-                quiet=quiet,
-                isolated=not allow_open_ports,
-            ).run()
+            command = ("train", f"--run={folder.path}", *(["--json"] if json else []))
+            isolated, workers = not allow_open_ports, config.training.workers
+            LocalWorkers(command, workers, folder.logs, quiet=quiet, isolated=isolated).run()
             return None
         if cluster is None or cluster.is_chief:
             _say(

@@ -101,8 +101,11 @@ def loss_note(matrix: Iterable[Iterable[float]]) -> str:
 
 
 def totals(losses: Mapping[str, Mapping[str, float]]) -> tuple[float, float]:
-    """Returns the loss of the generator and that of the discriminator, its mean over real and fake."""
-    real, fake, generator = (losses[name]["total"] for name in PASSES)
+    """Returns the loss of the generator and that of the discriminator, its mean over real and fake.
+
+    NaN is unknown: a record can come from another version.
+    """
+    real, fake, generator = (losses.get(name, {}).get("total", math.nan) for name in PASSES)
     return generator, (real + fake) / 2
 
 

@@ -15,6 +15,7 @@ from cloudgan.reports.table import Cell, Mark, Table, cell_text, is_unknown
 
 PIPE_WIDTH = 10_000
 _GAP = 2
+_CAPTION = 80  # characters of the caption of a narrower table
 _COMFORTABLE = 20  # characters of a column of text, before columns are dropped
 
 _COUNT = re.compile(r"(?<=\d) x (?=\S)")
@@ -27,14 +28,21 @@ def table_lines(table: Table, width: int) -> list[Text]:
     Text wraps at spaces. If that does not suffice, columns are dropped by their priority, and the last
     line names them; if that does not suffice either, each row is a block of lines `column: cell`.
     """
-    lines = [Text(row) for row in wrapped(table.caption, width)] if table.caption else []
+    lines = _body(table, width)
+    if not table.caption:
+        return lines
+    widest = max((line.cell_len for line in lines), default=0)
+    return [*map(Text, wrapped(table.caption, min(width, max(widest, _CAPTION)))), *lines]
+
+
+def _body(table: Table, width: int) -> list[Text]:
     digits = table.priority or "0" * len(table.columns)
     shown = list(range(len(table.columns)))
     for least in (_comfortable, _longest_word):
         while True:
             widths = _widths(table, shown, width, least)
             if widths:
-                lines += _grid(table, shown, widths)
+                lines = _grid(table, shown, widths)
                 hidden = [name for n, name in enumerate(table.columns) if n not in shown]
                 if hidden:
                     said = f"hidden at {width} columns: {', '.join(hidden)}"
@@ -45,7 +53,7 @@ def table_lines(table: Table, width: int) -> list[Text]:
             if digits[last] == "0":
                 break
             shown.remove(last)
-    return [*lines, *_stacked(table, width)]
+    return _stacked(table, width)
 
 
 def width_of(console: Console, otherwise: int = PIPE_WIDTH) -> int:

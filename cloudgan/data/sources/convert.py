@@ -85,7 +85,7 @@ def convert(
     notes = opened.describe() + (MIXED if kind == "hdf5" and not _alike(opened) else ())
     for line in notes:
         progress.say(line)
-    progress.start(f"Converting to {target}", opened.count, "showers")
+    progress.start("Converting showers", opened.count, "showers")
     with locked_target(target) as is_locked:
         _refuse_existing(target, kind, overwrite=overwrite)  # another process wrote it meanwhile
         if kind == "tfrecord":
