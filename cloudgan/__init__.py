@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from cloudgan.api.run import Run as Run
     from cloudgan.api.run import open_run as open_run
     from cloudgan.api.runs import down as down
-    from cloudgan.api.runs import list_runs as list_runs
     from cloudgan.api.runs import status as status
     from cloudgan.api.showers import convert as convert
     from cloudgan.api.showers import generate as generate
@@ -48,7 +47,6 @@ _EXPORTS = {
     "export": "export",
     "down": "runs",
     "generate": "showers",
-    "list_runs": "runs",
     "offers": "offers",
     "open_run": "run",
     "plan": "planning",

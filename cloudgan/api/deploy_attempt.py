@@ -10,7 +10,7 @@ from cloudgan.api.kept_nodes import end_waiting, use_kept_nodes
 from cloudgan.api.launch_data import check_conversion, check_this_machine, upload_data
 from cloudgan.api.plan_inputs import on_demand_price
 from cloudgan.api.pod_software import pin_image, upload_wheels
-from cloudgan.api.runs import RunWatch
+from cloudgan.api.run_watch import RunWatch
 from cloudgan.api.targets import local_config, open_backend, resolve_plan, run_folder
 from cloudgan.core.clock import utc_moment
 from cloudgan.core.errors import (

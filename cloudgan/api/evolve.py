@@ -22,6 +22,7 @@ from cloudgan.core.local_path import local_path
 from cloudgan.core.progress import Silent
 from cloudgan.reports.page import Section, fragment
 from cloudgan.reports.table import Table
+from cloudgan.schema.run_folder import find_run_folder
 from cloudgan.storage.store import open_store
 from cloudgan.training.stopping import raise_if_stopped
 
@@ -229,7 +230,7 @@ def read_evolution(path: Path | str) -> Evolution:
     """
     from cloudgan.coevolution.cell_files import GridFolder
 
-    folder = GridFolder(local_path(path))
+    folder = GridFolder(find_run_folder(path).path)
     config = folder.read_config()
     if config is None:
         raise DataError(

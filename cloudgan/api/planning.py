@@ -17,7 +17,7 @@ from cloudgan.api.pod_software import known_wheels
 from cloudgan.api.request_checks import check_request
 from cloudgan.api.run_options import config_keys
 from cloudgan.api.simulation_plan import check_task, is_simulation
-from cloudgan.api.targets import RUNS, resolve_target
+from cloudgan.api.targets import resolve_target
 from cloudgan.core.clock import utc_moment
 from cloudgan.core.errors import BudgetError, ConfigError
 from cloudgan.core.local_path import local_path
@@ -26,7 +26,7 @@ from cloudgan.launch.clouds.planner import BUILT_IN_CLOUDS, Clouds
 from cloudgan.launch.kubernetes.manifests import CLAIM, manifest_steps
 from cloudgan.launch.planning.plan_builder import make_plan
 from cloudgan.schema.plan import SlurmOptions
-from cloudgan.schema.run_folder import RunFolder
+from cloudgan.schema.run_folder import RUNS, RunFolder
 
 if TYPE_CHECKING:
     from collections.abc import Callable

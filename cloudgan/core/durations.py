@@ -39,6 +39,14 @@ def parse_duration(text: str, flag: str) -> float:
     return total
 
 
+def short_duration(seconds: float) -> str:
+    """Formats an age as in a table: ``45s``, ``12m``, ``5h``, ``3d``; rounded down."""
+    for unit, size in (("d", 86_400.0), ("h", 3600.0), ("m", 60.0)):
+        if seconds >= 2 * size:
+            return f"{int(seconds // size)}{unit}"
+    return f"{max(0, int(seconds))}s"
+
+
 def format_duration(seconds: float) -> str:
     """Formats seconds with one unit: ``45 s``, ``12.5 min``, ``3.62 h``."""
     if seconds < 120:  # noqa: PLR2004 (up to two of a unit, the smaller one reads better)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-if TYPE_CHECKING:
-    from cloudgan.schema.launch import Node
+from cloudgan.schema.launch import Node
 
 Phase = Literal["absent", "waiting", "starting", "running", "finished", "failed", "stopped"]
 """absent: no run exists; waiting: for nodes or a queue; starting: not all workers are ready; stopped: on

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cloudgan.api import runs
-from cloudgan.api.targets import THIS_FOLDER, run_folder
+from cloudgan.api.targets import THIS_FOLDER
+from cloudgan.cli.emit import emit
 from cloudgan.cli.options.launch_flags import run_flags
 from cloudgan.cli.options.shared_flags import with_flags
-from cloudgan.cli.views.output import print_result, progress_bars
+from cloudgan.cli.views.output import progress_bars
 
 if TYPE_CHECKING:
     from cloudgan.api.targets import RunLocator
@@ -28,12 +29,4 @@ def adopt(name: str, *, json: bool = False, locator: RunLocator = THIS_FOLDER) -
     """
     with progress_bars(as_json=json) as progress:
         adopted = runs.adopt(name, locator=locator, progress=progress)
-    result = {
-        "run": adopted.plan.run,
-        "state": adopted.phase,
-        "folder": str(run_folder(adopted.plan).path),
-        "attempts": adopted.attempts,
-        "fetched": ", ".join(adopted.fetched),
-        "next": f"cloudgan status {adopted.plan.run}",
-    }
-    print_result(result, as_json=json)
+    emit(adopted, as_json=json)
