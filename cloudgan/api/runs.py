@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from pathlib import Path
 
 from pydantic import Field
 
@@ -22,13 +24,16 @@ from cloudgan.api.targets import (
     run_folder,
     runs_elsewhere,
 )
+from cloudgan.core.clock import utc_moment
+from cloudgan.core.durations import parse_since
 from cloudgan.core.errors import CloudganError, ConfigError, UnknownNameError
 from cloudgan.core.file_lock import holder
 from cloudgan.core.progress import Progress, Silent
+from cloudgan.core.tail import tail_lines
 from cloudgan.launch.backends.job_backend import JobBackend
 from cloudgan.launch.provisioning.apply import record_deprovision
 from cloudgan.launch.provisioning.launch_log import LaunchLog
-from cloudgan.launch.provisioning.log_merging import merge_logs
+from cloudgan.launch.provisioning.log_merging import LogSource, merge_logs
 from cloudgan.launch.provisioning.run_results import RunResults
 from cloudgan.reports.result import Result, View
 from cloudgan.schema import launch
@@ -37,6 +42,7 @@ from cloudgan.schema.plan import Plan
 from cloudgan.schema.run_document import read_plan
 from cloudgan.schema.run_folder import RunFolder, find_run_folder, known_runs
 from cloudgan.schema.run_state import LogLine
+from cloudgan.search.blocks import LOG as BLOCK_LOG
 
 
 class CancelResult(Result):
@@ -195,32 +201,69 @@ def log_lines(
     *,
     locator: RunLocator = THIS_FOLDER,
     follow: bool = False,
+    since: str | None = None,
+    lines: int | None = None,
     progress: Progress | None = None,
 ) -> Iterator[LogLine]:
     """Yields what the workers of a run printed, merged by time; from its store if its job is gone.
 
     Args:
-        name: Name of the run.
+        name: Name or folder of the run.
         locator: Where the run is, if another folder or machine started it.
         follow: Wait for new lines until the run ends.
+        since: Omit lines before this moment: a duration such as ``10m``, or an ISO 8601 time.
+        lines: Only the last ones, and with `follow` the new ones.
         progress: Receives a line when a cluster is unavailable.
 
     Raises:
-        ConfigError: The run does not exist there, or has printed nothing.
+        ConfigError: The run does not exist there, or has printed nothing that is kept.
     """
+    moment = parse_since(since, "--since", utc_moment()) if since else None
+    if lines is not None and lines < 0:
+        raise ConfigError(f"--lines={lines}: expected at least 0")
+    merged = partial(merge_logs, follow=follow, since=moment, last=lines)
+    if locator == THIS_FOLDER and (folder := _trained_here(name)):
+        yield from merged(_local_sources(folder), lambda: not holder(folder.lock_file))
+        return
     plan, backend = find_run(name, locator, (progress or Silent()).say)
+    is_over = lambda: backend.state(plan.run).is_over
     is_empty = True
-    for line in merge_logs(backend, plan.run, follow=follow):
+    for line in merged(partial(backend.log_sources, plan.run), is_over):
         is_empty = False
         yield line
-    results = RunResults.from_plan(plan) if is_empty else None
-    for line in results.log_lines() if results else ():
+    if not is_empty or ((since or lines is not None) and backend.log_sources(plan.run)):
+        return
+    results = RunResults.from_plan(plan)
+    stored = {"store": lambda _: results.log_lines()} if results else {}
+    for line in merge_logs(lambda: stored, is_over, follow=False, since=moment, last=lines):
         is_empty = False
         yield line
-    if is_empty:
+    if is_empty and not since and lines is None:
         raise ConfigError(
             f"run {plan.run} has printed nothing yet; see `cloudgan status {plan.run}`"
         )
+
+
+def _local_sources(folder: RunFolder) -> Callable[[], dict[str, LogSource]]:
+    """Returns the log files of a run of this machine: of its workers, or of the block that trains a trial.
+
+    Raises:
+        ConfigError: It has none.
+    """
+
+    def source(index: int, path: Path) -> LogSource:
+        over = lambda: holder(folder.lock_file) is None
+        return lambda follow: (
+            LogLine(index, "", text) for text in tail_lines(path, over if follow else None)
+        )
+
+    files = [*sorted(folder.logs.glob("worker-*.log")), *folder.path.glob(BLOCK_LOG)]
+    if not files:
+        raise ConfigError(
+            f"{folder.path} was made in a terminal, which has what it printed; no file keeps it. `cloudgan status"
+            f" {folder.path}` shows its progress, and record.jsonl in the folder has a line per epoch"
+        )
+    return lambda: {path.stem: source(number, path) for number, path in enumerate(files)}
 
 
 def cancel(
