@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Literal
 
 from cloudgan.api.grid_status import age_seconds, read_status
 from cloudgan.api.run_status import RunStatus, State
@@ -53,12 +53,7 @@ def local_status(folder: RunFolder) -> RunStatus:
         CloudganError: A file of the run is damaged.
     """
     process = holder(folder.lock_file, unsure=_UNSURE)
-    if (folder.path / coevolution.FILE_NAME).exists():
-        found = _grid(folder)
-    elif (folder.path / search.FILE_NAME).exists():
-        found = _search(folder)
-    else:
-        found = _training(folder)
+    found = {"evolve": _grid, "search": _search, "train": _training}[task_of(folder)](folder)
     if process == _UNSURE and found["state"] != "done":
         found |= {"state": "unknown", "reason": _NO_LOCKS}
     elif process and process != _UNSURE:
@@ -74,6 +69,13 @@ def local_status(folder: RunFolder) -> RunStatus:
     if found["state"] != "running":
         found |= {"seconds_left": None, "showers_per_second": None}
     return RunStatus(**facts | found)
+
+
+def task_of(folder: RunFolder) -> Literal["evolve", "search", "train"]:
+    """Returns what made the run in a folder."""
+    if (folder.path / coevolution.FILE_NAME).exists():
+        return "evolve"
+    return "search" if (folder.path / search.FILE_NAME).exists() else "train"
 
 
 def record_facts(folder: RunFolder) -> dict[str, Any]:
