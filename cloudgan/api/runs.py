@@ -1,4 +1,4 @@
-"""Launched runs: `log_lines`, `cancel`, `down` and `adopt`; `status` of all runs."""
+"""`status` and `logs` of all runs; `cancel`, `down` and `adopt` of launched ones."""
 
 from __future__ import annotations
 
@@ -196,7 +196,7 @@ def _all_runs(say: Callable[[str], None]) -> RunList:
     return RunList(runs=tuple(found), warnings=tuple(warnings))
 
 
-def log_lines(
+def logs(
     name: str,
     *,
     locator: RunLocator = THIS_FOLDER,

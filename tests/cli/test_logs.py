@@ -46,7 +46,7 @@ def test_a_trial_has_the_log_of_its_block_and_workers_have_theirs(here, cloudgan
     trial.checkpoints.mkdir(parents=True)
     (trial.path / "block.log").write_text("one\ntwo\nthree\n")
     assert cloudgan_here("logs", "search/trials/0000").stdout == "[0] one\n[0] two\n[0] three\n"
-    last = runs.log_lines("search/trials/0000", lines=2, follow=True)
+    last = runs.logs("search/trials/0000", lines=2, follow=True)
     assert [line.text for line in last] == ["two", "three"]
     workers = RunFolder("runs/two")
     workers.checkpoints.mkdir(parents=True)
@@ -69,9 +69,9 @@ def test_the_log_of_a_deployment_here_can_be_cut_but_has_no_times(here, plan_of,
     log = here / "runs" / "gan" / "pods" / "logs" / "worker-0.log"
     log.parent.mkdir(parents=True)
     log.write_text("up\n\x1b[31mred\x1b[0m\nsaved\n")
-    assert [line.text for line in runs.log_lines("gan", lines=1)] == ["saved"]
+    assert [line.text for line in runs.logs("gan", lines=1)] == ["saved"]
     assert "\x1b" not in cloudgan_here("logs", "gan").stdout, "no colours in a pipe"
     with pytest.raises(ConfigError, match="--lines=N"):
-        list(runs.log_lines("gan", since="10m"))
+        list(runs.logs("gan", since="10m"))
     with pytest.raises(ConfigError, match="--lines=-1"):
-        list(runs.log_lines("gan", lines=-1))
+        list(runs.logs("gan", lines=-1))

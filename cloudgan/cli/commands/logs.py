@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.text import Text
 
-from cloudgan.api.runs import log_lines
+from cloudgan.api import runs
 from cloudgan.api.targets import THIS_FOLDER
 from cloudgan.cli.options.launch_flags import run_flags
 from cloudgan.cli.options.shared_flags import with_flags
@@ -34,7 +34,7 @@ def logs(
     """Prints what the workers of a run printed; with --follow, until the run ends.
 
     Args:
-        name: Name of the run.
+        name: Name or folder of the run.
         follow: Wait for new lines.
         f: Short for --follow.
         json: Print each line as a JSON object.
@@ -42,7 +42,7 @@ def logs(
     """
     console = Console(highlight=False, soft_wrap=True)
     with progress_bars(as_json=True) as progress:
-        for line in log_lines(name, locator=locator, follow=follow or f, progress=progress):
+        for line in runs.logs(name, locator=locator, follow=follow or f, progress=progress):
             _print(line, console, json=json)
 
 
