@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+import subprocess
+import sys
 
 import pytest
 
@@ -75,3 +77,22 @@ def test_the_log_of_a_deployment_here_can_be_cut_but_has_no_times(here, plan_of,
         list(runs.logs("gan", since="10m"))
     with pytest.raises(ConfigError, match="--lines=-1"):
         list(runs.logs("gan", lines=-1))
+
+
+def test_a_worker_writes_the_time_of_each_line_into_a_file(here, plan_of, cloudgan_here):
+    command = "from cloudgan.cli.commands.worker import _print_line; _print_line('up')"
+    plan = plan_of(name="gan", target={"provider": "local"}, store=str(here / "store"))
+    plans.write(here / "runs" / "gan" / "plan.json", plan)
+    log = here / "runs" / "gan" / "pods" / "logs" / "worker-0.log"
+    log.parent.mkdir(parents=True)
+    log.write_text("2026-11-25T11:00:00Z old\n")
+    with log.open("ab") as file:
+        subprocess.run([sys.executable, "-c", command], stdout=file, check=True)
+    with log.open("a") as file:
+        file.write("killed\n")
+    piped = subprocess.run([sys.executable, "-c", command], capture_output=True, check=True)
+    assert piped.stdout == b"up\n", "the container runtime adds the time"
+    found = list(runs.logs("gan", since="2026-11-25T11:30:00Z"))
+    assert [line.text for line in found] == ["up", "killed"], "a line without a time is as late"
+    assert found[0].time > "2026-11-25T11:30"
+    assert cloudgan_here("logs", "gan").stdout == "[0] old\n[0] up\n[0] killed\n"

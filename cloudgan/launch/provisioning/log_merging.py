@@ -44,26 +44,27 @@ def merge_logs(
         yield from _followed(sources, is_over, {})
         return
     stored = {name: list(source(False)) for name, source in sources().items()}
-    found = [line for each in stored.values() for line in (_later(each, since) if since else each)]
-    if all(line.time for line in found):
-        found.sort(key=lambda line: line.time)
-    yield from found if last is None else found[max(0, len(found) - last) :]
+    timed = [one for lines in stored.values() for one in _timed(lines, since)]
+    if all(time for time, _ in timed):
+        timed.sort(key=lambda one: one[0])
+    first = 0 if last is None else max(0, len(timed) - last)
+    yield from (line for _, line in timed[first:])
     if follow:
         yield from _followed(sources, is_over, {name: len(each) for name, each in stored.items()})
 
 
-def _later(lines: Sequence[LogLine], since: datetime) -> Iterator[LogLine]:
-    """Yields the lines since a moment; one without a time belongs to the line before it."""
-    if lines and not any(line.time for line in lines):
+def _timed(lines: Sequence[LogLine], since: datetime | None) -> Iterator[tuple[str, LogLine]]:
+    """Yields the lines since a moment with their times; one without a time has that of the line before."""
+    if since and lines and not any(line.time for line in lines):
         raise ConfigError(
             "--since needs lines with times, and this log has none; give --lines=N for the last ones"
         )
-    is_later = False
+    time = ""
     for line in lines:
-        if moment := parse_time_or_none(line.time):
-            is_later = moment >= since
-        if is_later:
-            yield line
+        time = line.time or time
+        moment = parse_time_or_none(time)
+        if since is None or (moment is not None and moment >= since):
+            yield time, line
 
 
 def _followed(
