@@ -24,8 +24,10 @@ if TYPE_CHECKING:
     from cloudgan.api.planning import plan as plan
     from cloudgan.api.run import Run as Run
     from cloudgan.api.run import open_run as open_run
+    from cloudgan.api.run_pages import report as report
+    from cloudgan.api.runs import cancel as cancel
     from cloudgan.api.runs import down as down
-    from cloudgan.api.runs import list_runs as list_runs
+    from cloudgan.api.runs import logs as logs
     from cloudgan.api.runs import status as status
     from cloudgan.api.showers import convert as convert
     from cloudgan.api.showers import generate as generate
@@ -39,6 +41,7 @@ _EXPORTS = {
     "LaunchRequest": "launch_request",
     "ProvisioningRequest": "launch_request",
     "Run": "run",
+    "cancel": "runs",
     "compare": "compare",
     "convert": "showers",
     "cost": "cost",
@@ -48,10 +51,11 @@ _EXPORTS = {
     "export": "export",
     "down": "runs",
     "generate": "showers",
-    "list_runs": "runs",
+    "logs": "runs",
     "offers": "offers",
     "open_run": "run",
     "plan": "planning",
+    "report": "run_pages",
     "simulate": "showers",
     "status": "runs",
     "train": "train",

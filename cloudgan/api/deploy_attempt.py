@@ -11,7 +11,7 @@ from cloudgan.api.launch_data import check_conversion, check_this_machine, uploa
 from cloudgan.api.plan_inputs import on_demand_price
 from cloudgan.api.pod_software import pin_image, upload_wheels
 from cloudgan.api.run_environment import check_variables_set, hide_secrets
-from cloudgan.api.runs import RunWatch
+from cloudgan.api.run_watch import RunWatch
 from cloudgan.api.targets import local_config, open_backend, resolve_plan, run_folder
 from cloudgan.core.clock import utc_moment
 from cloudgan.core.errors import (

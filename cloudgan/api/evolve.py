@@ -28,6 +28,7 @@ from cloudgan.reports.page import Section, fragment
 from cloudgan.reports.table import Table
 from cloudgan.schema.coevolution import CoevolutionConfig
 from cloudgan.schema.options.training import EvolveOptions
+from cloudgan.schema.run_folder import find_run_folder
 from cloudgan.storage.store import open_store
 from cloudgan.training.stopping import raise_if_stopped
 
@@ -231,7 +232,7 @@ def read_evolution(path: Path | str) -> Evolution:
     """
     from cloudgan.coevolution.cell_files import GridFolder
 
-    folder = GridFolder(local_path(path))
+    folder = GridFolder(find_run_folder(path).path)
     config = folder.read_config()
     if config is None:
         raise DataError(

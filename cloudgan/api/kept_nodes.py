@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cloudgan.api.targets import RUNS
 from cloudgan.core.errors import CloudganError
 from cloudgan.launch.planning.job_cost import without_startup
 from cloudgan.launch.provisioning.launch_log import LaunchLog
 from cloudgan.launch.provisioning.run_results import RunResults
 from cloudgan.schema import plan as plans
 from cloudgan.schema.run_document import read_plan
-from cloudgan.schema.run_folder import RunFolder
+from cloudgan.schema.run_folder import RUNS, RunFolder
 
 if TYPE_CHECKING:
     from collections.abc import Callable

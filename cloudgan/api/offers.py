@@ -29,7 +29,7 @@ from cloudgan.reports.table import Table, table_html
 from cloudgan.schema import record
 from cloudgan.schema.config import RunConfig
 from cloudgan.schema.price_row import STALE_DAYS
-from cloudgan.schema.run_folder import RunFolder
+from cloudgan.schema.run_folder import find_run_folder
 
 if TYPE_CHECKING:
     import datetime as dt
@@ -254,7 +254,7 @@ def _throughput(run: str | Path | None) -> tuple[ThroughputModel, list[str], Bat
         paper = RunConfig()
         speeds = build_throughput_model(PAPER_NETWORK, PAPER_SHOWERS, paper_measurements())
         return speeds, [note], batch_rule(paper)
-    folder = RunFolder(run)
+    folder = find_run_folder(run)
     config, lines = folder.read_config(), record.read(folder.record_file)
     started = lines.started()
     if config is None or started is None:

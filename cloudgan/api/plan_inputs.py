@@ -12,7 +12,6 @@ from cloudgan.api.launch_data import NO_SHOWERS, PAPER_SHOWERS, find_data, path_
 from cloudgan.api.ranks import ranks_on
 from cloudgan.api.run_environment import missing_variables, run_variables
 from cloudgan.api.simulation_plan import simulated_showers, simulation_forecast
-from cloudgan.api.targets import RUNS
 from cloudgan.core import settings
 from cloudgan.core.clock import utc_moment
 from cloudgan.core.errors import ConfigError
@@ -36,7 +35,7 @@ from cloudgan.schema import launch
 from cloudgan.schema.held_out import check_can_validate
 from cloudgan.schema.plan import Workers
 from cloudgan.schema.presets import find_profile
-from cloudgan.schema.run_folder import RunFolder
+from cloudgan.schema.run_folder import RUNS, RunFolder
 from cloudgan.training.expected_memory import footprint_on
 
 if TYPE_CHECKING:

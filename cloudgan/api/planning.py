@@ -11,7 +11,7 @@ from cloudgan.api.plan_inputs import plan_request, request_workers, run_config, 
 from cloudgan.api.pod_software import known_wheels
 from cloudgan.api.request_checks import check_request
 from cloudgan.api.simulation_plan import check_task, is_simulation
-from cloudgan.api.targets import RUNS, resolve_target
+from cloudgan.api.targets import resolve_target
 from cloudgan.core.clock import utc_moment
 from cloudgan.core.command import command
 from cloudgan.core.errors import BudgetError, ConfigError
@@ -21,7 +21,7 @@ from cloudgan.launch.clouds.planner import BUILT_IN_CLOUDS, Clouds
 from cloudgan.launch.kubernetes.manifests import CLAIM, manifest_steps
 from cloudgan.launch.planning.plan_builder import make_plan
 from cloudgan.schema.plan import Plan, SlurmOptions
-from cloudgan.schema.run_folder import RunFolder
+from cloudgan.schema.run_folder import RUNS, RunFolder
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -17,7 +17,6 @@ from cloudgan.api.plan_inputs import (
     throughput_model,
     usd_of_earlier_attempts,
 )
-from cloudgan.api.targets import RUNS
 from cloudgan.core.clock import utc_moment
 from cloudgan.core.clouds import of_bucket
 from cloudgan.core.errors import ConfigError, PlanError
@@ -38,7 +37,7 @@ from cloudgan.launch.planning.ranking import (
     selection_of,
 )
 from cloudgan.schema.plan import Selection, Workers
-from cloudgan.schema.run_folder import RunFolder
+from cloudgan.schema.run_folder import RUNS, RunFolder
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,7 +10,7 @@ from cloudgan.core.errors import DataError
 from cloudgan.reports.page import Graphic, Section, fragment
 from cloudgan.reports.table import Table
 from cloudgan.schema import record
-from cloudgan.schema.run_folder import RunFolder
+from cloudgan.schema.run_folder import RunFolder, find_run_folder
 from cloudgan.schema.words import in_words
 
 if TYPE_CHECKING:
@@ -114,17 +114,17 @@ class Run:
 
 
 def open_run(run: Run | RunFolder | str | Path) -> Run:
-    """Returns the run in a folder; the folder is not read.
+    """Returns a run on this machine's disk: a training, a grid, a search, one of its trials, or a launched run.
 
     Args:
-        run: A run, or the path of its folder, such as ``runs/mine``.
+        run: Its name, such as ``mine`` or ``search/trials/0007``, or its folder, such as ``runs/mine``.
 
     Raises:
-        ConfigError: The path is empty.
+        ConfigError: There is no such run; names the nearest one.
     """
     if isinstance(run, Run):
         return run
-    return Run((run if isinstance(run, RunFolder) else RunFolder(run)).path)
+    return Run((run if isinstance(run, RunFolder) else find_run_folder(run)).path)
 
 
 def loss_graphic(found: RunRecord) -> Graphic:

@@ -1,284 +1,344 @@
-"""Launched runs: `status`, `list_runs`, `log_lines`, `cancel`, `down` and `adopt`."""
+"""`status` and `logs` of all runs; `cancel`, `down` and `adopt` of launched ones."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+import math
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from pathlib import Path
 
-from cloudgan.api.grid_status import GridView
+from pydantic import Field
+
+from cloudgan.api.launched_run import launched_status
+from cloudgan.api.local_runs import local_status
+from cloudgan.api.run_status import SIGNS, THIS_MACHINE, RunList, RunStatus, State
+from cloudgan.api.run_watch import usd_so_far
+from cloudgan.api.sweep import runs_of
 from cloudgan.api.targets import (
     THIS_FOLDER,
     check_not_trained,
     find_run,
-    known_plans,
     local_config,
     open_backend,
     run_folder,
+    runs_elsewhere,
 )
 from cloudgan.core.clock import utc_moment
-from cloudgan.core.durations import format_duration
-from cloudgan.core.errors import CloudganError, ConfigError, DataError
-from cloudgan.core.progress import Silent
+from cloudgan.core.command import command
+from cloudgan.core.durations import parse_since
+from cloudgan.core.errors import CloudganError, ConfigError, UnknownNameError
+from cloudgan.core.file_lock import holder
+from cloudgan.core.progress import Progress, Silent
+from cloudgan.core.tail import tail_lines
+from cloudgan.launch.backends.job_backend import JobBackend
 from cloudgan.launch.provisioning.apply import record_deprovision
-from cloudgan.launch.provisioning.launch_log import LaunchLog, spent_usd
-from cloudgan.launch.provisioning.log_merging import merge_logs
+from cloudgan.launch.provisioning.launch_log import LaunchLog
+from cloudgan.launch.provisioning.log_merging import LogSource, merge_logs
 from cloudgan.launch.provisioning.run_results import RunResults
+from cloudgan.reports.result import Result, View
 from cloudgan.schema import launch
 from cloudgan.schema import plan as plans
-from cloudgan.schema.epoch_row import epoch_row
+from cloudgan.schema.options.runs import (
+    AdoptOptions,
+    CancelOptions,
+    DownOptions,
+    LogsOptions,
+    RunOptions,
+)
 from cloudgan.schema.options.shared import RunLocator
-from cloudgan.schema.record import parse
+from cloudgan.schema.plan import Plan
 from cloudgan.schema.run_document import read_plan
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from cloudgan.core.progress import Progress
-    from cloudgan.launch.backends.job_backend import JobBackend
-    from cloudgan.schema.heartbeat import Heartbeat
-    from cloudgan.schema.plan import Plan
-    from cloudgan.schema.run_state import LogLine, RunState
-
-_BUDGET_SHARES = (0.8, 0.5)
-_HEADS = ("run", "state", "target", "progress", "USD so far")
+from cloudgan.schema.run_folder import RunFolder, find_run_folder, known_runs
+from cloudgan.schema.run_state import LogLine
+from cloudgan.search.blocks import LOG as BLOCK_LOG
 
 
-@dataclass(frozen=True)
-class RunStatus:
-    """State of a launched run.
+class CancelResult(Result):
+    """Result of `cancel`."""
 
-    Attributes:
-        plan: Its plan.
-        state: State of its job and workers.
-        phase: Phase of the run; finished if its job is deleted and its store has the results.
-        heartbeat: The newest report of its workers.
-        usd_so_far: Cost until now; None: no price is known.
-        cells: Those of a grid, as its master wrote last; None: it wrote nothing, or the run has none.
-    """
+    run: str
+    state: State
+    was_over: bool = Field(description="the run had ended before, and nothing was stopped")
+    fetched: tuple[str, ...] = Field((), description="files that came from the store")
 
-    plan: Plan
-    state: RunState
-    phase: str
-    heartbeat: Heartbeat | None
-    usd_so_far: float | None
-    cells: GridView | None = None
-
-    @property
-    def progress(self) -> str | None:
-        """Step, throughput, cost and remaining time in one line."""
-        return progress_note(self.plan, self.heartbeat, self.usd_so_far) if self.heartbeat else None
-
-    @property
-    def budget(self) -> str | None:
-        """Warning if a large share of the budget is spent."""
-        warning = budget_warning(self.plan, self.usd_so_far)
-        return warning.line if warning else None
-
-    def as_json(self) -> dict[str, Any]:
-        """Returns the status as a JSON object."""
-        nodes = self.state.nodes
-        return {
-            "run": self.plan.run,
-            "where": self.plan.target.describe(),
-            **asdict(replace(self.state, nodes=None)),
-            "nodes": None if nodes is None else [node.model_dump(mode="json") for node in nodes],
-            "phase": self.phase,
-            "heartbeat": self.heartbeat.model_dump(mode="json") if self.heartbeat else None,
-            "progress": self.progress,
-            "usd_so_far": self.usd_so_far,
-            "budget": self.budget,
-            "deadline_seconds": self.plan.limits.deadline_seconds,
-            **({"grid": self.cells.as_json()} if self.cells else {}),
-        }
-
-    def _repr_html_(self) -> str:
-        from cloudgan.reports.table import Table
-
-        row = (
-            self.plan.run,
-            self.phase,
-            self.plan.target.describe(),
-            self.progress or self.state.reason,
-            self.usd_so_far,
+    def view(self) -> View:
+        """Returns what was done, and the command that goes on."""
+        if self.was_over:
+            return View(
+                f"{self.run} is {self.state} already: nothing was stopped",
+                commands=((f"cloudgan status {self.run}", "shows it"),),
+            )
+        return View(
+            f"{self.run} is stopped after a checkpoint; the same `cloudgan deploy` continues it",
+            notes=(f"fetched: {', '.join(self.fetched)}",) if self.fetched else (),
+            commands=((f"cloudgan down {self.run}", "deletes its resources"),),
+            done=True,
         )
-        return _html(Table(_HEADS, (row,)))
 
 
-class CancelResult(NamedTuple):
-    """Result of `cancel`: the run, and the files that were fetched."""
-
-    run: str
-    fetched: tuple[str, ...]
-
-
-class DownResult(NamedTuple):
-    """Result of `down`.
-
-    Attributes:
-        run: Name of the run.
-        removed: Deleted resources.
-        purged_files: Number of files deleted from the store.
-        usd: Cost of the run; None: no price is known.
-    """
+class DownResult(Result):
+    """Result of `down`; the cost is None if no price is known."""
 
     run: str
-    removed: tuple[str, ...]
-    purged_files: int
-    usd: float | None
+    removed: tuple[str, ...] = Field(description="deleted resources")
+    purged_files: int = Field(description="deleted from the store")
+    store: str
+    usd: float | None = Field(description="cost of the run")
+
+    def view(self) -> View:
+        """Returns what was deleted, and the cost."""
+        count = len(self.removed)
+        notes = (
+            [f"{self.purged_files} files deleted from {self.store}"] if self.purged_files else []
+        )
+        commands = []
+        if self.usd is not None:
+            notes.append(f"cost about {self.usd:.2f} USD")
+            commands.append((f"cloudgan cost {self.run}", "shows what it is made of"))
+        what = f"{count} deleted" if count else "nothing to delete"
+        return View(f"{self.run}: {what}", notes=tuple(notes), commands=tuple(commands), done=True)
 
 
-class AdoptResult(NamedTuple):
-    """Result of `adopt`: plan and phase of the run, its number of attempts, and fetched files."""
+class SweepResults(Result):
+    """What `cancel` or `down` did with each run of a sweep of seeds."""
 
-    plan: Plan
-    phase: str
+    sweep: str
+    runs: tuple[CancelResult | DownResult, ...]
+
+    def view(self) -> View:
+        """Returns a line per run."""
+        notes = tuple(line for one in self.runs for line in (one.view().line, *one.view().notes))
+        return View(f"{self.sweep}: {len(self.runs)} runs", notes=notes, done=True)
+
+
+class AdoptResult(Result):
+    """Result of `adopt`."""
+
+    run: str
+    state: State
+    folder: str
     attempts: int
-    fetched: tuple[str, ...]
+    fetched: tuple[str, ...] = ()
+
+    def view(self) -> View:
+        """Returns where the run is now."""
+        notes = (f"fetched: {', '.join(self.fetched)}",) if self.fetched else ()
+        line = f"{self.run} is in {self.folder}: {SIGNS[self.state]} {self.state}, attempts: {self.attempts}"
+        return View(
+            line, notes=notes, commands=((f"cloudgan status {self.run}", "shows it"),), done=True
+        )
 
 
-def status(
-    name: str, *, locator: RunLocator = THIS_FOLDER, progress: Progress | None = None
-) -> RunStatus:
-    """Returns the state of a launched run and its cost so far.
+@command
+def status(options: RunOptions, *, progress: Progress | None = None) -> RunStatus | RunList:
+    """Returns the state of a run and its cost so far; without a name, of all runs.
 
     Args:
-        name: Name of the run.
-        locator: Where the run is, if another folder or machine started it.
+        options: A run, and where it is.
         progress: Receives a line when a cluster is unavailable.
 
     Raises:
-        ConfigError: The run does not exist there.
+        ConfigError: There is no such run; names the nearest one.
     """
-    plan, backend = find_run(name, locator, (progress or Silent()).say)
-    return _status(plan, backend)
-
-
-def list_runs(progress: Progress | None = None) -> tuple[RunStatus, ...]:
-    """Returns the state of all runs that this folder launched.
-
-    Args:
-        progress: Receives a line when a cluster is unavailable.
-
-    Raises:
-        CloudganError: A backend cannot be queried.
-    """
+    run, locator = options.run, options.locator
     say = (progress or Silent()).say
-    return tuple(
-        _status(plan, open_backend(plan.target, say, store=plan.store)) for plan in known_plans()
-    )
+    if run is None:
+        if locator != THIS_FOLDER:
+            raise ConfigError(
+                "the flags of a cluster or a cloud find one run: give its name too; without them all runs of this"
+                " folder and of its clouds are listed"
+            )
+        return _all_runs(say)
+    names = runs_of(run, locator)
+    if len(names) > 1:
+        return RunList(runs=tuple(launched_status(*find_run(one, locator, say)) for one in names))
+    if locator == THIS_FOLDER and (folder := _trained_here(run)):
+        return local_status(folder)
+    return launched_status(*find_run(run, locator, say))
 
 
-def _status(plan: Plan, backend: JobBackend) -> RunStatus:
-    state = backend.state(plan.run)
-    results = RunResults.from_plan(plan)
-    launch_log = LaunchLog(run_folder(plan), plan, results)
-    launch_log.record_state(state)
-    heartbeat = results.heartbeat() if results else None
-    cells = results.grid_status() if results and plan.config.grid else None
-    is_finished = (
-        heartbeat is not None
-        and heartbeat.exit_code == 0
-        and state.is_over
-        and state.phase in ("absent", "stopped")
-    )
-    return RunStatus(
-        plan=plan,
-        state=state,
-        phase="finished" if is_finished else state.phase,
-        heartbeat=heartbeat,
-        usd_so_far=_usd_so_far(launch_log) if plan.price else None,
-        cells=GridView.of(plan.run, cells) if cells else None,
-    )
+def _trained_here(run: str) -> RunFolder | None:
+    """Returns the folder of a run that was not launched, or that `train` continues at the moment."""
+    try:
+        folder = find_run_folder(run)
+    except UnknownNameError:
+        return None  # perhaps one of a cluster
+    is_launched = (folder.path / plans.FILE_NAME).exists()
+    return None if is_launched and not holder(folder.lock_file) else folder
 
 
-def log_lines(
-    name: str,
-    *,
-    locator: RunLocator = THIS_FOLDER,
-    follow: bool = False,
-    progress: Progress | None = None,
-) -> Iterator[LogLine]:
+def _all_runs(say: Callable[[str], None]) -> RunList:
+    """Returns the runs of this folder, newest first; one that cannot be read or asked is unknown."""
+    found, known, warnings = [], [], list[str]()
+    for path in known_runs():
+        try:
+            folder = _trained_here(str(path))
+            if folder is None:
+                plan = read_plan(path / plans.FILE_NAME, path.name)
+                known.append(plan)
+                found.append(
+                    launched_status(plan, open_backend(plan.target, say, store=plan.store))
+                )
+            else:
+                found.append(local_status(folder))
+        except CloudganError as error:
+            where = "-" if folder is None else THIS_MACHINE
+            reason = str(error)
+            found.append(
+                RunStatus(
+                    run=path.name, folder=str(path), state="unknown", where=where, reason=reason
+                )
+            )
+            warnings.append(f"{path.name}: {reason}")
+    for plan, backend in runs_elsewhere(known, warnings.append):
+        try:
+            found.append(launched_status(plan, backend, is_ours=False))
+        except CloudganError as error:
+            warnings.append(f"{plan.run}: {error}")
+    found.sort(key=lambda one: one.age_seconds if one.age_seconds is not None else math.inf)
+    return RunList(runs=tuple(found), warnings=tuple(warnings))
+
+
+@command
+def logs(options: LogsOptions, *, progress: Progress | None = None) -> Iterator[LogLine]:
     """Yields what the workers of a run printed, merged by time; from its store if its job is gone.
 
     Args:
-        name: Name of the run.
-        locator: Where the run is, if another folder or machine started it.
-        follow: Wait for new lines until the run ends.
+        options: A run, and which of its lines.
         progress: Receives a line when a cluster is unavailable.
 
     Raises:
-        ConfigError: The run does not exist there, or has printed nothing.
+        ConfigError: The run does not exist there, or has printed nothing that is kept.
     """
+    name, locator, since, lines = options.run, options.locator, options.since, options.lines
+    moment = parse_since(since, "--since", utc_moment()) if since else None
+    merged = partial(merge_logs, follow=options.follow, since=moment, last=lines)
+    if locator == THIS_FOLDER and (folder := _trained_here(name)):
+        yield from merged(_local_sources(folder), lambda: not holder(folder.lock_file))
+        return
     plan, backend = find_run(name, locator, (progress or Silent()).say)
+    is_over = lambda: backend.state(plan.run).is_over
     is_empty = True
-    for line in merge_logs(backend, plan.run, follow=follow):
+    for line in merged(partial(backend.log_sources, plan.run), is_over):
         is_empty = False
         yield line
-    results = RunResults.from_plan(plan) if is_empty else None
-    for line in results.log_lines() if results else ():
+    if not is_empty or ((since or lines is not None) and backend.log_sources(plan.run)):
+        return
+    results = RunResults.from_plan(plan)
+    stored = {"store": lambda _: results.log_lines()} if results else {}
+    for line in merge_logs(lambda: stored, is_over, follow=False, since=moment, last=lines):
         is_empty = False
         yield line
-    if is_empty:
+    if is_empty and not since and lines is None:
         raise ConfigError(
             f"run {plan.run} has printed nothing yet; see `cloudgan status {plan.run}`"
         )
 
 
+def _local_sources(folder: RunFolder) -> Callable[[], dict[str, LogSource]]:
+    """Returns the log files of a run of this machine: of its workers, or of the block that trains a trial.
+
+    Raises:
+        ConfigError: It has none.
+    """
+
+    def source(index: int, path: Path) -> LogSource:
+        over = lambda: holder(folder.lock_file) is None
+        return lambda follow: (
+            LogLine(index, "", text) for text in tail_lines(path, over if follow else None)
+        )
+
+    files = [*sorted(folder.logs.glob("worker-*.log")), *folder.path.glob(BLOCK_LOG)]
+    if not files:
+        raise ConfigError(
+            f"{folder.path} was made in a terminal, which has what it printed; no file keeps it. `cloudgan status"
+            f" {folder.path}` shows its progress, and record.jsonl in the folder has a line per epoch"
+        )
+    return lambda: {path.stem: source(number, path) for number, path in enumerate(files)}
+
+
+@command
 def cancel(
-    name: str, *, locator: RunLocator = THIS_FOLDER, progress: Progress | None = None
-) -> CancelResult:
+    options: CancelOptions, *, progress: Progress | None = None
+) -> CancelResult | SweepResults:
     """Stops the job of a run, after its workers saved a checkpoint; `deploy` resumes it.
 
     Args:
-        name: Name of the run.
-        locator: Where the run is, if another folder or machine started it.
+        options: A run, and where it is.
         progress: Receives each task.
 
     Raises:
-        ConfigError: The run does not exist there.
+        ConfigError: The run does not exist there, or was not launched.
     """
-    progress = progress or Silent()
+    name, locator = options.run, options.locator
+    names = runs_of(name, locator)
+    found = tuple(_cancel(one, locator, progress or Silent()) for one in names)
+    return found[0] if len(found) == 1 else SweepResults(sweep=name, runs=found)
+
+
+def _cancel(name: str, locator: RunLocator, progress: Progress) -> CancelResult:
     plan, backend = find_run(name, locator, progress.say)
+    before = launched_status(plan, backend)
+    was_over = before.state not in ("running", "waiting", "unknown")
+    if was_over and plan.node_pool is None:
+        return CancelResult(run=plan.run, state=before.state, was_over=True)
     results = RunResults.from_plan(plan)
     launch_log = LaunchLog(run_folder(plan), plan, results)
 
-    def stop() -> tuple[str, ...]:
+    def stop() -> Iterable[str]:
+        if was_over:  # its nodes may have been left, as by a `deploy` that was killed
+            return backend.deprovision(
+                plan.run, "finished" if before.state == "done" else "stopped"
+            )
         backend.stop(plan.run)
         return ()
 
     _end(backend, plan, launch_log, stop, task=f"stopping {plan.run}", progress=progress)
     fetched = results.fetch_if_reachable(run_folder(plan), progress.say) if results else []
-    return CancelResult(plan.run, tuple(fetched))
+    state: State = before.state if was_over else "stopped"
+    return CancelResult(run=plan.run, state=state, was_over=was_over, fetched=tuple(fetched))
 
 
+@command
 def down(
-    name: str,
+    options: DownOptions,
     *,
-    locator: RunLocator = THIS_FOLDER,
-    purge: bool = False,
-    approve_purge: Callable[[Plan], None] = lambda _: None,
+    confirm: Callable[[str], None] = lambda _: None,
     progress: Progress | None = None,
-) -> DownResult:
+) -> DownResult | SweepResults:
     """Stops a run and deletes its resources; a second call finds nothing.
 
-    Record and checkpoints stay in the store unless `purge` is set, and in runs/NAME.
-
     Args:
-        name: Name of the run.
-        locator: Where the run is, if another folder or machine started it.
-        purge: Delete the run's folder in the store, too.
-        approve_purge: Called before anything is deleted; raises ConfirmationError to stop.
+        options: A run, and where it is.
+        confirm: Called with a question before a store is purged; raises ConfirmationError to stop.
         progress: Receives each task.
 
     Raises:
         ConfigError: The run does not exist there.
         ForeignDocumentError: A document names another run, owner, store or account.
     """
-    progress = progress or Silent()
+    name, locator, purge = options.run, options.locator, options.purge
+
+    def approve_purge(plan: Plan) -> None:
+        confirm(f"Delete all checkpoints and logs of {plan.run} in {plan.store}?")
+
+    names = runs_of(name, locator)
+    found = tuple(
+        _down(one, locator, approve_purge if purge else None, progress or Silent()) for one in names
+    )
+    return found[0] if len(found) == 1 else SweepResults(sweep=name, runs=found)
+
+
+def _down(
+    name: str,
+    locator: RunLocator,
+    approve_purge: Callable[[Plan], None] | None,
+    progress: Progress,
+) -> DownResult:
     plan, backend = find_run(name, locator, progress.say)
     results = RunResults.from_plan(plan)
     launch_log = LaunchLog(run_folder(plan), plan, results)
-    if purge and results:
+    if approve_purge and results:
         results.check_purge()
         approve_purge(plan)
     removed = _end(
@@ -289,11 +349,11 @@ def down(
         task=f"deleting the resources of {plan.run}",
         progress=progress,
     )
-    if results and not purge:
+    if results and not approve_purge:
         results.fetch_if_reachable(run_folder(plan), progress.say)
-    purged = results.purge() if results and purge else 0
-    usd = _usd_so_far(launch_log) if plan.price else None
-    return DownResult(plan.run, removed, purged, usd)
+    purged = results.purge() if results and approve_purge else 0
+    usd = usd_so_far(launch_log) if plan.price else None
+    return DownResult(run=plan.run, removed=removed, purged_files=purged, store=plan.store, usd=usd)
 
 
 def _end(
@@ -316,19 +376,18 @@ def _end(
     return tuple(removed)
 
 
-def adopt(
-    name: str, *, locator: RunLocator = THIS_FOLDER, progress: Progress | None = None
-) -> AdoptResult:
+@command
+def adopt(options: AdoptOptions, *, progress: Progress | None = None) -> AdoptResult:
     """Imports a run that another machine started: writes plan, times and record into runs/NAME.
 
     Args:
-        name: Name of the run.
-        locator: Where the run is.
+        options: A run, and where it is.
         progress: Receives each task.
 
     Raises:
         ConfigError: The run does not exist there, or runs/NAME has another run.
     """
+    name, locator = options.run, options.locator
     progress = progress or Silent()
     plan, backend = find_run(name, locator, progress.say)
     check_not_trained(plan)
@@ -350,132 +409,10 @@ def adopt(
     if plan.node_pool and not state.is_over:
         launch_log.record_nodes(backend.nodes(plan.run))
     fetched = results.fetch_if_reachable(folder, progress.say) if results else []
-    return AdoptResult(plan, state.phase, len(launch_log.read().attempts), tuple(fetched))
-
-
-class RunWatch:
-    """Receives each state of a run: records times, reports progress, warns of the budget."""
-
-    def __init__(
-        self, plan: Plan, launch_log: LaunchLog, results: RunResults | None, progress: Progress
-    ) -> None:
-        self._plan, self._launch_log, self._results = plan, launch_log, results
-        self._progress = progress
-        self._done, self._rows = -1, 0
-        self._warned_share = 0.0
-
-    def see(self, state: RunState) -> None:
-        """Processes the newest state."""
-        self._launch_log.record_state(state)
-        heartbeat = self._results.heartbeat() if self._results else None
-        if heartbeat is not None:
-            self._advance(heartbeat)
-        warning = budget_warning(self._plan, self.usd_so_far())
-        if warning is not None and warning.share > self._warned_share:
-            self._warned_share = warning.share
-            self._progress.say(warning.line)
-
-    def usd_so_far(self) -> float | None:
-        """Returns the cost until now; None: no price is known."""
-        if self._plan.price is None:
-            return None
-        try:
-            return _usd_so_far(self._launch_log)
-        except DataError:
-            return None
-
-    def _advance(self, heartbeat: Heartbeat) -> None:
-        done = heartbeat.epoch or 0 if heartbeat.showers is None else heartbeat.showers
-        config, run = self._plan.config, self._plan.run
-        if self._done < 0:
-            task: tuple[str, float | None, str]
-            if config.task == "simulate":
-                task = f"simulating {run}", config.simulation.showers, "showers"
-            elif config.task == "join":
-                task = f"training trials of {config.join} in {run}", None, ""
-            elif config.grid:
-                task = f"evolving {run}", heartbeat.epochs, "iterations"
-            else:
-                task = f"training {run}", heartbeat.epochs, "epochs"
-            self._progress.start(*task, done=done)
-            self._done = done
-        if done > self._rows and config.task == "train" and not config.grid:
-            self._say_epochs(done)
-        self._progress.advance(max(0, done - self._done), self._note(heartbeat))
-        self._done = max(done, self._done)
-
-    def _say_epochs(self, done: int) -> None:
-        """Says the epochs until `done` that were not said yet, from the record in the store."""
-        try:
-            content = self._results.read_record() if self._results else None
-            found = parse(content or b"", "record.jsonl")
-        except CloudganError:  # the store is away: with the next heartbeat
-            return
-        validated = {line.step: line for line in found.validations()}
-        for line in found.epochs():
-            if self._rows <= line.epoch < done:
-                self._progress.say(epoch_row(line, validated.get(line.step)))
-        self._rows = done
-
-    def _note(self, heartbeat: Heartbeat) -> str:
-        """Quality, cost and restarts, with two spaces between them."""
-        parts: list[str] = [heartbeat.phase] if heartbeat.phase != "training" else []
-        if heartbeat.quality and heartbeat.quality.value is not None:
-            parts.append(f"{heartbeat.quality.name} {heartbeat.quality.value:.4g}")
-        if (usd := self.usd_so_far()) is not None:
-            parts.append(f"{usd:.2f} USD")
-        if heartbeat.restarts:
-            parts.append(f"{heartbeat.restarts} restarts without a newer checkpoint")
-        return "  ".join(parts)
-
-
-class BudgetWarning(NamedTuple):
-    """Warning that a share of the budget is spent."""
-
-    share: float
-    line: str
-
-
-def budget_warning(plan: Plan, usd: float | None) -> BudgetWarning | None:
-    """Returns the warning for the largest exceeded share of the budget; None: no warning."""
-    budget = plan.limits.budget_usd
-    if budget is None or usd is None:
-        return None
-    share = max((share for share in _BUDGET_SHARES if usd >= share * budget), default=None)
-    if share is None:
-        return None
-    return BudgetWarning(
-        share, f"{usd:.2f} USD of a budget of {budget:.2f} USD are spent: more than {share:.0%}"
+    return AdoptResult(
+        run=plan.run,
+        state=launched_status(plan, backend).state,
+        folder=str(folder.path),
+        attempts=len(launch_log.read().attempts),
+        fetched=tuple(fetched),
     )
-
-
-def progress_note(plan: Plan, heartbeat: Heartbeat, usd: float | None) -> str:
-    """Returns step, throughput, cost and remaining time in one line."""
-    parts = [heartbeat.phase if heartbeat.step is None else f"step {heartbeat.step}"]
-    if heartbeat.showers is not None:
-        parts = [f"{heartbeat.showers:,} of {plan.work} in finished shards"]
-    if heartbeat.quality:
-        parts.append(str(heartbeat.quality))
-    seconds = heartbeat.seconds_per_epoch
-    remaining = (heartbeat.epochs - (heartbeat.epoch or 0)) * (seconds or 0)
-    if seconds:
-        parts.append(f"{format_duration(seconds)} per epoch")
-        if remaining > 0:
-            parts.append(f"{format_duration(remaining)} left")
-    if usd is not None:
-        parts.append(f"{usd:.2f} USD so far")
-        if seconds and plan.usd_per_second:
-            parts.append(f"{usd + remaining * plan.usd_per_second:.2f} USD at the end")
-    if heartbeat.restarts:
-        parts.append(f"restarted {heartbeat.restarts} times without a newer checkpoint")
-    return ", ".join(parts)
-
-
-def _usd_so_far(launch_log: LaunchLog) -> float:
-    return spent_usd(launch_log.read(), utc_moment().timestamp())
-
-
-def _html(table: Any) -> str:
-    from cloudgan.reports.table import table_html
-
-    return table_html(table)

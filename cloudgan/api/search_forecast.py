@@ -13,7 +13,7 @@ from cloudgan.core.errors import ConfigError, DataError
 from cloudgan.core.local_path import local_path
 from cloudgan.reports.table import Number, Table, number_text
 from cloudgan.schema import record
-from cloudgan.schema.run_folder import RunFolder
+from cloudgan.schema.run_folder import find_run_folder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -170,7 +170,7 @@ def _blocks_before(folder: Path) -> int:
 def _seconds_of_run(like: str) -> float:
     from cloudgan.search.objectives import spent_seconds
 
-    seconds = spent_seconds(record.read(RunFolder(local_path(like, source="--like")).record_file))
+    seconds = spent_seconds(record.read(find_run_folder(like).record_file))
     if seconds is None:
         raise DataError(f"--like={like}: its record has no time; name a run that has trained")
     return seconds

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from cloudgan.api.run import Run
 from cloudgan.core.errors import ConfigError, DataError, install_command
-from cloudgan.core.local_path import local_path
 from cloudgan.reports.page import Graphic, KeyFigures, Page, Section, fragment
 from cloudgan.reports.table import Mark, Table
 from cloudgan.schema.record import read_if_whole
-from cloudgan.schema.run_folder import RunFolder
+from cloudgan.schema.run_folder import RunFolder, find_run_folder
 from cloudgan.schema.words import in_words
 
 if TYPE_CHECKING:
@@ -295,7 +294,7 @@ def open_search(path: str | Path) -> tuple[SearchFolder, SearchConfig, SearchStu
     check_extra()
     from cloudgan.search.study import SearchFolder, SearchStudy
 
-    folder = SearchFolder(local_path(str(path)))
+    folder = SearchFolder(find_run_folder(path).path)
     config = folder.read_config()
     if config is None:
         raise DataError(f"{path}: no search.json; start a search with `cloudgan search SPACE.yaml`")

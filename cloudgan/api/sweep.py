@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cloudgan.api.deploy_attempt import DeploySettings
@@ -20,7 +21,7 @@ from cloudgan.api.planning import make_launch_plan
 from cloudgan.api.pod_software import known_wheels
 from cloudgan.api.simulation_plan import is_simulation
 from cloudgan.api.sweep_result import SweepResult, seed_result
-from cloudgan.api.targets import RUNS, THIS_FOLDER, open_backend
+from cloudgan.api.targets import THIS_FOLDER, open_backend
 from cloudgan.core import ranges
 from cloudgan.core.errors import (
     CloudganError,
@@ -37,11 +38,10 @@ from cloudgan.launch.planning.job_cost import without_startup
 from cloudgan.schema import plan as plans
 from cloudgan.schema.options.shared import RunLocator
 from cloudgan.schema.plan import Workers
-from cloudgan.schema.run_folder import RunFolder
+from cloudgan.schema.run_folder import RUNS, RunFolder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from cloudgan.api.deployment import DeployResult
     from cloudgan.api.launch_request import LaunchRequest, ProvisioningRequest
@@ -406,17 +406,18 @@ def runs_of(name: str, locator: RunLocator = THIS_FOLDER) -> tuple[str, ...]:
     """Returns the runs that a name means: the run, or all runs of a sweep in their order.
 
     Args:
-        name: Name of a run, or of a sweep of this folder.
+        name: Name or folder of a run, or name of a sweep of this folder.
         locator: Where the run is; elsewhere than in this folder a name is that of a run.
     """
     if locator != THIS_FOLDER:
         return (name,)
+    sweep = Path(name).name
     found = list(RUNS.glob(f"*{_PART}*/{plans.FILE_NAME}"))
-    known = [_seed_of(path, name) for path in found]
+    known = [_seed_of(path, sweep) for path in found]
     seeds = sorted(seed for seed in known if seed is not None)
-    if (RUNS / name / plans.FILE_NAME).exists() or not seeds:
+    if (RUNS / sweep).exists() or not seeds:
         return (name,)
-    return tuple(_run_name(name, seed) for seed in seeds)
+    return tuple(_run_name(sweep, seed) for seed in seeds)
 
 
 def _seed_of(plan_file: Path, name: str) -> int | None:

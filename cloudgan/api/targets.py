@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import platform
 import re
-from pathlib import Path
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from cloudgan.api.launch_data import NO_SHOWERS
 from cloudgan.core import settings
-from cloudgan.core.clouds import CLOUDS, choices, find, region_of
+from cloudgan.core.clouds import CLOUDS, find, region_of
 from cloudgan.core.errors import (
     CloudganError,
     ConfigError,
     CredentialsError,
+    DataError,
     ResourcesLeftError,
     UnknownNameError,
 )
@@ -26,13 +27,14 @@ from cloudgan.launch.clouds.planner import (
     with_login,
 )
 from cloudgan.schema import plan as plans
+from cloudgan.schema.launch import UNBILLED
 from cloudgan.schema.options.shared import RunLocator
 from cloudgan.schema.plan import Target
 from cloudgan.schema.run_document import ForeignDocumentError, RunSource, read_plan
-from cloudgan.schema.run_folder import RunFolder
+from cloudgan.schema.run_folder import RUNS, RunFolder, find_run_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from cloudgan.launch.backends.job_backend import JobBackend
     from cloudgan.launch.clouds.client import CloudClient
@@ -41,7 +43,6 @@ if TYPE_CHECKING:
     from cloudgan.schema.config import RunConfig
     from cloudgan.schema.plan import Plan
 
-RUNS = Path("runs")
 NAMESPACE = "cloudgan"
 POD_STORES = ("pvc:", "gs://", "s3://", "https://")
 """How the URL of a store begins that pods on any cluster can reach."""
@@ -157,7 +158,7 @@ def account_target(account: RunLocator) -> Target:
 def find_run(
     name: str, locator: RunLocator = THIS_FOLDER, say: Callable[[str], None] = lambda _: None
 ) -> tuple[Plan, JobBackend]:
-    """Finds a run: by its locator, or in runs/NAME.
+    """Finds a launched run: by its locator, in this folder, or in the clusters and clouds that this folder uses.
 
     Args:
         name: Name of the run, or its folder.
@@ -165,20 +166,19 @@ def find_run(
         say: Receives a line when a cluster is unavailable.
 
     Raises:
-        ConfigError: The run does not exist there.
+        ConfigError: The run does not exist there, or was not launched.
         ForeignDocumentError: Its plan names another run, owner, store or account.
     """
-    run = checked_name(Path(name).name)
-    plan_file = RUNS / run / plans.FILE_NAME
     if locator == THIS_FOLDER:
-        if not plan_file.exists():
-            raise _unknown(run)
-        plan = read_plan(plan_file, run)
-        backend = open_backend(plan.target, say, store=plan.store)
-        if started := backend.desired_state(run):  # perhaps by another user since
-            place = f"the started run {run} in {plan.target.describe()}"
-            RunSource(place, run, labels=plan.labels().as_dict()).checked_plan(started)
-        return plan, backend
+        try:
+            return _find_here(find_run_folder(name), say)
+        except UnknownNameError:
+            with suppress(DataError, ForeignDocumentError):  # a damaged plan of another run
+                for plan, backend in runs_elsewhere(known_plans(), say):
+                    if plan.run == name:
+                        return plan, backend
+            raise
+    run = checked_name(RunFolder(name).path.name)
     if locator.provider in CLOUDS:
         return _find_provisioned(run, locator, say)
     _check_locator(locator)
@@ -197,6 +197,64 @@ def find_run(
     return found.model_copy(update={"target": target}), backend
 
 
+def _find_here(folder: RunFolder, say: Callable[[str], None]) -> tuple[Plan, JobBackend]:
+    """Returns the plan and the backend of a run that this folder launched."""
+    run = folder.path.name
+    plan_file = folder.path / plans.FILE_NAME
+    if not plan_file.exists():
+        raise ConfigError(
+            f"{folder.path} has no job: it was made on this machine, not by `cloudgan deploy`; see `cloudgan status"
+            f" {folder.path}`"
+        )
+    if not (RUNS / run).is_dir() or not folder.path.samefile(RUNS / run):
+        raise ConfigError(
+            f"{folder.path} was launched from another folder; change to {folder.path.absolute().parents[1]}"
+        )
+    plan = read_plan(plan_file, run)
+    backend = open_backend(plan.target, say, store=plan.store)
+    if started := backend.desired_state(run):  # perhaps by another user since
+        place = f"the started run {run} in {plan.target.describe()}"
+        RunSource(place, run, labels=plan.labels().as_dict()).checked_plan(started)
+    return plan, backend
+
+
+def runs_elsewhere(
+    here: Iterable[Plan], say: Callable[[str], None]
+) -> Iterator[tuple[Plan, JobBackend]]:
+    """Yields the open runs that others launched in the clusters and clouds of these plans.
+
+    Args:
+        here: Plans of this folder, whose own runs are left out.
+        say: Receives a line for a cluster or cloud that does not answer.
+    """
+    plans_here = tuple(here)
+    known = {plan.run for plan in plans_here}
+    places = {
+        (
+            plan.target.provider,
+            plan.target.account,
+            plan.target.context,
+            plan.target.namespace,
+            plan.store,
+        ): plan
+        for plan in plans_here
+        if plan.target.provider not in UNBILLED - {"kubernetes"}  # their runs are those in runs/
+    }
+    for plan in places.values():
+        try:
+            backend = open_backend(plan.target, say, store=plan.store)
+            for run in backend.list_runs():
+                found = None if run in known else backend.desired_state(run)
+                if found is not None:
+                    known.add(run)
+                    if plan.target.provider == "kubernetes":
+                        _check_pod_store(found, plan.target)
+                        found = found.model_copy(update={"target": plan.target})
+                    yield found, backend
+        except CloudganError as error:
+            say(f"{plan.target.describe()} was not asked for runs of others: {error}")
+
+
 def _check_pod_store(plan: Plan, target: Target) -> None:
     """Checks that the plan in a ConfigMap names a store that pods can reach.
 
@@ -211,17 +269,6 @@ def _check_pod_store(plan: Plan, target: Target) -> None:
             " from pods; nothing was changed. Restore the ConfigMap, or delete the objects of the"
             " run with kubectl"
         )
-
-
-def _unknown(run: str) -> ConfigError:
-    known = [path.parent.name for path in RUNS.glob(f"*/{plans.FILE_NAME}")]
-    if known:
-        return UnknownNameError("run", run, known)
-    return ConfigError(
-        f"this folder started no run {run}; give --provider={choices()}, or"
-        " --provider=kubernetes with --context and --namespace, or change to the folder that has"
-        " runs/"
-    )
 
 
 def _check_locator(locator: RunLocator) -> None:

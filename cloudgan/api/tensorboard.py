@@ -7,11 +7,11 @@ import socket
 import subprocess
 import sys
 import tempfile
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cloudgan.api.targets import RUNS, THIS_FOLDER, find_run
+from cloudgan.api.targets import THIS_FOLDER, find_run
 from cloudgan.core.errors import CloudganError, ConfigError
 from cloudgan.core.progress import Silent
 from cloudgan.core.settings import child_environment
@@ -19,7 +19,7 @@ from cloudgan.launch.provisioning.run_results import RunResults
 from cloudgan.schema import plan as plans
 from cloudgan.schema.options.shared import RunLocator
 from cloudgan.schema.record import read_if_whole
-from cloudgan.schema.run_folder import RunFolder
+from cloudgan.schema.run_folder import find_run_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -133,10 +133,11 @@ def _record_reader(
     name: str, locator: RunLocator, say: Callable[[str], None]
 ) -> Callable[[], bytes | None]:
     """Returns a function that reads the record: of a local training, or from the store of a run."""
-    local = RunFolder(RUNS / Path(name).name)
-    is_launched = (local.path / plans.FILE_NAME).exists()
-    if locator == THIS_FOLDER and local.record_file.exists() and not is_launched:
-        return local.record_file.read_bytes
+    with suppress(ConfigError):  # perhaps a run that another folder launched
+        local = find_run_folder(name)
+        is_launched = (local.path / plans.FILE_NAME).exists()
+        if locator == THIS_FOLDER and local.record_file.exists() and not is_launched:
+            return local.record_file.read_bytes
     plan, _ = find_run(name, locator, say)
     results = RunResults.from_plan(plan)
     if results is None:

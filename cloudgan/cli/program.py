@@ -166,15 +166,15 @@ Usage: cloudgan COMMAND [ARGUMENTS] [FLAGS], or cloudgan --version
 Start   demo          a tour of five minutes with a report; no account needed
         init          writes a commented job.yaml, space.yaml or run.yaml
 Model   train         a GAN on your showers      search    hyper-parameters
-        evolve        a grid of competing GANs   generate  showers of a run
-        simulate      showers to train with      convert   shards, hits, checks
-        crossvalidate folds on this machine
-Judge   validate      against Monte Carlo        export    ONNX, Geant4, Keras
-        compare       runs, folds, the paper     tensorboard  losses
+        evolve        a grid of competing GANs   crossvalidate  folds
+        simulate      showers to train with      generate, convert
+Judge   report        opens the page of a run    validate  against Monte Carlo
+        compare       runs, folds, the paper     export    ONNX, Geant4, Keras
+        serve         all runs in a browser      tensorboard  losses
 Run     plan          what deploy would do       deploy    starts and follows it
         status, ls    all runs, state, cost      logs      output of all workers
         exec, shell   beside a worker            cancel, down  stops, deletes
-        adopt         a run of another machine   image     writes a Dockerfile
+        adopt         one of another machine     image     writes a Dockerfile
 Cost    offers        nodes by price and time    cost      of a run or a plan
         prices        catalog, its age, refresh
 Account check         is my login ready?         setup     once per account
@@ -199,7 +199,7 @@ _COMMANDS = (
     ),
     *("validate", "export", "compare", "tensorboard", "plan", "deploy", "status", "logs", "exec"),
     *("shell", "cancel", "down", "adopt", "image", "offers", "cost", "prices", "check", "setup"),
-    *("doctor", "schema", "completion", "worker"),
+    *("doctor", "schema", "completion", "worker", "report", "serve"),
 )
 _BENCH = {
     "step": "bench:step",
@@ -225,6 +225,8 @@ _IN = "cloudgan.cli.commands"
 _AT = {
     "exec": f"{_IN}.exec:exec_",
     **{name: f"cloudgan.api.showers:{name}" for name in ("simulate", "generate", "convert")},
+    **{name: f"cloudgan.api.runs:{name}" for name in ("cancel", "down", "adopt")},
+    "report": "cloudgan.api.run_pages:report",
 }
 """Where a command is that is not a function of its name in a module of its name."""
 

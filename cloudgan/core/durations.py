@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from datetime import datetime, timedelta
 
-from cloudgan.core.errors import ConfigError
+from cloudgan.core.clock import parse_time_or_none
+from cloudgan.core.errors import ConfigError, shorten
 from cloudgan.core.ranges import MAX_SECONDS
 
 _UNITS = {"d": 86_400.0, "h": 3600.0, "m": 60.0, "min": 60.0, "s": 1.0}
@@ -37,6 +39,31 @@ def parse_duration(text: str, flag: str) -> float:
         unit = f"; did you mean {stripped}h?" if stripped.replace(".", "", 1).isdigit() else ""
         raise ConfigError(f"{flag} takes a time such as 2h, 90m or 1h30m; got {text!r}{unit}")
     return total
+
+
+def parse_since(text: str, flag: str, now: datetime) -> datetime:
+    """Parses a moment: a duration before now, such as ``10m``, or an ISO 8601 time; without an offset in UTC.
+
+    Raises:
+        ConfigError: The text is neither.
+    """
+    if (moment := parse_time_or_none(text.strip())) is not None:
+        return moment
+    try:
+        return now - timedelta(seconds=parse_duration(text, flag))
+    except ConfigError as error:
+        raise ConfigError(
+            f"{flag}={shorten(text)}: expected a duration such as 10m or 2h, or a time such as"
+            " 2026-11-25T17:00:00Z"
+        ) from error
+
+
+def short_duration(seconds: float) -> str:
+    """Formats an age as in a table: ``45s``, ``12m``, ``5h``, ``3d``; rounded down."""
+    for unit, size in (("d", 86_400.0), ("h", 3600.0), ("m", 60.0)):
+        if seconds >= 2 * size:
+            return f"{int(seconds // size)}{unit}"
+    return f"{max(0, int(seconds))}s"
 
 
 def format_duration(seconds: float) -> str:

@@ -116,11 +116,17 @@ def take(path: Path) -> tuple[TextIO, bool]:
         file.close()  # its former holder deleted it after it was opened here
 
 
-def holder(path: Path) -> str | None:
-    """Returns the id of the process that holds a lock, or ``?``; None: no process does."""
+def holder(path: Path, unsure: str | None = None) -> str | None:
+    """Returns the id of the process that holds a lock, or ``?``; None: no process does.
+
+    Args:
+        path: The lock.
+        unsure: Returned if the file exists on a file system without locks.
+    """
     try:
         with path.open(encoding="utf-8") as file:
-            _lock(file)
+            if not _lock(file):
+                return unsure
     except HeldError as error:
         return str(error)
     except OSError:

@@ -57,6 +57,19 @@ class Bullets:
 
 
 @dataclass(frozen=True)
+class Links:
+    """A list of links: (text, address)."""
+
+    items: tuple[tuple[str, str], ...]
+
+    def html(self, name: str) -> str:
+        """Returns the list; `name` is of blocks that draw."""
+        del name
+        rows = (f'<li><a href="{escape(to)}">{escape(text)}</a></li>' for text, to in self.items)
+        return f"<ul>{''.join(rows)}</ul>"
+
+
+@dataclass(frozen=True)
 class KeyFigures:
     """A row of important values: (value with unit, label, remark or "")."""
 
@@ -72,7 +85,7 @@ class Graphic:
 
 
 Plot = Scatter | BandPlot | StackedBars | HeatMap
-Block = Paragraph | Bullets | KeyFigures | Table | Graphic | Pictures | Plot
+Block = Paragraph | Bullets | Links | KeyFigures | Table | Graphic | Pictures | Plot
 
 
 @dataclass(frozen=True)
@@ -201,7 +214,7 @@ def _block(block: Block, name: str) -> str:
             return f'<figure><div class="wide">{svg}</div>{note}</figure>'
         case Table():
             return table_html(block)
-        case Pictures() | Scatter() | BandPlot() | StackedBars() | HeatMap():
+        case Links() | Pictures() | Scatter() | BandPlot() | StackedBars() | HeatMap():
             return block.html(name)
 
 
@@ -244,6 +257,8 @@ def _block_markdown(block: Block) -> str:
             return _line(text)
         case Bullets(items):
             return "\n".join(f"- {_line(item)}" for item in items)
+        case Links(items):
+            return "\n".join(f"- [{markdown_text(text)}](<{to}>)" for text, to in items)
         case KeyFigures(items):
             return "\n".join(f"- {_key_figure_markdown(*item)}" for item in items)
         case Table():

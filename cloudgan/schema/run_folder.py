@@ -14,7 +14,13 @@ import yaml
 
 from cloudgan.core.atomic_file import write_atomic
 from cloudgan.core.documents import read_yaml
-from cloudgan.core.errors import CloudganError, ConfigError, DataError, shorten
+from cloudgan.core.errors import (
+    CloudganError,
+    ConfigError,
+    DataError,
+    UnknownNameError,
+    shorten,
+)
 from cloudgan.core.file_lock import HeldError, take
 from cloudgan.core.local_path import local_path
 from cloudgan.schema import record
@@ -23,7 +29,8 @@ from cloudgan.schema.config import RunConfig, differences, parse_config
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-
+RUNS = Path("runs")
+"""Where the runs of the current folder are: the run NAME is runs/NAME."""
 _NAMELESS = ("", "..")
 _HOLDS = {
     "record.jsonl": "a run of `cloudgan train`",
@@ -50,6 +57,46 @@ def checkpoint_steps(names: Iterable[str]) -> list[int]:
     """Returns the steps of the checkpoint files among `names`, in ascending order."""
     found = (_CHECKPOINT.fullmatch(name) for name in names)
     return sorted(int(name[1]) for name in found if name)
+
+
+def find_run_folder(given: str | Path) -> RunFolder:
+    """Returns the folder of an existing run of any kind.
+
+    Args:
+        given: The folder, or its name in runs/, such as ``mine`` or ``search/trials/0007``.
+
+    Raises:
+        ConfigError: No run is there; names the nearest one of this folder.
+    """
+    folder = RunFolder(given).path
+    found = next((place for place in (folder, RUNS / folder) if _holds_run(place)), None)
+    if found is not None:
+        return RunFolder(found)
+    name = shorten(str(given))
+    with suppress(OSError, ValueError):  # no name of a file
+        if folder.is_dir():
+            raise ConfigError(
+                f"{name} is not the folder of a run: it has no run.yaml or record.jsonl"
+            )
+    known = [path.name for path in known_runs()]
+    if known:
+        raise UnknownNameError("run", str(folder).removeprefix("runs/"), known)
+    raise ConfigError(
+        f"there is no run {name}, and no run in runs/; `cloudgan train showers.h5 --run=runs/mine` trains one. To find"
+        " a run that another folder or machine launched, give --provider, or change to the folder that has runs/"
+    )
+
+
+def known_runs() -> list[Path]:
+    """Returns the folders in runs/ that hold a run, by name."""
+    return sorted(path for path in RUNS.glob("*") if _holds_run(path))
+
+
+def _holds_run(path: Path) -> bool:
+    try:
+        return any((path / name).exists() for name in _OF_A_RUN)
+    except (OSError, ValueError):  # no name of a file
+        return False
 
 
 class RunFolder:

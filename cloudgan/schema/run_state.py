@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-if TYPE_CHECKING:
-    from cloudgan.schema.launch import Node
+from cloudgan.schema.launch import Node
 
 Phase = Literal["absent", "waiting", "starting", "running", "finished", "failed", "stopped"]
 """absent: no run exists; waiting: for nodes or a queue; starting: not all workers are ready; stopped: on
 request, resumable."""
 
+_STAMPED = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ) (.*)", re.ASCII | re.DOTALL)
 PREEMPTS = "preempts this node"
 """In the log of a worker whose cloud announced the preemption of its node."""
 
@@ -107,3 +108,9 @@ class LogLine:
     index: int
     time: str
     text: str
+
+    @classmethod
+    def stamped(cls, index: int, line: str) -> LogLine:
+        """Returns a line of a file, in which a worker writes its time first; another program does not."""
+        found = _STAMPED.fullmatch(line)
+        return cls(index, found[1], found[2]) if found else cls(index, "", line)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cloudgan.core.errors import ConfigError, DataError
-from cloudgan.schema.run_folder import RunFolder
+from cloudgan.schema.run_folder import find_run_folder
 from cloudgan.training.checkpoint import Checkpoints, not_finite
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def find_warm_start(
     """
     if not config.training.init_from:
         return None
-    folder = RunFolder(config.training.init_from)
+    folder = find_run_folder(config.training.init_from)
     found, damaged = Checkpoints(folder.checkpoints).newest()
     for each in damaged:
         say(f"--init-from: checkpoint not used: {each.reason}")

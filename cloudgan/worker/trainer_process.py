@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from cloudgan.core import settings
+from cloudgan.core.clock import utc_now
 from cloudgan.core.errors import ConfigError
 from cloudgan.core.masking import masked
 
@@ -141,7 +142,7 @@ class TrainerProcess:
 
 
 class WorkerLog:
-    """Log of worker and trainer in order of arrival; thread-safe."""
+    """Log of worker and trainer in order of arrival, with times in the file; thread-safe."""
 
     def __init__(self, path: Path, show: Callable[[str], None]) -> None:
         """Appends lines to `path` and passes each to `show`."""
@@ -155,7 +156,7 @@ class WorkerLog:
         text = masked(text)
         with self._lock:
             with contextlib.suppress(OSError), self.path.open("a", encoding="utf-8") as file:
-                file.write(text + "\n")
+                file.write(f"{utc_now()} {text}\n")
             with contextlib.suppress(OSError, ValueError):
                 self._show(text)
 

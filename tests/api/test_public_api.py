@@ -10,7 +10,7 @@ import sys
 import pytest
 
 import cloudgan as cg
-from cloudgan.core.errors import ConfigError, DataError
+from cloudgan.core.errors import ConfigError
 from cloudgan.training.workers import LocalWorkers
 
 FUNCTIONS = [name for name in cg.__all__ if inspect.isfunction(getattr(cg, name))]
@@ -69,7 +69,7 @@ def test_an_unknown_name_is_an_attribute_error():
 def test_errors_are_raised_not_printed(tmp_path, capsys):
     with pytest.raises(ConfigError, match="--showers=0"):
         cg.simulate(tmp_path / "a.h5", showers=0)
-    with pytest.raises(DataError, match=r"record\.jsonl"):
+    with pytest.raises(ConfigError, match=r"record\.jsonl"):
         cg.cost(tmp_path)
     with pytest.raises(ConfigError, match="--data is missing"):
         cg.train(run=tmp_path / "run", preset="smoke")

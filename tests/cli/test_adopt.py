@@ -58,7 +58,7 @@ def test_plan_times_and_record_are_imported(cloudgan_here, elsewhere, user_folde
 def test_a_second_adoption_changes_nothing(cloudgan_here, elsewhere, user_folder):
     flags = ("adopt", "gan", "--provider=gcp", f"--region={REGION}", "--json")
     first, second = (json.loads(cloudgan_here(*flags).stdout) for _ in range(2))
-    assert second == first | {"fetched": ""}
+    assert second == first | {"fetched": []}
 
 
 def test_another_run_of_this_name_stays_as_it_is(cloudgan_here, elsewhere, user_folder):

@@ -302,7 +302,7 @@ def test_the_report_has_items_and_offers(write_run, cloudgan_here, tmp_path, end
         (["RUN", f"--price-as={OFFER[:-5].replace('V100', 'V10')}/spot"], "V100"),
         (["RUN", "--price-as=gcp/n1-standard-8+1xV100/us-central9/spot"], "us-central1"),
         (["RUN", f"--offer={OFFER}"], "--offer"),
-        (["nowhere"], "no run record"),
+        (["nowhere"], "no run nowhere"),
     ],
 )
 def test_invalid_requests_are_refused_and_write_nothing(words, expected, write_run, cloudgan_here):

@@ -142,4 +142,7 @@ def test_conditions_outside_the_training_range_are_refused(
 
 def test_a_folder_without_a_run_is_refused(tmp_path, cloudgan_here):
     done = cloudgan_here("generate", tmp_path / "nothing", tmp_path / "out.h5", exits=2)
-    assert "Train first" in done.stderr
+    assert "there is no run" in done.stderr
+    (tmp_path / "nothing" / "checkpoints").mkdir(parents=True)
+    done = cloudgan_here("generate", tmp_path / "nothing", tmp_path / "out.h5", exits=2)
+    assert "has no checkpoint; available: none. Train first" in done.stderr

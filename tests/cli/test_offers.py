@@ -329,7 +329,7 @@ def test_a_cpu_run_of_the_papers_network_uses_the_papers_throughput(offers, run_
         (("--epochs=0",), "--epochs=0: expected at least 1", 2),
         (("--epochs=60", "--budget-usd=0"), "must be above zero", 2),
         (("--epochs=6", "--restart-seconds=-1"), "--restart-seconds=-1: expected at least 0", 2),
-        (("--run=nowhere",), "no run record", 2),
+        (("--run=nowhere",), "there is no run nowhere", 2),
         (("--accelerator=TPU-v3", "--provider=aws"), "no current price matches aws TPU-v3", 5),
         (("--provider=gcp", "--region=us-east-1"), "Did you mean 'us-east1'?", 5),
         (("--accelerator=h100", "--measured"), "measured: TPU-v2, TPU-v3, V100", 5),

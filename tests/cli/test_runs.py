@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
-from cloudgan.api.runs import RunStatus, RunWatch, budget_warning, progress_note
-from cloudgan.cli.commands.status import print_status
+from cloudgan.api.run_watch import RunWatch, budget_warning, progress_note
 from cloudgan.schema.heartbeat import Heartbeat
-from cloudgan.schema.launch import Node
 from cloudgan.schema.quality import Quality
 from cloudgan.schema.run_state import RunState
 
@@ -53,15 +49,6 @@ def test_each_budget_warning_is_given_once(plan_of):
     assert [line.partition(" of")[0] for line in progress.lines] == ["5.10 USD", "8.10 USD"]
 
 
-def test_a_status_with_nodes_is_json_and_a_table(plan_of):
-    state = RunState("running", nodes=(Node(name="a", started_at="2026-11-21T12:00:00Z"),))
-    found = RunStatus(plan_of(), state, "running", None, None)
-    assert json.loads(json.dumps(found.as_json()))["nodes"][0]["name"] == "a"
-    assert "running" in found._repr_html_()
-    absent = RunStatus(plan_of(), RunState("absent"), "absent", None, None)
-    assert absent.as_json()["nodes"] is None
-
-
 def test_the_progress_note_has_the_quality_metric(plan_of):
     quality = Quality(name="metric", value=0.3, epoch=4, best_value=0.2, best_epoch=1, best_step=20)
     beat = Heartbeat(
@@ -79,19 +66,3 @@ def test_the_progress_note_has_the_quality_metric(plan_of):
     )
     line = progress_note(plan_of(), Heartbeat.model_validate_json(beat.model_dump_json()), None)
     assert line == "step 50, metric 0.3 after epoch 5, best 0.2 after epoch 2"
-
-
-def test_the_status_names_checkpoints_that_were_not_used(plan_of, capsys):
-    beat = Heartbeat(
-        time="2026-01-01T00:00:00Z",
-        config_hash="0" * 16,
-        phase="training",
-        world=1,
-        missing_workers=(),
-        generation=1,
-        restarts=0,
-        epochs=60,
-        damaged_checkpoints=(30, 20),
-    )
-    print_status(RunStatus(plan_of(), RunState("running"), "running", beat, None))
-    assert "  damaged checkpoints, not used: step 30, 20\n" in capsys.readouterr().out

@@ -46,7 +46,7 @@ def test_a_folder_that_holds_no_search_is_refused(space, cloudgan_here):
     done = cloudgan_here("search", space.parent, exits=2)
     assert "without search.json" in done.stderr
     done = cloudgan_here("search", space.parent, "--show", exits=2)
-    assert "no search.json" in done.stderr
+    assert "is not the folder of a run" in done.stderr
 
 
 def test_the_trials_of_a_search_are_shown_and_other_settings_refused(space, cloudgan_here):

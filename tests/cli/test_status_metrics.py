@@ -6,15 +6,19 @@ Source: https://prometheus.io/docs/instrumenting/exposition_formats/ (2026-11-22
 from __future__ import annotations
 
 import re
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import pytest
 
-from cloudgan.api.runs import RunStatus
+from cloudgan.api import launched_run
+from cloudgan.api.run_status import RunStatus
 from cloudgan.cli.views.prometheus import Metric, exposition
 from cloudgan.cost.prices.catalog import load_catalog
+from cloudgan.schema.config import parse_config
 from cloudgan.schema.heartbeat import Heartbeat
-from cloudgan.schema.launch import Node
+from cloudgan.schema.launch import Launch, Node
+from cloudgan.schema.run_folder import RunFolder
 from cloudgan.schema.run_state import RunState
 
 NAME = r"[a-zA-Z_:][a-zA-Z0-9_:]*"
@@ -58,18 +62,12 @@ def read(text):
     return found
 
 
-def beat(**values):
-    return Heartbeat(
-        time="2026-01-01T00:00:00Z",
-        config_hash="0" * 16,
-        phase="training",
-        world=1,
-        missing_workers=(),
-        generation=1,
-        restarts=0,
-        epochs=60,
-        **values,
-    )
+LABELS = (("run", "gan"), ("provider", "gcp"))
+
+
+def status_of(state, **known):
+    """The status of a launched run on Google Cloud."""
+    return RunStatus(run="gan", folder=None, provider="gcp", where="gcp", state=state, **known)
 
 
 @pytest.fixture
@@ -83,47 +81,82 @@ def metrics_of(monkeypatch, cloudgan_here):
     return ask
 
 
-def test_a_running_run_has_its_cost_progress_and_state(plan_of, metrics_of):
-    row = load_catalog().row("gcp/n1-standard-8+1xV100/us-central1/spot")
-    plan = plan_of(name="gan", price=row)
-    labels = (("run", "gan"), ("provider", plan.target.provider))
-    up, gone = "2026-11-21T12:00:00Z", "2026-11-21T13:00:00Z"
-    nodes = (Node(name="a", started_at=up), Node(name="b", started_at=up, terminated_at=gone))
-    progress = beat(epoch=3, step=1234, steps_per_second=2.5)
-    state = RunState("running", nodes=nodes)
-    found = metrics_of(RunStatus(plan, state, "running", progress, 1.25))
-    replicas = plan.workers.nodes * max(1, plan.workers.accelerators_per_node)
+def test_a_running_run_has_its_cost_progress_and_state(metrics_of):
+    known = {"usd": 1.25, "usd_per_hour": 0.7, "done": 3, "step": 1234, "showers_per_second": 80.0}
+    found = metrics_of(status_of("running", **known))
     expected = {
         "usd_total": ("counter", 1.25),
-        "usd_per_hour": ("gauge", row.usd_per_hour),
+        "usd_per_hour": ("gauge", 0.7),
         "epoch": ("gauge", 3),
         "step": ("gauge", 1234),
-        "showers_per_second": ("gauge", 2.5 * plan.config.global_batch(replicas)),
+        "showers_per_second": ("gauge", 80.0),
     }
     for name, (kind, value) in expected.items():
         family = found[f"cloudgan_run_{name}"]
-        assert (family.kind, family.samples) == (kind, {labels: pytest.approx(value)}), name
+        assert (family.kind, family.samples) == (kind, {LABELS: pytest.approx(value)}), name
     states = found["cloudgan_run_state"].samples
-    assert states[*labels, ("state", "running")] == 1
+    assert states[*LABELS, ("state", "running")] == 1
     assert sum(states.values()) == 1
-    assert len(states) == 7
+    assert len(states) == 6
 
 
-def test_an_unknown_value_has_no_sample(plan_of, metrics_of):
-    waiting = RunStatus(plan_of(name="gan"), RunState("waiting"), "waiting", None, None)
-    assert set(metrics_of(waiting)) == {"cloudgan_run_state"}
-    first = beat(step=1, steps_per_second=0.0)
-    found = metrics_of(RunStatus(plan_of(name="gan"), RunState("running"), "running", first, None))
-    assert set(found) == {"cloudgan_run_state", "cloudgan_run_step"}
+def test_an_unknown_value_has_no_sample(metrics_of):
+    assert set(metrics_of(status_of("waiting"))) == {"cloudgan_run_state"}
+    free = metrics_of(status_of("stopped", usd_per_hour=0.0))
+    assert free["cloudgan_run_usd_per_hour"].samples == {LABELS: 0}, "zero is a value"
 
 
-def test_a_run_that_ended_costs_nothing_per_hour_and_makes_no_showers(plan_of, metrics_of):
+def test_a_run_of_this_machine_has_metrics_too(cloudgan_here, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    RunFolder("runs/mine").write_config(parse_config({"name": "mine"}, "a test"))
+    found = read(cloudgan_here("status", "--metrics").stdout)
+    labels = (("run", "mine"), ("provider", "local"))
+    assert found["cloudgan_run_epoch"].samples == {labels: 0}
+    assert "cloudgan_run_usd_total" not in found
+
+
+@pytest.fixture
+def launched(plan_of):
+    """The price per hour and the showers per second of a run in a state, and its price row."""
     row = load_catalog().row("gcp/n1-standard-8+1xV100/us-central1/spot")
-    last = beat(epoch=59, step=9, steps_per_second=2.5, exit_code=0)
     plan = plan_of(name="gan", price=row)
-    found = metrics_of(RunStatus(plan, RunState("finished"), "finished", last, 2.0))
-    assert list(found["cloudgan_run_usd_per_hour"].samples.values()) == [0]
-    assert "cloudgan_run_showers_per_second" not in found
+
+    def ask(state, **values):
+        beat = Heartbeat(
+            time="2026-01-01T00:00:00Z",
+            config_hash="0" * 16,
+            phase="training",
+            world=1,
+            missing_workers=(),
+            generation=1,
+            restarts=0,
+            epochs=60,
+            **values,
+        )
+        money = launched_run._money(plan, state, Launch(run="gan", config_hash="0"), state.phase)
+        return money["usd_per_hour"], launched_run._progress(plan, beat, state.phase)
+
+    return SimpleNamespace(ask=ask, row=row, plan=plan)
+
+
+def test_the_price_per_hour_is_of_the_nodes_that_run_now(launched):
+    up, gone = "2026-11-21T12:00:00Z", "2026-11-21T13:00:00Z"
+    nodes = (Node(name="a", started_at=up), Node(name="b", started_at=up, terminated_at=gone))
+    price, progress = launched.ask(RunState("running", nodes=nodes), epoch=3, steps_per_second=2.5)
+    assert price == pytest.approx(launched.row.usd_per_hour)
+    workers = launched.plan.workers
+    replicas = workers.nodes * max(1, workers.accelerators_per_node)
+    assert progress["showers_per_second"] == 2.5 * launched.plan.config.global_batch(replicas)
+    assert progress["done"] == 3
+
+
+def test_a_run_that_ended_costs_nothing_per_hour_and_makes_no_showers(launched):
+    price, progress = launched.ask(
+        RunState("finished"), epoch=59, steps_per_second=2.5, seconds_per_epoch=5.0, exit_code=0
+    )
+    assert price == 0
+    assert (progress["showers_per_second"], progress["seconds_left"]) == (None, None)
+    assert progress["done"] == 60
 
 
 def test_labels_and_help_are_escaped():

@@ -49,15 +49,15 @@ def test_an_unknown_run_is_refused_with_the_nearest(remembered):
         find_run("gan-on")
 
 
-def test_without_runs_the_error_names_the_flags_of_a_locator(user_folder):
-    with pytest.raises(ConfigError, match=r"this folder started no run gan.*--provider=kubernetes"):
+def test_without_runs_the_error_names_the_flag_of_a_place(user_folder):
+    with pytest.raises(ConfigError, match=r"there is no run gan.*--provider"):
         find_run("gan")
     assert not (user_folder / "runs").exists()
 
 
 def test_an_invalid_run_name_is_refused(user_folder):
     with pytest.raises(ConfigError, match="--name=my-run would do"):
-        find_run("My Run")
+        find_run("My Run", RunLocator(provider="kubernetes"))
 
 
 def test_a_run_on_a_cluster_is_found_from_any_machine(user_folder, plan_of, monkeypatch):

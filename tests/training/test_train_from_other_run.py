@@ -36,6 +36,7 @@ def test_a_run_without_init_from_has_no_warm_start():
 
 
 def test_a_folder_without_a_checkpoint_is_refused(tmp_path):
+    (tmp_path / "nothing" / "checkpoints").mkdir(parents=True)
     config = RunConfig(training=TrainingConfig(init_from=str(tmp_path / "nothing")))
     with pytest.raises(DataError, match=r"--init-from=.*nothing: no checkpoint"):
         find_warm_start(config)
@@ -66,5 +67,5 @@ def test_a_folder_that_is_none_starts_nothing(trained, run_cloudgan):
     flags = (f"--config={trained / 'run.yaml'}", f"--run={run}", "--init-from=nothing")
     done = run_cloudgan("train", *flags, check=False)
     assert done.returncode == 2
-    assert "no checkpoint in nothing" in done.stderr
+    assert "there is no run nothing" in done.stderr
     assert not (run / "run.yaml").exists()

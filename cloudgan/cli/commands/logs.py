@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.text import Text
 
-from cloudgan.api.runs import log_lines
-from cloudgan.cli.views.output import progress_bars
-from cloudgan.core.command import command
+from cloudgan.api import runs
+from cloudgan.core.command import body_of, command
 from cloudgan.schema.options.runs import LogsOptions
 
 if TYPE_CHECKING:
@@ -22,16 +21,10 @@ _COLOURS = ("cyan", "green", "yellow", "magenta", "blue", "red")
 
 @command
 def logs(options: LogsOptions, *, as_json: bool = False) -> None:
-    """Runs the command."""
+    """Prints each line when it comes."""
     console = Console(highlight=False, soft_wrap=True)
-    with progress_bars(as_json=True) as progress:
-        for line in log_lines(
-            options.run,
-            locator=options.locator,
-            follow=options.follow,
-            progress=progress,
-        ):
-            _print(line, console, json=as_json)
+    for line in body_of(runs.logs)(options):
+        _print(line, console, json=as_json)
 
 
 def _print(line: LogLine, console: Console, *, json: bool) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import stat
 import sys
 
+from cloudgan.core.clock import utc_now
 from cloudgan.core.command import command
 from cloudgan.schema.options.runs import WorkerOptions
 
@@ -34,4 +37,9 @@ def worker(options: WorkerOptions, *, as_json: bool = False) -> None:
 
 
 def _print_line(line: str) -> None:
-    print(line, flush=True)
+    """Prints a line; into a file, as locally and on Slurm, with its time, which a container runtime adds else."""
+    try:
+        is_file = stat.S_ISREG(os.fstat(1).st_mode)
+    except OSError:
+        is_file = False
+    print(f"{utc_now()} {line}" if is_file else line, flush=True)

@@ -7,16 +7,10 @@ Source: https://prometheus.io/docs/instrumenting/exposition_formats/ (2026-11-22
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Literal, NamedTuple, get_args
 
-from cloudgan.cost.estimation.measured_runs import CORES_PER_CHIP
-from cloudgan.schema.run_state import Phase
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-
-    from cloudgan.api.runs import RunStatus
-    from cloudgan.schema.plan import Plan
+from cloudgan.api.run_status import RunList, RunStatus, State
 
 
 class Metric(NamedTuple):
@@ -43,74 +37,47 @@ def exposition(metrics: Iterable[Metric]) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def run_metrics(runs: Iterable[RunStatus]) -> Iterator[Metric]:
+def run_metrics(found: RunStatus | RunList) -> Iterator[Metric]:
     """Yields the metrics of runs; each has the labels run and provider."""
-    found = tuple(runs)
+    runs = found.runs if isinstance(found, RunList) else (found,)
     yield Metric(
         "cloudgan_run_state",
         "gauge",
         "1 for the state of the run, 0 for the others.",
         tuple(
-            (_labels(one.plan) | {"state": state}, int(one.phase == state))
-            for one in found
-            for state in get_args(Phase)
+            (_labels(one) | {"state": state}, int(one.state == state))
+            for one in runs
+            for state in get_args(State)
         ),
     )
     values: dict[str, tuple[Literal["counter", "gauge"], str, Callable[[RunStatus], float | None]]]
     values = {
-        "usd_total": ("counter", "USD for nodes so far, of all attempts.", _usd),
-        "usd_per_hour": ("gauge", "USD per hour of the nodes that run now.", usd_per_hour),
-        "epoch": ("gauge", "Current epoch, from 0.", _epoch),
-        "step": ("gauge", "Finished training steps.", _step),
-        "showers_per_second": ("gauge", "Showers per second of all workers.", showers_per_second),
+        "usd_total": ("counter", "USD for nodes so far, of all attempts.", lambda one: one.usd),
+        "usd_per_hour": (
+            "gauge",
+            "USD per hour of the nodes that run now.",
+            lambda one: one.usd_per_hour,
+        ),
+        "epoch": (
+            "gauge",
+            "Finished epochs.",
+            lambda one: one.done if one.unit == "epochs" else None,
+        ),
+        "step": ("gauge", "Finished training steps.", lambda one: one.step),
+        "showers_per_second": (
+            "gauge",
+            "Showers per second of all workers.",
+            lambda one: one.showers_per_second,
+        ),
     }
     for name, (kind, text, value_of) in values.items():
-        known = ((one, value_of(one)) for one in found)
-        samples = tuple((_labels(one.plan), value) for one, value in known if value is not None)
+        known = ((one, value_of(one)) for one in runs)
+        samples = tuple((_labels(one), value) for one, value in known if value is not None)
         yield Metric(f"cloudgan_run_{name}", kind, text, samples)
 
 
-def usd_per_hour(found: RunStatus) -> float | None:
-    """Returns the price of the nodes that run now; None: unknown."""
-    price, state = found.plan.price, found.state
-    if price is None:
-        return None
-    if state.nodes is not None:
-        return price.hourly_usd(sum(node.terminated_at is None for node in state.nodes))
-    if found.plan.node_pool:  # nodes of a cloud outlive their job: their number is unknown
-        return 0.0 if state.phase == "absent" else None
-    return 0.0 if state.is_over or state.phase == "waiting" else found.plan.usd_per_hour
-
-
-def showers_per_second(found: RunStatus) -> float | None:
-    """Returns the showers per second of all workers; None: unknown, or not training."""
-    beat, plan = found.heartbeat, found.plan
-    if found.phase != "running" or beat is None or beat.phase != "training":
-        return None
-    if not beat.steps_per_second:  # 0: the trainer has not finished two steps
-        return None
-    training, workers = plan.config.training, plan.workers
-    accelerator = plan.price.accelerator if plan.price else workers.accelerator
-    replicas = workers.accelerators_per_node * CORES_PER_CHIP.get(accelerator or "", 1)
-    replicas = (replicas or training.replicas or 1) * workers.nodes
-    batch = training.global_batch_size or plan.config.global_batch(replicas)
-    return beat.steps_per_second * batch
-
-
-def _usd(found: RunStatus) -> float | None:
-    return found.usd_so_far
-
-
-def _epoch(found: RunStatus) -> float | None:
-    return found.heartbeat.epoch if found.heartbeat else None
-
-
-def _step(found: RunStatus) -> float | None:
-    return found.heartbeat.step if found.heartbeat else None
-
-
-def _labels(plan: Plan) -> dict[str, str]:
-    return {"run": plan.run, "provider": plan.target.provider}
+def _labels(found: RunStatus) -> dict[str, str]:
+    return {"run": found.run, "provider": found.provider}
 
 
 def _escaped(text: str, *, quote: bool = False) -> str:

@@ -5,38 +5,74 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Final
 
-from cloudgan.core.clock import monotonic_seconds
-from cloudgan.core.errors import CloudganError
+from cloudgan.core.clock import monotonic_seconds, parse_time_or_none
+from cloudgan.core.errors import CloudganError, ConfigError
+from cloudgan.schema.run_state import LogLine
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from cloudgan.launch.backends.job_backend import JobBackend
-    from cloudgan.schema.run_state import LogLine
-
+LogSource = Callable[[bool], Iterator[LogLine]]
+"""Yields the lines of one worker; the argument means follow."""
 _LOOK_EVERY_SECONDS: Final = 1.0
 _QUIET_SECONDS: Final = 1.5
 _LONGEST_PAUSE_SECONDS: Final = 30.0
 
 
-def merge_logs(backend: JobBackend, run: str, *, follow: bool) -> Iterator[LogLine]:
-    """Yields log lines: live with `follow`, else the stored lines sorted by time.
+def merge_logs(
+    sources: Callable[[], Mapping[str, LogSource]],
+    is_over: Callable[[], bool],
+    *,
+    follow: bool,
+    since: datetime | None = None,
+    last: int | None = None,
+) -> Iterator[LogLine]:
+    """Yields log lines: the stored ones sorted by time, with `follow` the new ones after them.
 
     Args:
-        backend: Of the run.
-        run: Name of the run.
+        sources: Returns by worker the function that yields its lines; the argument means follow.
+        is_over: Whether the run has ended.
         follow: Stream until the run is over, including replacement workers.
+        since: Omit earlier lines.
+        last: Of the stored lines only this many.
+
+    Raises:
+        ConfigError: `since` is given, and the lines have no times.
     """
-    if not follow:
-        found = [line for source in backend.log_sources(run).values() for line in source(False)]
-        yield from sorted(found, key=lambda line: line.time) if _are_timed(found) else found
+    if follow and since is None and last is None:
+        yield from _followed(sources, is_over, {})
         return
-    yield from _followed(backend, run)
+    stored = {name: list(source(False)) for name, source in sources().items()}
+    timed = [one for lines in stored.values() for one in _timed(lines, since)]
+    if all(time for time, _ in timed):
+        timed.sort(key=lambda one: one[0])
+    first = 0 if last is None else max(0, len(timed) - last)
+    yield from (line for _, line in timed[first:])
+    if follow:
+        yield from _followed(sources, is_over, {name: len(each) for name, each in stored.items()})
 
 
-def _followed(backend: JobBackend, run: str) -> Iterator[LogLine]:
+def _timed(lines: Sequence[LogLine], since: datetime | None) -> Iterator[tuple[str, LogLine]]:
+    """Yields the lines since a moment with their times; one without a time has that of the line before."""
+    if since and lines and not any(line.time for line in lines):
+        raise ConfigError(
+            "--since needs lines with times, and this log has none; give --lines=N for the last ones"
+        )
+    time = ""
+    for line in lines:
+        time = line.time or time
+        moment = parse_time_or_none(time)
+        if since is None or (moment is not None and moment >= since):
+            yield time, line
+
+
+def _followed(
+    sources: Callable[[], Mapping[str, LogSource]],
+    is_over: Callable[[], bool],
+    known: Mapping[str, int],
+) -> Iterator[LogLine]:
+    """Yields new lines; of each source the first `known` ones are not new."""
     lines: queue.SimpleQueue[LogLine] = queue.SimpleQueue()
     readers: dict[str, _Reader] = {}
     over_at: float | None = None
@@ -51,13 +87,13 @@ def _followed(backend: JobBackend, run: str) -> Iterator[LogLine]:
         if now - looked < _LOOK_EVERY_SECONDS:
             continue
         looked = now
-        for name, source in backend.log_sources(run).items():
+        for name, source in sources().items():
             if name not in readers:
-                readers[name] = _Reader(source, lines)
+                readers[name] = _Reader(source, lines, known.get(name, 0))
                 readers[name].start()
             elif readers[name].is_due(now):
                 readers[name] = readers[name].again(now)
-        if not backend.state(run).is_over:
+        if not is_over():
             over_at = None
         elif over_at is None:
             over_at = now
@@ -72,7 +108,7 @@ class _Reader(threading.Thread):
 
     def __init__(
         self,
-        source: Callable[[bool], Iterator[LogLine]],
+        source: LogSource,
         lines: queue.SimpleQueue[LogLine],
         skip: int = 0,
         pause_seconds: float = 0.0,
@@ -107,7 +143,3 @@ class _Reader(threading.Thread):
         new = _Reader(self._source, self._lines, max(self._read, self._skip), pause, now)
         new.start()
         return new
-
-
-def _are_timed(lines: list[LogLine]) -> bool:
-    return all(line.time for line in lines)

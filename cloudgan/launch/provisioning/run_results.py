@@ -246,7 +246,7 @@ class RunResults:
         """Yields the stored log lines, worker by worker."""
         for index, name in list_run_logs(self.store, self.run):
             for line in read_run_log(self.store, name):
-                yield LogLine(index, "", line)
+                yield LogLine.stamped(index, line)
 
     def gib(self) -> float | None:
         """Returns the size of the folder in GiB; None if the store is unreachable."""

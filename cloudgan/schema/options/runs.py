@@ -9,21 +9,63 @@ from cloudgan.core.ranges import MAX_PROCESSES, MAX_SECONDS
 from cloudgan.schema.options.shared import RUN, YES, AccountFlags, LocatorFlags
 
 
-class StatusOptions(LocatorFlags):
-    """Prints the state of a run and its cost so far; without a name, of all runs of this folder."""
+class RunOptions(LocatorFlags):
+    """State, progress and cost of a run; without a name, of all runs of this folder."""
 
     run: str | None = argument(
-        "a run, a grid, a search or a sweep of seeds, by name or folder; all of this folder if it is left out",
-        None,
+        "a run, a grid, a search, a trial or a sweep of seeds, by name or folder", None
     )
-    metrics: bool = flag(False, "print cost, progress and state in Prometheus' text format instead")
+
+
+class StatusOptions(RunOptions):
+    """State, progress and cost of a run; without a name, of all runs of this folder.
+
+    Examples:
+        cloudgan status
+        cloudgan status mine --watch=10
+    """
+
+    watch: float | None = flag(
+        None, "show it again every X seconds, until Ctrl-C", "Output", ge=1, le=MAX_SECONDS
+    )
+    metrics: bool = flag(False, "in Prometheus' text format instead", "Output")
 
 
 class LogsOptions(LocatorFlags):
-    """Prints what the workers of a run printed; with --follow, until the run ends."""
+    """What the workers of a run printed; with --follow, until the run ends.
+
+    Examples:
+        cloudgan logs mine --follow
+        cloudgan logs mine --since=10m -n 100
+    """
 
     run: str = RUN
-    follow: bool = flag(False, "wait for new lines", letter="f")
+    follow: bool = flag(False, "wait for new lines", "Output", letter="f")
+    since: str | None = flag(
+        None, "omit earlier lines; such as 10m, or an ISO 8601 time", "Output", placeholder="TIME"
+    )
+    lines: int | None = flag(None, "only the last ones", "Output", letter="n", ge=0, le=10**9)
+
+
+class ReportOptions(Options):
+    """Opens the page of a run, or prints where it is.
+
+    Examples:
+        cloudgan report mine
+    """
+
+    run: str | None = argument("a run, by name or folder", None, words="the newest")
+    browser: bool = flag(True, "open it; --no-browser prints its path only", "Output")
+
+
+class ServeOptions(Options):
+    """Shows all runs of this folder as a local page; read only, on loopback, with a token in its address.
+
+    Examples:
+        cloudgan serve
+    """
+
+    port: int = flag(8421, "port on this machine; 0 is a free one", ge=0, le=65535)
 
 
 class ExecOptions(LocatorFlags):

@@ -6,9 +6,9 @@ import threading
 
 import pytest
 
-from cloudgan.core.errors import CloudganError
+from cloudgan.core.clock import parse_time
+from cloudgan.core.errors import CloudganError, ConfigError
 from cloudgan.launch.provisioning import log_merging
-from cloudgan.launch.provisioning.log_merging import merge_logs
 from cloudgan.schema.run_state import LogLine, RunState
 from launch.provisioning.place_double import PlaceDouble
 
@@ -17,6 +17,12 @@ OVER = RunState("finished")
 
 def line(index, second, text):
     return LogLine(index, f"2026-11-21T12:00:{second:02d}Z" if second is not None else "", text)
+
+
+def merge_logs(double, run, **how):
+    return log_merging.merge_logs(
+        lambda: double.log_sources(run), lambda: double.state(run).is_over, **how
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -122,3 +128,34 @@ def test_a_log_that_has_ended_is_read_less_and_less_often():
     threading.Timer(2.5, end).start()
     assert [each.text for each in merge_logs(double, "gan", follow=True)] == ["done"]
     assert 3 <= len(reads) <= 9, "a request each 0.2 s would be 13"
+
+
+@pytest.mark.parametrize("follow", [False, True])
+@pytest.mark.parametrize(
+    ("asked", "texts"),
+    [
+        ({"last": 2}, ["three", "four"]),
+        ({"last": 0}, []),
+        ({"last": 9}, ["one", "two", "its second row", "three", "four"]),
+        ({"since": "2026-11-21T12:00:02Z"}, ["two", "its second row", "three", "four"]),
+        ({"since": "2026-11-21T12:00:03Z", "last": 1}, ["four"]),
+        ({"since": "2026-11-21T13:00:00Z"}, []),
+    ],
+)
+def test_only_the_last_lines_or_those_since_a_moment_are_given_and_all_that_follow(
+    follow, asked, texts
+):
+    if "since" in asked:
+        asked = asked | {"since": parse_time(asked["since"])}
+    untimed = LogLine(0, "", "its second row")
+    first = [line(0, 1, "one"), line(0, 2, "two"), untimed, line(0, 3, "three")]
+    stored, new = [*first, line(0, 4, "four")], [line(0, 5, "five")]
+    double = place(a=lambda live: iter(stored + new * live))
+    found = [each.text for each in merge_logs(double, "gan", follow=follow, **asked)]
+    assert found == texts + ["five"] * follow
+
+
+def test_lines_without_times_cannot_be_selected_by_time():
+    double = place(a=lambda follow: iter([line(0, None, "a")]))
+    with pytest.raises(ConfigError, match="--lines=N"):
+        list(merge_logs(double, "gan", follow=False, since=parse_time("2026-11-21T12:00:00Z")))

@@ -259,7 +259,7 @@ class LocalBackend(PreexistingNodes):
         def lines(follow: bool) -> Iterator[LogLine]:
             is_over = (lambda: self.state(run).is_over) if follow else None
             for line in tail_lines(path, is_over):
-                yield LogLine(index, "", line)
+                yield LogLine.stamped(index, line)
 
         return lines
 

@@ -271,6 +271,6 @@ class SlurmBackend(PreexistingNodes):
         def lines(follow: bool) -> Iterator[LogLine]:
             is_over = (lambda: self.state(run).is_over) if follow else None
             for line in tail_lines(path, is_over):
-                yield LogLine(rank, "", line)
+                yield LogLine.stamped(rank, line)
 
         return lines

@@ -236,7 +236,7 @@ class TpuVmBackend:
             is_last = not follow or self.state(run).is_over
             for log in list_run_logs(self._store, self._plan.run):
                 name, lines = log.name, list(read_run_log(self._store, log.name))
-                yield from (LogLine(0, "", line) for line in lines[seen.get(name, 0) :])
+                yield from (LogLine.stamped(0, line) for line in lines[seen.get(name, 0) :])
                 seen[name] = len(lines)
             if is_last:
                 return

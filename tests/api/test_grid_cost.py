@@ -8,9 +8,8 @@ import json
 import pytest
 
 from cloudgan.api.grid_cost import grid_cost
-from cloudgan.api.grid_status import find_grid, grid_view
 from cloudgan.core.documents import write_json
-from cloudgan.core.errors import ConfigError, DataError
+from cloudgan.core.errors import DataError
 from cloudgan.schema import launch
 from cloudgan.schema.coevolution import CoevolutionConfig
 from cloudgan.schema.grid_status import CellStatus, GridStatus, NodeStatus
@@ -46,38 +45,6 @@ def folder(tmp_path, monkeypatch):
     )
     write_json(found.path / "status.json", status)
     return found
-
-
-def test_the_grid_is_drawn_with_state_iteration_fitness_memory_and_age_of_each_cell(folder):
-    found = grid_view(folder, LATER)
-    first, drawn, *_ = found.lines()
-    assert first == "grid: running, grid 1x3, iteration 0 of 4; written 5 s ago"
-    assert drawn == "  # o ."
-    rows = found.table().rows
-    assert rows[0] == ("0-0", 1, "alpha", "finished", 4, 0.5, None, 300, 5.0)
-    assert (rows[1][4], rows[1][-1]) == (3, 6.5)  # 1.5 s silent when it was written
-    json.dumps(found.as_json())
-
-
-def test_a_run_that_has_ended_is_not_silent(folder):
-    path = folder.path / "status.json"
-    path.write_text(path.read_text().replace('"running"', '"finished"'))
-    assert grid_view(folder, LATER).table().rows[1][-1] == 1.5
-
-
-def test_a_grid_is_found_by_path_and_by_name(folder):
-    assert find_grid("grid").path.resolve() == folder.path
-    assert find_grid(str(folder.path)).path == folder.path
-    for other in ("other", "", "s3://lab/x", "x" * 5000, "a\0b"):
-        assert find_grid(other) is None
-    (folder.path / "plan.json").write_text("{}")
-    assert find_grid("grid") is None, "its state is that of its launch"
-
-
-def test_a_grid_without_status_says_what_to_run(folder):
-    (folder.path / "status.json").unlink()
-    with pytest.raises(ConfigError, match=r"--engine=ranks writes; `cloudgan evolve --run="):
-        grid_view(folder)
 
 
 def test_a_grid_is_priced_by_cell_and_routine(folder):
