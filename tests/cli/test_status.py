@@ -429,7 +429,7 @@ def test_a_grid_is_drawn_with_a_row_per_cell(grid, cloudgan_here, name):
         found = runs.status(name)
         said = cloudgan_here("status", name).stdout
     assert (found.state, found.task, found.progress) == ("running", "evolve", "0/4 iterations")
-    assert "  # o .\n  (. inactive, o processing, # finished)\nalpha: 4 cores, 5 ranks" in said
+    assert "  # o .\n    (. inactive, o processing, # finished)\n  alpha: 4 cores, 5 ranks" in said
     rows = [line.split() for line in said.splitlines()]
     assert ["0-0", "1", "alpha", "finished", "4", "unknown", "unknown", "300"] in [
         row[:8] for row in rows

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import pytest
 
-from cloudgan.api import launched_run
+from cloudgan.api import launched_run, runs
 from cloudgan.api.run_status import RunStatus
 from cloudgan.cli.views.prometheus import Metric, exposition
 from cloudgan.cost.prices.catalog import load_catalog
@@ -75,7 +75,7 @@ def metrics_of(monkeypatch, cloudgan_here):
     """The metrics that the command prints about a run with this status."""
 
     def ask(found):
-        monkeypatch.setattr("cloudgan.api.runs.status", lambda *_, **__: found)
+        monkeypatch.setitem(runs.status.__dict__, "body", lambda *_, **__: found)
         return read(cloudgan_here("status", "gan", "--metrics").stdout)
 
     return ask
@@ -173,4 +173,4 @@ def test_metrics_of_all_runs_of_a_folder_without_runs_are_empty(
 ):
     monkeypatch.chdir(tmp_path)
     assert cloudgan_here("status", "--metrics").stdout == ""
-    assert "not both" in cloudgan_here("status", "--metrics", "--json", exits=2).stdout
+    assert "give one of them" in cloudgan_here("status", "--metrics", "--json", exits=2).stdout
