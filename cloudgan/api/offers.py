@@ -186,9 +186,10 @@ def offers(
     rows = catalog.find(accelerator=accelerator, provider=provider, region=region, market=market)
     if not rows:
         if accelerator:
-            refuse_missing_accelerator(provider, accelerator, None)
+            refuse_missing_accelerator(provider, accelerator.partition(":")[0], None)
         given = " ".join(str(one) for one in (provider, accelerator, region, market) if one)
         hint = catalog.region_hint(provider, [region])
+        hint += catalog.count_hint(provider, accelerator) if accelerator else ""
         raise PlanError(
             f"no current price matches {given} together.{hint} Omit one of them, or run `cloudgan prices"
             " refresh`"

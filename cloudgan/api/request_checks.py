@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from cloudgan.api.launch_request import AUTO, CHEAPEST, NOTHING_PROVISIONED
 from cloudgan.core.clouds import CLOUDS
 from cloudgan.core.errors import ConfigError
+from cloudgan.cost.prices.catalog import spelt
 from cloudgan.launch.kubernetes.manifests import CLAIM
 
 if TYPE_CHECKING:
@@ -147,7 +148,7 @@ def _check_reservation(launch: LaunchRequest, provisioning: ProvisioningRequest)
 
 
 def _check_cluster(launch: LaunchRequest) -> None:
-    if launch.accelerator and launch.accelerator.casefold().startswith("tpu"):
+    if launch.accelerator_name and spelt(launch.accelerator_name).startswith("TPU"):
         raise ConfigError(
             f"--accelerator={launch.accelerator_name}: --provider=kubernetes supports NVIDIA GPUs"
             " only, such as --accelerator=v100:8"

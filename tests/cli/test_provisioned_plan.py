@@ -147,13 +147,31 @@ def test_a_family_is_its_cheapest_member_and_an_exact_name_is_not_its_relatives(
 
 @pytest.mark.parametrize(
     ("name", "kind", "count"),
-    [("v3-8", "v3-8", 4), ("v2-32", "v2-32", 16), ("n1-standard-8+1xT4", "n1-standard-8+1xT4", 1)],
+    [
+        ("v3-8", "v3-8", 4),
+        ("v2-32", "v2-32", 16),
+        ("n1-standard-8+1xT4", "n1-standard-8+1xT4", 1),
+        ("G2-Standard-24", "g2-standard-24", 2),
+        ("L4:2", "g2-standard-24", 2),
+        ("V5E:4", "v5litepod-4", 4),
+        ("a100-80:1", "a2-ultragpu-1g", 1),
+        ("a100-80gb:1", "a2-ultragpu-1g", 1),
+    ],
 )
-def test_a_node_type_is_accepted_as_accelerator(desk, name, kind, count):
+def test_an_accelerator_has_its_usual_names_counts_and_node_types(desk, name, kind, count):
     found = desk.plan(*GCP, f"--accelerator={name}", "--epochs=5")
     assert found["node_pool"]["node_type"] == kind
     assert found["workers"]["accelerators_per_node"] == count
     assert found["workers"]["nodes"] == 1
+
+
+@pytest.mark.parametrize("command", ["plan", "offers"])
+def test_a_count_that_no_node_has_is_refused_with_the_counts_and_the_nearest(
+    desk, cloudgan_here, command
+):
+    given = ("--provider=aws", "--accelerator=l4:2")
+    said = cloudgan_here(command, *given, exits=5).stderr
+    assert "Nodes of aws have 1, 4 or 8 x l4; the nearest: --accelerator=l4:1." in said
 
 
 def test_an_accelerator_of_unknown_throughput_needs_a_name_or_a_flag(desk):
