@@ -82,6 +82,21 @@ def find_offers(
     return MatchingOffers(rows, description, named)
 
 
+def offers_of_clouds(
+    request: LaunchRequest, provisioning: ProvisioningRequest, catalog: Catalog
+) -> dict[str, tuple[PriceRow, ...]]:
+    """Returns the offers of each cloud in both markets that have the requested accelerators.
+
+    Regions were requested of one cloud: they restrict the clouds that have one of that name.
+    """
+    rows = _of_accelerator(request, provisioning, catalog)
+    found = {name: tuple(row for row in rows if row.provider == name) for name in CLOUDS}
+    return {
+        name: tuple(row for row in its if row.region in provisioning.regions) or its
+        for name, its in found.items()
+    }
+
+
 def _named_accelerators(rows: tuple[PriceRow, ...], request: LaunchRequest) -> frozenset[str]:
     """The accelerator that --accelerator names, else all of its family or node type."""
     if request.accelerator_name is None:

@@ -13,6 +13,7 @@ from cloudgan.api.launch_request import (
     ProvisioningRequest,
 )
 from cloudgan.api.plan_inputs import plan_request, request_workers, run_config, throughput_model
+from cloudgan.api.plan_result import PlanResult
 from cloudgan.api.pod_software import known_wheels
 from cloudgan.api.request_checks import check_request
 from cloudgan.api.run_options import config_keys
@@ -45,7 +46,7 @@ def plan(
     provisioning: ProvisioningRequest = NOTHING_PROVISIONED,
     config: str | Path | None = None,
     **options: Unpack[TrainingOptions],
-) -> Plan:
+) -> PlanResult:
     """Returns the plan of a run: every request in order, the forecast and the cost.
 
     Sends no request, needs no login, and spends nothing.
@@ -63,7 +64,8 @@ def plan(
         BudgetError: The budget is too small.
     """
     training = config_keys(options), str(config) if config else None
-    return make_launch_plan(launch or LaunchRequest(), provisioning, training, known_wheels)
+    made = make_launch_plan(launch or LaunchRequest(), provisioning, training, known_wheels)
+    return PlanResult(plan=made)
 
 
 def make_launch_plan(

@@ -24,7 +24,7 @@ _KINDS = {
     "a key, token or signature": rf"""(?i:
         (?<![^\s?&;,'"(]) (?P<name>(?:[-\w]*[-_])? (?:{_NAMES}) =) (?![<$`{{*.]) [^\s&;,'"]+
         | (?<=[?&]) (?:key|code|auth|sas) = [^\s&;,'"]+
-        | \bauthorization:\s*(?:\w+\s+)?[^\s'"]+
+        | \bauthorization:\s*(?:\w+\s+)?+(?![<$`{{*])[^\s'"\\]+
         | \bbearer\s+(?=\S*\d)[-\w.~+/=]{{12,}} )""",
     "a token": r"""(?<![A-Za-z0-9])(?:
         (?:AKIA|ASIA)[A-Z0-9]{16} | AIza[-\w]{35} | ya29\.[-\w.]{20,}

@@ -8,6 +8,7 @@ import yaml
 
 from cloudgan.api.grid_options import grid_keys
 from cloudgan.api.launch_request import NOTHING_PROVISIONED, LaunchRequest
+from cloudgan.api.plan_result import PlanResult
 from cloudgan.api.planning import make_launch_plan
 from cloudgan.api.pod_software import known_wheels
 from cloudgan.api.sweep import make_sweep, parse_seeds, plan_sweep
@@ -16,7 +17,7 @@ from cloudgan.cli.options.launch_flags import launch_flags, provisioning_flags
 from cloudgan.cli.options.shared_flags import with_flags
 from cloudgan.cli.options.simulation_flags import simulation_flags
 from cloudgan.cli.options.training_flags import training_flags
-from cloudgan.cli.views.plan_view import print_plan, print_sweep
+from cloudgan.cli.views.output import print_view
 from cloudgan.core.atomic_file import atomic_writer
 from cloudgan.core.errors import ConfigError
 from cloudgan.core.local_path import local_path
@@ -75,13 +76,13 @@ def plan(
         if output:
             raise ConfigError("--output writes the manifests of one run: give --seed, not --seeds")
         sweep = make_sweep(parse_seeds(seeds, training), launch, provisioning, training)
-        print_sweep(plan_sweep(sweep, clouds=clouds), as_json=json)
+        print_view(plan_sweep(sweep, clouds=clouds), as_json=json)
         return
     folder = local_path(output, source="--output") if output else None
     made = make_launch_plan(launch, provisioning, training, known_wheels, clouds=clouds)
     if folder:
         _write_manifests(made, folder)
-    print_plan(made, as_json=json)
+    print_view(PlanResult(plan=made), as_json=json)
     if folder and not json:
         print(f"written to {folder}")
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from cloudgan.core.errors import CloudganError
     from cloudgan.core.progress import Progress
     from cloudgan.reports.page import Page
+    from cloudgan.reports.result import Result
     from cloudgan.reports.table import Cell, Table
 
 REPORT_SUFFIXES = (".html", ".md", ".csv")
@@ -74,6 +75,26 @@ def progress_bars(*, as_json: bool) -> Iterator[Progress]:
         return
     with ProgressBars() as bars:
         yield bars
+
+
+def print_view(result: Result, *, as_json: bool, verbose: bool = False) -> None:
+    """Prints a result on standard output: as JSON, or its view, with the basis if `verbose`."""
+    if as_json:
+        print_json(result.as_json())
+        return
+    view = result.view()
+    print(printable({True: "✓ ", False: "✗ ", None: ""}[view.done] + view.line))
+    if view.table:
+        print_table(view.table)
+    for line in (*view.notes, *(f"warning: {one}" for one in view.warnings)):
+        print(printable(line))
+    for command, what in view.commands:
+        print(printable(f"  {command}   {what}"))
+    for part in view.basis if verbose else ():
+        if isinstance(part, str):
+            print(printable(part))
+        else:
+            print_table(part)
 
 
 def print_table(

@@ -80,7 +80,9 @@ class Catalog:
         """Returns whether a row has the requested accelerators, or is of the requested node type."""
         name, _, count = text.partition(":")
         types = {row.node_type: row for row in self.rows if row.snapshot == "current"}
-        of_type = next((row for kind, row in types.items() if kind.casefold() == name.casefold()), None)
+        of_type = next(
+            (row for kind, row in types.items() if kind.casefold() == name.casefold()), None
+        )
         if of_type:
             if count and count != str(of_type.accelerator_count):
                 raise ConfigError(
