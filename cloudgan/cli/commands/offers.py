@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
-import textwrap
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-from cloudgan.cli.views.output import check_report, print_json, print_table, write_report_file
-from cloudgan.core.errors import PlanError
+from cloudgan.cli.views.output import check_report, mark_printed, print_view, write_report_file
 from cloudgan.core.local_path import local_path
-from cloudgan.core.printable import printable
 from cloudgan.cost.estimation.spot import Preemption
-
-if TYPE_CHECKING:
-    from cloudgan.api.offers import OffersReport
-
-MOST_ROWS = 8
-_WIDTH = 120
 
 
 def offers(
@@ -81,28 +72,14 @@ def offers(
         price_file=local_path(price_file, source="--price-file") if price_file else None,
         measured=measured,
         preemption=Preemption(losses_per_node_hour, restart_seconds, checkpoint_seconds),
-        all_options=all or report is not None,
+        all_options=report is not None,
+        shows_all=all,
+        ranked_by="carbon" if carbon else "usd",
     )
     if report is not None:
         from cloudgan.cli.views.offers_page import offers_page
 
         write_report_file(offers_page(found), report)
-    if json:
-        print_json(found.model_dump(mode="json"))
-    else:
-        _print(found, carbon=carbon, everything=all)
-    if found.choice is not None and found.choice.chosen is None:
-        raise SystemExit(PlanError.exit_code)
-
-
-def _print(found: OffersReport, *, carbon: bool, everything: bool) -> None:
-    from cloudgan.cli.views.offers_page import summary_lines, verdict_lines
-
-    verdict, command = verdict_lines(found)
-    print(textwrap.fill(printable(verdict), _WIDTH))
-    print(printable(command))
-    most = len(found.offers) if everything else MOST_ROWS
-    table = found.carbon_table(most) if carbon else found.table(most)
-    print_table(table, width=_WIDTH, whole="nodes")
-    for line in summary_lines(found):
-        print(textwrap.fill(printable(line), _WIDTH, subsequent_indent="  "))
+    print_view(found, as_json=json)
+    if problem := found.problem():
+        raise mark_printed(problem, as_json=json)
