@@ -11,7 +11,7 @@ from cloudgan.core.errors import CloudganError, PlanError
 from cloudgan.cost.accounting.carbon import COVERS
 from cloudgan.cost.estimation.measured_runs import PAPER_NETWORK
 from cloudgan.reports.result import Result, View
-from cloudgan.reports.table import Number, Table
+from cloudgan.reports.table import Number, Table, usd_range, usd_text
 from cloudgan.schema.config import TrainingConfig
 from cloudgan.schema.presets import PROFILES
 
@@ -92,7 +92,9 @@ class OffersReport(Result):
             return View(line=line, table=self.carbon_table(), notes=notes)
         if choice is None:
             best = self.offers[0]
-            usd = "unknown" if best.usd_per_epoch_high is None else _usd(best.usd_per_epoch_high)
+            usd = (
+                "unknown" if best.usd_per_epoch_high is None else usd_text(best.usd_per_epoch_high)
+            )
             line = f"Cheapest epoch: {best.node_type} on {_where(best.offer)}, at most {usd} USD"
             job = ("cloudgan offers --epochs=60 --max-hours=2", "for a whole job")
             return View(line=line, table=self.table(), notes=notes, commands=(job,))
@@ -127,7 +129,7 @@ class OffersReport(Result):
         rows = tuple(
             (
                 f"{'✔' if is_chosen[one] else ' '} {_nodes(one.offer, one.nodes)}",
-                Number(one.usd, _usd(one.usd)),
+                Number(one.usd, usd_text(one.usd)),
                 Number(one.seconds, duration_text(one.seconds)),
                 _where(one.offer),
                 _remark(choice, one),
@@ -195,10 +197,6 @@ def _where(offer: str) -> str:
     provider, *_, market = offer.split("/")
     cloud = CLOUDS[provider].title if provider in CLOUDS else provider
     return f"{cloud} {market.replace('_', ' ')}"
-
-
-def _usd(usd: float) -> str:
-    return f"{usd:.2f}" if usd >= 1 else f"{usd:.2g}"
 
 
 def _misses(choice: JobChoice, one: JobOption) -> str:
@@ -290,4 +288,4 @@ def price_age(one: Offer | JobOption) -> str:
 def _range(low: float | None, high: float | None) -> Number:
     if low is None or high is None:
         return Number(None, "")
-    return Number(high, _usd(high) if low == high else f"{_usd(low)} - {_usd(high)}")
+    return Number(high, usd_range(low, high, " - "))

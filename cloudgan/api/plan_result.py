@@ -12,14 +12,13 @@ from cloudgan.core.clouds import CLOUDS
 from cloudgan.core.durations import duration_range, duration_text, format_duration
 from cloudgan.parallel.layout import make_layout, ranks_per_node
 from cloudgan.reports.result import Result, View
-from cloudgan.reports.table import Number, Table
+from cloudgan.reports.table import Number, Table, usd_range
 from cloudgan.schema.plan import JobCost, MarketOffer, Plan, Selection
 
 _MIN_SHOWN_USD = 0.005
 _MAX_REASONS = 5
 _HOUR_SECONDS, _HOURS_PER_DAY = 3600, 24
 _CHOSEN = "✔"
-_ROUNDED_USD = 100
 _SHORT_MINUTES = 0.1
 _COLUMNS, _ROWS = 80, 22
 """A terminal of 80x24 with the question below the plan."""
@@ -161,13 +160,6 @@ def _market_row(mark: str, one: MarketOffer, accelerator: str) -> tuple[Any, ...
         ),
         Number(one.usd_per_hour, "" if one.usd_per_hour is None else f"{one.usd_per_hour:.2f}"),
     )
-
-
-def usd_range(low: float, high: float, between: str = " to ") -> str:
-    """Returns such as ``0.10 to 0.50``."""
-    decimals = 2 if high < _ROUNDED_USD else 0
-    first, last = f"{low:,.{decimals}f}", f"{high:,.{decimals}f}"
-    return last if first == last else f"{first}{between}{last}"
 
 
 def _notes(plan: Plan) -> Iterator[str]:

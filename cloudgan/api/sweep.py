@@ -17,7 +17,7 @@ from cloudgan.api.deployment import deploy_run
 from cloudgan.api.grid_plan import has_grid
 from cloudgan.api.join_plan import is_join
 from cloudgan.api.plan_inputs import run_config
-from cloudgan.api.plan_result import PlanResult, usd_range
+from cloudgan.api.plan_result import PlanResult
 from cloudgan.api.planning import make_launch_plan
 from cloudgan.api.pod_software import known_wheels
 from cloudgan.api.simulation_plan import is_simulation
@@ -37,6 +37,7 @@ from cloudgan.core.progress import Silent
 from cloudgan.launch.clouds.planner import BUILT_IN_CLOUDS
 from cloudgan.launch.planning.job_cost import without_startup
 from cloudgan.reports.result import Result, View
+from cloudgan.reports.table import usd_range
 from cloudgan.schema import plan as plans
 from cloudgan.schema.plan import Plan, Workers
 from cloudgan.schema.run_folder import RunFolder

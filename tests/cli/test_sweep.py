@@ -7,10 +7,10 @@ import json
 import pytest
 
 from cli.provisioned import RUN
-from cloudgan.api.plan_result import usd_range
 from cloudgan.api.sweep import runs_of
 from cloudgan.api.sweep_result import SeedResult, SweepResult
 from cloudgan.launch.provisioning.run_registry import RunRegistry
+from cloudgan.reports.table import usd_range
 from cloudgan.schema import launch
 from cloudgan.schema.run_state import RunState, WorkerState
 from cloudgan.storage.folder import FolderStore

@@ -8,23 +8,16 @@ from typing import TYPE_CHECKING
 from cloudgan.cli.views.output import (
     check_report,
     mark_printed,
-    print_json,
-    print_table,
+    print_view,
     write_report_file,
 )
 from cloudgan.core.errors import ConfigError
 from cloudgan.core.local_path import local_path
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from cloudgan.api.fit import FitReport
-    from cloudgan.api.search_cost import SearchCost
-    from cloudgan.api.simulation_cost import SimulationCost
-    from cloudgan.schema.run_folder import RunFolder
-
-
-_SHOWN_OFFERS = 20
 
 
 def cost(
@@ -145,7 +138,6 @@ def _compare(
 ) -> None:
     from cloudgan.api import cost as api
     from cloudgan.api import cost_difference
-    from cloudgan.reports.page import page_markdown
 
     old = cost_difference.read_figures(base)
     if Path(run).is_file():
@@ -157,40 +149,10 @@ def _compare(
     found = cost_difference.CostDifference(base=old, new=new, budget_usd=budget_usd)
     if report is not None:
         write_report_file(found.page(), report)
-    if as_json:
-        print_json(found.as_json())
-    else:
-        print(page_markdown(found.page()), end="")
+    print_view(found, as_json=as_json)
     problem = found.problem()
     if problem is not None:
         raise mark_printed(problem, as_json=as_json)
-
-
-def _print_other(folder: RunFolder, offer: str | None, own: Path | None, *, as_json: bool) -> None:
-    """Prints the cost of a simulation, of trials of a search, or of a grid of cells."""
-    from cloudgan.api.grid_cost import GridCost, grid_cost
-    from cloudgan.api.search_cost import (
-        SearchCost,
-        is_joined,
-        is_search,
-        joined_cost,
-        search_cost,
-    )
-    from cloudgan.api.simulation_cost import is_simulation, simulation_cost
-
-    price: Callable[..., GridCost | SearchCost | SimulationCost]
-    price = simulation_cost if is_simulation(folder) else grid_cost
-    if is_search(folder):
-        price = search_cost
-    elif is_joined(folder):
-        price = joined_cost
-    found = price(folder, offer=offer, price_file=own)
-    if as_json:
-        print_json(found.as_json())
-        return
-    if isinstance(found, GridCost | SearchCost):
-        print_table(found.table())
-    print("\n".join(found.lines()))
 
 
 def _price(
@@ -203,49 +165,20 @@ def _price(
     as_json: bool,
 ) -> None:
     from cloudgan.api import cost as api
-    from cloudgan.api import cost_page
-    from cloudgan.api.grid_samples import is_grid
-    from cloudgan.api.run import open_run
-    from cloudgan.api.search_cost import is_joined, is_search
-    from cloudgan.api.simulation_cost import is_simulation
+    from cloudgan.api.cost_page import cost_page
 
-    folder = open_run(run).folder
-    if is_search(folder) or is_simulation(folder) or is_joined(folder) or is_grid(folder):
-        if exports or report:
-            raise ConfigError("--report and --billing-export are of runs that train; omit them")
-        _print_other(folder, offer, own, as_json=as_json)
-        return
     files = [name for name in (exports or "").split(",") if name]
-    result = api.cost(run, price_as=offer, price_file=own, billing_export=files)
-    found = result.report
+    found = api.cost_of(run, price_as=offer, price_file=own, billing_export=files)
     if report is not None:
-        write_report_file(cost_page.cost_page(found, result.own_cost()), report)
-    if as_json:
-        print_json(result.as_json())
-        return
-    for table in cost_page.tables(found, _SHOWN_OFFERS):
-        print_table(table)
-    print(f"cost of this run: {result.own_cost()}")
-    for line in cost_page.bill_notes(found):
-        print(line)
-    for recommendation in found.recommendations:
-        print(f"recommendation: {recommendation.describe()}")
-    for warning in found.warnings:
-        print(f"warning: {warning}")
-    if offer is not None and found.billed_attempts:
-        print(
-            "--price-as applies to your own machine only: attempts on cloud nodes keep their prices"
-        )
+        if not isinstance(found, api.RunCost):
+            raise ConfigError("--report is of runs that train; omit it")
+        write_report_file(cost_page(found.report, found.own_cost()), report)
+    print_view(found, as_json=as_json)
 
 
 def _print_fit(csv: Path, found: FitReport, report: str | None, *, as_json: bool) -> None:
-    from cloudgan.api.fit import fit_page, fit_table
+    from cloudgan.api.fit import fit_page
 
     if report is not None:
         write_report_file(fit_page(csv, found), report)
-    if as_json:
-        print_json(found.model_dump(mode="json"))
-        return
-    print_table(fit_table(found))
-    for warning in found.warnings:
-        print(f"warning: {warning}")
+    print_view(found, as_json=as_json)

@@ -49,5 +49,5 @@ def demo(
         return
     print(result.ending())
     print_verdict(result.validation.assessment, result.validation.verdict)
-    print("\n".join(result.cost.lines()))
+    print(result.cost.view().line)
     print(f"{result.program_seconds:.0f} s in all; open {result.report}")
