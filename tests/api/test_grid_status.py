@@ -105,7 +105,9 @@ def test_a_grid_is_priced_by_cell_and_routine(folder):
     assert found.node_seconds == pytest.approx(10)  # five ranks on one machine
     assert found.as_json()["usd"] == pytest.approx(found.usd)
     view = found.view()
-    assert view.line.startswith("grid: at least 0.0033 USD, as gcp/n1-standard-8+1xV100/us-central1")
+    assert view.line.startswith(
+        "grid: at least 0.0033 USD, as gcp/n1-standard-8+1xV100/us-central1"
+    )
     assert view.notes == (
         "idle: cell 0-1 waited for the others for 20% of its time",
         "idle: ranks without a cell, 2 s of nodes",

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import glob
-import textwrap
 
 from cloudgan.api import compare as api
 from cloudgan.api.quality_comparison import cost_to_quality
 from cloudgan.api.scaling_comparison import compare_scaling, published_scaling
 from cloudgan.api.scaling_page import scaling_page, sentences, tables
-from cloudgan.cli.views.output import check_report, print_json, print_table, write_report_file
+from cloudgan.cli.views.output import (
+    check_report,
+    print_json,
+    print_table,
+    print_view,
+    write_report_file,
+)
 from cloudgan.core.errors import ConfigError
 from cloudgan.schema.run_folder import RunFolder
 
@@ -68,12 +73,7 @@ def _compare_runs(
     result = api.compare(folders, price_as=price_as)
     if report:
         write_report_file(result.page(), report)
-    if as_json:
-        print_json(result.as_json())
-        return
-    print_table(result.table())
-    for line in result.recommendations():
-        print(f"recommendation for {line}")
+    print_view(result, as_json=as_json)
 
 
 def _compare_to_quality(
@@ -115,14 +115,8 @@ def _compare_scaling(
 def _compare_paper(report: str | None, *, as_json: bool) -> None:
     replayed = api.replay_paper()
     if report:
-        write_report_file(api.paper_page(replayed), report)
-    if as_json:
-        print_json(replayed.model_dump(mode="json"))
-        return
-    for line in (replayed.statement, f"Basis: {replayed.basis}."):
-        print(textwrap.fill(line, _COLUMNS))
-    for table in (*api.paper_screens(replayed), api.findings_table(replayed)):
-        print_table(table)
+        write_report_file(api.paper_page(replayed.replay), report)
+    print_view(replayed, as_json=as_json)
 
 
 def _folders(named: str) -> list[str]:
