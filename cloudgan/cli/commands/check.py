@@ -7,16 +7,11 @@ from typing import TYPE_CHECKING
 from cloudgan.api.launch_request import NOTHING_PROVISIONED
 from cloudgan.cli.options.launch_flags import provisioning_flags
 from cloudgan.cli.options.shared_flags import with_flags
-from cloudgan.cli.views.output import mark_printed, print_json, print_table
+from cloudgan.cli.views.output import mark_printed, print_view
 from cloudgan.core.clouds import CloudName
-from cloudgan.core.errors import CredentialsError
-from cloudgan.reports.table import Mark, Table
 
 if TYPE_CHECKING:
     from cloudgan.api.launch_request import ProvisioningRequest
-    from cloudgan.launch.ops.preflight import PreflightReport
-
-_MARKS = {"ok": True, "missing": False, "unknown": None}
 
 
 @with_flags(provisioning=provisioning_flags)
@@ -55,33 +50,6 @@ def check(
         reservation=reservation,
         provisioning=provisioning,
     )
-    is_ready = any(one.is_ready for one in found)
-    if json:
-        clouds = {
-            one.provider: {
-                "ready": one.is_ready,
-                "findings": [finding._asdict() for finding in one.findings],
-            }
-            for one in found
-        }
-        print_json({"ready": is_ready, "clouds": clouds})
-    else:
-        print_table(_table(found))
-    if not is_ready:
-        subject = f"{provider} is not" if provider else "no cloud is"
-        error = CredentialsError(f"{subject} ready: see the findings with status missing")
-        raise mark_printed(error, as_json=json)
-
-
-def _table(found: list[PreflightReport]) -> Table:
-    rows = [
-        (
-            one.provider,
-            finding.subject,
-            Mark(_MARKS[finding.status], finding.status),
-            finding.message,
-        )
-        for one in found
-        for finding in one.findings
-    ]
-    return Table(("cloud", "subject", "status", "message"), tuple(rows))
+    print_view(found, as_json=json)
+    if problem := found.problem():
+        raise mark_printed(problem, as_json=json)

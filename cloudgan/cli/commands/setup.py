@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 from cloudgan.cli.options.launch_flags import EVERY_CLOUD, account_flags
 from cloudgan.cli.options.shared_flags import with_flags
 from cloudgan.cli.views.confirmation import confirm
-from cloudgan.cli.views.output import print_json, progress_bars
+from cloudgan.cli.views.output import print_view, progress_bars
 from cloudgan.core import clouds
 from cloudgan.core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from cloudgan.api.accounts import Teardown
+    from cloudgan.api.account_reports import SetupPlan
     from cloudgan.api.targets import RunLocator
-    from cloudgan.schema.plan import Step, Target
+    from cloudgan.schema.plan import Target
     from cloudgan.schema.resource import Resource
 
 
@@ -52,24 +52,20 @@ def setup(
 
 
 def _set_up(account: RunLocator, *, dry_run: bool, yes: bool, json: bool) -> None:
-    from cloudgan.api.accounts import set_up_account, setup_steps
+    from cloudgan.api.accounts import plan_setup, set_up_account
 
     if dry_run:
-        _print_steps(*setup_steps(account), json=json)
+        print_view(plan_setup(account), as_json=json)
         return
 
-    def approve(target: Target, steps: tuple[Step, ...]) -> None:
+    def approve(found: SetupPlan) -> None:
         if not json:
-            _print_steps(target, steps, json=False)
-        confirm(f"Create what is missing in {_describe(target)}?", yes=yes)
+            print_view(found, as_json=False)
+        confirm(f"Create what is missing in {found.place()}?", yes=yes)
 
     with progress_bars(as_json=json) as progress:
-        target, steps, created = set_up_account(account, approve, progress)
-    if json:
-        print_json({"account": target.account, "region": target.region, "created": created})
-    else:
-        existing = len(steps) - len(created)
-        print(f"{len(created)} created, {existing} existed: {_describe(target)} is ready")
+        done = set_up_account(account, approve, progress)
+    print_view(done, as_json=json)
 
 
 def _tear_down(account: RunLocator, *, purge: bool, dry_run: bool, yes: bool, json: bool) -> None:
@@ -79,7 +75,10 @@ def _tear_down(account: RunLocator, *, purge: bool, dry_run: bool, yes: bool, js
         if not json:
             for one in resources:
                 print(f"  {one.kind} {one.name}  {one.region}")
-        confirm(f"Delete {len(resources)} resources of {_describe(target)}?", yes=yes)
+        confirm(
+            f"Delete {len(resources)} resources of {target.provider} {target.account}, {target.region}?",
+            yes=yes,
+        )
 
     with progress_bars(as_json=json) as progress:
         done = tear_down_account(
@@ -90,35 +89,4 @@ def _tear_down(account: RunLocator, *, purge: bool, dry_run: bool, yes: bool, js
             purge=purge,
             dry_run=dry_run,
         )
-    _print_teardown(done, json=json)
-
-
-def _print_steps(target: Target, steps: tuple[Step, ...], *, json: bool) -> None:
-    if json:
-        objects = [step.model_dump(mode="json") for step in steps]
-        print_json({"account": target.account, "region": target.region, "steps": objects})
-        return
-    print(f"once in {_describe(target)}, if missing:")
-    for step in steps:
-        print(f"  {step.ensure}\n    {step.operation}")
-
-
-def _print_teardown(done: Teardown, *, json: bool) -> None:
-    resources = [f"{one.kind} {one.name}" for one in done.resources]
-    kept = [one.name for one in done.kept]
-    if json:
-        print_json({"resources": resources, "deleted": list(done.deleted), "kept": kept})
-        return
-    if not resources:
-        print("no resource without a run exists")
-    elif done.deleted:
-        print(f"{len(done.deleted)} deleted")
-    else:
-        for name in resources:
-            print(f"would delete: {name}")
-    for name in kept:
-        print(f"bucket {name} is kept with its contents; --purge deletes it")
-
-
-def _describe(target: Target) -> str:
-    return f"{target.provider} {target.account}, {target.region}"
+    print_view(done, as_json=json)
