@@ -88,11 +88,10 @@ class RunCost(Result):
 
     def _total(self) -> str:
         report = self.report
-        unknown = ", ".join(report.totals.unknown)
         if all(item.usd is None for item in report.line_items):
-            return f"unknown: {unknown}"
-        usd = f"{usd_text(report.totals.known_usd)} USD"
-        return f"{usd}, plus {unknown} (unknown)" if unknown else usd
+            return "unknown"
+        usd, count = f"{usd_text(report.totals.known_usd)} USD", len(report.totals.unknown)
+        return f"{usd}, plus {count} unknown item{'' if count == 1 else 's'}" if count else usd
 
     def own_cost(self) -> str:
         """Returns the cost of the run itself, in words."""

@@ -78,8 +78,11 @@ def largest_items(report: CostReport) -> Table:
     least = _SMALL_SHARE * sum(usd for usd, _ in known)
     shown = [part for usd, part in known[:_MOST_ITEMS] if usd >= least]
     rows = [(part.name, _quantity(part), _usd_cell(part.usd)) for part in shown]
-    if small := known[len(shown) :]:
-        rows.append((f"{len(small)} small items", "", _usd_cell(sum(usd for usd, _ in small))))
+    small = known[len(shown) :]
+    if len(small) == 1:
+        rows.append((small[0][1].name, _quantity(small[0][1]), _usd_cell(small[0][0])))
+    elif small:
+        rows.append((f"{len(small)} others", "", _usd_cell(sum(usd for usd, _ in small))))
     return Table(("item", "time", "USD"), tuple(rows), align="lrr")
 
 
@@ -96,9 +99,11 @@ def _usd_cell(usd: float | None) -> Number:
 
 def notes(report: CostReport) -> Iterator[str]:
     """Yields the lines below the items: unit costs, forecast, bill, ages of the prices, advice."""
+    if report.totals.unknown:
+        yield f"unknown: {', '.join(report.totals.unknown)}"
     figures = report.unit_costs
-    units = ((figures.per_epoch, "an epoch"), (figures.per_million_showers, "a million showers"))
-    each = [f"{usd_text(one.usd)} USD {name}" for one, name in units if one.usd is not None]
+    units = ((figures.per_epoch, "epoch"), (figures.per_million_showers, "million showers"))
+    each = [f"{usd_text(one.usd)} USD per {name}" for one, name in units if one.usd is not None]
     if each:
         yield ", ".join(each)
     for one in report.forecast_vs_actual:

@@ -435,7 +435,8 @@ class Plan(_Part):
         if self.config.task == "join":
             return "trials until the search ends"
         grid = self.config.grid
-        return grid.describe() if grid else f"{self.config.training.epochs} epochs"
+        epochs = self.config.training.epochs
+        return grid.describe() if grid else f"{epochs} epoch{'' if epochs == 1 else 's'}"
 
     @property
     def has_peers(self) -> bool:

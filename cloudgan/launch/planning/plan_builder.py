@@ -273,10 +273,7 @@ def _warnings(plan: Plan) -> list[str]:
     if plan.config.grid:
         return found
     if plan.has_peers and batch is None and not plan.config.training.global_batch_size:
-        found.append(
-            "each worker uses the preset's batch, so the global batch grows with --nodes; give"
-            " --global-batch to fix it"
-        )
+        found.append("the global batch grows with --nodes: give --global-batch to fix it")
     return found
 
 
