@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from cloudgan.api.account_reports import AccountCheck, AccountInventory, SetupPlan, Teardown
 from cloudgan.api.launch_request import LaunchRequest, ProvisioningRequest
 from cloudgan.api.planning import make_launch_plan
 from cloudgan.api.targets import account_target, known_stores, open_backend
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from cloudgan.launch.clouds.client import CloudClient
     from cloudgan.launch.ops.inventory import Folder, Inventory, ResourceStatus
     from cloudgan.schema.cost_report import Totals
-    from cloudgan.schema.plan import Plan, Step, Target
+    from cloudgan.schema.plan import Plan, Target
     from cloudgan.schema.resource import Resource
 
     Approve = Callable[[str], None]
@@ -73,7 +73,7 @@ def check_accounts(
     offer: str | None,
     reservation: str | None = None,
     provisioning: ProvisioningRequest,
-) -> list[PreflightReport]:
+) -> AccountCheck:
     """Checks login, APIs, permissions and quota of each cloud; creates nothing.
 
     Args:
@@ -131,10 +131,11 @@ def check_accounts(
         return _check(name, plans[name], *found)
 
     answers = run_concurrently(names, findings)
-    return [
+    found = tuple(
         PreflightReport(name, answer if isinstance(answer, tuple) else login_error_finding(answer))
         for name, answer in answers.items()
-    ]
+    )
+    return AccountCheck(provider=provider, clouds=found)
 
 
 def _open(
@@ -167,17 +168,23 @@ def _check(
     return found
 
 
-def setup_steps(account: RunLocator) -> tuple[Target, tuple[Step, ...]]:
+def plan_setup(account: RunLocator) -> SetupPlan:
     """Returns the target and the requests of `setup`; needs no login."""
-    target = account_target(account)
-    return target, cloud_planner(target.provider).setup_steps(target)
+    return _setup_plan(account_target(account))
+
+
+def _setup_plan(target: Target) -> SetupPlan:
+    steps = cloud_planner(target.provider).setup_steps(target)
+    return SetupPlan(
+        provider=target.provider, account=target.account, region=target.region, steps=steps
+    )
 
 
 def set_up_account(
     account: RunLocator,
-    approve: Callable[[Target, tuple[Step, ...]], None],
+    approve: Callable[[SetupPlan], None],
     progress: Progress,
-) -> tuple[Target, tuple[Step, ...], list[str]]:
+) -> SetupPlan:
     """Creates what an account needs once in a region and what is missing.
 
     Args:
@@ -192,28 +199,13 @@ def set_up_account(
     target = account_target(account)
     cloud = open_cloud(target, progress.say)
     target = with_login(target, cloud.identify())
-    steps = cloud_planner(target.provider).setup_steps(target)
-    approve(target, steps)
+    made = _setup_plan(target)
+    approve(made)
     created = []
-    for step, is_new in AccountSetup(cloud, progress.say).create(steps):
+    for step, is_new in AccountSetup(cloud, progress.say).create(made.steps):
         progress.say(f"{'created' if is_new else 'exists'}: {step.ensure}")
         created += [step.ensure] if is_new else []
-    return target, steps, created
-
-
-@dataclass(frozen=True)
-class Teardown:
-    """Result of a teardown.
-
-    Attributes:
-        resources: Resources that it deletes.
-        deleted: Names of the deleted ones.
-        kept: Buckets that it keeps.
-    """
-
-    resources: tuple[Resource, ...]
-    deleted: tuple[str, ...]
-    kept: tuple[Resource, ...]
+    return made.model_copy(update={"created": tuple(created)})
 
 
 def tear_down_account(
@@ -250,8 +242,10 @@ def tear_down_account(
     kept = tuple(
         one for one, _ in survey.resources if one.shared == BUCKET and one not in resources
     )
+    names = tuple(f"{one.kind} {one.name}" for one in resources)
+    done = Teardown(resources=names, deleted=(), kept=tuple(one.name for one in kept))
     if dry_run or not resources:
-        return Teardown(resources, (), kept)
+        return done
     approve(survey.target, resources)
     buckets = {one.region for one in resources if one.shared == BUCKET}
     _empty_buckets(survey, buckets, progress, approve_purge)
@@ -259,7 +253,7 @@ def tear_down_account(
     for name in AccountSetup(surveyor.cloud, progress.say).destroy(resources):
         progress.say(f"deleted: {name}")
         deleted.append(name)
-    return Teardown(resources, tuple(deleted), kept)
+    return done.model_copy(update={"deleted": tuple(deleted)})
 
 
 def _empty_buckets(
@@ -345,8 +339,8 @@ class AccountSurveys:
         """Returns the number of clouds that could be queried."""
         return len(self._surveys)
 
-    def report(self) -> dict[str, Any]:
-        """Returns resources, run folders and their cost as a JSON object."""
+    def report(self) -> AccountInventory:
+        """Returns resources, run folders and their cost."""
         return inventory_report(self._surveys, self.unavailable, self.silent)
 
     def delete_orphans(self, progress: Progress) -> list[str]:
@@ -367,8 +361,8 @@ def inventory_report(
     surveys: Iterable[Inventory],
     unavailable: dict[str, str],
     silent: dict[str, tuple[str, ...]],
-) -> dict[str, Any]:
-    """Returns resources, run folders and their cost as a JSON object.
+) -> AccountInventory:
+    """Returns resources, run folders and their cost.
 
     Args:
         surveys: The surveys.
@@ -380,20 +374,20 @@ def inventory_report(
     resources = [_resource(one, *pair, costs) for one in surveys for pair in one.resources]
     folders = [_folder(one, folder, costs) for one in surveys for folder in one.folders]
     orphaned = [one for one in resources if one["is_orphaned"]]
-    return {
-        "clouds": {one.target.provider: one.target.account for one in surveys},
-        "unavailable": unavailable,
-        "silent": silent | {one.target.provider: one.silent for one in surveys if one.silent},
-        "resources": resources,
-        "orphaned": len(orphaned),
-        "usd_per_day": _total(resources).model_dump(),
-        "usd_per_day_orphaned": _total(orphaned).model_dump(),
-        "folders": folders,
-        "usd_per_month_of_folders": total(
+    return AccountInventory(
+        clouds={one.target.provider: one.target.account for one in surveys},
+        unavailable=unavailable,
+        silent=silent | {one.target.provider: one.silent for one in surveys if one.silent},
+        resources=tuple(resources),
+        orphaned=len(orphaned),
+        usd_per_day=_total(resources),
+        usd_per_day_orphaned=_total(orphaned),
+        folders=tuple(folders),
+        usd_per_month_of_folders=total(
             (f"runs/{one['run']}", one["usd_per_month"]) for one in folders
-        ).model_dump(),
-        "notes": [note for one in surveys for note in one.notes],
-    }
+        ),
+        notes=tuple(note for one in surveys for note in one.notes),
+    )
 
 
 def _resource(

@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from cloudgan.api.cost import price
 from cloudgan.api.run import open_run
+from cloudgan.core.durations import duration_text
 from cloudgan.cost.accounting.comparison import RunSummary, summarize
 from cloudgan.cost.estimation.measured_runs import PAPER_SHOWERS
 from cloudgan.cost.estimation.scaling import EpochSteps, fit_scaling
 from cloudgan.cost.estimation.step_time import PAPER_BATCH
 from cloudgan.cost.estimation.timings import Timing
-from cloudgan.cost.paper.replay import Replay, replay, scaling_runs
+from cloudgan.cost.paper.replay import Replay, ReplayedRun, replay, scaling_runs
 from cloudgan.cost.prices.catalog import load_catalog
-from cloudgan.reports.page import Bullets, Page, Paragraph, Section, fragment
+from cloudgan.reports.page import Bullets, Page, Paragraph, Section
 from cloudgan.reports.plot_frame import Axis
+from cloudgan.reports.result import Result, View
 from cloudgan.reports.scatter import BandLine, BandPlot, Point, PointSeries, Scatter
-from cloudgan.reports.table import Table
+from cloudgan.reports.table import Number, Table, usd_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
     from cloudgan.api.run import Run
-    from cloudgan.cost.paper.replay import ReplayedRun
 
 _PRICES = ("on_demand_2021", "preemptible_2021", "on_demand", "spot")
 _HEADS = (
@@ -64,19 +64,33 @@ _RUN_HEADS = (
 )
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """Runs side by side; a notebook shows their table.
-
-    Attributes:
-        runs: Summary of each run.
-    """
+class Comparison(Result):
+    """Runs side by side."""
 
     runs: tuple[RunSummary, ...]
 
-    def as_json(self) -> dict[str, Any]:
-        """Returns the summaries."""
-        return {"runs": [one.model_dump(mode="json") for one in self.runs]}
+    def view(self) -> View:
+        """Returns a row per run; the basis has machines, batches and unknown parts of the cost."""
+        rows = tuple(
+            (
+                one.run,
+                one.epochs,
+                _time(one.steady_epoch_seconds),
+                one.showers_per_second,
+                _time(one.program_seconds),
+                _usd(one),
+            )
+            for one in self.runs
+        )
+        heads = ("run", "epochs", "time/epoch", "showers/s", "whole run", "USD")
+        is_part = any(one.unknown and one.known_usd for one in self.runs)
+        notes = ("USD: known part; -v names the unknown ones",) if is_part else ()
+        return View(
+            line=f"{len(self.runs)} run{'' if len(self.runs) == 1 else 's'} side by side",
+            table=Table(heads, rows, align="lrrrrr"),
+            notes=(*notes, *(f"recommendation for {one}" for one in self.recommendations())),
+            basis=(self.table(),),
+        )
 
     def recommendations(self) -> tuple[str, ...]:
         """Returns what would save money, run by run."""
@@ -117,8 +131,14 @@ class Comparison:
             sections.append(Section("Recommendations", (Bullets(advice),)))
         return Page(f"{len(self.runs)} runs side by side", sections=tuple(sections))
 
-    def _repr_html_(self) -> str:
-        return fragment(self.page().sections)
+
+def _time(seconds: float | None) -> Number:
+    return Number(seconds, "" if seconds is None else duration_text(seconds))
+
+
+def _usd(one: RunSummary) -> Number:
+    is_known = not one.unknown or one.known_usd > 0
+    return Number(one.known_usd, usd_text(one.known_usd)) if is_known else Number(None, "")
 
 
 def compare(runs: Sequence[Run | str | Path], *, price_as: str | None = None) -> Comparison:
@@ -137,7 +157,7 @@ def compare(runs: Sequence[Run | str | Path], *, price_as: str | None = None) ->
     configs = [run.folder.read_config() for run in opened]
     networks = [config.model.network_name if config else None for config in configs]
     return Comparison(
-        tuple(
+        runs=tuple(
             summarize(
                 own,
                 price(run.folder, offer=price_as).report,
@@ -149,9 +169,55 @@ def compare(runs: Sequence[Run | str | Path], *, price_as: str | None = None) ->
     )
 
 
-def replay_paper() -> Replay:
+class PaperComparison(Result):
+    """The runs of arXiv:2111.04628 at the prices of 2020/21 and of today."""
+
+    replay: Replay
+
+    def as_json(self) -> dict[str, Any]:
+        """Returns the runs and the comparisons of the paper."""
+        return {"schema_version": self.schema_version, **self.replay.model_dump(mode="json")}
+
+    def view(self) -> View:
+        """Returns the fastest run of each size; the basis has all runs with their efficiencies."""
+        slowest_first = sorted(self.replay.runs, key=lambda run: -run.steady_epoch_seconds)
+        fastest = {(run.accelerator, run.accelerators): run for run in slowest_first}
+        rows = tuple(
+            (
+                f"{run.accelerators} {run.accelerator}",
+                f"{run.batch_per_replica} {_input(run)}",
+                run.steady_epoch_seconds,
+                run.scaling.speed_up if run.scaling else "",
+                run.usd_per_epoch["on_demand_2021"],
+                run.usd_per_epoch["spot"],
+            )
+            for _, run in sorted(fastest.items())
+        )
+        heads = ("on", "batch, input", "s/epoch", "speed-up", "USD 2020/21", "spot now")
+        statement, *rest = self.replay.statement.split(". ")
+        return View(
+            line=statement,
+            table=Table(heads, rows, align="llrrrr"),
+            notes=(
+                *rest,
+                "USD of an epoch: on demand in 2020/21, and spot nodes now",
+                f"-v shows all {len(self.replay.runs)} runs, their efficiencies and the comparisons",
+            ),
+            basis=(
+                f"Basis: {self.replay.basis}.",
+                *paper_screens(self.replay),
+                findings_table(self.replay),
+            ),
+        )
+
+
+def _ranked(replayed: Replay) -> list[ReplayedRun]:
+    return sorted(replayed.runs, key=lambda run: (run.accelerator, run.accelerators))
+
+
+def replay_paper() -> PaperComparison:
     """Returns the runs of arXiv:2111.04628 at the prices of 2020/21 and of today."""
-    return replay(load_catalog())
+    return PaperComparison(replay=replay(load_catalog()))
 
 
 def paper_table(replayed: Replay) -> Table:
@@ -172,7 +238,7 @@ def paper_table(replayed: Replay) -> Table:
                 *(run.usd_per_epoch[name] for name in _PRICES),
                 run.date,
             )
-            for run in sorted(replayed.runs, key=lambda run: (run.accelerator, run.accelerators))
+            for run in _ranked(replayed)
         ),
         "Speed-up and efficiencies are over the smallest run with fewer accelerators and the same"
         " batch and input. Costs: the steady time of an epoch times whole nodes.",
@@ -182,7 +248,7 @@ def paper_table(replayed: Replay) -> Table:
 
 def paper_screens(replayed: Replay) -> tuple[Table, Table]:
     """Returns times and costs of the paper's runs as two tables for a terminal of 120 columns."""
-    runs = sorted(replayed.runs, key=lambda run: (run.accelerator, run.accelerators))
+    runs = _ranked(replayed)
     times = Table(
         (
             "on",

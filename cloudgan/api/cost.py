@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -11,7 +10,7 @@ from cloudgan.api import cost_page
 from cloudgan.api.run import open_run
 from cloudgan.core.clock import utc_today
 from cloudgan.core.documents import parse_json, read_bytes
-from cloudgan.core.errors import DataError, show
+from cloudgan.core.errors import ConfigError, DataError, show
 from cloudgan.cost.accounting.forecast_vs_actual import USD, forecast_vs_actual
 from cloudgan.cost.accounting.run_cost import ReportContext
 from cloudgan.cost.accounting.run_cost import cost_report as make_report
@@ -23,20 +22,21 @@ from cloudgan.cost.paper.runs import priced_paper_runs
 from cloudgan.cost.prices.catalog import offers_for_demo
 from cloudgan.cost.prices.fees import load_fees
 from cloudgan.cost.prices.price_file import catalog_with
-from cloudgan.reports.page import Paragraph, Section, fragment
+from cloudgan.reports.page import Section
+from cloudgan.reports.result import Result, View
+from cloudgan.reports.table import Table, usd_text
 from cloudgan.schema import cost_report, launch, record
 from cloudgan.schema import plan as plans
-from cloudgan.schema.cost_report import OfferEstimate
+from cloudgan.schema.cost_report import CostReport, OfferEstimate
 
 if TYPE_CHECKING:
     import datetime as dt
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from cloudgan.api.run import Run
     from cloudgan.cost.estimation.throughput_model import PricedEpoch
     from cloudgan.cost.prices.catalog import Catalog
-    from cloudgan.reports.page import Block
-    from cloudgan.schema.cost_report import CostReport, PricedOffer, PublishedRun
+    from cloudgan.schema.cost_report import PricedOffer, PublishedRun
     from cloudgan.schema.launch import Launch
     from cloudgan.schema.record import RunRecord
     from cloudgan.schema.run_folder import RunFolder
@@ -49,19 +49,50 @@ _SHOWN_OFFERS = 20
 _CENT = 0.01
 
 
-@dataclass(frozen=True)
-class RunCost:
-    """Cost of a run, by item and on other offers; a notebook shows its tables.
-
-    Attributes:
-        report: All figures (cost.json).
-    """
+class RunCost(Result):
+    """Cost of a run, by item and on other offers: cost.json."""
 
     report: CostReport
 
     def as_json(self) -> dict[str, Any]:
         """Returns the whole report."""
         return self.report.model_dump(mode="json")
+
+    def view(self) -> View:
+        """Returns the total and its largest items; without a price one line with an example."""
+        report = self.report
+        basis: tuple[str | Table, ...] = (
+            *cost_page.tables(report, _SHOWN_OFFERS),
+            *cost_page.bill_notes(report),
+        )
+        if report.priced_as is None and not report.billed_attempts:
+            line = f"{report.run}: no price for this machine; {self._example()}"
+            return View(line, warnings=report.warnings, basis=basis)
+        return View(
+            line=f"{report.run}: {self._total()}",
+            table=cost_page.largest_items(report),
+            notes=tuple(cost_page.notes(report)),
+            warnings=report.warnings,
+            basis=basis,
+        )
+
+    def _example(self) -> str:
+        """Such as ``as g2-standard-4 on GCP at most 0.016 USD: --price-as=...``."""
+        known = [one for one in self.report.priced_offers if one.usd_per_run is not None]
+        if not known:
+            return f"name one: --price-as={EXAMPLE_OFFER}"
+        one = min(known, key=lambda offer: offer.usd_per_run or 0.0)
+        node_type = one.row.node_type.removeprefix("Standard_")
+        where = f"{node_type} on {cost_page.cloud_name(one.row.provider)}"
+        usd = usd_text(one.usd_per_run or 0.0)
+        return f"as {where} at most {usd} USD: --price-as={one.row.offer}"
+
+    def _total(self) -> str:
+        report = self.report
+        if all(item.usd is None for item in report.line_items):
+            return "unknown"
+        usd, count = f"{usd_text(report.totals.known_usd)} USD", len(report.totals.unknown)
+        return f"{usd}, plus {count} unknown item{'' if count == 1 else 's'}" if count else usd
 
     def own_cost(self) -> str:
         """Returns the cost of the run itself, in words."""
@@ -77,22 +108,6 @@ class RunCost:
         """Returns the offer with the least cost per epoch; unknown costs never rank first."""
         known = [offer for offer in self.report.priced_offers if offer.usd_per_epoch is not None]
         return min(known, key=lambda offer: offer.usd_per_epoch or 0.0, default=None)
-
-    def lines(self) -> Iterator[str]:
-        """Yields the run's own cost, then a line per offer."""
-        yield f"cost of this run: {self.own_cost()}"
-        if not self.report.priced_offers:
-            return
-        yield "if a node were as fast as this machine (an upper bound, not measured there):"
-        yield f"  {'cloud':<6}{'node':<28}{'market':<11}{'USD/h':>8}{'USD/epoch':>12}{'USD/run':>10}  priced"
-        for offer in self.report.priced_offers:
-            row = offer.row
-            yield (
-                f"  {cost_page.cloud_name(row.provider):<6}{row.node_type:<28}"
-                f"{row.market.replace('_', ' '):<11}{row.usd_per_hour:>8.3f}"
-                f"{cost_page.short_usd(offer.usd_per_epoch):>12}{cost_page.short_usd(offer.usd_per_run):>10}"
-                f"  {cost_page.age(row, offer.age_days)}"
-            )
 
     def key_figure(self) -> tuple[str, str, str]:
         """Returns the cheapest offer, for the head of a page."""
@@ -113,16 +128,6 @@ class RunCost:
     def section(self) -> Section:
         """Returns the tables for the page of a demo."""
         return cost_page.demo_section(self.report, self.own_cost())
-
-    def __repr__(self) -> str:
-        return f"<RunCost of {self.report.run}: {self.own_cost()}>"
-
-    def _repr_html_(self) -> str:
-        blocks: tuple[Block, ...] = (
-            Paragraph(f"Cost of this run: {self.own_cost()}."),
-            *cost_page.tables(self.report, _SHOWN_OFFERS),
-        )
-        return fragment((Section(f"Cost of {self.report.run}", blocks),))
 
 
 def cost(
@@ -150,8 +155,42 @@ def cost(
     report = price(folder, offer=price_as, price_file=price_file).report
     if billing_export:
         report = _with_bill(report, folder, tuple(map(Path, billing_export)))
+    if price_as and report.billed_attempts:
+        kept = "--price-as is for your own machine: attempts on cloud nodes keep their prices"
+        report = report.model_copy(update={"warnings": (*report.warnings, kept)})
     cost_report.write(folder.cost_file, report)
-    return RunCost(report)
+    return RunCost(report=report)
+
+
+def cost_of(
+    run: Run | str | Path,
+    *,
+    price_as: str | None = None,
+    price_file: Path | None = None,
+    billing_export: Sequence[str | Path] = (),
+) -> Result:
+    """Prices a run as `cost`; also a simulation, a search, a deployment of its trials, or a grid.
+
+    Raises:
+        ConfigError: A billing export was given for a run that does not train.
+        DataError: The folder holds no record, or a file is damaged.
+    """
+    from cloudgan.api import grid_cost, search_cost, simulation_cost
+    from cloudgan.api.grid_samples import is_grid
+
+    folder = open_run(run).folder
+    kinds: tuple[tuple[Callable[[RunFolder], bool], Callable[..., Result]], ...] = (
+        (search_cost.is_search, search_cost.search_cost),
+        (simulation_cost.is_simulation, simulation_cost.simulation_cost),
+        (search_cost.is_joined, search_cost.joined_cost),
+        (is_grid, grid_cost.grid_cost),
+    )
+    for is_kind, price_kind in kinds:
+        if is_kind(folder):
+            if billing_export:
+                raise ConfigError("--billing-export is of runs that train; omit it")
+            return price_kind(folder, offer=price_as, price_file=price_file)
+    return cost(run, price_as=price_as, price_file=price_file, billing_export=billing_export)
 
 
 def price(
@@ -180,7 +219,7 @@ def price(
             catalog.find(market="spot"),
         ),
     )
-    return RunCost(_with_forecast(report, folder, run, known))
+    return RunCost(report=_with_forecast(report, folder, run, known))
 
 
 class StoredVerdict(NamedTuple):

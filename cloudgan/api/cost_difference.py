@@ -10,7 +10,8 @@ from pydantic import BaseModel, ConfigDict
 from cloudgan.core.documents import parse_json, parse_model, read_bytes
 from cloudgan.core.errors import BudgetError, CloudganError, ConfigError, DataError
 from cloudgan.cost.accounting.carbon import COVERS, carbon_g_per_epoch
-from cloudgan.reports.page import Bullets, Page, Section
+from cloudgan.reports.page import Bullets, Page, Section, page_markdown
+from cloudgan.reports.result import Result, View
 from cloudgan.reports.table import Number, Table, number_text
 from cloudgan.schema.cost_report import CostReport
 from cloudgan.schema.plan import Plan
@@ -64,10 +65,8 @@ class CostFigures(BaseModel):
     figures: dict[str, Figure]
 
 
-class CostDifference(BaseModel):
+class CostDifference(Result):
     """The cost of a run or plan beside the cost of an earlier one."""
-
-    model_config = ConfigDict(frozen=True)
 
     base: CostFigures
     new: CostFigures
@@ -107,6 +106,10 @@ class CostDifference(BaseModel):
             "difference": {key: self.change(key) for key in _NAMES},
             "is_over_budget": usd > self.budget_usd if limited else None,  # type: ignore[operator]
         }
+
+    def view(self) -> View:
+        """Returns the comment for a pull request, in Markdown."""
+        return View(page_markdown(self.page()).rstrip())
 
     def page(self) -> Page:
         """Returns the comment: a table, and what its values leave out."""

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import TYPE_CHECKING
 
 from cloudgan.core.clouds import CLOUDS
+from cloudgan.core.durations import duration_text
+from cloudgan.cost.accounting.forecast_vs_actual import USD
 from cloudgan.reports.page import Bullets, Page, Paragraph, Section
 from cloudgan.reports.plot_frame import COLOURS, Axis
 from cloudgan.reports.stacked_bars import Bar, StackedBars
-from cloudgan.reports.table import Table
+from cloudgan.reports.table import Number, Table, usd_range, usd_text
 from cloudgan.schema.price_row import FeeRow
 
 if TYPE_CHECKING:
@@ -33,6 +36,7 @@ _BY_RUNS = (
     " epoch, each replica with this run's batch. Where the grade is 'modelled' and s/epoch is unknown, low"
     " and high are bounds from memory bandwidth and arithmetic peak, not a forecast."
 )
+_MOST_ITEMS, _SMALL_SHARE = 9, 0.01
 _USD_HEADS = ("s/epoch", "showers/s", "USD/epoch 2020", "spot 2020", "now", "spot now")
 
 
@@ -64,6 +68,59 @@ def tables(report: CostReport, most_offers: int) -> Iterator[Table]:
     offers = offers_table(report, most_offers)
     if offers is not None:
         yield offers
+
+
+def largest_items(report: CostReport) -> Table:
+    """Returns the largest known items, the small ones as one row, at most ten rows in all."""
+    known = sorted(
+        ((part.usd, part) for part in report.line_items if part.usd), key=lambda one: -one[0]
+    )
+    least = _SMALL_SHARE * sum(usd for usd, _ in known)
+    shown = [part for usd, part in known[:_MOST_ITEMS] if usd >= least]
+    rows = [(part.name, _quantity(part), _usd_cell(part.usd)) for part in shown]
+    small = known[len(shown) :]
+    if len(small) == 1:
+        rows.append((small[0][1].name, _quantity(small[0][1]), _usd_cell(small[0][0])))
+    elif small:
+        rows.append((f"{len(small)} others", "", _usd_cell(sum(usd for usd, _ in small))))
+    return Table(("item", "time", "USD"), tuple(rows), align="lrr")
+
+
+def _quantity(part: LineItem) -> str:
+    if part.quantity is not None:
+        return f"{part.quantity:.3g} {(part.unit or '').replace('_', ' ')}".strip()
+    seconds = part.node_seconds if part.node_seconds is not None else part.seconds
+    return "" if seconds is None else duration_text(seconds)
+
+
+def _usd_cell(usd: float | None) -> Number:
+    return Number(usd, "" if usd is None else usd_text(usd))
+
+
+def notes(report: CostReport) -> Iterator[str]:
+    """Yields the lines below the items: unit costs, forecast, bill, ages of the prices, advice."""
+    if report.totals.unknown:
+        yield f"unknown: {', '.join(report.totals.unknown)}"
+    figures = report.unit_costs
+    units = ((figures.per_epoch, "epoch"), (figures.per_million_showers, "million showers"))
+    each = [f"{usd_text(one.usd)} USD per {name}" for one, name in units if one.usd is not None]
+    if each:
+        yield ", ".join(each)
+    for one in report.forecast_vs_actual:
+        if one.metric == USD and one.low is not None and one.high is not None:
+            yield f"forecast {usd_range(one.low, one.high)} USD"
+    if report.bill is not None:
+        billed = usd_text(report.bill.billed_usd)
+        yield f"billed {billed} USD in {report.bill.lines} lines of {report.bill.total_lines}; more with -v"
+    today = dt.date.fromisoformat(report.provenance.today)
+    ages = [row.age_days(today) for row in report.rows]
+    if ages:
+        oldest = max((days for days in ages if days is not None), default=None)
+        yield f"prices up to {oldest} days old" if None not in ages else "prices of unknown age"
+    if report.priced_as:
+        yield f"as {report.priced_as.removeprefix('node/').removesuffix('/current')}"
+    for advice in report.recommendations:
+        yield f"recommendation: {advice.describe()}"
 
 
 def items_table(report: CostReport) -> Table:
@@ -128,8 +185,6 @@ def unit_costs_table(report: CostReport) -> Table:
 
 def rows_table(report: CostReport) -> Table:
     """Returns the price rows of the cost items, with their ages on the day of the report."""
-    import datetime as dt
-
     today = dt.date.fromisoformat(report.provenance.today)
     return Table(
         ("price row", "USD", "per", "price of", "source"),

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from cloudgan.core.durations import duration_range, duration_text
 from cloudgan.core.errors import ConfigError, DataError
 from cloudgan.core.ranges import Range, parse_whole
 from cloudgan.cost.estimation.scaling import (
@@ -17,13 +18,14 @@ from cloudgan.cost.estimation.scaling import (
     fit_scaling,
 )
 from cloudgan.cost.estimation.timings import MAX_SIZE, read_timings
+from cloudgan.reports.result import Result, View
+from cloudgan.reports.table import Table
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from cloudgan.cost.estimation.scaling import Regime, ScalingModel
     from cloudgan.reports.page import Page
-    from cloudgan.reports.table import Table
 
 _BAND = (
     "9 of 10 runs fall between low and high, if the model holds; healthy low and high leave out slow"
@@ -95,12 +97,34 @@ class PredictedSize(PredictedTime):
     extrapolation: str
 
 
-class FitReport(_Part):
+class FitReport(Result):
     """The fit and its predictions."""
 
     fit: Fit
     predictions: tuple[PredictedSize, ...]
     warnings: tuple[str, ...] = ()
+
+    def view(self) -> View:
+        """Returns the predicted times with their bands; the measured sizes are the basis."""
+        rows = tuple(
+            (
+                one.n,
+                duration_text(one.seconds),
+                duration_range(one.low_seconds, one.high_seconds),
+                one.extrapolation + (", waits for its input" if one.waits_for_input else ""),
+            )
+            for one in self.predictions
+        )
+        heads = ("accelerators", "epoch", "9 of 10 runs", "evidence")
+        largest = max(size.n for regime in self.fit.regimes for size in regime.sizes)
+        sizes = sum(len(regime.sizes) for regime in self.fit.regimes)
+        return View(
+            line=f"Times of larger runs, from {sizes} measured sizes of up to {largest}",
+            table=Table(heads, rows, align="rrll"),
+            notes=(f"{self.fit.not_in_it}",),
+            warnings=self.warnings,
+            basis=(fit_table(self),),
+        )
 
 
 def sizes_to_predict(text: str) -> tuple[int, ...]:
@@ -161,8 +185,6 @@ def fit_and_predict(
 
 def fit_table(report: FitReport) -> Table:
     """Returns the measured and the predicted seconds, a row per size."""
-    from cloudgan.reports.table import Table
-
     measured = [
         (size.n, size.seconds, "", "", "", "", "", f"measured, {regime.name}, {_runs(size)}")
         for regime in report.fit.regimes

@@ -3,48 +3,48 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from pydantic import Field
 
 from cloudgan.api.evolve import read_evolution
 from cloudgan.api.grid_status import read_status
-from cloudgan.api.launch_cost import launch_cost
+from cloudgan.api.launch_cost import LaunchCost, cost_text, launch_cost
+from cloudgan.core.durations import duration_text
 from cloudgan.core.errors import DataError
 from cloudgan.cost.accounting.grid_shares import WITHOUT_CELL, World, grid_shares
 from cloudgan.cost.prices.price_file import catalog_with
-from cloudgan.reports.table import Table
+from cloudgan.reports.result import Result, View
+from cloudgan.reports.table import Number, Table, usd_text
+from cloudgan.schema.cost_report import Share
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
     from pathlib import Path
 
-    from cloudgan.api.launch_cost import LaunchCost
-    from cloudgan.schema.cost_report import Share
     from cloudgan.schema.run_folder import RunFolder
 
+_MOST_PARTS = 10
 _BASIS = (
     "node time of the iterations, by the clocks of the cells; start-up and lost iterations are not"
     " recorded, so the cost is a lower bound"
 )
 
 
-@dataclass(frozen=True)
-class GridCost:
-    """Cost of the iterations of a grid; None is unknown.
-
-    Attributes:
-        run: Name of the run.
-        shares: Node time by cell and routine, of the master, and of ranks without a cell.
-        idle: Share of waiting in the time of each cell that waited for more than a tenth of it.
-        price_row: Price of a machine.
-        launched: Cost of all attempts of a launched run, with what the shares lack; None: not launched.
-    """
+class GridCost(Result):
+    """Cost of the iterations of a grid; None is unknown."""
 
     run: str
-    shares: tuple[Share, ...]
-    idle: Mapping[str, float]
-    price_row: str | None
-    launched: LaunchCost | None = None
+    shares: tuple[Share, ...] = Field(
+        description="by cell and routine, of the master, and of ranks without a cell"
+    )
+    idle: dict[str, float] = Field(
+        description="share of waiting in the time of each cell that waited for more than a tenth"
+    )
+    price_row: str | None = Field(description="price of a machine")
+    launched: LaunchCost | None = Field(
+        default=None, description="all attempts, with what the shares lack; None: not launched"
+    )
 
     @property
     def node_seconds(self) -> float:
@@ -61,6 +61,7 @@ class GridCost:
     def as_json(self) -> dict[str, Any]:
         """Returns all figures."""
         return {
+            "schema_version": self.schema_version,
             "run": self.run,
             "node_seconds": self.node_seconds,
             "usd": self.usd,
@@ -72,29 +73,44 @@ class GridCost:
             "launched_usd": self.launched.usd if self.launched else None,
         }
 
+    def view(self) -> View:
+        """Returns the total, the largest parts, and what was idle."""
+        ranked = sorted(self.shares, key=lambda one: -(one.node_seconds or 0.0))
+        shown = ranked if len(ranked) <= _MOST_PARTS else ranked[: _MOST_PARTS - 1]
+        rows = [(one.name, *_cells(one.node_seconds or 0.0, one.usd)) for one in shown]
+        if rest := ranked[len(shown) :]:
+            usd = None if self.usd is None else math.fsum(one.usd or 0.0 for one in rest)
+            seconds = math.fsum(one.node_seconds or 0.0 for one in rest)
+            rows.append((f"{len(rest)} others", *_cells(seconds, usd)))
+        return View(
+            line=f"{self.run}: {cost_text(self.usd, self.price_row, 'at least ')}",
+            table=Table(("part", "node time", "USD"), tuple(rows), align="lrr"),
+            notes=tuple(self._notes()),
+            basis=(_BASIS, self.table()),
+        )
+
     def table(self) -> Table:
         """Returns a row per part."""
         rows = tuple((share.name, share.node_seconds, share.usd) for share in self.shares)
         return Table(("part", "node seconds", "USD"), rows, f"{self.run}: {_BASIS}.", "lrr")
 
-    def lines(self) -> Iterator[str]:
-        """Yields the total, and what was idle."""
+    def _notes(self) -> Iterator[str]:
         if self.launched:
             usd = self.launched.usd
-            price = "of unknown price" if usd is None else f"for {usd:.4g} USD"
-            yield (
-                f"all attempts, start-up and lost iterations included: {self.launched.node_seconds:.4g} s"
-                f" of nodes, {price}"
-            )
-        if self.usd is None:
-            yield "cost of this run: unknown: its machines have no price; give --price-as=OFFER"
-        else:
-            yield f"cost of this run: at least {self.usd:.4g} USD, as {self.price_row}"
+            price = "an unknown price" if usd is None else f"{usd_text(usd)} USD"
+            time = duration_text(self.launched.node_seconds)
+            yield f"all attempts with start-up and lost iterations: {time} of nodes, {price}"
         for cell, share in self.idle.items():
             yield f"idle: cell {cell} waited for the others for {share:.0%} of its time"
         without = {share.name: share.node_seconds for share in self.shares}.get(WITHOUT_CELL)
         if without:
-            yield f"idle: {WITHOUT_CELL}, {without:.4g} node seconds"
+            yield f"idle: {WITHOUT_CELL}, {duration_text(without)} of nodes"
+
+
+def _cells(seconds: float, usd: float | None) -> tuple[Number, Number]:
+    return Number(seconds, duration_text(seconds)), Number(
+        usd, "" if usd is None else usd_text(usd)
+    )
 
 
 def grid_cost(

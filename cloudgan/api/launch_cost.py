@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from cloudgan.core.errors import DataError
 from cloudgan.cost.prices.price_file import catalog_with
 from cloudgan.launch.provisioning.launch_log import spent_usd
+from cloudgan.reports.table import usd_text
 from cloudgan.schema import launch
+from cloudgan.schema.price_row import PriceRow
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from cloudgan.schema.launch import Attempt
-    from cloudgan.schema.price_row import PriceRow
     from cloudgan.schema.run_folder import RunFolder
 
 
@@ -29,6 +30,14 @@ class LaunchCost(NamedTuple):
     node_seconds: float
     usd: float | None
     row: PriceRow | None
+
+
+def cost_text(usd: float | None, price_row: str | None, least: str = "") -> str:
+    """Returns such as ``0.12 USD, as gcp/n1-standard-8+1xT4/us-central1/spot``."""
+    if usd is None:
+        return "unknown: its nodes have no price; give --price-as=OFFER"
+    as_row = f", as {price_row.removeprefix('node/').removesuffix('/current')}" if price_row else ""
+    return f"{least}{usd_text(usd)} USD{as_row}"
 
 
 def launch_cost(

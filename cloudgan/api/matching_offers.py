@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from cloudgan.api.launch_request import CHEAPEST
 from cloudgan.core.clouds import CLOUDS, choices
 from cloudgan.core.errors import ConfigError, PlanError, UnknownNameError
-from cloudgan.cost.prices.catalog import is_of
+from cloudgan.cost.prices.catalog import is_of, is_same
 from cloudgan.cost.prices.discontinued import refuse_discontinued, refuse_missing_accelerator
 from cloudgan.launch.backends.tpu_vm.slices import unsupported_reason
 from cloudgan.launch.planning.node_types import UnpricedNode
@@ -71,6 +71,8 @@ def find_offers(
         count = request.accelerator_count if request.has_accelerator_count else None
         refuse_missing_accelerator(cloud, name, count)
         hint = catalog.region_hint(cloud, provisioning.regions)
+        if request.accelerator:
+            hint += catalog.count_hint(cloud, request.accelerator)
         raise PlanError(
             f"no price is known for {description}.{hint} `cloudgan offers --accelerator={name}` lists"
             " known prices, `cloudgan prices refresh` fetches current ones, and"
@@ -81,13 +83,28 @@ def find_offers(
     return MatchingOffers(rows, description, named)
 
 
+def offers_of_clouds(
+    request: LaunchRequest, provisioning: ProvisioningRequest, catalog: Catalog
+) -> dict[str, tuple[PriceRow, ...]]:
+    """Returns the offers of each cloud in both markets that have the requested accelerators.
+
+    Regions were requested of one cloud: they restrict the clouds that have one of that name.
+    """
+    rows = _of_accelerator(request, provisioning, catalog)
+    found = {name: tuple(row for row in rows if row.provider == name) for name in CLOUDS}
+    return {
+        name: tuple(row for row in its if row.region in provisioning.regions) or its
+        for name, its in found.items()
+    }
+
+
 def _named_accelerators(rows: tuple[PriceRow, ...], request: LaunchRequest) -> frozenset[str]:
     """The accelerator that --accelerator names, else all of its family or node type."""
     if request.accelerator_name is None:
         return frozenset()
     found = frozenset(row.accelerator for row in rows)
-    name = request.accelerator_name.casefold()
-    return frozenset(each for each in found if each.casefold() == name) or found
+    name = request.accelerator_name
+    return frozenset(each for each in found if is_same(each, name)) or found
 
 
 def _check_offer(row: PriceRow, request: LaunchRequest) -> None:
@@ -136,31 +153,21 @@ def _same_accelerators(
 def _of_accelerator(
     request: LaunchRequest, provisioning: ProvisioningRequest, catalog: Catalog
 ) -> tuple[PriceRow, ...]:
-    name, count = request.accelerator_name, request.accelerator_count
+    name = request.accelerator_name
     if name is None:
         return tuple(row for row in catalog.find() if row.accelerator_count > 0)
     refuse_discontinued(None, name)
     if why := unsupported_reason(name):
         raise PlanError(why)
-    of_type = [row for row in catalog.find() if row.node_type.casefold() == name.casefold()]
-    if of_type:
-        if request.has_accelerator_count and of_type[0].accelerator_count != count:
-            raise ConfigError(
-                f"--accelerator={name}:{count}: a {of_type[0].node_type} has"
-                f" {of_type[0].accelerator_count} x {of_type[0].accelerator}; omit the count"
-            )
-        return tuple(of_type)
     try:
-        rows = catalog.find(accelerator=name)
+        rows = catalog.find(accelerator=request.accelerator)
     except UnknownNameError as error:
         if provisioning.allow_unknown_price:
             return ()
         raise ConfigError(
             f"{error} A node type, such as v3-8 or g5.xlarge, is valid too"
         ) from error
-    if request.has_accelerator_count:
-        return tuple(row for row in rows if row.accelerator_count == count)
-    return rows if request.nodes is None else _smallest(rows)
+    return rows if request.has_accelerator_count or request.nodes is None else _smallest(rows)
 
 
 def _smallest(rows: tuple[PriceRow, ...]) -> tuple[PriceRow, ...]:
@@ -213,10 +220,7 @@ def unpriced_node(
             "--budget-usd and --max-usd-per-hour need a price, and this node type has none: omit"
             " them and limit the run by --max-hours"
         )
-    accelerators = {known.casefold() for known in catalog.accelerators()}
-    if name.casefold() in accelerators or any(
-        a.startswith(f"{name.casefold()}-") for a in accelerators
-    ):
+    if any(is_of(row, name) for row in catalog.rows):
         raise ConfigError(
             f"--accelerator={name} is an accelerator; with --allow-unknown-price give a node type,"
             " such as a2-highgpu-1g or g5.xlarge"

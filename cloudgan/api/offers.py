@@ -5,14 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pydantic import BaseModel, ConfigDict, Field
-
-from cloudgan.api.offer_choice import JobChoice, JobOption, OfferSearch, node_pool
+from cloudgan.api.offer_choice import JobChoice, OfferSearch, node_pool
+from cloudgan.api.offers_report import Epoch, Offer, OffersReport
 from cloudgan.api.plan_inputs import batch_rule
 from cloudgan.core import ranges
 from cloudgan.core.clock import utc_today
 from cloudgan.core.errors import ConfigError, PlanError
-from cloudgan.cost.accounting.carbon import COVERS, carbon_g_per_epoch
+from cloudgan.cost.accounting.carbon import carbon_g_per_epoch
 from cloudgan.cost.estimation.candidates import PricedJob, price_best_batch
 from cloudgan.cost.estimation.measured_runs import (
     PAPER_NETWORK,
@@ -20,12 +19,11 @@ from cloudgan.cost.estimation.measured_runs import (
     paper_measurements,
     runs_of_network,
 )
-from cloudgan.cost.estimation.spot import ASSUMED, Preemption
+from cloudgan.cost.estimation.spot import Preemption
 from cloudgan.cost.estimation.throughput_model import build_throughput_model
 from cloudgan.cost.prices.discontinued import refuse_missing_accelerator
 from cloudgan.cost.prices.price_file import catalog_with
 from cloudgan.launch.planning.ranking import RejectedOffer, group_rejected, why_not_sold
-from cloudgan.reports.table import Table, table_html
 from cloudgan.schema import record
 from cloudgan.schema.config import RunConfig
 from cloudgan.schema.price_row import STALE_DAYS
@@ -44,98 +42,6 @@ if TYPE_CHECKING:
     from cloudgan.schema.price_row import Market, PriceRow
 
 _HOUR_SECONDS = 3600
-_MOST_RANGES = 3
-MOST_ROWS = 8
-OFFERS_CAPTION = "Offers, one node each, by the upper bound of the cost of an epoch."
-
-
-class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Epoch(_Part):
-    """Time of an epoch."""
-
-    seconds: float | None = Field(description="None: no measurement")
-    low_seconds: float
-    high_seconds: float
-    grade: str = Field(description="measured or modelled")
-    basis: str
-
-
-class Offer(_Part):
-    """A node type in a region and market, and an epoch on one such node."""
-
-    offer: str = Field(description="cloud/node/region/market")
-    provider: str
-    node_type: str
-    region: str
-    market: str
-    accelerator: str
-    accelerator_count: int
-    usd_per_hour: float = Field(description="of the whole node")
-    price_range: str = Field(description="of the spot price; empty: one reading is known")
-    batch: float = Field(description="showers per replica and step")
-    usd_per_accelerator_hour: float | None = Field(description="None: no accelerator")
-    source: str
-    date: str
-    confidence: str = Field(description="A, B or C, as in the catalog; C: not confirmed")
-    age_days: int | None = Field(description="of the price; None: undated")
-    is_age_bound: bool = Field(description="whether the price may be younger: its date is a bound")
-    epoch: Epoch | None = Field(description="None: unknown, see why_unknown")
-    usd_per_epoch: float | None
-    usd_per_epoch_low: float | None
-    usd_per_epoch_high: float | None
-    why_unknown: str
-    carbon_g_per_epoch: float | None = Field(
-        description="upper bound, accelerators only; None: see why_carbon_unknown"
-    )
-    why_carbon_unknown: str
-
-
-class OffersReport(_Part):
-    """Offers, and the best options for a job."""
-
-    network: str
-    showers: int
-    measured_runs: tuple[str, ...]
-    notes: tuple[str, ...]
-    offers: tuple[Offer, ...]
-    choice: JobChoice | None
-
-    def table(self, most: int = 8) -> Table:
-        """Returns the best options of a job, else the cheapest offers.
-
-        Args:
-            most: Maximum number of offers; more than eight show every configuration of a job.
-        """
-        if self.choice is None:
-            return _offers_table(self.offers, most)
-        if most > MOST_ROWS and self.choice.options:
-            return _options_table(self.choice, self.choice.options)
-        return _options_table(self.choice, self.choice.rows)
-
-    def carbon_table(self, most: int = 30) -> Table:
-        """Returns the emissions of an epoch on each offer, the lowest first, unknown ones last."""
-        ranked = sorted(
-            self.offers,
-            key=lambda one: (one.carbon_g_per_epoch is None, one.carbon_g_per_epoch or 0.0),
-        )
-        rows = tuple(
-            (
-                one.offer,
-                f"{one.accelerator_count} x {one.accelerator}",
-                one.carbon_g_per_epoch,
-                one.usd_per_epoch_high,
-                one.why_carbon_unknown,
-            )
-            for one in ranked[:most]
-        )
-        heads = ("offer", "accelerators", "g CO2e/epoch", "USD/epoch", "why unknown")
-        return Table(heads, rows, f"Upper bounds. Carbon of {COVERS}.", "llrrl")
-
-    def _repr_html_(self) -> str:
-        return table_html(self.table())
 
 
 def offers(
@@ -152,6 +58,8 @@ def offers(
     measured: bool = False,
     preemption: Preemption = Preemption(),  # noqa: B008  immutable
     all_options: bool = False,
+    shows_all: bool = False,
+    ranked_by: str = "usd",
 ) -> OffersReport:
     """Returns offers by the cost of an epoch; with `epochs` also the best options for a job.
 
@@ -172,6 +80,8 @@ def offers(
         measured: Only accelerators with a measured throughput of this network.
         preemption: Of spot nodes; without a rate, that of public traces or else an assumed one.
         all_options: Include the cheapest option of each configuration.
+        shows_all: The table has all offers, or the cheapest option of each configuration.
+        ranked_by: usd, or carbon for the emissions of an epoch.
 
     Offers that no account can get are left out, and the choice is that of `plan`.
 
@@ -186,9 +96,10 @@ def offers(
     rows = catalog.find(accelerator=accelerator, provider=provider, region=region, market=market)
     if not rows:
         if accelerator:
-            refuse_missing_accelerator(provider, accelerator, None)
+            refuse_missing_accelerator(provider, accelerator.partition(":")[0], None)
         given = " ".join(str(one) for one in (provider, accelerator, region, market) if one)
         hint = catalog.region_hint(provider, [region])
+        hint += catalog.count_hint(provider, accelerator) if accelerator else ""
         raise PlanError(
             f"no current price matches {given} together.{hint} Omit one of them, or run `cloudgan prices"
             " refresh`"
@@ -212,15 +123,15 @@ def offers(
             found._replace(rejected=(*rejected, *found.rejected)),
             {row.offer: row.usd_per_hour for row in catalog.find(market="on_demand")},
             _sold(spot, named)[0] if spot else (),
-            all_options=all_options,
+            all_options=all_options or shows_all,
         )
     priced = [one for one in (price_best_batch(row, 1, speeds, rule) for row in rows) if one]
     if rejected:
         notes.append(
-            f"{len(rejected)} offers are left out, as `plan` does: unconfirmed, only with an own image, or only"
-            " for an existing quota (--accelerator=NAME includes the last)"
+            f"{len(rejected)} offers are left out, as in `plan`: unconfirmed, or for an existing quota only"
         )
-    return _report(priced, speeds, choice, today, notes)
+    report = _report(priced, speeds, choice, today, notes)
+    return report.model_copy(update={"shows_all": shows_all, "ranked_by": ranked_by})
 
 
 def _sold(
@@ -250,7 +161,7 @@ def _check_limits(epochs: int | None, max_hours: float | None, budget_usd: float
 def _throughput(run: str | Path | None) -> tuple[ThroughputModel, list[str], BatchRule]:
     """The throughput model, notes about it, and the possible batches."""
     if run is None:
-        note = f"an epoch is the paper's: {PAPER_SHOWERS:,} showers, its 51x51x25 network"
+        note = f"epochs of the paper: {PAPER_SHOWERS:,} showers, its 51x51x25 network"
         paper = RunConfig()
         speeds = build_throughput_model(PAPER_NETWORK, PAPER_SHOWERS, paper_measurements())
         return speeds, [note], batch_rule(paper)
@@ -291,14 +202,14 @@ def _report(
     old = sum(one.age_days is not None and one.age_days > STALE_DAYS for one in found)
     if undated or old:
         notes.append(
-            f"of {len(found)} prices, {undated} are undated and {old} are or may be older than"
-            f" {STALE_DAYS} days; `cloudgan prices refresh` fetches current ones"
+            f"{undated + old} of {len(found)} prices may be older than {STALE_DAYS} days:"
+            " `cloudgan prices refresh`"
         )
     ranged = [f"{one.offer} {one.price_range}" for one in found if " to " in one.price_range]
     if ranged and choice is None:
-        notes.append(f"spot prices move: {'; '.join(ranged[:_MOST_RANGES])}")
+        notes += [f"spot price: {one}" for one in ranged[:1]]
     notes.append(
-        "USD include start-up, cluster, disks and lost spot nodes; hours are those of the training"
+        "USD and time at most; USD with start-up, cluster, disks and lost spot nodes"
         if choice
         else "not included: startup of nodes, download of data, storage and traffic"
     )
@@ -352,97 +263,3 @@ def _epoch(epoch: EpochEstimate) -> Epoch:
         grade=epoch.grade,
         basis=epoch.basis,
     )
-
-
-def _offers_table(found: tuple[Offer, ...], most: int) -> Table:
-    folded: dict[tuple[object, ...], list[Offer]] = {}
-    for one in found:
-        folded.setdefault((one.provider, one.node_type, one.market, one.usd_per_hour), []).append(
-            one
-        )
-    rows = tuple(
-        (
-            one.node_type,
-            _place(one.offer, tuple(other.region for other in its)),
-            f"{one.accelerator_count} x {one.accelerator}",
-            one.usd_per_hour,
-            f"{one.batch:g}" if one.epoch else None,
-            _range(one.epoch.low_seconds, one.epoch.high_seconds) if one.epoch else None,
-            _range(one.usd_per_epoch_low, one.usd_per_epoch_high),
-            one.epoch.grade if one.epoch else "unknown",
-            price_age(one),
-        )
-        for its in list(folded.values())[:most]
-        for one in its[:1]
-    )
-    omitted = len(folded) - len(rows)
-    more = f" {omitted} more are omitted; --all, --json and --report have all." if omitted else ""
-    heads = (
-        "nodes",
-        "place",
-        "GPU, TPU",
-        "USD/h",
-        "batch",
-        "s/epoch",
-        "USD/epoch",
-        "time",
-        "price",
-    )
-    return Table(heads, rows, f"{OFFERS_CAPTION}{more}", "lllrrrrll")
-
-
-def _options_table(choice: JobChoice, options: tuple[JobOption, ...]) -> Table:
-    rows = tuple(
-        (
-            ", ".join((*one.best_for, one.grade)),
-            f"{one.nodes} x {one.offer.split('/')[1]}",
-            _place(one.offer, one.regions),
-            f"{one.batch:g}",
-            one.global_batch,
-            f"{one.seconds / _HOUR_SECONDS:.3g}",
-            f"{one.usd:.4g}",
-            _days(one, "d"),
-            f"{'~' if one.losses_basis == ASSUMED else ''}{one.interruption:.0%}",
-        )
-        for one in sorted(options, key=lambda one: 0 if one.best_for else one.usd)
-    )
-    heads = ("best", "nodes", "place", "batch", "global", "hours", "USD", "price", "taken")
-    caption = (
-        f"{choice.epochs} epochs; hours and USD at most, of {choice.considered} options. batch: showers"
-        " per replica; global: of all replicas;\nprice: its age (≤: at most); taken: chance that the cloud"
-        " takes a node (~: assumed rate)."
-    )
-    return Table(heads, rows, caption, "lllrrrrrr")
-
-
-def _place(offer: str, regions: tuple[str, ...]) -> str:
-    """Returns such as ``aws us-east-1 +2, spot``."""
-    provider, *_, market = offer.split("/")
-    more = f" +{len(regions) - 1}" if len(regions) > 1 else ""
-    return f"{provider} {regions[0]}{more}, {market.replace('_', ' ')}"
-
-
-def front_caption(choice: JobChoice) -> str:
-    """Returns the caption of a Pareto front."""
-    return (
-        f"Pareto front for {choice.epochs} epochs: none of {choice.considered} options is both"
-        " faster and cheaper, by upper bounds."
-    )
-
-
-def price_age(one: Offer) -> str:
-    """Returns the age of an offer's price."""
-    text = _days(one, "days ago")
-    return f"{text}, not confirmed" if one.confidence == "C" else text
-
-
-def _days(one: Offer | JobOption, unit: str) -> str:
-    if one.age_days is None:
-        return "undated"
-    return f"{'≤' if one.is_age_bound else ''}{one.age_days} {unit}"
-
-
-def _range(low: float | None, high: float | None) -> str | None:
-    if low is None or high is None:
-        return None
-    return f"{high:.4g}" if low == high else f"{low:.3g} to {high:.3g}"

@@ -25,7 +25,7 @@ from cloudgan.cost.estimation.measured_runs import (
     trained_batches,
 )
 from cloudgan.cost.estimation.throughput_model import build_throughput_model
-from cloudgan.cost.prices.catalog import is_of, load_catalog
+from cloudgan.cost.prices.catalog import is_of, load_catalog, spelt
 from cloudgan.launch.kubernetes.manifests import PYTHON_IMAGE
 from cloudgan.launch.planning.plan_builder import PlanRequest
 from cloudgan.launch.provisioning.launch_log import spent_usd
@@ -196,8 +196,7 @@ def _accelerator(request: LaunchRequest, node: NodeType | None) -> tuple[str | N
         )
     if node:
         return node.accelerator, count
-    spelling = {known.casefold(): known for known in load_catalog().accelerators()}
-    return spelling.get(name.casefold(), name), count
+    return spelt(name), count
 
 
 def memory_warnings(config: RunConfig, workers: Workers) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from cloudgan.api.attempt_history import NO_ATTEMPTS, AttemptHistory
 from cloudgan.api.launch_options import PlanOptions
 from cloudgan.api.launch_request import LaunchRequest, ProvisioningRequest
 from cloudgan.api.plan_inputs import plan_request, request_workers, run_config, throughput_model
+from cloudgan.api.plan_result import PlanResult
 from cloudgan.api.pod_software import known_wheels
 from cloudgan.api.request_checks import check_request
 from cloudgan.api.simulation_plan import check_task, is_simulation
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 
 @command
-def plan(options: PlanOptions) -> Plan:
+def plan(options: PlanOptions) -> PlanResult:
     """Returns the plan of a run: every request in order, the forecast and the cost.
 
     Raises:
@@ -40,7 +41,8 @@ def plan(options: PlanOptions) -> Plan:
         PlanError: No offer matches the request.
         BudgetError: The budget is too small.
     """
-    return make_launch_plan(options, options, options.training, known_wheels)
+    made = make_launch_plan(options, options, options.training, known_wheels)
+    return PlanResult(plan=made)
 
 
 def make_launch_plan(

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import datetime as dt
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field
 
 from cloudgan.core import settings
-from cloudgan.core.clock import parse_time, utc_now
+from cloudgan.core.clock import parse_time, utc_now, utc_today
+from cloudgan.core.clouds import CLOUDS
 from cloudgan.core.errors import CloudganError, CredentialsError
-from cloudgan.core.progress import Silent
+from cloudgan.core.progress import Progress, Silent
 from cloudgan.cost.prices.catalog import (
     load_catalog,
     shipped_catalog,
@@ -15,16 +21,10 @@ from cloudgan.cost.prices.catalog import (
     write_catalog,
 )
 from cloudgan.cost.prices.fees import load_fees
-from cloudgan.schema.price_row import ANY_REGION
-
-if TYPE_CHECKING:
-    import datetime as dt
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from cloudgan.core.progress import Progress
-    from cloudgan.cost.prices.refresh.feeds import RefreshResult
-    from cloudgan.schema.price_row import FeeRow, Market, PriceRow
+from cloudgan.cost.prices.refresh.feeds import RefreshResult
+from cloudgan.reports.result import Result, View
+from cloudgan.reports.table import Number, Table
+from cloudgan.schema.price_row import ANY_REGION, STALE_DAYS, FeeRow, Market, PriceRow
 
 _MAX_REJECTED = 10
 
@@ -34,46 +34,186 @@ def price_folder() -> Path:
     return settings.data_folder() / "prices"
 
 
-def node_prices(
+class PriceList(Result):
+    """Prices of nodes, and the fees beside them."""
+
+    today: dt.date
+    rows: tuple[PriceRow, ...]
+    fees: tuple[FeeRow, ...]
+    by_node: bool = Field(description="whether the table has a row per node, not per accelerator")
+
+    def as_json(self) -> dict[str, Any]:
+        """Returns all rows with their ages."""
+        return {
+            "schema_version": self.schema_version,
+            "today": self.today.isoformat(),
+            "rows": [row.model_dump() | _age_facts(row, self.today) for row in self.rows],
+            "fees": [row.model_dump() | _age_facts(row, self.today) for row in self.fees],
+        }
+
+    def view(self) -> View:
+        """Returns the prices by accelerator, or by node; storage, egress and clusters are the basis."""
+        stale = sum(row.is_stale(self.today) for row in self.rows)
+        notes = [
+            "USD per hour; grade: A in the source, B partly derived, C not confirmed; ≤ at most"
+        ]
+        if not self.by_node:
+            notes = ["USD per accelerator and hour, the lowest; --accelerator=NAME shows the nodes"]
+        if self.fees:
+            notes.append("-v shows storage, egress and clusters")
+        if stale:
+            notes.append(
+                f"{stale} are undated or older than {STALE_DAYS} days: `cloudgan prices refresh`"
+            )
+        return View(
+            line=f"{len(self.rows)} prices of nodes",
+            table=self._node_table() if self.by_node else self._accelerator_table(),
+            notes=tuple(notes),
+            basis=tuple(self._fee_lines()),
+        )
+
+    def _accelerator_table(self) -> Table:
+        by_name: dict[str, list[PriceRow]] = {}
+        for row in self.rows:
+            if row.accelerator_count:
+                by_name.setdefault(row.accelerator, []).append(row)
+        rows = tuple(
+            (
+                name,
+                self._least(its, "spot"),
+                self._least(its, "on_demand"),
+                ", ".join(map(str, sorted({row.accelerator_count for row in its}))),
+                ", ".join(sorted({_title(row.provider) for row in its})),
+                self._oldest(its),
+            )
+            for name, its in sorted(by_name.items())
+        )
+        heads = ("accelerator", "spot", "on demand", "per node", "clouds", "days old")
+        return Table(heads, rows, align="lrrllr")
+
+    def _least(self, rows: list[PriceRow], market: Market) -> Number:
+        each = [row.usd_per_hour / row.accelerator_count for row in rows if row.market == market]
+        return Number(min(each), f"{min(each):.2f}") if each else Number(None, "")
+
+    def _oldest(self, rows: list[PriceRow]) -> str:
+        ages = sorted({age for row in rows if (age := row.age_days(self.today)) is not None})
+        if not ages:
+            return "undated"
+        return str(ages[0]) if ages[0] == ages[-1] else f"{ages[0]} - {ages[-1]}"
+
+    def _node_table(self) -> Table:
+        rows = tuple(
+            (
+                row.node_type.removeprefix("Standard_"),
+                f"{row.usd_per_hour:.4f}",
+                row.market.replace("_", " "),
+                f"{_title(row.provider)} {row.region}",
+                self._age(row),
+                row.confidence,
+            )
+            for row in self.rows
+        )
+        heads = ("node", "USD/h", "market", "where", "days old", "grade")
+        return Table(heads, rows, align="lrllrl")
+
+    def _age(self, row: PriceRow) -> Number:
+        days = row.age_days(self.today)
+        if days is None:
+            return Number(None, "")
+        return Number(days, f"{'≤' if row.has_earliest_date else ''}{days}")
+
+    def _fee_lines(self) -> Iterator[str]:
+        for fee in self.fees:
+            name = f"{_title(fee.provider)} {fee.kind.replace('_', ' ')}: {fee.name}, {fee.region}"
+            yield f"{name:<64}{fee.usd:>10.4f} USD/{fee.unit:<10}{fee.age_text(self.today)}"
+
+
+def _title(provider: str) -> str:
+    return CLOUDS[provider].title if provider in CLOUDS else provider
+
+
+def prices(
     *,
     provider: str | None = None,
     accelerator: str | None = None,
     region: str | None = None,
     market: Market | None = None,
-) -> tuple[PriceRow, ...]:
-    """Returns the price rows of nodes, of all clouds by default.
+) -> PriceList:
+    """Returns the prices of nodes, of all clouds by default, and of storage, egress and clusters.
 
     Args:
         provider: One cloud.
-        accelerator: Name or family of the accelerator, such as a100.
+        accelerator: Name or family of the accelerator, such as a100, or a node type.
         region: One region.
         market: on_demand or spot.
 
     Raises:
         UnknownNameError: A name is not in the catalogue.
     """
-    return load_catalog().find(
+    rows = load_catalog().find(
         provider=provider, accelerator=accelerator, region=region, market=market
     )
-
-
-def fee_prices(*, provider: str | None = None, region: str | None = None) -> tuple[FeeRow, ...]:
-    """Returns the prices of storage, egress and clusters, of all clouds by default."""
-    return tuple(
+    fees = (
         row
         for row in load_fees().rows
         if provider in {None, row.provider}
         and (region is None or row.region in {region, ANY_REGION})
     )
+    only_nodes = accelerator is not None or market is not None
+    return PriceList(
+        today=utc_today(),
+        rows=rows,
+        fees=() if only_nodes else tuple(fees),
+        by_node=accelerator is not None or region is not None,
+    )
+
+
+class RefreshedPrices(Result):
+    """Result of a refresh of the price lists."""
+
+    folder: str
+    sources: tuple[RefreshResult, ...]
+    output: str | None = None
+    changed: int | None = Field(default=None, description="prices that differ from the package")
+
+    def as_json(self) -> dict[str, Any]:
+        """Returns the result of each cloud."""
+        sources = [
+            {
+                "source": result.provider,
+                "state": result.state,
+                "rows": result.rows,
+                "rejected": [{"offer": one.name, "why": one.why} for one in result.rejected],
+                "notes": list(result.messages),
+            }
+            for result in self.sources
+        ]
+        written = {"output": self.output, "changed": self.changed} if self.output else {}
+        found = {"schema_version": self.schema_version, "folder": self.folder, "sources": sources}
+        return found | written
+
+    def view(self) -> View:
+        """Returns the result of each cloud as lines."""
+        lines = [line for result in self.sources for line in refresh_lines(result)]
+        notes = [f"written to {self.folder}"]
+        if self.output:
+            notes.append(f"{self.changed} prices differ from the package; written to {self.output}")
+        return View("\n".join(lines), notes=tuple(notes))
+
+    def problem(self) -> CloudganError | None:
+        """Returns the error of a cloud whose price list could not be read."""
+        failed = [result.provider for result in self.sources if result.state == "failed"]
+        return CloudganError(f"not refreshed: {', '.join(failed)}") if failed else None
 
 
 def refresh_prices(
-    *, provider: str | None = None, progress: Progress | None = None
-) -> tuple[RefreshResult, ...]:
+    *, provider: str | None = None, output: Path | None = None, progress: Progress | None = None
+) -> RefreshedPrices:
     """Downloads the clouds' price lists into the data folder; the package is unchanged.
 
     Args:
         provider: One cloud. Default: all.
+        output: File for the prices of the package with the refreshed ones, as a new nodes.csv.
         progress: Receives each task and its progress.
 
     Returns:
@@ -92,14 +232,19 @@ def refresh_prices(
         if provider in {None, name}
     )
     if any(result.state == "refreshed" for result in results):
-        return results
+        return RefreshedPrices(
+            folder=str(price_folder()),
+            sources=results,
+            output=str(output) if output else None,
+            changed=_write_prices(output) if output else None,
+        )
     reasons = "\n".join(line for result in results for line in refresh_lines(result))
     if all(result.state == "skipped" for result in results):
         raise CredentialsError(f"no prices were refreshed\n{reasons}")
     raise CloudganError(f"no prices were refreshed\n{reasons}")
 
 
-def write_prices(path: Path) -> int:
+def _write_prices(path: Path) -> int:
     """Writes the prices of the package with the refreshed ones as a new nodes.csv.
 
     Returns:
@@ -128,7 +273,7 @@ def refresh_lines(result: RefreshResult) -> Iterator[str]:
             yield f"    and {more} more, listed by --json"
 
 
-def age_facts(row: PriceRow | FeeRow, today: dt.date) -> dict[str, Any]:
+def _age_facts(row: PriceRow | FeeRow, today: dt.date) -> dict[str, Any]:
     """Returns the identifier and the age of a row."""
     return {
         "id": row.row_id,

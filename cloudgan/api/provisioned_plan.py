@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from cloudgan.api.grid_plan import showers_of
 from cloudgan.api.launch_data import find_data
-from cloudgan.api.matching_offers import find_offers, unpriced_choice, unpriced_node
+from cloudgan.api.matching_offers import (
+    find_offers,
+    offers_of_clouds,
+    unpriced_choice,
+    unpriced_node,
+)
 from cloudgan.api.plan_inputs import (
     batch_rule,
     on_demand_price,
@@ -19,7 +24,7 @@ from cloudgan.api.plan_inputs import (
 )
 from cloudgan.core.clock import utc_moment
 from cloudgan.core.clouds import of_bucket
-from cloudgan.core.errors import ConfigError, PlanError
+from cloudgan.core.errors import BudgetError, ConfigError, PlanError
 from cloudgan.cost.estimation.candidates import PricedJob
 from cloudgan.cost.estimation.measured_runs import replicas
 from cloudgan.cost.prices.catalog import load_catalog
@@ -36,7 +41,7 @@ from cloudgan.launch.planning.ranking import (
     rank,
     selection_of,
 )
-from cloudgan.schema.plan import Selection, Workers
+from cloudgan.schema.plan import MarketOffer, Selection, Workers
 from cloudgan.schema.run_folder import RUNS, RunFolder
 
 if TYPE_CHECKING:
@@ -45,6 +50,8 @@ if TYPE_CHECKING:
     from cloudgan.api.attempt_history import AttemptHistory
     from cloudgan.api.launch_request import LaunchRequest, ProvisioningRequest
     from cloudgan.api.plan_inputs import Training
+    from cloudgan.cost.estimation.throughput_model import ThroughputModel
+    from cloudgan.cost.prices.catalog import Catalog
     from cloudgan.launch.clouds.planner import Clouds
     from cloudgan.launch.planning.node_types import NodeType
     from cloudgan.launch.planning.ranking import RankedOption
@@ -175,6 +182,10 @@ class _OfferSearch:
             config.training.epochs,
             market_why,
         )
+        if history.first is None and not (request.offer or request.reservation):
+            why = why.model_copy(
+                update={"markets": self._markets(catalog, speeds, constraints, context)}
+            )
         batch = self._global_batch(best.row, best.nodes, best.global_batch)
         if best.node_pool.prepaid:
             _require_no_price_limit(request, provisioning)
@@ -183,6 +194,35 @@ class _OfferSearch:
             self._cost(best, context), best.row, best.nodes, self.provisioning.keep_nodes_seconds
         )
         return SelectedNodes(best.row, best.nodes, best.row, cost, why, batch)
+
+    def _markets(
+        self,
+        catalog: Catalog,
+        speeds: ThroughputModel,
+        constraints: OfferConstraints,
+        context: JobContext,
+    ) -> tuple[MarketOffer, ...]:
+        """The best nodes for the job in each cloud and market."""
+        found: list[MarketOffer] = []
+        constraints = replace(constraints, apply_break_even=False)
+        for name, rows in offers_of_clouds(self.request, self.provisioning, catalog).items():
+            options: list[RankedOption] = []
+            why = "has none of them"
+            is_far = self._data_cloud() not in (None, name)
+            if rows and is_far:
+                why = "the data are in another cloud"
+            for market in ("spot", "on_demand"):
+                of_market = [row for row in rows if row.market == market and not is_far]
+                try:
+                    ranking = rank(of_market, speeds, constraints, context, self._node_pool)
+                except (BudgetError, PlanError) as error:
+                    why = str(error)
+                    continue
+                options += ranking.options[:1]
+                why = ranking.rejected[0].reason if ranking.rejected else why
+            found += [_market_offer(one) for one in options]
+            found += [] if options else [MarketOffer(provider=name, why_none=why)]
+        return tuple(found)
 
     def _global_batch(self, node: NodeType, nodes: int, chosen: int | None = None) -> int | None:
         """Returns the global batch that later attempts must keep; None: as requested."""
@@ -244,6 +284,21 @@ class _OfferSearch:
 
     def _data_cloud(self) -> str | None:
         return of_bucket(self.showers.source)
+
+
+def _market_offer(option: RankedOption) -> MarketOffer:
+    ahead, cost = option.candidate, option.priced.cost
+    return MarketOffer(
+        provider=option.row.provider,
+        market=option.row.market,
+        nodes=option.nodes,
+        node_type=option.row.node_type,
+        usd_per_hour=option.usd_per_hour,
+        low_seconds=ahead.low_seconds if ahead else None,
+        seconds=ahead.seconds if ahead else None,
+        low_usd=cost.known_low_usd if ahead else None,
+        usd=cost.known_usd if ahead else None,
+    )
 
 
 def _market_warnings(plan: Plan, provisioning: ProvisioningRequest) -> list[str]:

@@ -15,6 +15,7 @@ from cloudgan.api.launch_request import (
 from cloudgan.core.clouds import CLOUDS
 from cloudgan.core.errors import ConfigError
 from cloudgan.core.options import options_of
+from cloudgan.cost.prices.catalog import spelt
 from cloudgan.launch.kubernetes.manifests import CLAIM
 
 _CLOUD_FLAGS = f"--provider={', '.join(CLOUDS)} or {CHEAPEST}"
@@ -141,7 +142,7 @@ def _check_reservation(launch: LaunchRequest, provisioning: ProvisioningRequest)
 
 
 def _check_cluster(launch: LaunchRequest) -> None:
-    if launch.accelerator and launch.accelerator.casefold().startswith("tpu"):
+    if launch.accelerator_name and spelt(launch.accelerator_name).startswith("TPU"):
         raise ConfigError(
             f"--accelerator={launch.accelerator_name}: --provider=kubernetes supports NVIDIA GPUs"
             " only, such as --accelerator=v100:8"

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import math
 import statistics
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from cloudgan.api.launch_cost import launch_cost
+from pydantic import Field
+
+from cloudgan.api.launch_cost import cost_text, launch_cost
 from cloudgan.core.documents import parse_model
+from cloudgan.core.durations import duration_text
 from cloudgan.core.errors import ConfigError, DataError
 from cloudgan.cost.prices.price_file import catalog_with
-from cloudgan.reports.table import Table
+from cloudgan.reports.result import Result, View
+from cloudgan.reports.table import Number, Table, usd_text
 from cloudgan.schema import launch
 from cloudgan.schema import plan as plans
 from cloudgan.schema.run_document import read_plan
@@ -27,7 +31,6 @@ from cloudgan.schema.search_exchange import (
 from cloudgan.storage.store import ObjectMissingError, open_store
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
     from cloudgan.schema.run_folder import RunFolder
@@ -71,25 +74,15 @@ class NodeTime(NamedTuple):
         return self.times(min(1.0, whole_seconds / self.whole)) if self.whole else self
 
 
-@dataclass(frozen=True)
-class SearchCost:
-    """Cost of trials by what the nodes did; None is unknown.
+class SearchCost(Result):
+    """Cost of trials by what the nodes did; None is unknown."""
 
-    Attributes:
-        run: Name of the deployment, or folder of a search on this machine.
-        search: Name of the search.
-        time: Of the nodes.
-        trials: States of the trials, and the best one.
-        usd: Of the whole time, at the price of the nodes.
-        price_row: Price of a node.
-    """
-
-    run: str
+    run: str = Field(description="deployment, or folder of a search on this machine")
     search: str
     time: NodeTime
-    trials: TrialStates
-    usd: float | None
-    price_row: str | None
+    trials: TrialStates = Field(description="states of the trials, and the best one")
+    usd: float | None = Field(description="of the whole time, at the price of the nodes")
+    price_row: str | None = Field(description="price of a node")
 
     @property
     def node_seconds(self) -> dict[str, float]:
@@ -128,6 +121,7 @@ class SearchCost:
     def as_json(self) -> dict[str, Any]:
         """Returns all figures."""
         return {
+            "schema_version": self.schema_version,
             "run": self.run,
             "search": self.search,
             "node_seconds": self.node_seconds,
@@ -141,27 +135,33 @@ class SearchCost:
             "price_row": self.price_row,
         }
 
-    def table(self) -> Table:
-        """Returns a row per part; all parts add up to the bill of the nodes."""
+    def view(self) -> View:
+        """Returns the sum, what the nodes did, and what trials cost."""
         usd = self.parts_usd
-        rows = tuple((name, seconds, usd[name]) for name, seconds in self.node_seconds.items())
-        return Table(("part", "node s", "USD"), rows, f"Nodes of {self.run}, by what they did.")
+        rows = tuple(
+            (
+                name,
+                Number(seconds, duration_text(seconds)),
+                Number(usd[name], "" if usd[name] is None else usd_text(usd[name] or 0.0)),
+            )
+            for name, seconds in self.node_seconds.items()
+        )
+        return View(
+            line=f"{self.run}: {cost_text(self.usd, self.price_row)}",
+            table=Table(("part", "node time", "USD"), rows, align="lrr"),
+            notes=tuple(self._notes()),
+        )
 
-    def lines(self) -> Iterator[str]:
-        """Yields the sum in words, and what trials cost."""
-        yield f"{self.run}: trials of the search {self.search} in {self.time.whole:.4g} s of nodes"
-        if self.usd is None:
-            yield "cost of this run: unknown: its nodes have no price; give --price-as=OFFER"
-            return
-        yield f"cost of this run: {self.usd:.4g} USD, as {self.price_row}"
+    def _notes(self) -> Iterator[str]:
         finished = len(self._seconds_of("complete"))
         if self.finished_trial_usd is not None:
-            yield f"USD per finished trial: {self.finished_trial_usd:.4g}, the whole cost over {finished}"
+            each = usd_text(self.finished_trial_usd)
+            yield f"{each} USD per finished trial, the whole cost over {finished}"
         if self.best_trial_usd is not None:
-            yield f"best trial, {self.trials.best}: {self.best_trial_usd:.4g} USD"
+            yield f"best trial, {self.trials.best}: {usd_text(self.best_trial_usd)} USD"
         if self.saved_by_pruning_usd is not None:
-            saved = f"{self.saved_by_pruning_usd:.4g} USD"
-            yield f"saved by pruning: about {saved}, if pruned trials had taken the mean of finished ones"
+            saved = usd_text(self.saved_by_pruning_usd)
+            yield f"saved by pruning: about {saved} USD, if pruned trials took the mean time"
 
     def _seconds_of(self, state: str) -> dict[int, float]:
         states = self.trials.states

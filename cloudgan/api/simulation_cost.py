@@ -2,51 +2,39 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from cloudgan.api.launch_cost import launch_cost
+from pydantic import Field
+
+from cloudgan.api.launch_cost import cost_text, launch_cost
+from cloudgan.core.durations import duration_text
 from cloudgan.core.errors import DataError
+from cloudgan.reports.result import Result, View
+from cloudgan.reports.table import usd_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from cloudgan.schema.run_folder import RunFolder
 
 
-@dataclass(frozen=True)
-class SimulationCost:
-    """Cost of a simulation; None is unknown.
-
-    Attributes:
-        run: Name of the run.
-        showers: Showers that it simulates in all.
-        node_seconds: Sum over nodes of the time of all attempts.
-        usd: At the price of the nodes.
-        usd_per_1000_showers: The same by showers.
-        price_row: Price of a node.
-    """
+class SimulationCost(Result):
+    """Cost of a simulation; None is unknown."""
 
     run: str
     showers: int
-    node_seconds: float
-    usd: float | None
+    node_seconds: float = Field(description="sum over nodes of the time of all attempts")
+    usd: float | None = Field(description="at the price of the nodes")
     usd_per_1000_showers: float | None
     price_row: str | None
 
-    def as_json(self) -> dict[str, Any]:
-        """Returns all figures."""
-        return asdict(self)
-
-    def lines(self) -> Iterator[str]:
-        """Yields the figures in words."""
-        yield f"{self.run}: {self.showers:,} showers in {self.node_seconds:.4g} s of nodes"
-        if self.usd is None or self.usd_per_1000_showers is None:
-            yield "cost of this run: unknown: its nodes have no price; give --price-as=OFFER"
-            return
-        yield f"cost of this run: {self.usd:.4g} USD, as {self.price_row}"
-        yield f"{self.usd_per_1000_showers:.4g} USD per 1,000 showers"
+    def view(self) -> View:
+        """Returns the figures in words."""
+        line = f"{self.run}: {cost_text(self.usd, self.price_row)}"
+        notes = [f"{self.showers:,} showers in {duration_text(self.node_seconds)} of nodes"]
+        if self.usd_per_1000_showers is not None:
+            notes.append(f"{usd_text(self.usd_per_1000_showers)} USD per 1,000 showers")
+        return View(line, notes=tuple(notes))
 
 
 def is_simulation(folder: RunFolder) -> bool:

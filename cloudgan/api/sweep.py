@@ -7,9 +7,11 @@ with --keep-nodes, and the last run deletes them.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pydantic import Field
 
 from cloudgan.api.deploy_attempt import DeploySettings
 from cloudgan.api.deployment import deploy_run
@@ -17,6 +19,7 @@ from cloudgan.api.grid_plan import has_grid
 from cloudgan.api.join_plan import is_join
 from cloudgan.api.notebook_progress import usual_progress
 from cloudgan.api.plan_inputs import run_config
+from cloudgan.api.plan_result import PlanResult
 from cloudgan.api.planning import make_launch_plan
 from cloudgan.api.pod_software import known_wheels
 from cloudgan.api.simulation_plan import is_simulation
@@ -35,9 +38,11 @@ from cloudgan.core.labels import checked_name
 from cloudgan.core.ranges import MAX_SEED, Range
 from cloudgan.launch.clouds.planner import BUILT_IN_CLOUDS
 from cloudgan.launch.planning.job_cost import without_startup
+from cloudgan.reports.result import Result, View
+from cloudgan.reports.table import usd_range
 from cloudgan.schema import plan as plans
 from cloudgan.schema.options.shared import RunLocator
-from cloudgan.schema.plan import Workers
+from cloudgan.schema.plan import Plan, Workers
 from cloudgan.schema.run_folder import RUNS, RunFolder
 
 if TYPE_CHECKING:
@@ -48,7 +53,6 @@ if TYPE_CHECKING:
     from cloudgan.api.plan_inputs import Training
     from cloudgan.core.progress import Progress
     from cloudgan.launch.clouds.planner import Clouds
-    from cloudgan.schema.plan import Plan
 
 _SEED, _BATCH, _GLOBAL_BATCH = (
     "training.seed",
@@ -123,20 +127,14 @@ class SeedRequest(NamedTuple):
     training: Training
 
 
-class SweepPlan(NamedTuple):
-    """Plan of a sweep: that of its next run, and the cost of all runs that are left.
-
-    Attributes:
-        name: Name of the sweep.
-        seeds: Seeds that are left, the first one's run is planned.
-        plan: Plan of that run; the others differ in name, seed and limits.
-        shares_nodes: Whether one run after another uses the same created nodes.
-    """
+class SweepPlan(Result):
+    """Plan of a sweep: that of its next run, and the cost of all runs that are left."""
 
     name: str
-    seeds: tuple[int, ...]
-    plan: Plan
-    shares_nodes: bool
+    seeds: tuple[int, ...] = Field(description="that are left; the run of the first is planned")
+    plan: Plan = Field(description="of that run; the others differ in name, seed and limits")
+    shares_nodes: bool = Field(description="whether one run after another uses the same nodes")
+    price_warning: str = ""
 
     @property
     def runs(self) -> tuple[str, ...]:
@@ -165,6 +163,7 @@ class SweepPlan(NamedTuple):
         """Returns the sweep and the plan of its first run."""
         low, high = self.usd or (None, None)
         return {
+            "schema_version": self.schema_version,
             "sweep": self.name,
             "seeds": list(self.seeds),
             "runs": list(self.runs),
@@ -174,6 +173,26 @@ class SweepPlan(NamedTuple):
             "unknown": list(self.unknown),
             "plan": self.plan.model_dump(mode="json"),
         }
+
+    def _first(self) -> PlanResult:
+        return PlanResult(plan=self.plan, price_warning=self.price_warning)
+
+    def view(self) -> View:
+        """Returns the plan of the next run below the cost of all."""
+        view, count = self._first().view(), len(self.seeds)
+        nodes = ", on the nodes of the first" if self.shares_nodes else ""
+        if self.usd is None or self.plan.forecast.high_usd is None:
+            usd = "unknown, as that of the first"
+        else:
+            rest = f", plus {', '.join(self.unknown)} (unknown)" if self.unknown else ""
+            usd = f"{usd_range(*self.usd)} USD{rest}"
+        line = f"Sweep {self.name}: {count} runs, one after another{nodes}\n{view.line}"
+        return replace(view, line=line, notes=(f"all runs {usd}", *view.notes))
+
+    def question(self) -> str:
+        """Returns the question before the sweep is carried out."""
+        count = len(self.seeds)
+        return f"{self._first().question()[:-1]} for {count} run{'' if count == 1 else 's'}?"
 
 
 def make_sweep(
@@ -275,7 +294,12 @@ class _Deployment:
                 raise
             self._shares_nodes = False  # such as Cloud TPU VMs, which end with their run
             found = self._plan_first()
-        return SweepPlan(self._sweep.name, self._sweep.seeds, found, self._shares_nodes)
+        return SweepPlan(
+            name=self._sweep.name,
+            seeds=self._sweep.seeds,
+            plan=found,
+            shares_nodes=self._shares_nodes,
+        )
 
     def _plan_first(self) -> Plan:
         request, provisioning, training = self._request(0)
@@ -318,7 +342,13 @@ class _Deployment:
                 return
             if self._approve:
                 left = sweep.seeds[number:]
-                found = SweepPlan(sweep.name, left, plan, self._shares_nodes)
+                found = SweepPlan(
+                    name=sweep.name,
+                    seeds=left,
+                    plan=plan,
+                    shares_nodes=self._shares_nodes,
+                    price_warning=price_warning,
+                )
                 self._approve(found, price_warning)
             self._approved = plan
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -77,13 +78,22 @@ def _execute(
             "progress": progress,
             "confirm": functools.partial(confirm, yes=getattr(options, "yes", False)),
             "as_json": common.json_,
+            "show": functools.partial(_show, as_json=common.json_, verbose=common.verbose),
             "verbose": common.verbose,
         }
         result = call_with(body_of(function), options, own | dict(offered))
     if isinstance(result, int):
         return result
     if isinstance(result, Result):
-        if report is not None:
-            write_report_file(result.page(), report)
+        page = result.page() if report is not None else None
+        if page is not None:
+            write_report_file(page, str(report))
         emit(result, as_json=common.json_, verbose=common.verbose)
     return 0
+
+
+def _show(result: Result, *, as_json: bool, verbose: bool) -> None:
+    """Shows a result before a question, which nothing must follow if it cannot be read."""
+    if not as_json:
+        emit(result, as_json=False, verbose=verbose)
+        sys.stdout.flush()

@@ -98,7 +98,7 @@ def _parts(model: type[BaseModel]) -> tuple[str, list[str]]:
 
 def _usage(command: str, options: Sequence[Option]) -> str:
     places = "".join(
-        f" {one.argument_name}" if one.flag.is_required else f" [{one.argument_name}]"
+        f" {one.argument_name}" if one.flag.is_required else f" [{_argument(one)}]"
         for one in options
         if one.flag.is_positional
     )
@@ -106,6 +106,10 @@ def _usage(command: str, options: Sequence[Option]) -> str:
     last = "" if words is None else f" -- {words.argument_name}"
     last = f" [{last.strip()} ...]" if words and not words.flag.is_required else last
     return f"Usage: {command}{places} [FLAGS]{last}"
+
+
+def _argument(option: Option) -> str:
+    return f"{option.flag.placeholder} ..." if option.flag.is_repeated else option.argument_name
 
 
 def _by_topic(options: Iterable[Option]) -> list[tuple[str, list[Option]]]:

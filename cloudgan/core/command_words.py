@@ -78,7 +78,7 @@ def _argument(
 ) -> Option:
     places = [one for one in own if one.flag.is_positional]
     for option in places:
-        if option.name not in found:
+        if option.name not in found or option.flag.is_repeated:
             return option
     if any(one.flag.takes_words for one in own):
         raise ConfigError(f"write -- before the command of `{command}`: -- {word}")

@@ -73,3 +73,28 @@ def format_duration(seconds: float) -> str:
     if seconds < 2 * _UNITS["h"]:
         return f"{seconds / 60:.3g} min"
     return f"{seconds / 3600:.3g} h"
+
+
+def duration_text(seconds: float) -> str:
+    """Formats a time as people say it: ``45 s``, ``31 min``, ``3 h 20 min``, ``2 d 3 h``."""
+    if seconds < 120:  # noqa: PLR2004 (up to two of a unit, the smaller one reads better)
+        return f"{seconds:.2g} s" if seconds < 10 else f"{seconds:.0f} s"  # noqa: PLR2004
+    minutes = round(seconds / 60)
+    if minutes < 100:  # noqa: PLR2004
+        return f"{minutes} min"
+    hours, minutes = divmod(minutes, 60)
+    if hours < 10:  # noqa: PLR2004 (of more hours the minutes say nothing)
+        return f"{hours} h {minutes} min" if minutes else f"{hours} h"
+    days, hours = divmod(round(seconds / 3600), 24)
+    if days < 2:  # noqa: PLR2004
+        return f"{24 * days + hours} h"
+    return f"{days} d {hours} h" if hours else f"{days} d"
+
+
+def duration_range(low: float, high: float, between: str = " to ") -> str:
+    """Formats an interval of times, such as ``3 to 31 min``."""
+    first, last = duration_text(low), duration_text(high)
+    if first == last:
+        return last
+    number, _, unit = first.partition(" ")
+    return f"{number if unit == last.partition(' ')[2] else first}{between}{last}"

@@ -56,9 +56,9 @@ class Result(BaseModel):
         """Returns what `--json` prints."""
         return self.model_dump(mode="json")
 
-    def page(self) -> Page:
-        """Returns the page that `--report` writes."""
-        raise NotImplementedError
+    def page(self) -> Page | None:
+        """Returns the page that `--report` writes; None: it has none, or the command writes it."""
+        return None
 
     def problem(self) -> CloudganError | None:
         """Returns the error that ends the command after its result is printed; None: it succeeded."""

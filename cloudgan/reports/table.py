@@ -274,6 +274,27 @@ def number_text(value: float) -> str:
     return f"{value:,.4g}" if abs(value) < _PLAIN_BELOW else f"{value:,.0f}"
 
 
+_WHOLE_USD, _LEAST_USD = 100, 0.001
+
+
+def usd_text(usd: float) -> str:
+    """Returns an amount of money: cents, of less than one USD two digits, of 100 or more none."""
+    return "under 0.001" if 0 < usd < _LEAST_USD else f"{usd:,.{_usd_decimals(usd)}f}"
+
+
+def usd_range(low: float, high: float, between: str = " to ") -> str:
+    """Returns an interval of money with equal decimals, such as ``0.10 to 0.50``."""
+    decimals = _usd_decimals(high)
+    first, last = f"{low:,.{decimals}f}", usd_text(high)
+    return last if first == last else f"{first}{between}{last}"
+
+
+def _usd_decimals(usd: float) -> int:
+    if usd >= _WHOLE_USD:
+        return 0
+    return 2 if usd >= 1 or usd < _LEAST_USD else 1 - math.floor(math.log10(usd))
+
+
 def error_text(value: float, error: float | None) -> str:
     """Returns value and standard error to the first digit of the error: ``0.983 ± 0.004``.
 

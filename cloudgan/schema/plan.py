@@ -6,7 +6,6 @@ the run is kept. A plan holds names of secrets, never their values.
 
 from __future__ import annotations
 
-from html import escape
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, JsonValue, ValidationError
@@ -324,6 +323,21 @@ class RejectedOffers(_Part):
     examples: tuple[Text, ...] = Field(description="the first few")
 
 
+class MarketOffer(_Part):
+    """The best nodes for the job in one market of a cloud; of a cloud without any, only the reason."""
+
+    provider: Text
+    market: Market | None = None
+    nodes: Count = 1
+    node_type: str = ""
+    usd_per_hour: Usd | None = Field(default=None, description="of all nodes")
+    low_seconds: Seconds | None = Field(default=None, description="training; None: unknown")
+    seconds: Seconds | None = None
+    low_usd: Usd | None = Field(default=None, description="whole job, known parts; None: unknown")
+    usd: Usd | None = None
+    why_none: str = ""
+
+
 class Selection(_Part):
     """Why this offer was selected."""
 
@@ -334,6 +348,9 @@ class Selection(_Part):
     )
     alternatives: tuple[Alternative, ...] = Field(default=(), description="in order of rank")
     rejected_offers: tuple[RejectedOffers, ...] = ()
+    markets: tuple[MarketOffer, ...] = Field(
+        default=(), description="the same job in each cloud and market; empty: not compared"
+    )
 
 
 class Forecast(_Part):
@@ -420,7 +437,8 @@ class Plan(_Part):
         if self.config.task == "join":
             return "trials until the search ends"
         grid = self.config.grid
-        return grid.describe() if grid else f"{self.config.training.epochs} epochs"
+        epochs = self.config.training.epochs
+        return grid.describe() if grid else f"{epochs} epoch{'' if epochs == 1 else 's'}"
 
     @property
     def has_peers(self) -> bool:
@@ -441,23 +459,6 @@ class Plan(_Part):
     def usd_per_second(self) -> float | None:
         """Price of all nodes; None: unknown."""
         return None if self.usd_per_hour is None else self.usd_per_hour / 3600
-
-    def _repr_html_(self) -> str:
-        cost = self.cost
-        usd = "unknown" if cost is None else f"{cost.known_low_usd:.2f} to {cost.known_usd:.2f} USD"
-        rows = {
-            "run": f"{self.run} ({self.program}, {self.work})",
-            "target": self.target.describe(),
-            "workers": f"{self.workers.nodes}, on {self.price.offer if self.price else 'no offer'}",
-            "store": self.store,
-            "forecast": self.forecast.basis or self.forecast.why_unknown,
-            "cost": usd
-            + (f", unknown: {', '.join(cost.unknown)}" if cost and cost.unknown else ""),
-            "deadline": f"{self.limits.deadline_seconds / 3600:.3g} h",
-            "requests": f"{len(self.steps)}",
-        }
-        cells = "".join(f"<tr><th>{k}</th><td>{escape(v)}</td></tr>" for k, v in rows.items())
-        return f"<table>{cells}</table>"
 
     def labels(self) -> Labels:
         """Returns the labels of the run's resources."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from cloudgan.api.fit import fit_and_predict, fit_table, sizes_to_predict
@@ -20,8 +18,8 @@ def csv(tmp_path):
 
 
 def test_the_report_has_these_keys_in_this_order(csv):
-    said = json.loads(fit_and_predict(csv, (128, 32)).model_dump_json())
-    assert list(said) == ["fit", "predictions", "warnings"]
+    said = fit_and_predict(csv, (128, 32)).as_json()
+    assert list(said) == ["schema_version", "fit", "predictions", "warnings"]
     times = ["seconds", "low_seconds", "high_seconds"]
     times += ["healthy_low_seconds", "healthy_high_seconds"]
     keys = ["n", "steps", "needs_showers_per_second", "waits_for_input", "extrapolation"]

@@ -23,7 +23,8 @@ def status(seconds, *spells, **more):
 
 
 def cost_of(time, states, usd=None, best=None):
-    return SearchCost("d", "s", time, TrialStates(states=states, best=best), usd, "lab/cpu")
+    trials = TrialStates(states=states, best=best)
+    return SearchCost(run="d", search="s", time=time, trials=trials, usd=usd, price_row="lab/cpu")
 
 
 def test_time_goes_to_trials_by_their_state_to_idle_blocks_and_to_the_start_of_nodes():
@@ -62,12 +63,14 @@ def test_the_price_of_a_finished_trial_of_the_best_one_and_what_pruning_saved_ar
     assert found.finished_trial_usd == pytest.approx(0.5), "of the whole 1 USD"
     assert found.best_trial_usd == pytest.approx(0.3)
     assert found.saved_by_pruning_usd == pytest.approx(0.3), "the mean of 40 s, less 10 s"
-    said = "\n".join(found.lines())
-    assert "USD per finished trial: 0.5, the whole cost over 2" in said
-    assert "best trial, 1: 0.3 USD" in said
+    assert found.view().line == "d: 1.00 USD, as lab/cpu"
+    assert found.view().notes[:2] == (
+        "0.50 USD per finished trial, the whole cost over 2",
+        "best trial, 1: 0.30 USD",
+    )
     unknown = cost_of(time, states, best=1)
     assert (unknown.finished_trial_usd, unknown.best_trial_usd) == (None, None)
-    assert "unknown" in "\n".join(unknown.lines())
+    assert "unknown" in unknown.view().line
     assert cost_of(time, {0: "complete"}, usd=1.0).saved_by_pruning_usd is None
 
 

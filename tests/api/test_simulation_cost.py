@@ -47,13 +47,13 @@ def test_all_nodes_are_paid_for_their_whole_time(run, own_prices):
     assert (found.showers, found.node_seconds) == (5000, 7200)
     assert found.usd == pytest.approx(6)
     assert found.usd_per_1000_showers == pytest.approx(1.2)
-    assert "1.2 USD per 1,000 showers" in list(found.lines())
+    assert found.view().notes == ("5,000 showers in 2 h of nodes", "1.20 USD per 1,000 showers")
 
 
 def test_an_offer_prices_nodes_without_a_price(run, own_prices):
     folder = run(**TIMES)
     assert simulation_cost(folder).usd is None
-    assert "--price-as=OFFER" in list(simulation_cost(folder).lines())[1]
+    assert "--price-as=OFFER" in simulation_cost(folder).view().line
     priced = simulation_cost(folder, offer="lab/cpu/room/on_demand", price_file=own_prices)
     assert priced.usd_per_1000_showers == pytest.approx(1.2)
 

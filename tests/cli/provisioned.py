@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from cloudgan.api.plan_result import PlanResult
 from cloudgan.cli.commands.deploy import deploy
 from cloudgan.cli.commands.plan import plan
 from cloudgan.cli.program import Program
@@ -20,6 +21,7 @@ from cloudgan.data.shards.manifest import (
     write_manifest,
 )
 from cloudgan.schema import launch
+from cloudgan.schema.plan import Plan
 from launch.provisioning.cloud_double import CloudDouble, clouds
 
 if TYPE_CHECKING:
@@ -28,6 +30,12 @@ if TYPE_CHECKING:
     from cloudgan.schema.launch import Attempt
 
 RUN = "gan"
+
+
+def basis(plan: dict[str, Any] | str) -> str:
+    """Returns the lines below a plan (JSON) with -v."""
+    made = Plan.model_validate(json.loads(plan) if isinstance(plan, str) else plan)
+    return "\n".join(map(str, PlanResult(plan=made).view().basis)) + "\n"
 
 
 @dataclass

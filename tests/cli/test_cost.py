@@ -9,9 +9,11 @@ import re
 
 import pytest
 
+from cloudgan.api.cost import cost
 from cloudgan.core.hardware import Hardware
 from cloudgan.cost.prices.catalog import load_catalog
 from cloudgan.cost.prices.discontinued import DISCONTINUED
+from cloudgan.reports.table import markdown
 from cloudgan.schema import launch, record
 from cloudgan.schema import plan as plans
 from cloudgan.schema.config import parse_config
@@ -115,24 +117,40 @@ def said(cloudgan_here):
     return ask
 
 
-def test_a_run_without_a_price_is_unknown_and_names_the_flag(write_run, cloudgan_here):
+def test_a_run_without_a_price_is_one_line_with_an_example(write_run, cloudgan_here, tmp_path):
     done = cloudgan_here("cost", write_run())
-    assert "cost of this run: unknown" in done.stdout
-    assert "--price-as=gcp/" in done.stdout
-    assert "0 USD" not in done.stdout.split("cost of this run:")[1]
+    line = r"mine: no price for this machine; as \S+ on \w+ at most 0\.\d+ USD: --price-as=\S+\n"
+    assert re.fullmatch(line, done.stdout)
+    again = cloudgan_here("cost", tmp_path / "mine", done.stdout.split()[-1])
+    assert "mine: 0." in again.stdout, "the example works"
 
 
-def test_offers_of_three_clouds_are_priced_as_an_upper_bound(write_run, cloudgan_here):
-    done = cloudgan_here("cost", write_run())
-    assert "an upper bound, not measured there" in done.stdout
-    assert all(cloud in done.stdout for cloud in ("GCP", "AWS", "Azure"))
-    ages = {
-        tuple(line.split()[:2]): line.split()[-3]
-        for line in done.stdout.splitlines()
-        if line.rstrip().endswith("days ago")
-    }
+def test_a_priced_run_has_its_largest_items_and_the_unknown_ones_by_name(write_run, cloudgan_here):
+    said = cloudgan_here("cost", write_run(), f"--price-as={OFFER}").stdout.splitlines()
+    assert re.match(r"mine: 0\.020 USD, plus \d unknown items$", said[0])
+    assert any(re.match("unknown: .*cluster.*egress", line) for line in said)
+    amounts = [float(line.split()[-1]) for line in said if re.search(r" 0\.\d+ *$", line)]
+    assert amounts == sorted(amounts, reverse=True)
+    assert sum(amounts) == pytest.approx(60 * 1.193 / 3600, abs=0.001)
+    assert len(said) < 23
+    assert f"as {OFFER}" in said
+
+
+def basis(run):
+    """The tables and lines with -v, as text."""
+    return "\n".join(
+        part if isinstance(part, str) else markdown(part) for part in cost(run).view().basis
+    )
+
+
+def test_offers_of_three_clouds_are_priced_as_an_upper_bound(write_run):
+    said = basis(write_run())
+    assert "an upper bound, not measured there" in said
+    assert all(cloud in said for cloud in ("GCP", "AWS", "Azure"))
+    cells = [[cell.strip() for cell in line.split("|")] for line in said.splitlines()]
+    ages = {tuple(row[1:3]): row[-2] for row in cells if row[-2:-1] and "days ago" in row[-2]}
     assert ages["AWS", "g4dn.xlarge"].startswith("≤"), "this date is the earliest possible one"
-    assert ages["AWS", "g6.xlarge"].isdecimal()
+    assert ages["AWS", "g6.xlarge"].split()[0].isdecimal()
     assert not {node for _, node in ages} & {one.node_type for one in DISCONTINUED}
 
 
@@ -214,7 +232,7 @@ def test_the_papers_network_is_estimated_from_the_papers_runs(write_run, said, c
     for one in there:
         assert one["usd_per_epoch"] is not None or one["grade"] != "measured"
         assert (one["usd_per_epoch_high"] is None) == bool(one["why_unknown"])
-    assert "modelled" in cloudgan_here("cost", run).stdout
+    assert "modelled" in basis(run)
 
 
 def test_a_small_network_is_not_estimated_from_the_papers_runs(write_run, said):
@@ -401,7 +419,8 @@ def test_a_run_on_cloud_nodes_shows_forecast_measurement_and_bill(
     shown = cloudgan_here(
         "cost", run, f"--billing-export={bill}", f"--report={tmp_path / 'r.md'}"
     ).stdout
-    assert "Bill of the cloud: 1 lines of this run among 2" in shown
+    assert "billed 1.00 USD in 1 lines of 2; more with -v" in shown
+    assert "forecast 0.010 to 0.020 USD" in shown
     assert "Forecast, measured, billed" in (tmp_path / "r.md").read_text()
 
 

@@ -84,7 +84,7 @@ def test_without_a_terminal_nothing_is_sent_and_nothing_is_written(
     cloudgan_here, cluster, store, user_folder, form
 ):
     said = cloudgan_here(*DEPLOY, *form, exits=3)
-    assert "Start 1 workers in kubernetes (context lab, namespace cloudgan)?" in said.stderr
+    assert "Start 1 worker in kubernetes (context lab, namespace cloudgan)?" in said.stderr
     assert "add --yes" in said.stderr
     assert cluster.calls == [("check", "gan")], "it only looked"
     assert (cluster.made, store.list(), left_in(user_folder)) == ([], (), [])

@@ -76,9 +76,9 @@ def test_an_orphaned_resource_is_listed_with_its_cost_and_its_command(
     plan = account.run("gan", "starting", "started")
     open_store(plan.store).put("runs/gan/checkpoints/one", b"x" * 2**20)
     said = cloudgan_here("doctor", "--provider=gcp", exits=4)
-    (line,) = (line for line in said.stdout.splitlines() if "pool cloudgan/gan" in line)
-    assert "orphaned" in line
-    assert "run gan has no Job (absent)" in line
+    (line,) = (line for line in said.stdout.splitlines() if "pool cloudgan/gan  " in line)
+    assert "✗ orphaned" in line
+    assert "pool cloudgan/gan: run gan has no Job (absent)" in said.stdout
     assert "cloudgan down gan --provider=gcp" in line
     assert re.search(r"2 orphaned resources, \d+\.\d\d USD per day; .*--delete", said.stderr)
     found = json.loads(cloudgan_here("doctor", "--provider=gcp", "--json", exits=4).stdout)
@@ -183,7 +183,7 @@ def test_an_unknown_price_makes_the_total_a_lower_bound(cloudgan_here, account):
         "pool", "cloudgan/gan", "gan", **KIND | {"node_type": "n1-moon"}, created_at=LONG_AGO
     )
     said = cloudgan_here("doctor", "--provider=gcp", exits=4)
-    assert "at least 2.40 USD (unknown: cloudgan/gan) per day" in said.stdout
+    assert "total: 2.40 USD, plus cloudgan/gan (unknown) per day" in said.stdout
 
 
 def test_unavailable_clouds_are_listed_and_none_available_is_an_error(

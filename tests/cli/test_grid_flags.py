@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from cli.provisioned import basis
 from command_options import job
 
 PODS = ("--provider=kubernetes", "--store=s3://lab/x", "--image=lab/gan:1")
@@ -13,14 +14,14 @@ RING = ("--grid=2x2", "--task=ring")
 
 
 def test_a_plan_has_a_master_beside_the_first_cells(cloudgan_here, user_folder):
-    shown = cloudgan_here(
-        "plan", *job("evolve", *PODS, *RING, "--nodes=3", "--iterations=8")
-    ).stdout
-    assert "(ring, 8 iterations of 2x2 cells)" in shown
+    words = ("plan", *job("evolve", *PODS, *RING, "--nodes=3", "--iterations=8"))
+    assert "evolve ring, 8 iterations of 2x2 cells, on 3 w" in cloudgan_here(*words).stdout
+    words = ("plan", *job("evolve", *PODS, *RING, "--nodes=3", "--iterations=8", "--json"))
+    shown = basis(cloudgan_here(*words).stdout)
     assert "ranks      a master and 4 cells; by node: 2, 1, 2" in shown
     assert "data       none: the task of the grid has no showers" in shown
-    assert "duration   unknown: no iteration of a grid was measured" in shown
-    shown = cloudgan_here("plan", *job("evolve", *PODS, *RING, "--nodes=5")).stdout
+    assert "duration   no iteration of a grid was measured" in shown
+    shown = basis(cloudgan_here("plan", *job("evolve", *PODS, *RING, "--nodes=5", "--json")).stdout)
     assert "by node: 1, 1, 1, 1, 1" in shown
 
 
@@ -62,7 +63,7 @@ def test_run_yaml_may_have_the_grid_and_flags_change_it(cloudgan_here, user_fold
 
 def test_the_nodes_of_a_cloud_are_the_cheapest_without_a_forecast(cloudgan_here, user_folder):
     flags = ("--provider=aws", "--accelerator=a10g", "--grid=2x2", "--nodes=2")
-    shown = cloudgan_here("plan", *job("evolve", *flags)).stdout
+    shown = basis(cloudgan_here("plan", *job("evolve", *flags, "--json")).stdout)
     assert "by node: 3, 2" in shown
     assert "its throughput is unknown: lowest hourly price" in shown
 

@@ -57,7 +57,7 @@ def test_blocks_exchange_nothing_and_have_no_forecast(cloudgan_here, user_folder
     assert found["forecast"]["why_unknown"] == "the blocks train trials until the search ends"
     assert found["run"].startswith("lr-blocks-")
     shown = cloudgan_here("plan", *CLUSTER, "--", "join", "lr").stdout
-    assert "trials of the search lr, trials until the search ends" in shown
+    assert "train trials of the search lr, on 2 workers" in shown
 
 
 def test_blocks_have_the_budget_and_the_deadline_of_their_deployment(cloudgan_here, user_folder):

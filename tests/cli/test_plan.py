@@ -10,6 +10,8 @@ import pytest
 import yaml
 
 from cli.provisioned import few_showers
+from cloudgan.api.plan_result import PlanResult
+from cloudgan.schema.plan import Plan
 
 CLUSTER = ("plan", "--provider=kubernetes", "--store=gs://lab/cloudgan")
 OFFER = "gcp/n1-standard-64+8xV100/us-central1/spot"
@@ -39,18 +41,20 @@ def test_a_plan_lists_run_target_workers_duration_cost_and_requests(cloudgan_her
         "--max-hours=12",
         "--name=big",
     )
-    lines = cloudgan_here(*CLUSTER, *flags).stdout.splitlines()
-    fields = {line.partition(" ")[0]: line.partition(" ")[2].strip() for line in lines[:12]}
-    assert fields["run"] == "big (paper, 60 epochs)"
+    said = cloudgan_here(*CLUSTER, *flags).stdout
+    plan = Plan.model_validate_json(cloudgan_here(*CLUSTER, *flags, "--json").stdout)
+    lines = PlanResult(plan=plan).view().basis
+    fields = {line.partition(" ")[0]: line.partition(" ")[2].strip() for line in reversed(lines)}
+    assert said.startswith("Plan big: train paper, 60 epochs, on 4 nodes of 8 x V100")
     assert fields["target"] == "kubernetes (context lab, namespace cloudgan)"
     assert fields["workers"] == "4 x (8 x V100, 48 cores, 128 GiB)"
-    assert fields["image"].startswith("python:3.11-slim, installs 1 wheel;")
+    assert fields["image"].startswith("python:3.11-slim, installs 1 wheel and others")
     assert fields["store"] == "gs://lab/cloudgan"
     assert fields["data"].startswith("124987 showers")
-    assert "60 epochs" in fields["duration"]
-    assert OFFER in fields["cost"]
-    assert "12 h (--max-hours=12)" in fields["deadline"]
-    made = [line.split()[0:2] for line in lines[lines.index("requests") + 1 :] if line[:2] == "  "]
+    assert fields["duration"].startswith("measured: ")
+    assert fields["price"].startswith(f"{OFFER}, https://")
+    assert "limits   12 h at most (--max-hours=12)" in said
+    made = [line.replace(":", " ").split()[1:3] for line in lines if line.startswith("request")]
     kinds = ["Namespace", "ConfigMap", "NetworkPolicy", "Service", "Job"]
     assert [kind for kind, name in made if kind in kinds and name in ("cloudgan", "big")] == kinds
     probe = ["NetworkPolicy", "Service", "Job"]
@@ -61,8 +65,9 @@ def test_a_plan_lists_run_target_workers_duration_cost_and_requests(cloudgan_her
 
 
 def test_without_data_the_plan_assumes_the_papers_and_says_so(cloudgan_here, user_folder):
-    out = cloudgan_here(*CLUSTER).stdout
-    assert "124987 showers, about 0.489 GiB as shards, of none given: the paper's" in out
+    out = cloudgan_here(*CLUSTER).stdout.splitlines()
+    assert out[0].endswith("showers assumed (no --data)")
+    assert "data     the paper's 124,987 showers are assumed: give --data=FILE.h5" in out
 
 
 def test_a_plan_as_json_is_one_object_and_the_same_each_time(cloudgan_here, user_folder):
@@ -234,9 +239,9 @@ def test_credentials_in_an_address_are_refused_and_not_printed(refused, store):
 
 def test_the_plan_of_a_run_here_has_processes_and_no_price(cloudgan_here, user_folder):
     out = cloudgan_here("plan", "--nodes=2", "--preset=smoke").stdout
-    assert "target     local\n" in out
-    assert "2 worker processes" in out
-    assert "image" not in out
+    assert out.startswith("Plan smoke-")
+    assert "train smoke, 60 epochs, on this machine, 2 workers" in out
+    assert "total    unknown: --price-as=OFFER gives the price of the nodes" in out
     assert left_in(user_folder) == []
 
 

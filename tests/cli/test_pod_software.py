@@ -7,6 +7,7 @@ import re
 
 import pytest
 
+from cli.provisioned import basis
 from cloudgan.api import pod_software
 from cloudgan.api.pod_software import known_wheels, pin_image
 from cloudgan.core.errors import ConfigError, UnknownNameError
@@ -128,12 +129,11 @@ def test_deploy_records_the_digest_in_what_it_makes_and_in_its_files(
         "--name=gan",
         "--preset=smoke",
     )
-    offline = cloudgan_here("deploy", *flags, "--dry-run").stdout
-    assert "image      lab/gan:1; its digest is resolved at deploy\n" in offline
+    offline = cloudgan_here("deploy", *flags, "--dry-run", "--json").stdout
+    assert "image      lab/gan:1; its digest is resolved at deploy\n" in basis(offline)
     assert "sha256" not in offline, "no digest is invented"
-    said = cloudgan_here("deploy", *flags, "--yes", "--detach").stdout
+    cloudgan_here("deploy", *flags, "--yes", "--detach")
     image = f"lab/gan:1@{docker_hub.tagged['lab/gan']['1']}"
-    assert f"image      {image}\n" in said
     folder = user_folder / "runs" / "gan"
     assert Plan.model_validate_json((folder / "plan.json").read_text()).workers.image == image
     launch = json.loads((folder / "launch.json").read_text())

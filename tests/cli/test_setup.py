@@ -48,9 +48,9 @@ def test_a_dry_run_needs_no_login(cloudgan_here, cloud):
     cloud.has_no_login = True
     said = cloudgan_here("setup", "--provider=gcp", "--dry-run").stdout
     assert "bucket cloudgan-<project>-us-central1" in said
-    assert "POST https://cloud.example/buckets" in said
     found = json.loads(cloudgan_here("setup", "--provider=gcp", "--dry-run", "--json").stdout)
     assert [step["ensure"] for step in found["steps"]][1] == "identity cloudgan-pods"
+    assert found["steps"][0]["path"] == "https://cloud.example/buckets"
     assert not cloud.there
 
 
@@ -62,7 +62,7 @@ def test_missing_resources_are_created_once_after_confirmation(cloudgan_here, cl
     assert first["created"] == [f"bucket {BUCKET}", f"identity {IDENTITY}"]
     assert set(cloud.there) == {BUCKET, IDENTITY}
     del cloud.there[IDENTITY]
-    assert "1 created, 1 existed" in cloudgan_here(*SETUP).stdout
+    assert "✓ gcp lab-1, us-central1 is ready: 1 created, 1 existed" in cloudgan_here(*SETUP).stdout
     assert json.loads(cloudgan_here(*SETUP, "--json").stdout)["created"] == []
 
 

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from cli.provisioned import basis
 from command_options import job
 
 CLUSTER = ("--provider=kubernetes", "--store=s3://lab/showers", "--image=lab/gan:1", "--nodes=2")
@@ -69,8 +70,9 @@ def test_the_forecast_is_the_time_of_the_busiest_worker_and_prices_1000_showers(
     assert ahead["high_seconds"] == pytest.approx(10 + 768 * 50 * 0.025 / 8)
     assert ahead["high_usd"] == pytest.approx(2 * ahead["high_seconds"] * 0.001)
     shown = cloudgan_here("plan", *job("simulate", *flags)).stdout
-    assert "Geant4, electrons, 1,280 showers" in shown
-    assert "for 1,280 showers (modelled: 0.008 to 0.025 s per GeV and core" in shown
+    assert "simulate 1,280 showers with Geant4, electrons" in shown
+    duration = basis(cloudgan_here("plan", *job("simulate", *flags, "--json")).stdout)
+    assert "modelled: 0.008 to 0.025 s per GeV and core" in duration
     assert "USD per 1,000 showers" in shown
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from cli.provisioned import basis
 from cloudgan.api.launch_request import NOTHING_PROVISIONED, LaunchRequest
 from cloudgan.api.request_checks import check_request
 from cloudgan.cli.main import main
@@ -35,10 +36,11 @@ def plan(tmp_path, monkeypatch, capsys):
 
 
 def test_a_plan_needs_no_slurm_and_names_what_it_would_send(plan):
-    code, out, _ = plan("--store=shared", "--queue=gpu", "--accelerator=v100:4", "--nodes=2")
+    flags = ("--store=shared", "--queue=gpu", "--accelerator=v100:4", "--nodes=2", "--json")
+    code, out, _ = plan(*flags)
     assert code == 0
-    assert "sbatch slurm/job.sh" in out
-    assert "slurm (queue gpu)" in out
+    assert "sbatch slurm/job.sh" in basis(out)
+    assert "slurm (queue gpu)" in basis(out)
 
 
 def test_a_folder_as_store_is_named_in_full_and_jobs_may_wait_for_days(plan, tmp_path):

@@ -10,6 +10,7 @@ from cli.provisioned import RUN
 from cloudgan.api.sweep import runs_of
 from cloudgan.api.sweep_result import SeedResult, SweepResult
 from cloudgan.launch.provisioning.run_registry import RunRegistry
+from cloudgan.reports.table import usd_range
 from cloudgan.schema import launch
 from cloudgan.schema.run_state import RunState, WorkerState
 from cloudgan.storage.folder import FolderStore
@@ -137,8 +138,8 @@ def test_budget_and_hours_hold_for_all_seeds_together(desk, gcp):
     pool = found["plan"]["node_pool"]
     assert (pool["served_runs"], pool["keep_seconds"]) == (3, 600), "they may live for all seeds"
     said = " ".join(desk.type("plan", *given)[0].split())
-    assert "sweep gan: 3 runs, one after another, on the nodes of the first" in said
-    assert f"{found['high_usd']:.2f} USD" in said
+    assert "Sweep gan: 3 runs, one after another, on the nodes of the first" in said
+    assert f"all runs {usd_range(found['low_usd'], found['high_usd'])} USD" in said
     error = desk.type("plan", *given, f"--budget-usd={BUDGET / 3}", exits=6)[1]
     assert "budget" in error, "which would do for one run only"
 

@@ -1,4 +1,4 @@
-"""Writes the screens of docs/offers.md.
+"""Writes the screens of docs/offers.md, and the golden screens of `plan`, `offers` and `cost`.
 
 `make golden` runs it. Prices are those of the package; what the clouds offer follows from their planners.
 """
@@ -12,13 +12,21 @@ import os
 import re
 import shlex
 import tempfile
+import textwrap
 from pathlib import Path
 from unittest import mock
 
+from cli.test_compare import write_run
 from cloudgan.cli.main import main
 
 OFFERS = Path(__file__).parents[2] / "docs" / "offers.md"
 TODAY = dt.date(2026, 11, 22)
+GOLDEN = Path(__file__).parent / "golden"
+COMMANDS = {
+    "plan": "plan --provider=gcp --accelerator=l4 --nodes=2 --epochs=1 --budget-usd=20 --name=mine",
+    "offers": "offers --epochs=60 --max-hours=2 --accelerator=a100 --market=spot",
+    "cost": "cost runs/mine --price-as=gcp/n1-standard-8+1xV100/us-central1/spot",
+}
 _SCREEN = re.compile(r"^    cloudgan (offers .*)\n(?:\n?    (?!cloudgan ).*\n)*", re.MULTILINE)
 
 
@@ -27,15 +35,31 @@ def screens() -> str:
     return _SCREEN.sub(_screen, OFFERS.read_text(encoding="utf-8"))
 
 
+def golden(name: str) -> str:
+    """Returns what a command prints on a fixed day, in a folder with a run."""
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        write_run(Path("runs/mine"), epoch_seconds=80, global_batch_size=64)
+        lines = _printed(COMMANDS[name]).splitlines()
+    return "".join(f"{textwrap.fill(line, 80) if len(line) > 80 else line}\n" for line in lines)
+
+
+def _printed(command: str) -> str:
+    text, moment = io.StringIO(), dt.datetime(2026, 11, 22, 12, tzinfo=dt.UTC)
+    with contextlib.ExitStack() as stack:
+        for module in ("offers", "cost"):
+            name = f"cloudgan.api.{module}.utc_today"
+            stack.enter_context(mock.patch(name, return_value=TODAY))
+        for module in ("planning", "provisioned_plan"):
+            name = f"cloudgan.api.{module}.utc_moment"
+            stack.enter_context(mock.patch(name, return_value=moment))
+        stack.enter_context(contextlib.redirect_stdout(text))
+        stack.enter_context(contextlib.suppress(SystemExit))
+        main(shlex.split(command))
+    return "".join(f"{line.rstrip()}\n" for line in text.getvalue().splitlines())
+
+
 def _screen(example: re.Match[str]) -> str:
-    text = io.StringIO()
-    with (
-        mock.patch("cloudgan.api.offers.utc_today", return_value=TODAY),
-        contextlib.redirect_stdout(text),
-        contextlib.suppress(SystemExit),
-    ):
-        main(shlex.split(example[1]))
-    lines = [line.rstrip() for line in text.getvalue().splitlines()]
+    lines = _printed(example[1]).splitlines()
     shown = "\n".join(f"    {line}" if line else "" for line in lines)
     return f"    cloudgan {example[1]}\n\n{shown}\n"
 
@@ -44,3 +68,6 @@ if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as empty:
         os.environ["CLOUDGAN_DATA"] = empty
         OFFERS.write_text(screens(), encoding="utf-8")
+        GOLDEN.mkdir(exist_ok=True)
+        for one in COMMANDS:
+            (GOLDEN / f"{one}.txt").write_text(golden(one), encoding="utf-8")

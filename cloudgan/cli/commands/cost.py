@@ -6,32 +6,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cloudgan.cli.views.output import (
-    check_report,
-    mark_printed,
-    print_json,
-    print_table,
     write_report_file,
 )
 from cloudgan.core.command import command
 from cloudgan.core.errors import ConfigError
 from cloudgan.core.local_path import local_path
+from cloudgan.reports.result import Result
 from cloudgan.schema.options.money import CostOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from cloudgan.api.fit import FitReport
-    from cloudgan.api.search_cost import SearchCost
-    from cloudgan.api.simulation_cost import SimulationCost
-    from cloudgan.schema.run_folder import RunFolder
-
-
-_SHOWN_OFFERS = 20
+    from collections.abc import Mapping
 
 
 @command
-def cost(options: CostOptions, *, as_json: bool = False) -> None:
-    """Runs the command."""
+def cost(options: CostOptions) -> Result:
+    """Returns the cost, its difference to another, or predicted times."""
     of_fit = {
         "predict": options.predict,
         "showers": options.showers,
@@ -44,41 +33,25 @@ def cost(options: CostOptions, *, as_json: bool = False) -> None:
         raise ConfigError(
             f"--price-file={options.price_file} needs --price-as=OFFER, one of its nodes"
         )
-    check_report(options.report)
     if options.fit is not None:
-        from cloudgan.api.fit import fit_and_predict, sizes_to_predict
+        from cloudgan.api.fit import fit_and_predict, fit_page, sizes_to_predict
 
-        sizes = sizes_to_predict(options.predict or "")
-        found = fit_and_predict(
+        fitted = fit_and_predict(
             Path(options.fit),
-            sizes,
+            sizes_to_predict(options.predict or ""),
             showers=options.showers,
             batch=options.batch,
             feed=options.feed,
         )
-        _print_fit(Path(options.fit), found, options.report, as_json=as_json)
-    elif options.run is not None:
-        own = local_path(options.price_file, source="--price-file") if options.price_file else None
-        if options.ci is None:
-            _price(
-                options.run,
-                options.price_as,
-                own,
-                options.billing_export,
-                options.report,
-                as_json=as_json,
-            )
-        else:
-            base = local_path(options.ci, source="--ci")
-            _compare(
-                base,
-                options.run,
-                options.price_as,
-                own,
-                budget_usd=options.budget_usd,
-                report=options.report,
-                as_json=as_json,
-            )
+        if options.report is not None:
+            write_report_file(fit_page(Path(options.fit), fitted), options.report)
+        return fitted
+    file, run = options.price_file, options.run or ""
+    own = local_path(file, source="--price-file") if file else None
+    if options.ci is None:
+        return _price(run, options.price_as, own, options.billing_export, options.report)
+    base = local_path(options.ci, source="--ci")
+    return _compare(base, run, options.price_as, own, budget_usd=options.budget_usd)
 
 
 def _check(
@@ -126,18 +99,10 @@ def _check_ci(
 
 
 def _compare(
-    base: Path,
-    run: str,
-    offer: str | None,
-    own: Path | None,
-    *,
-    budget_usd: float | None,
-    report: str | None,
-    as_json: bool,
-) -> None:
+    base: Path, run: str, offer: str | None, own: Path | None, *, budget_usd: float | None
+) -> Result:
     from cloudgan.api import cost as api
     from cloudgan.api import cost_difference
-    from cloudgan.reports.page import page_markdown
 
     old = cost_difference.read_figures(base)
     if Path(run).is_file():
@@ -146,98 +111,19 @@ def _compare(
         new = cost_difference.read_figures(Path(run))
     else:
         new = cost_difference.figures_of_run(api.cost(run, price_as=offer, price_file=own).report)
-    found = cost_difference.CostDifference(base=old, new=new, budget_usd=budget_usd)
-    if report is not None:
-        write_report_file(found.page(), report)
-    if as_json:
-        print_json(found.as_json())
-    else:
-        print(page_markdown(found.page()), end="")
-    problem = found.problem()
-    if problem is not None:
-        raise mark_printed(problem, as_json=as_json)
-
-
-def _print_other(folder: RunFolder, offer: str | None, own: Path | None, *, as_json: bool) -> None:
-    """Prints the cost of a simulation, of trials of a search, or of a grid of cells."""
-    from cloudgan.api.grid_cost import GridCost, grid_cost
-    from cloudgan.api.search_cost import (
-        SearchCost,
-        is_joined,
-        is_search,
-        joined_cost,
-        search_cost,
-    )
-    from cloudgan.api.simulation_cost import is_simulation, simulation_cost
-
-    price: Callable[..., GridCost | SearchCost | SimulationCost]
-    price = simulation_cost if is_simulation(folder) else grid_cost
-    if is_search(folder):
-        price = search_cost
-    elif is_joined(folder):
-        price = joined_cost
-    found = price(folder, offer=offer, price_file=own)
-    if as_json:
-        print_json(found.as_json())
-        return
-    if isinstance(found, GridCost | SearchCost):
-        print_table(found.table())
-    print("\n".join(found.lines()))
+    return cost_difference.CostDifference(base=old, new=new, budget_usd=budget_usd)
 
 
 def _price(
-    run: str,
-    offer: str | None,
-    own: Path | None,
-    exports: str | None,
-    report: str | None,
-    *,
-    as_json: bool,
-) -> None:
+    run: str, offer: str | None, own: Path | None, exports: str | None, report: str | None
+) -> Result:
     from cloudgan.api import cost as api
-    from cloudgan.api import cost_page
-    from cloudgan.api.grid_samples import is_grid
-    from cloudgan.api.run import open_run
-    from cloudgan.api.search_cost import is_joined, is_search
-    from cloudgan.api.simulation_cost import is_simulation
+    from cloudgan.api.cost_page import cost_page
 
-    folder = open_run(run).folder
-    if is_search(folder) or is_simulation(folder) or is_joined(folder) or is_grid(folder):
-        if exports or report:
-            raise ConfigError("--report and --billing-export are of runs that train; omit them")
-        _print_other(folder, offer, own, as_json=as_json)
-        return
     files = [name for name in (exports or "").split(",") if name]
-    result = api.cost(run, price_as=offer, price_file=own, billing_export=files)
-    found = result.report
+    found = api.cost_of(run, price_as=offer, price_file=own, billing_export=files)
     if report is not None:
-        write_report_file(cost_page.cost_page(found, result.own_cost()), report)
-    if as_json:
-        print_json(result.as_json())
-        return
-    for table in cost_page.tables(found, _SHOWN_OFFERS):
-        print_table(table)
-    print(f"cost of this run: {result.own_cost()}")
-    for line in cost_page.bill_notes(found):
-        print(line)
-    for recommendation in found.recommendations:
-        print(f"recommendation: {recommendation.describe()}")
-    for warning in found.warnings:
-        print(f"warning: {warning}")
-    if offer is not None and found.billed_attempts:
-        print(
-            "--price-as applies to your own machine only: attempts on cloud nodes keep their prices"
-        )
-
-
-def _print_fit(csv: Path, found: FitReport, report: str | None, *, as_json: bool) -> None:
-    from cloudgan.api.fit import fit_page, fit_table
-
-    if report is not None:
-        write_report_file(fit_page(csv, found), report)
-    if as_json:
-        print_json(found.model_dump(mode="json"))
-        return
-    print_table(fit_table(found))
-    for warning in found.warnings:
-        print(f"warning: {warning}")
+        if not isinstance(found, api.RunCost):
+            raise ConfigError("--report is of runs that train; omit it")
+        write_report_file(cost_page(found.report, found.own_cost()), report)
+    return found

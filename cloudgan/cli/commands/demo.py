@@ -28,5 +28,5 @@ def demo(options: DemoOptions, *, as_json: bool = False) -> None:
         return
     print(result.ending())
     print_verdict(result.validation.assessment, result.validation.verdict)
-    print("\n".join(result.cost.lines()))
+    print(result.cost.view().line)
     print(f"{result.program_seconds:.0f} s in all; open {result.report}")

@@ -10,14 +10,15 @@ from cloudgan.api.deployment import deploy_run
 from cloudgan.api.job_file import with_job_file
 from cloudgan.api.launch_data import NO_SHOWERS
 from cloudgan.api.launch_options import DeployOptions
+from cloudgan.api.plan_result import PlanResult
 from cloudgan.api.planning import make_launch_plan
 from cloudgan.api.pod_software import known_wheels
 from cloudgan.api.simulation_plan import simulated_data
 from cloudgan.api.sweep import deploy_sweep, make_sweep, parse_seeds, plan_sweep
 from cloudgan.api.targets import run_folder
-from cloudgan.cli.views.confirmation import confirm, plan_question, sweep_question
+from cloudgan.cli.emit import emit
+from cloudgan.cli.views.confirmation import confirm
 from cloudgan.cli.views.output import print_json, print_result, print_table, progress_bars
-from cloudgan.cli.views.plan_view import print_plan, print_sweep
 from cloudgan.core.command import command
 from cloudgan.core.errors import ConfigError, ConfirmationError
 from cloudgan.launch.clouds.planner import BUILT_IN_CLOUDS, Clouds
@@ -45,7 +46,7 @@ def deploy(
             )
         sweep = make_sweep(parse_seeds(seeds, training), options, options, training)
         if dry_run:
-            print_sweep(plan_sweep(sweep, clouds=clouds), as_json=json)
+            emit(plan_sweep(sweep, clouds=clouds), as_json=json)
             return
         with progress_bars(as_json=json) as progress:
             ended = deploy_sweep(
@@ -58,7 +59,7 @@ def deploy(
         return
     if dry_run:
         made = make_launch_plan(options, options, training, known_wheels, clouds=clouds)
-        print_plan(made, as_json=json)
+        emit(PlanResult(plan=made), as_json=json)
         return
     with progress_bars(as_json=json) as progress:
         how = DeploySettings(confirmation.approve, options.detach)
@@ -74,18 +75,16 @@ class _Confirmation(NamedTuple):
     as_json: bool
 
     def approve(self, plan: Plan, price_warning: str) -> None:
-        if not self.as_json:
-            print_plan(plan)
-            sys.stdout.flush()  # a plan that cannot be shown starts nothing
-        self._ask(plan, plan_question(plan, price_warning), price_warning)
+        self._ask(PlanResult(plan=plan, price_warning=price_warning), plan, price_warning)
 
     def approve_sweep(self, found: SweepPlan, price_warning: str) -> None:
-        if not self.as_json:
-            print_sweep(found)
-            sys.stdout.flush()
-        self._ask(found.plan, sweep_question(found, price_warning), price_warning)
+        self._ask(found, found.plan, price_warning)
 
-    def _ask(self, plan: Plan, question: str, price_warning: str) -> None:
+    def _ask(self, found: PlanResult | SweepPlan, plan: Plan, price_warning: str) -> None:
+        if not self.as_json:
+            emit(found, as_json=False)
+            sys.stdout.flush()  # a plan that cannot be shown starts nothing
+        question = found.question()
         if plan.target.provider == "local":
             return
         if price_warning and self.yes and not self.allow_stale_price:

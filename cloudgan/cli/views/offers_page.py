@@ -6,23 +6,17 @@ from typing import TYPE_CHECKING
 
 from cloudgan import __version__
 from cloudgan.api.cost_page import cloud_name
-from cloudgan.api.offers import OFFERS_CAPTION, front_caption, price_age
-from cloudgan.core.clouds import CLOUDS
-from cloudgan.core.durations import format_duration
+from cloudgan.api.offers_report import OFFERS_CAPTION, assumed, decision, price_age
+from cloudgan.core.durations import duration_text
 from cloudgan.cost.accounting.carbon import COVERS
-from cloudgan.cost.estimation.measured_runs import PAPER_NETWORK
 from cloudgan.reports.page import Bullets, Page, Section
 from cloudgan.reports.plot_frame import Axis, Style
 from cloudgan.reports.scatter import Point, PointSeries, Scatter
 from cloudgan.reports.table import Mark, Number, Table
-from cloudgan.schema.presets import PROFILES
-from cloudgan.schema.training_config import TrainingConfig
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from cloudgan.api.offer_choice import JobChoice, JobOption
-    from cloudgan.api.offers import Offer, OffersReport
+    from cloudgan.api.offers_report import Offer, OffersReport
     from cloudgan.reports.table import Cell
 
 _HEADS = (
@@ -52,76 +46,6 @@ _OPTION_HEADS = (
 _HOUR_SECONDS = 3600
 
 
-def verdict_lines(found: OffersReport) -> tuple[str, str]:
-    """Returns the verdict: what to take, and the command that plans it or the change that would fit."""
-    choice = found.choice
-    if choice is None:
-        best = found.offers[0]
-        cost = (
-            "unknown" if best.usd_per_epoch_high is None else f"{best.usd_per_epoch_high:.3g} USD"
-        )
-        return (
-            f"cheapest epoch of {len(found.offers)} offers: {best.offer}, at most {cost}",
-            "for a whole job: cloudgan offers --epochs=60 --max-hours=2",
-        )
-    if choice.chosen is None:
-        nothing, _, _ = choice.why_none.partition("; the smallest change")
-        changes = " or ".join(choice.changes) or "none; see `cloudgan offers` without --epochs"
-        return nothing, f"smallest change that fits: {changes}"
-    return decision(choice), f"plan: {plan_command(found, choice.chosen)}"
-
-
-def summary_lines(found: OffersReport) -> Iterator[str]:
-    """Yields the lines below the table: evidence, assumptions and notes."""
-    choice = found.choice
-    if choice is not None:
-        if choice.chosen is not None:
-            yield f"time: {choice.chosen.grade}, {choice.chosen.basis}"
-            yield f"batch: {choice.chosen.learning}"
-            if choice.chosen.price_range:
-                yield f"price of a node: {choice.chosen.price_range}; USD are those of its last day"
-        if choice.chosen is not None and choice.chosen.risk:
-            yield f"spot: {choice.chosen.risk}"
-        yield _assumed(choice)
-    yield from found.notes
-
-
-def decision(choice: JobChoice) -> str:
-    """Returns the selected option in words."""
-    option = choice.chosen
-    if option is None:
-        return choice.why_none
-    limits = (
-        [f"within {format_duration(choice.deadline_seconds)}"] if choice.deadline_seconds else []
-    )
-    limits += [f"for at most {choice.budget_usd:.4g} USD"] if choice.budget_usd else []
-    which = "fastest" if choice.budget_usd and not choice.deadline_seconds else "cheapest"
-    return (
-        f"{which} for {choice.epochs} epochs{' ' if limits else ''}{' and '.join(limits)}:"
-        f" {option.nodes} x {option.offer}, {option.usd:.4g} USD in"
-        f" {format_duration(option.seconds)} at most ({option.grade})"
-    )
-
-
-def plan_command(found: OffersReport, option: JobOption) -> str:
-    """Returns the command that plans an option."""
-    choice = found.choice
-    provider = option.offer.partition("/")[0]
-    if provider not in CLOUDS:
-        provider = "kubernetes"
-    words = [f"cloudgan plan --provider={provider} --price-as={option.offer}"]
-    words += [f"--nodes={option.nodes}", f"--global-batch={option.global_batch}"]
-    is_default = found.network == PAPER_NETWORK or found.network not in PROFILES
-    words += [] if is_default else [f"--preset={found.network}"]
-    if choice is not None:
-        words += [] if choice.epochs == TrainingConfig().epochs else [f"--epochs={choice.epochs}"]
-        if choice.deadline_seconds is not None:
-            words.append(f"--max-hours={choice.deadline_seconds / _HOUR_SECONDS:g}")
-        if choice.budget_usd is not None:
-            words.append(f"--budget-usd={choice.budget_usd:g}")
-    return " ".join(words)
-
-
 def offers_page(found: OffersReport) -> Page:
     """Returns the report page."""
     sections = []
@@ -130,7 +54,7 @@ def offers_page(found: OffersReport) -> Page:
         chosen = found.choice.chosen
         is_marked = chosen in found.choice.pareto_front
         lead = f"{text[0].upper()}{text[1:]}.{' It is marked in the table.' if is_marked else ''}"
-        notes = (chosen.risk if chosen else "", _assumed(found.choice))
+        notes = (chosen.risk if chosen else "", assumed(found.choice))
         blocks = (
             _plot(found.choice),
             _front_table(found.choice),
@@ -195,7 +119,12 @@ def _offers_table(found: OffersReport) -> Table:
 def _front_table(choice: JobChoice) -> Table:
     rows = tuple(_option_row(option, choice) for option in choice.pareto_front)
     return Table(
-        _texts(_OPTION_HEADS), rows, front_caption(choice), _sides(_OPTION_HEADS), interactive=True
+        _texts(_OPTION_HEADS),
+        rows,
+        f"Pareto front for {choice.epochs} epochs: none of {choice.considered} options is both faster and cheaper,"
+        " by upper bounds.",
+        _sides(_OPTION_HEADS),
+        interactive=True,
     )
 
 
@@ -236,20 +165,7 @@ def _usd(value: float | None) -> Number:
 
 
 def _time(seconds: float | None) -> Number:
-    return Number(seconds, "" if seconds is None else format_duration(seconds))
-
-
-def _assumed(choice: JobChoice) -> str:
-    given = choice.assumed
-    found = {one.losses_basis: one.losses_per_node_hour for one in choice.rows if one.losses_basis}
-    rates = "; ".join(
-        f"{rate:.2g} ({basis})" for basis, rate in sorted(found.items(), reverse=True)
-    )
-    return (
-        f"spot nodes: {f'preemptions per hour and node: {rates}; ' if rates else ''}assumed, not measured:"
-        f" {given['restart_seconds']:g} s to restart, {given['checkpoint_seconds']:g} s per checkpoint"
-        " (--losses-per-node-hour, --restart-seconds, --checkpoint-seconds)"
-    )
+    return Number(seconds, "" if seconds is None else duration_text(seconds))
 
 
 def _texts(heads: tuple[tuple[str, str], ...]) -> tuple[str, ...]:

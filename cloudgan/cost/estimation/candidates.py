@@ -11,6 +11,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
+from cloudgan.core.durations import duration_text
 from cloudgan.core.errors import BudgetError, PlanError
 from cloudgan.cost.estimation.measured_runs import replicas
 from cloudgan.cost.estimation.spot import Preemption, break_even, describe_risk, expected_seconds
@@ -323,8 +324,8 @@ def _nearest(known: Sequence[TimedAndPriced], most_seconds: float, most_usd: flo
     changes = " or ".join(smallest_changes(known, most_seconds, most_usd))
     return (
         f"no offer is certain to finish the job within {' and '.join(limits)}: the fastest takes"
-        f" {fastest.seconds / 3600:.3g} h for {fastest.usd:.4g} USD ({fastest.nodes} x"
+        f" {duration_text(fastest.seconds)} for {fastest.usd:.4g} USD ({fastest.nodes} x"
         f" {fastest.row.node_type}), the cheapest {cheapest.usd:.4g} USD in"
-        f" {cheapest.seconds / 3600:.3g} h ({cheapest.nodes} x {cheapest.row.node_type}); the smallest"
+        f" {duration_text(cheapest.seconds)} ({cheapest.nodes} x {cheapest.row.node_type}); the smallest"
         f" change that fits: {changes}"
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import functools
 import io
+import re
 from dataclasses import dataclass
 from importlib import resources
 from typing import TYPE_CHECKING, Protocol, get_args
@@ -16,14 +17,14 @@ from typing import TYPE_CHECKING, Protocol, get_args
 from cloudgan.core import settings
 from cloudgan.core.atomic_file import atomic_writer
 from cloudgan.core.clouds import CLOUDS
-from cloudgan.core.errors import DataError, UnknownNameError, nearest
+from cloudgan.core.errors import ConfigError, DataError, UnknownNameError, nearest
 from cloudgan.cost.prices.discontinued import discontinued, refuse_discontinued
 from cloudgan.cost.prices.table import read_table
 from cloudgan.schema.price_row import Kind, Market, PriceRow, Snapshot
 from cloudgan.storage.store import StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from importlib.resources.abc import Traversable
     from pathlib import Path
 
@@ -51,7 +52,8 @@ class Catalog:
 
         Args:
             provider: For example ``gcp``.
-            accelerator: Name such as ``A100-80GB``, or family such as ``a100``.
+            accelerator: Name such as ``A100-80GB``, family such as ``a100``, either with a count as
+                ``l4:2``, or a node type; without regard to case.
             node_type: For example ``g5.xlarge``.
             region: For example ``us-central1``.
             market: ``on_demand`` or ``spot``.
@@ -60,6 +62,7 @@ class Catalog:
 
         Raises:
             UnknownNameError: No row has this provider, accelerator, node type or region.
+            ConfigError: The count is not that of the node type.
         """
         rows = [row for row in self.rows if row.snapshot == snapshot and row.kind == kind]
         filters = {"provider": provider, "node_type": node_type, "region": region}
@@ -68,11 +71,42 @@ class Catalog:
                 self._check(column, name, [getattr(row, column) for row in self.rows])
                 rows = [row for row in rows if getattr(row, column) == name]
         if accelerator is not None:
-            names = [row.accelerator for row in self.rows if is_of(row, accelerator)]
-            self._check("accelerator", names[0] if names else accelerator, self.accelerators())
-            rows = [row for row in rows if is_of(row, accelerator)]
+            wanted = self._with_accelerator(accelerator)
+            rows = [row for row in rows if wanted(row)]
         rows = [row for row in rows if market in (None, row.market)]
         return tuple(sorted(rows, key=lambda row: (row.usd_per_hour, row.row_id)))
+
+    def _with_accelerator(self, text: str) -> Callable[[PriceRow], bool]:
+        """Returns whether a row has the requested accelerators, or is of the requested node type."""
+        name, _, count = text.partition(":")
+        types = {row.node_type: row for row in self.rows if row.snapshot == "current"}
+        of_type = next(
+            (row for kind, row in types.items() if kind.casefold() == name.casefold()), None
+        )
+        if of_type:
+            if count and count != str(of_type.accelerator_count):
+                raise ConfigError(
+                    f"--accelerator={text}: a {of_type.node_type} has"
+                    f" {of_type.accelerator_count} x {of_type.accelerator}; omit the count"
+                )
+            return lambda row: row.node_type == of_type.node_type
+        names = [row.accelerator for row in self.rows if is_of(row, name)]
+        self._check("accelerator", names[0] if names else name, self.accelerators())
+        return lambda row: is_of(row, name) and count in ("", str(row.accelerator_count))
+
+    def count_hint(self, provider: str | None, accelerator: str) -> str:
+        """Returns the sold counts and the nearest for NAME:COUNT that a cloud does not sell, or ""."""
+        name, _, count = accelerator.partition(":")
+        rows = [row for row in self.find(provider=provider) if is_of(row, name)]
+        sold = sorted({row.accelerator_count for row in rows})
+        if not count or not sold or int(count) in sold:
+            return ""
+        near = min(sold, key=lambda one: (abs(one - int(count)), one))
+        has = ", ".join(map(str, sold[:-1])) + (" or " if sold[1:] else "") + str(sold[-1])
+        return (
+            f" Nodes of {provider or 'any cloud'} have {has} x {name}; the nearest:"
+            f" --accelerator={name}:{near}."
+        )
 
     def row(self, row_id: str) -> PriceRow:
         """Returns the row of an id, with or without kind and snapshot.
@@ -121,9 +155,27 @@ class HasAccelerator(Protocol):
 
 
 def is_of(row: HasAccelerator, accelerator: str) -> bool:
-    """Returns whether a row's accelerator is this one or of this family, ignoring case."""
-    have, name = row.accelerator.casefold(), accelerator.casefold()
-    return have == name or have.startswith(f"{name}-")
+    """Returns whether a row's accelerator is this one or of this family; see `is_same`."""
+    return is_same(row.accelerator, accelerator) or any(
+        have.startswith(f"{name}-") for have, name in _spellings(row.accelerator, accelerator)
+    )
+
+
+def is_same(one: str, other: str) -> bool:
+    """Returns whether two names mean one accelerator: v5e is TPU-v5e, a100-80 is A100-80GB."""
+    return any(have == name for have, name in _spellings(one, other))
+
+
+def _spellings(*names: str) -> Iterator[tuple[str, ...]]:
+    low = [re.sub(r"(?<=\d)gb$", "", name.casefold()) for name in names]
+    yield tuple(low)
+    yield tuple(name.removeprefix("tpu-") for name in low)
+
+
+def spelt(accelerator: str) -> str:
+    """Returns an accelerator as the catalog spells it; other names and families as given."""
+    known = load_catalog().accelerators()
+    return next((name for name in known if is_same(name, accelerator)), accelerator)
 
 
 def load_catalog() -> Catalog:

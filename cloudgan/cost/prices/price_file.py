@@ -22,7 +22,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_valida
 from cloudgan.core.clouds import CLOUDS, choices
 from cloudgan.core.documents import read_yaml, validated
 from cloudgan.core.errors import ConfigError
-from cloudgan.cost.prices.catalog import Catalog, checked, is_of, load_catalog, merge
+from cloudgan.cost.prices.catalog import Catalog, checked, is_of, load_catalog, merge, spelt
 from cloudgan.schema.price_row import Date, Market, Positive, PriceRow, Text
 
 if TYPE_CHECKING:
@@ -127,11 +127,10 @@ def node_in_file(path: Path, accelerator: str | None, count: int) -> PriceRow:
 def _row(node: _OwnNode, file: _PriceFile, name: str) -> PriceRow:
     provider, node_type, region = node.offer.split("/")
     accelerator, _, count = (node.accelerator or f"{NO_ACCELERATOR}:0").partition(":")
-    spelling = {known.casefold(): known for known in load_catalog().accelerators()}
     return PriceRow(
         provider=provider,
         node_type=node_type,
-        accelerator=spelling.get(accelerator.casefold(), accelerator),
+        accelerator=spelt(accelerator),
         accelerator_count=int(count or 1),
         accelerator_memory_gib=node.accelerator_memory_gib,
         vcpu=node.vcpu,

@@ -269,18 +269,11 @@ def _warnings(plan: Plan) -> list[str]:
             f"--budget-usd does not count {', '.join(plan.cost.unpriced)}, whose price is unknown in"
             f" {plan.target.region}: the run costs at least what the forecast states"
         )
-    if plan.lacks_wheels:
-        found.append(
-            "the wheels of cloudgan's dependencies are not cached: `deploy` downloads them"
-        )
     batch = plan.config.training.batch_per_replica
     if plan.config.grid:
         return found
     if plan.has_peers and batch is None and not plan.config.training.global_batch_size:
-        found.append(
-            "each worker uses the preset's batch, so the global batch grows with --nodes; give"
-            " --global-batch to fix it"
-        )
+        found.append("the global batch grows with --nodes: give --global-batch to fix it")
     return found
 
 

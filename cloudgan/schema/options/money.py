@@ -131,8 +131,11 @@ class CostOptions(Options):
 class CompareOptions(Options):
     """Shows runs side by side, or the paper's runs at the prices of 2020/21 and of today."""
 
-    runs: str | None = argument(
-        "folders of runs: a comma list or a quoted glob, such as 'runs/*'", None
+    runs: tuple[str, ...] = argument(
+        "runs, by name or folder, as a shell expands runs/*",
+        (),
+        is_repeated=True,
+        placeholder="RUN",
     )
     paper: bool = flag(
         False, "instead: the runs of arXiv:2111.04628, recomputed from their published times"

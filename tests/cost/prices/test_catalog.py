@@ -177,7 +177,7 @@ def test_an_offer_is_found_by_its_short_or_whole_name(shipped: Catalog) -> None:
 
 
 def test_the_shipped_rows_are_all_there(shipped: Catalog) -> None:
-    assert len(shipped.rows) == 381
+    assert len(shipped.rows) == 427
     assert {row.provider for row in shipped.rows} == {"gcp", "aws", "azure"}
 
 

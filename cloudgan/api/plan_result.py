@@ -1,0 +1,339 @@
+"""The screen of `plan`: the same job in each cloud and market, its total, and what bills afterwards."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator
+from typing import Any
+
+from cloudgan.api.grid_plan import grid_ranks
+from cloudgan.api.launch_data import NO_DATA, SIMULATED
+from cloudgan.core.clouds import CLOUDS
+from cloudgan.core.durations import duration_range, duration_text, format_duration
+from cloudgan.parallel.layout import make_layout, ranks_per_node
+from cloudgan.reports.result import Result, View
+from cloudgan.reports.table import Number, Table, usd_range
+from cloudgan.schema.plan import JobCost, MarketOffer, Plan, Selection
+
+_MIN_SHOWN_USD = 0.005
+_MAX_REASONS = 5
+_HOUR_SECONDS, _HOURS_PER_DAY = 3600, 24
+_CHOSEN = "✔"
+_SHORT_MINUTES = 0.1
+_COLUMNS, _ROWS = 80, 22
+"""A terminal of 80x24 with the question below the plan."""
+
+
+class PlanResult(Result):
+    """A plan, and what a person is to know before it is carried out."""
+
+    plan: Plan
+    price_warning: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        """Returns the document `plan.json`."""
+        return self.plan.model_dump(mode="json")
+
+    def view(self) -> View:
+        """Returns the plan on one screen; the basis has the requests and the rejected offers."""
+        plan = self.plan
+        basis = tuple(_basis(plan))
+        requests = len(plan.steps)
+        more = f"-v shows the basis, {requests} requests and the rejected offers"
+        notes = [
+            *_notes(plan),
+            more if plan.selection else more.replace(" and the rejected offers", ""),
+        ]
+        table, warnings = _markets(plan), [self.price_warning] * bool(self.price_warning)
+        used = 4 + (len(table.rows) + 3 if table else 0)  # the line, the question, empty lines
+        used += sum(map(_rows_of, (*notes, *warnings)))
+        for warning in plan.warnings:
+            used += _rows_of(f"warning: {warning}")
+            if used > _ROWS:
+                basis = (*(f"warning: {one}" for one in plan.warnings), *basis)
+                warnings.append("more warnings: see -v")
+                break
+            warnings.append(warning)
+        return View(
+            line=_line(plan), table=table, notes=tuple(notes), warnings=tuple(warnings), basis=basis
+        )
+
+    def question(self) -> str:
+        """Returns the question before the plan is carried out."""
+        plan, target, pool = self.plan, self.plan.target, self.plan.node_pool
+        count = plan.workers.nodes
+        nodes = f"{count} node{'' if count == 1 else 's'}"
+        if pool is None:
+            return f"Start {count} worker{'' if count == 1 else 's'} in {target.describe()}?"
+        kind = {"gcp": "project", "azure": "subscription"}.get(target.provider, "account")
+        where = f"{kind} {target.account}, {target.region}"
+        if others := target.zones[1:]:
+            where += f" (zone {target.zone}, or if it has none {', '.join(others)})"
+        if pool.reused:
+            return f"Use the {nodes} of run {pool.reused.run} in {where}?"
+        cluster = any(
+            one.ensure.startswith("cluster ") and one.method != "GET" for one in plan.steps
+        )
+        return f"Create {nodes}{' and a cluster' if cluster else ''} in {where}?"
+
+
+def _rows_of(text: str) -> int:
+    return -(-len(text) // _COLUMNS)
+
+
+def _line(plan: Plan) -> str:
+    """Such as ``Plan mini-3a59: train mini, 20 epochs, 2,000 showers, on 2 x L4``."""
+    config, showers = plan.config, plan.showers
+    if config.task == "simulate":
+        work = f"simulate {plan.work} with {plan.program}"
+    elif config.task == "join":
+        work = f"train {plan.program}"
+    else:
+        work = f"{'evolve' if config.grid else 'train'} {plan.program}, {plan.work}"
+        if showers.source != NO_DATA and showers.records:
+            work += f", {showers.records:,} showers"
+    assumed = ", showers assumed (no --data)" if showers.source == NO_DATA else ""
+    return f"Plan {plan.run}: {work}, on {_machines(plan)}{assumed}"
+
+
+def _machines(plan: Plan) -> str:
+    """Such as ``2 x L4``, ``2 nodes of 8 x V100``, ``this machine, 2 workers``."""
+    workers, provider = plan.workers, plan.target.provider
+    count = workers.nodes
+    if workers.accelerators_per_node == 1:
+        nodes = f"{count} x {workers.accelerator}"
+    elif workers.accelerators_per_node:
+        each = f"{workers.accelerators_per_node} x {workers.accelerator}"
+        nodes = each if count == 1 else f"{count} nodes of {each}"
+    else:
+        nodes = f"{count} worker{'' if count == 1 else 's'}"
+    if provider == "local":
+        return f"this machine, {nodes}"
+    return nodes if plan.node_pool else f"{nodes} of {provider}"
+
+
+def _markets(plan: Plan) -> Table | None:
+    """Returns one row per cloud and market; None: nothing is to be created."""
+    pool, cost, ahead = plan.node_pool, plan.cost, plan.forecast
+    if pool is None:
+        return None
+    known = cost is not None and ahead.high_usd is not None
+    chosen = MarketOffer(
+        provider=plan.target.provider,
+        market=pool.market,
+        nodes=plan.workers.nodes,
+        node_type=pool.node_type,
+        usd_per_hour=plan.usd_per_hour,
+        low_seconds=ahead.low_seconds,
+        seconds=ahead.high_seconds,
+        low_usd=cost.known_low_usd if cost and known else None,
+        usd=cost.known_usd if cost and known else None,
+    )
+    place = (chosen.provider, chosen.market)
+    found = plan.selection.markets if plan.selection else ()
+    others = [one for one in found if (one.provider, one.market) != place]
+    others = [one for one in others if one.market or one.provider != chosen.provider]
+    others.sort(key=lambda one: (one.provider != chosen.provider, one.usd is None, one.usd or 0.0))
+    accelerator = plan.workers.accelerator or "nodes"
+    rows = [_market_row(_CHOSEN, chosen, accelerator)]
+    rows += [_market_row(" ", one, accelerator) for one in others]
+    usd = "USD known" if cost and cost.unknown else "USD in all"
+    return Table(
+        ("  cloud", "nodes", "market", usd, "train time", "USD/h"), tuple(rows), align="lllrrr"
+    )
+
+
+def _market_row(mark: str, one: MarketOffer, accelerator: str) -> tuple[Any, ...]:
+    cloud = f"{mark} {CLOUDS[one.provider].title if one.provider in CLOUDS else one.provider}"
+    if one.market is None:
+        why = f"no {accelerator}" if one.why_none == "has none of them" else "none fits: see -v"
+        return (cloud, why, "", "", "", "")
+    node_type = one.node_type.removeprefix("Standard_")
+    return (
+        cloud,
+        f"{one.nodes} x {node_type}",
+        one.market.replace("_", " "),
+        Number(one.usd, "" if one.usd is None else usd_range(one.low_usd or 0.0, one.usd, " - ")),
+        Number(
+            one.seconds,
+            "" if one.seconds is None else duration_range(one.low_seconds or 0, one.seconds, " - "),
+        ),
+        Number(one.usd_per_hour, "" if one.usd_per_hour is None else f"{one.usd_per_hour:.2f}"),
+    )
+
+
+def _notes(plan: Plan) -> Iterator[str]:
+    """Yields what the table leaves open: total, data, prices, and what bills afterwards."""
+    ahead, limits, pool = plan.forecast, plan.limits, plan.node_pool
+    yield f"total    {total(plan)}"
+    if ahead.low_seconds is None or ahead.high_seconds is None:
+        yield f"time     unknown: {ahead.why_unknown}"
+    elif pool is None:
+        yield f"time     {duration_range(ahead.low_seconds, ahead.high_seconds)}"
+    budget = f"{limits.budget_usd:g} USD, " if limits.budget_usd else ""
+    end = format_duration(limits.deadline_seconds)
+    yield f"limits   {budget}{end} at most ({limits.deadline_reason})"
+    showers = plan.showers
+    if showers.source == NO_DATA and showers.records:
+        yield f"data     the paper's {showers.records:,} showers are assumed: give --data=FILE.h5"
+    elif showers.upload_to and ((showers.minutes or 0) > _SHORT_MINUTES or showers.usd is None):
+        cost = "of unknown cost" if showers.usd is None else f"for {showers.usd:.2f} USD"
+        time = duration_text(60 * (showers.minutes or 0))
+        yield f"data     {_size(plan)} is uploaded once, {time} at 100 Mbit/s, {cost}"
+    if plan.price is not None:
+        age = plan.price.age_text(dt.date.fromisoformat(plan.created_at)).rpartition(", ")[2]
+        refresh = "" if plan.price.provider not in CLOUDS else ": `cloudgan prices refresh`"
+        yield f"price    {age}{refresh}"
+    if pool is not None and pool.engine == "cluster":
+        yield _abandoned(plan)
+
+
+def _size(plan: Plan) -> str:
+    about = "" if plan.showers.gib_is_exact else "about "
+    gib = plan.showers.gib or 0.0
+    return f"{about}{gib:.3g} GiB" if gib >= 1 else f"{about}{1024 * gib:.3g} MiB"
+
+
+def total(plan: Plan) -> str:
+    """Returns the cost of the whole job as an interval, with what is unknown."""
+    ahead, cost, price, count = plan.forecast, plan.cost, plan.price, plan.workers.nodes
+    if plan.node_pool is not None and plan.node_pool.prepaid:
+        return "unknown: the nodes were paid in advance with their reservation"
+    if price is None and plan.node_pool is not None:
+        return "unknown: these nodes have no known price in this region"
+    if price is None:
+        return "unknown: --price-as=OFFER gives the price of the nodes"
+    if ahead.low_usd is None or ahead.high_usd is None:
+        rate = price.hourly_usd(count) + (cost.fees_usd_per_hour if cost else 0.0)
+        most = rate * plan.limits.deadline_seconds / _HOUR_SECONDS
+        return f"unknown; {rate:.2f} USD/h, at most {most:.2f} USD until its deadline"
+    low, high = (cost.known_low_usd, cost.known_usd) if cost else (ahead.low_usd, ahead.high_usd)
+    text = f"{usd_range(low, high)} USD"
+    if cost and cost.unknown:
+        text += f", plus {', '.join(cost.unknown)} (unknown)"
+    if plan.config.task == "simulate":
+        thousands = plan.config.simulation.showers / 1000
+        text += f"; {usd_range(low / thousands, high / thousands)} USD per 1,000 showers"
+    return text
+
+
+def _abandoned(plan: Plan) -> str:
+    """What the cluster costs if this machine fails: the nodes end at the deadline, it does not."""
+    pool, cost = plan.node_pool, plan.cost
+    usd = "an unknown amount"
+    if cost is not None:
+        of_nodes = {fee.name for fee in pool.fees if fee.per_node} if pool else set()
+        least = "at least " if set(cost.unpriced) - of_nodes else ""
+        usd = f"{least}{_HOURS_PER_DAY * cost.cluster_usd_per_hour:.2f} USD a day"
+    end = "the cloud deletes it" if pool and pool.ends_cluster else f"`cloudgan down {plan.run}`"
+    return f"cluster  {usd} if this machine dies, until {end}"
+
+
+def _basis(plan: Plan) -> Iterator[str]:
+    """Yields how the plan was obtained, and every request."""
+    workers, ahead, cost, choice = plan.workers, plan.forecast, plan.cost, plan.selection
+    yield f"target     {plan.target.describe()}"
+    if plan.target.server:
+        yield f"           {plan.target.server}"
+    if plan.node_pool is not None:
+        yield f"nodes      {_node_pool(plan)}"
+    each = f"{workers.cpus:g} cores, {workers.memory_gib:g} GiB"
+    if workers.accelerators_per_node:
+        each = f"{workers.accelerators_per_node} x {workers.accelerator}, {each}"
+    yield f"workers    {workers.nodes} x ({each})"
+    if plan.config.has_ranks:
+        yield f"ranks      {_ranks(plan)}"
+    if workers.image:
+        count = len(plan.wheels)
+        how = f", installs {count} wheel{'' if count == 1 else 's'}" if count else ""
+        how += " and others that `deploy` downloads" if plan.lacks_wheels else ""
+        is_known = "@" in workers.image or any(workers.image in one for one in plan.warnings)
+        digest = "" if is_known else "; its digest is resolved at deploy"
+        yield f"image      {workers.image}{how}{digest}"
+    yield f"store      {plan.store}"
+    if plan.showers.records is not None:
+        of = "" if plan.showers.source == SIMULATED else "of "
+        source = (
+            f"{plan.showers.records} showers, {_size(plan)} as shards, {of}{plan.showers.source}"
+        )
+        yield f"data       {source}"
+    else:
+        yield f"data       {plan.showers.source}"
+    yield f"duration   {ahead.why_unknown or f'{ahead.grade}: {ahead.basis}'}"
+    if plan.price is not None:
+        varied = f"; a node was {plan.price.range_text}" if plan.price.range_text else ""
+        yield f"price      {plan.price.offer}, {plan.price.source}, {plan.price.date}{varied}"
+    if cost is not None:
+        yield from _parts(cost)
+    gang = format_duration(plan.limits.gang_timeout_seconds)
+    yield f"waiting    all workers must run within {gang}"
+    if plan.limits.capacity_wait_seconds is not None:
+        wait = format_duration(plan.limits.capacity_wait_seconds)
+        yield f"           flex-start nodes may queue for {wait}; then from the first node on"
+    if choice is not None:
+        yield from _choice(choice)
+    yield from _requests(plan)
+
+
+def _choice(choice: Selection) -> Iterator[str]:
+    """Yields why these nodes were selected, the next ones, and the rejected ones."""
+    yield f"selected   {choice.reason}"
+    yield from (f"batch      {one}" for one in (choice.batch_reason,) if one)
+    yield from (f"market     {one}" for one in (choice.market_reason,) if one)
+    for one in choice.alternatives:
+        usd = "cost unknown" if one.known_usd is None else f"{one.known_usd:.2f} USD"
+        time = "" if one.seconds is None else f", {duration_text(one.seconds)} ({one.grade})"
+        yield f"next       {one.nodes} x {one.offer}: {usd}{time}"
+    for group in choice.rejected_offers[:_MAX_REASONS]:
+        more = group.count - len(group.examples)
+        which = ", ".join(group.examples) + (f" and {more} more" if more else "")
+        yield f"rejected   {which}: {group.reason}"
+    for market in choice.markets:
+        if market.why_none:
+            yield f"rejected   {market.provider}: {market.why_none}"
+
+
+def _requests(plan: Plan) -> Iterator[str]:
+    if plan.wheels:
+        size = sum(wheel.bytes for wheel in plan.wheels) / 2**20
+        yield f"request    wheels, {size:.0f} MiB: PUT {plan.store.rstrip('/')}/wheels/"
+    if plan.showers.upload_to:
+        yield f"request    shards of the data: PUT {plan.showers.upload_to}/"
+    for step in plan.steps:
+        yield f"request    {step.ensure}: {step.operation}"
+
+
+def _ranks(plan: Plan) -> str:
+    """Ranks of masters and workers, or of the cells of a grid, and how many each node has."""
+    grid, parallel, nodes = plan.config.grid, plan.config.parallel, plan.workers.nodes
+    if grid:
+        counts = ", ".join(map(str, grid_ranks(grid, nodes)))
+        return f"a master and {grid.cells} cells; by node: {counts}"
+    layout = make_layout(parallel.ranks or nodes, parallel)
+    counts = ", ".join(map(str, ranks_per_node(layout, nodes)))
+    return f"{parallel.mode}, {layout.describe()}; by node: {counts}"
+
+
+def _node_pool(plan: Plan) -> str:
+    """Such as ``2 x a2-highgpu-1g, spot, node pool gan-0a1b``."""
+    pool = plan.node_pool
+    if pool is None:
+        return "none"
+    more = ", flex-start" if pool.flex_start else ""
+    more += f", reservation {pool.reservation}" if pool.reservation else ""
+    more += ", keeps its cluster" if pool.keep_cluster else ""
+    more += f", waits {format_duration(pool.keep_seconds)} afterwards" if pool.keep_seconds else ""
+    more += f", of run {pool.reused.run}" if pool.reused else ""
+    market = pool.market.replace("_", " ")
+    return f"{plan.workers.nodes} x {pool.node_type}, {market}{more}, node pool {pool.name}"
+
+
+def _parts(cost: JobCost) -> Iterator[str]:
+    for part in cost.parts:
+        if part.usd is None:
+            yield f"           {part.name}: unknown, {part.why_unknown}"
+        elif part.usd >= _MIN_SHOWN_USD:
+            yield f"           {part.name}: {usd_range(part.low_usd or 0.0, part.usd)} USD"
+    if cost.startup_seconds is not None and cost.startup_low_seconds is not None:
+        time = duration_range(cost.startup_low_seconds, cost.startup_seconds)
+        yield f"startup    {time} ({cost.startup_basis})"

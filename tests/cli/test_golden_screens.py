@@ -1,0 +1,17 @@
+"""Golden screens: one command each, whole, on a terminal of 80 columns."""
+
+from __future__ import annotations
+
+import pytest
+
+from cli import write_golden
+
+
+@pytest.mark.parametrize("name", write_golden.COMMANDS)
+def test_the_screen_of_a_command_is_as_it_was_and_fits_a_terminal(name):
+    text = (write_golden.GOLDEN / f"{name}.txt").read_text(encoding="utf-8")
+    made = write_golden.golden(name)
+    assert made == text, "if the change is intended: make golden, and read the diff"
+    lines = [line for line in text.splitlines() if not line.startswith("  cloudgan ")]
+    assert len(lines) <= 22, "and the question below it"
+    assert max(map(len, lines)) <= 80
