@@ -95,7 +95,7 @@ def test_a_task_of_unknown_length_says_that_it_began(clock, lines):
         bars.advance(2)
         clock.seconds += 3
 
-    assert lines(work) == ["loading ...", "a line that stays", "reading ...", "reading: 2 in 3.0 s"]
+    assert lines(work) == ["loading", "a line that stays", "reading", "reading: 2 in 3.0 s"]
 
 
 def train(bars, clock, epochs=3, validates=True):

@@ -86,7 +86,8 @@ def test_text_wraps_at_spaces_under_its_column_and_numbers_do_not():
     row = next(n for n, line in enumerate(lines) if line.startswith("a-run"))
     assert "gcp 2 x g2-standard-4 in us-central1," in lines[row]
     assert lines[row + 1] == " " * lines[1].index("where") + "spot"
-    assert any("0.983 ± 0.004" in line for line in lines)
+    wide = Table(("value", "what"), ((Number(1.0, "12,345,678 ± 1,234,567"), "words " * 20),))
+    assert "12,345,678 ± 1,234,567  words" in shown(wide, 30)
 
 
 def test_a_count_stays_with_what_it_counts():

@@ -60,6 +60,13 @@ def folder(showers, tmp_path, monkeypatch):
             marks=pytest.mark.slow,
         ),
         pytest.param(
+            ("train", *TRAIN, "--epochs=2", "--parallel=downpour", "--ranks=2", "--run=runs/mine"),
+            EPOCH,
+            "",  # the conversion is over soon; rank 0 has no terminal, and writes lines
+            id="ranks",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
             ("deploy", "--provider=local", "--name=far", *TRAIN, "--epochs=2"),
             EPOCH,
             r"training far  \d/2 epochs",
@@ -71,6 +78,8 @@ def folder(showers, tmp_path, monkeypatch):
 def test_each_finished_part_has_one_row_above_one_live_line_which_ends(folder, command, row, live):
     if command[0] == "search":
         pytest.importorskip("optuna")
+    if "--ranks=2" in command:
+        pytest.importorskip("mpi4py")
     screen = run_in_terminal(*command)
     assert [each for each in screen.wrapped if not each.startswith(OF_PLAN)] == []
     assert screen.has_cursor

@@ -92,7 +92,7 @@ class ProgressBars:
         if self._live:
             self._live.start()
         elif total is None and not self._run:
-            self.say(f"{name} ...")
+            self.say(name)
 
     def advance(self, amount: float = 1, note: str = "") -> None:
         """Advances the current task; `note` has short texts, with two spaces between them."""
