@@ -44,17 +44,11 @@ def run_page(
     started = found.started()
     if started is None:
         raise DataError(f"{run.folder.record_file} holds no start of a process")
-    judged = (
-        validation_sections(
-            validation.assessment,
-            validation.verdict,
-            validation.samples,
-            validation.run.untrained if validation.run else None,
-        )
-        if validation
-        else ()
-    )
-    first, *others = judged or (None,)
+    judged: list[Section] = []
+    if validation:
+        untrained = validation.run.untrained if validation.run else None
+        of = (validation.assessment, validation.verdict, validation.samples, untrained)
+        judged = list(validation_sections(*of))
     summary = Section("Summary", (_key_figures(found, validation, priced),))
     trained = (
         (_losses(found), *quality_sections(found), _speed(found, started)) if found.epochs() else ()
@@ -63,9 +57,9 @@ def run_page(
         title=f"Run {run.path.name}",
         lead=" ".join(filter(None, (introduction, _ending(found), _judgement(validation)))),
         sections=(
-            *([first] if first else []),
+            *judged[:1],
             summary,
-            *others,
+            *judged[1:],
             *trained,
             *([priced.section()] if priced else []),
             _provenance(run, started),

@@ -181,11 +181,11 @@ def validation_sections(
     assessment: Assessment, verdict: Verdict, samples: Samples, untrained: Assessment | None
 ) -> Iterator[Section]:
     """Yields showers beside Monte Carlo, the verdict, the other figures, all checks and all measures."""
-    showers, *others = figure_sections(samples, assessment)
-    first = (showers,) if samples.pairs else ()
-    yield from first
+    drawn = list(figure_sections(samples, assessment))
+    first = 1 if samples.pairs else 0
+    yield from drawn[:first]
     yield verdict_section(assessment, verdict, untrained)
-    yield from others if first else (showers, *others)
+    yield from drawn[first:]
     table = checks_table(
         verdict.checks,
         "Ratios are generated over Monte Carlo. Limits: for good / for acceptable.",

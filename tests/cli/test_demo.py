@@ -7,7 +7,9 @@ import re
 
 import pytest
 
-from cloudgan.api.demo import ending
+from cloudgan.api.run import open_run
+from cloudgan.api.run_page import ending, run_page
+from cloudgan.reports.page import render
 from cloudgan.schema import record
 from cloudgan.schema.run_folder import RunFolder
 from cloudgan.validation.acceptance.gates import load_gates
@@ -108,3 +110,11 @@ def test_invalid_input_is_refused_and_creates_nothing(tmp_path, cloudgan_here, f
     assert said in done.stderr
     assert "Traceback" not in done.stderr
     assert not run.exists()
+
+
+def test_a_run_that_was_not_validated_has_a_page_too(small_demo):
+    page = run_page(open_run(small_demo.copy))
+    titles = [section.title for section in page.sections]
+    assert titles == ["Summary", "Losses", "Speed", "Provenance"]
+    assert page.lead == "Training ended after 20 steps, at the maximum number of steps."
+    assert "real_fake" not in render(page)

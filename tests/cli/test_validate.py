@@ -244,7 +244,7 @@ def test_a_property_that_the_reference_cannot_have_does_not_apply_and_misses_no_
     done = cloudgan_here("validate", *flags, "--gate", f"--report={report}")
     assert not done.stdout.startswith("fail")
     assert note in done.stdout
-    (row,) = [line for line in report.read_text().splitlines() if line.startswith(f"| {title} ")]
+    row = next(line for line in report.read_text().splitlines() if line.startswith(f"| {title} "))
     assert row.rstrip("| ").endswith("does not apply")
     said = json.loads(cloudgan_here("validate", *flags, "--gate", "--json").stdout)
     (check,) = [each for each in said["verdict"]["checks"] if each["title"] == title]

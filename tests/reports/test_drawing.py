@@ -95,7 +95,7 @@ def test_whole_numbers_have_whole_ticks(x, y, has, lacks):
 def test_a_logarithmic_axis_has_ordinary_numbers(values, has):
     said = texts(lines(Chart("a", "t", log_y=True), [1, 2], {"one": values}))
     assert has <= set(said)
-    assert not any("\N{MULTIPLICATION SIGN}" in text for text in said)
+    assert not any("10" in text and "$" in text for text in said)
 
 
 def test_no_value_at_all_and_a_line_at_the_top_of_an_axis_from_zero_are_drawn():
