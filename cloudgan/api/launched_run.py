@@ -50,6 +50,8 @@ def launched_status(plan: Plan, backend: JobBackend, *, is_ours: bool = True) ->
             found = record_facts(folder)
     known = launch_log.read()
     found |= _progress(plan, beat, phase) | _money(plan, job, known, phase)
+    if found["usd"] is not None and found["seconds_left"] and plan.usd_per_second:
+        found["usd_at_end"] = found["usd"] + found["seconds_left"] * plan.usd_per_second
     cells = results.grid_status() if results and plan.config.grid else None
     started = _started(known) or found.pop("started_at", None)
     age = (utc_moment() - parse_time(started)).total_seconds() if started else None

@@ -17,6 +17,7 @@ from cloudgan.core.clock import utc_moment
 from cloudgan.core.documents import write_json
 from cloudgan.core.errors import ConfigError, UnknownNameError
 from cloudgan.core.hardware import Hardware
+from cloudgan.cost.prices.catalog import load_catalog
 from cloudgan.schema import plan as plans
 from cloudgan.schema import record
 from cloudgan.schema.coevolution import CoevolutionConfig
@@ -27,6 +28,7 @@ from cloudgan.schema.launch import Node
 from cloudgan.schema.run_folder import RunFolder
 from cloudgan.schema.run_state import RunState, WorkerState
 
+PRICE = load_catalog().row("gcp/n1-standard-8+1xV100/us-central1/on_demand")
 STARTED = (utc_moment() - dt.timedelta(hours=5)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
@@ -150,7 +152,7 @@ def test_a_local_training_says_how_it_ended_and_has_no_time_left(
 ):
     trained("mine", *lines)
     found = runs.status("mine")
-    assert (found.state, found.progress) == (state, progress)
+    assert (found.state, found.progress, found.seconds_left) == (state, progress, None)
     assert why in found.reason
     said = cloudgan_here("status", "mine").stdout
     assert f"mine: {found.view().line.split()[1]} {state}, {progress}, on this machine" in said
@@ -296,8 +298,8 @@ class Cluster:
 def launched(here, monkeypatch, plan_of):
     """Writes plan.json of runs of a cluster that are in these states; `theirs` has no folder here."""
 
-    def launch(**states):
-        plan = {name: plan_of(name=name) for name in states}
+    def launch(price=None, **states):
+        plan = {name: plan_of(name=name, price=price) for name in states}
         cluster = Cluster([(plan[name], state) for name, state in states.items()])
         for name in states:
             if name != "theirs":
@@ -376,7 +378,7 @@ def test_a_launched_run_is_one_screen(launched, cloudgan_here, monkeypatch):
         WorkerState(0, "running", node="a"),
         WorkerState(1, "waiting", reason=why, restarts=2),
     )
-    launched(ours=RunState("running", workers, nodes=(Node(name="a"),)))
+    launched(ours=RunState("running", workers, nodes=(Node(name="a"),)), price=PRICE)
     report = beat(epoch=6, step=1234, seconds_per_epoch=10.0, damaged_checkpoints=(30, 20))
     results = SimpleNamespace(heartbeat=lambda: report, read_launch=lambda: None, write_launch=id)
     monkeypatch.setattr("cloudgan.api.launched_run.RunResults.from_plan", lambda plan: results)
@@ -385,6 +387,7 @@ def test_a_launched_run_is_one_screen(launched, cloudgan_here, monkeypatch):
         "ours: ● running, 6/60 epochs, on kubernetes",
         "step 1,234",
         "10 s per epoch, 9 min left",
+        f"0.00 USD so far, {540 / 3600 * PRICE.usd_per_hour:.2f} USD at the end",
         "damaged checkpoints, not used: step 30, 20",
         why,
         "cloudgan logs ours",

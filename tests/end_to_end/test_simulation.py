@@ -100,7 +100,7 @@ def test_killed_workers_on_a_cluster_and_here_leave_the_bits_of_a_quiet_run(
     status = json.loads(cloudgan_here("status", "there", "--json").stdout)
     assert status["phase"] == "finished"
     assert status["heartbeat"]["showers"] == 22
-    assert "22 of 22 showers" in status["progress"]
+    assert (status["done"], status["total"], status["unit"]) == (22, 22, "showers")
     logs = cloudgan_here("logs", "there").stdout
     assert "1 of 3 shards of this worker are finished" in logs, "it resumed after its first shard"
     kinds = [one["kind"] for one in cluster.select("networkpolicies", NAMESPACE)]
