@@ -164,7 +164,8 @@ class RunList(Result):
 
     def table(self) -> Table:
         """Returns a row per run."""
-        return Table(_HEADS, tuple(one.row() for one in self.runs), "", "llllrrr")
+        rows = tuple(one.row() for one in self.runs)
+        return Table(_HEADS, rows, "", "llllrrr", priority="0043125")
 
     def view(self) -> View:
         """Returns the table of all runs."""

@@ -213,8 +213,10 @@ class Option:
         self.range.check(self.shown, found)
         return found
 
-    def _switch(self, text: str) -> bool | str:
+    def _switch(self, text: str) -> bool | str | float:
         folded = text.lower()
+        if float in self.kinds and not folded.isalpha():
+            return self._number(text)
         if folded in _TRUE or folded in _FALSE:
             return folded in _TRUE
         if str in self.kinds:

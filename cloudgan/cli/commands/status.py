@@ -14,6 +14,8 @@ from cloudgan.core.progress import Progress
 from cloudgan.reports.result import Result
 from cloudgan.schema.options.runs import StatusOptions
 
+_SECONDS = 2.0
+
 
 @command
 def status(
@@ -28,7 +30,8 @@ def status(
         raise ConfigError("--metrics, --json and --watch are the whole output: give one of them")
     refresh = functools.partial(body_of(runs.status), options, progress=progress)
     if options.watch:
-        watch(refresh, functools.partial(emit, as_json=as_json, verbose=verbose), options.watch)
+        seconds = _SECONDS if options.watch is True else options.watch
+        watch(refresh, functools.partial(emit, as_json=as_json, verbose=verbose), seconds)
         return None
     found: RunStatus | RunList = refresh()
     if options.metrics:

@@ -25,8 +25,8 @@ class StatusOptions(RunOptions):
         cloudgan status mine --watch=10
     """
 
-    watch: float | None = flag(
-        None, "show it again every X seconds, until Ctrl-C", "Output", ge=1, le=MAX_SECONDS
+    watch: bool | float = flag(
+        False, "show it again every X seconds, until Ctrl-C", "Output", words="every 2"
     )
     metrics: bool = flag(False, "in Prometheus' text format instead", "Output")
 
