@@ -119,6 +119,7 @@ golden: .venv-test/installed  ## rewrites the expected plans and outputs; read t
 	.venv-test/bin/python tests/launch/planning/write_golden.py
 	PYTHONPATH=tests .venv-test/bin/python tests/cli/write_golden.py
 	PYTHONPATH=tests .venv-test/bin/python tests/cli/write_commands.py
+	.venv-test/bin/python tests/api/write_stub.py
 	for cloud in aws azure gcp; do \
 	  PYTHONPATH=tests .venv-test/bin/python tests/launch/clouds/$$cloud/write_golden.py || exit 1; done
 	PYTHONPATH=tests:. .venv-test/bin/python tests/launch/backends/tpu_vm/test_requests.py

@@ -43,6 +43,10 @@ class Run:
         """The names of the files of the run."""
         return RunFolder(self.path)
 
+    def __fspath__(self) -> str:
+        """Returns its folder: every function takes a run where it takes a name or a folder."""
+        return str(self.path)
+
     @property
     def config(self) -> RunConfig:
         """The run's configuration (run.yaml).
