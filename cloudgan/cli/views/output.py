@@ -89,7 +89,7 @@ def print_view(result: Result, *, as_json: bool, verbose: bool = False) -> None:
     for line in (*view.notes, *(f"warning: {one}" for one in view.warnings)):
         print(printable(line))
     for command, what in view.commands:
-        print(printable(f"  {command}   {what}"))
+        print(printable(f"  {command}   # {what}"))
     for part in view.basis if verbose else ():
         if isinstance(part, str):
             print(printable(part))
