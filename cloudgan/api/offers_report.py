@@ -211,7 +211,10 @@ def _misses(choice: JobChoice, one: JobOption) -> str:
 def _remark(choice: JobChoice, one: JobOption) -> str:
     """Returns how the time is known, and why the option is not the chosen one."""
     roles = [role for role in one.best_for if role in ("fastest", "safest")]
-    return ", ".join((one.grade, *filter(None, (_misses(choice, one),)), *roles))
+    why, chosen = _misses(choice, one), choice.chosen
+    if not why and chosen is not None and one.usd < chosen.usd:
+        why = "slower"  # without a deadline the fastest within the budget is chosen
+    return ", ".join((one.grade, *filter(None, (why,)), *roles))
 
 
 def decision(choice: JobChoice) -> str:

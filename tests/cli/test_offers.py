@@ -274,7 +274,13 @@ def test_only_measured_accelerators_on_request(offers):
 
 
 def test_a_budget_without_deadline_selects_the_fastest_option(offers):
-    choice = offers("--epochs=60", "--budget-usd=150", "--accelerator=v100")["choice"]
+    found = offers("--epochs=60", "--budget-usd=150", "--accelerator=v100")
+    first, *others = OffersReport.model_validate(found).table().rows
+    assert first[0].startswith("✔ ")
+    assert {row[-1].rpartition(", ")[2] for row in others if row[1].value < first[1].value} == {
+        "slower"
+    }
+    choice = found["choice"]
     within = [one["seconds"] for one in choice["pareto_front"] if one["usd"] <= 150]
     assert choice["chosen"]["seconds"] == min(within)
 

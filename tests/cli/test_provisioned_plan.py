@@ -11,9 +11,11 @@ from pathlib import Path
 import pytest
 
 from cli.provisioned import basis
+from cloudgan.api.plan_result import PlanResult
 from cloudgan.cost.prices.catalog import load_catalog
 from cloudgan.cost.prices.fees import load_fees
 from cloudgan.launch.clouds.planner import cloud_planner
+from cloudgan.schema.plan import Plan
 from launch.provisioning.cloud_double import RulesDouble
 
 GCP = ("--provider=gcp",)
@@ -54,6 +56,21 @@ def test_a_plan_names_account_region_zone_cluster_market_and_why(desk):
     assert "4 to 9 min (published measurement, https://github.com/" in lines["startup"]
     assert "gcp/n1-highmem-64+8xV100/us-central1/spot" in lines["next"]
     assert "POST https://cloud.example/us-central1/" in basis(shown)
+
+
+def test_the_same_job_has_a_row_per_cloud_and_market_and_the_chosen_one_is_marked(desk):
+    found = desk.plan(*GCP, "--accelerator=l4", "--nodes=2", "--epochs=2")
+    table = PlanResult(plan=Plan.model_validate(found)).view().table
+    first, *others = table.rows
+    assert first[:3] == ("✔ GCP", "2 x g2-standard-4", "spot")
+    assert first[3].value == known_usd(found)
+    assert [row[0].strip() for row in others] == ["GCP", "AWS", "Azure"]
+    assert others[-1][1] == "no L4"
+    assert all(row[3].value > first[3].value for row in others[:-1])
+    unknown = desk.plan(*GCP, "--accelerator=l4", "--preset=mini")
+    shown = PlanResult(plan=Plan.model_validate(unknown)).view()
+    assert {row[3].value for row in shown.table.rows if row[2]} == {None}
+    assert shown.notes[0].startswith("total    unknown; ")
 
 
 def test_a_plan_names_the_network_and_other_clouds_refuse_it(desk):

@@ -6,6 +6,8 @@ import json
 
 import pytest
 
+from cli.provisioned import basis
+
 TRAIN = ("train", "--data=x.h5", "--preset=mini")
 
 
@@ -64,14 +66,14 @@ def test_a_plan_of_nodes_has_a_worker_rank_per_node_and_its_masters(cloudgan_her
         ),
         *("--preset=smoke", "--nodes=4", "--parallel=downpour"),
     )
-    shown = cloudgan_here("plan", *flags, "--masters=2").stdout
+    shown = basis(cloudgan_here("plan", *flags, "--masters=2", "--json").stdout)
     assert "downpour, 7 ranks: rank 0 above 2 masters, 4 workers" in shown
     planned = json.loads(cloudgan_here("plan", *flags, "--json").stdout)
     assert planned["config"]["parallel"]["ranks"] == 5
     assert planned["config"]["training"]["strategy"] == "auto"
-    shown = cloudgan_here("plan", *flags, "--ranks=9").stdout
+    shown = basis(cloudgan_here("plan", *flags, "--ranks=9", "--json").stdout)
     assert "9 ranks: 1 master, 8 workers; by node: 3, 2, 2, 2" in shown
-    shown = cloudgan_here("plan", *flags, "--ranks=4").stdout
+    shown = basis(cloudgan_here("plan", *flags, "--ranks=4", "--json").stdout)
     assert "4 ranks: 1 master, 3 workers; by node: 1, 1, 1, 1" in shown
     said = cloudgan_here("plan", *flags, "--ranks=3", exits=2).stderr
     assert "--nodes=4 are more than the 3 ranks of --parallel; use --nodes=3 or fewer" in said

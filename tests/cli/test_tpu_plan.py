@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -11,6 +13,16 @@ GCP = ("plan", "--provider=gcp", "--name=gan", "--epochs=5")
 
 def planned(cloudgan_here, accelerator, *flags):
     return json.loads(cloudgan_here(*GCP, f"--accelerator={accelerator}", *flags, "--json").stdout)
+
+
+def test_the_program_of_a_tpu_host_is_printed_whole(tmp_path, monkeypatch):
+    """A mask of secrets took a variable of its shell for a token, and the JSON was not valid."""
+    monkeypatch.chdir(tmp_path)
+    words = ("plan", "--provider=gcp", "--accelerator=v5e:4", "--epochs=1", "--json")
+    done = subprocess.run(
+        [sys.executable, "-m", "cloudgan", *words], capture_output=True, check=True
+    )
+    assert "Authorization: Bearer $token" in json.dumps(json.loads(done.stdout))
 
 
 PAPER = {
