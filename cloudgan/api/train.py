@@ -17,6 +17,7 @@ from cloudgan.api.ranks import check_mpi, has_ranks, local_layout
 from cloudgan.api.run import Run
 from cloudgan.api.run_options import config_keys, resolve
 from cloudgan.api.tensorflow_import import import_tensorflow
+from cloudgan.api.training_result import TrainingDescription
 from cloudgan.api.training_showers import as_shards, count_showers, find_showers
 from cloudgan.core import ranges, settings
 from cloudgan.core.errors import ConfigError, DataError
@@ -24,12 +25,13 @@ from cloudgan.core.hardware import this_machine
 from cloudgan.core.loopback_network import LoopbackNetwork
 from cloudgan.core.progress import Silent
 from cloudgan.models.device_stages import check_stages, place
-from cloudgan.schema import launch, record
+from cloudgan.schema import launch
 from cloudgan.schema.config import differences
 from cloudgan.schema.held_out import check_can_validate
 from cloudgan.training.cluster import read_cluster
 from cloudgan.training.environment_checks import ComputeOptions, prepare_environment
 from cloudgan.training.expected_memory import expected_memory
+from cloudgan.training.forecast import describe_work, training_share
 from cloudgan.training.workers import LocalWorkers
 
 if TYPE_CHECKING:
@@ -38,7 +40,7 @@ if TYPE_CHECKING:
 
     from cloudgan.api.run_options import LocalOptions
     from cloudgan.core.progress import Progress
-    from cloudgan.schema.config import RunConfig, TrainingConfig
+    from cloudgan.schema.config import RunConfig
     from cloudgan.schema.record import Numerics
     from cloudgan.schema.run_folder import RunFolder
     from cloudgan.training.cluster import Cluster
@@ -51,6 +53,7 @@ def train(
     config: str | Path | None = None,
     progress: Progress | None = None,
     allow_open_ports: bool = False,
+    report: bool = True,
     **options: Unpack[LocalOptions],
 ) -> Run:
     """Trains a GAN on this machine, or resumes the run from its newest checkpoint.
@@ -61,6 +64,7 @@ def train(
         progress: Receives each task and its progress.
         allow_open_ports: Start or join several worker processes even where others can reach their
             ports; TensorFlow's servers execute what they receive.
+        report: Write report.html with figures into the folder at the end.
         **options: ``data`` (HDF5 or TFRecord files, a folder of shards, or a bucket), ``preset``
             (paper, mini, fixed25 or smoke), ``epochs``, ``batch``, ``max_steps``, ... with the names
             and defaults of the flags of `cloudgan train --help`.
@@ -79,7 +83,12 @@ def train(
         config=str(config) if config else None,
         run=str(run) if run else None,
     )
-    train_run(resolved, folder, progress or Silent(), quiet=True, allow_open_ports=allow_open_ports)
+    progress = progress or Silent()
+    train_run(resolved, folder, progress, quiet=True, allow_open_ports=allow_open_ports)
+    if report:
+        from cloudgan.api.run_report import write_report  # imports all of the physics
+
+        write_report(folder, progress)
     return Run(folder.path)
 
 
@@ -139,10 +148,13 @@ def train_run(
     )
     warning = memory.check() if memory else None
     showers = find_showers(config, folder, may_convert=cluster is None)
-    check_can_validate(config, count_showers(showers))
+    count = count_showers(showers)
+    check_can_validate(config, count)
     require_engine(config.training.engine)
     if not supervised:
         _check_copies(config)
+    if cluster is None or cluster.is_chief:
+        progress.say(describe_work(config, training_share(config, count)))
     with folder.locked() if cluster is None else nullcontext():
         # Set before the conversion imports TensorFlow, which reads these variables once.
         options = ComputeOptions()
@@ -218,8 +230,10 @@ def _train_with_ranks(
     memory = expected_memory(config, workers=config.parallel.group, processes=ranks)
     warning = memory.check() if memory else None
     showers = find_showers(config, folder, may_convert=True)
-    check_can_validate(config, count_showers(showers))
+    count = count_showers(showers)
+    check_can_validate(config, count)
     with prepared(config):
+        progress.say(describe_work(config, training_share(config, count)))
         _say(progress, warning or memory.describe() if memory else None, _validation_note(config))
         as_shards(showers, folder, progress)
         outcome = start_ranks(config, folder, progress, quiet=quiet, isolated=not allow_open_ports)
@@ -410,7 +424,7 @@ def _train_here(
     return outcome
 
 
-def describe_training(config: RunConfig) -> dict[str, Any]:
+def describe_training(config: RunConfig) -> TrainingDescription:
     """Returns the networks' parameter counts, the expected memory and the whole configuration.
 
     Raises:
@@ -425,53 +439,21 @@ def describe_training(config: RunConfig) -> dict[str, Any]:
     discriminator = build_discriminator(config.model, KerasMasks(0))
     processes = config.training.workers
     memory = expected_memory(config, workers=processes, processes=processes)
-    return {
-        "preset": config.model.preset,
-        "generator": count_parameters(generator),
-        "discriminator": count_parameters(discriminator),
-        "config_hash": config.config_hash(),
-        "memory": memory.as_json() if memory else None,
-        **_describe_stages(config),
-        "config": config.model_dump(mode="json"),
-    }
+    return TrainingDescription.model_validate(
+        {
+            "preset": config.model.preset,
+            "generator": count_parameters(generator),
+            "discriminator": count_parameters(discriminator),
+            "config_hash": config.config_hash(),
+            "memory": memory.as_json() if memory else None,
+            "stages": _describe_stages(config),
+            "config": config,
+        }
+    )
 
 
-def _describe_stages(config: RunConfig) -> dict[str, Any]:
+def _describe_stages(config: RunConfig) -> list[dict[str, Any]]:
     """Bytes per device and across each boundary, if the networks are on several devices."""
-    if not config.parallel.stages:
-        return {}
     slots = 2 if config.model.optimizer == "adam" else 1
-    rows = place(config.model, config.parallel.stages, slots=slots)
-    return {"stages": [row.as_json() for row in rows]}
-
-
-def training_result(
-    outcome: Outcome, folder: RunFolder, training: TrainingConfig
-) -> dict[str, Any]:
-    """Returns how a run ended, as `cloudgan train` prints it."""
-    return {
-        "run": str(folder.path),
-        "ended": outcome.reason,
-        "step": outcome.step,
-        "epoch": outcome.epoch,
-        "train_seconds": round(outcome.train_seconds, 3),
-        "checkpoint": str(outcome.checkpoint),
-        "quality": _quality(outcome, folder, training),
-        "record": str(folder.record_file),
-        "memory": outcome.memory,
-    }
-
-
-def _quality(
-    outcome: Outcome, folder: RunFolder, training: TrainingConfig
-) -> dict[str, Any] | None:
-    """The best validated generator, and the program time until the stop criterion was met."""
-    if not training.validates_every:
-        return None
-    found: dict[str, Any] = {"best": outcome.best.as_json() if outcome.best else None}
-    if training.until:
-        found["until"] = training.until
-        found["reached"] = outcome.reason == "reached"
-        run = record.read(folder.record_file) if folder.record_file.exists() else None
-        found["program_seconds_to_reach"] = run.seconds_to_reach(training.ranking) if run else None
-    return found
+    stages = config.parallel.stages
+    return [row.as_json() for row in place(config.model, stages, slots=slots)] if stages else []

@@ -5,12 +5,15 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, Literal
 
-from cloudgan.api.ranks import describe_ranks, layout_table, local_layout, stages_table
+from cloudgan.api.ranks import describe_ranks, layout_table, local_layout
 from cloudgan.api.run_options import config_keys, resolve
-from cloudgan.api.train import describe_training, train_run, training_result
+from cloudgan.api.run_report import write_report
+from cloudgan.api.train import describe_training, train_run
+from cloudgan.api.training_result import training_result
 from cloudgan.cli.options.shared_flags import with_flags
 from cloudgan.cli.options.training_flags import training_flags
-from cloudgan.cli.views.output import print_json, print_result, print_table, progress_bars
+from cloudgan.cli.views.output import emit, print_json, print_table, progress_bars
+from cloudgan.core import settings
 
 if TYPE_CHECKING:
     from cloudgan.schema.config import RunConfig
@@ -28,6 +31,7 @@ def train(
     checkpoints: str | None = None,
     init_from: str | None = None,
     allow_open_ports: bool = False,
+    report: bool = True,
     describe: bool = False,
     json: bool = False,
     training: tuple[dict[str, Any], str | None] = ({}, None),
@@ -44,6 +48,7 @@ def train(
             showers or losses.
         allow_open_ports: Run several workers even where others can reach their ports, whose servers
             execute what they receive.
+        report: Write report.html with figures into the run's folder at the end; --report=false omits it.
         describe: Print the configuration and the parameter counts, or with --parallel the layout of
             the ranks, and stop.
         json: Print the result as JSON.
@@ -64,11 +69,7 @@ def train(
         _print_layout(config, as_json=json)
         return
     if describe:
-        found = describe_training(config)
-        stages = [] if json else found.pop("stages", [])
-        print_result(found, as_json=json)
-        if stages:
-            print_table(stages_table(stages))
+        emit(describe_training(config), as_json=json)
         return
     with progress_bars(as_json=json) as progress:
         outcome = train_run(
@@ -79,8 +80,9 @@ def train(
             began_seconds=_BEGAN,
             allow_open_ports=allow_open_ports,
         )
+        drawn = write_report(folder, progress) if report and not settings.tf_config() else None
     if outcome:
-        print_result(training_result(outcome, folder, config.training), as_json=json)
+        emit(training_result(outcome, folder, config, *(drawn or ())), as_json=json)
 
 
 def _print_layout(config: RunConfig, *, as_json: bool) -> None:

@@ -12,6 +12,7 @@ from cloudgan.core.errors import ConfigError, Interrupted
 from cloudgan.core.local_path import local_path
 from cloudgan.core.printable import printable
 from cloudgan.core.progress import Silent
+from cloudgan.reports.result import Result
 from cloudgan.reports.table import Mark, cell_text, is_unknown
 
 if TYPE_CHECKING:
@@ -37,6 +38,25 @@ def print_result(result: Mapping[str, Any], *, as_json: bool) -> None:
         return
     for line in _lines(result, 0):
         print(printable(line))
+
+
+def emit(result: Result, *, as_json: bool) -> None:
+    """Prints a result on standard output: as one JSON object, or what a person reads of it."""
+    if as_json:
+        print_json(result.as_json())
+        return
+    view = result.view()
+    sign = {True: "✓ ", False: "✗ ", None: ""}[view.done]
+    print(printable(f"{sign}{view.line}"))
+    if view.table:
+        print_table(view.table)
+    for line in (*view.notes, *(f"warning: {each}" for each in view.warnings)):
+        print(printable(f"  {line}"))
+    widest = max((len(command) for command, _ in view.commands), default=0)
+    for command, what in view.commands:
+        print(printable(f"  {command:<{widest}}  {what}"))
+    if problem := result.problem():
+        raise mark_printed(problem, as_json=as_json)
 
 
 def print_json(result: Mapping[str, Any]) -> None:
