@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from cloudgan.core.errors import DataError
@@ -13,8 +14,6 @@ from cloudgan.schema import record
 from cloudgan.schema.run_folder import RunFolder
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from cloudgan.reports.page import Block
     from cloudgan.schema.config import RunConfig
     from cloudgan.schema.record import RunRecord
@@ -79,6 +78,12 @@ def open_run(run: Run | RunFolder | str | Path) -> Run:
     if isinstance(run, Run):
         return run
     return Run((run if isinstance(run, RunFolder) else RunFolder(run)).path)
+
+
+def shown_run(path: str | Path) -> str:
+    """Returns the name of a run in the folder runs, else its path: what commands take."""
+    parts = Path(path).parts
+    return parts[1] if len(parts) == 2 and parts[0] == "runs" else str(path)  # noqa: PLR2004
 
 
 def loss_graphic(found: RunRecord) -> Graphic:

@@ -23,6 +23,7 @@ class TrainingOptions(TypedDict, total=False):
 
     data: str | None
     unit: EcalUnit | None
+    held_out: float | None
     preset: str | None
     epochs: int | None
     batch: int | None
@@ -69,6 +70,7 @@ class LocalOptions(TrainingOptions, total=False):
 _KEYS = {
     "data": "data.path",
     "unit": "data.unit",
+    "held_out": "data.held_out_fraction",
     "preset": "model.preset",
     "batch": "training.batch_per_replica",
     "global_batch": "training.global_batch_size",

@@ -8,9 +8,12 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from cloudgan.api.ranks import stages_table
+from cloudgan.api.run import shown_run
+from cloudgan.api.tensorflow_import import import_tensorflow
 from cloudgan.core.durations import format_duration
 from cloudgan.core.hardware import this_machine
 from cloudgan.core.memory import in_gib
+from cloudgan.models.device_stages import check_stages, place
 from cloudgan.reports.result import Result, View
 from cloudgan.reports.table import Table
 from cloudgan.schema import record
@@ -18,6 +21,7 @@ from cloudgan.schema.config import RunConfig
 from cloudgan.schema.held_out import LEAST_TO_JUDGE
 from cloudgan.schema.record_line import StopReason
 from cloudgan.schema.run_folder import RunFolder
+from cloudgan.training.expected_memory import expected_memory
 from cloudgan.training.outcome import Outcome
 
 
@@ -185,12 +189,6 @@ class TrainingDescription(Result):
         )
 
 
-def shown_run(path: str | Path) -> str:
-    """Returns the name of a run in the folder runs, else its path: what commands take."""
-    parts = Path(path).parts
-    return parts[1] if len(parts) == 2 and parts[0] == "runs" else str(path)  # noqa: PLR2004
-
-
 def training_result(
     outcome: Outcome,
     folder: RunFolder,
@@ -236,3 +234,38 @@ def _quality(outcome: Outcome, found: record.RunRecord, config: RunConfig) -> Qu
         reached=outcome.reason == "reached" if until else None,
         program_seconds_to_reach=found.seconds_to_reach(training.ranking) if until else None,
     )
+
+
+def describe_training(config: RunConfig) -> TrainingDescription:
+    """Returns the networks' parameter counts, the expected memory and the whole configuration.
+
+    Raises:
+        ConfigError: A stage is unknown.
+    """
+    check_stages(config.parallel.stages, config.model)
+    import_tensorflow()
+    from cloudgan.models.layers import KerasMasks
+    from cloudgan.models.networks import build_discriminator, build_generator, count_parameters
+
+    generator = build_generator(config.model)
+    discriminator = build_discriminator(config.model, KerasMasks(0))
+    processes = config.training.workers
+    memory = expected_memory(config, workers=processes, processes=processes)
+    return TrainingDescription.model_validate(
+        {
+            "preset": config.model.preset,
+            "generator": count_parameters(generator),
+            "discriminator": count_parameters(discriminator),
+            "config_hash": config.config_hash(),
+            "memory": memory.as_json() if memory else None,
+            "stages": _describe_stages(config),
+            "config": config,
+        }
+    )
+
+
+def _describe_stages(config: RunConfig) -> list[dict[str, Any]]:
+    """Bytes per device and across each boundary, if the networks are on several devices."""
+    slots = 2 if config.model.optimizer == "adam" else 1
+    stages = config.parallel.stages
+    return [row.as_json() for row in place(config.model, stages, slots=slots)] if stages else []

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from cloudgan import __version__
 from cloudgan.api.file_pair import open_pair, refuse_other_particle
-from cloudgan.api.run import Run, open_run
+from cloudgan.api.run import Run, open_run, shown_run
 from cloudgan.api.showers import load_generator
 from cloudgan.api.tensorflow_import import import_tensorflow
 from cloudgan.core import ranges
@@ -17,6 +17,8 @@ from cloudgan.core.atomic_file import write_atomic
 from cloudgan.core.errors import ConfigError, DataError
 from cloudgan.core.progress import Silent
 from cloudgan.reports.page import Graphic, Paragraph, Section, fragment
+from cloudgan.schema import record
+from cloudgan.schema.held_out import too_few_held_out
 
 if TYPE_CHECKING:
     from cloudgan.api.run import Step
@@ -262,6 +264,7 @@ def validate_run(
     generator = load_generator(folder, step, progress)
     progress.start("reading the reference")
     name, reference, notes = _reference(folder, generator, against, showers, unit)
+    _check_enough(folder, len(reference), against, min_showers)
     requested = Conditions.of(reference, generator.preset).angle_rad
     measured = observe(reference, name, requested_rad=requested)
     trained = _generated(generator, reference, progress)
@@ -284,6 +287,21 @@ def validate_run(
         verdict=apply_gates(after, gates),
         run=RunFacts(folder, generator.step, before),
     )
+
+
+def _check_enough(folder: RunFolder, count: int, against: str | None, needed: int) -> None:
+    """Checks that a verdict is possible, before showers are generated for it.
+
+    Raises:
+        DataError: There are too few showers; the message names the ways out.
+    """
+    if count >= needed:
+        return
+    if against:
+        raise DataError(f"{against} has {count} showers, and a verdict needs {needed}")
+    started = record.read_if_whole(folder.record_file).started()
+    showers = started.training_showers + started.held_out_showers if started else 0
+    raise DataError(too_few_held_out(shown_run(folder.path), count, showers, needed))
 
 
 def validate_demo(folder: RunFolder, progress: Progress) -> Validation:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from cloudgan.api.ranks import describe_ranks, layout_table, local_layout
 from cloudgan.api.run_options import config_keys, resolve
 from cloudgan.api.run_report import write_report
-from cloudgan.api.train import describe_training, train_run
-from cloudgan.api.training_result import training_result
+from cloudgan.api.train import train_run
+from cloudgan.api.training_result import describe_training, training_result
 from cloudgan.cli.options.shared_flags import with_flags
 from cloudgan.cli.options.training_flags import training_flags
 from cloudgan.cli.views.output import emit, print_json, print_table, progress_bars

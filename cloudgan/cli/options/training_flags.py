@@ -12,6 +12,7 @@ def training_flags(
     *,
     data: str | None = None,
     unit: EcalUnit | None = None,
+    held_out: float | None = None,
     preset: str | None = None,
     config: str | None = None,
     epochs: int | None = None,
@@ -51,6 +52,7 @@ def training_flags(
         data: Showers: HDF5 or TFRecord files (path, glob or comma list), or a folder or bucket from
             `cloudgan convert`.
         unit: Unit of ECAL in files of --data that state none, where several fit.
+        held_out: Share of the showers kept for validation, which needs 200. Default: 0.1.
         preset: {presets}.
         config: A run.yaml; flags override its keys.
         epochs: Passes over the training showers.
