@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from cloudgan.api.cost import cost
+from cloudgan.api.cost_page import short_usd
 from cloudgan.api.run import Run, loss_graphic
 from cloudgan.api.run_options import resolve
 from cloudgan.api.showers import simulate_parametric
@@ -14,6 +15,7 @@ from cloudgan.api.tensorflow_import import require_tensorflow
 from cloudgan.api.train import train_run
 from cloudgan.api.validate import validate_demo
 from cloudgan.api.validation_page import figure_sections, measures_section, verdict_sections
+from cloudgan.api.validation_result import DemoResult
 from cloudgan.core import ranges
 from cloudgan.core.errors import ConfigError, DataError
 from cloudgan.core.progress import Silent
@@ -79,16 +81,20 @@ class Demo:
     report: Path
     program_seconds: float
 
-    def as_json(self) -> dict[str, Any]:
+    def result(self) -> DemoResult:
         """Returns all figures."""
-        facts = {
-            "run": str(self.run.path),
-            "report": str(self.report),
-            "ended": self.outcome.reason,
-            "train_seconds": round(self.outcome.train_seconds, 1),
-            "program_seconds": round(self.program_seconds, 1),
-        }
-        return facts | self.validation.as_json() | {"cost": self.cost.as_json()}
+        offer = self.cost.cheapest()
+        return DemoResult(
+            **dict(self.validation.result(report=str(self.report))),
+            ended=self.outcome.reason,
+            train_seconds=round(self.outcome.train_seconds, 1),
+            program_seconds=round(self.program_seconds, 1),
+            cost=self.cost.report,
+            ending=self.ending(),
+            price=f"{short_usd(offer.usd_per_run)} USD on a {offer.row.node_type} as fast as this machine"
+            if offer
+            else self.cost.own_cost(),
+        )
 
     def ending(self) -> str:
         """Returns why the training ended, as a sentence."""

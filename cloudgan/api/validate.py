@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from cloudgan import __version__
 from cloudgan.api.file_pair import open_pair, refuse_other_particle
 from cloudgan.api.run import Run, open_run, shown_run
 from cloudgan.api.showers import load_generator
 from cloudgan.api.tensorflow_import import import_tensorflow
+from cloudgan.api.validation_result import ValidationResult
 from cloudgan.core import ranges
 from cloudgan.core.atomic_file import write_atomic
 from cloudgan.core.errors import ConfigError, DataError
@@ -41,6 +41,10 @@ RUN_SHOWERS = 1000
 """Showers that a run generates for a validation, by default."""
 
 _SEED = 1
+_SAMPLE_NOTES = {
+    True: "In sample: {run} was trained on showers of {name}; for others this proves nothing.",
+    None: "It is unknown whether {run} was trained on showers of {name}.",
+}
 
 
 @dataclass(frozen=True)
@@ -80,19 +84,23 @@ class Validation:
     run: RunFacts | None = None
     provenance: tuple[Table, ...] = ()
 
-    def as_json(self) -> dict[str, Any]:
-        """Returns the measures and the verdict, without the showers."""
-        result: dict[str, Any] = {
-            "assessment": self.assessment.model_dump(mode="json"),
-            "verdict": self.verdict.model_dump(mode="json"),
-        }
-        if self.run:
-            result = {
-                "step": self.run.step,
-                "reference": self.reference_name,
-                "untrained": self.run.untrained.model_dump(mode="json"),
-            } | result
-        return result
+    def result(self, *, report: str | None = None, gate: bool = False) -> ValidationResult:
+        """Returns the measures and the verdict, without the showers.
+
+        Args:
+            report: Page that was written.
+            gate: Whether a failed check ends the command.
+        """
+        return ValidationResult(
+            run=str(self.run.folder.path) if self.run else None,
+            step=self.run.step if self.run else None,
+            reference=self.reference_name,
+            untrained=self.run.untrained if self.run else None,
+            assessment=self.assessment,
+            verdict=self.verdict,
+            report=report,
+            gate=gate,
+        )
 
     def page(self) -> Page:
         """Returns the report: verdict, figures, all measures, provenance."""
@@ -115,7 +123,8 @@ class Validation:
             DataError: The file cannot be written.
         """
         if self.run:
-            text = f"{json.dumps(self.as_json(), indent=2)}\n"
+            here = {"run", "report", "gate"}
+            text = self.result().model_dump_json(indent=2, exclude=here) + "\n"
             write_atomic(self.run.folder.verdict_file, text.encode())
 
     def _repr_html_(self) -> str:
@@ -264,6 +273,10 @@ def validate_run(
     generator = load_generator(folder, step, progress)
     progress.start("reading the reference")
     name, reference, notes = _reference(folder, generator, against, showers, unit)
+    in_sample = _in_sample(folder, against, unit) if against else False
+    if against and in_sample is not False:
+        notes = (_SAMPLE_NOTES[in_sample].format(run=folder.path.name, name=name), *notes)
+        name = f"{name}, in sample" if in_sample else name
     _check_enough(folder, len(reference), against, min_showers)
     requested = Conditions.of(reference, generator.preset).angle_rad
     measured = observe(reference, name, requested_rad=requested)
@@ -284,9 +297,19 @@ def validate_run(
         reference_name=name,
         samples=Samples(overlap, after.generated.name, name, untrained, seed),
         assessment=after,
-        verdict=apply_gates(after, gates),
+        verdict=apply_gates(after, gates, in_sample=in_sample),
         run=RunFacts(folder, generator.step, before),
     )
+
+
+def _in_sample(folder: RunFolder, against: str, unit: str) -> bool | None:
+    """Whether a run trained on one of these files; None: its record does not say on which it did."""
+    from cloudgan.data.sources.source import open_source
+
+    started = record.read_if_whole(folder.record_file).started()
+    if not (started and started.data_sha256):
+        return None
+    return not open_source(against, unit).digests().isdisjoint(started.data_sha256)
 
 
 def _check_enough(folder: RunFolder, count: int, against: str | None, needed: int) -> None:

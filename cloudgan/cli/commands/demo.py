@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from cloudgan.api import demo as api
-from cloudgan.cli.views.output import print_json, progress_bars
-from cloudgan.cli.views.verdict import print_verdict
+from cloudgan.cli.views.output import emit, progress_bars
 from cloudgan.schema.ecal_unit import EcalUnit
 
 
@@ -44,10 +43,4 @@ def demo(
             seed=seed,
             progress=progress,
         )
-    if json:
-        print_json(result.as_json())
-        return
-    print(result.ending())
-    print_verdict(result.validation.assessment, result.validation.verdict)
-    print("\n".join(result.cost.lines()))
-    print(f"{result.program_seconds:.0f} s in all; open {result.report}")
+    emit(result.result(), as_json=json)

@@ -5,14 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from cloudgan.cli.options.values import parse_step
-from cloudgan.cli.views.output import (
-    check_report,
-    mark_printed,
-    print_json,
-    progress_bars,
-    write_report_file,
-)
-from cloudgan.core.errors import VerdictError
+from cloudgan.cli.views.output import check_report, emit, progress_bars, write_report_file
 from cloudgan.schema.ecal_unit import EcalUnit
 
 
@@ -77,14 +70,4 @@ def validate(
         if report:
             progress.start("drawing the report")
             write_report_file(result.page(), report)
-    if json:
-        print_json(result.as_json())
-    else:
-        from cloudgan.cli.views.verdict import print_verdict
-
-        print_verdict(result.assessment, result.verdict)
-        if report:
-            print(f"report: {report}")
-    if gate and not result.verdict.passed:
-        missed = [check.title for check in result.verdict.checks if check.grade == "fail"]
-        raise mark_printed(VerdictError(f"gates missed: {'; '.join(missed)}"), as_json=json)
+    emit(result.result(report=report, gate=bool(gate)), as_json=json)

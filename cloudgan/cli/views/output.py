@@ -47,7 +47,8 @@ def emit(result: Result, *, as_json: bool) -> None:
         return
     view = result.view()
     sign = {True: "✓ ", False: "✗ ", None: ""}[view.done]
-    print(printable(f"{sign}{view.line}"))
+    for number, line in enumerate(view.line.splitlines()):
+        print(printable(f"{sign if not number else ''}{line}"))
     if view.table:
         print_table(view.table)
     for line in (*view.notes, *(f"warning: {each}" for each in view.warnings)):
