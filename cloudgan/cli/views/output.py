@@ -12,7 +12,7 @@ from cloudgan.core.errors import ConfigError, Interrupted
 from cloudgan.core.local_path import local_path
 from cloudgan.core.printable import printable
 from cloudgan.core.progress import Silent
-from cloudgan.reports.result import Result
+from cloudgan.reports.result import Result, View
 from cloudgan.reports.table import Mark, cell_text, is_unknown
 
 if TYPE_CHECKING:
@@ -44,8 +44,13 @@ def emit(result: Result, *, as_json: bool) -> None:
     """Prints a result on standard output: as one JSON object, or what a person reads of it."""
     if as_json:
         print_json(result.as_json())
-        return
-    view = result.view()
+    else:
+        _print_view(result.view())
+    if problem := result.problem():
+        raise mark_printed(problem, as_json=as_json)
+
+
+def _print_view(view: View) -> None:
     sign = {True: "✓ ", False: "✗ ", None: ""}[view.done]
     for number, line in enumerate(view.line.splitlines()):
         print(printable(f"{sign if not number else ''}{line}"))
@@ -56,8 +61,6 @@ def emit(result: Result, *, as_json: bool) -> None:
     widest = max((len(command) for command, _ in view.commands), default=0)
     for command, what in view.commands:
         print(printable(f"  {command:<{widest}}  {what}"))
-    if problem := result.problem():
-        raise mark_printed(problem, as_json=as_json)
 
 
 def print_json(result: Mapping[str, Any]) -> None:
