@@ -5,10 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
+from cloudgan.core import settings
 from cloudgan.core.documents import read_yaml
 from cloudgan.core.errors import ConfigError, show
 from cloudgan.schema.config import RunConfig, parse_config
 from cloudgan.schema.run_folder import RunFolder
+from cloudgan.training.cluster import visible_gpus
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,6 +23,7 @@ class TrainingOptions(TypedDict, total=False):
 
     data: str | None
     unit: EcalUnit | None
+    held_out: float | None
     preset: str | None
     epochs: int | None
     batch: int | None
@@ -67,6 +70,7 @@ class LocalOptions(TrainingOptions, total=False):
 _KEYS = {
     "data": "data.path",
     "unit": "data.unit",
+    "held_out": "data.held_out_fraction",
     "preset": "model.preset",
     "batch": "training.batch_per_replica",
     "global_batch": "training.global_batch_size",
@@ -111,6 +115,12 @@ def flag_of(dotted: str) -> str:
     return name.removesuffix("_gev").removesuffix("_deg").replace("_", "-")
 
 
+def _default_preset(accelerated: bool | None) -> str:
+    if accelerated is None:
+        accelerated = settings.has_tpu() or bool(visible_gpus())
+    return "paper" if accelerated else "mini"
+
+
 def _is_folder_name(name: object) -> bool:
     if not isinstance(name, str) or name in {"", ".", ".."} or not name.isprintable():
         return False
@@ -118,21 +128,36 @@ def _is_folder_name(name: object) -> bool:
 
 
 def resolve(
-    options: Mapping[str, Any], *, config: str | None, run: str | None, fresh: bool = False
+    options: Mapping[str, Any],
+    *,
+    config: str | None,
+    run: str | None,
+    fresh: bool = False,
+    accelerated: bool | None = None,
 ) -> tuple[RunConfig, RunFolder]:
     """Lays options over `--config`, or over the run.yaml of the run's folder.
+
+    Where neither names a preset, it is paper with an accelerator, and mini without one or for a grid of
+    cells: on two cores 60 epochs of paper take hours even with a few hundred showers.
 
     Args:
         options: Values by dotted key; None is not set.
         config: Path of a run.yaml.
         run: Path of the run's folder. Default: runs/NAME of the run.yaml, else runs/PRESET.
         fresh: Ignore the run.yaml of the run's folder.
+        accelerated: Whether the run will have an accelerator. None: it trains on this machine.
 
     Raises:
         ConfigError: A file does not parse, or a value is not valid.
     """
     given = read_yaml(Path(config)) if config else {}
-    name = given.get("name", "") or options.get("model.preset") or "paper"
+    model = given.get("model")
+    in_file = model.get("preset") if isinstance(model, dict) else None
+    preset, default = options.get("model.preset") or in_file, None
+    if not preset:
+        grid = options.get("grid.rows") or given.get("grid")
+        preset = default = _default_preset(False if grid else accelerated)
+    name = given.get("name", "") or str(preset)
     if config and not _is_folder_name(name):
         raise ConfigError(
             f"{config}: name is {show(name)}; expected the name of a folder in runs/, such as mine"
@@ -143,7 +168,9 @@ def resolve(
     source = config or "the command line"
     there = None if fresh else folder.read_config()
     if not config and there:
-        given, source = there.model_dump(mode="json"), str(folder.config_file)
+        given, source, default = there.model_dump(mode="json"), str(folder.config_file), None
+    if default:
+        options = {**options, "model.preset": default}
     if all(options.get(key) is not None for key in _ALTERNATIVES):
         raise ConfigError("--batch and --global-batch exclude each other: give one of them")
     for dotted, value in options.items():
