@@ -93,7 +93,7 @@ def test_a_plan_as_json_is_one_object_and_the_same_each_time(cloudgan_here, user
         ("--provider=gcp --project=my-lab --nodes=1 --accelerator=l4", 0, "paper"),
         ("--provider=local --config=run.yaml", 0, "mini"),
         ("--provider=local --config=preset.yaml", 0, "fixed25"),
-        ("--provider=kubernetes --store=gs://lab/x --accelerator=v100 --grid=2x2", 0, "mini"),
+        ("--provider=kubernetes --store=gs://lab/x --accelerator=v100 -- evolve", 0, "mini"),
     ],
 )
 def test_without_a_preset_nodes_without_an_accelerator_train_mini_and_others_paper(
@@ -107,7 +107,7 @@ def test_without_a_preset_nodes_without_an_accelerator_train_mini_and_others_pap
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     (user_folder / "run.yaml").write_text("training: {epochs: 2}")
     (user_folder / "preset.yaml").write_text("model: {preset: fixed25}")
-    plan = json.loads(cloudgan_here("plan", *flags.split(), "--json").stdout)
+    plan = json.loads(cloudgan_here("plan", "--json", *flags.split()).stdout)
     assert plan["config"]["model"]["preset"] == preset
 
 
