@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from rich.console import Console
 from rich.text import Text
 
-from cloudgan.cli.views.output import mark_printed, print_json
+from cloudgan.cli.views.output import print_json
 from cloudgan.cli.views.table_text import table_lines, width_of, wrapped
 from cloudgan.core.printable import printable
 from cloudgan.reports.result import Result, View
@@ -17,19 +17,13 @@ _SIGNS = {True: ("✓ ", "green"), False: ("✗ ", "red"), None: ("", "")}
 
 
 def emit(result: Result, *, as_json: bool, verbose: bool = False) -> None:
-    """Prints a result on standard output, with `verbose` its basis, too.
-
-    Raises:
-        CloudganError: The problem of the result, after it is printed.
-    """
+    """Prints a result on standard output, with `verbose` its basis, too."""
     if as_json:
         print_json(result.as_json())
     else:
         console = Console(highlight=False, markup=False, emoji=False)
         for line in _lines(result.view(), width_of(console), verbose=verbose):
             console.print(line, soft_wrap=True)
-    if problem := result.problem():
-        raise mark_printed(problem, as_json=as_json)
 
 
 def _lines(view: View, width: int, *, verbose: bool) -> Iterator[Text]:
