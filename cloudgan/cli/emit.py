@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from rich.console import Console
 from rich.text import Text
 
-from cloudgan.cli.views.output import print_json
+from cloudgan.cli.views.output import mark_printed, print_json
 from cloudgan.cli.views.table_text import table_lines, width_of, wrapped
 from cloudgan.core.printable import printable
 from cloudgan.reports.result import Result, View
@@ -17,7 +17,18 @@ _SIGNS = {True: ("✓ ", "green"), False: ("✗ ", "red"), None: ("", "")}
 
 
 def emit(result: Result, *, as_json: bool, verbose: bool = False) -> None:
-    """Prints a result on standard output, with `verbose` its basis, too."""
+    """Prints the result of a command on standard output.
+
+    Raises:
+        CloudganError: The problem of the result, after it is printed.
+    """
+    show(result, as_json=as_json, verbose=verbose)
+    if problem := result.problem():
+        raise mark_printed(problem, as_json=as_json)
+
+
+def show(result: Result, *, as_json: bool, verbose: bool = False) -> None:
+    """Prints a result, with `verbose` its basis, too."""
     if as_json:
         print_json(result.as_json())
     else:

@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cloudgan.cli.emit import emit
+from cloudgan.cli.emit import emit, show
 from cloudgan.cli.views.confirmation import confirm
-from cloudgan.cli.views.output import check_report, mark_printed, progress_bars, write_report_file
+from cloudgan.cli.views.output import check_report, progress_bars, write_report_file
 from cloudgan.core.command import body_of, call_with, model_of
 from cloudgan.core.command_words import Common, Given, read
 from cloudgan.core.flags import Options
@@ -89,13 +89,11 @@ def _execute(
         if page is not None:
             write_report_file(page, str(report))
         emit(result, as_json=common.json_, verbose=common.verbose)
-        if problem := result.problem():
-            raise mark_printed(problem, as_json=common.json_)
     return 0
 
 
 def _show(result: Result, *, as_json: bool, verbose: bool) -> None:
     """Shows a result before a question, which nothing must follow if it cannot be read."""
     if not as_json:
-        emit(result, as_json=False, verbose=verbose)
+        show(result, as_json=False, verbose=verbose)
         sys.stdout.flush()

@@ -264,7 +264,7 @@ def test_the_terminal_shows_headline_samples_checks_failures_and_notes_in_100_co
     assert lines[2].startswith("reference: b.h5")
     order = [
         next(n for n, line in enumerate(lines) if line.startswith(begin))
-        for begin in (" property", " energy response", "Limits: good", "Failed checks", f"  - {OFF}",
+        for begin in ("property", "energy response", "Limits: good", "Failed checks", f"  - {OFF}",
                       "Notes:", "  - angle_slope")
     ]  # fmt: skip
     assert order == sorted(order)
