@@ -17,19 +17,24 @@ _SIGNS = {True: ("✓ ", "green"), False: ("✗ ", "red"), None: ("", "")}
 
 
 def emit(result: Result, *, as_json: bool, verbose: bool = False) -> None:
-    """Prints a result on standard output, with `verbose` its basis, too.
+    """Prints the result of a command on standard output.
 
     Raises:
         CloudganError: The problem of the result, after it is printed.
     """
+    show(result, as_json=as_json, verbose=verbose)
+    if problem := result.problem():
+        raise mark_printed(problem, as_json=as_json)
+
+
+def show(result: Result, *, as_json: bool, verbose: bool = False) -> None:
+    """Prints a result, with `verbose` its basis, too."""
     if as_json:
         print_json(result.as_json())
     else:
         console = Console(highlight=False, markup=False, emoji=False)
         for line in _lines(result.view(), width_of(console), verbose=verbose):
             console.print(line, soft_wrap=True)
-    if problem := result.problem():
-        raise mark_printed(problem, as_json=as_json)
 
 
 def _lines(view: View, width: int, *, verbose: bool) -> Iterator[Text]:

@@ -14,7 +14,7 @@ def test_predictions_are_printed_as_a_table_as_json_and_as_a_page(cloudgan_here,
     shown = cloudgan_here(
         "bench", "parallel", "--predict=128", "--masters=1,4", *TIMES, f"--report={page}"
     ).stdout
-    assert shown.count(" predicted       128 ") == 2
+    assert shown.count("\npredicted      128 ") == 2
     assert "NNLO, published" in shown
     assert "Speed-up over a plain training" in page.read_text()
     found = json.loads(cloudgan_here("bench", "parallel", *TIMES, "--predict=128", "--json").stdout)

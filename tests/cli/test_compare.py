@@ -114,7 +114,7 @@ def test_runs_priced_as_one_offer_cost_in_proportion_to_their_time(runs, cloudga
 
 def test_the_csv_report_has_the_rows_of_the_table(runs, cloudgan_here, tmp_path):
     done = cloudgan_here("compare", f"{runs}/*", f"--report={tmp_path}/runs.csv")
-    table = [line for line in done.stdout.splitlines() if line.startswith((" fast", " slow"))]
+    table = [line for line in done.stdout.splitlines() if line.startswith(("fast", "slow"))]
     assert [line.split()[-1] for line in table] == ["unknown", "unknown"]
     assert max(map(len, table)) <= 80
     with (tmp_path / "runs.csv").open(newline="") as file:
@@ -172,7 +172,7 @@ def test_the_papers_costs_follow_from_its_published_times(cloudgan_here):
 
 def test_the_papers_fastest_runs_are_a_row_per_size_and_all_are_the_basis(cloudgan_here):
     said = cloudgan_here("compare", "--paper").stdout
-    table = [line for line in said.splitlines() if re.match(r" \d+ (V100|TPU-v\d) ", line)]
+    table = [line for line in said.splitlines() if re.match(r"\d+ (V100|TPU-v\d) ", line)]
     assert len(table) == 11
     assert max(map(len, table)) <= 80
     times, costs = replay_paper().view().basis[1:3]

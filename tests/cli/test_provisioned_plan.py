@@ -402,7 +402,7 @@ def test_a_plan_states_what_an_abandoned_cluster_costs_per_day(desk, cloud, regi
         "without what each node costs"
     )
     usd = f"{24 * cost['cluster_usd_per_hour']:.2f} USD a day"
-    line = f"cluster  {usd} if this machine dies, until {end}"
+    line = f"  cluster  {usd} if this machine dies, until {end}"
     assert line in desk.type("plan", *flags)[0].splitlines()
 
 

@@ -12,7 +12,6 @@ import os
 import re
 import shlex
 import tempfile
-import textwrap
 from pathlib import Path
 from unittest import mock
 
@@ -47,11 +46,14 @@ def help_screens() -> str:
 
 
 def golden(name: str) -> str:
-    """Returns what a command prints on a fixed day, in a folder with a run."""
-    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+    """Returns what a command prints on a terminal of 80 columns on a fixed day, in a folder with a run."""
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        contextlib.chdir(folder),
+        mock.patch("cloudgan.cli.emit.width_of", return_value=80),
+    ):
         write_run(Path("runs/mine"), epoch_seconds=80, global_batch_size=64)
-        lines = _printed(COMMANDS[name]).splitlines()
-    return "".join(f"{textwrap.fill(line, 80) if len(line) > 80 else line}\n" for line in lines)
+        return _printed(COMMANDS[name])
 
 
 def _printed(command: str) -> str:

@@ -93,7 +93,7 @@ def _folders(named: Sequence[str]) -> list[str]:
         paths += [
             path
             for path in found
-            if not several or RunFolder(path).record_file.exists() or not Path(path).is_dir()
+            if not several or RunFolder(path).record_file.exists() or not Path(path).exists()
         ]
     if not paths:
         raise ConfigError(f"{', '.join(named)}: no folder matches that holds a run (record.jsonl)")
