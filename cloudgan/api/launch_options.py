@@ -16,12 +16,14 @@ from cloudgan.schema.options.shared import PRICE_AS, YES
 from cloudgan.schema.options.training import TRAINED, Training, TrainingFlags
 
 
-class LaunchFlags(LaunchRequest, ProvisioningRequest, TrainingFlags):
+class LaunchFlags(ProvisioningRequest, LaunchRequest, TrainingFlags):
     """What is launched, and where."""
 
-    job: str | None = argument("a job.yaml, which `cloudgan init job` writes", None)
+    job: str | None = argument("a job.yaml; `cloudgan init job` writes one", None)
     command: tuple[str, ...] = flag(
-        (), "train (default), evolve, simulate or join NAME; with its own flags", takes_words=True
+        (),
+        "train (default), evolve, simulate or join NAME, with its own flags; see `cloudgan help parallel`",
+        takes_words=True,
     )
     run_keys: dict[str, Any] = keys_of(
         RunConfig, keys=TRAINED, local=False, positional=False, screen=False
@@ -31,7 +33,7 @@ class LaunchFlags(LaunchRequest, ProvisioningRequest, TrainingFlags):
     )
     seeds: str | None = flag(
         None,
-        "one run per seed, such as 1,2,3; one after another, each with an equal share of --budget-usd and --max-hours",
+        "one run per seed; such as 1,2,3; one after another, each with an equal share of --budget-usd and --max-hours",
         "Run",
     )
 
@@ -59,13 +61,14 @@ class PlanOptions(LaunchFlags):
     Runs offline, needs no login, and spends nothing.
 
     Examples:
+        cloudgan plan --provider=gcp --accelerator=l4 --nodes=2 -- train showers.h5
         cloudgan plan --provider=cheapest --accelerator=l4 -- train showers.h5
         cloudgan plan job.yaml --budget-usd=20
     """
 
     output: str | None = flag(
         None,
-        "folder for the manifests, for `kubectl apply -f FOLDER`, or for the script of Slurm",
+        "write manifests or scripts there; for `kubectl apply -f FOLDER`, or for Slurm",
         "Output",
         placeholder="FOLDER",
     )
@@ -87,18 +90,20 @@ class DeployOptions(LaunchFlags):
         cloudgan deploy job.yaml --budget-usd=20
     """
 
-    dry_run: bool = flag(False, "show the plan and stop; same as `cloudgan plan`", "Run")
-    detach: bool = flag(False, "return once the run is started", "Run", screen=True)
+    dry_run: bool = flag(False, "show the plan and stop; as `cloudgan plan`", "Run", screen=True)
+    detach: bool = flag(
+        False, "do not follow the run; return once it is started", "Run", screen=True
+    )
     yes: bool = YES
     allow_stale_price: bool = flag(
         False,
-        "with --yes, accept a price that is undated or older than 90 days and that the cloud does not refresh",
+        "accept an old price; with --yes, one that is undated or older than 90 days and that the cloud does not refresh",
         "Price",
     )
 
 
 class CheckOptions(ProvisioningRequest):
-    """Checks login, APIs, permissions and quota of each cloud account.
+    """Is my login ready? Checks login, APIs, permissions and quota of each cloud.
 
     Creates nothing and spends nothing. With --accelerator it checks quota in the cheapest region and
     market, or those of --region and --market. Exits with 2 if something is missing: in the cloud of
@@ -111,25 +116,25 @@ class CheckOptions(ProvisioningRequest):
 
     provider: str | None = flag(
         None,
-        "the cloud",
+        "one cloud; {names}",
         "Where",
         screen=True,
-        words="every cloud",
+        words="all",
         names=lambda: dict.fromkeys(CLOUDS, ""),
         placeholder="NAME",
     )
     accelerator: str | None = flag(
         None,
-        "NAME or NAME:COUNT per node, such as v100:8",
+        "also the quota of it; NAME or NAME:COUNT per node, such as v100:8",
         "Where",
         screen=True,
         placeholder="A[:N]",
     )
-    nodes: int = flag(1, "number of nodes", "Where", screen=True, ge=1, le=MAX_PROCESSES)
+    nodes: int = flag(1, "for so many nodes", "Where", screen=True, ge=1, le=MAX_PROCESSES)
     price_as: str | None = PRICE_AS
     reservation: str | None = flag(
         None,
-        "reservation to check, as its cloud names it; see docs/reservations.md",
+        "reservation to check; as its cloud names it, see docs/reservations.md",
         "Where",
         screen=True,
     )

@@ -35,7 +35,7 @@ _SLURM_GANG_TIMEOUT_SECONDS = 7 * 86_400.0
 
 
 def _providers() -> dict[str, str]:
-    return dict.fromkeys((*CLOUDS, CHEAPEST, "kubernetes", "local", "slurm"), "")
+    return dict.fromkeys((*CLOUDS, CHEAPEST, "kubernetes", "slurm", "local"), "")
 
 
 def _nodes(shown: str, text: str) -> int | None:
@@ -62,7 +62,7 @@ class LaunchRequest(Options):
     provider: str = flag(
         "local",
         "{names}; a cloud creates and deletes nodes, cheapest is the cheapest cloud, kubernetes an existing cluster of"
-        " your kubeconfig, local processes of this machine",
+        " your kubeconfig, slurm the one of this login node, local processes of this machine",
         "Where",
         screen=True,
         names=_providers,
@@ -70,7 +70,7 @@ class LaunchRequest(Options):
     )
     accelerator: str | None = flag(
         None,
-        "l4, v100:8, v5e:4 per node; a family such as a100 selects its cheapest member, and on a cloud a node type"
+        "per node: l4, v100:8, v5e:4; `offers` lists them; a family such as a100 selects its cheapest member, and on a cloud a node type"
         " such as v3-8 or g5.xlarge is valid. Without a count: 1, or the fewest that a cloud sells",
         "Where",
         screen=True,
@@ -95,7 +95,7 @@ class LaunchRequest(Options):
     )
     name: str | None = flag(
         None,
-        "of the run and its resources; a DNS label",
+        "name of the run; and of its resources, a DNS label",
         "Run",
         screen=True,
         words="PRESET-HASH",
@@ -121,9 +121,7 @@ class LaunchRequest(Options):
     queue: str | None = flag(None, "Kueue queue, or Slurm partition", "Slurm")
     slurm_account: str | None = flag(None, "Slurm account that is charged", "Slurm", name="account")
     qos: str | None = flag(None, "quality of service in Slurm", "Slurm")
-    constraint: str | None = flag(
-        None, "features of Slurm's nodes, such as a100&infiniband", "Slurm"
-    )
+    constraint: str | None = flag(None, "features of the nodes; such as a100&infiniband", "Slurm")
     reservation_name: str | None = flag(
         None,
         "reservation whose nodes are used; as its cloud or Slurm names it, see docs/reservations.md",
@@ -132,7 +130,7 @@ class LaunchRequest(Options):
     )
     prologue: str | None = flag(
         None,
-        "file of shell lines that each Slurm node runs before its worker, such as module load cuda",
+        "shell lines before each worker; a file, with lines such as module load cuda",
         "Slurm",
         placeholder="FILE",
     )
@@ -142,17 +140,17 @@ class LaunchRequest(Options):
         "Slurm",
     )
     service_account: str | None = flag(
-        None, "Kubernetes service account that grants bucket access", "Kubernetes"
+        None, "service account of the pods; which grants bucket access", "Kubernetes"
     )
     node_selector: Annotated[dict[str, str], Text(_labels, "K=V,K=V")] = flag(
-        {}, "node labels, such as pool=gpu,disk=ssd", "Kubernetes"
+        {}, "labels of the nodes; such as pool=gpu,disk=ssd", "Kubernetes"
     )
     image: str | None = flag(
         None,
-        "container image that has cloudgan",
+        "container image; with cloudgan and its framework",
         "Run",
         screen=True,
-        words="TensorFlow's public image, and wheels",
+        words="TensorFlow's, and wheels",
         placeholder="REF",
     )
     env: tuple[str, ...] = flag(
@@ -164,11 +162,11 @@ class LaunchRequest(Options):
         placeholder="KEY[=VALUE]",
     )
     env_file: Annotated[Path | None, FILE] = flag(
-        None, "file of such lines; # begins a comment, and values of --env win", "Run"
+        None, "file of such variables; # begins a comment, and values of --env win", "Run"
     )
     secrets: tuple[str, ...] = flag(
         (),
-        "variable that no file and no log has; its value is that of your environment, see docs/deploy.md",
+        "like --env, but in no file and no log; its value is that of your environment, see docs/deploy.md",
         "Run",
         screen=True,
         name="secret",
@@ -176,18 +174,18 @@ class LaunchRequest(Options):
         placeholder="KEY",
     )
     kubernetes_secrets: tuple[str, ...] = flag(
-        (), "Kubernetes Secrets whose keys become environment variables of the pods", "Kubernetes"
+        (), "Secrets whose keys are variables of the pods; by name, in Kubernetes", "Kubernetes"
     )
     offer: str | None = flag(
         None,
-        "offer that gives the price of a node; such as gcp/n1-standard-8+1xV100/us-central1/spot",
+        "offer whose price a node has; such as gcp/n1-standard-8+1xV100/us-central1/spot",
         "Price",
         name="price-as",
         placeholder="OFFER",
     )
     price_file: Annotated[Path | None, FILE] = flag(
         None,
-        "YAML file with the prices of your own nodes in USD per hour; its node with these accelerators gives the price,"
+        "prices of your own nodes; YAML, in USD per hour; its node with these accelerators gives the price,"
         " or --price-as names one",
         "Price",
     )
@@ -216,7 +214,7 @@ class LaunchRequest(Options):
     )
     allow_open_ports: bool = flag(
         False,
-        "start several workers even where other users can reach their ports; TensorFlow's servers execute what they"
+        "start workers where others reach their ports; TensorFlow's servers execute what they"
         " receive, see docs/security.md",
         "Workers",
     )
@@ -293,20 +291,19 @@ class ProvisioningRequest(Options):
     )
     regions: tuple[str, ...] = flag(
         (),
-        "such as us-central1,europe-west4; the first one is preferred",
+        "regions, the preferred one first; such as us-central1,europe-west4",
         "Where",
         screen=True,
         name="region",
         words="the cheapest",
         placeholder="R,...",
     )
-    zone: str | None = flag(None, "of all nodes", "Machines", words="one that has the node type")
+    zone: str | None = flag(None, "zone of all nodes", "Machines", words="one that has them")
     market: MarketChoice = flag(
         "auto",
-        "auto is spot where it is cheaper; its preemptions included",
+        "auto, spot or on_demand; auto takes spot where it is cheaper, preemptions included",
         "Where",
         screen=True,
-        placeholder="auto|spot|...",
     )
     cluster: str | None = flag(
         None,
@@ -319,7 +316,7 @@ class ProvisioningRequest(Options):
     )
     keep_nodes_seconds: Annotated[float, DURATION] = flag(
         0.0,
-        "how long the nodes of a finished run wait for the next one, such as 30m; they bill. A run with this flag uses"
+        "how long nodes wait for the next run; such as 30m; they bill. A run with this flag uses"
         " nodes that wait: see docs/deploy.md",
         "Keep",
         name="keep-nodes",
@@ -327,48 +324,47 @@ class ProvisioningRequest(Options):
     served_runs: int = 1
     network: str | None = flag(
         None,
-        "Google Cloud network of a created cluster and of TPU VMs",
+        "Google Cloud network; of a created cluster and of TPU VMs",
         "Network",
         words="default",
     )
     subnet: str | None = flag(
         None,
-        "subnet of the network in the region of the run; needed if its subnets are not automatic",
+        "its subnet in the region of the run; needed if its subnets are not automatic",
         "Network",
     )
     internal_ips: bool = flag(
         False,
-        "nodes of Google Cloud without public addresses; the network needs Cloud NAT",
+        "no public addresses on Google Cloud; the network needs Cloud NAT",
         "Network",
     )
     flex_start: bool = flag(False, "wait for Google's cheaper flex-start nodes", "GCP")
     pull_secret: str | None = flag(
-        None, "Kubernetes secret for a private registry", "Kubernetes", name="image-pull-secret"
+        None, "Secret for a private registry", "Kubernetes", name="image-pull-secret"
     )
     max_usd_per_hour: float | None = flag(
         None, "maximum price of all nodes together", "Limits", gt=0, le=MAX_USD
     )
     spot_wait_seconds: Annotated[float, DURATION] = flag(
         1200.0,
-        "time that --market=auto waits for spot nodes before it takes on-demand nodes",
+        "wait for spot nodes; before --market=auto takes on-demand nodes",
         "Limits",
         name="spot-wait",
         words="20m",
     )
     fallback: Fallback = flag(
         "none",
-        "without capacity or quota; none, same (accelerator, count and global batch, elsewhere) or any (offer with the"
-        " same global batch)",
+        "without capacity or quota: none, same or any; same is the accelerator, count and global batch elsewhere, any an"
+        " offer with the same global batch",
         "Limits",
         screen=True,
-        placeholder="none|same|any",
     )
     allow_unmeasured: bool = flag(
-        False, "consider accelerators whose throughput with this network is unknown", "Price"
+        False, "consider accelerators of unknown speed; with this network", "Price"
     )
     allow_unknown_price: bool = flag(
         False,
-        "provision a node type (--accelerator) without a known price in a region (--region)",
+        "accept a node type without a known price; of --accelerator, in --region",
         "Price",
     )
 

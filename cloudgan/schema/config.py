@@ -47,17 +47,17 @@ class DataConfig(_Part):
     """The training showers and their order."""
 
     path: str = argument(
-        "showers; HDF5 or TFRecord files (path, glob or comma list), or a folder or bucket of `cloudgan convert`",
+        "showers: HDF5, TFRecord, or a folder or bucket of shards; files as path, glob or comma list; shards are what `cloudgan convert` writes",
         "",
         topic="Data",
         name="data",
     )
     unit: EcalUnit | None = flag(
-        None, "unit of ECAL; in files that state none, where several fit", "Data"
+        None, "unit of the cells in files that state none; only where several fit", "Data"
     )
     held_out_fraction: float = flag(
         0.1,
-        "share kept for losses and validation; `validate` needs 200 such showers",
+        "share of the showers for validation; and for losses; `validate` needs 200 such showers",
         "Quality",
         screen=True,
         name="held-out",
@@ -105,7 +105,7 @@ class CheckpointConfig(_Part):
     every_seconds: float = Field(300.0, gt=0, le=MAX_SECONDS)
     every_steps: int | None = flag(
         None,
-        "steps between two checkpoints; in addition to one every five minutes",
+        "steps between checkpoints; in addition to one every five minutes",
         "Output",
         name="checkpoint-every-steps",
         ge=1,
@@ -113,7 +113,7 @@ class CheckpointConfig(_Part):
     )
     url: str = flag(
         "",
-        "gs://, s3:// or Azure Blob URL that receives a copy of each checkpoint",
+        "bucket for a copy of each checkpoint; gs://, s3:// or an Azure Blob URL",
         "Output",
         name="checkpoints",
         placeholder="URL",

@@ -93,7 +93,7 @@ class Preset(BaseModel):
 
     preset: str = flag(
         "paper",
-        "a network and its parameters; {names}",
+        "network: {names}",
         "Model",
         screen=True,
         placeholder="NAME",

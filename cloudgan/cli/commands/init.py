@@ -49,6 +49,8 @@ training:
 class InitOptions(Options):
     """Writes a commented file to start from: job.yaml, space.yaml or run.yaml.
 
+    An existing file is kept, unless --overwrite is given.
+
     Examples:
         cloudgan init job
         cloudgan init space mine.yaml
