@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from cloudgan.api.compare import compare as compare
     from cloudgan.api.cost import cost as cost
+    from cloudgan.api.crossvalidation import crossvalidate as crossvalidate
     from cloudgan.api.demo import demo as demo
     from cloudgan.api.deployment import deploy as deploy
     from cloudgan.api.evolve import evolve as evolve
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from cloudgan.api.runs import down as down
     from cloudgan.api.runs import logs as logs
     from cloudgan.api.runs import status as status
+    from cloudgan.api.search import search as search
     from cloudgan.api.showers import convert as convert
     from cloudgan.api.showers import generate as generate
     from cloudgan.api.showers import simulate as simulate
@@ -45,6 +47,7 @@ _EXPORTS = {
     "compare": "compare",
     "convert": "showers",
     "cost": "cost",
+    "crossvalidate": "crossvalidation",
     "demo": "demo",
     "deploy": "deployment",
     "evolve": "evolve",
@@ -56,6 +59,7 @@ _EXPORTS = {
     "open_run": "run",
     "plan": "planning",
     "report": "run_pages",
+    "search": "search",
     "simulate": "showers",
     "status": "runs",
     "train": "train",
@@ -65,10 +69,11 @@ _EXPORTS = {
 
 __all__ = sorted(["__version__", *_EXPORTS])  # noqa: PLE0605
 
-# An import of the package `cloudgan.cost` binds the name `cost` here, once. Import it now and drop the
-# name, so that `cloudgan.cost` is always the public function; imports of the package find it by its path.
-import_module("cloudgan.cost")
-del globals()["cost"]
+# An import of such a package binds its name here, once. Import them now and drop the names, so that
+# `cloudgan.cost` is always the public function; imports of the package find it by its path.
+for _package in ("cost", "search"):
+    import_module(f"cloudgan.{_package}")
+    del globals()[_package]
 
 
 def __getattr__(name: str) -> Any:

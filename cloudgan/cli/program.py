@@ -227,6 +227,9 @@ _AT = {
     **{name: f"cloudgan.api.showers:{name}" for name in ("simulate", "generate", "convert")},
     **{name: f"cloudgan.api.runs:{name}" for name in ("cancel", "down", "adopt")},
     "report": "cloudgan.api.run_pages:report",
+    "search": "cloudgan.api.search:search",
+    "crossvalidate": "cloudgan.api.crossvalidation:crossvalidate",
+    "evolve": "cloudgan.api.evolve:evolve",
 }
 """Where a command is that is not a function of its name in a module of its name."""
 
