@@ -201,15 +201,7 @@ _COMMANDS = (
     *("shell", "cancel", "down", "adopt", "image", "offers", "cost", "prices", "check", "setup"),
     *("doctor", "schema", "completion", "worker", "report", "serve"),
 )
-_BENCH = {
-    "step": "bench:step",
-    "input": "bench:input_",
-    "generate": "bench:generate",
-    "bandwidth": "bench_bandwidth:bandwidth",
-    "cells": "bench_cells:cells",
-    "parallel": "bench_parallel:parallel",
-    "scaling": "bench_scaling:scaling",
-}
+_BENCH = ("step", "input", "generate", "bandwidth", "cells", "parallel", "scaling")
 _BENCH_PAGE = """\
 cloudgan bench: measures this machine; variants alternate, medians have a spread
 Usage: cloudgan bench COMMAND [FLAGS]
@@ -239,7 +231,9 @@ PROGRAM = Program(
     commands={name: _AT.get(name, f"{_IN}.{name}:{name}") for name in _COMMANDS}
     | {
         "bench": Program(
-            "cloudgan bench", _BENCH_PAGE, {name: f"{_IN}.{at}" for name, at in _BENCH.items()}
+            "cloudgan bench",
+            _BENCH_PAGE,
+            {name: f"cloudgan.api.bench:{name}{'_' * (name == 'input')}" for name in _BENCH},
         )
     },
     aliases={"ls": "status", "stop": "cancel", "rm": "down", "ssh": "shell", "launch": "deploy"},
