@@ -17,6 +17,7 @@ _EXPORTS = {
     "compare": "compare",
     "convert": "showers",
     "cost": "cost",
+    "crossvalidate": "crossvalidation",
     "demo": "demo",
     "deploy": "deployment",
     "evolve": "evolve",
@@ -28,6 +29,7 @@ _EXPORTS = {
     "open_run": "run",
     "plan": "planning",
     "report": "run_pages",
+    "search": "search",
     "simulate": "showers",
     "status": "runs",
     "train": "train",
@@ -37,10 +39,11 @@ _EXPORTS = {
 
 __all__ = sorted(["__version__", *_EXPORTS])  # noqa: PLE0605
 
-# An import of the package `cloudgan.cost` binds the name `cost` here, once. Import it now and drop the
-# name, so that `cloudgan.cost` is always the public function; imports of the package find it by its path.
-import_module("cloudgan.cost")
-del globals()["cost"]
+# An import of such a package binds its name here, once. Import them now and drop the names, so that
+# `cloudgan.cost` is always the public function; imports of the package find it by its path.
+for _package in ("cost", "search"):
+    import_module(f"cloudgan.{_package}")
+    del globals()[_package]
 
 
 def __getattr__(name: str) -> object:

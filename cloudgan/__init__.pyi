@@ -7,6 +7,7 @@ from typing import Literal
 
 from cloudgan.api.compare import compare as compare
 from cloudgan.api.cost import cost as cost
+from cloudgan.api.crossvalidation import CrossValidation as CrossValidation
 from cloudgan.api.demo import Demo as Demo
 from cloudgan.api.deployment import DeployResult as DeployResult
 from cloudgan.api.evolve import Evolution as Evolution
@@ -21,6 +22,8 @@ from cloudgan.api.run_status import RunStatus as RunStatus
 from cloudgan.api.runs import CancelResult as CancelResult
 from cloudgan.api.runs import DownResult as DownResult
 from cloudgan.api.runs import SweepResults as SweepResults
+from cloudgan.api.search_forecast import SearchForecast as SearchForecast
+from cloudgan.api.search_result import Search as Search
 from cloudgan.api.showers import ShowerFile as ShowerFile
 from cloudgan.api.validate import Validation as Validation
 from cloudgan.core.progress import Progress as Progress
@@ -55,6 +58,51 @@ def convert(
     verify: bool = ...,
     progress: Progress | None = ...,
 ) -> ShowerFile: ...
+def crossvalidate(
+    data: str | PathLike[str] = ...,
+    *,
+    config: str | PathLike[str] | None = ...,
+    unit: Literal["GeV*50", "GeV", "GeV*100", "MeV"] | None = ...,
+    held_out: float = ...,
+    preset: str | PathLike[str] = ...,
+    loop: Literal["custom", "fit"] = ...,
+    replicas: int | None = ...,
+    epochs: int = ...,
+    max_steps: int | None = ...,
+    max_seconds: float | None = ...,
+    batch: int | None = ...,
+    global_batch: int | None = ...,
+    precision: Literal["float32", "bfloat16", "mixed", "float64"] = ...,
+    conv_impl: Literal["auto", "published", "phases", "fast"] = ...,
+    seed: int = ...,
+    scale_lr: Literal["none", "linear", "sqrt"] = ...,
+    steps_per_loop: int | None = ...,
+    validate_every: int = ...,
+    until: str | PathLike[str] = ...,
+    patience: int | None = ...,
+    smooth: int | None = ...,
+    tensorboard: bool = ...,
+    checkpoint_every_steps: int | None = ...,
+    parallel: Literal["none", "downpour", "easgd", "gem"] = ...,
+    ranks: int | None = ...,
+    group: int = ...,
+    masters: int = ...,
+    sync_every: int = ...,
+    master_sync_every: int = ...,
+    elastic_force: float = ...,
+    damping: Literal["staleness", "mean", "none"] = ...,
+    synchronous: bool = ...,
+    master_optimizer: Literal["sgd", "adam", "rmsprop", "adadelta"] = ...,
+    stages: Sequence[str | PathLike[str]] | str = ...,
+    trace: bool = ...,
+    folds: int = ...,
+    repeats: int = ...,
+    blocks: int = ...,
+    objective: str | PathLike[str] = ...,
+    run: str | PathLike[str] | None = ...,
+    show: str | PathLike[str] | None = ...,
+    progress: Progress | None = ...,
+) -> CrossValidation: ...
 def demo(
     *,
     data: str | PathLike[str] | None = ...,
@@ -347,6 +395,64 @@ def report(
     *,
     browser: bool = ...,
 ) -> OpenedPage: ...
+def search(
+    space: str | PathLike[str],
+    data: str | PathLike[str] = ...,
+    *,
+    config: str | PathLike[str] | None = ...,
+    unit: Literal["GeV*50", "GeV", "GeV*100", "MeV"] | None = ...,
+    held_out: float = ...,
+    preset: str | PathLike[str] = ...,
+    loop: Literal["custom", "fit"] = ...,
+    replicas: int | None = ...,
+    epochs: int = ...,
+    max_steps: int | None = ...,
+    max_seconds: float | None = ...,
+    batch: int | None = ...,
+    global_batch: int | None = ...,
+    precision: Literal["float32", "bfloat16", "mixed", "float64"] = ...,
+    conv_impl: Literal["auto", "published", "phases", "fast"] = ...,
+    seed: int = ...,
+    scale_lr: Literal["none", "linear", "sqrt"] = ...,
+    steps_per_loop: int | None = ...,
+    validate_every: int = ...,
+    until: str | PathLike[str] = ...,
+    patience: int | None = ...,
+    smooth: int | None = ...,
+    tensorboard: bool = ...,
+    checkpoint_every_steps: int | None = ...,
+    parallel: Literal["none", "downpour", "easgd", "gem"] = ...,
+    ranks: int | None = ...,
+    group: int = ...,
+    masters: int = ...,
+    sync_every: int = ...,
+    master_sync_every: int = ...,
+    elastic_force: float = ...,
+    damping: Literal["staleness", "mean", "none"] = ...,
+    synchronous: bool = ...,
+    master_optimizer: Literal["sgd", "adam", "rmsprop", "adadelta"] = ...,
+    stages: Sequence[str | PathLike[str]] | str = ...,
+    trace: bool = ...,
+    run: str | PathLike[str] | None = ...,
+    sampler: Literal["gp", "evolution", "cmaes", "tpe", "nsgaii", "random", "grid"] = ...,
+    trials: int = ...,
+    blocks: int = ...,
+    store: str | PathLike[str] = ...,
+    folds: int = ...,
+    objective: str | PathLike[str] = ...,
+    direction: Literal["minimize", "maximize"] = ...,
+    prune: Literal["none", "median", "halving"] = ...,
+    second: Literal["seconds", "usd"] | None = ...,
+    max_hours: float | None = ...,
+    budget_usd: float | None = ...,
+    price_as: str | PathLike[str] | None = ...,
+    price_file: str | PathLike[str] | None = ...,
+    describe: bool = ...,
+    like: str | PathLike[str] | None = ...,
+    show: bool = ...,
+    report: str | PathLike[str] | None = ...,
+    progress: Progress | None = ...,
+) -> Search | SearchForecast: ...
 def simulate(
     output: str | PathLike[str],
     *,

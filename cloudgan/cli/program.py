@@ -219,15 +219,7 @@ _COMMANDS = (
     *("shell", "cancel", "down", "adopt", "image", "offers", "cost", "prices", "check", "setup"),
     *("doctor", "schema", "completion", "worker", "report", "serve"),
 )
-_BENCH = {
-    "step": "bench:step",
-    "input": "bench:input_",
-    "generate": "bench:generate",
-    "bandwidth": "bench_bandwidth:bandwidth",
-    "cells": "bench_cells:cells",
-    "parallel": "bench_parallel:parallel",
-    "scaling": "bench_scaling:scaling",
-}
+_BENCH = ("step", "input", "generate", "bandwidth", "cells", "parallel", "scaling")
 _BENCH_PAGE = """\
 cloudgan bench: measures this machine; variants alternate, medians have a spread
 Usage: cloudgan bench COMMAND [FLAGS]
@@ -246,6 +238,9 @@ _AT = {
     **{name: f"cloudgan.api.runs:{name}" for name in ("cancel", "down", "adopt")},
     "report": "cloudgan.api.run_pages:report",
     "export": "cloudgan.api.export:export",
+    "search": "cloudgan.api.search:search",
+    "crossvalidate": "cloudgan.api.crossvalidation:crossvalidate",
+    "evolve": "cloudgan.api.evolve:evolve",
 }
 """Where a command is that is not a function of its name in a module of its name."""
 
@@ -255,7 +250,9 @@ PROGRAM = Program(
     commands={name: _AT.get(name, f"{_IN}.{name}:{name}") for name in _COMMANDS}
     | {
         "bench": Program(
-            "cloudgan bench", _BENCH_PAGE, {name: f"{_IN}.{at}" for name, at in _BENCH.items()}
+            "cloudgan bench",
+            _BENCH_PAGE,
+            {name: f"cloudgan.api.bench:{name}{'_' * (name == 'input')}" for name in _BENCH},
         )
     },
     topics={

@@ -127,7 +127,7 @@ class Option:
         if value is None or isinstance(value, bool) or value in ((), "", {}) or callable(value):
             return ""
         if isinstance(value, tuple):
-            return (":" if self.text else ",").join(
+            return (self.text.joint if self.text else ",").join(
                 f"{each:g}" if isinstance(each, float) else str(each) for each in value
             )
         return f"{value:g}" if isinstance(value, float) else str(value)

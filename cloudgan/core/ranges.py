@@ -104,20 +104,6 @@ def parse_range(name: str, text: str) -> tuple[float, float]:
     return low, high
 
 
-def parse_counts(name: str, text: str, bounds: Range) -> list[int]:
-    """Parses different numbers such as ``1,2,4``; returns them in ascending order.
-
-    Raises:
-        ConfigError: Not such a list, or a number is out of bounds.
-    """
-    words = [word.strip() for word in text.split(",")]
-    if not all(word.isascii() and word.isdecimal() for word in words):
-        raise ConfigError(
-            f"{name}={text[:80]}: expected numbers of at least {bounds.low:g}, such as 2,8"
-        )
-    return sorted({parse_whole(name, word, bounds) for word in words})
-
-
 def _text(value: float) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:g}"
 

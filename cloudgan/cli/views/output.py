@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from cloudgan.cli.views.progress import ProgressBars
 from cloudgan.cli.views.table_text import PIPE_WIDTH, table_lines, width_of
 from cloudgan.core.atomic_file import write_atomic
-from cloudgan.core.errors import ConfigError, Interrupted
+from cloudgan.core.errors import ConfigError
 from cloudgan.core.local_path import local_path
 from cloudgan.core.printable import printable
 from cloudgan.core.progress import Silent
@@ -47,19 +47,6 @@ def mark_printed(error: CloudganError, *, as_json: bool) -> CloudganError:
     """
     error.is_printed = as_json
     return error
-
-
-def raise_if_interrupted(*, interrupted: bool, as_json: bool) -> None:
-    """Ends a measurement whose result is printed.
-
-    Raises:
-        Interrupted: Ctrl-C stopped it early.
-    """
-    if interrupted:
-        raise mark_printed(
-            Interrupted("stopped before the last round; the result has the rounds until then"),
-            as_json=as_json,
-        )
 
 
 @contextmanager

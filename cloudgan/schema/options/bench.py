@@ -2,20 +2,73 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Literal
 
-from cloudgan.core.flags import RANGE, Options, flag
+from cloudgan.core.errors import ConfigError
+from cloudgan.core.flags import RANGE, Options, Text, flag
+from cloudgan.core.local_path import local_path
 from cloudgan.core.ranges import (
     MAX_BATCH,
+    MAX_LOCAL_PROCESSES,
     MAX_PROCESSES,
     MAX_SECONDS,
     MAX_SHOWERS,
     MAX_STEP,
+    Range,
+    parse_whole,
 )
+from cloudgan.schema.coevolution import parse_grid
 from cloudgan.schema.ecal_unit import EcalUnit
 from cloudgan.schema.options.shared import REPORT, UNIT
 from cloudgan.schema.presets import networks
 from cloudgan.schema.training_config import ConvImplOption, Precision
+
+Batch = int | Literal["usual", "largest"]
+
+
+def _counts(high: int, low: int = 1) -> Text:
+    """Returns how different numbers such as ``1,2,4`` are read: in ascending order."""
+
+    def parse(shown: str, text: str) -> tuple[int, ...]:
+        words = [word.strip() for word in text.split(",")]
+        if not all(word.isascii() and word.isdecimal() for word in words):
+            raise ConfigError(
+                f"{shown}={text[:80]}: expected numbers of at least {low}, such as 2,8"
+            )
+        return tuple(sorted({parse_whole(shown, word, Range(low, high)) for word in words}))
+
+    return Text(parse, "N,N", joint=",")
+
+
+def _batches(shown: str, text: str) -> tuple[Batch, ...]:
+    found: list[Batch] = []
+    for word in dict.fromkeys(word.strip() for word in text.split(",")):
+        if word in {"usual", "largest"}:
+            found.append("usual" if word == "usual" else "largest")
+        elif word.isdecimal():
+            found.append(parse_whole(shown, word, Range(1, MAX_BATCH)))
+        else:
+            raise ConfigError(
+                f"{shown}={text}: expected usual, largest or numbers of at least 1, such as usual,64"
+            )
+    return tuple(found)
+
+
+def _grids(shown: str, text: str) -> tuple[tuple[int, int], ...]:
+    return tuple(parse_grid(shown, word.strip()) for word in text.split(","))
+
+
+def _picture(shown: str, text: str) -> Path:
+    path = local_path(text, source=shown)
+    if path.suffix.lower() != ".png" or path.is_dir() or not path.parent.is_dir():
+        raise ConfigError(f"{shown}={text}: expected a .png file in an existing folder")
+    return path
+
+
+_LAYOUTS = _counts(4096)
+"""Of a prediction: the simulation of 4096 workers takes ten seconds."""
+Workers = Annotated[tuple[int, ...], _counts(MAX_LOCAL_PROCESSES)]
 
 
 class BenchStepOptions(Options):
@@ -51,11 +104,9 @@ class BenchStepOptions(Options):
     threads: int | None = flag(
         None, "threads per process", ge=1, le=MAX_PROCESSES, words="all cores"
     )
-    rounds: int = flag(5, "rounds of each variant; after one for warm-up", ge=1, le=10**6)
-    roofline: str | None = flag(
-        None,
-        "also draw the roofline of this machine; a PNG; each convolution is timed alone",
-        placeholder="FILE",
+    rounds: int = flag(5, "rounds of each variant, after one for warm-up", ge=1, le=10**6)
+    roofline: Annotated[Path | None, Text(_picture, "FILE.png")] = flag(
+        None, "time each convolution alone and draw the roofline of this machine"
     )
     report: str | None = REPORT
 
@@ -79,7 +130,7 @@ class BenchInputOptions(Options):
         None, "showers per batch", ge=1, le=MAX_BATCH, words="that of the preset"
     )
     threads: int | None = flag(None, "reader threads", ge=1, le=MAX_PROCESSES, words="one per core")
-    showers: int = flag(4000, "showers to simulate without --data", ge=1, le=MAX_SHOWERS)
+    showers: int = flag(4000, "number of showers to simulate without --data", ge=2, le=MAX_SHOWERS)
     rounds: int = flag(5, "rounds of each variant", ge=1, le=10**6)
     seconds: float = flag(1.0, "warm part of a round", gt=0, le=MAX_SECONDS)
     step_showers_per_second: float | None = flag(
@@ -156,10 +207,12 @@ class BenchCellsOptions(Options):
         cloudgan bench cells --grids=2x2 --rounds=3
     """
 
-    grids: str = flag("2x2,3x3,4x4", "rows and columns of each grid")
+    grids: Annotated[tuple[tuple[int, int], ...], Text(_grids, "RxC,RxC", joint=",")] = flag(
+        ((2, 2), (3, 3), (4, 4)), "rows and columns of each grid", words="2x2,3x3,4x4"
+    )
     rounds: int = flag(3, "runs of each grid and engine", ge=1, le=10**6)
     iterations: int = flag(
-        4, "iterations of a run; the first one, which traces, is not counted", ge=1, le=10**6
+        4, "of each run; the first one, which traces, is not counted", ge=2, le=10**6
     )
     batches: int = flag(50, "batches of a cell per iteration", ge=1, le=MAX_STEP)
     batch: int = flag(100, "samples per batch", ge=1, le=MAX_BATCH)
@@ -178,16 +231,13 @@ class BenchParallelOptions(Options):
         cloudgan bench parallel --preset=mini --workers=1,2
     """
 
-    workers: str | None = flag(
-        None,
-        "also measure so many workers here; such as 1,2,4, with a master; their step sleeps, and the prediction is from the times of one",
-        placeholder="N,N",
+    workers: Workers = flag(
+        (),
+        "start a master and this many workers here, such as 1,2,4, whose step sleeps, and predict from the times of one",
     )
-    predict: str = flag("8,20,100,128", "numbers of workers", placeholder="N,N")
-    masters: str = flag(
-        "1,4",
-        "numbers of masters that serve them; above 1, rank 0 is above them",
-        placeholder="N,N",
+    predict: Annotated[tuple[int, ...], _LAYOUTS] = flag((8, 20, 100, 128), "numbers of workers")
+    masters: Annotated[tuple[int, ...], _LAYOUTS] = flag(
+        (1, 4), "numbers of masters that serve them; above 1, rank 0 is above them"
     )
     preset: str = flag("mini", "{names}", names=networks, placeholder="NAME")
     mode: Literal["downpour", "easgd", "gem"] = flag("easgd", "update rule of the master")
@@ -238,21 +288,21 @@ class BenchScalingOptions(Options):
 
     strong: bool = flag(False, "strong scaling: the global batch is constant")
     weak: bool = flag(False, "weak scaling: the batch per replica is constant")
-    replicas: str | None = flag(
-        None, "replicas of one process; such as 1,2; 1 is always measured", placeholder="N,N"
+    replicas: Annotated[tuple[int, ...], _counts(MAX_PROCESSES)] = flag(
+        (), "replicas of one process, such as 1,2; 1 is always measured"
     )
-    workers: str | None = flag(
-        None, "worker processes of one replica each; such as 1,2", placeholder="N,N"
+    workers: Workers = flag(
+        (), "worker processes on this machine with one replica each, such as 1,2"
     )
-    presets: str = flag("mini", "networks; such as smoke,mini")
-    batches: str = flag(
-        "usual",
-        "showers per step: usual, largest or numbers; of all replicas with --strong and --quality, of each with --weak: usual, largest (that should fit into the memory) or numbers, such as usual,64",
+    presets: tuple[str, ...] = flag(
+        ("mini",), "{names}; several such as smoke,mini", names=networks, placeholder="A,B"
     )
-    predict: str | None = flag(
-        None,
-        "numbers of devices to predict; such as 8,12, of which one is measured (--strong)",
-        placeholder="N,N",
+    batches: Annotated[tuple[Batch, ...], Text(_batches, "A,B", joint=",")] = flag(
+        ("usual",),
+        "showers per step, of all replicas with --strong and --quality, of each with --weak: usual, largest (that should fit into the memory) or numbers, such as usual,64",
+    )
+    predict: Annotated[tuple[int, ...], _counts(MAX_PROCESSES, 2)] = flag(
+        (), "numbers of devices, such as 8,12, of which one is measured (--strong)"
     )
     quality: int | None = flag(
         None,

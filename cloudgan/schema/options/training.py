@@ -200,12 +200,6 @@ class SearchOptions(TrainingFlags):
     report: str | None = REPORT
     run_keys: dict[str, Any] = keys_of(RunConfig, keys=TRAINED, local=False, screen=False)
 
-    @property
-    def settings(self) -> dict[str, Any]:
-        """What was given of how the search goes."""
-        own = ("max_hours", "budget_usd", "price_as", "price_file")
-        return self.search | {name: getattr(self, name) for name in own}
-
 
 class CrossvalidateOptions(TrainingFlags):
     """Trains one run per fold, and shows mean and spread of a validation number.
