@@ -140,7 +140,7 @@ class Program:
                 f" Commands: {', '.join(sorted(self.commands))}"
             )
         if name not in self.commands:
-            raise UnknownNameError("command", name, self.commands)
+            raise UnknownNameError("command", name, {*self.commands, *self.aliases})
         target = self.commands[name]
         if isinstance(target, Program):
             raise TypeError(name)
