@@ -7,10 +7,10 @@ from typing import Literal
 
 from cloudgan.api.compare import compare as compare
 from cloudgan.api.cost import cost as cost
-from cloudgan.api.demo import demo as demo
+from cloudgan.api.demo import Demo as Demo
 from cloudgan.api.deployment import DeployResult as DeployResult
 from cloudgan.api.evolve import Evolution as Evolution
-from cloudgan.api.export import export as export
+from cloudgan.api.export import Export as Export
 from cloudgan.api.offers import offers as offers
 from cloudgan.api.plan_result import PlanResult as PlanResult
 from cloudgan.api.run import Run as Run
@@ -22,11 +22,12 @@ from cloudgan.api.runs import CancelResult as CancelResult
 from cloudgan.api.runs import DownResult as DownResult
 from cloudgan.api.runs import SweepResults as SweepResults
 from cloudgan.api.showers import ShowerFile as ShowerFile
-from cloudgan.api.validate import validate as validate
+from cloudgan.api.validate import Validation as Validation
 from cloudgan.core.progress import Progress as Progress
 from cloudgan.schema.coevolution import Change as Change
 from cloudgan.schema.plan import Plan as Plan
 from cloudgan.schema.run_state import LogLine as LogLine
+from cloudgan.validation.acceptance.gates import Gates as Gates
 
 __version__: str
 
@@ -54,6 +55,17 @@ def convert(
     verify: bool = ...,
     progress: Progress | None = ...,
 ) -> ShowerFile: ...
+def demo(
+    *,
+    data: str | PathLike[str] | None = ...,
+    unit: Literal["GeV*50", "GeV", "GeV*100", "MeV"] | None = ...,
+    run: str | PathLike[str] = ...,
+    showers: int = ...,
+    max_steps: int = ...,
+    max_seconds: float = ...,
+    seed: int = ...,
+    progress: Progress | None = ...,
+) -> Demo: ...
 def deploy(
     job: str | PathLike[str] | None = ...,
     *,
@@ -201,6 +213,15 @@ def evolve(
     size: int | None = ...,
     progress: Progress | None = ...,
 ) -> Evolution: ...
+def export(
+    run: str | PathLike[str],
+    output: str | PathLike[str],
+    *,
+    format: Literal["onnx", "keras", "savedmodel"] = ...,
+    step: int | Literal["best"] | None = ...,
+    overwrite: bool = ...,
+    progress: Progress | None = ...,
+) -> Export: ...
 def generate(
     run: str | PathLike[str],
     output: str | PathLike[str],
@@ -397,6 +418,24 @@ def train(
     trace: bool = ...,
     run: str | PathLike[str] | None = ...,
     allow_open_ports: bool = ...,
+    report: bool = ...,
     describe: bool = ...,
     progress: Progress | None = ...,
 ) -> Run: ...
+def validate(
+    run: str | PathLike[str] | None = ...,
+    *,
+    generated: str | PathLike[str] | None = ...,
+    reference: str | PathLike[str] | None = ...,
+    against: str | PathLike[str] | None = ...,
+    unit: Literal["GeV*50", "GeV", "GeV*100", "MeV"] | None = ...,
+    step: int | Literal["best"] | None = ...,
+    showers: int | None = ...,
+    seed: int = ...,
+    gate: bool | str | PathLike[str] = ...,
+    report: str | PathLike[str] | None = ...,
+    gates: Gates | None = ...,
+    min_showers: int | None = ...,
+    classify: bool = ...,
+    progress: Progress | None = ...,
+) -> Validation: ...

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from cloudgan.api.cost import cost
+from cloudgan.api.cost_page import short_usd
 from cloudgan.api.notebook_progress import usual_progress
 from cloudgan.api.run import Run
 from cloudgan.api.run_options import resolve
@@ -15,10 +16,13 @@ from cloudgan.api.showers import simulate_parametric
 from cloudgan.api.tensorflow_import import require_tensorflow
 from cloudgan.api.train import train_run
 from cloudgan.api.validate import validate_demo
-from cloudgan.core import ranges
+from cloudgan.api.validation_result import DemoResult
+from cloudgan.core.command import command
 from cloudgan.core.errors import ConfigError
+from cloudgan.core.progress import Progress
 from cloudgan.reports.page import fragment, write
 from cloudgan.schema.held_out import LEAST_TO_JUDGE, held_out_every
+from cloudgan.schema.options.showers import DemoOptions
 from cloudgan.schema.run_folder import RunFolder
 
 if TYPE_CHECKING:
@@ -27,7 +31,6 @@ if TYPE_CHECKING:
     from cloudgan.api.cost import RunCost
     from cloudgan.api.validate import Validation
     from cloudgan.core.progress import Progress
-    from cloudgan.schema.ecal_unit import EcalUnit
     from cloudgan.training.outcome import Outcome
 
 SIMULATED = "showers.h5"
@@ -64,16 +67,20 @@ class Demo:
     report: Path
     program_seconds: float
 
-    def as_json(self) -> dict[str, Any]:
+    def result(self) -> DemoResult:
         """Returns all figures."""
-        facts = {
-            "run": str(self.run.path),
-            "report": str(self.report),
-            "ended": self.outcome.reason,
-            "train_seconds": round(self.outcome.train_seconds, 1),
-            "program_seconds": round(self.program_seconds, 1),
-        }
-        return facts | self.validation.as_json() | {"cost": self.cost.as_json()}
+        offer = self.cost.cheapest()
+        return DemoResult(
+            **dict(self.validation.result(report=str(self.report))),
+            ended=self.outcome.reason,
+            train_seconds=round(self.outcome.train_seconds, 1),
+            program_seconds=round(self.program_seconds, 1),
+            cost=self.cost.report,
+            ending=self.ending(),
+            price=f"{short_usd(offer.usd_per_run)} USD on a {offer.row.node_type} as fast as this machine"
+            if offer
+            else self.cost.own_cost(),
+        )
 
     def ending(self) -> str:
         """Returns why the training ended, as a sentence."""
@@ -87,27 +94,12 @@ class Demo:
         return fragment(page.sections)
 
 
-def demo(
-    *,
-    data: str | Path | None = None,
-    unit: EcalUnit | None = None,
-    run: str | Path = "runs/demo",
-    showers: int = SHOWERS,
-    max_steps: int = MAX_STEPS,
-    max_seconds: float = MAX_SECONDS,
-    seed: int = 0,
-    progress: Progress | None = None,
-) -> Demo:
+@command
+def demo(options: DemoOptions, *, progress: Progress | None = None) -> Demo:
     """Simulates showers, trains a GAN, validates and prices it, and writes report.html.
 
     Args:
-        data: Your own showers instead of simulated ones.
-        unit: Unit of ECAL in files that state none, where several fit.
-        run: Folder of the run; a demo resumes the run in it.
-        showers: Number of showers to simulate; a fifth is held out.
-        max_steps: Training stops after this many steps ...
-        max_seconds: ... or after this many seconds, whichever comes first.
-        seed: Of every random number.
+        options: How large it is.
         progress: Receives each task and its progress.
 
     Raises:
@@ -116,27 +108,26 @@ def demo(
     """
     began = time.perf_counter()
     progress = progress or usual_progress()
-    ranges.check(showers=showers, seed=seed, max_steps=max_steps, max_seconds=max_seconds)
-    simulated = RunFolder(run).path / SIMULATED
-    simulates = not (data or simulated.exists())
+    simulated = RunFolder(options.run).path / SIMULATED
+    simulates = not (options.data or simulated.exists())
     keys = {
-        "data.path": str(data or simulated),
-        "data.unit": unit,
+        "data.path": str(options.data or simulated),
+        "data.unit": options.unit,
         "data.held_out_fraction": HELD_OUT_FRACTION,
         "model.preset": "mini",
-        "training.seed": seed,
+        "training.seed": options.seed,
         "training.epochs": EPOCHS,
-        "training.max_steps": max_steps,
-        "training.max_seconds": max_seconds,
-        "training.validate_every": _validate_every(showers) if simulates else None,
+        "training.max_steps": options.max_steps,
+        "training.max_seconds": options.max_seconds,
+        "training.validate_every": _validate_every(options.showers) if simulates else None,
     }
-    config, folder = resolve(keys, config=None, run=str(run))
+    config, folder = resolve(keys, config=None, run=options.run)
     if simulates:
         folder.refuse_foreign()
         folder.check(config)
         require_tensorflow()
         folder.write_config(config)  # marks the folder as that of a run
-        simulate_parametric(simulated, showers, seed=seed, progress=progress)
+        simulate_parametric(simulated, options.showers, seed=options.seed, progress=progress)
     outcome = train_run(config, folder, progress, began_seconds=began)
     if outcome is None:
         raise ConfigError(f"{folder.config_file} asks for several workers; a demo has one")

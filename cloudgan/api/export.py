@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, get_args
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from pydantic import Field
 
 from cloudgan import __version__
 from cloudgan.api.model_card import ExportedFile, Format, ModelCard, model_card, write_card
@@ -12,15 +14,19 @@ from cloudgan.api.notebook_progress import usual_progress
 from cloudgan.api.run import open_run
 from cloudgan.api.tensorflow_import import import_tensorflow
 from cloudgan.core.atomic_file import atomic_folder, write_atomic
-from cloudgan.core.errors import ConfigError, UnknownNameError
+from cloudgan.core.command import command
+from cloudgan.core.errors import ConfigError
 from cloudgan.core.file_lock import locked_target
 from cloudgan.core.local_path import local_path
+from cloudgan.core.memory import size_text
+from cloudgan.core.progress import Progress
 from cloudgan.reports.page import Section, fragment
+from cloudgan.reports.result import Result, View
+from cloudgan.schema.options.showers import ExportOptions
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from cloudgan.api.run import Run, Step
     from cloudgan.core.progress import Progress
     from cloudgan.training.checkpoint import Checkpoint
 
@@ -32,57 +38,55 @@ NAMES: dict[Format, str] = {
 """Name of the model in the folder of the export."""
 
 
-@dataclass(frozen=True)
-class Export:
-    """An exported generator; a notebook shows its model card.
+class Export(Result):
+    """An exported generator; a notebook shows its model card."""
 
-    Attributes:
-        path: Folder of the export.
-        card: What is known of the model.
-    """
-
-    path: Path
+    path: str = Field(description="folder of the export")
+    model: str = Field(
+        description="the file, or the folder of a SavedModel, that other programs load"
+    )
     card: ModelCard
 
-    @property
-    def model(self) -> Path:
-        """The file, or the folder of a SavedModel, that other programs load."""
-        return self.path / self.card.file.name
+    def view(self) -> View:
+        """Returns what other programs give it and get."""
+        card = self.card
+        verdict = card.validation.verdict
+        inputs = ", ".join(f"{one.name} {_shape(one.shape)}" for one in card.inputs)
+        notes = (
+            f"in: {inputs}",
+            f"out: {card.output.name} {_shape(card.output.shape)} {card.output.unit}",
+            f"physics: {verdict.grade if verdict else card.validation.why_missing}",
+        )
+        line = f"{self.model}: step {card.training.step:,}, {size_text(card.file.bytes)}"
+        commands = ((f"{self.path}/README.md", "the model card"),)
+        return View(line, notes=notes, commands=commands, done=True)
 
     def _repr_html_(self) -> str:
         page = self.card.page()
         return fragment((Section(page.title, ()), *page.sections))
 
 
-def export(
-    run: Run | str | Path,
-    output: str | Path,
-    *,
-    format: str = "onnx",  # noqa: A002  the name of the flag
-    step: Step = None,
-    overwrite: bool = False,
-    progress: Progress | None = None,
-) -> Export:
+def _shape(shape: Sequence[int | str | None]) -> str:
+    """Such as ``(N, 51, 51, 25)``; of a number per shower ``(N)``."""
+    return f"({', '.join(map(str, ('N', *shape)))})"
+
+
+@command
+def export(options: ExportOptions, *, progress: Progress | None = None) -> Export:
     """Exports the generator of a run for other programs, with a model card beside it.
 
-    ONNX needs the extra `export`, and no TensorFlow; keras and savedmodel need the extra `train`.
-
     Args:
-        run: A run, or its folder.
-        output: Folder to write, such as exports/mine: the model, README.md and model_card.json.
-        format: onnx, keras (loads without cloudgan) or savedmodel.
-        step: Checkpoint: the number of its step (0 is untrained) or "best". Default: the newest.
-        overwrite: Replace an existing export.
+        options: The run, and where to.
         progress: Receives each task and its progress.
 
     Raises:
-        ConfigError: The format is unknown, or the folder exists.
+        ConfigError: The folder exists.
         DataError: The run has no such checkpoint, or it is damaged.
         ModuleNotFoundError: An extra is not installed.
     """
-    kind = _format(format)
-    path = local_path(output)
-    folder = open_run(run).folder
+    kind, overwrite, step = options.format, options.overwrite, options.step
+    path = local_path(options.output)
+    folder = open_run(options.run).folder
     _check_target(path, kind, overwrite=overwrite)
     progress = progress or usual_progress()
     from cloudgan.training.checkpoint_choice import find_checkpoint
@@ -95,15 +99,7 @@ def export(
             file = _write(kind, checkpoint, folder.path.name, beside)
             card = model_card(checkpoint, folder, file)
             write_card(card, beside)
-    return Export(path, card)
-
-
-def _format(given: str) -> Format:
-    for known in get_args(Format):
-        if given == known:
-            found: Format = known
-            return found
-    raise UnknownNameError("format", given, get_args(Format))
+    return Export(path=str(path), model=str(path / card.file.name), card=card)
 
 
 def _check_target(path: Path, kind: Format, *, overwrite: bool) -> None:

@@ -213,7 +213,8 @@ def _verdict_line(validation: Validated) -> str:
     if validation.verdict is None:
         return f"Physics: unknown, {validation.why_missing}."
     against = f" against {validation.reference}" if validation.reference else ""
-    return f"Physics: {validation.verdict.grade}{against}."
+    seen = ". In sample: it was trained on these showers" if validation.verdict.in_sample else ""
+    return f"Physics: {validation.verdict.grade}{against}{seen}."
 
 
 def _sections(card: ModelCard) -> Iterator[Section]:

@@ -26,6 +26,7 @@ from cloudgan.cost.estimation.measured_runs import (
 )
 from cloudgan.cost.estimation.throughput_model import build_throughput_model
 from cloudgan.cost.prices.catalog import is_of, load_catalog, spelt
+from cloudgan.cost.prices.price_file import catalog_with
 from cloudgan.launch.kubernetes.manifests import PYTHON_IMAGE
 from cloudgan.launch.planning.plan_builder import PlanRequest
 from cloudgan.launch.provisioning.launch_log import spent_usd
@@ -62,14 +63,20 @@ _NODE_SHARE = 0.75
 
 
 def run_config(
-    name: str | None, training: Training, workers: Workers, *, global_batch: int | None = None
+    request: LaunchRequest,
+    training: Training,
+    workers: Workers,
+    *,
+    name: str | None = None,
+    global_batch: int | None = None,
 ) -> RunConfig:
     """Returns the configuration that the workers of a run read.
 
     Args:
-        name: Name of the run. None: PRESET-HASH.
+        request: The launch request; its accelerator decides the preset where none is given.
         training: The requested training.
         workers: The workers.
+        name: Name of the run. None: as requested, else PRESET-HASH.
         global_batch: Showers per step that the number of workers must not change. None: as
             requested.
 
@@ -79,7 +86,8 @@ def run_config(
     from cloudgan.api.run_options import resolve
 
     given, file = training
-    asked, _ = resolve(given, config=file, run=None, fresh=True)
+    name, accelerated = name or request.name, _has_accelerator(request, workers)
+    asked, _ = resolve(given, config=file, run=None, fresh=True, accelerated=accelerated)
     check_stages(asked.parallel.stages, asked.model)
     synchronous = workers.nodes > 1 and not asked.has_ranks and asked.task == "train"
     given = given | {
@@ -94,7 +102,7 @@ def run_config(
     if global_batch is not None:
         given |= {"training.global_batch_size": global_batch, "training.batch_per_replica": None}
     if name is None:
-        config, _ = resolve(given, config=file, run=None, fresh=True)
+        config, _ = resolve(given, config=file, run=None, fresh=True, accelerated=accelerated)
         digest = spec_digits(config.mathematics() | {"nodes": workers.nodes})[:6]
         of_grid = config.grid.task if config.grid and config.grid.task != "showers" else None
         what = {
@@ -102,8 +110,22 @@ def run_config(
             "join": f"{config.join[:_LONGEST_SEARCH]}-blocks",
         }.get(config.task, of_grid or config.model.preset)
         name = f"{what}-{digest}"
-    config, _ = resolve(given, config=file, run=str(RUNS / checked_name(name)), fresh=True)
+    folder = str(RUNS / checked_name(name))
+    config, _ = resolve(given, config=file, run=folder, fresh=True, accelerated=accelerated)
     return config
+
+
+def _has_accelerator(request: LaunchRequest, workers: Workers) -> bool | None:
+    """Whether the nodes have an accelerator; None: as this machine. A draft of the workers has none yet."""
+    name = request.accelerator_name
+    if workers.accelerators_per_node:
+        return True
+    if name is None and request.offer:
+        return catalog_with(request.price_file).row(request.offer).accelerator_count > 0
+    if name is None:
+        return None if request.provider == "local" else request.is_provisioned
+    nodes = (row for row in load_catalog().rows if row.node_type.casefold() == name.casefold())
+    return all(row.accelerator_count > 0 for row in nodes)
 
 
 def throughput_model(config: RunConfig, showers: Showers) -> ThroughputModel:

@@ -94,7 +94,7 @@ def make_launch_plan(
             " the job simulate does not use; state the price of your CPU nodes in a --price-file"
         )
     workers = request_workers(request, nodes, price)
-    config = run_config(request.name, training, workers)
+    config = run_config(request, training, workers)
     target = resolve_target(request.provider, request.context, request.namespace).model_copy(
         update={
             "queue": request.queue,

@@ -92,15 +92,16 @@ def provisioned_plan(
     history: AttemptHistory,
 ) -> Plan:
     """Returns the plan of a run on provisioned nodes; see `planning.make_launch_plan`."""
-    draft = run_config("draft", training, Workers(nodes=request.nodes or 1, cpus=1, memory_gib=1))
+    one = Workers(nodes=request.nodes or 1, cpus=1, memory_gib=1)
+    draft = run_config(request, training, one, name="draft")
     showers = showers_of(draft.grid) or find_data(
         draft.data.path, "", moves=False, unit=draft.data.unit
     )
     search = _OfferSearch(request, provisioning, clouds, history, draft, showers)
     selected = search.select()
     workers = request_workers(request, selected.nodes, selected.node)
-    name = history.first.run if history.first else request.name
-    config = run_config(name, training, workers, global_batch=selected.global_batch)
+    name = history.first.run if history.first else None
+    config = run_config(request, training, workers, name=name, global_batch=selected.global_batch)
     target = clouds.planner(selected.node.provider).target(
         provisioning.account, selected.node.region, provisioning.zone, provisioning.cluster
     )

@@ -9,7 +9,7 @@ from cloudgan.core import settings
 from cloudgan.core.errors import ConfigError, install_command
 from cloudgan.core.hardware import nvidia_gpus
 from cloudgan.parallel.layout import make_layout, ranks_per_node, size_for
-from cloudgan.reports.table import Table
+from cloudgan.reports.table import Number, Table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -124,17 +124,16 @@ def stages_table(rows: Sequence[Mapping[str, Any]]) -> Table:
             row["network"],
             row["device"],
             ", ".join(row["layers"]),
-            row["weight_bytes"],
-            row["activation_bytes_per_shower"],
-            row["bytes_in_per_shower"],
+            *(
+                Number(row[key], f"{row[key] / (1 << 20):,.2f} MiB")
+                for key in ("weight_bytes", "activation_bytes_per_shower", "bytes_in_per_shower")
+            ),
         )
         for row in rows
     )
-    heads = (
-        *("network", "device", "layers", "bytes of weights and slots"),
-        *("activation bytes per shower", "bytes across per shower, one way"),
-    )
-    return Table(heads, cells, "Layers by device", "lrlrrr")
+    heads = ("network", "device", "layers", "weights", "activations", "sent")
+    note = "Layers by device. Weights with their slots; activations, and what is sent one way, of one shower."
+    return Table(heads, cells, note, "lrlrrr")
 
 
 def describe_ranks(config: RunConfig, layout: Layout) -> dict[str, Any]:

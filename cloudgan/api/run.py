@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from cloudgan.core.errors import DataError
@@ -14,8 +15,6 @@ from cloudgan.schema.run_folder import RunFolder, find_run_folder
 from cloudgan.schema.words import in_words
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     import numpy as np
     from numpy.typing import NDArray
 
@@ -129,6 +128,12 @@ def open_run(run: Run | RunFolder | str | Path) -> Run:
     if isinstance(run, Run):
         return run
     return Run((run if isinstance(run, RunFolder) else find_run_folder(run)).path)
+
+
+def shown_run(path: str | Path) -> str:
+    """Returns the name of a run in the folder runs, else its path: what commands take."""
+    parts = Path(path).parts
+    return parts[1] if len(parts) == 2 and parts[0] == "runs" else str(path)  # noqa: PLR2004
 
 
 def loss_graphic(found: RunRecord) -> Graphic:

@@ -219,7 +219,7 @@ def make_sweep(
             "--seeds compares trainings of one GAN; deploy a grid of cells once per --seed"
         )
     draft = Workers(nodes=request.nodes or 1, cpus=1, memory_gib=1)
-    name = request.name or run_config(None, training, draft).name
+    name = request.name or run_config(request, training, draft).name
     for seed in seeds:
         checked_name(_run_name(name, seed))
     return Sweep(name, seeds, request, provisioning, training)

@@ -10,14 +10,13 @@ from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from cloudgan.api.engine_import import import_engine, prepare_engine, require_engine
 from cloudgan.api.notebook_progress import usual_progress
 from cloudgan.api.ranks import check_mpi, has_ranks, local_layout
 from cloudgan.api.run import Run
 from cloudgan.api.run_options import resolve
-from cloudgan.api.tensorflow_import import import_tensorflow
 from cloudgan.api.training_showers import as_shards, count_showers, find_showers
 from cloudgan.core import ranges, settings
 from cloudgan.core.command import command
@@ -25,24 +24,26 @@ from cloudgan.core.errors import ConfigError, DataError
 from cloudgan.core.hardware import this_machine
 from cloudgan.core.loopback_network import LoopbackNetwork
 from cloudgan.core.progress import Progress, Silent
-from cloudgan.models.device_stages import check_stages, place
-from cloudgan.schema import launch, record
+from cloudgan.models.device_stages import check_stages
+from cloudgan.schema import launch
 from cloudgan.schema.config import differences
 from cloudgan.schema.held_out import check_can_validate
 from cloudgan.schema.options.training import TrainOptions
 from cloudgan.training.cluster import read_cluster
 from cloudgan.training.environment_checks import ComputeOptions, prepare_environment
 from cloudgan.training.expected_memory import expected_memory
+from cloudgan.training.forecast import describe_work, training_share
 from cloudgan.training.workers import LocalWorkers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from cloudgan.core.progress import Progress
+    from cloudgan.data.sources.source import ShowerSource
     from cloudgan.schema.config import RunConfig
     from cloudgan.schema.record import Numerics
     from cloudgan.schema.run_folder import RunFolder
-    from cloudgan.schema.training_config import TrainingConfig
+    from cloudgan.storage.bucket_shards import BucketShards
     from cloudgan.training.cluster import Cluster
     from cloudgan.training.outcome import Outcome
 
@@ -66,13 +67,18 @@ def train(options: TrainOptions, *, progress: Progress | None = None) -> Run:
     """
     keys, file = options.training
     config, folder = resolve(keys, config=file, run=options.run)
+    progress = progress or usual_progress()
     train_run(
         config,
         folder,
-        progress or usual_progress(),
+        progress,
         quiet=True,
         allow_open_ports=options.allow_open_ports,
     )
+    if options.writes_report:
+        from cloudgan.api.run_report import write_report  # imports all of the physics
+
+        write_report(folder, progress)
     return Run(folder.path)
 
 
@@ -122,20 +128,21 @@ def train_run(
     cluster = read_cluster(cluster_text)
     if not (supervised or allow_open_ports):
         _check_ports(config, cluster, starts_workers=starts_workers)
+    is_chief = cluster is None or cluster.is_chief
     if cluster is None and not supervised:
         folder.refuse_foreign()
     folder.check(config)
-    memory = expected_memory(
-        config,
-        workers=len(cluster.workers) if cluster else config.training.workers,
-        processes=config.training.workers if starts_workers else 1,
-    )
+    workers = len(cluster.workers) if cluster else config.training.workers
+    here = config.training.workers if starts_workers else 1
+    memory = expected_memory(config, workers=workers, processes=here)
     warning = memory.check() if memory else None
     showers = find_showers(config, folder, may_convert=cluster is None)
-    check_can_validate(config, count_showers(showers))
+    showers_to_train = _training_showers(config, showers)
     require_engine(config.training.engine)
     if not supervised:
         _check_copies(config)
+    if is_chief:
+        progress.say(describe_work(config, showers_to_train))
     with folder.locked() if cluster is None else nullcontext():
         # Set before the conversion imports TensorFlow, which reads these variables once.
         options = ComputeOptions()
@@ -146,7 +153,7 @@ def train_run(
             options = prepare_environment(config, saved, progress)
             prepare_engine(config, options, supervised=supervised)
         shards = as_shards(showers, folder, progress)
-        if not supervised and (cluster is None or cluster.is_chief):
+        if is_chief and not supervised:
             folder.write_config(config)
             _note_attempt(config, folder)
         if starts_workers:
@@ -155,12 +162,22 @@ def train_run(
             isolated, workers = not allow_open_ports, config.training.workers
             LocalWorkers(command, workers, folder.logs, quiet=quiet, isolated=isolated).run()
             return None
-        if cluster is None or cluster.is_chief:
-            _say(
-                progress, warning or memory.describe() if memory else None, _validation_note(config)
-            )
+        if is_chief:
+            about = warning or memory.describe() if memory else None
+            _say(progress, about, _validation_note(config))
         outcome = _train_here(config, folder, shards, progress, options, began_seconds=began)
     return replace(outcome, memory=memory.as_json() if memory else None)
+
+
+def _training_showers(config: RunConfig, showers: Path | ShowerSource | BucketShards) -> int:
+    """Returns how many showers a run trains on.
+
+    Raises:
+        ConfigError: Too few are held out for its validations.
+    """
+    count = count_showers(showers)
+    check_can_validate(config, count)
+    return training_share(config, count)
 
 
 def _train_with_ranks(
@@ -208,8 +225,9 @@ def _train_with_ranks(
     memory = expected_memory(config, workers=config.parallel.group, processes=ranks)
     warning = memory.check() if memory else None
     showers = find_showers(config, folder, may_convert=True)
-    check_can_validate(config, count_showers(showers))
+    showers_to_train = _training_showers(config, showers)
     with prepared(config):
+        progress.say(describe_work(config, showers_to_train))
         _say(progress, warning or memory.describe() if memory else None, _validation_note(config))
         as_shards(showers, folder, progress)
         outcome = start_ranks(config, folder, progress, quiet=quiet, isolated=not allow_open_ports)
@@ -398,70 +416,3 @@ def _train_here(
         outcome.reason, f"stopped after step {outcome.step}; rerun the command to resume"
     )
     return outcome
-
-
-def describe_training(config: RunConfig) -> dict[str, Any]:
-    """Returns the networks' parameter counts, the expected memory and the whole configuration.
-
-    Raises:
-        ConfigError: A stage is unknown.
-    """
-    check_stages(config.parallel.stages, config.model)
-    import_tensorflow()
-    from cloudgan.models.layers import KerasMasks
-    from cloudgan.models.networks import build_discriminator, build_generator, count_parameters
-
-    generator = build_generator(config.model)
-    discriminator = build_discriminator(config.model, KerasMasks(0))
-    processes = config.training.workers
-    memory = expected_memory(config, workers=processes, processes=processes)
-    return {
-        "preset": config.model.preset,
-        "generator": count_parameters(generator),
-        "discriminator": count_parameters(discriminator),
-        "config_hash": config.config_hash(),
-        "memory": memory.as_json() if memory else None,
-        **_describe_stages(config),
-        "config": config.model_dump(mode="json"),
-    }
-
-
-def _describe_stages(config: RunConfig) -> dict[str, Any]:
-    """Bytes per device and across each boundary, if the networks are on several devices."""
-    if not config.parallel.stages:
-        return {}
-    slots = 2 if config.model.optimizer == "adam" else 1
-    rows = place(config.model, config.parallel.stages, slots=slots)
-    return {"stages": [row.as_json() for row in rows]}
-
-
-def training_result(
-    outcome: Outcome, folder: RunFolder, training: TrainingConfig
-) -> dict[str, Any]:
-    """Returns how a run ended, as `cloudgan train` prints it."""
-    return {
-        "run": str(folder.path),
-        "ended": outcome.reason,
-        "step": outcome.step,
-        "epoch": outcome.epoch,
-        "train_seconds": round(outcome.train_seconds, 3),
-        "checkpoint": str(outcome.checkpoint),
-        "quality": _quality(outcome, folder, training),
-        "record": str(folder.record_file),
-        "memory": outcome.memory,
-    }
-
-
-def _quality(
-    outcome: Outcome, folder: RunFolder, training: TrainingConfig
-) -> dict[str, Any] | None:
-    """The best validated generator, and the program time until the stop criterion was met."""
-    if not training.validates_every:
-        return None
-    found: dict[str, Any] = {"best": outcome.best.as_json() if outcome.best else None}
-    if training.until:
-        found["until"] = training.until
-        found["reached"] = outcome.reason == "reached"
-        run = record.read(folder.record_file) if folder.record_file.exists() else None
-        found["program_seconds_to_reach"] = run.seconds_to_reach(training.ranking) if run else None
-    return found

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from cloudgan import __version__
 from cloudgan.api.file_pair import open_pair, refuse_other_particle
 from cloudgan.api.notebook_progress import usual_progress
-from cloudgan.api.run import Run, open_run
+from cloudgan.api.run import open_run, shown_run
 from cloudgan.api.shower_samples import load_generator
 from cloudgan.api.tensorflow_import import import_tensorflow
-from cloudgan.core import ranges
+from cloudgan.api.validation_result import ValidationResult
 from cloudgan.core.atomic_file import write_atomic
+from cloudgan.core.command import command
 from cloudgan.core.errors import ConfigError, DataError
+from cloudgan.core.progress import Progress
 from cloudgan.reports.page import Graphic, Paragraph, Section, fragment
+from cloudgan.schema import record
+from cloudgan.schema.held_out import too_few_held_out
+from cloudgan.schema.options.showers import ValidateOptions
+from cloudgan.validation.acceptance.gates import Gates
 
 if TYPE_CHECKING:
     from cloudgan.api.run import Step
@@ -24,7 +29,6 @@ if TYPE_CHECKING:
     from cloudgan.data.showers import Showers
     from cloudgan.reports.page import Block, Page
     from cloudgan.reports.table import Table
-    from cloudgan.schema.ecal_unit import EcalUnit
     from cloudgan.schema.run_folder import RunFolder
     from cloudgan.training.inference import RunGenerator
     from cloudgan.validation.acceptance.assessment import Assessment
@@ -39,6 +43,10 @@ RUN_SHOWERS = 1000
 """Showers that a run generates for a validation, by default."""
 
 _SEED = 1
+_SAMPLE_NOTES = {
+    True: "In sample: {run} was trained on showers of {name}; for others this proves nothing.",
+    None: "It is unknown whether {run} was trained on showers of {name}.",
+}
 
 
 @dataclass(frozen=True)
@@ -78,19 +86,23 @@ class Validation:
     run: RunFacts | None = None
     provenance: tuple[Table, ...] = ()
 
-    def as_json(self) -> dict[str, Any]:
-        """Returns the measures and the verdict, without the showers."""
-        result: dict[str, Any] = {
-            "assessment": self.assessment.model_dump(mode="json"),
-            "verdict": self.verdict.model_dump(mode="json"),
-        }
-        if self.run:
-            result = {
-                "step": self.run.step,
-                "reference": self.reference_name,
-                "untrained": self.run.untrained.model_dump(mode="json"),
-            } | result
-        return result
+    def result(self, *, report: str | None = None, gate: bool = False) -> ValidationResult:
+        """Returns the measures and the verdict, without the showers.
+
+        Args:
+            report: Page that was written.
+            gate: Whether a failed check ends the command.
+        """
+        return ValidationResult(
+            run=str(self.run.folder.path) if self.run else None,
+            step=self.run.step if self.run else None,
+            reference=self.reference_name,
+            untrained=self.run.untrained if self.run else None,
+            assessment=self.assessment,
+            verdict=self.verdict,
+            report=report,
+            gate=gate,
+        )
 
     def page(self) -> Page:
         """Returns the report: verdict, figures, all measures, provenance."""
@@ -113,7 +125,8 @@ class Validation:
             DataError: The file cannot be written.
         """
         if self.run:
-            text = f"{json.dumps(self.as_json(), indent=2)}\n"
+            here = {"run", "report", "gate"}
+            text = self.result().model_dump_json(indent=2, exclude=here) + "\n"
             write_atomic(self.run.folder.verdict_file, text.encode())
 
     def __repr__(self) -> str:
@@ -134,16 +147,10 @@ class Validation:
         return fragment((Section(self.title, blocks),))
 
 
+@command
 def validate(
-    run: Run | str | Path | None = None,
+    options: ValidateOptions,
     *,
-    generated: str | Path | None = None,
-    reference: str | Path | None = None,
-    against: str | Path | None = None,
-    unit: EcalUnit | None = None,
-    step: Step = None,
-    showers: int | None = None,
-    seed: int = 0,
     gates: Gates | None = None,
     min_showers: int | None = None,
     classify: bool = True,
@@ -151,18 +158,8 @@ def validate(
 ) -> Validation:
     """Validates the generator of a run, or a file of showers, against Monte Carlo.
 
-    The generator of a run gets the energies and measured angles of the reference, event by event.
-    The verdict on the newest checkpoint is written to the run's verdict.json.
-
     Args:
-        run: A run, or its folder.
-        generated: Instead of a run: showers to validate (HDF5, TFRecord or a folder of shards).
-        reference: Monte Carlo for `generated`, of the same shape.
-        against: For a run: Monte Carlo instead of the held-out showers.
-        unit: Unit of ECAL in files that state none, where several fit.
-        step: For a run: number of the checkpoint's step, or "best". Default: the newest.
-        showers: At most this many of each sample. Default: all of two files, 1000 of a run.
-        seed: Of the random halves, the bootstrap errors and the classifiers.
+        options: The run, or the files.
         gates: Limits of the checks. Default: the shipped ones.
         min_showers: Least number of showers of each sample. Default: 200.
         classify: Train classifiers too, which takes most of the time.
@@ -175,41 +172,49 @@ def validate(
     from cloudgan.validation.acceptance.assess import MIN_SHOWERS
 
     min_showers = MIN_SHOWERS if min_showers is None else min_showers
-    _check_sources(run, generated, reference, against, step)
+    _check_sources(options)
+    step, showers, unit = options.step, options.showers, options.unit or ""
     if showers is not None and showers < min_showers:
         raise ConfigError(
             f"--showers={showers}: expected at least {min_showers}; the statistical errors of fewer are too"
             " large for a verdict"
         )
-    ranges.check(seed=seed)
     progress = progress or usual_progress()
-    if run is None:
+    if options.run is None:
         return validate_files(
-            str(generated), str(reference), progress, unit=unit or "", showers=showers, seed=seed, gates=gates,
-            min_showers=min_showers, classify=classify,
-        )  # fmt: skip
+            str(options.generated),
+            str(options.reference),
+            progress,
+            unit=unit,
+            showers=showers,
+            seed=options.seed,
+            gates=gates,
+            min_showers=min_showers,
+            classify=classify,
+        )
     result = validate_run(
-        open_run(run).folder, progress, step=step, against=str(against) if against else None,
-        unit=unit or "",
-        showers=showers or RUN_SHOWERS, gates=gates, min_showers=min_showers, classify=classify, seed=seed,
-    )  # fmt: skip
+        open_run(options.run).folder,
+        progress,
+        step=step,
+        against=options.against,
+        unit=unit,
+        showers=showers or RUN_SHOWERS,
+        gates=gates,
+        min_showers=min_showers,
+        classify=classify,
+        seed=options.seed,
+    )
     if step is None:
         result.write()
     return result
 
 
-def _check_sources(
-    run: Run | str | Path | None,
-    generated: str | Path | None,
-    reference: str | Path | None,
-    against: str | Path | None,
-    step: Step,
-) -> None:
-    if run is not None:
+def _check_sources(options: ValidateOptions) -> None:
+    generated, reference = options.generated, options.reference
+    if options.run is not None:
         if generated is not None or reference is not None:
-            name = run.path if isinstance(run, Run) else run
             raise ConfigError(
-                f"{name} and two files: validate the run (--against=FILE names other Monte Carlo), or"
+                f"{options.run} and two files: validate the run (--against=FILE names other Monte Carlo), or"
                 " --generated=FILE against --reference=FILE, not both"
             )
         return
@@ -221,7 +226,7 @@ def _check_sources(
         raise ConfigError("--reference needs --generated=FILE, the showers to validate")
     if reference is None:
         raise ConfigError("--generated needs --reference=FILE, the Monte Carlo")
-    for flag, value in (("--against", against), ("--step", step)):
+    for flag, value in (("--against", options.against), ("--step", options.step)):
         if value is not None:
             raise ConfigError(f"{flag} is only valid with a run, not with two files")
 
@@ -269,6 +274,11 @@ def validate_run(
     generator = load_generator(folder, step, progress)
     progress.start("reading the reference")
     name, reference, notes = _reference(folder, generator, against, showers, unit)
+    in_sample = _in_sample(folder, against, unit) if against else False
+    if against and in_sample is not False:
+        notes = (_SAMPLE_NOTES[in_sample].format(run=folder.path.name, name=name), *notes)
+        name = f"{name}, in sample" if in_sample else name
+    _check_enough(folder, len(reference), against, min_showers)
     requested = Conditions.of(reference, generator.preset).angle_rad
     measured = observe(reference, name, requested_rad=requested)
     kept: list[Showers] = []
@@ -298,9 +308,34 @@ def validate_run(
             pick_pairs(join_showers(kept), reference[slice(0, sum(map(len, kept)))], matched=True),
         ),
         assessment=after,
-        verdict=apply_gates(after, gates),
+        verdict=apply_gates(after, gates, in_sample=in_sample),
         run=RunFacts(folder, generator.step, before),
     )
+
+
+def _in_sample(folder: RunFolder, against: str, unit: str) -> bool | None:
+    """Whether a run trained on one of these files; None: its record does not say on which it did."""
+    from cloudgan.data.sources.source import open_source
+
+    started = record.read_if_whole(folder.record_file).started()
+    if not (started and started.data_sha256):
+        return None
+    return not open_source(against, unit).digests().isdisjoint(started.data_sha256)
+
+
+def _check_enough(folder: RunFolder, count: int, against: str | None, needed: int) -> None:
+    """Checks that a verdict is possible, before showers are generated for it.
+
+    Raises:
+        DataError: There are too few showers; the message names the ways out.
+    """
+    if count >= needed:
+        return
+    if against:
+        raise DataError(f"{against} has {count} showers, and a verdict needs {needed}")
+    started = record.read_if_whole(folder.record_file).started()
+    showers = started.training_showers + started.held_out_showers if started else 0
+    raise DataError(too_few_held_out(shown_run(folder.path), count, showers, needed))
 
 
 def validate_demo(folder: RunFolder, progress: Progress) -> Validation:

@@ -32,6 +32,9 @@ _GRADES: tuple[Grade, ...] = ("at the baseline", "good", "acceptable", "fail")
 
 def headline(assessment: Assessment, verdict: Verdict) -> str:
     """Returns the grade and its reason, in one line."""
+    if verdict.in_sample:
+        out = headline(assessment, verdict.model_copy(update={"in_sample": False}))
+        return out.replace(verdict.grade, f"{verdict.grade}, in sample", 1)
     match verdict.grade:
         case "at the baseline":
             showers = min(assessment.generated.showers, assessment.reference.showers)

@@ -69,7 +69,7 @@ def _execute(
     starting: Callable[[], None] | None,
 ) -> int:
     """Calls the body, and returns the exit code."""
-    report = getattr(options, "report", None)
+    report: str | None = getattr(options, "report", None)
     check_report(report)
     if starting:
         starting()

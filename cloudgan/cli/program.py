@@ -227,6 +227,7 @@ _AT = {
     **{name: f"cloudgan.api.showers:{name}" for name in ("simulate", "generate", "convert")},
     **{name: f"cloudgan.api.runs:{name}" for name in ("cancel", "down", "adopt")},
     "report": "cloudgan.api.run_pages:report",
+    "export": "cloudgan.api.export:export",
 }
 """Where a command is that is not a function of its name in a module of its name."""
 

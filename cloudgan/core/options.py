@@ -254,6 +254,12 @@ def options_of(model: type[BaseModel]) -> tuple[Option, ...]:
     return tuple(sorted(found, key=_place))
 
 
+@functools.cache
+def flags_in(model: type[BaseModel]) -> tuple[Option, ...]:
+    """Returns the flags of a file's model and of its sections, each with its dotted key."""
+    return tuple(_nested(model, "", "", Keys(model, ("",), True, True, True)))
+
+
 def _place(option: Option) -> int:
     """Required arguments, then optional ones, then flags."""
     return 2 if not option.flag.is_positional else not option.flag.is_required

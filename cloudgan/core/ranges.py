@@ -153,6 +153,7 @@ FLAGS: Final = {
     "learning_rate": Range(0, 1e6, above=True),
     "losses_per_node_hour": Range(0, 3600),
     "master_sync_every": Range(1, 10**6),
+    "held_out": Range(0, 0.5, above=True),
     "masters": _PROCESSES,
     "max_hours": Range(0, MAX_SECONDS / 3600, above=True),
     "max_seconds": _SECONDS,

@@ -57,14 +57,34 @@ def check_can_validate(config: RunConfig, showers: int) -> None:
     if count >= LEAST_TO_JUDGE:
         return
     asked = "--until" if config.training.until else "--validate-every"
-    enough = max(2, math.floor(showers / LEAST_TO_JUDGE))
-    share = (
-        f" set data.held_out_fraction in run.yaml to {math.ceil(100 / enough) / 100:g} or more,"
-        if showers >= 2 * LEAST_TO_JUDGE
-        else ""
-    )
+    share = sufficient_share(showers)
     raise ConfigError(
-        f"{asked} needs at least {LEAST_TO_JUDGE} held-out showers, and {count} of {showers} are held out"
-        f" (data.held_out_fraction {fraction:g}): give at least"
-        f" {LEAST_TO_JUDGE * max(2, round(1 / fraction))} showers,{share} or omit {asked}"
+        f"{asked} needs at least {LEAST_TO_JUDGE} held-out showers, and {count} of {showers} are held out:"
+        f" give{f' --held-out={share:g} or more,' if share else ''} at least"
+        f" {LEAST_TO_JUDGE * max(2, round(1 / fraction))} showers, or omit {asked}"
+    )
+
+
+def sufficient_share(showers: int) -> float | None:
+    """Returns the least share that holds out enough of so many showers; None: none does."""
+    if showers < 2 * LEAST_TO_JUDGE:
+        return None
+    return math.ceil(100 / (showers // LEAST_TO_JUDGE)) / 100
+
+
+def too_few_held_out(run: str, held_out: int, showers: int, needed: int) -> str:
+    """Returns why a run cannot be validated on its held-out showers, and the ways out.
+
+    Args:
+        run: Name that commands take.
+        held_out: Of the run.
+        showers: Of its data; 0: unknown.
+        needed: Least number.
+    """
+    share = sufficient_share(showers)
+    held = f"--held-out={share:g}" if share else "more showers"
+    return (
+        f"{run} held out {held_out}{f' of {showers}' if showers else ''} showers, and a verdict needs {needed}."
+        f" Give Monte Carlo that it was not trained on, `cloudgan validate {run} --against=FILE`, or train a"
+        f" new run with {held}"
     )

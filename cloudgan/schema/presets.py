@@ -227,6 +227,7 @@ class NetworkProfile:
         discriminator: Architecture table.
         memory: Measured memory by conv_impl.
         batch: Showers per replica and step, unless configured.
+        cpu_rate: Training showers per second on two cores (docs/performance.md); only its ratios are used.
         steps_per_loop: Steps per device call on a CPU: 1 where a step takes seconds, so that a
             signal stops the run in time.
         bench_batch: Showers per step in `bench scaling`.
@@ -241,6 +242,7 @@ class NetworkProfile:
     discriminator: Discriminator
     memory: Mapping[str, MeasuredMemory]
     batch: int
+    cpu_rate: float
     steps_per_loop: int = 1
     bench_batch: int = 32
     bench_steps: int = 300
@@ -325,6 +327,7 @@ PROFILES: dict[str, NetworkProfile] = {
             "fft": MeasuredMemory(1328, 0.64, 270),
         },
         batch=64,
+        cpu_rate=6.9,
         bench_batch=16,
         bench_steps=4,
         memory_batches=(1, 2, 4, 8),
@@ -356,6 +359,7 @@ PROFILES: dict[str, NetworkProfile] = {
             "fft": MeasuredMemory(851, 1.21, 104),
         },
         batch=32,
+        cpu_rate=280,
         steps_per_loop=10,
         memory_batches=(8, 32, 128, 512),
         memory_batch_of_two=128,
@@ -384,6 +388,7 @@ PROFILES: dict[str, NetworkProfile] = {
             "fft": MeasuredMemory(821, 0.82, 104),
         },
         batch=32,
+        cpu_rate=1214,
         steps_per_loop=10,
         memory_batches=(8, 32, 256, 2048),
     ),
@@ -428,6 +433,7 @@ PROFILES: dict[str, NetworkProfile] = {
             "fft": MeasuredMemory(1328, 1.31, 270),
         },
         batch=128,
+        cpu_rate=14.9,
         bench_batch=128,
         bench_steps=20,
         memory_batches=(4, 16, 32),

@@ -91,6 +91,9 @@ class Started(RecordLine):
     notes: tuple[str, ...] = Field(
         description="what the reader detected and decided about the data"
     )
+    data_sha256: tuple[str, ...] = Field(
+        (), description="SHA-256 of the files of all showers, held-out ones included"
+    )
     startup_seconds: Seconds = Field(description="from process start to the first step")
     expected_memory_bytes: int | None = Field(
         None, ge=0, description="forecast peak of the process, or of each accelerator"

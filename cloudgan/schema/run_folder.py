@@ -188,6 +188,12 @@ class RunFolder:
         """
         there = self.read_config() if self.has_trained() else None
         if there and there.mathematics() != config.mathematics():
+            ours, trained = config.model.preset, there.model.preset
+            if ours != trained:
+                raise ConfigError(
+                    f"{self.path} holds a run of the preset {trained}, and the preset asked for is {ours}. Omit"
+                    f" --preset to resume it, or give another folder, such as --run={self.path}-{ours}"
+                )
             found = differences(config.mathematics(), there.mathematics())
             raise ConfigError(
                 f"{self.path} holds another run; requested and existing configuration differ in"

@@ -53,7 +53,6 @@ class TrainingConfig(BaseModel):
         "auto",
         "auto uses all GPUs of this machine; multiworker joins TF_CONFIG or starts workers",
         "Devices",
-        screen=True,
         is_local=True,
     )
     workers: int = flag(

@@ -51,12 +51,7 @@ class ExpectedMemory:
 
     def describe(self) -> str:
         """Returns the forecast as one line of text."""
-        others = (2 * self.batch, self.batch // 2)
-        beside = ", ".join(f"{self._shown(at)} at {at}" for at in sorted(filter(None, others)))
-        whose = "on its processor" if self.replicas else "for each replica"
-        line = (
-            f"memory {whose}: about {self._shown(self.batch)} at a batch of {self.batch} ({beside})"
-        )
+        line = f"memory: about {self._shown(self.batch)} at a batch of {self.batch}"
         return f"{line}; {self._available_text()}" if self.available else line
 
     def as_json(self) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import keras
 
 from cloudgan.core import settings
 from cloudgan.core.errors import CloudganError, DataError
+from cloudgan.core.progress import Silent
 from cloudgan.data.pipeline.image_buffers import ReadingTime
 from cloudgan.schema.liveness import LivenessFile
 from cloudgan.training.calibration import (
@@ -16,6 +17,7 @@ from cloudgan.training.calibration import (
     recalibrator_of_training_set,
 )
 from cloudgan.training.checkpoint import restore, resume_point
+from cloudgan.training.forecast import time_notice
 from cloudgan.training.gan import POLICIES, Gan, build_gan, make_lr_schedules
 from cloudgan.training.outcome import Outcome
 from cloudgan.training.quality_evaluator import HeldOutMetrics, QualityEvaluator
@@ -102,6 +104,12 @@ def train(
         dummy_iterator=compiled.blank_iterator,
         liveness=LivenessFile(settings.liveness_file()),
         exchange=exchange,
+        notice=time_notice(
+            config,
+            progress.say if context.is_chief else Silent().say,
+            showers=context.training_set.count,
+            device=context.numerics.device,
+        ),
     )
     outcome = _run_loop(context, train_loop, recorder, compiled, reading)
     if exchange:

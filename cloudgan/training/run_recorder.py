@@ -318,6 +318,7 @@ def start_line(context: TrainingContext, step: int, startup_seconds: float) -> S
         loop=config.training.loop,
         learning_rate=scaled_learning_rate(config, context.numerics.global_batch_size),
         notes=context.training_set.describe(),
+        data_sha256=context.training_set.digests,
         startup_seconds=startup_seconds,
         expected_memory_bytes=expected_peak_bytes(config, context.numerics),
         image=settings.image(),

@@ -80,11 +80,13 @@ class TrainLoop:
         dummy_iterator: Callable[[], Any] = lambda: None,
         liveness: LivenessFile | None = None,
         exchange: Exchange | None = None,
+        notice: Callable[[float], None] = lambda _: None,
     ) -> None:
         """Starts at `step`, after `train_seconds` of training by earlier processes.
 
         `dummy_iterator` returns an iterator for `stop_if_requested`, with the element type of the
-        batches; it is never read.
+        batches; it is never read. `notice` receives the expected seconds to the end after each block
+        whose speed is known.
         """
         self._run_steps, self._sampler, self._training = run_steps, sampler, training
         self._flag, self._progress = flag, progress
@@ -92,7 +94,7 @@ class TrainLoop:
         self._steps_per_loop = steps_per_loop
         self._save, self._save_due, self._dummy_iterator = save, save_due, dummy_iterator
         self._liveness = liveness or LivenessFile(None)
-        self._exchange = exchange
+        self._exchange, self._notice = exchange, notice
         self.first = True
         self._sums = self._earlier_sums = np.zeros((len(PASSES), len(loss_columns())))
         self.begin_epoch()
@@ -144,6 +146,8 @@ class TrainLoop:
                 f"a loss is NaN or infinite up to step {self.step}: {self.losses()}; the last"
                 " checkpoint is older. Rerun with a smaller model.learning_rate"
             )
+        if rate := self.samples_per_second():
+            self._notice(self._seconds_left(rate))
         self._stop_if(agreed)
         if self._exchange:
             self._exchange.after_block(self)
@@ -188,6 +192,11 @@ class TrainLoop:
     def _steps_allowed(self) -> int:
         end = self._sampler.steps_through(self._training.epochs - 1)
         return max(0, min(end, self._training.max_steps or end) - self.step)
+
+    def _seconds_left(self, showers_per_second: float) -> float:
+        seconds = self._steps_allowed() * self._sampler.global_batch_size / showers_per_second
+        limit = self._training.max_seconds
+        return seconds if limit is None else min(seconds, max(0.0, limit - self.train_seconds))
 
     def _votes(self) -> np.ndarray[Any, np.dtype[np.int32]]:
         limit = self._training.max_seconds

@@ -32,7 +32,8 @@ from cloudgan.api.validation_page import (
     validation_page,
     verdict_section,
 )
-from cloudgan.cli.views.verdict import print_verdict
+from cloudgan.api.validation_result import ValidationResult
+from cloudgan.core.errors import VerdictError
 from cloudgan.data.showers import join_showers
 from cloudgan.data.sources.hdf5_writer import write_hdf5
 from cloudgan.data.sources.source import open_source
@@ -254,25 +255,41 @@ def test_a_sample_is_described_by_size_cells_and_energies():
     assert describe(sample) == "a.h5, 1,300 showers of 51x51x25 cells, 10.2 to 99.95 GeV"
 
 
-def test_the_terminal_shows_headline_samples_checks_failures_and_notes_in_100_columns(
-    capsys,
-):
-    print_verdict(an_assessment(), a_failed_verdict())
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[0].startswith("fail: ")
-    assert lines[1].startswith("generated: a.h5")
-    assert lines[2].startswith("reference: b.h5")
-    order = [
-        next(n for n, line in enumerate(lines) if line.startswith(begin))
-        for begin in ("property", "energy response", "Limits: good", "Failed checks", f"  - {OFF}",
-                      "Notes:", "  - angle_slope")
-    ]  # fmt: skip
-    assert order == sorted(order)
-    assert max(map(len, lines[:9])) <= 100
+def test_the_screen_has_the_headline_the_worst_checks_first_and_the_next_commands():
+    result = ValidationResult(
+        run="runs/mine", reference="b.h5", assessment=an_assessment(), verdict=a_failed_verdict()
+    )
+    view = result.view()
+    assert view.line == f"fail: {OFF} (and 1 more, below)"
+    assert view.done is False
+    assert rows(view.table) == [
+        ["energy response, 10-40 GeV", "1.050 ± 0.004", "1.001", "1 ± 0.05", "✗"],
+        ["slope of the angle", "unknown", "unknown", "1 ± 0.05", "✗"],
+        ["classifier, high level", "0.83 ± 0.02", "0.49", "< 0.95", "~"],
+        ["separation, hits", "0.030 ± 0.004", "0.018", "< 0.05", "✓"],
+        ["width of the response, 10-40 GeV", "1.02 ± 0.06", "1.01", "1 ± 0.05", "✓"],
+    ]
+    assert [command for command, _ in view.commands] == [
+        "cloudgan validate mine --report=mine.html"
+    ]
+    said = [line for line in view.basis if isinstance(line, str)]
+    assert said[0].startswith("generated: a.h5")
+    assert f"  - {OFF}" in said
 
 
-def test_without_failures_and_notes_there_are_no_such_lines(capsys):
-    print_verdict(an_assessment(), a_verdict("at the baseline", BASELINE))
-    shown = capsys.readouterr().out
-    assert "Failed" not in shown
-    assert "Notes" not in shown
+def test_many_checks_fit_a_screen_and_the_rest_is_counted():
+    checks = [a_check(f"property {n}", AUC, "good") for n in range(30)]
+    verdict = a_verdict("good", *checks)
+    result = ValidationResult(reference="b.h5", assessment=an_assessment(), verdict=verdict)
+    view = result.view()
+    assert view.table
+    assert len(view.table.rows) == 9
+    assert "21 more measures are no worse" in view.notes[-1]
+
+
+@pytest.mark.parametrize(("gate", "error"), [(False, None), (True, VerdictError)])
+def test_only_with_gate_a_failed_verdict_is_an_error(gate, error):
+    result = ValidationResult(
+        reference="b.h5", assessment=an_assessment(), verdict=a_failed_verdict(), gate=gate
+    )
+    assert type(result.problem()) is (error or type(None))

@@ -52,7 +52,7 @@ def _function(name: str, value: Any, imports: list[str]) -> str:
     return f"def {name}(\n{listed}) -> {returned}: ...\n"
 
 
-def _text(hint: Any, imports: list[str]) -> str:
+def _text(hint: Any, imports: list[str]) -> str:  # noqa: PLR0911 -- a case each
     """Returns an annotation as source; a text may be a path, and a list any sequence."""
     origin, arguments = get_origin(hint), get_args(hint)
     if hint is None or hint is types.NoneType:

@@ -91,7 +91,8 @@ def test_a_time_limit_ends_the_training(small_demo, tmp_path, run_cloudgan):
     flags = (f"--run={tmp_path / 'timed'}", f"--data={data}", "--max-seconds=0.01")
     done = run_cloudgan("demo", *flags)
     assert "at the time limit" in done.stdout
-    assert "open " in done.stdout
+    assert "  open " in done.stdout
+    assert " USD on a " in done.stdout
 
 
 @pytest.mark.parametrize(

@@ -75,9 +75,40 @@ def test_a_plan_as_json_is_one_object_and_the_same_each_time(cloudgan_here, user
     plan = json.loads(first)
     assert plan["spec_hash"] == json.loads(second)["spec_hash"]
     assert plan["owner"] == "marie"
-    assert plan["run"].startswith("paper-")
+    assert plan["run"].startswith("mini-")
     assert plan["price"] is plan["forecast"]["low_usd"] is None, "unknown is never zero"
     assert [step["method"] for step in plan["steps"]] == ["POST"] * 5
+
+
+@pytest.mark.parametrize(
+    ("flags", "gpus", "preset"),
+    [
+        ("--provider=local", 0, "mini"),
+        ("--provider=local", 1, "paper"),
+        ("--provider=local --preset=smoke", 1, "smoke"),
+        ("--provider=kubernetes --store=gs://lab/x", 1, "mini"),
+        ("--provider=kubernetes --store=gs://lab/x --accelerator=v100:8", 0, "paper"),
+        (f"--provider=kubernetes --store=gs://lab/x --price-as={OFFER}", 0, "paper"),
+        ("--provider=gcp --project=my-lab --nodes=1", 0, "paper"),
+        ("--provider=gcp --project=my-lab --nodes=1 --accelerator=l4", 0, "paper"),
+        ("--provider=local --config=run.yaml", 0, "mini"),
+        ("--provider=local --config=preset.yaml", 0, "fixed25"),
+        ("--provider=kubernetes --store=gs://lab/x --accelerator=v100 -- evolve", 0, "mini"),
+    ],
+)
+def test_without_a_preset_nodes_without_an_accelerator_train_mini_and_others_paper(
+    cloudgan_here, user_folder, tmp_path, monkeypatch, *, flags, gpus, preset
+):
+    smi = tmp_path / "bin" / "nvidia-smi"
+    smi.parent.mkdir()
+    smi.write_text("#!/bin/sh\n" + "echo 'NVIDIA L4, 23034'\n" * gpus)
+    smi.chmod(0o755)
+    monkeypatch.setenv("PATH", str(smi.parent))
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    (user_folder / "run.yaml").write_text("training: {epochs: 2}")
+    (user_folder / "preset.yaml").write_text("model: {preset: fixed25}")
+    plan = json.loads(cloudgan_here("plan", "--json", *flags.split()).stdout)
+    assert plan["config"]["model"]["preset"] == preset
 
 
 def test_output_is_what_kubectl_takes_and_nothing_else(cloudgan_here, user_folder):

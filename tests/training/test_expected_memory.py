@@ -39,7 +39,7 @@ def test_the_description_has_the_memory_of_this_batch_and_of_others():
     expected = on_a_processor(8)
     assert expected.check() is None
     line = expected.describe()
-    assert "about 2.0 GiB at a batch of 10 (1.5 GiB at 5, 3.0 GiB at 20)" in line
+    assert "memory: about 2.0 GiB at a batch of 10; " in line
     assert "this machine has 8.0 GiB free of 16.0" in line
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import re
 import resource
 import shutil
 
@@ -146,6 +148,64 @@ def test_bad_input_gets_a_sentence_and_exit_2_and_makes_nothing(
     assert not run.exists()
 
 
+@pytest.fixture(scope="module")
+def short(write_config, tmp_path_factory, run_cloudgan):
+    """What a run of two epochs of 81 showers says, and its folder."""
+    folder = tmp_path_factory.mktemp("short")
+    config = write_config(folder / "config.yaml", plain=True, batch_per_replica=27, epochs=2)
+    with contextlib.chdir(folder):
+        done = run_cloudgan("train", f"--config={config}", "--run=runs/short")
+    return done, folder / "runs" / "short"
+
+
+def test_the_first_line_says_what_is_trained_and_the_first_steps_how_long_it_takes(short):
+    said = short[0].stderr.splitlines()
+    assert said[0] == "smoke, 2 epochs of 81 showers"
+    (timed,) = [line for line in said if " on this machine" in line]
+    assert re.fullmatch(r"smoke, 2 epochs of 81 showers; about \S+ s on this machine", timed)
+
+
+def test_the_end_is_one_screen_in_units_with_the_next_commands(short):
+    done, run = short
+    line, losses, *commands = done.stdout.splitlines()
+    time = r"in [\d.]+ s"
+    assert re.fullmatch(
+        rf"✓ short: 2 epochs, 6 steps {time} \(smoke, 81 showers, 9 held out\)", line
+    )
+    assert re.fullmatch(
+        r"  loss of the generator \S+ → \S+ +peak memory [\d.]+ of [\d.]+ GiB", losses
+    )
+    assert [command.split("  ")[1] for command in commands] == [
+        "cloudgan report short",
+        "cloudgan validate short --against=FILE",
+        "cloudgan export short exports/short",
+    ]
+    assert max(map(len, done.stdout.splitlines())) <= 80
+    assert not (run / "report.html").exists(), "a page would take longer than this training"
+
+
+def test_the_result_as_json_has_every_number_of_the_screen_and_more(short, run_cloudgan):
+    run = short[1]
+    flags = (f"--run={run}", "--epochs=3", "--json")
+    said = json.loads(run_cloudgan("train", *flags).stdout)
+    epochs = [line for line in lines_of(run) if line.kind == "epoch"]
+    assert (said["preset"], said["ended"], said["step"], said["epoch"]) == (
+        "smoke",
+        "finished",
+        9,
+        3,
+    )
+    assert (said["training_showers"], said["held_out_showers"]) == (81, 9)
+    assert said["first_generator_loss"] == epochs[0].losses["generator"]["total"]
+    assert said["last_generator_loss"] == epochs[-1].losses["generator"]["total"]
+    assert said["peak_memory_bytes"] == lines_of(run)[-1].peak_memory_bytes
+    assert set(said["memory"]) == {
+        *("peak_bytes", "relative_error", "processes", "peak_bytes_by_batch", "free_bytes"),
+        "largest_batch",
+    }
+    assert said["quality"] is said["report"] is None
+
+
 def test_a_global_batch_that_replicas_do_not_divide_is_refused(
     config_file, tmp_path, cloudgan_here
 ):
@@ -160,5 +220,9 @@ def test_a_global_batch_that_replicas_do_not_divide_is_refused(
 def test_describe_prints_the_published_parameter_counts(cloudgan_here):
     done = cloudgan_here("train", "--preset=paper", "--describe", "--json")
     found = json.loads(done.stdout)
+    screen = cloudgan_here("train", "--preset=paper", "--describe").stdout.splitlines()
+    assert screen[0] == "paper: 51x51x25 cells, 60 epochs; nothing was started"
+    assert len(screen) <= 12
+    assert max(map(len, screen)) <= 80
     assert found["generator"] == {"parameters": 1_365_047, "trainable": 1_364_983}
     assert found["discriminator"] == {"parameters": 87_402, "trainable": 87_354}

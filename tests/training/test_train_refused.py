@@ -54,6 +54,17 @@ def test_a_run_whose_record_was_deleted_keeps_its_checkpoints(finished, tmp_path
     assert listing(tmp_path) == before
 
 
+def test_another_preset_is_refused_with_one_sentence_and_the_ways_out(
+    finished, tmp_path, cloudgan_here
+):
+    run = shutil.copytree(finished / "run", tmp_path / "run")
+    said = cloudgan_here("train", f"--run={run}", "--preset=mini", exits=2).stderr
+    assert said == (
+        f"cloudgan: {run} holds a run of the preset smoke, and the preset asked for is mini. Omit --preset to"
+        f" resume it, or give another folder, such as --run={run}-mini\n"
+    )
+
+
 def test_a_run_refused_after_its_start_keeps_every_file(finished, tmp_path, run_cloudgan):
     """Another global batch is found when the devices are known, after run.yaml was written."""
     run = shutil.copytree(finished / "run", tmp_path / "run")

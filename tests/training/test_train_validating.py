@@ -74,9 +74,10 @@ def test_every_epoch_has_its_numbers_and_their_time_is_no_training(unbroken):
     stopped = lines[-1]
     assert stopped.train_seconds == pytest.approx(sum(epoch.train_seconds for epoch in epochs))
     best = min(found, key=lambda each: each.metrics["metric"])
-    assert said["quality"] == {
-        "best": {"step": best.step, "epoch": best.epoch, "metrics": best.metrics}
-    }
+    assert said["quality"]["best"] == {
+        "step": best.step, "epoch": best.epoch, "metrics": best.metrics
+    }  # fmt: skip
+    assert said["quality"]["until"] is None
 
 
 def test_the_best_is_found_by_its_name_and_generates(unbroken, tmp_path, cloudgan_here):

@@ -128,6 +128,11 @@ class TrainingSet:
         )
         return (*self._units, split, self._where)
 
+    @property
+    def digests(self) -> tuple[str, ...]:
+        """SHA-256 of the files that the showers came from, held-out ones included."""
+        return tuple(sorted(self._reader.manifest.digests()))
+
     @cached_property
     def summary(self) -> TrainingSummary:
         """Summary of at most 5000 training showers, taken with a fixed stride."""

@@ -136,6 +136,9 @@ class SourceInfo(_Frozen):
     )
     ecal_decided: str = Field(description="how the units were decided")
     empty: int = Field(0, ge=0, le=_MAX_COUNT, description="empty showers left out of `records`")
+    sha256: str | None = Field(
+        None, pattern=r"^[0-9a-f]{64}$", description="of the file; null: showers without a file"
+    )
     pdg_id: int | None = Field(None, description="PDG number of the primary in a column")
     columns: tuple[ColumnInfo, ...]
     attributes: Attributes = {}
@@ -191,6 +194,11 @@ class Manifest(_Frozen):
     shape: tuple[_Cells, _Cells, _Cells]
     shards: tuple[ShardInfo, ...]
     sources: tuple[SourceInfo, ...]
+
+    def digests(self) -> frozenset[str]:
+        """Returns the SHA-256 of each source, or of its shards where it had no file."""
+        of_shards = (shard.sha256 for shard in self.shards if not self.sources[shard.source].sha256)
+        return frozenset((*of_shards, *(each.sha256 for each in self.sources if each.sha256)))
 
     @model_validator(mode="after")
     def _adds_up(self) -> Self:

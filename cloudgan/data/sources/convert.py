@@ -22,7 +22,7 @@ from cloudgan.data.shards.manifest import (
 from cloudgan.data.sources.hdf5_writer import hdf5_writer, write_hdf5
 from cloudgan.data.sources.parquet_writer import PARQUET_SUFFIX, require_parquet, write_hits
 from cloudgan.data.sources.raw_showers import non_empty
-from cloudgan.data.sources.source import HDF5_SUFFIXES, ShowerSource, open_source
+from cloudgan.data.sources.source import HDF5_SUFFIXES, ShowerSource, file_sha256, open_source
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -186,7 +186,8 @@ def _write_shards(
         writer_module.ShardWriter(beside, per_shard) as writer,
     ):
         for file in source.files:
-            writer.begin(file.info)
+            digest = file.info.sha256 or (None if file.path.is_dir() else file_sha256(file.path))
+            writer.begin(file.info.model_copy(update={"sha256": digest}))
             for block in non_empty(file, BLOCK, omitted):
                 writer.append(block)
                 progress.advance(len(block))

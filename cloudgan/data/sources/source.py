@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import hashlib
 import importlib
 import mmap
 import os
@@ -14,7 +15,7 @@ from cloudgan.core.documents import open_regular
 from cloudgan.core.errors import DataError, install_command
 from cloudgan.core.user_text import check_text
 from cloudgan.data.record_checksums import HEADER_BYTES
-from cloudgan.data.shards.manifest import MANIFEST, SHARD_SUFFIX
+from cloudgan.data.shards.manifest import MANIFEST, SHARD_SUFFIX, read_manifest
 from cloudgan.data.shards.reader import ShardReader
 from cloudgan.data.shards.shower_record import CELLS, COLUMNS, VALUES
 from cloudgan.data.sources.hdf5 import Hdf5File
@@ -61,6 +62,14 @@ class ShowerSource:
         """Primary particles that the files state; empty: none states one."""
         return frozenset(file.info.particle for file in self.files if file.info.particle)
 
+    def digests(self) -> frozenset[str]:
+        """Returns the SHA-256 of the files, for shards of those that they were made of."""
+        found: set[str] = set()
+        for file in self.files:
+            folder = file.path.is_dir()
+            found |= read_manifest(file.path).digests() if folder else {file_sha256(file.path)}
+        return frozenset(found)
+
     def describe(self) -> tuple[str, ...]:
         """Returns sentences about layouts and units."""
         return tuple(line for file in self.files for line in file.describe())
@@ -79,6 +88,12 @@ class ShowerSource:
             found = file.raw_blocks(size) if omitted is None else non_empty(file, size, omitted)
             for block in found:
                 yield block.to_showers(file.info)
+
+
+def file_sha256(path: Path) -> str:
+    """Returns the SHA-256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def verify(source: ShowerSource, progress: Progress) -> int:

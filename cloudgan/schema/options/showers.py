@@ -110,7 +110,9 @@ class ExportOptions(Options):
 
     run: str = RUN
     output: str = argument("folder to write: the model, README.md and model_card.json")
-    format: str = flag("onnx", "onnx, keras (loads without cloudgan) or savedmodel")
+    format: Literal["onnx", "keras", "savedmodel"] = flag(
+        "onnx", "onnx, keras (loads without cloudgan) or savedmodel"
+    )
     step: Step = STEP_FLAG
     overwrite: bool = flag(False, "replace an existing export")
 

@@ -57,6 +57,13 @@ class TrainOptions(TrainingFlags):
         " receive",
         "Devices",
     )
+    writes_report: bool = flag(
+        True,
+        "write report.html with figures at the end, of a training of 20 s or more",
+        "Output",
+        screen=True,
+        name="report",
+    )
     describe: bool = flag(
         False,
         "parameters and memory, or the layout of the ranks; starts nothing",

@@ -61,6 +61,7 @@ class Verdict(FrozenModel):
         checks: Checks in the order of the gates.
         failures: One sentence per failed property, worst first.
         notes: Unknown values, and gates that the MC-MC baseline misses.
+        in_sample: Whether the generator was trained on showers of the reference; None: unknown.
     """
 
     schema_version: Literal[2] = 2
@@ -69,6 +70,7 @@ class Verdict(FrozenModel):
     checks: tuple[Check, ...]
     failures: tuple[str, ...]
     notes: tuple[str, ...] = ()
+    in_sample: bool | None = None
 
 
 Kind = Literal["cause", "property", "summary"]
@@ -175,7 +177,9 @@ def load_gates(path: Path | None = None) -> Gates:
     return _read(path or _PACKAGE / "gates.toml")
 
 
-def apply_gates(assessment: Assessment, gates: Gates | None = None) -> Verdict:
+def apply_gates(
+    assessment: Assessment, gates: Gates | None = None, *, in_sample: bool | None = None
+) -> Verdict:
     """Grades an assessment by `gates`. Default: the gates of the package.
 
     A value at its MC-MC baseline passes regardless of its gate, since the sample is too small to tell. A
@@ -208,6 +212,7 @@ def apply_gates(assessment: Assessment, gates: Gates | None = None) -> Verdict:
         checks=tuple(checks),
         failures=tuple(text for _, _, text in sorted(failures, key=lambda each: each[:2])),
         notes=tuple(notes),
+        in_sample=in_sample,
     )
 
 

@@ -1,0 +1,271 @@
+"""What `cloudgan train` returns: how a run ended, or with `--describe` what it would train."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from cloudgan.api.ranks import stages_table
+from cloudgan.api.run import shown_run
+from cloudgan.api.tensorflow_import import import_tensorflow
+from cloudgan.core.durations import format_duration
+from cloudgan.core.hardware import this_machine
+from cloudgan.core.memory import in_gib
+from cloudgan.models.device_stages import check_stages, place
+from cloudgan.reports.result import Result, View
+from cloudgan.reports.table import Table
+from cloudgan.schema import record
+from cloudgan.schema.config import RunConfig
+from cloudgan.schema.held_out import LEAST_TO_JUDGE
+from cloudgan.schema.record_line import StopReason
+from cloudgan.schema.run_folder import RunFolder
+from cloudgan.training.expected_memory import expected_memory
+from cloudgan.training.outcome import Outcome
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class MemoryForecast(_Part):
+    """Memory that the training was expected to take on its device."""
+
+    peak_bytes: int
+    relative_error: float
+    processes: int
+    peak_bytes_by_batch: dict[int, int]
+    free_bytes: int | None = Field(description="null: unknown")
+    largest_batch: int | None = Field(description="per replica; 0: none fits, null: unknown")
+
+
+class BestEpoch(_Part):
+    """The best validated generator; a metric that is no number is null."""
+
+    step: int
+    epoch: int = Field(description="epochs completed before this one")
+    metrics: dict[str, float | None]
+
+
+class Quality(_Part):
+    """What the validations of a run showed."""
+
+    best: BestEpoch | None
+    ranked_by: str
+    until: str | None = None
+    reached: bool | None = Field(None, description="whether the criterion of until was met")
+    program_seconds_to_reach: float | None = None
+
+
+class TrainingResult(Result):
+    """How a training on this machine ended."""
+
+    run: str = Field(description="folder")
+    ended: StopReason
+    preset: str
+    step: int
+    epoch: int = Field(description="epochs completed")
+    train_seconds: float
+    training_showers: int | None
+    held_out_showers: int | None
+    first_generator_loss: float | None = Field(description="mean of the first epoch")
+    last_generator_loss: float | None = Field(description="mean of the last epoch")
+    checkpoint: str
+    quality: Quality | None = Field(description="null: no epoch was validated")
+    record: str
+    report: str | None = Field(description="page with figures; null: not written")
+    why_no_report: str | None = Field(None, description="why a report was not written")
+    peak_memory_bytes: int | None = Field(description="of the process; null: unknown")
+    memory: MemoryForecast | None = Field(description="forecast; null: not measured on this device")
+
+    def view(self) -> View:
+        """Returns one line, losses and memory, and the next commands."""
+        return View(
+            line=self._line(),
+            notes=tuple(filter(None, (self._losses(), self._best(), self._reason()))),
+            warnings=(self.why_no_report,) if self.why_no_report else (),
+            commands=tuple(self._commands()),
+            done=True,
+        )
+
+    def _line(self) -> str:
+        plural = "" if self.epoch == 1 else "s"
+        epochs = f"{self.epoch:,} epoch{plural}, " if self.epoch else ""
+        facts = [self.preset]
+        facts += [f"{self.training_showers:,} showers"] if self.training_showers else []
+        facts += [f"{self.held_out_showers:,} held out"] if self.held_out_showers else []
+        time = format_duration(self.train_seconds)
+        return f"{Path(self.run).name}: {epochs}{self.step:,} steps in {time} ({', '.join(facts)})"
+
+    def _losses(self) -> str:
+        first, last = self.first_generator_loss, self.last_generator_loss
+        shown = []
+        if first is not None and last is not None:
+            shown = [f"loss of the generator {first:.3g} → {last:.3g}"]
+        if self.peak_memory_bytes:
+            peak, whole = in_gib(self.peak_memory_bytes), this_machine().memory_gib
+            shown += [
+                f"peak memory {peak.removesuffix(' GiB')} of {whole:.1f} GiB"
+                if whole
+                else f"peak memory {peak}"
+            ]
+        return "      ".join(shown)
+
+    def _best(self) -> str:
+        best = self.quality.best if self.quality else None
+        if self.quality is None or best is None:
+            return ""
+        value = best.metrics.get(self.quality.ranked_by)
+        shown = f", {self.quality.ranked_by} {value:.3g}" if value is not None else ""
+        return f"best epoch {best.epoch + 1}{shown} (--step=best)"
+
+    def _reason(self) -> str:
+        until = self.quality.until if self.quality else None
+        return {
+            "max_steps": "ended at --max-steps",
+            "max_seconds": "ended at --max-seconds",
+            "reached": f"ended because {until} is met",
+            "plateau": "ended without an improvement in the validations of --patience",
+        }.get(self.ended, f"{until} was not met" if until else "")
+
+    def _commands(self) -> list[tuple[str, str]]:
+        run = shown_run(self.run)
+        enough = (self.held_out_showers or 0) >= LEAST_TO_JUDGE
+        against, other = ("", "held-out") if enough else (" --against=FILE", "other")
+        page = f"figures ({self.report})" if self.report else "writes figures"
+        return [
+            *([] if self.why_no_report else [(f"cloudgan report {run}", page)]),
+            (f"cloudgan validate {run}{against}", f"verdict against {other} showers"),
+            (f"cloudgan export {run} exports/{Path(self.run).name}", "ONNX for Geant4"),
+        ]
+
+
+class NetworkSize(_Part):
+    """Numbers of a network, without measured tables."""
+
+    parameters: int
+    trainable: int
+
+
+class TrainingDescription(Result):
+    """What a training would train; nothing was started."""
+
+    preset: str
+    generator: NetworkSize
+    discriminator: NetworkSize
+    config_hash: str
+    memory: MemoryForecast | None = Field(description="null: not measured on this device")
+    stages: list[dict[str, Any]] = Field(
+        description="bytes per device and across each boundary; empty: one device"
+    )
+    config: RunConfig
+
+    def view(self) -> View:
+        """Returns the parameters and the memory on one screen."""
+        training, memory = self.config.training, self.memory
+        networks = {"generator": self.generator, "discriminator": self.discriminator}
+        rows = tuple((name, each.parameters, each.trainable) for name, each in networks.items())
+        table = Table(("network", "parameters", "trained"), rows, align="lrr")
+        notes = []
+        if self.stages:
+            table = stages_table(self.stages)
+            notes = [f"{name}: {each.parameters:,} parameters" for name, each in networks.items()]
+        cells = "x".join(map(str, self.config.model.image_shape))
+        if memory:
+            free = f" of {in_gib(memory.free_bytes)} free" if memory.free_bytes else ""
+            largest = (
+                f"; largest batch that fits: {memory.largest_batch:,}"
+                if memory.largest_batch
+                else ""
+            )
+            notes += [f"peak memory about {in_gib(memory.peak_bytes)}{free}{largest}"]
+        bench = f"cloudgan bench step --preset={self.preset}"
+        return View(
+            line=f"{self.preset}: {cells} cells, {training.epochs:,} epochs; nothing was started",
+            table=table,
+            notes=tuple(notes),
+            commands=((bench, "the time of a step on this machine"),),
+        )
+
+
+def training_result(
+    outcome: Outcome,
+    folder: RunFolder,
+    config: RunConfig,
+    report: Path | None = None,
+    why_no_report: str = "",
+) -> TrainingResult:
+    """Returns how a run ended."""
+    found = record.read_if_whole(folder.record_file)
+    started, stopped, epochs = found.started(), found.stopped(), found.epochs()
+    losses = [epoch.losses.get("generator", {}).get("total") for epoch in epochs]
+    return TrainingResult(
+        run=str(folder.path),
+        ended=outcome.reason,
+        preset=config.model.preset,
+        step=outcome.step,
+        epoch=outcome.epoch,
+        train_seconds=round(outcome.train_seconds, 3),
+        training_showers=started.training_showers if started else None,
+        held_out_showers=started.held_out_showers if started else None,
+        first_generator_loss=losses[0] if losses else None,
+        last_generator_loss=losses[-1] if losses else None,
+        checkpoint=str(outcome.checkpoint),
+        quality=_quality(outcome, found, config),
+        record=str(folder.record_file),
+        report=str(report) if report else None,
+        why_no_report=why_no_report or None,
+        peak_memory_bytes=stopped.peak_memory_bytes if stopped else None,
+        memory=MemoryForecast.model_validate(outcome.memory) if outcome.memory else None,
+    )
+
+
+def _quality(outcome: Outcome, found: record.RunRecord, config: RunConfig) -> Quality | None:
+    """The best validated generator, and the program time until the stop criterion was met."""
+    training = config.training
+    if not training.validates_every:
+        return None
+    until = training.until or None
+    return Quality(
+        best=BestEpoch(**outcome.best.as_json()) if outcome.best else None,
+        ranked_by=training.ranking.name,
+        until=until,
+        reached=outcome.reason == "reached" if until else None,
+        program_seconds_to_reach=found.seconds_to_reach(training.ranking) if until else None,
+    )
+
+
+def describe_training(config: RunConfig) -> TrainingDescription:
+    """Returns the networks' parameter counts, the expected memory and the whole configuration.
+
+    Raises:
+        ConfigError: A stage is unknown.
+    """
+    check_stages(config.parallel.stages, config.model)
+    import_tensorflow()
+    from cloudgan.models.layers import KerasMasks
+    from cloudgan.models.networks import build_discriminator, build_generator, count_parameters
+
+    generator = build_generator(config.model)
+    discriminator = build_discriminator(config.model, KerasMasks(0))
+    processes = config.training.workers
+    memory = expected_memory(config, workers=processes, processes=processes)
+    return TrainingDescription.model_validate(
+        {
+            "preset": config.model.preset,
+            "generator": count_parameters(generator),
+            "discriminator": count_parameters(discriminator),
+            "config_hash": config.config_hash(),
+            "memory": memory.as_json() if memory else None,
+            "stages": _describe_stages(config),
+            "config": config,
+        }
+    )
+
+
+def _describe_stages(config: RunConfig) -> list[dict[str, Any]]:
+    """Bytes per device and across each boundary, if the networks are on several devices."""
+    slots = 2 if config.model.optimizer == "adam" else 1
+    stages = config.parallel.stages
+    return [row.as_json() for row in place(config.model, stages, slots=slots)] if stages else []
