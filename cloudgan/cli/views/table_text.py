@@ -19,7 +19,9 @@ _CAPTION = 80  # characters of the caption of a narrower table
 _COMFORTABLE = 20  # characters of a column of text, before columns are dropped
 
 _COUNT = re.compile(r"(?<=\d) x (?=\S)")
-_NO_BREAK = "\0x\0"  # NUL is not in printable text: a space that is no break, as in 2 x n1-standard-8
+_NO_BREAK = (
+    "\0x\0"  # NUL is not in printable text: a space that is no break, as in 2 x n1-standard-8
+)
 
 
 def table_lines(table: Table, width: int) -> list[Text]:
