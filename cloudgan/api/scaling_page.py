@@ -60,7 +60,7 @@ def size_table(curve: ScalingCurve) -> Table:
         " first calls. End to end: over the program time, with start-up, validation and checkpoints."
         " Efficiency: speed-up over the ratio of devices (accelerators, or threads of a CPU)."
     )
-    return Table(_HEADS, (*measured, *predicted), caption, "r" * 10 + "l")
+    return Table(_HEADS, (*measured, *predicted), caption, "r" * 10 + "l", priority="04352012010")
 
 
 def _speed(one: Speed | None) -> tuple[Cell, ...]:
