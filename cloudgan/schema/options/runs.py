@@ -1,4 +1,4 @@
-"""Options of the commands on runs: status, logs, exec, shell, tensorboard, cancel, down, adopt; and schema, image, worker."""
+"""Options of the commands on runs: status, logs, exec, shell, tensorboard, cancel, down, adopt; and image, worker."""
 
 from __future__ import annotations
 
@@ -129,20 +129,6 @@ class AdoptOptions(LocatorFlags):
     """
 
     run: str = RUN
-
-
-class SchemaOptions(Options):
-    """Prints the JSON schema of a document, for the completion and checks of an editor."""
-
-    file: Literal[
-        "run.yaml",
-        "plan.json",
-        "launch.json",
-        "record.jsonl",
-        "cost.json",
-        "heartbeat.json",
-        "quality.json",
-    ] = argument("the document")
 
 
 class ImageOptions(Options):
