@@ -78,6 +78,7 @@ def _execute(
             "progress": progress,
             "confirm": functools.partial(confirm, yes=getattr(options, "yes", False)),
             "as_json": common.json_,
+            "announce": functools.partial(emit, as_json=common.json_, verbose=common.verbose),
             "show": functools.partial(_show, as_json=common.json_, verbose=common.verbose),
             "verbose": common.verbose,
         }
@@ -89,6 +90,7 @@ def _execute(
         if page is not None:
             write_report_file(page, str(report))
         emit(result, as_json=common.json_, verbose=common.verbose)
+        return int(getattr(result, "exit_code", 0))
     return 0
 
 

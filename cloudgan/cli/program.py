@@ -233,7 +233,10 @@ scaling    replicas or worker processes against threads, or quality by batch
 `cloudgan bench COMMAND --help` is one screen, --help-all every flag."""
 _IN = "cloudgan.cli.commands"
 _AT = {
-    "exec": f"{_IN}.exec:exec_",
+    "exec": "cloudgan.api.remote_commands:exec_",
+    "shell": "cloudgan.api.remote_commands:shell",
+    "tensorboard": "cloudgan.api.tensorboard:tensorboard",
+    "image": "cloudgan.launch.ops.image_context:image",
     **{name: f"cloudgan.api.showers:{name}" for name in ("simulate", "generate", "convert")},
     **{name: f"cloudgan.api.runs:{name}" for name in ("cancel", "down", "adopt")},
     "report": "cloudgan.api.run_pages:report",

@@ -1,4 +1,4 @@
-"""Options of the commands on runs: status, logs, exec, shell, tensorboard, cancel, down, adopt; and schema, image, worker."""
+"""Options of the commands on runs: status, logs, exec, shell, tensorboard, cancel, down, adopt; and image, worker."""
 
 from __future__ import annotations
 
@@ -170,24 +170,6 @@ class AdoptOptions(LocatorFlags):
     """
 
     run: str = RUN
-
-
-class SchemaOptions(Options):
-    """Prints the JSON schema of a file, with which an editor completes and checks it.
-
-    Examples:
-        cloudgan schema run.yaml
-    """
-
-    file: Literal[
-        "run.yaml",
-        "plan.json",
-        "launch.json",
-        "record.jsonl",
-        "cost.json",
-        "heartbeat.json",
-        "quality.json",
-    ] = argument("its name")
 
 
 class ImageOptions(Options):
