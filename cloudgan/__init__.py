@@ -12,16 +12,19 @@ TYPE_CHECKING = False  # without `typing`: Ctrl-C is handled only after this mod
 if TYPE_CHECKING:
     from typing import Any
 
+    from cloudgan.api.check import check as check
     from cloudgan.api.compare import compare as compare
     from cloudgan.api.cost import cost as cost
     from cloudgan.api.demo import demo as demo
-    from cloudgan.api.deployment import deploy as deploy
+    from cloudgan.api.deploy import deploy as deploy
+    from cloudgan.api.doctor import doctor as doctor
     from cloudgan.api.evolve import evolve as evolve
     from cloudgan.api.export import export as export
     from cloudgan.api.launch_request import LaunchRequest as LaunchRequest
     from cloudgan.api.launch_request import ProvisioningRequest as ProvisioningRequest
     from cloudgan.api.offers import offers as offers
-    from cloudgan.api.planning import plan as plan
+    from cloudgan.api.plan import plan as plan
+    from cloudgan.api.prices import prices as prices
     from cloudgan.api.run import Run as Run
     from cloudgan.api.run import open_run as open_run
     from cloudgan.api.run_pages import report as report
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
     from cloudgan.api.runs import down as down
     from cloudgan.api.runs import logs as logs
     from cloudgan.api.runs import status as status
+    from cloudgan.api.setup import setup as setup
     from cloudgan.api.showers import convert as convert
     from cloudgan.api.showers import generate as generate
     from cloudgan.api.showers import simulate as simulate
@@ -42,11 +46,13 @@ _EXPORTS = {
     "ProvisioningRequest": "launch_request",
     "Run": "run",
     "cancel": "runs",
+    "check": "check",
     "compare": "compare",
     "convert": "showers",
     "cost": "cost",
     "demo": "demo",
-    "deploy": "deployment",
+    "deploy": "deploy",
+    "doctor": "doctor",
     "evolve": "evolve",
     "export": "export",
     "down": "runs",
@@ -54,8 +60,10 @@ _EXPORTS = {
     "logs": "runs",
     "offers": "offers",
     "open_run": "run",
-    "plan": "planning",
+    "plan": "plan",
+    "prices": "prices",
     "report": "run_pages",
+    "setup": "setup",
     "simulate": "showers",
     "status": "runs",
     "train": "train",

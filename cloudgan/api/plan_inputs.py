@@ -191,7 +191,7 @@ def _accelerator(request: LaunchRequest, node: NodeType | None) -> tuple[str | N
         return node.accelerator, node.accelerator_count  # the search has matched them
     if node and (count != node.accelerator_count or not is_of(node, name)):
         raise ConfigError(
-            f"--price-as={request.offer} has {node.accelerator_count} x {node.accelerator}, and"
+            f"--price-as={request.price_as} has {node.accelerator_count} x {node.accelerator}, and"
             f" --accelerator={name}:{count} was given; they must agree"
         )
     if node:

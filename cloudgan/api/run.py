@@ -38,6 +38,10 @@ class Run:
 
     path: Path
 
+    def __fspath__(self) -> str:
+        """Returns its folder: a run can be given where a path can."""
+        return str(self.path)
+
     @cached_property
     def folder(self) -> RunFolder:
         """The names of the files of the run."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cloudgan.cli.emit import emit
+from cloudgan.cli.emit import emit, show
 from cloudgan.cli.views.confirmation import confirm
 from cloudgan.cli.views.output import check_report, progress_bars, write_report_file
 from cloudgan.core.command import body_of, call_with, model_of
@@ -95,5 +95,5 @@ def _execute(
 def _show(result: Result, *, as_json: bool, verbose: bool) -> None:
     """Shows a result before a question, which nothing must follow if it cannot be read."""
     if not as_json:
-        emit(result, as_json=False, verbose=verbose)
+        show(result, verbose=verbose)
         sys.stdout.flush()

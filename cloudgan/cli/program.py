@@ -227,6 +227,13 @@ _AT = {
     **{name: f"cloudgan.api.showers:{name}" for name in ("simulate", "generate", "convert")},
     **{name: f"cloudgan.api.runs:{name}" for name in ("cancel", "down", "adopt")},
     "report": "cloudgan.api.run_pages:report",
+    **{
+        name: f"cloudgan.api.{name}:{name}"
+        for name in (
+            *("cost", "compare", "offers", "prices", "check", "doctor", "setup"),
+            *("plan", "deploy"),
+        )
+    },
 }
 """Where a command is that is not a function of its name in a module of its name."""
 

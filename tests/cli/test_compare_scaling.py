@@ -134,8 +134,8 @@ def test_larger_sizes_are_predicted_and_marked(tmp_path, compared, cloudgan_here
     ahead = modelled[16]["end_to_end"]
     assert ahead["low"] < serial(16) < ahead["high"]
     shown = cloudgan_here("compare", "--scaling", f"{tmp_path}/n*").stdout
-    assert shown.count("   predicted") == 3
-    assert shown.count("   measured") == 3
+    assert shown.count(" predicted") == 3
+    assert shown.count(" measured") == 3
 
 
 def test_parts_quality_and_cost_are_shown_for_each_run(tmp_path, compared):

@@ -67,7 +67,7 @@ def test_a_plan_lists_run_target_workers_duration_cost_and_requests(cloudgan_her
 def test_without_data_the_plan_assumes_the_papers_and_says_so(cloudgan_here, user_folder):
     out = cloudgan_here(*CLUSTER).stdout.splitlines()
     assert out[0].endswith("showers assumed (no --data)")
-    assert "data     the paper's 124,987 showers are assumed: give --data=FILE.h5" in out
+    assert "  data     the paper's 124,987 showers are assumed: give --data=FILE.h5" in out
 
 
 def test_a_plan_as_json_is_one_object_and_the_same_each_time(cloudgan_here, user_folder):
@@ -81,8 +81,8 @@ def test_a_plan_as_json_is_one_object_and_the_same_each_time(cloudgan_here, user
 
 
 def test_output_is_what_kubectl_takes_and_nothing_else(cloudgan_here, user_folder):
-    said = cloudgan_here(*CLUSTER, "--nodes=2", "--output=made").stdout
-    assert said.splitlines()[-1] == "written to made"
+    said = cloudgan_here(*CLUSTER, "--nodes=2", "--output=made").stderr
+    assert "written to made" in said.splitlines()
     paths = sorted((user_folder / "made").iterdir())
     kinds = []
     for path in paths:  # kubectl reads every .json, .yaml and .yml of a folder, in this order

@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import model_validator
 
 from cloudgan.core.clouds import CloudName
-from cloudgan.core.flags import Options, argument, flag
-from cloudgan.core.ranges import MAX_BATCH, MAX_SECONDS, MAX_SHOWERS, MAX_USD
-from cloudgan.schema.options.shared import PRICE_FILE, REPORT
+from cloudgan.core.errors import ConfigError
+from cloudgan.core.flags import FILE, Options, Text, argument, flag
+from cloudgan.core.ranges import (
+    MAX_BATCH,
+    MAX_EPOCHS,
+    MAX_SECONDS,
+    MAX_SHOWERS,
+    MAX_SIZE,
+    MAX_USD,
+    Range,
+    parse_whole,
+)
+from cloudgan.schema.options.shared import PRICE_AS, PRICE_FILE, REPORT
+
+
+def _sizes(shown: str, text: str) -> tuple[int, ...]:
+    return tuple(parse_whole(shown, word, Range(1, MAX_SIZE)) for word in text.split(","))
 
 
 class OffersOptions(Options):
@@ -28,14 +45,14 @@ class OffersOptions(Options):
         None,
         "epochs of a job; shows the best offers and numbers of nodes by time and cost",
         ge=1,
-        le=10**6,
+        le=MAX_EPOCHS,
     )
     max_hours: float | None = flag(None, "deadline of the job", gt=0, le=MAX_SECONDS / 3600)
     budget_usd: float | None = flag(None, "maximum cost of the job", gt=0, le=MAX_USD)
     run: str | None = flag(
         None, "folder of a run whose throughput and network are used, such as runs/NAME"
     )
-    price_file: str | None = PRICE_FILE
+    price_file: Annotated[Path | None, FILE] = PRICE_FILE
     measured: bool = flag(False, "only accelerators with a measured throughput of this network")
     carbon: bool = flag(False, "show the emissions of an epoch, the lowest first")
     all: bool = flag(
@@ -53,6 +70,13 @@ class OffersOptions(Options):
     )
     checkpoint_seconds: float = flag(10.0, "time to save a checkpoint", ge=0, le=MAX_SECONDS)
     report: str | None = REPORT
+
+    @model_validator(mode="after")
+    def _limits_a_job(self) -> Self:
+        for name, value in (("max-hours", self.max_hours), ("budget-usd", self.budget_usd)):
+            if value is not None and self.epochs is None:
+                raise ConfigError(f"--{name} limits a job; give its length, such as --epochs=60")
+        return self
 
 
 class PricesOptions(Options):
@@ -72,9 +96,21 @@ class PricesOptions(Options):
     market: Literal["on_demand", "spot"] | None = flag(
         None, "for show: nodes on_demand or spot only"
     )
-    output: str | None = flag(
+    output: Annotated[Path | None, FILE] = flag(
         None, "for refresh: write a new nodes.csv of the package to this file as well"
     )
+
+    @model_validator(mode="after")
+    def _of_the_action(self) -> Self:
+        only = {
+            "show": ("output",),
+            "refresh": ("accelerator", "region", "market"),
+        }
+        for name in only[self.action]:
+            if (value := getattr(self, name)) is not None:
+                other = "refresh" if self.action == "show" else "show"
+                raise ConfigError(f"--{name}={value} is only valid with `cloudgan prices {other}`")
+        return self
 
 
 class CostOptions(Options):
@@ -87,17 +123,14 @@ class CostOptions(Options):
     run: str | None = argument(
         "folder of the run; with --ci, also a file of `cloudgan plan --json`", None
     )
-    price_as: str | None = flag(
-        None,
-        "offer that prices a run on your own machine: cloud/node/region/market, such as gcp/n1-standard-8+1xT4/us-central1/spot (see `cloudgan offers`)",
-    )
-    price_file: str | None = PRICE_FILE
-    fit: str | None = flag(
+    price_as: str | None = PRICE_AS
+    price_file: Annotated[Path | None, FILE] = PRICE_FILE
+    fit: Annotated[Path | None, FILE] = flag(
         None,
         "instead of a run: CSV file of timings with the columns n, seconds and, optionally, nodes and steps (of an epoch)",
     )
-    predict: str | None = flag(
-        None, "numbers of accelerators whose times are predicted, such as 32,64,128; with --fit"
+    predict: Annotated[tuple[int, ...], Text(_sizes, "N,N", joint=",")] = flag(
+        (), "numbers of accelerators whose times are predicted, such as 32,64,128; with --fit"
     )
     showers: int | None = flag(
         None,
@@ -114,11 +147,11 @@ class CostOptions(Options):
         gt=0,
         le=1e12,
     )
-    billing_export: str | None = flag(
-        None,
+    billing_export: tuple[Path, ...] = flag(
+        (),
         "billing exports of the run's cloud in FOCUS 1.x, such as bill.json,bill2.csv.gz; only lines with this run's label count",
     )
-    ci: str | None = flag(
+    ci: Annotated[Path | None, FILE] = flag(
         None,
         "file of an earlier `cloudgan plan --json` or `cloudgan cost RUN --json`: print the difference in Markdown, for a comment on a pull request",
     )
@@ -126,6 +159,46 @@ class CostOptions(Options):
         None, "exit with 6 if the run or plan costs more; with --ci", gt=0, le=MAX_USD
     )
     report: str | None = REPORT
+
+    @model_validator(mode="after")
+    def _one_question(self) -> Self:
+        """A run is priced or compared, or times are predicted from a CSV."""
+        if (self.run is None) == (self.fit is None):
+            both = "a run or --fit, not both" if self.run else "no run given"
+            raise ConfigError(
+                f"{both}: `cloudgan cost RUN` prices a run, such as runs/NAME, `cloudgan cost --fit=CSV"
+                " --predict=32,64,128` predicts times"
+            )
+        if self.fit is not None and not self.predict:
+            raise ConfigError(
+                f"--fit={self.fit} needs the sizes to predict, such as --predict=32,64,128"
+            )
+        other = "--fit=CSV, without RUN" if self.fit is None else "RUN, not with --fit"
+        of_fit, of_run = (
+            ("predict", "showers", "batch", "feed"),
+            ("price_as", "billing_export", "ci"),
+        )
+        for name in of_fit if self.fit is None else of_run:
+            if getattr(self, name) not in (None, ()):
+                raise ConfigError(f"{_given(self, name)} is only valid with {other}")
+        if self.ci is not None and self.billing_export:
+            raise ConfigError(f"{_given(self, 'billing_export')} is not valid with --ci")
+        if self.budget_usd is not None and self.ci is None:
+            raise ConfigError(
+                f"--budget-usd={self.budget_usd:g} is only valid with --ci=BASE.json; `cloudgan deploy"
+                " --budget-usd` limits a run"
+            )
+        if self.price_file is not None and not self.price_as:
+            raise ConfigError(
+                f"--price-file={self.price_file} needs --price-as=OFFER, one of its nodes"
+            )
+        return self
+
+
+def _given(options: Options, name: str) -> str:
+    value = getattr(options, name)
+    shown = ",".join(map(str, value)) if isinstance(value, tuple) else value
+    return f"--{name.replace('_', '-')}={shown}"
 
 
 class CompareOptions(Options):
@@ -152,7 +225,19 @@ class CompareOptions(Options):
         None,
         'with --to-quality: instead of the gates, a condition on the validations of `cloudgan train --validate-every`, such as "metric<0.15"',
     )
-    price_as: str | None = flag(
-        None, "offer that prices runs on your own machine (see `cloudgan offers`)"
-    )
+    price_as: str | None = PRICE_AS
     report: str | None = REPORT
+
+    @model_validator(mode="after")
+    def _one_comparison(self) -> Self:
+        if bool(self.runs) == self.paper:
+            raise ConfigError("nothing to compare: give runs, such as runs/*, or --paper")
+        if self.to_quality and self.paper:
+            raise ConfigError(
+                "--to-quality needs your own runs: the paper's have no acceptance gates"
+            )
+        if self.until is not None and not self.to_quality:
+            raise ConfigError(f"--until={self.until} needs --to-quality")
+        if self.to_quality and self.scaling:
+            raise ConfigError("--to-quality and --scaling are two comparisons: give one of them")
+        return self

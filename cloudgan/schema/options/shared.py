@@ -37,7 +37,7 @@ PRICE_FILE: Any = flag(
 )
 PRICE_AS: Any = flag(
     None,
-    "offer whose price it has; such as gcp/n1-standard-8+1xT4/us-central1/spot, see `cloudgan offers`",
+    "offer that gives the price of a node; such as gcp/n1-standard-8+1xT4/us-central1/spot, see `cloudgan offers`",
     "Price",
     placeholder="OFFER",
 )
