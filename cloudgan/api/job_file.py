@@ -6,14 +6,15 @@ A flag goes before a key of job.yaml, that before a key of the user's file, and 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 import yaml
 
 from cloudgan.api.launch_options import LaunchFlags
+from cloudgan.api.launch_request import AUTO
 from cloudgan.core import settings
+from cloudgan.core.atomic_file import write_atomic
 from cloudgan.core.documents import read_text, read_yaml
 from cloudgan.core.errors import ConfigError, nearest
 from cloudgan.core.options import Option, build, options_of
@@ -22,7 +23,7 @@ Launch = TypeVar("Launch", bound=LaunchFlags)
 _GROUPED = "limits"
 """Key whose own keys are flags of the topic Limits."""
 _RUN = "run"
-_NOT_IN_A_FILE = frozenset({"job", "command", "yes", "dry_run", "detach", "output"})
+_NOT_IN_A_FILE = frozenset({"job", "command", "yes", "dry_run", "detach", "output", "save"})
 
 
 def with_job_file(options: Launch) -> Launch:
@@ -118,12 +119,46 @@ def job_schema() -> dict[str, Any]:
     }
 
 
-def as_mapping(options: LaunchFlags) -> Mapping[str, Any]:
+def save_job(options: LaunchFlags, path: Path) -> None:
+    """Writes what was given as a job.yaml, which plans the same.
+
+    Raises:
+        ConfigError: The file exists.
+    """
+    check_new(path)
+    text = yaml.safe_dump(as_mapping(options), sort_keys=False, allow_unicode=True)
+    write_atomic(path, text.encode())
+
+
+def check_new(path: Path) -> None:
+    """Refuses to replace a job.yaml, whose comments would be lost.
+
+    Raises:
+        ConfigError: The file exists, or its folder does not.
+    """
+    if path.exists():
+        raise ConfigError(f"{path} exists; remove it, or give another name: --save=FILE")
+    if not path.parent.is_dir():
+        raise ConfigError(f"--save={path}: the folder {path.parent} does not exist; create it")
+
+
+def as_mapping(options: LaunchFlags) -> dict[str, Any]:
     """Returns what was given as the keys of a job.yaml."""
     given: dict[str, Any] = {}
     for one in options_of(type(options)):
-        if one.key not in options.model_fields_set or one.keyword in _NOT_IN_A_FILE or one.owner:
-            continue
-        value = getattr(options, one.key)
-        given[_key(one)] = list(value) if isinstance(value, tuple) else value
+        place = getattr(options, one.owner) if one.owner else dict(options)
+        is_given = one.key in (place if one.owner else options.model_fields_set)
+        if is_given and one.keyword not in _NOT_IN_A_FILE:
+            given[_key(one)] = _plain(place[one.key])
+    if options.command:
+        given[_RUN] = shlex.join(options.command)
     return given
+
+
+def _plain(value: Any) -> Any:
+    """Returns a value as YAML has it; no number of nodes is the word for the cheapest number."""
+    if value is None:
+        return AUTO
+    if isinstance(value, tuple):
+        return list(value)
+    return str(value) if isinstance(value, Path) else value

@@ -18,6 +18,7 @@ from cloudgan.core.flags import DURATION, FILE, Options, Text, flag
 from cloudgan.core.local_path import local_path
 from cloudgan.core.ranges import MAX_CORES, MAX_GIB, MAX_PROCESSES, MAX_SECONDS, MAX_USD
 from cloudgan.core.user_text import check_texts
+from cloudgan.schema.options.shared import PRICE_AS
 from cloudgan.schema.plan import INTERNAL_IPS, NETWORK, SUBNET, SlurmOptions, Target
 from cloudgan.schema.price_row import Market
 
@@ -176,13 +177,7 @@ class LaunchRequest(Options):
     kubernetes_secrets: tuple[str, ...] = flag(
         (), "Secrets whose keys are variables of the pods; by name, in Kubernetes", "Kubernetes"
     )
-    offer: str | None = flag(
-        None,
-        "offer whose price a node has; such as gcp/n1-standard-8+1xV100/us-central1/spot",
-        "Price",
-        name="price-as",
-        placeholder="OFFER",
-    )
+    price_as: str | None = PRICE_AS
     price_file: Annotated[Path | None, FILE] = flag(
         None,
         "prices of your own nodes; YAML, in USD per hour; its node with these accelerators gives the price,"

@@ -56,8 +56,8 @@ def find_offers(
         PlanError: No price matches, or the node type is discontinued.
     """
     first = history.first
-    if request.offer and first is None:
-        row = catalog.row(request.offer)
+    if request.price_as and first is None:
+        row = catalog.row(request.price_as)
         _check_offer(row, request)
         return MatchingOffers((row,), row.offer, frozenset({row.accelerator}))
     if first is not None and provisioning.fallback != "any":

@@ -97,5 +97,5 @@ def _execute(
 def _show(result: Result, *, as_json: bool, verbose: bool) -> None:
     """Shows a result before a question, which nothing must follow if it cannot be read."""
     if not as_json:
-        show(result, as_json=False, verbose=verbose)
+        show(result, verbose=verbose)
         sys.stdout.flush()

@@ -244,6 +244,13 @@ _AT = {
     "search": "cloudgan.api.search:search",
     "crossvalidate": "cloudgan.api.crossvalidation:crossvalidate",
     "evolve": "cloudgan.api.evolve:evolve",
+    **{
+        name: f"cloudgan.api.{name}:{name}"
+        for name in (
+            *("cost", "compare", "offers", "prices", "check", "doctor", "setup"),
+            *("plan", "deploy"),
+        )
+    },
 }
 """Where a command is that is not a function of its name in a module of its name."""
 

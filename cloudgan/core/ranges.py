@@ -27,6 +27,8 @@ MAX_PROCESSES: Final = 10_000
 MAX_LOCAL_PROCESSES: Final = 1024
 """Worker processes of one machine, at most one per core: no node of the price catalog has as many
 cores, and each process takes a port and about a gigabyte."""
+MAX_SIZE: Final = 10**9
+"""Accelerators, nodes or steps in a file of timings."""
 MAX_BATCH: Final = 2**24
 MAX_PATIENCE: Final = 1000
 MAX_SMOOTH: Final = 100

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from cloudgan.api.deploy import deploy
+from cloudgan.api.plan import plan
 from cloudgan.api.plan_result import PlanResult
-from cloudgan.cli.commands.deploy import deploy
-from cloudgan.cli.commands.plan import plan
 from cloudgan.cli.program import Program
 from cloudgan.data.shards.manifest import (
     ColumnInfo,

@@ -112,8 +112,8 @@ def test_without_a_preset_nodes_without_an_accelerator_train_mini_and_others_pap
 
 
 def test_output_is_what_kubectl_takes_and_nothing_else(cloudgan_here, user_folder):
-    said = cloudgan_here(*CLUSTER, "--nodes=2", "--output=made")
-    assert "written to made" in said.stderr
+    said = cloudgan_here(*CLUSTER, "--nodes=2", "--output=made").stderr
+    assert "written to made" in said.splitlines()
     paths = sorted((user_folder / "made").iterdir())
     kinds = []
     for path in paths:  # kubectl reads every .json, .yaml and .yml of a folder, in this order
