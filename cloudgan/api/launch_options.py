@@ -98,7 +98,7 @@ class DeployOptions(LaunchFlags):
 
     Examples:
         cloudgan deploy --provider=gcp --accelerator=l4 --nodes=2 -- train showers.h5
-        cloudgan deploy --provider=slurm --nodes=4 -- evolve showers.h5 --grid=2x2
+        cloudgan deploy --provider=slurm --store=/data --nodes=4 -- evolve showers.h5
         cloudgan deploy job.yaml --budget-usd=20
     """
 

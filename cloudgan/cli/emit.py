@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from rich.console import Console
 from rich.text import Text
 
-from cloudgan.cli.views.output import mark_printed
+from cloudgan.cli.views.output import mark_printed, print_json
 from cloudgan.cli.views.table_text import table_lines, width_of, wrapped
 from cloudgan.core.printable import printable
 from cloudgan.reports.result import Result, View
