@@ -111,7 +111,7 @@ class CheckOptions(ProvisioningRequest):
 
     provider: str | None = flag(
         None,
-        "the cloud",
+        "{names}",
         "Where",
         screen=True,
         words="every cloud",

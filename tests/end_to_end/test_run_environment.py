@@ -30,7 +30,10 @@ RUN = (
     "--yes",
     "--json",
 )
-FLAGS = ("--env=LAB_MODE=on $(HOME) 'x',LAB_FROM_HERE", "--env-file=vars.env", "--secret=LAB_LOGIN")
+FLAGS = (
+    "--env=LAB_MODE=on $(HOME) 'x'",
+    *("--env=LAB_FROM_HERE", "--env-file=vars.env", "--secret=LAB_LOGIN"),
+)
 
 
 @pytest.fixture
