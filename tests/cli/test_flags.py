@@ -150,6 +150,6 @@ def test_a_wrong_job_file_is_refused_with_its_place(folder, old, new, said):
 def test_init_writes_files_that_their_commands_take(folder, cloudgan_here):
     for kind in ("job", "space", "run"):
         done = cloudgan_here("init", kind, f"{kind}-new.yaml")
-        assert f"written to {kind}-new.yaml" in done.stdout
+        assert f"{kind}-new.yaml written" in done.stdout
     assert planned(job="job-new.yaml").provider == "gcp"
     assert "exists" in cloudgan_here("init", "job", "job-new.yaml", exits=2).stderr
