@@ -137,7 +137,11 @@ class CheckOptions(ProvisioningRequest):
 
     provider: str | None = flag(
         None,
+<<<<<<< HEAD
         "one cloud; {names}",
+=======
+        "{names}",
+>>>>>>> w2-e2e
         "Where",
         screen=True,
         words="all",

@@ -21,6 +21,8 @@ accelerator: l4            # NAME[:COUNT]; cloudgan offers lists them
 nodes: 1                   # or auto
 market: auto               # spot where it is cheaper
 limits: {budget_usd: 20, max_hours: 6, fallback: same}
+# env: {RUN_TAG: first}    # variables of the workers
+# secrets: [WANDB_API_KEY] # values are those of your environment; in no file and no log
 data: showers.h5
 run: train --preset=mini --epochs=20 --validate-every=1
 # run: evolve --grid=2x2 --preset=mini
