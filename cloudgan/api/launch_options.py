@@ -137,11 +137,7 @@ class CheckOptions(ProvisioningRequest):
 
     provider: str | None = flag(
         None,
-<<<<<<< HEAD
         "one cloud; {names}",
-=======
-        "{names}",
->>>>>>> w2-e2e
         "Where",
         screen=True,
         words="all",
