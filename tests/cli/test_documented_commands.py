@@ -36,21 +36,19 @@ SMALL = {
 }
 """Flags that a line of this command gets here, in place of its own: limits, and folders that do not exist yet."""
 
-FAST = set(
-    [
-        "check",
-        "completion",
-        "deploy",
-        "doctor",
-        "image",
-        "init",
-        "offers",
-        "plan",
-        "prices",
-        "schema",
-        "setup",
-    ]
-)
+FAST = {
+    "check",
+    "completion",
+    "deploy",
+    "doctor",
+    "image",
+    "init",
+    "offers",
+    "plan",
+    "prices",
+    "schema",
+    "setup",
+}
 """Commands that need neither TensorFlow nor a trained run."""
 SLOW = {"crossvalidate", "demo", "evolve", "search", "train", "validate"}
 """Commands that train, or import TensorFlow in more than one process."""
