@@ -6,7 +6,6 @@ A flag goes before a key of job.yaml, that before a key of the user's file, and 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -116,14 +115,3 @@ def job_schema() -> dict[str, Any]:
         "additionalProperties": False,
         "$defs": schema.get("$defs", {}),
     }
-
-
-def as_mapping(options: LaunchFlags) -> Mapping[str, Any]:
-    """Returns what was given as the keys of a job.yaml."""
-    given: dict[str, Any] = {}
-    for one in options_of(type(options)):
-        if one.key not in options.model_fields_set or one.keyword in _NOT_IN_A_FILE or one.owner:
-            continue
-        value = getattr(options, one.key)
-        given[_key(one)] = list(value) if isinstance(value, tuple) else value
-    return given
