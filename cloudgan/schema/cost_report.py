@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-FILE_NAME = "cost.json"
 Duration = Literal["steady_epoch_seconds", "program_seconds", "billed_seconds"]
 
 

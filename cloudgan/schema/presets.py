@@ -455,8 +455,3 @@ def find_profile(networks: str) -> NetworkProfile:
 def find_preset(name: str) -> Preset:
     """Returns the preset called `name`; raises what `find_profile` raises."""
     return find_profile(name).preset
-
-
-def list_presets() -> str:
-    """Returns all presets for a help text, such as ``mini (17x17x25, for laptops)``."""
-    return ", ".join(f"{name} ({profile.summary})" for name, profile in PROFILES.items())
