@@ -47,7 +47,7 @@ def planned(cloudgan_here):
     ],
 )
 def test_a_flag_goes_before_the_job_that_before_the_users_file_that_before_the_default(
-    here, planned, own, job, flags, hours
+    here, planned, *, own, job, flags, hours
 ):
     here(own=own, job=job)
     assert planned("job.yaml", *flags)["limits"]["deadline_seconds"] == 3600 * hours
