@@ -25,7 +25,7 @@ if not PAGE.exists():
 CELLS = re.findall(
     r"^```python\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE
 )
-SHOWN = {1: "test.h5", 2: "<svg", 4: "<svg", 6: "generated.h5", 7: "steady epochs", 8: "cheapest", 9: "gs://my-bucket",
+SHOWN = {1: "test.h5", 2: "<svg", 4: "<svg", 6: "generated.h5", 7: "steady epochs", 8: "cheapest", 9: "v100",
          10: "second"}  # fmt: skip
 """Text in the HTML of each cell's value, by the number of the cell."""
 
@@ -57,7 +57,7 @@ def run_cells():
     assert names["passed"] is not bool(names["failed"])
     assert "unknown" in names["cost"].own_cost()
     assert "loading TensorFlow" in names["tasks"].names
-    assert names["plan"].workers.nodes == 2
+    assert names["plan"].plan.workers.nodes == 2
     assert Path("runs", "second", "record.jsonl").exists()
 
 
