@@ -84,7 +84,7 @@ name: shower-mini
 provider: gcp
 accelerator: l4
 nodes: 2
-env: {RUN_TAG: paper-v2}
+env: {RUN_TAG: paper-v2, DEBUG: true, THREADS: 2, HERE: }
 limits: {budget_usd: 20, max_hours: 6, fallback: same}
 data: showers.h5
 run: train --preset=mini --epochs=20
@@ -111,7 +111,10 @@ def test_a_flag_goes_before_the_job_that_before_the_user_and_that_before_the_def
     found = planned(job="job.yaml", nodes="3")
     assert (found.provider, found.nodes, found.accelerator) == ("gcp", 3, "l4")
     assert (found.budget_usd, found.max_hours, found.fallback) == (20.0, 6.0, "same")
-    assert (found.env, found.regions) == (("RUN_TAG=paper-v2",), ("us-east-1",))
+    assert (found.env, found.regions) == (
+        ("RUN_TAG=paper-v2", "DEBUG=true", "THREADS=2", "HERE"),
+        ("us-east-1",),
+    )
     assert found.training == (
         {"model.preset": "mini", "training.epochs": 20, "data.path": "showers.h5"},
         None,
@@ -147,6 +150,6 @@ def test_a_wrong_job_file_is_refused_with_its_place(folder, old, new, said):
 def test_init_writes_files_that_their_commands_take(folder, cloudgan_here):
     for kind in ("job", "space", "run"):
         done = cloudgan_here("init", kind, f"{kind}-new.yaml")
-        assert f"written to {kind}-new.yaml" in done.stdout
+        assert f"{kind}-new.yaml written" in done.stdout
     assert planned(job="job-new.yaml").provider == "gcp"
     assert "exists" in cloudgan_here("init", "job", "job-new.yaml", exits=2).stderr

@@ -1,0 +1,172 @@
+"""Every command line of README.md, docs/ and `cloudgan help` runs, on tiny inputs and with clouds in memory."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import shlex
+import shutil
+
+import pytest
+
+from cli.provisioned import few_showers
+from documented import EXAMPLES, ROOT
+from launch.ops.cloud_double import installed
+
+LINES = sorted({shlex.join(words) for _, words in EXAMPLES})
+ALL = {line.split()[0] for line in LINES}
+
+SMALL = {
+    "check": "",
+    "convert": "--overwrite",
+    "crossvalidate": "--preset=smoke --max-steps=2 --held-out=0.5 --folds=2 --repeats=1 --run=runs/new",
+    "demo": "--showers=1000 --max-steps=2",
+    "deploy": "--dry-run",
+    "evolve": "--preset=smoke --iterations=1 --batches=2 --grid=2x2 --run=runs/new",
+    "export": "--overwrite",
+    "generate": "--showers=5 --overwrite",
+    "init": "--overwrite",
+    "report": "--no-browser",
+    "search": "--preset=smoke --epochs=1 --held-out=0.5 --trials=1 --blocks=1 --run=runs/new",
+    "setup": "--yes",
+    "simulate": "--showers=5 --overwrite",
+    "train": "--preset=smoke --max-steps=2 --held-out=0.5 --run=runs/new",
+    "validate": "--showers=200",
+}
+"""Flags that a line of this command gets here, in place of its own: limits, and folders that do not exist yet."""
+
+FAST = {
+    "check",
+    "completion",
+    "deploy",
+    "doctor",
+    "image",
+    "init",
+    "offers",
+    "plan",
+    "prices",
+    "schema",
+    "setup",
+}
+"""Commands that need neither TensorFlow nor a trained run."""
+SLOW = {"crossvalidate", "demo", "evolve", "search", "train", "validate"}
+"""Commands that train, or import TensorFlow in more than one process."""
+NOT_HERE = {
+    "bench": "measures for minutes: test_bench*.py run each one with small limits",
+    "exec": "needs a running worker: test_live.py",
+    "prices refresh": "needs the price lists of the clouds: test_prices.py",
+    "serve": "serves until Ctrl-C: test_serve.py",
+    "shell": "needs a running worker and a terminal: test_live.py",
+    "tensorboard": "serves until Ctrl-C: test_live.py",
+}
+"""Why lines that begin so do not run, and which tests have these commands."""
+
+
+def lines(commands, run=None):
+    """Returns the lines of these commands that can run here, and need a run or not."""
+    return [
+        line
+        for line in LINES
+        if line.split()[0] in commands and not line.startswith(tuple(NOT_HERE))
+        if run is None or ("--run=" in line) == run
+    ]
+
+
+SHOWERS = ["train", "test", "geant4", "full", "fast", "g4train", "g4test", "reference"]
+EXITS = {
+    "offers --epochs=60 --max-hours=1 --budget-usd=10 --accelerator=v100 --market=on_demand": 5,
+}
+"""Exit codes that are not 0, as the text beside the line says."""
+RUNS = ["NAME", "RUN", "first", "gan", "mini", "n1", "n2", "c", "bfloat16-1", "lr"]
+FILES = {
+    "job.yaml": "provider: gcp\naccelerator: l4\nnodes: 1\ndata: showers.h5\nrun: train --preset=mini --epochs=20\n",
+    "cells.yaml": "data: {path: showers.h5}\nmodel: {preset: mini}\ngrid: {rows: 2, columns: 2}\n",
+    "prices.yaml": re.search(
+        r"```yaml\n(date:.*?)```", (ROOT / "docs" / "cost.md").read_text("utf-8"), re.DOTALL
+    )[1]
+    + "  - {offer: lab/node/here, usd_per_hour: 1.5}\n",
+    "lab.env": "NCCL_DEBUG=INFO\n",
+    "site.sh": "module load cuda\n",
+    "times.csv": "n,seconds\n1,3600\n2,1850\n4,960\n8,520\n",
+}
+
+
+def small(line):
+    """Returns the words of a line, with small limits."""
+    name, *words = shlex.split(line)
+    first, behind = words, []
+    if "--" in words:
+        at = words.index("--")
+        first, behind = words[:at], words[at:]
+    more = shlex.split(SMALL.get(name, ""))
+    names = {word.partition("=")[0] for word in more}
+    return [name, *(word for word in first if word.partition("=")[0] not in names), *more, *behind]
+
+
+@pytest.fixture(scope="session")
+def trained(made_once, run_cloudgan):
+    """A folder with showers, a run, a grid and a search, as small as they can be."""
+
+    def make(folder):
+        few = "--preset=smoke --max-steps=2 --held-out=0.5"
+        epoch = "--preset=smoke --epochs=1 --held-out=0.5"
+        with contextlib.chdir(folder):
+            for line in (
+                "simulate showers.h5 --showers=420",
+                "convert showers.h5 shards",
+                f"train showers.h5 {few} --validate-every=1 --run=runs/mine",
+                "generate mine mine.h5 --showers=210",
+                "evolve --task=ring --iterations=2 --batches=2 --run=runs/grid",
+                "init space",
+                f"search space.yaml showers.h5 {epoch} --trials=1 --objective=generator_loss",
+            ):
+                run_cloudgan(*shlex.split(line))
+            for name in SHOWERS:
+                shutil.copy("showers.h5", f"{name}.h5")
+            for name in RUNS:
+                shutil.copytree("runs/mine", f"runs/{name}")
+
+    return made_once("documented", make)
+
+
+@pytest.fixture
+def here(user_folder, tmp_path, monkeypatch):
+    """The user's folder with the small files, and clouds in memory."""
+    for cloud in ("aws", "azure", "gcp"):
+        installed(monkeypatch, tmp_path, cloud)
+    kubeconfig = json.loads((tmp_path / "kubeconfig").read_text())
+    (context,) = kubeconfig["contexts"]
+    kubeconfig["contexts"] = [context | {"name": name} for name in ("lab", "lambda", "other")]
+    (tmp_path / "kubeconfig").write_text(json.dumps(kubeconfig))
+    for name, text in FILES.items():
+        (user_folder / name).write_text(text)
+    return user_folder
+
+
+@pytest.mark.parametrize("kind", ["job", "space"])
+def test_an_example_is_the_file_that_init_writes(kind, here, cloudgan_here):
+    cloudgan_here("init", kind, "written.yaml")
+    assert (here / "written.yaml").read_text() == (ROOT / "examples" / f"{kind}.yaml").read_text()
+
+
+@pytest.mark.parametrize("line", lines(FAST, run=False))
+def test_a_documented_line_that_needs_no_run_ends_well(line, here, cloudgan_here):
+    few_showers(here / "showers.h5", records=4000)
+    cloudgan_here(*small(line), exits=EXITS.get(line, 0))
+
+
+@pytest.mark.tf
+@pytest.mark.parametrize("line", lines(FAST, run=True) + lines(ALL - FAST - SLOW))
+def test_a_documented_line_on_a_run_ends_well(line, here, trained, cloudgan_here):
+    shutil.copytree(trained, here, dirs_exist_ok=True)
+    cloudgan_here(*small(line), exits=EXITS.get(line, 0))
+
+
+@pytest.mark.tf
+@pytest.mark.slow
+@pytest.mark.parametrize("line", lines(SLOW))
+def test_a_documented_line_that_trains_ends_well(line, here, trained, run_cloudgan):
+    shutil.copytree(trained, here, dirs_exist_ok=True)
+    done = run_cloudgan(*small(line), check=False)
+    assert done.returncode == EXITS.get(line, 0), done.stdout + done.stderr
