@@ -25,17 +25,19 @@ SMALL = {
     "demo": "--showers=1000 --max-steps=2",
     "deploy": "--dry-run",
     "evolve": "--preset=smoke --iterations=1 --batches=2 --grid=2x2 --run=runs/new",
+    "evolve --run=runs/grid": "--iterations=3",
     "export": "--overwrite",
     "generate": "--showers=5 --overwrite",
     "init": "--overwrite",
     "report": "--no-browser",
     "search": "--preset=smoke --epochs=1 --held-out=0.5 --trials=1 --blocks=1 --run=runs/new",
+    "search runs/search": "--trials=1",
     "setup": "--yes",
     "simulate": "--showers=5 --overwrite",
     "train": "--preset=smoke --max-steps=2 --held-out=0.5 --run=runs/new",
     "validate": "--showers=200",
 }
-"""Flags that a line of this command gets here, in place of its own: limits, and folders that do not exist yet."""
+"""Flags that a line that begins so gets here, in place of its own: limits, and folders that do not exist yet."""
 
 FAST = {
     "check",
@@ -64,6 +66,7 @@ NOT_HERE = {
     "cost runs/first --billing-export": "needs a bill: tests/cost",
     "down": LAUNCHED,
     "exec": LAUNCHED,
+    "generate runs/showers": "needs a grid of showers: tests/end_to_end",
     "logs": LAUNCHED,
     "prices refresh": "needs the price lists of the clouds: test_prices.py",
     "serve": "serves until Ctrl-C: tests/api",
@@ -112,7 +115,10 @@ def small(line):
     if "--" in words:
         at = words.index("--")
         first, behind = words[:at], words[at:]
-    more = shlex.split(SMALL.get(name, ""))
+    start = max((each for each in SMALL if line.startswith(each)), key=len, default="")
+    more = shlex.split(SMALL.get(start, ""))
+    if "--task=ring" in words:  # it has networks of its own
+        more = [word for word in more if word != "--preset=smoke"]
     names = {word.partition("=")[0] for word in more}
     return [name, *(word for word in first if word.partition("=")[0] not in names), *more, *behind]
 
