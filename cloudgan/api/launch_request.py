@@ -245,15 +245,33 @@ class LaunchRequest(Options):
 
     @functools.cached_property
     def slurm(self) -> SlurmOptions:
-        """Account, quality of service, constraint, reservation and prologue in Slurm."""
-        return slurm_options(
-            self.slurm_account,
-            self.qos,
-            self.constraint,
-            self.reservation_name if self.provider == "slurm" else None,
-            self.prologue,
-            memory_per=self.memory_per,
-        )
+        """Account, quality of service, constraint, reservation and prologue in Slurm.
+
+        Raises:
+            ConfigError: A value cannot be an option of sbatch, or the prologue is no text.
+        """
+        lines = read_text(local_path(self.prologue), ConfigError) if self.prologue else ""
+        given = {
+            "account": self.slurm_account,
+            "qos": self.qos,
+            "constraint": self.constraint,
+            "reservation": self.reservation_name if self.provider == "slurm" else None,
+            "memory_per": self.memory_per,
+            "prologue": lines.replace("\r\n", "\n"),
+        }
+        try:
+            return SlurmOptions.model_validate(given)
+        except ValidationError as error:
+            name = str(error.errors()[0]["loc"][0])
+            if name == "prologue":
+                raise ConfigError(
+                    f"--prologue={self.prologue}: must be at most 16 KiB of text without control characters,"
+                    " such as `module load cuda`"
+                ) from error
+            raise ConfigError(
+                f"--{name}={shorten(str(given[name]))} must be a name of the cluster, such as physics:"
+                " letters, digits and _ . , : @ + = -, in --constraint also | & ! * ( ) [ ]"
+            ) from error
 
     @property
     def accelerator_name(self) -> str | None:
@@ -459,49 +477,3 @@ class ProvisioningRequest(Options):
 
 
 NOTHING_PROVISIONED = ProvisioningRequest()
-
-
-def slurm_options(
-    account: str | None,
-    qos: str | None,
-    constraint: str | None,
-    reservation: str | None,
-    prologue: str | None,
-    *,
-    memory_per: MemoryPer = "node",
-) -> SlurmOptions:
-    """Returns the options of a Slurm job.
-
-    Args:
-        account: Account that is charged.
-        qos: Quality of service.
-        constraint: Features of the nodes.
-        reservation: Name of a reservation.
-        prologue: Path of a file of shell lines.
-        memory_per: Whether memory is requested per node, per cpu, or not.
-
-    Raises:
-        ConfigError: A value cannot be an option of sbatch, or the file is no text.
-    """
-    lines = read_text(local_path(prologue), ConfigError) if prologue else ""
-    given = {
-        "account": account,
-        "qos": qos,
-        "constraint": constraint,
-        "reservation": reservation,
-        "memory_per": memory_per,
-        "prologue": lines.replace("\r\n", "\n"),
-    }
-    try:
-        return SlurmOptions.model_validate(given)
-    except ValidationError as error:
-        name = str(error.errors()[0]["loc"][0])
-        if name == "prologue":
-            raise ConfigError(
-                f"--prologue={prologue}: must be at most 16 KiB of text without control characters,"
-                " such as `module load cuda`"
-            ) from error
-        raise ConfigError(
-            f"--{name}={shorten(str(given[name]))} must be a name of the cluster, such as physics:"
-            " letters, digits and _ . , : @ + = -, in --constraint also | & ! * ( ) [ ]"
-        ) from error

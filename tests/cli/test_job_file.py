@@ -47,7 +47,7 @@ def planned(cloudgan_here):
     ],
 )
 def test_a_flag_goes_before_the_job_that_before_the_users_file_that_before_the_default(
-    here, planned, own, job, flags, hours
+    here, planned, *, own, job, flags, hours
 ):
     here(own=own, job=job)
     assert planned("job.yaml", *flags)["limits"]["deadline_seconds"] == 3600 * hours
@@ -102,7 +102,7 @@ def test_flags_of_a_training_are_refused_beside_another_job(here, cloudgan_here)
         ("run: train 'showers.h5\n", "line 1, column 6: run=train 'showers.h5: No closing quot"),
         ("run: 3\n", "run=3: give the command line of the job"),
         ("secrets: [TOKEN=4bcd3fgh]\n", "job.yaml: --secret"),
-        ("env: {LAB_TOKEN: 4bcd3fgh}\n", "env contains credentials"),
+        ("env: {LAB_TOKEN: 4bcd3fgh}\n", "--env=LAB_TOKEN looks like a credential"),
     ],
 )
 def test_a_job_that_is_not_valid_starts_nothing_and_is_explained(
