@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from cloudgan.api.run import Run
 from cloudgan.core.errors import ConfigError, DataError, install_command
 from cloudgan.reports.page import Graphic, KeyFigures, Page, Section
 from cloudgan.reports.result import Result, View
@@ -87,11 +86,6 @@ class Search(Result):
     def best_trial(self) -> Trial | None:
         """The complete trial with the best objective; None without any."""
         return None if self.best is None else self.trials[self.best]
-
-    @property
-    def best_run(self) -> Run | None:
-        """The run of the best trial, with folds that of its first one."""
-        return Run(self.best_trial.run) if self.best_trial else None
 
     def view(self) -> View:
         """Returns the best trials, and how the search or its best trial goes on."""

@@ -11,10 +11,12 @@ import os
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cloudgan.core import settings
 from cloudgan.core.documents import parse_json
@@ -30,11 +32,6 @@ from cloudgan.parallel.communicator import (
     poll_until,
 )
 from cloudgan.parallel.hydra import find_library
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
 
 _LIFELINE_SECONDS = 0.25
 

@@ -12,21 +12,11 @@ from cloudgan.cli.views.table_text import PIPE_WIDTH, table_lines, width_of
 from cloudgan.core.atomic_file import write_atomic
 from cloudgan.core.errors import CloudganError, ConfigError
 from cloudgan.core.local_path import local_path
-from cloudgan.core.printable import printable
 from cloudgan.core.progress import Progress, Silent
 from cloudgan.reports.page import Page
 from cloudgan.reports.table import Table
 
 REPORT_SUFFIXES = (".html", ".md", ".csv")
-
-
-def print_result(result: Mapping[str, Any], *, as_json: bool) -> None:
-    """Prints a result on standard output: as one JSON object, or one line per key."""
-    if as_json:
-        print_json(result)
-        return
-    for line in _lines(result, 0):
-        print(printable(line))
 
 
 def print_json(result: Mapping[str, Any]) -> None:
@@ -100,17 +90,3 @@ def write_report_file(page: Page, report: str) -> None:
     path = local_path(report, source="--report")
     renderers = {".html": render, ".md": page_markdown, ".csv": page_csv}
     write_atomic(path, renderers[path.suffix.lower()](page).encode(errors="replace"))
-
-
-def _lines(result: Mapping[str, Any], depth: int) -> Iterator[str]:
-    for key, value in result.items():
-        name = "  " * depth + key.replace("_", " ")
-        if isinstance(value, dict):
-            yield name
-            yield from _lines(value, depth + 1)
-        elif isinstance(value, list | tuple) and value and isinstance(value[0], dict):
-            yield name
-            for item in value:
-                yield from _lines(item, depth + 1)
-        else:
-            yield f"{name:<34} {value}"

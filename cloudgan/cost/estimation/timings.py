@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import io
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
 
 from cloudgan.core.documents import csv_rows, read_text
 from cloudgan.core.errors import DataError, nearest, show
 from cloudgan.core.ranges import MAX_SECONDS, MAX_SIZE
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
 
 _NEEDED = ("n", "seconds")
 _OPTIONAL = ("nodes", "steps")

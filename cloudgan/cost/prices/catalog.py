@@ -10,9 +10,12 @@ import csv
 import functools
 import io
 import re
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from importlib import resources
-from typing import TYPE_CHECKING, Protocol, get_args
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import Protocol, get_args
 
 from cloudgan.core import settings
 from cloudgan.core.atomic_file import atomic_writer
@@ -22,11 +25,6 @@ from cloudgan.cost.prices.discontinued import discontinued, refuse_discontinued
 from cloudgan.cost.prices.table import read_table
 from cloudgan.schema.price_row import Kind, Market, PriceRow, Snapshot
 from cloudgan.storage.store import StoreError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-    from importlib.resources.abc import Traversable
-    from pathlib import Path
 
 _UNKNOWN_TPU_PRICE = 700.0  # placeholder per TPU chip in SkyPilot's catalog
 

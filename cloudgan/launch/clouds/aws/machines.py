@@ -8,13 +8,11 @@ https://docs.aws.amazon.com/eks/latest/userguide/ml-eks-optimized-ami.html (both
 from __future__ import annotations
 
 import difflib
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from cloudgan.core.errors import PlanError
 from cloudgan.cost.prices.discontinued import refuse_discontinued
-
-if TYPE_CHECKING:
-    from cloudgan.schema.price_row import Market
+from cloudgan.schema.price_row import Market
 
 
 class Quota(NamedTuple):
