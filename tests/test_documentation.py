@@ -29,10 +29,10 @@ def commands_in(page):
     """Yields the arguments of each `cloudgan` command in the indented blocks of a page."""
     text = page.read_text(encoding="utf-8").replace("\\\n", " ")
     for line in re.findall(r"^ {4,}(cloudgan .*)$", text, re.MULTILINE):
-        line = line.partition("    ")[0]  # what the command does, on a screen
-        words = shlex.split(line.partition(" > ")[0], comments=True)
-        for command in " ".join(shlex.quote(word) for word in words).split("';'"):
-            yield [word for word in shlex.split(command)[1:] if not PLACEHOLDER.search(word)]
+        command = line.partition("    ")[0]  # on a screen, what the command does follows
+        words = shlex.split(command.partition(" > ")[0], comments=True)
+        for part in " ".join(shlex.quote(word) for word in words).split("';'"):
+            yield [word for word in shlex.split(part)[1:] if not PLACEHOLDER.search(word)]
 
 
 EXAMPLES = [

@@ -1,4 +1,4 @@
-"""Writes the screens of docs/offers.md, and the golden screens of `plan`, `offers` and `cost`.
+"""Writes the screens of docs/offers.md, and the golden screens of `plan`, `offers`, `status` and `cost`.
 
 `make golden` runs it. Prices are those of the package; what the clouds offer follows from their planners.
 """
@@ -25,6 +25,7 @@ GOLDEN = Path(__file__).parent / "golden"
 COMMANDS = {
     "plan": "plan --provider=gcp --accelerator=l4 --nodes=2 --epochs=1 --budget-usd=20 --name=mine",
     "offers": "offers --epochs=60 --max-hours=2 --accelerator=a100 --market=spot",
+    "status": "status",
     "cost": "cost runs/mine --price-as=gcp/n1-standard-8+1xV100/us-central1/spot",
 }
 _SCREEN = re.compile(r"^    cloudgan (offers .*)\n(?:\n?    (?!cloudgan ).*\n)*", re.MULTILINE)
@@ -49,7 +50,7 @@ def _printed(command: str) -> str:
         for module in ("offers", "cost"):
             name = f"cloudgan.api.{module}.utc_today"
             stack.enter_context(mock.patch(name, return_value=TODAY))
-        for module in ("planning", "provisioned_plan"):
+        for module in ("planning", "provisioned_plan", "local_runs"):
             name = f"cloudgan.api.{module}.utc_moment"
             stack.enter_context(mock.patch(name, return_value=moment))
         stack.enter_context(contextlib.redirect_stdout(text))
