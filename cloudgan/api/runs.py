@@ -281,6 +281,7 @@ def _cancel(name: str, locator: RunLocator, progress: Progress) -> CancelResult:
     before = launched_status(plan, backend)
     was_over = before.state not in ("running", "waiting", "unknown")
     if was_over and plan.node_pool is None:
+        tuple(backend.deprovision(plan.run, "stopped"))  # secrets that a job has left
         return CancelResult(run=plan.run, state=before.state, was_over=True)
     results = RunResults.from_plan(plan)
     launch_log = LaunchLog(run_folder(plan), plan, results)
