@@ -36,19 +36,20 @@ def planned(cloudgan_here):
 
 
 @pytest.mark.parametrize(
-    ("own", "job", "flags", "hours"),
+    ("texts", "flags", "hours"),
     [
-        ("", "", (), 24),
-        ("max_hours: 3\n", "", (), 3),
-        ("max_hours: 3\n", "max_hours: 2\n", (), 2),
-        ("max_hours: 3\n", "limits: {max_hours: 2}\n", (), 2),
-        ("max_hours: 3\n", "limits:\n  max_hours: 2\n", ("--max-hours=1",), 1),
-        ("max_hours: 3\n", "", ("--max-hours=24",), 24),
+        (("", ""), (), 24),
+        (("max_hours: 3\n", ""), (), 3),
+        (("max_hours: 3\n", "max_hours: 2\n"), (), 2),
+        (("max_hours: 3\n", "limits: {max_hours: 2}\n"), (), 2),
+        (("max_hours: 3\n", "limits:\n  max_hours: 2\n"), ("--max-hours=1",), 1),
+        (("max_hours: 3\n", ""), ("--max-hours=24",), 24),
     ],
 )
 def test_a_flag_goes_before_the_job_that_before_the_users_file_that_before_the_default(
-    here, planned, *, own, job, flags, hours
+    here, planned, texts, flags, hours
 ):
+    own, job = texts
     here(own=own, job=job)
     assert planned("job.yaml", *flags)["limits"]["deadline_seconds"] == 3600 * hours
 
