@@ -34,10 +34,7 @@ if TYPE_CHECKING:
     from cloudgan.training.outcome import Outcome
 
 SIMULATED = "showers.h5"
-SHOWERS = 5000
 HELD_OUT_FRACTION = 0.2
-MAX_STEPS = 2000
-MAX_SECONDS = 180.0
 EPOCHS = 1000  # more than the limits above allow
 VALIDATE_EVERY = 4
 INTRODUCTION = (

@@ -150,7 +150,7 @@ class Option:
         """
         if isinstance(given, PathLike):
             given = fspath(given)
-        if isinstance(given, list | tuple) and self.text:
+        if isinstance(given, list | tuple) and self.text and self.text.joint:
             given = self.text.joint.join(f"{each}" for each in given)
         if isinstance(given, str):
             check_text(self.shown, given)
@@ -168,7 +168,9 @@ class Option:
             self.range.check(self.shown, given)
         if self.flag.is_repeated and isinstance(given, Mapping):
             return tuple(_pair(key, value) for key, value in given.items())
-        return tuple(given) if isinstance(given, list) else given
+        if isinstance(given, list | tuple):
+            return tuple(fspath(each) if isinstance(each, PathLike) else each for each in given)
+        return given
 
     @property
     def _example(self) -> str:

@@ -111,7 +111,7 @@ def test_nodes_of_slurm_join_a_search_of_this_machine(here, tmp_path_factory, cl
         local_slurm(tmp_path_factory.mktemp("slurm")),
         searching(here, store, "--epochs=1") as search,
     ):
-        assert "join" in cloudgan_here("plan", "job.yaml").stdout
+        assert "trials of the search lr" in cloudgan_here("plan", "job.yaml").stdout
         done = cloudgan_here("deploy", "job.yaml", "--yes", "--json")
         assert json.loads(done.stdout)["search"] == "lr"
         found = json.loads(search.communicate(timeout=120)[0])

@@ -60,7 +60,7 @@ class LogsOptions(LocatorFlags):
 class ReportOptions(Options):
     """Opens the page of a run: curves, showers, verdict, cost.
 
-    The page is report.html in the run's folder, one file without scripts of other hosts.
+    The page is report.html in the run's folder, which `validate`, `search` (--report) and `evolve` write.
 
     Examples:
         cloudgan report
