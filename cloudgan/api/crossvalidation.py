@@ -7,6 +7,7 @@ folds (and seeds), so blocks, continuation after a kill, and `--show` are those 
 from __future__ import annotations
 
 import statistics
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -14,10 +15,10 @@ from pydantic import Field
 
 from cloudgan.api.notebook_progress import usual_progress
 from cloudgan.api.run_options import resolve
-from cloudgan.api.search import start_search
+from cloudgan.api.search import check_pods, shared_store, start_search
 from cloudgan.api.search_result import PAGE, Search, read_search
 from cloudgan.core.command import command
-from cloudgan.core.errors import DataError
+from cloudgan.core.errors import ConfigError, DataError
 from cloudgan.core.progress import Progress
 from cloudgan.reports.page import Page, Section
 from cloudgan.reports.page import write as write_page
@@ -93,6 +94,28 @@ def crossvalidate(
                 f"{options.show} holds a search, not a cross-validation; see `cloudgan search --show`"
             )
         return summarize(search)
+    return coordinate(options, "", None, progress or usual_progress())
+
+
+def coordinate(
+    options: CrossvalidateOptions,
+    store: str,
+    launch: Callable[[], object] | None,
+    progress: Progress,
+) -> CrossValidation:
+    """Trains one run per fold and repeat on this machine, or in the pods of a store.
+
+    Args:
+        options: As of `crossvalidate`.
+        store: Of the pods; empty: this machine trains.
+        launch: As of `search.coordinate`.
+        progress: Receives a line for each finished run.
+
+    Raises:
+        ConfigError: As of `crossvalidate`, or the options start nothing.
+    """
+    if options.show:
+        raise ConfigError(f"--show={options.show} starts nothing: give it without `deploy`")
     run, folds, repeats = options.run or "runs/crossvalidation", options.folds, options.repeats
     base, folder = resolve(options.run_keys, config=options.config, run=run, fresh=True)
     base = with_folds(base, folds)
@@ -105,9 +128,13 @@ def crossvalidate(
         "trials": folds * repeats,
         "blocks": options.blocks,
         "objective": options.objective,
+        "store": shared_store(store) if store else "",
     }
     config = parse_search({"base": base, "space": space} | asked)
-    found = summarize(start_search(folder.path, config, progress or usual_progress()))
+    if store:
+        own = {"blocks": options.blocks} if "blocks" in options.model_fields_set else {}
+        check_pods(folder.path.name, config, own)
+    found = summarize(start_search(folder.path, config, progress, launch=launch))
     write_page(found.page(), folder.path / PAGE)
     return found
 

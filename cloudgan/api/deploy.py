@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import replace
+from functools import partial
 from typing import Any, Literal
 
 from pydantic import Field
 
+from cloudgan.api import crossvalidation, search
+from cloudgan.api.crossvalidation import CrossValidation
 from cloudgan.api.deploy_attempt import DeploySettings
 from cloudgan.api.deployment import deploy_run
 from cloudgan.api.job_file import with_job_file
+from cloudgan.api.jobs import job_options
 from cloudgan.api.launch_cost import launch_cost
 from cloudgan.api.launch_data import NO_SHOWERS
 from cloudgan.api.launch_options import DeployOptions
@@ -18,17 +23,19 @@ from cloudgan.api.launched_run import where_of
 from cloudgan.api.plan_result import PlanResult
 from cloudgan.api.planning import make_launch_plan
 from cloudgan.api.pod_software import known_wheels
+from cloudgan.api.search_result import Search
 from cloudgan.api.simulation_plan import simulated_data
 from cloudgan.api.sweep import SweepPlan, deploy_sweep, make_sweep, parse_seeds, plan_sweep
 from cloudgan.api.sweep_result import SweepResult
 from cloudgan.api.targets import run_folder
 from cloudgan.core.command import command
 from cloudgan.core.durations import duration_text
-from cloudgan.core.errors import ConfirmationError, DataError
+from cloudgan.core.errors import ConfigError, ConfirmationError, DataError
 from cloudgan.core.progress import Progress, Silent
 from cloudgan.launch.clouds.planner import BUILT_IN_CLOUDS, Clouds
 from cloudgan.reports.result import Result, View
 from cloudgan.reports.table import usd_text
+from cloudgan.schema.options.training import CrossvalidateOptions, SearchOptions
 from cloudgan.schema.plan import Plan
 
 
@@ -86,7 +93,7 @@ def deploy(
     show: Callable[[Result], None] = lambda _: None,
     progress: Progress | None = None,
     clouds: Clouds = BUILT_IN_CLOUDS,
-) -> DeployResult | SweepResult | PlanResult | SweepPlan:
+) -> DeployResult | SweepResult | PlanResult | SweepPlan | Search | CrossValidation:
     """Plans a run, starts it, follows it to its end and fetches its results.
 
     Args:
@@ -132,8 +139,36 @@ def deploy(
     how = DeploySettings(
         lambda plan, warning: approve(PlanResult(plan=plan, price_warning=warning)), options.detach
     )
-    done = deploy_run(options, options, training, how, progress=progress, clouds=clouds)
-    return _result(done.plan, options)
+    launch = partial(deploy_run, options, options, training, progress=progress, clouds=clouds)
+    if options.command[:1] in {("search",), ("crossvalidate",)}:
+        make_launch_plan(options, options, training, known_wheels, clouds=clouds)  # refuses early
+        return _coordinated(options, how, launch, progress)
+    return _result(launch(how).plan, options)
+
+
+def _coordinated(
+    options: DeployOptions,
+    how: DeploySettings,
+    launch: Callable[[DeploySettings], object],
+    progress: Progress,
+) -> Search | CrossValidation:
+    """Coordinates here a search whose blocks are the nodes of the launch; follows these to their end."""
+    if options.detach:
+        raise ConfigError(
+            "--detach: this machine coordinates the search until it ends; omit it. Ctrl-C leaves the nodes"
+            " running for 10 minutes, and the same command continues"
+        )
+    job, store = job_options(options.command), options.store or ""
+    start = partial(launch, replace(how, detach=True))
+    found: Search | CrossValidation
+    if isinstance(job, SearchOptions):
+        found = search.coordinate(job, store, start, progress)
+    elif isinstance(job, CrossvalidateOptions):
+        found = crossvalidation.coordinate(job, store, start, progress)
+    else:
+        raise TypeError(options.command)
+    launch(how)
+    return found
 
 
 def _result(plan: Plan, options: DeployOptions) -> DeployResult:

@@ -25,7 +25,7 @@ class LaunchFlags(ProvisioningRequest, LaunchRequest, TrainingFlags):
     job: str | None = argument("a job.yaml; `cloudgan init job` writes one", None)
     command: tuple[str, ...] = flag(
         (),
-        "train (default), evolve, simulate or join NAME, with its own flags; see `cloudgan help parallel`",
+        "train, evolve, simulate, search or join NAME; or crossvalidate, each with its own flags, default train; see `cloudgan help parallel`",
         takes_words=True,
     )
     run_keys: dict[str, Any] = keys_of(

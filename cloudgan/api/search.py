@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -59,13 +60,42 @@ def search(options: SearchOptions, *, progress: Progress | None = None) -> Searc
     _check_limits(options, asked)
     if options.describe:
         return forecast(options.space, asked, options.like)
-    found = start_search(
-        path,
-        asked,
-        progress or usual_progress(),
-        max_hours=options.max_hours,
-        budget_usd=options.budget_usd,
-    )
+    return _searched(options, path, asked, progress or usual_progress())
+
+
+def coordinate(
+    options: SearchOptions, store: str, launch: Callable[[], object], progress: Progress
+) -> Search:
+    """Searches with blocks in pods.
+
+    Args:
+        options: As of `search`.
+        store: Of the pods.
+        launch: Starts the pods; called when the showers are uploaded and the coordinator is alive.
+        progress: Receives a line for each finished trial.
+
+    Raises:
+        ConfigError: As of `search`, or the options start no search.
+    """
+    if options.show or options.describe or options.search.get("store"):
+        raise ConfigError(
+            "--show and --describe start no search, and --store stands before --: give `deploy --store=URL --"
+            " search SPACE` without them"
+        )
+    path, asked = _requested(options, store)
+    _check_limits(options, asked)
+    return _searched(options, path, asked, progress, launch)
+
+
+def _searched(
+    options: SearchOptions,
+    path: Path,
+    asked: SearchConfig,
+    progress: Progress,
+    launch: Callable[[], object] | None = None,
+) -> Search:
+    limits = {"max_hours": options.max_hours, "budget_usd": options.budget_usd}
+    found = start_search(path, asked, progress, launch=launch, **limits)
     write_page(found.page(), path / PAGE)
     return found
 
@@ -91,7 +121,7 @@ def _check_limits(options: SearchOptions, config: SearchConfig) -> None:
             )
 
 
-def _requested(options: SearchOptions) -> tuple[Path, SearchConfig]:
+def _requested(options: SearchOptions, store: str = "") -> tuple[Path, SearchConfig]:
     """Returns the folder and the configuration of a search, new or continued; writes nothing.
 
     Raises:
@@ -103,9 +133,12 @@ def _requested(options: SearchOptions) -> tuple[Path, SearchConfig]:
         own = ("config", "run", *(() if options.describe else ("price_as", "price_file")))
         fixed = [*keys, *(name for name in chosen if name not in _NUMBERS)]
         fixed += [name for name in own if getattr(options, name) is not None]
-        return given, _continued(given, fixed, chosen | price)
-    if "store" in chosen:
-        chosen["store"] = _shared_store(str(chosen["store"]))
+        found = _continued(given, fixed, chosen | price)
+        if store and found.store != shared_store(store):
+            raise ConfigError(f"{given} has --store={found.store or 'none'}, not --store={store}")
+        return given, found
+    if store := store or str(chosen.get("store", "")):
+        chosen["store"] = shared_store(store)
     base, folder = resolve(
         keys, config=options.config, run=options.run or "runs/search", fresh=True
     )
@@ -115,7 +148,7 @@ def _requested(options: SearchOptions) -> tuple[Path, SearchConfig]:
     found = parse_search({"base": base, "space": space, **chosen, **price})
     found.check()
     if found.store:
-        _check_pods(folder.path.name, found, chosen)
+        check_pods(folder.path.name, found, chosen)
     return folder.path, found
 
 
@@ -140,11 +173,11 @@ def _continued(path: Path, fixed: list[str], changes: dict[str, Any]) -> SearchC
             " --blocks, --max-hours and --budget-usd can change"
         )
     if found.store:
-        _check_pods(path.resolve().name, found, changes)
+        check_pods(path.resolve().name, found, changes)
     return found.model_copy(update=changes)
 
 
-def _shared_store(store: str) -> str:
+def shared_store(store: str) -> str:
     """Returns the URL of a store, a folder by its absolute path."""
     if store.startswith(CLAIM):
         raise ConfigError(
@@ -154,7 +187,7 @@ def _shared_store(store: str) -> str:
     return store.rstrip("/") if "://" in store else str(local_path(store).resolve())
 
 
-def _check_pods(name: str, config: SearchConfig, chosen: dict[str, Any]) -> None:
+def check_pods(name: str, config: SearchConfig, chosen: dict[str, Any]) -> None:
     """Checks that pods can train the trials of a search.
 
     Raises:
@@ -190,6 +223,7 @@ def start_search(
     *,
     max_hours: float | None = None,
     budget_usd: float | None = None,
+    launch: Callable[[], object] | None = None,
 ) -> Search:
     """Runs the trials of a search that are not finished.
 
@@ -199,6 +233,7 @@ def start_search(
         progress: Receives a line for each finished trial.
         max_hours: Time after which running trials are saved and the search ends with the best so far.
         budget_usd: The same for the price of this machine since the search began.
+        launch: Starts the blocks of a search with a store, once its coordinator is alive.
 
     Raises:
         ConfigError: The folder or the store holds another search, or the showers are too few.
@@ -241,6 +276,15 @@ def start_search(
         folder.write_config(config)
         study = SearchStudy(folder, config)
         blocks = local or _pod_blocks(folder, config.store, showers, progress)
+        if launch:
+            try:
+                launch()
+            except BaseException:
+                blocks.close(finished=False)
+                raise
+        elif config.store:
+            join = f"cloudgan deploy --store={config.store} --nodes=N -- join {folder.path.name}"
+            progress.say(f"blocks join with: {join}")
         coordinator = Coordinator(
             folder, config, study, blocks, progress, max_hours=max_hours, budget_usd=budget_usd
         )
@@ -293,9 +337,7 @@ def _pod_blocks(folder: SearchFolder, store: str, shards: Path, progress: Progre
     if not remote.is_copy_of(shards):
         remote.upload(shards, progress)
     name = folder.path.name
-    blocks = PodBlocks(open_store(f"{store}/{search_prefix(name)}"), folder, data, progress.say)
-    progress.say(f"blocks join with: cloudgan deploy --store={store} --nodes=N -- join {name}")
-    return blocks
+    return PodBlocks(open_store(f"{store}/{search_prefix(name)}"), folder, data, progress.say)
 
 
 def _machine_price(offer: str | None, price_file: str | None) -> dict[str, Any]:
