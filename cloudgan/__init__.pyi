@@ -269,7 +269,7 @@ def deploy(
     show: Callable[[Result], None] = ...,
     progress: Progress | None = ...,
     clouds: Clouds = ...,
-) -> DeployResult | SweepResult | PlanResult | SweepPlan: ...
+) -> DeployResult | SweepResult | PlanResult | SweepPlan | Search | CrossValidation: ...
 def doctor(
     *,
     provider: Literal["aws", "azure", "gcp"] | None = ...,
