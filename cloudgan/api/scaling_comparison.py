@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _OF_THE_SIZE: dict[str, Any] = {
     "training": {
         *("strategy", "workers", "replicas", "threads", "batch_per_replica", "global_batch_size"),
-        *("seed", "tensorboard"),
+        *("seed", "track"),
     },
     "parallel": {"ranks", "group", "masters"},
     "data": {"path", "cache"},

@@ -283,7 +283,7 @@ class RunConfig(_Part):
             "schema_version": True,
             "training": {
                 *("loop", "strategy", "workers", "replicas", "threads", "epochs", "max_steps"),
-                *("max_seconds", "steps_per_loop", "validation_showers", "tensorboard"),
+                *("max_seconds", "steps_per_loop", "validation_showers", "track"),
                 *("conv_impl", "validate_every", "until", "patience", "smooth", "engine"),
             },
             "data": {"cache"},

@@ -25,7 +25,6 @@ def check_engine(config: RunConfig) -> None:
         f"--parallel={parallel.mode}": parallel.has_ranks,
         f"--stages={','.join(parallel.stages)}": bool(parallel.stages),
         "--loop=fit": training.loop == "fit",
-        "--tensorboard": training.tensorboard,
         "--precision=float64": training.precision == "float64",
         "--validate-every, --until and --patience": bool(training.validates_every),
         "--strategy=tpu": training.strategy == "tpu",
