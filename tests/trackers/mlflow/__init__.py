@@ -1,6 +1,7 @@
-"""Stands in for mlflow-skinny 3.17.2: its signatures, its limits, and only what cloudgan calls.
+"""Stands in for mlflow 3.18.0: its signatures, its limits, and only what cloudgan calls.
 
-https://mlflow.org/docs/latest/api_reference/python_api/mlflow.client.html, read 2026-11-25.
+https://github.com/mlflow/mlflow/blob/v3.18.0/mlflow/tracking/client.py,
+mlflow/tracking/fluent.py and mlflow/utils/validation.py, read in the wheel on 2026-11-25.
 """
 # ruff: noqa: PLR0917  their signatures
 
@@ -25,7 +26,7 @@ class _Param:
 
 
 class _Metric:
-    def __init__(self, key, value, timestamp, step, model_id=None, dataset_name=None):
+    def __init__(self, key, value, timestamp, step, model_id=None):
         assert re.fullmatch(r"[\w./ :-]{1,250}", key), key
         assert isinstance(timestamp, int)
         self.key, self.value, self.timestamp, self.step = key, float(value), timestamp, step

@@ -1,7 +1,7 @@
 """Stands in for wandb 0.31.0: its signatures and refusals, and only what cloudgan calls.
 
-https://docs.wandb.ai/ref/python/init/ and
-https://docs.coreweave.com/products/wandb/ref/python/functions/login, read 2026-11-25.
+https://github.com/wandb/wandb/blob/v0.31.0/wandb/sdk/wandb_init.py, and
+wandb_login.py and wandb_run.py beside it, read in the wheel on 2026-11-25.
 """
 # ruff: noqa: PLR0917  their signatures
 
