@@ -35,7 +35,7 @@ class EvolveJob(GridFlags):
     """Trains a grid of cells on the nodes; each cell is an MPI rank.
 
     Examples:
-        cloudgan deploy --provider=slurm --nodes=4 -- evolve showers.h5 --grid=2x2
+        cloudgan deploy --provider=slurm --store=/shared/gan --nodes=4 -- evolve showers.h5
     """
 
     config: str | None = _CONFIG

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any, Self
+
+from pydantic import model_validator
 
 from cloudgan.api.jobs import read_job
 from cloudgan.api.launch_request import LaunchRequest, ProvisioningRequest
 from cloudgan.core.clouds import CLOUDS
 from cloudgan.core.errors import ConfigError
-from cloudgan.core.flags import argument, flag, keys_of
+from cloudgan.core.flags import FILE, argument, flag, keys_of
 from cloudgan.core.options import options_of
 from cloudgan.core.ranges import MAX_PROCESSES
 from cloudgan.schema.config import RunConfig
@@ -66,12 +69,21 @@ class PlanOptions(LaunchFlags):
         cloudgan plan job.yaml --budget-usd=20
     """
 
-    output: str | None = flag(
+    output: Annotated[Path | None, FILE] = flag(
         None,
         "write manifests or scripts there; for `kubectl apply -f FOLDER`, or for Slurm",
         "Output",
         placeholder="FOLDER",
     )
+    save: Annotated[Path | None, FILE] = flag(
+        None, "write a job.yaml that plans the same, such as job.yaml", "Output", screen=True
+    )
+
+    @model_validator(mode="after")
+    def _of_one_run(self) -> Self:
+        if self.output and self.seeds is not None:
+            raise ConfigError("--output writes the manifests of one run: give --seed, not --seeds")
+        return self
 
 
 class DeployOptions(LaunchFlags):
@@ -86,7 +98,7 @@ class DeployOptions(LaunchFlags):
 
     Examples:
         cloudgan deploy --provider=gcp --accelerator=l4 --nodes=2 -- train showers.h5
-        cloudgan deploy --provider=slurm --nodes=4 -- evolve showers.h5 --grid=2x2
+        cloudgan deploy --provider=slurm --store=/data --nodes=4 -- evolve showers.h5
         cloudgan deploy job.yaml --budget-usd=20
     """
 
@@ -100,6 +112,15 @@ class DeployOptions(LaunchFlags):
         "accept an old price; with --yes, one that is undated or older than 90 days and that the cloud does not refresh",
         "Price",
     )
+
+    @model_validator(mode="after")
+    def _is_followed(self) -> Self:
+        if self.detach and self.seeds is not None:
+            raise ConfigError(
+                "--detach and --seeds: this machine starts each run when the one before has ended; omit"
+                " --detach, or deploy each --seed on its own"
+            )
+        return self
 
 
 class CheckOptions(ProvisioningRequest):
@@ -138,3 +159,15 @@ class CheckOptions(ProvisioningRequest):
         "Where",
         screen=True,
     )
+
+    @model_validator(mode="after")
+    def _in_one_cloud(self) -> Self:
+        if self.provider is None and (self.regions or self.zone):
+            raise ConfigError(
+                f"--region and --zone are in one cloud: add --provider={', '.join(CLOUDS)}"
+            )
+        if self.reservation and (self.provider is None or self.accelerator is None):
+            raise ConfigError(
+                "--reservation is of one node type in one cloud: give --provider and --accelerator"
+            )
+        return self

@@ -13,11 +13,12 @@ from cloudgan.api.run_environment import check_variables
 from cloudgan.core import ranges
 from cloudgan.core.clouds import CLOUDS, region_of
 from cloudgan.core.documents import read_text
-from cloudgan.core.errors import ConfigError, shorten
+from cloudgan.core.errors import ConfigError, UnknownNameError, shorten
 from cloudgan.core.flags import DURATION, FILE, Options, Text, flag
 from cloudgan.core.local_path import local_path
 from cloudgan.core.ranges import MAX_CORES, MAX_GIB, MAX_PROCESSES, MAX_SECONDS, MAX_USD
 from cloudgan.core.user_text import check_texts
+from cloudgan.schema.options.shared import PRICE_AS
 from cloudgan.schema.plan import INTERNAL_IPS, NETWORK, SUBNET, SlurmOptions, Target
 from cloudgan.schema.price_row import Market
 
@@ -36,6 +37,16 @@ _SLURM_GANG_TIMEOUT_SECONDS = 7 * 86_400.0
 
 def _providers() -> dict[str, str]:
     return dict.fromkeys((*CLOUDS, CHEAPEST, "kubernetes", "slurm", "local"), "")
+
+
+def _provider(shown: str, text: str) -> str:
+    """A comma list of clouds is kept as one text, in the order of `CLOUDS`."""
+    words = [word.strip().lower() for word in text.split(",")]
+    known = CLOUDS if len(words) > 1 else _providers()
+    for word in words:
+        if word not in known:
+            raise UnknownNameError(f"value of {shown}", word, known)
+    return ",".join(dict.fromkeys(one for one in (*CLOUDS, *words) if one in words))
 
 
 def _nodes(shown: str, text: str) -> int | None:
@@ -59,10 +70,11 @@ def _labels(shown: str, text: str) -> dict[str, str]:
 class LaunchRequest(Options):
     """Where a run is launched and what each worker gets."""
 
-    provider: str = flag(
+    provider: Annotated[str, Text(_provider, "NAME", joint=",")] = flag(
         "local",
-        "{names}; a cloud creates and deletes nodes, cheapest is the cheapest cloud, kubernetes an existing cluster of"
-        " your kubeconfig, slurm the one of this login node, local processes of this machine",
+        "{names}; a cloud creates and deletes nodes, cheapest is the cheapest cloud, gcp,aws the cheapest of these,"
+        " kubernetes an existing cluster of your kubeconfig, slurm the one of this login node, local processes of this"
+        " machine",
         "Where",
         screen=True,
         names=_providers,
@@ -176,13 +188,7 @@ class LaunchRequest(Options):
     kubernetes_secrets: tuple[str, ...] = flag(
         (), "Secrets whose keys are variables of the pods; by name, in Kubernetes", "Kubernetes"
     )
-    offer: str | None = flag(
-        None,
-        "offer whose price a node has; such as gcp/n1-standard-8+1xV100/us-central1/spot",
-        "Price",
-        name="price-as",
-        placeholder="OFFER",
-    )
+    price_as: str | None = PRICE_AS
     price_file: Annotated[Path | None, FILE] = flag(
         None,
         "prices of your own nodes; YAML, in USD per hour; its node with these accelerators gives the price,"
@@ -239,15 +245,33 @@ class LaunchRequest(Options):
 
     @functools.cached_property
     def slurm(self) -> SlurmOptions:
-        """Account, quality of service, constraint, reservation and prologue in Slurm."""
-        return slurm_options(
-            self.slurm_account,
-            self.qos,
-            self.constraint,
-            self.reservation_name if self.provider == "slurm" else None,
-            self.prologue,
-            memory_per=self.memory_per,
-        )
+        """Account, quality of service, constraint, reservation and prologue in Slurm.
+
+        Raises:
+            ConfigError: A value cannot be an option of sbatch, or the prologue is no text.
+        """
+        lines = read_text(local_path(self.prologue), ConfigError) if self.prologue else ""
+        given = {
+            "account": self.slurm_account,
+            "qos": self.qos,
+            "constraint": self.constraint,
+            "reservation": self.reservation_name if self.provider == "slurm" else None,
+            "memory_per": self.memory_per,
+            "prologue": lines.replace("\r\n", "\n"),
+        }
+        try:
+            return SlurmOptions.model_validate(given)
+        except ValidationError as error:
+            name = str(error.errors()[0]["loc"][0])
+            if name == "prologue":
+                raise ConfigError(
+                    f"--prologue={self.prologue}: must be at most 16 KiB of text without control characters,"
+                    " such as `module load cuda`"
+                ) from error
+            raise ConfigError(
+                f"--{name}={shorten(str(given[name]))} must be a name of the cluster, such as physics:"
+                " letters, digits and _ . , : @ + = -, in --constraint also | & ! * ( ) [ ]"
+            ) from error
 
     @property
     def accelerator_name(self) -> str | None:
@@ -271,9 +295,21 @@ class LaunchRequest(Options):
         return default if self.gang_timeout_seconds is None else self.gang_timeout_seconds
 
     @property
+    def clouds(self) -> tuple[str, ...]:
+        """Clouds that may create the nodes; empty: none is to."""
+        if self.provider == CHEAPEST:
+            return tuple(CLOUDS)
+        return tuple(name for name in self.provider.split(",") if name in CLOUDS)
+
+    @property
+    def chooses_cloud(self) -> bool:
+        """Whether several clouds may create the nodes."""
+        return len(self.clouds) > 1
+
+    @property
     def is_provisioned(self) -> bool:
         """Whether nodes are created for the run."""
-        return self.provider in (*CLOUDS, CHEAPEST)
+        return bool(self.clouds)
 
 
 class ProvisioningRequest(Options):
@@ -441,49 +477,3 @@ class ProvisioningRequest(Options):
 
 
 NOTHING_PROVISIONED = ProvisioningRequest()
-
-
-def slurm_options(
-    account: str | None,
-    qos: str | None,
-    constraint: str | None,
-    reservation: str | None,
-    prologue: str | None,
-    *,
-    memory_per: MemoryPer = "node",
-) -> SlurmOptions:
-    """Returns the options of a Slurm job.
-
-    Args:
-        account: Account that is charged.
-        qos: Quality of service.
-        constraint: Features of the nodes.
-        reservation: Name of a reservation.
-        prologue: Path of a file of shell lines.
-        memory_per: Whether memory is requested per node, per cpu, or not.
-
-    Raises:
-        ConfigError: A value cannot be an option of sbatch, or the file is no text.
-    """
-    lines = read_text(local_path(prologue), ConfigError) if prologue else ""
-    given = {
-        "account": account,
-        "qos": qos,
-        "constraint": constraint,
-        "reservation": reservation,
-        "memory_per": memory_per,
-        "prologue": lines.replace("\r\n", "\n"),
-    }
-    try:
-        return SlurmOptions.model_validate(given)
-    except ValidationError as error:
-        name = str(error.errors()[0]["loc"][0])
-        if name == "prologue":
-            raise ConfigError(
-                f"--prologue={prologue}: must be at most 16 KiB of text without control characters,"
-                " such as `module load cuda`"
-            ) from error
-        raise ConfigError(
-            f"--{name}={shorten(str(given[name]))} must be a name of the cluster, such as physics:"
-            " letters, digits and _ . , : @ + = -, in --constraint also | & ! * ( ) [ ]"
-        ) from error

@@ -22,19 +22,19 @@ def emit(result: Result, *, as_json: bool, verbose: bool = False) -> None:
     Raises:
         CloudganError: The problem of the result, after it is printed.
     """
-    show(result, as_json=as_json, verbose=verbose)
+    if as_json:
+        print_json(result.as_json())
+    else:
+        show(result, verbose=verbose)
     if problem := result.problem():
         raise mark_printed(problem, as_json=as_json)
 
 
-def show(result: Result, *, as_json: bool, verbose: bool = False) -> None:
-    """Prints a result, with `verbose` its basis, too."""
-    if as_json:
-        print_json(result.as_json())
-    else:
-        console = Console(highlight=False, markup=False, emoji=False)
-        for line in _lines(result.view(), width_of(console), verbose=verbose):
-            console.print(line, soft_wrap=True)
+def show(result: Result, *, verbose: bool = False) -> None:
+    """Prints a result as a person reads it, with `verbose` its basis, too."""
+    console = Console(highlight=False, markup=False, emoji=False)
+    for line in _lines(result.view(), width_of(console), verbose=verbose):
+        console.print(line, soft_wrap=True)
 
 
 def _lines(view: View, width: int, *, verbose: bool) -> Iterator[Text]:

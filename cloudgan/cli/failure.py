@@ -67,10 +67,23 @@ class Failure:
         if len(message) > _LONGEST_MESSAGE:
             message = f"{message[: _LONGEST_MESSAGE - 3]}..."
         if message:
-            print(f"cloudgan: {message}", file=sys.stderr)
+            print(*_rows(f"cloudgan: {message}"), sep="\n", file=sys.stderr)
         if as_json and not self.is_printed:
             with suppress(OutputError):
                 print(json.dumps({"error": message, "exit_code": self.exit_code}), flush=True)
+
+
+def _rows(text: str) -> list[str]:
+    """Returns the rows of a message: on a terminal broken at spaces, elsewhere one line as it is."""
+    if not sys.stderr.isatty():
+        return [text]
+    from rich.console import (
+        Console,  # takes a while to import, which a program that reads would pay
+    )
+
+    from cloudgan.cli.views.table_text import wrapped
+
+    return wrapped(text, Console(stderr=True).width, indent="  ")
 
 
 def explain(error: BaseException) -> Failure:

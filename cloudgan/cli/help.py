@@ -85,11 +85,6 @@ def show(page: str) -> None:
         print(page)
 
 
-def summary(model: type[BaseModel]) -> str:
-    """Returns the first line of a command's help."""
-    return (inspect.getdoc(model) or "").partition("\n")[0]
-
-
 def _parts(model: type[BaseModel]) -> tuple[str, list[str]]:
     text, *rest = _EXAMPLES.split(inspect.getdoc(model) or "", maxsplit=1)
     examples = [line.strip() for line in (rest[0] if rest else "").splitlines() if line.strip()]

@@ -140,7 +140,7 @@ class Program:
                 f" Commands: {', '.join(sorted(self.commands))}"
             )
         if name not in self.commands:
-            raise UnknownNameError("command", name, self.commands)
+            raise UnknownNameError("command", name, {*self.commands, *self.aliases})
         target = self.commands[name]
         if isinstance(target, Program):
             raise TypeError(name)
@@ -203,22 +203,35 @@ First steps:  cloudgan demo
 RUN is a name or a folder. `COMMAND --help` is a screen, --help-all every flag,
 `cloudgan help TOPIC` gcp, aws, azure, slurm, spot, env, input, exit-codes, ..."""
 
-_COMMANDS = (
-    *(
-        "demo",
-        "init",
-        "train",
-        "search",
-        "evolve",
-        "generate",
-        "simulate",
-        "convert",
-        "crossvalidate",
+_PLACES = {
+    "cloudgan.api.{}": (
+        *(
+            "search",
+            "evolve",
+            "export",
+            "compare",
+            "tensorboard",
+            "plan",
+            "deploy",
+            "offers",
+            "cost",
+        ),
+        *("prices", "check", "setup", "doctor"),
     ),
-    *("validate", "export", "compare", "tensorboard", "plan", "deploy", "status", "logs", "exec"),
-    *("shell", "cancel", "down", "adopt", "image", "offers", "cost", "prices", "check", "setup"),
-    *("doctor", "schema", "completion", "worker", "report", "serve"),
-)
+    "cloudgan.cli.commands.{}": (
+        *("demo", "init", "train", "validate", "status", "logs", "schema", "completion", "worker"),
+        "serve",
+    ),
+    "cloudgan.api.showers": ("generate", "simulate", "convert"),
+    "cloudgan.api.crossvalidation": ("crossvalidate",),
+    "cloudgan.api.runs": ("cancel", "down", "adopt"),
+    "cloudgan.api.run_pages": ("report",),
+    "cloudgan.api.remote_commands": ("exec", "shell"),
+    "cloudgan.launch.ops.image_context": ("image",),
+}
+"""Commands by the module that has their function; ``{}`` is the name of the command."""
+_BUILTINS = {"exec": "exec_", "input": "input_"}
+"""Functions that cannot have the name of the command."""
 _BENCH = ("step", "input", "generate", "bandwidth", "cells", "parallel", "scaling")
 _BENCH_PAGE = """\
 cloudgan bench: measures this machine; variants alternate, medians have a spread
@@ -231,28 +244,19 @@ cells      grids of cells: one core against a rank per cell
 parallel   speed-up, staleness and load of masters for any number of workers
 scaling    replicas or worker processes against threads, or quality by batch
 `cloudgan bench COMMAND --help` is one screen, --help-all every flag."""
-_IN = "cloudgan.cli.commands"
-_AT = {
-    "exec": f"{_IN}.exec:exec_",
-    **{name: f"cloudgan.api.showers:{name}" for name in ("simulate", "generate", "convert")},
-    **{name: f"cloudgan.api.runs:{name}" for name in ("cancel", "down", "adopt")},
-    "report": "cloudgan.api.run_pages:report",
-    "export": "cloudgan.api.export:export",
-    "search": "cloudgan.api.search:search",
-    "crossvalidate": "cloudgan.api.crossvalidation:crossvalidate",
-    "evolve": "cloudgan.api.evolve:evolve",
-}
-"""Where a command is that is not a function of its name in a module of its name."""
-
 PROGRAM = Program(
     name="cloudgan",
     page=_PAGE,
-    commands={name: _AT.get(name, f"{_IN}.{name}:{name}") for name in _COMMANDS}
+    commands={
+        name: f"{module.format(name)}:{_BUILTINS.get(name, name)}"
+        for module, names in _PLACES.items()
+        for name in names
+    }
     | {
         "bench": Program(
             "cloudgan bench",
             _BENCH_PAGE,
-            {name: f"cloudgan.api.bench:{name}{'_' * (name == 'input')}" for name in _BENCH},
+            {name: f"cloudgan.api.bench:{_BUILTINS.get(name, name)}" for name in _BENCH},
         )
     },
     topics={

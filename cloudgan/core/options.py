@@ -150,7 +150,7 @@ class Option:
         """
         if isinstance(given, PathLike):
             given = fspath(given)
-        if isinstance(given, list | tuple) and self.text:
+        if isinstance(given, list | tuple) and self.text and self.text.joint:
             given = self.text.joint.join(f"{each}" for each in given)
         if isinstance(given, str):
             check_text(self.shown, given)
@@ -167,8 +167,10 @@ class Option:
                 raise ConfigError(f"{self.shown} must be a whole number, got {given!r}")
             self.range.check(self.shown, given)
         if self.flag.is_repeated and isinstance(given, Mapping):
-            return tuple(f"{key}={value}" for key, value in given.items())
-        return tuple(given) if isinstance(given, list) else given
+            return tuple(_pair(key, value) for key, value in given.items())
+        if isinstance(given, list | tuple):
+            return tuple(fspath(each) if isinstance(each, PathLike) else each for each in given)
+        return given
 
     @property
     def _example(self) -> str:
@@ -232,6 +234,12 @@ class Option:
         bare = f", or {self.shown} without a value" if self.is_switch else ""
         needed = "" if self.flag.is_required else ", or omit the flag"
         return f"{self.shown}={text} is empty; give --{self.name}={self.placeholder or 'true'}{bare}{needed}"
+
+
+def _pair(key: Any, value: Any) -> str:
+    """Returns KEY=VALUE of a mapping in a file: KEY alone for no value, and true as YAML writes it."""
+    text = str(value).lower() if isinstance(value, bool) else value
+    return f"{key}" if value is None else f"{key}={text}"
 
 
 @functools.cache

@@ -116,13 +116,6 @@ class Communicator(Protocol):
             meanwhile: Called before each look; may raise.
         """
 
-    def agree(self, value: Any, what: str) -> None:
-        """Checks that all ranks have the same value; all ranks call it.
-
-        Raises:
-            TryAgain: They differ.
-        """
-
 
 @dataclass(frozen=True)
 class Torus:
@@ -246,9 +239,6 @@ class Alone:
         """Returns the value of this rank."""
         del meanwhile
         return [value]
-
-    def agree(self, value: Any, what: str) -> None:
-        """Does nothing: one rank agrees."""
 
     def _take(self, source: int, tag: int) -> bytes:
         _check_rank(source, self.size)

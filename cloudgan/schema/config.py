@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import TYPE_CHECKING, Any, Literal, Self, get_args
+from collections.abc import Mapping
+from typing import Any, Literal, Self, get_args
 
 from pydantic import (
     BaseModel,
@@ -27,14 +28,10 @@ from cloudgan.core.ranges import (
 from cloudgan.core.user_text import check_texts
 from cloudgan.schema.coevolution import CoevolutionConfig
 from cloudgan.schema.ecal_unit import EcalUnit
-from cloudgan.schema.engine import check_engine
 from cloudgan.schema.parallel import ParallelConfig
 from cloudgan.schema.presets import Preset, find_preset, find_profile
 from cloudgan.schema.simulation import SimulationConfig, Task
 from cloudgan.schema.training_config import TrainingConfig
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _MAX_PROBLEMS = 8
 
@@ -199,8 +196,27 @@ class RunConfig(_Part):
         return self
 
     @model_validator(mode="after")
+    def _jax_supports_it(self) -> Self:
+        training, parallel = self.training, self.parallel
+        if training.engine != "jax" or self.task != "train":
+            return self
+        missing = {
+            f"--parallel={parallel.mode}": parallel.has_ranks,
+            f"--stages={','.join(parallel.stages)}": bool(parallel.stages),
+            "--loop=fit": training.loop == "fit",
+            "--precision=float64": training.precision == "float64",
+            "--validate-every, --until and --patience": bool(training.validates_every),
+            "--strategy=tpu": training.strategy == "tpu",
+        }
+        if found := [name for name, is_given in missing.items() if is_given]:
+            raise ConfigError(
+                f"--engine=jax does not support {' and '.join(found)}; omit it, or use"
+                " --engine=tensorflow"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _stages_are_of_one_replica(self) -> Self:
-        check_engine(self)
         training, group = self.training, self.parallel.group
         several = {
             "strategy": training.strategy not in {"auto", "one"} and training.strategy,

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Literal, Self
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -15,10 +17,6 @@ from cloudgan.schema.config import RunConfig, parse_config
 from cloudgan.schema.presets import SIZE_KEYS
 from cloudgan.schema.search_exchange import TrialRun
 from cloudgan.schema.stop_criterion import METRIC, METRICS
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
 
 FILE_NAME = "search.json"
 SamplerName = Literal["gp", "evolution", "cmaes", "tpe", "nsgaii", "random", "grid"]

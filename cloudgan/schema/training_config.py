@@ -26,9 +26,9 @@ from cloudgan.core.ranges import (
     MAX_STEP,
 )
 from cloudgan.schema.early_stop import EarlyStop
-from cloudgan.schema.engine import EngineName
 from cloudgan.schema.stop_criterion import DEFAULT_RANKING, StopCriterion, parse_stop_criterion
 
+EngineName = Literal["tensorflow", "jax"]
 Loop = Literal["custom", "fit"]
 StrategyName = Literal["auto", "one", "mirrored", "multiworker", "tpu"]
 Precision = Literal["float32", "bfloat16", "mixed", "float64"]

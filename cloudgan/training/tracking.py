@@ -4,8 +4,9 @@ The tracker receives what the chief writes to the record. It works in a thread o
 (MLflow's client tries again for minutes) must not hold up the training, and one that fails must not end it.
 Libraries read addresses and keys from the environment themselves; nothing here reads or writes a key.
 
-The calls are those of mlflow 3.18.0 and wandb 0.31.0, read in their wheels on 2026-11-25 (https://github.com/mlflow/mlflow/blob/v3.18.0/mlflow/tracking/client.py,
-https://github.com/wandb/wandb/blob/v0.31.0/wandb/sdk/wandb_init.py), and of
+The calls are those of mlflow 3.18.0 and wandb 0.31.0, read in their wheels on 2026-11-25:
+https://github.com/mlflow/mlflow/blob/v3.18.0/mlflow/tracking/client.py,
+https://github.com/wandb/wandb/blob/v0.31.0/wandb/sdk/wandb_init.py,
 https://docs.coreweave.com/products/wandb/ref/python/functions/login.
 """
 

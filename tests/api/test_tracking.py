@@ -10,8 +10,6 @@ from pathlib import Path
 import pytest
 
 from cli.test_status import numerics
-from cloudgan.api.engine_import import require_tracker
-from cloudgan.cli.failure import explain
 from cloudgan.data.tfrecord_format import record_extents
 from cloudgan.schema import record
 from cloudgan.schema.config import parse_config
@@ -143,16 +141,6 @@ def test_no_file_has_a_key(tracked, run, name, tmp_path):
     found = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert found
     assert not [path for path in found if b"planted-word" in path.read_bytes()]
-
-
-@SERVERS
-def test_a_package_that_is_missing_is_named_with_the_command_that_installs_it(name):
-    with pytest.raises(ModuleNotFoundError) as missing:
-        require_tracker(parse_config({"training": {"track": name}}, "a test"))
-    failure = explain(missing.value)
-    assert failure.exit_code == 2
-    assert f"needs the package '{name}'" in failure.message
-    assert f"pip install '.[{name}]'" in failure.message
 
 
 def test_the_tracker_changes_no_hash():

@@ -509,7 +509,7 @@ def test_a_plan_of_rented_nodes_imports_no_sdk(tmp_path):
         "import sys, pathlib\n"
         "from cli.provisioned import Desk\n"
         "from cloudgan.cli.program import Program\n"
-        "from cloudgan.cli.commands.deploy import deploy\n"
+        "from cloudgan.api.deploy import deploy\n"
         "from launch.provisioning.cloud_double import CloudDouble, clouds\n"
         f"made = [CloudDouble(c, pathlib.Path({str(tmp_path)!r})) for c in ('aws', 'azure', 'gcp')]\n"
         "known = clouds(*made)\n"

@@ -21,21 +21,15 @@ BUCKET, NAMESPACE = "s3://physics/gan", "cloudgan"
 PLANTED = "pl4ntedsecret' $(HOME)"
 FORMS = (b"pl4ntedsecret", base64.b64encode(b"pl4ntedsecre"))  # whatever quotes the rest
 GIVEN = {"LAB_MODE": "on $(HOME) 'x'", "LAB_FROM_HERE": "from here", "LAB_FROM_FILE": "a b # c"}
-RUN = (
-    "--config=plain.yaml",
-    "--seed=3",
-    "--epochs=1",
-    "--name=vars",
-    "--cpus=1",
-    "--yes",
-    "--json",
-)
-FLAGS = ("--env=LAB_MODE=on $(HOME) 'x',LAB_FROM_HERE", "--env-file=vars.env", "--secret=LAB_LOGIN")
+TRAIN = "train --config=plain.yaml --seed=3 --epochs=1"
+EVOLVE = "evolve --grid=1x2 --task=ring --iterations=3 --batches=5 --score-samples=50 --seed=3"
+TRAINER = {TRAIN: b"\0cloudgan\0train\0--run=", EVOLVE: b"\0cloudgan\0evolve\0"}
+"""What is in the command line of the process that trains."""
 
 
 @pytest.fixture
 def local(here):
-    return ("--provider=local",), [here]
+    return {"provider": "local"}, [here]
 
 
 @pytest.fixture
@@ -43,7 +37,7 @@ def slurm(here, tmp_path_factory):
     folder = tmp_path_factory.mktemp("slurm")
     with local_slurm(folder):
         yield (
-            ("--provider=slurm", f"--store={here / 'shared'}", "--memory-gib=0.5"),
+            {"provider": "slurm", "store": str(here / "shared"), "memory_gib": 0.5},
             [here, folder],
         )
 
@@ -52,7 +46,7 @@ def slurm(here, tmp_path_factory):
 def kubernetes(here, tmp_path, request):
     cluster = request.getfixturevalue("cluster")
     dump, kinds = tmp_path / "objects", ("pods", "jobs", "configmaps", "services", "events")
-    flags = ("--provider=kubernetes", f"--store={BUCKET}", "--kubernetes-secrets=s3-login")
+    place = {"provider": "kubernetes", "store": BUCKET, "kubernetes_secrets": ["s3-login"]}
 
     def keep_objects():
         dump.mkdir(exist_ok=True)
@@ -63,7 +57,7 @@ def kubernetes(here, tmp_path, request):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(open_store(BUCKET).read(name))
 
-    return flags, [tmp_path], keep_objects
+    return place, [tmp_path], keep_objects
 
 
 def processes():
@@ -85,45 +79,76 @@ def leaks(folders):
     return found
 
 
-@pytest.mark.parametrize(
-    "where", ["local", "kubernetes", pytest.param("slurm", marks=pytest.mark.slurm)]
-)
-def test_variables_reach_the_trainer_and_a_secret_is_nowhere_else(
-    here, shards, where, request, cloudgan_here
-):
-    flags, folders, *keep = request.getfixturevalue(where)
-    monkeypatch = request.getfixturevalue("monkeypatch")
+def job_file(here, shards, run, place):
+    """Writes job.yaml: a variable with a value here, two whose value comes from this machine, one secret."""
+    job = {
+        "name": "vars",
+        "cpus": 1,
+        "nodes": 2 if run == EVOLVE else 1,
+        "env": {"LAB_MODE": GIVEN["LAB_MODE"], "LAB_FROM_HERE": None},
+        "env_file": "vars.env",
+        "secrets": ["LAB_LOGIN"],
+        "run": run,
+    }
+    job |= {"data": str(shards)} if run == TRAIN else {}
+    (here / "job.yaml").write_text(json.dumps(job | place))
     (here / "vars.env").write_text("# of the lab\n\nexport LAB_FROM_FILE='a b # c'\n")
+
+
+@pytest.mark.parametrize(
+    ("where", "run"),
+    [
+        ("local", TRAIN),
+        ("kubernetes", TRAIN),
+        pytest.param("slurm", TRAIN, marks=pytest.mark.slurm),
+        pytest.param("slurm", EVOLVE, marks=pytest.mark.slurm),
+    ],
+)
+def test_variables_of_a_job_file_reach_the_trainer_and_a_secret_is_nowhere_else(
+    here, where, run, request, cloudgan_here
+):
+    place, folders, *keep = request.getfixturevalue(where)
+    monkeypatch = request.getfixturevalue("monkeypatch")
+    job_file(here, request.getfixturevalue("shards"), run, place)
     monkeypatch.setenv("LAB_FROM_HERE", "from here")
     monkeypatch.setenv("LAB_LOGIN", PLANTED)
-    given = (*RUN, f"--data={shards}", *flags, *FLAGS)
-    planned = json.loads(cloudgan_here("plan", *(one for one in given if one != "--yes")).stdout)
+    planned = json.loads(cloudgan_here("plan", "job.yaml", "--json").stdout)
     assert planned["workers"]["env"] == GIVEN
     assert planned["workers"]["secrets"] == ["LAB_LOGIN"]
+    said = [*cloudgan_here("plan", "job.yaml", "-v")]
     deploy = subprocess.Popen(
-        [sys.executable, "-m", "cloudgan", "deploy", *given],
+        [sys.executable, "-m", "cloudgan", "deploy", "job.yaml", "--yes"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
+        text=True,
     )
-    seen, said = {}, []
+    seen, commands = {}, []
     while deploy.poll() is None:
         for command, environment in processes():
-            said += [command] * any(form in command for form in FORMS)
-            if b"\0cloudgan\0train\0--run=" in command:
+            commands += [command] * any(form in command for form in FORMS)
+            if TRAINER[run] in command:
                 seen = dict(one.decode().partition("=")[::2] for one in environment if one)
                 assert leaks(folders) == []
         time.sleep(0.2)
-    output, errors = deploy.communicate()
-    assert deploy.returncode == 0, errors.decode()
+    said += deploy.communicate()
+    assert deploy.returncode == 0, said
     assert {name: seen.get(name) for name in GIVEN} == GIVEN
     assert seen["LAB_LOGIN"] == PLANTED
-    assert said == []
-    assert not any(form in output + errors for form in FORMS)
+    assert commands == []
+    status = cloudgan_here("status").stdout
+    assert "done" in status
+    assert json.loads(cloudgan_here("status", "vars", "--json").stdout)["phase"] == "finished"
+    logged = cloudgan_here("logs", "vars").stdout
+    assert "exiting with code 0" in logged
+    said += [status, logged, cloudgan_here("status", "vars", "-v").stdout]
     for each in keep:
         each()
     assert leaks(folders) == []
     left = list(here.rglob("variable.LAB_LOGIN"))
     assert left == [], "on Slurm the files of the secrets are deleted with the job"
     monkeypatch.delenv("LAB_LOGIN")
-    assert "finished" in cloudgan_here("deploy", *given).stdout, "a second deploy needs no value"
-    cloudgan_here("down", "vars")
+    again = cloudgan_here("deploy", "job.yaml", "--yes").stdout
+    assert "finished" in again, "a second deploy needs no value"
+    said += [again, cloudgan_here("rm", "vars").stdout]
+    assert not any(form.decode() in text for form in FORMS for text in said)
+    assert leaks(folders) == []

@@ -14,6 +14,7 @@ import pytest
 
 from cloudgan.schema import record
 from cloudgan.storage.store import ObjectMissingError, open_store
+from emulators.slurm import local_slurm
 
 pytestmark = pytest.mark.slow
 
@@ -41,7 +42,9 @@ def has_recorded_checkpoint(store, trial):
     return False
 
 
-def test_the_trial_of_a_killed_pod_continues_from_the_bucket(here, cluster, cloudgan_here):
+@contextlib.contextmanager
+def searching(here, store, *flags):
+    """A search of two trials on this machine, which nodes train that join it in the store."""
     pytest.importorskip("optuna")
     from cloudgan.data.sources.convert import convert
     from cloudgan.data.sources.hdf5_writer import write_hdf5
@@ -56,24 +59,31 @@ def test_the_trial_of_a_killed_pod_continues_from_the_bucket(here, cluster, clou
     (here / "space.yaml").write_text(SPACE)
     asked = (
         *("space.yaml", "--config=plain.yaml", "--data=shards", "--run=runs/lr", "--trials=2"),
-        *("--sampler=random", "--epochs=5", "--checkpoint-every-steps=4", f"--store={BUCKET}"),
+        *("--sampler=random", f"--store={store}", *flags),
     )
     search = subprocess.Popen(
         [sys.executable, "-m", "cloudgan", "search", *asked, "--json"], stdout=subprocess.PIPE
     )
-    killed = []
-    killing = threading.Thread(target=kill_in_the_middle, args=(cluster, killed))
-    killing.start()
     try:
-        joined = (f"--store={BUCKET}", "--provider=kubernetes", "--kubernetes-secrets=s3-login")
-        flags = (*joined, "--cpus=1", "--nodes=2", "--name=blocks", "--yes", "--json")
-        assert (
-            json.loads(cloudgan_here("deploy", *flags, "--", "join", "lr").stdout)["search"] == "lr"
-        )
-        found = json.loads(search.communicate(timeout=120)[0])
+        yield search
     finally:
         search.kill()
-        killing.join()
+        search.communicate()
+
+
+def test_the_trial_of_a_killed_pod_continues_from_the_bucket(here, cluster, cloudgan_here):
+    killed = []
+    killing = threading.Thread(target=kill_in_the_middle, args=(cluster, killed))
+    with searching(here, BUCKET, "--epochs=5", "--checkpoint-every-steps=4") as search:
+        killing.start()
+        try:
+            joined = (f"--store={BUCKET}", "--provider=kubernetes", "--kubernetes-secrets=s3-login")
+            flags = (*joined, "--cpus=1", "--nodes=2", "--name=blocks", "--yes", "--json")
+            done = cloudgan_here("deploy", *flags, "--", "join", "lr")
+            assert json.loads(done.stdout)["search"] == "lr"
+            found = json.loads(search.communicate(timeout=120)[0])
+        finally:
+            killing.join()
     assert any(killed)
     assert [trial["state"] for trial in found["trials"]] == ["complete"] * 2
     records = [
@@ -86,3 +96,23 @@ def test_the_trial_of_a_killed_pod_continues_from_the_bucket(here, cluster, clou
     cost = json.loads(cloudgan_here("cost", here / "runs" / "blocks", "--json").stdout)
     assert cost["node_seconds"]["finished trials"] > 0
     cloudgan_here("down", "blocks")
+
+
+@pytest.mark.slurm
+def test_nodes_of_slurm_join_a_search_of_this_machine(here, tmp_path_factory, cloudgan_here):
+    store = here / "shared"
+    job = {"provider": "slurm", "store": str(store), "name": "blocks", "nodes": 2, "run": "join lr"}
+    (here / "job.yaml").write_text(json.dumps(job | {"cpus": 1, "memory_gib": 0.5}))
+    with (
+        local_slurm(tmp_path_factory.mktemp("slurm")),
+        searching(here, store, "--epochs=1") as search,
+    ):
+        assert "trials of the search lr" in cloudgan_here("plan", "job.yaml").stdout
+        done = cloudgan_here("deploy", "job.yaml", "--yes", "--json")
+        assert json.loads(done.stdout)["search"] == "lr"
+        found = json.loads(search.communicate(timeout=120)[0])
+        assert [trial["state"] for trial in found["trials"]] == ["complete"] * 2
+        lines = cloudgan_here("logs", "blocks").stdout
+        assert "trial 0000" in lines
+        assert "trial 0001" in lines
+        cloudgan_here("down", "blocks")

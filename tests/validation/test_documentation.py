@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cloudgan.validation.acceptance.gates import load_gates
-from cloudgan.validation.metrics.measures import IDEALS
+from cloudgan.validation.metrics.ideals import IDEALS
 
 PAGE = Path(__file__).parents[2] / "docs" / "validation.md"
 

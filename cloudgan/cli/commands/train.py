@@ -6,7 +6,6 @@ import time
 
 from cloudgan.api.ranks import describe_ranks, layout_table, local_layout
 from cloudgan.api.run_options import resolve
-from cloudgan.api.run_report import write_report
 from cloudgan.api.train import train_run
 from cloudgan.api.training_result import describe_training, training_result
 from cloudgan.cli.views.output import print_json, print_table
@@ -38,8 +37,11 @@ def train(options: TrainOptions, *, progress: Progress, as_json: bool = False) -
         began_seconds=_BEGAN,
         allow_open_ports=options.allow_open_ports,
     )
-    draws = options.writes_report and not settings.tf_config()
-    drawn = write_report(folder, progress) if draws else None
+    drawn = None
+    if options.writes_report and not settings.tf_config():
+        from cloudgan.api.run_report import write_report  # imports all of the physics
+
+        drawn = write_report(folder, progress)
     return training_result(outcome, folder, config, *(drawn or ())) if outcome else None
 
 

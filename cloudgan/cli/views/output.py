@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any, TextIO
 
 from cloudgan.cli.views.progress import ProgressBars
 from cloudgan.cli.views.table_text import PIPE_WIDTH, table_lines, width_of
 from cloudgan.core.atomic_file import write_atomic
-from cloudgan.core.errors import ConfigError
+from cloudgan.core.errors import CloudganError, ConfigError
 from cloudgan.core.local_path import local_path
 from cloudgan.core.printable import printable
-from cloudgan.core.progress import Silent
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from typing import TextIO
-
-    from cloudgan.core.errors import CloudganError
-    from cloudgan.core.progress import Progress
-    from cloudgan.reports.page import Page
-    from cloudgan.reports.table import Table
+from cloudgan.core.progress import Progress, Silent
+from cloudgan.reports.page import Page
+from cloudgan.reports.table import Table
 
 REPORT_SUFFIXES = (".html", ".md", ".csv")
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from cloudgan.core.documents import csv_rows, read_text
 from cloudgan.core.errors import DataError, nearest, show
-from cloudgan.core.ranges import MAX_SECONDS
+from cloudgan.core.ranges import MAX_SECONDS, MAX_SIZE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 _NEEDED = ("n", "seconds")
 _OPTIONAL = ("nodes", "steps")
-MAX_SIZE = 10**9
 _MIN_SECONDS = 1e-6
 
 

@@ -253,19 +253,6 @@ def _contradicts(row: PriceRow, other: PriceRow | None) -> bool:
     return full.usd_per_hour <= spot.usd_per_hour
 
 
-def implausible_pairs(
-    catalog: Catalog, least_ratio: float = 1.5
-) -> tuple[tuple[PriceRow, PriceRow], ...]:
-    """Returns pairs (on demand, spot) with an implausibly small price ratio."""
-    by_id = {row.row_id: row for row in catalog.rows}
-    pairs = ((row, by_id.get(_other_market(row))) for row in catalog.rows)
-    return tuple(
-        (row, spot)
-        for row, spot in pairs
-        if spot and row.market == "on_demand" and row.usd_per_hour < least_ratio * spot.usd_per_hour
-    )
-
-
 def _other_market(row: PriceRow) -> str:
     before, _, snapshot = row.row_id.rpartition(f"/{row.market}/")
     return f"{before}/{'spot' if row.market == 'on_demand' else 'on_demand'}/{snapshot}"

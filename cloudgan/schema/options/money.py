@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import model_validator
 
 from cloudgan.core.clouds import CloudName
-from cloudgan.core.flags import Options, argument, flag
-from cloudgan.core.ranges import MAX_BATCH, MAX_SECONDS, MAX_SHOWERS, MAX_USD
+from cloudgan.core.errors import ConfigError
+from cloudgan.core.flags import FILE, Options, Text, argument, flag
+from cloudgan.core.ranges import (
+    MAX_BATCH,
+    MAX_EPOCHS,
+    MAX_SECONDS,
+    MAX_SHOWERS,
+    MAX_SIZE,
+    MAX_USD,
+    Range,
+    parse_whole,
+)
 from cloudgan.schema.options.shared import PRICE_AS, PRICE_FILE, REPORT
+
+
+def _sizes(shown: str, text: str) -> tuple[int, ...]:
+    return tuple(parse_whole(shown, word, Range(1, MAX_SIZE)) for word in text.split(","))
 
 
 class OffersOptions(Options):
@@ -47,7 +64,7 @@ class OffersOptions(Options):
         "Job",
         screen=True,
         ge=1,
-        le=10**6,
+        le=MAX_EPOCHS,
     )
     max_hours: float | None = flag(
         None, "deadline of the job", "Limits", screen=True, gt=0, le=MAX_SECONDS / 3600
@@ -63,7 +80,7 @@ class OffersOptions(Options):
         words="the paper's",
         placeholder="RUN",
     )
-    price_file: str | None = PRICE_FILE
+    price_file: Annotated[Path | None, FILE] = PRICE_FILE
     measured: bool = flag(
         False, "only accelerators that were measured; with this network", "Show", screen=True
     )
@@ -91,6 +108,13 @@ class OffersOptions(Options):
     )
     report: str | None = REPORT
 
+    @model_validator(mode="after")
+    def _limits_a_job(self) -> Self:
+        for name, value in (("max-hours", self.max_hours), ("budget-usd", self.budget_usd)):
+            if value is not None and self.epochs is None:
+                raise ConfigError(f"--{name} limits a job; give its length, such as --epochs=60")
+        return self
+
 
 class PricesOptions(Options):
     """Shows prices with their age, or refreshes them from the clouds.
@@ -113,9 +137,21 @@ class PricesOptions(Options):
     market: Literal["on_demand", "spot"] | None = flag(
         None, "only this market; for show", words="both"
     )
-    output: str | None = flag(
+    output: Annotated[Path | None, FILE] = flag(
         None, "also write a nodes.csv for the package; for refresh", placeholder="FILE"
     )
+
+    @model_validator(mode="after")
+    def _of_the_action(self) -> Self:
+        only = {
+            "show": ("output",),
+            "refresh": ("accelerator", "region", "market"),
+        }
+        for name in only[self.action]:
+            if (value := getattr(self, name)) is not None:
+                other = "refresh" if self.action == "show" else "show"
+                raise ConfigError(f"--{name}={value} is only valid with `cloudgan prices {other}`")
+        return self
 
 
 class CostOptions(Options):
@@ -135,15 +171,15 @@ class CostOptions(Options):
         "a run, by name or folder; with --ci, also a file of `cloudgan plan --json`", None
     )
     price_as: str | None = PRICE_AS
-    price_file: str | None = PRICE_FILE
-    fit: str | None = flag(
+    price_file: Annotated[Path | None, FILE] = PRICE_FILE
+    fit: Annotated[Path | None, FILE] = flag(
         None,
         "measured times, instead of RUN; a CSV file with the columns n, seconds and, optionally, nodes and steps (of an epoch)",
         "Fit",
         placeholder="FILE",
     )
-    predict: str | None = flag(
-        None, "for so many accelerators; such as 32,64,128", "Fit", placeholder="N,N"
+    predict: Annotated[tuple[int, ...], Text(_sizes, "N,N", joint=",")] = flag(
+        (), "for so many accelerators; such as 32,64,128", "Fit", placeholder="N,N"
     )
     showers: int | None = flag(
         None,
@@ -160,13 +196,13 @@ class CostOptions(Options):
         gt=0,
         le=1e12,
     )
-    billing_export: str | None = flag(
-        None,
+    billing_export: tuple[Path, ...] = flag(
+        (),
         "what was billed; exports in FOCUS 1.x, such as bill.json,bill2.csv.gz, whose lines with this run's label count",
         "Bill",
         placeholder="FILE,...",
     )
-    ci: str | None = flag(
+    ci: Annotated[Path | None, FILE] = flag(
         None,
         "difference from an earlier result, in Markdown; a file of `cloudgan plan --json` or `cloudgan cost RUN --json`, for a comment on a pull request",
         "CI",
@@ -176,6 +212,46 @@ class CostOptions(Options):
         None, "exit with 6 if it costs more; with --ci", "CI", gt=0, le=MAX_USD
     )
     report: str | None = REPORT
+
+    @model_validator(mode="after")
+    def _one_question(self) -> Self:
+        """A run is priced or compared, or times are predicted from a CSV."""
+        if (self.run is None) == (self.fit is None):
+            both = "a run or --fit, not both" if self.run else "no run given"
+            raise ConfigError(
+                f"{both}: `cloudgan cost RUN` prices a run, such as runs/NAME, `cloudgan cost --fit=CSV"
+                " --predict=32,64,128` predicts times"
+            )
+        if self.fit is not None and not self.predict:
+            raise ConfigError(
+                f"--fit={self.fit} needs the sizes to predict, such as --predict=32,64,128"
+            )
+        other = "--fit=CSV, without RUN" if self.fit is None else "RUN, not with --fit"
+        of_fit, of_run = (
+            ("predict", "showers", "batch", "feed"),
+            ("price_as", "billing_export", "ci"),
+        )
+        for name in of_fit if self.fit is None else of_run:
+            if getattr(self, name) not in (None, ()):
+                raise ConfigError(f"{_given(self, name)} is only valid with {other}")
+        if self.ci is not None and self.billing_export:
+            raise ConfigError(f"{_given(self, 'billing_export')} is not valid with --ci")
+        if self.budget_usd is not None and self.ci is None:
+            raise ConfigError(
+                f"--budget-usd={self.budget_usd:g} is only valid with --ci=BASE.json; `cloudgan deploy"
+                " --budget-usd` limits a run"
+            )
+        if self.price_file is not None and not self.price_as:
+            raise ConfigError(
+                f"--price-file={self.price_file} needs --price-as=OFFER, one of its nodes"
+            )
+        return self
+
+
+def _given(options: Options, name: str) -> str:
+    value = getattr(options, name)
+    shown = ",".join(map(str, value)) if isinstance(value, tuple) else value
+    return f"--{name.replace('_', '-')}={shown}"
 
 
 class CompareOptions(Options):
@@ -208,3 +284,17 @@ class CompareOptions(Options):
     )
     price_as: str | None = PRICE_AS
     report: str | None = REPORT
+
+    @model_validator(mode="after")
+    def _one_comparison(self) -> Self:
+        if bool(self.runs) == self.paper:
+            raise ConfigError("nothing to compare: give runs, such as runs/*, or --paper")
+        if self.to_quality and self.paper:
+            raise ConfigError(
+                "--to-quality needs your own runs: the paper's have no acceptance gates"
+            )
+        if self.until is not None and not self.to_quality:
+            raise ConfigError(f"--until={self.until} needs --to-quality")
+        if self.to_quality and self.scaling:
+            raise ConfigError("--to-quality and --scaling are two comparisons: give one of them")
+        return self

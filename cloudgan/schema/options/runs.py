@@ -1,9 +1,13 @@
-"""Options of the commands on runs: status, logs, exec, shell, tensorboard, cancel, down, adopt; and schema, image, worker."""
+"""Options of the commands on runs: status, logs, exec, shell, tensorboard, cancel, down, adopt; and image, worker."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, Self
 
+from pydantic import model_validator
+
+from cloudgan.core.clouds import choices
+from cloudgan.core.errors import ConfigError
 from cloudgan.core.flags import Options, argument, flag
 from cloudgan.core.ranges import MAX_PROCESSES, MAX_SECONDS
 from cloudgan.schema.options.shared import RUN, YES, AccountFlags, LocatorFlags
@@ -56,7 +60,7 @@ class LogsOptions(LocatorFlags):
 class ReportOptions(Options):
     """Opens the page of a run: curves, showers, verdict, cost.
 
-    The page is report.html in the run's folder, one file without scripts of other hosts.
+    The page is report.html in the run's folder, which `validate`, `search` (--report) and `evolve` write.
 
     Examples:
         cloudgan report
@@ -172,24 +176,6 @@ class AdoptOptions(LocatorFlags):
     run: str = RUN
 
 
-class SchemaOptions(Options):
-    """Prints the JSON schema of a file, with which an editor completes and checks it.
-
-    Examples:
-        cloudgan schema run.yaml
-    """
-
-    file: Literal[
-        "run.yaml",
-        "plan.json",
-        "launch.json",
-        "record.jsonl",
-        "cost.json",
-        "heartbeat.json",
-        "quality.json",
-    ] = argument("its name")
-
-
 class ImageOptions(Options):
     """Writes what a container image is built from, and prints the build commands.
 
@@ -249,6 +235,14 @@ class SetupOptions(AccountFlags):
     dry_run: bool = flag(False, "show the requests and stop; needs no login", "Run")
     yes: bool = YES
 
+    @model_validator(mode="after")
+    def _of_one_cloud(self) -> Self:
+        if self.provider is None:
+            raise ConfigError(f"--provider is missing; give --provider={choices()}")
+        if self.purge and not self.teardown:
+            raise ConfigError("--purge empties buckets; it is only valid with --teardown")
+        return self
+
 
 class DoctorOptions(AccountFlags):
     """Lists what cloudgan left in your clouds, what it costs and how to delete it.
@@ -262,8 +256,8 @@ class DoctorOptions(AccountFlags):
         cloudgan doctor --provider=gcp --delete
     """
 
-    store: str | None = flag(
-        None,
+    store: tuple[str, ...] = flag(
+        (),
         "stores outside the account's bucket; separated by commas",
         "Where",
         placeholder="URL,...",

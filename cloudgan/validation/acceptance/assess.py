@@ -20,8 +20,8 @@ from cloudgan.validation.metrics.bootstrap_weights import draw_weights, unit_wei
 from cloudgan.validation.metrics.classifier import two_sample_test
 from cloudgan.validation.metrics.distributions import distribution_measures
 from cloudgan.validation.metrics.feature_distances import fpd, kpd, scaled
+from cloudgan.validation.metrics.ideals import IDEALS
 from cloudgan.validation.metrics.measures import (
-    IDEALS,
     angle_measures,
     correlation_measures,
     diversity_measures,

@@ -14,7 +14,7 @@ from pydantic import Field, field_validator, model_validator
 from cloudgan.core.documents import read_toml, validated
 from cloudgan.core.errors import ConfigError, nearest
 from cloudgan.validation.acceptance.assessment import FrozenModel, Measure
-from cloudgan.validation.metrics.measures import IDEALS, RATIO
+from cloudgan.validation.metrics.ideals import IDEALS, RATIO
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -91,7 +91,7 @@ class Gate(FrozenModel):
     """One threshold.
 
     Attributes:
-        measure: Name of the measure, one of `cloudgan.validation.metrics.measures.IDEALS`.
+        measure: Name of the measure, one of `cloudgan.validation.metrics.ideals.IDEALS`.
         where: Bins or histograms: a name, or a pattern such as ``* GeV``; empty selects the value over
             all showers. Default: all.
         title: Title in the report.

@@ -13,7 +13,7 @@ from cloudgan.validation.acceptance.assess import SampleNames, assess, quick_met
 from cloudgan.validation.acceptance.assessment import Assessment
 from cloudgan.validation.acceptance.gates import apply_gates
 from cloudgan.validation.metrics import classifier
-from cloudgan.validation.metrics.measures import IDEALS
+from cloudgan.validation.metrics.ideals import IDEALS
 from cloudgan.validation.observables import bins
 from cloudgan.validation.observables.observables import observe
 

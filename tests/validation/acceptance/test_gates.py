@@ -11,7 +11,7 @@ from cloudgan.validation.acceptance.gates import (
     apply_gates,
     load_gates,
 )
-from cloudgan.validation.metrics.measures import IDEALS
+from cloudgan.validation.metrics.ideals import IDEALS
 
 ONE_GATE = """
 schema_version = 2
