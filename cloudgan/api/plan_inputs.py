@@ -60,6 +60,10 @@ _LONGEST_SEARCH = 20
 """Letters of a search in the names of its deployments."""
 _NODE_SHARE = 0.75
 """Largest default request, of a node: its system needs the rest."""
+_TRACKED = (
+    "--track={package}: the image must have {package}, which nothing checks, and the pods its address and key"
+    " (--env, --secret); they reach servers on port 443 only"
+)
 
 
 def run_config(
@@ -293,6 +297,12 @@ def plan_request(
             f"training.init_from: {config.training.init_from} is a folder of this machine, which"
             " remote workers cannot read; fine-tune with `cloudgan train`"
         )
+    package = config.training.tracker_package
+    if package and workers.image and not request.image:
+        raise ConfigError(
+            f"--track={package}: the pods' public image and wheels have no {package}; give an --image"
+            f" that has cloudgan and {package}, or omit --track"
+        )
     if config.grid:
         check_grid_nodes(config.grid, config.data.path)
     showers, ahead = showers_of(config.grid) or JOINED, TRIAL_FORECAST
@@ -321,6 +331,7 @@ def plan_request(
         "notes": (
             *(memory_warnings(config, workers) if config.trains_one else ()),
             *missing_variables(workers),
+            *([_TRACKED.format(package=package)] if package and workers.image else ()),
         ),
         "forecast": None if config.task == "train" else ahead,
         "wheels": wheels(workers.accelerator, config.has_ranks)

@@ -22,7 +22,7 @@ from cloudgan.schema.record import RunRecord, Started
 _OF_THE_SIZE: dict[str, Any] = {
     "training": {
         *("strategy", "workers", "replicas", "threads", "batch_per_replica", "global_batch_size"),
-        *("seed", "tensorboard"),
+        *("seed", "track"),
     },
     "parallel": {"ranks", "group", "masters"},
     "data": {"path", "cache"},

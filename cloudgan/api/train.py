@@ -12,7 +12,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from cloudgan.api.engine_import import import_engine, prepare_engine, require_engine
+from cloudgan.api.engine_import import (
+    import_engine,
+    prepare_engine,
+    require_engine,
+    require_tracker,
+)
 from cloudgan.api.notebook_progress import usual_progress
 from cloudgan.api.ranks import check_mpi, has_ranks, local_layout
 from cloudgan.api.run import Run
@@ -139,6 +144,8 @@ def train_run(
     showers = find_showers(config, folder, may_convert=cluster is None)
     showers_to_train = _training_showers(config, showers)
     require_engine(config.training.engine)
+    if is_chief:
+        require_tracker(config)
     if not supervised:
         _check_copies(config)
     if is_chief:
@@ -201,6 +208,7 @@ def _train_with_ranks(
         folder.refuse_foreign()
         folder.check(config)
         require_engine("tensorflow")
+        require_tracker(config)
         _check_copies(config)
         with folder.locked():
             _forget_start(config, folder)
@@ -238,15 +246,12 @@ def _check_rank_ports(config: RunConfig) -> None:
     """Checks that no other user will reach the ports of the ranks of this machine.
 
     Raises:
-        ConfigError: Others could, or the isolated ranks could not reach their bucket.
+        ConfigError: Others could, or the isolated ranks could not reach their bucket or tracker.
     """
-    from cloudgan.storage.bucket_shards import is_url
-
-    if is_url(config.checkpoint.url):
+    if lacking := _needs_network(config):
         raise ConfigError(
-            "the ranks run without a network, so they cannot copy checkpoints to"
-            f" {config.checkpoint.url}; give them the network and accept that others can reach their"
-            " ports: --allow-open-ports"
+            f"the ranks run without a network, so they cannot {lacking}; give them the network and"
+            " accept that others can reach their ports: --allow-open-ports"
         )
     LoopbackNetwork.check("one process instead, without --parallel")
 
@@ -290,17 +295,15 @@ def _check_ports(config: RunConfig, cluster: Cluster | None, *, starts_workers: 
     """Checks that no other user will reach the servers of the engine, which ask for no credentials.
 
     Raises:
-        ConfigError: Others could, or the isolated workers could not reach their bucket.
+        ConfigError: Others could, or the isolated workers could not reach their bucket or tracker.
     """
-    from cloudgan.storage.bucket_shards import is_url
-
     if starts_workers:
-        workers, url = config.training.workers, config.checkpoint.url
+        workers = config.training.workers
         one_process = f"one process instead: --workers=1 --strategy=mirrored --replicas={workers}"
-        if is_url(url):
+        if lacking := _needs_network(config):
             raise ConfigError(
-                f"the {workers} workers run without a network, so they cannot copy checkpoints to"
-                f" {url}; run {one_process}, or give them the network and accept that others"
+                f"the {workers} workers run without a network, so they cannot {lacking};"
+                f" run {one_process}, or give them the network and accept that others"
                 " can reach their ports: --allow-open-ports"
             )
         LoopbackNetwork.check(one_process)
@@ -311,6 +314,17 @@ def _check_ports(config: RunConfig, cluster: Cluster | None, *, starts_workers: 
             " --strategy=multiworker --workers=N on one machine. If only trusted hosts reach their"
             " ports, give --allow-open-ports"
         )
+
+
+def _needs_network(config: RunConfig) -> str:
+    """Returns what the processes of a run cannot do in a network of their own; empty: nothing is lacking."""
+    from cloudgan.storage.bucket_shards import is_url
+
+    if is_url(config.checkpoint.url):
+        return f"copy checkpoints to {config.checkpoint.url}"
+    return f"reach the server of --track={config.training.track}" * bool(
+        config.training.tracker_package
+    )
 
 
 def _validation_note(config: RunConfig) -> str | None:

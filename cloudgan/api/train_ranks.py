@@ -349,7 +349,7 @@ def worker_config(config: RunConfig, worker: int, workers: int, *, url: str = ""
     own = None if limit is None else -(-(limit - worker) // workers)
     # Of a run with limits the workers' epochs end later than the run.
     update = {"max_steps": own, "validate_every": 0, "until": "", "validation_showers": 0}
-    update |= {"tensorboard": False, "max_seconds": None, "patience": None, "smooth": None}
+    update |= {"track": "none", "max_seconds": None, "patience": None, "smooth": None}
     saving = {"keep": KEPT, "every_steps": None, "every_seconds": 1e9, "url": url}
     return config.model_copy(
         update={

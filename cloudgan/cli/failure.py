@@ -41,6 +41,8 @@ _EXTRAS = {
     "onnx": "export",
     "onnxruntime": "export",
     "kubernetes": "kubernetes",
+    "mlflow": "mlflow",
+    "wandb": "wandb",
     **{package: cloud.extra for cloud in CLOUDS.values() for package in cloud.packages},
 }
 _LONGEST_MESSAGE = 2000

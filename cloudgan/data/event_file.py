@@ -22,9 +22,11 @@ _VALUE, _TAG, _SIMPLE_VALUE = 0x0A, 0x0A, 0x15
 
 
 def scalar_events(record: RunRecord) -> tuple[bytes, ...]:
-    """Returns one event per epoch and validation that counts, with the tags of `train --tensorboard`."""
-    found = [(line.step, _event(line, scalars)) for line, scalars in _scalars(record)]
-    return tuple(event for _, event in sorted(found, key=lambda one: one[0]))
+    """Returns one event per epoch and validation that counts, with the tags of `train --track`."""
+    lines: list[Line] = [*record.epochs(), *record.validations()]
+    return tuple(
+        event(line, scalars_of(line)) for line in sorted(lines, key=lambda line: line.step)
+    )
 
 
 def event_file(events: tuple[bytes, ...]) -> bytes:
@@ -33,20 +35,23 @@ def event_file(events: tuple[bytes, ...]) -> bytes:
     return b"".join(map(frame_record, (version, *events)))
 
 
-def _scalars(record: RunRecord) -> Iterator[tuple[Line, Mapping[str, float]]]:
-    for epoch in record.epochs():
-        found = {
-            f"{part}/{name}/{term}": value
-            for part, table in (("train", epoch.losses), ("test", epoch.held_out_losses or {}))
-            for name, terms in table.items()
-            for term, value in terms.items()
-        }
-        yield epoch, found | {"samples_per_second": epoch.samples_per_second}
-    for validated in record.validations():
-        yield validated, {f"quality/{name}": value for name, value in validated.metrics.items()}
+def scalars_of(line: Line) -> dict[str, float]:
+    """Returns the numbers of an epoch or a validation by tag; of other lines none."""
+    if line.kind == "validated":
+        return {f"quality/{name}": value for name, value in line.metrics.items()}
+    if line.kind != "epoch":
+        return {}
+    found = {
+        f"{part}/{name}/{term}": value
+        for part, table in (("train", line.losses), ("test", line.held_out_losses or {}))
+        for name, terms in table.items()
+        for term, value in terms.items()
+    }
+    return found | {"samples_per_second": line.samples_per_second}
 
 
-def _event(line: Line, scalars: Mapping[str, float]) -> bytes:
+def event(line: Line, scalars: Mapping[str, float]) -> bytes:
+    """Returns an event with numbers by tag, at the time and step of a line."""
     values = b"".join(
         delimited(_VALUE, delimited(_TAG, tag.encode()) + struct.pack("<Bf", _SIMPLE_VALUE, value))
         for tag, value in scalars.items()

@@ -18,6 +18,7 @@ from cloudgan.schema.epoch_row import epoch_row
 from cloudgan.schema.exchange_line import Exchanged
 from cloudgan.schema.liveness import LivenessFile
 from cloudgan.schema.losses import PASSES, loss_columns, loss_note, loss_table
+from cloudgan.training.tracking import Tracking
 
 if TYPE_CHECKING:
     from cloudgan.core.progress import Progress
@@ -83,6 +84,7 @@ class MasterRecord:
     ) -> None:
         self._config, self._folder, self._sampler = config, folder, sampler
         self._progress, self._start_time = progress, start_time
+        self._tracking = Tracking(config, folder, progress.say)
         self.step = saved.state.step if saved else 0
         self._earlier_seconds = saved.state.train_seconds if saved else 0.0
         self._began = time.perf_counter()
@@ -104,8 +106,9 @@ class MasterRecord:
         return self._earlier_seconds + time.perf_counter() - self._began
 
     def write(self, line: record.Line) -> None:
-        """Appends a line to the run's record."""
+        """Appends a line to the run's record, and tracks it."""
         record.append(self._folder.record_file, line)
+        self._tracking.write(line)
 
     def start(self, started: Started, saved: Checkpoint | None) -> None:
         """Records the start of this world, as the first worker described it."""

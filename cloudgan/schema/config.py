@@ -204,7 +204,6 @@ class RunConfig(_Part):
             f"--parallel={parallel.mode}": parallel.has_ranks,
             f"--stages={','.join(parallel.stages)}": bool(parallel.stages),
             "--loop=fit": training.loop == "fit",
-            "--tensorboard": training.tensorboard,
             "--precision=float64": training.precision == "float64",
             "--validate-every, --until and --patience": bool(training.validates_every),
             "--strategy=tpu": training.strategy == "tpu",
@@ -300,7 +299,7 @@ class RunConfig(_Part):
             "schema_version": True,
             "training": {
                 *("loop", "strategy", "workers", "replicas", "threads", "epochs", "max_steps"),
-                *("max_seconds", "steps_per_loop", "validation_showers", "tensorboard"),
+                *("max_seconds", "steps_per_loop", "validation_showers", "track"),
                 *("conv_impl", "validate_every", "until", "patience", "smooth", "engine"),
             },
             "data": {"cache"},

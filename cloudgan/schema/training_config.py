@@ -33,6 +33,7 @@ Loop = Literal["custom", "fit"]
 StrategyName = Literal["auto", "one", "mirrored", "multiworker", "tpu"]
 Precision = Literal["float32", "bfloat16", "mixed", "float64"]
 ConvImplOption = Literal["auto", "published", "phases", "fast"]
+TrackerName = Literal["none", "mlflow", "wandb", "tensorboard"]
 ScaleLr = Literal["none", "linear", "sqrt"]
 
 
@@ -186,7 +187,11 @@ class TrainingConfig(BaseModel):
         ge=1,
         le=MAX_SMOOTH,
     )
-    tensorboard: bool = flag(False, "write TensorBoard summaries into the run's folder", "Output")
+    track: TrackerName = flag(
+        "none",
+        "experiment tracker that also gets losses, metrics and the end of the run",
+        "Output",
+    )
 
     @model_serializer(mode="wrap")
     def _without_an_unused_early_stop(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -198,6 +203,11 @@ class TrainingConfig(BaseModel):
         if self.engine == "tensorflow":
             found.pop("engine", None)
         return found
+
+    @property
+    def tracker_package(self) -> str | None:
+        """The package, and extra, that sends the run to a server; None: no server."""
+        return self.track if self.track in {"mlflow", "wandb"} else None
 
     @property
     def validates_every(self) -> int:

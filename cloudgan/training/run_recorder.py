@@ -1,4 +1,4 @@
-"""Record lines, checkpoints and TensorBoard summaries of the chief; other workers write nothing."""
+"""Record lines, checkpoints and tracked numbers of the chief; other workers write nothing."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from cloudgan.training.checkpoint import State
 from cloudgan.training.expected_memory import expected_peak_bytes
 from cloudgan.training.gan import scaled_learning_rate
 from cloudgan.training.shared_work import ALONE
+from cloudgan.training.tracking import Tracking
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -33,12 +34,11 @@ if TYPE_CHECKING:
     from cloudgan.training.gan import Gan
     from cloudgan.training.quality_evaluator import QualityEvaluator
     from cloudgan.training.shared_work import SharedWork
-    from cloudgan.training.summaries import Summaries
     from cloudgan.training.train_loop import TrainLoop
 
 
 class RunRecorder:
-    """Writes record, checkpoints and summaries as the loop reports events."""
+    """Writes record and checkpoints as the loop reports events."""
 
     def __init__(
         self,
@@ -67,17 +67,13 @@ class RunRecorder:
         self._pending_seconds = 0.0
         self._joules_before = gpu_joules()
         self._partial_epoch: record.Epoch | None = None
-        self._summaries: Summaries | None = None
-        if context.config.training.tensorboard and context.is_chief:
-            # TensorFlow's events are written with TensorFlow only.
-            from cloudgan.training.summaries import Summaries  # noqa: PLC0415
-
-            self._summaries = Summaries(context.folder.path / "tensorboard")
+        self._tracking = Tracking(context.config, context.folder, progress.say)
 
     def write(self, line: record.Line) -> None:
-        """Appends a line to the record."""
+        """Appends a line to the record, and tracks it."""
         if self._context.is_chief:
             record.append(self._context.folder.record_file, line)
+            self._tracking.write(line)
 
     def record_start(self, step: int, train_seconds: float) -> None:
         """Records the start of this process; saves the first checkpoint of a new run."""
@@ -209,8 +205,6 @@ class RunRecorder:
         line = line.model_copy(update={"input_utilisation": busy})
         self._pending_seconds, self._partial_epoch = 0.0, None
         self.write(line)
-        if self._summaries:
-            self._summaries.write(line, validated)
         self._progress.say(epoch_row(line, validated))
         self._record_validation(validated, train_loop)
 

@@ -31,13 +31,13 @@ def test_a_rank_of_an_mpi_world_without_a_mode_is_refused(monkeypatch):
 
 
 def test_workers_share_the_steps_of_a_run_exactly():
-    run = config(max_steps=20, until="metric<1", tensorboard=True)
+    run = config(max_steps=20, until="metric<1", track="tensorboard")
     parts = [worker_config(run, worker, 3) for worker in range(3)]
     assert [part.training.max_steps for part in parts] == [7, 7, 6]
     # The master validates and decides when all save; the same mathematics resumes their checkpoints.
     for part in parts:
         assert not part.training.validates_every
-        assert not part.training.tensorboard
+        assert part.training.track == "none"
         assert part.checkpoint.every_steps is None
         assert part.config_hash() == run.config_hash()
 

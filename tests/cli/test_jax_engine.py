@@ -18,7 +18,6 @@ from cloudgan.schema.config import parse_config
         ["--parallel=downpour"],
         ["--stages=conv1"],
         ["--loop=fit"],
-        ["--tensorboard"],
         ["--precision=float64"],
         ["--validate-every=1"],
         ["--until=metric<0.2"],

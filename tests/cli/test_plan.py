@@ -276,6 +276,17 @@ def test_the_plan_of_a_run_here_has_processes_and_no_price(cloudgan_here, user_f
     assert left_in(user_folder) == []
 
 
+@pytest.mark.parametrize("name", ["mlflow", "wandb"])
+def test_a_tracker_with_a_server_needs_an_image_that_has_its_package(refused, cloudgan_here, name):
+    said = refused(*CLUSTER, f"--track={name}")
+    assert f"image and wheels have no {name}; give an --image" in said
+    out = cloudgan_here(*CLUSTER, f"--track={name}", "--image=lab/gan:1", "--json").stdout
+    (warning,) = (one for one in json.loads(out)["warnings"] if "--track" in one)
+    assert f"the image must have {name}, which nothing checks" in warning
+    cloudgan_here(*CLUSTER, "--track=tensorboard")
+    cloudgan_here("plan", "--nodes=1", f"--track={name}")
+
+
 def test_the_secret_of_a_private_registry_is_in_the_plan_of_a_cluster(cloudgan_here, user_folder):
     out = cloudgan_here(*CLUSTER, "--image=lab/gan:1", "--image-pull-secret=lab", "--json").stdout
     plan = json.loads(out)

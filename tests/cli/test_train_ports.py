@@ -25,10 +25,17 @@ def test_with_allow_open_ports_the_check_is_skipped(cloudgan_here, tmp_path, mon
     assert "showers.h5" in said
 
 
-def test_isolated_workers_cannot_copy_to_a_bucket(cloudgan_here, tmp_path):
-    flags = (f"--run={tmp_path / 'run'}", "--checkpoints=gs://lab/run")
-    said = cloudgan_here(*TWO, *flags, exits=2).stderr
-    assert "cannot copy checkpoints to gs://lab/run" in said
+@pytest.mark.parametrize(
+    ("flag", "lacking"),
+    [
+        ("--checkpoints=gs://lab/run", "copy checkpoints to gs://lab/run"),
+        ("--track=mlflow", "reach the server of --track=mlflow"),
+        ("--track=wandb", "reach the server of --track=wandb"),
+    ],
+)
+def test_isolated_workers_reach_no_server(cloudgan_here, tmp_path, flag, lacking):
+    said = cloudgan_here(*TWO, f"--run={tmp_path / 'run'}", flag, exits=2).stderr
+    assert f"run without a network, so they cannot {lacking}; run one process instead" in said
 
 
 @pytest.mark.parametrize("workers", [1, 2])

@@ -49,6 +49,17 @@ def recorder(tmp_path):
     )
 
 
+def test_only_the_chief_tracks_its_run(recorder, tmp_path):
+    context = recorder._context
+    context.config = parse_config({"training": {"track": "tensorboard"}}, "a test")
+    for context.is_chief in (False, True):
+        again = RunRecorder(
+            *(context, None, None, Silent(), ReadingTime()), evaluator=None, start_time=0.0
+        )
+        again.record_stop(at(0), "finished")
+        assert (tmp_path / "tensorboard").exists() is context.is_chief
+
+
 def at(step, *, begun=0):
     """A session after `step`, in the epoch that it began with `begun`."""
     return SimpleNamespace(

@@ -8,6 +8,7 @@ import os
 import re
 import resource
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -39,6 +40,34 @@ def lines_of(run):
 def begun(two_steps, tmp_path):
     """A copy of that run, to resume."""
     return shutil.copytree(two_steps, tmp_path / "begun")
+
+
+def test_a_run_is_tracked_and_a_resume_can_have_another_tracker(begun, tmp_path, run_cloudgan):
+    import tensorflow as tf
+
+    server = tmp_path / "tracked.json"
+    environment = {
+        "PYTHONPATH": str(Path(__file__).parent.parent / "trackers"),
+        "TRACKED": str(server),
+        "WANDB_API_KEY": "planted-word",
+    }
+    train = ("train", f"--run={begun}")
+    run_cloudgan(*train, "--max-steps=3", "--track=wandb", fork=False, **environment)
+    run_cloudgan(*train, "--max-steps=4", "--track=tensorboard")
+    (sent,) = json.loads(server.read_text()).values()
+    assert sent["ends"] == ["RUNNING", "FINISHED"]
+    (path,) = (begun / "tensorboard").iterdir()
+    events = list(tf.compat.v1.train.summary_iterator(str(path)))[1:]
+    shown = {one.tag: one.simple_value for one in events[0].summary.value}
+    before, last = (
+        line for line in lines_of(begun)[-20:] if line.kind == "epoch" and line.step > 2
+    )
+    assert sent["log"][0]["train/generator/total"] == before.losses["generator"]["total"]
+    assert shown["train/generator/total"] == pytest.approx(last.losses["generator"]["total"])
+    assert [one.step for one in events] == [4, 4]
+    assert b"planted-word" not in b"".join(
+        path.read_bytes() for path in begun.rglob("*") if path.is_file()
+    )
 
 
 @pytest.fixture

@@ -46,12 +46,13 @@ def test_one_group_that_no_centre_attracts_trains_as_two_workers_do_bit_for_bit(
 ):
     parallel = {"mode": "easgd", "ranks": 3, "group": 2, "sync_every": 2, "elastic_force": 0}
     ranks, workers = tmp_path / "ranks", tmp_path / "workers"
-    config = config_file(global_batch_size=8, max_steps=6, parallel=parallel)
+    tracked = {"max_steps": 6, "track": "tensorboard"}
+    config = config_file(global_batch_size=8, parallel=parallel, **tracked)
     process = start("train", f"--config={config}", f"--run={ranks}", "--json")
     out, _ = process.communicate(timeout=300)
     assert process.returncode == 0, out
     assert json.loads(out[out.index("{") :])["ended"] == "max_steps"
-    plain = config_file(global_batch_size=8, max_steps=6)
+    plain = config_file(global_batch_size=8, **tracked)
     process = start(
         "train", f"--config={plain}", f"--run={workers}", "--workers=2", "--strategy=multiworker"
     )
@@ -63,6 +64,9 @@ def test_one_group_that_no_centre_attracts_trains_as_two_workers_do_bit_for_bit(
     assert set(own) == set(expected)
     for key, array in expected.items():
         np.testing.assert_array_equal(own[key], array, err_msg=key)
+    for run in (ranks, workers):  # only rank 0, and the chief
+        (events,) = run.rglob("*.tfevents.*")
+        assert events.parent == run / "tensorboard"
     # The centre stayed where the run began, and is a checkpoint with all arrays.
     centre = arrays_of(RunFolder(ranks).checkpoints / name)
     begin = arrays_of(RunFolder(workers).checkpoints / "step-000000000.npz")

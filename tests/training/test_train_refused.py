@@ -45,6 +45,18 @@ def test_checkpoints_are_not_copied_to_the_store_of_another_run(finished, cloudg
     assert listing(finished) == before
 
 
+@pytest.mark.parametrize("name", ["mlflow", "wandb"])
+def test_a_tracker_that_is_not_installed_is_refused_with_the_command_that_installs_it(
+    finished, cloudgan_here, name
+):
+    before = listing(finished)
+    config, run = finished / "config.yaml", finished / "new"
+    said = cloudgan_here("train", f"--config={config}", f"--run={run}", f"--track={name}", exits=2)
+    assert f"needs the package '{name}', which is not installed; run `pip" in said.stderr
+    assert f"'.[{name}]'" in said.stderr
+    assert listing(finished) == before
+
+
 def test_a_run_whose_record_was_deleted_keeps_its_checkpoints(finished, tmp_path, cloudgan_here):
     run = shutil.copytree(finished / "run", tmp_path / "run")
     (run / "record.jsonl").unlink()

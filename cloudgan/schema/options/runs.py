@@ -121,7 +121,7 @@ class TensorboardOptions(LocatorFlags):
     """Shows the losses of a run in TensorBoard, until Ctrl-C.
 
     Reads the record from the store of the run every 30 s; the pods need no open port. The epochs have
-    the tags of `train --tensorboard`.
+    the tags of `train --track`.
 
     Examples:
         cloudgan tensorboard mine
