@@ -9,7 +9,7 @@ read 2026-11-22).
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from cloudgan.core.clock import parse_time
 from cloudgan.data.record_checksums import frame_record
