@@ -5,8 +5,10 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shutil
 import sys
 import tempfile
+import textwrap
 import traceback
 from contextlib import suppress
 from dataclasses import dataclass
@@ -65,10 +67,20 @@ class Failure:
         if len(message) > _LONGEST_MESSAGE:
             message = f"{message[: _LONGEST_MESSAGE - 3]}..."
         if message:
-            print(f"cloudgan: {message}", file=sys.stderr)
+            print(_for_terminal(f"cloudgan: {message}"), file=sys.stderr)
         if as_json and not self.is_printed:
             with suppress(OutputError):
                 print(json.dumps({"error": message, "exit_code": self.exit_code}), flush=True)
+
+
+def _for_terminal(text: str) -> str:
+    """Returns the text with no word cut by the edge of a terminal; a file has it on one line."""
+    if not sys.stderr.isatty():
+        return text
+    width = shutil.get_terminal_size().columns
+    return textwrap.fill(
+        text, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+    )
 
 
 def explain(error: BaseException) -> Failure:

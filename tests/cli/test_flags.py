@@ -147,6 +147,14 @@ def test_a_wrong_job_file_is_refused_with_its_place(folder, old, new, said):
     assert said in str(refused.value)
 
 
+def test_showers_in_the_place_of_a_job_file_are_refused_with_the_way_to_name_them(
+    folder, cloudgan_here
+):
+    (folder / "mine.h5").write_bytes(b"\x89HDF")
+    said = cloudgan_here("plan", "mine.h5", "--provider=gcp", exits=2).stderr
+    assert "or give --data=mine.h5" in said
+
+
 def test_init_writes_files_that_their_commands_take(folder, cloudgan_here):
     for kind in ("job", "space", "run"):
         done = cloudgan_here("init", kind, f"{kind}-new.yaml")

@@ -109,3 +109,10 @@ def test_a_simulation_that_is_terminated_leaves_the_terminal_as_it_was(folder):
     assert program.end() == 75
     assert program.screen.has_cursor
     assert not any("━" in each for each in program.screen.shown)
+
+
+def test_no_word_of_an_error_is_cut_by_the_edge_of_the_terminal(folder):
+    program = Program("trian", "showers.h5")
+    assert program.end() == 2
+    assert program.screen.wrapped == []
+    assert program.screen.shown[0].endswith("Did you mean 'train'? Known: adopt, bench,")
