@@ -78,9 +78,10 @@ def _for_terminal(text: str) -> str:
     if not sys.stderr.isatty():
         return text
     width = shutil.get_terminal_size().columns
-    return textwrap.fill(
-        text, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+    wrap = textwrap.TextWrapper(
+        width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
     )
+    return "\n".join(wrap.fill(line) for line in text.split("\n"))
 
 
 def explain(error: BaseException) -> Failure:
