@@ -14,11 +14,14 @@ __version__ = "0.1.0"
 _EXPORTS = {
     "Run": "run",
     "cancel": "runs",
+    "check": "check",
     "compare": "compare",
     "convert": "showers",
     "cost": "cost",
+    "crossvalidate": "crossvalidation",
     "demo": "demo",
-    "deploy": "deployment",
+    "deploy": "deploy",
+    "doctor": "doctor",
     "evolve": "evolve",
     "export": "export",
     "down": "runs",
@@ -26,8 +29,11 @@ _EXPORTS = {
     "logs": "runs",
     "offers": "offers",
     "open_run": "run",
-    "plan": "planning",
+    "plan": "plan",
+    "prices": "prices",
     "report": "run_pages",
+    "search": "search",
+    "setup": "setup",
     "simulate": "showers",
     "status": "runs",
     "train": "train",
@@ -37,10 +43,11 @@ _EXPORTS = {
 
 __all__ = sorted(["__version__", *_EXPORTS])  # noqa: PLE0605
 
-# An import of the package `cloudgan.cost` binds the name `cost` here, once. Import it now and drop the
-# name, so that `cloudgan.cost` is always the public function; imports of the package find it by its path.
-import_module("cloudgan.cost")
-del globals()["cost"]
+# An import of such a package binds its name here, once. Import them now and drop the names, so that
+# `cloudgan.cost` is always the public function; imports of the package find it by its path.
+for _package in ("cost", "search"):
+    import_module(f"cloudgan.{_package}")
+    del globals()[_package]
 
 
 def __getattr__(name: str) -> object:

@@ -5,14 +5,19 @@ from os import PathLike
 from pathlib import Path
 from typing import Literal
 
-from cloudgan.api.compare import compare as compare
-from cloudgan.api.cost import cost as cost
+from cloudgan.api.account_reports import AccountCheck as AccountCheck
+from cloudgan.api.account_reports import AccountInventory as AccountInventory
+from cloudgan.api.account_reports import SetupPlan as SetupPlan
+from cloudgan.api.account_reports import Teardown as Teardown
+from cloudgan.api.crossvalidation import CrossValidation as CrossValidation
 from cloudgan.api.demo import Demo as Demo
-from cloudgan.api.deployment import DeployResult as DeployResult
+from cloudgan.api.deploy import DeployResult as DeployResult
 from cloudgan.api.evolve import Evolution as Evolution
 from cloudgan.api.export import Export as Export
-from cloudgan.api.offers import offers as offers
+from cloudgan.api.offers_report import OffersReport as OffersReport
 from cloudgan.api.plan_result import PlanResult as PlanResult
+from cloudgan.api.prices import PriceList as PriceList
+from cloudgan.api.prices import RefreshedPrices as RefreshedPrices
 from cloudgan.api.run import Run as Run
 from cloudgan.api.run import open_run as open_run
 from cloudgan.api.run_pages import OpenedPage as OpenedPage
@@ -21,11 +26,16 @@ from cloudgan.api.run_status import RunStatus as RunStatus
 from cloudgan.api.runs import CancelResult as CancelResult
 from cloudgan.api.runs import DownResult as DownResult
 from cloudgan.api.runs import SweepResults as SweepResults
+from cloudgan.api.search_forecast import SearchForecast as SearchForecast
+from cloudgan.api.search_result import Search as Search
 from cloudgan.api.showers import ShowerFile as ShowerFile
+from cloudgan.api.sweep import SweepPlan as SweepPlan
+from cloudgan.api.sweep_result import SweepResult as SweepResult
 from cloudgan.api.validate import Validation as Validation
 from cloudgan.core.progress import Progress as Progress
+from cloudgan.launch.clouds.planner import Clouds as Clouds
+from cloudgan.reports.result import Result as Result
 from cloudgan.schema.coevolution import Change as Change
-from cloudgan.schema.plan import Plan as Plan
 from cloudgan.schema.run_state import LogLine as LogLine
 from cloudgan.validation.acceptance.gates import Gates as Gates
 
@@ -44,6 +54,43 @@ def cancel(
     store: str | PathLike[str] | None = ...,
     progress: Progress | None = ...,
 ) -> CancelResult | SweepResults: ...
+def check(
+    *,
+    project: str | PathLike[str] | None = ...,
+    profile: str | PathLike[str] | None = ...,
+    subscription: str | PathLike[str] | None = ...,
+    region: Sequence[str | PathLike[str]] | str = ...,
+    zone: str | PathLike[str] | None = ...,
+    market: Literal["auto", "spot", "on_demand"] = ...,
+    cluster: str | PathLike[str] | None = ...,
+    keep_cluster: bool = ...,
+    keep_nodes: float = ...,
+    network: str | PathLike[str] | None = ...,
+    subnet: str | PathLike[str] | None = ...,
+    internal_ips: bool = ...,
+    flex_start: bool = ...,
+    image_pull_secret: str | PathLike[str] | None = ...,
+    max_usd_per_hour: float | None = ...,
+    spot_wait: float = ...,
+    fallback: Literal["none", "same", "any"] = ...,
+    allow_unmeasured: bool = ...,
+    allow_unknown_price: bool = ...,
+    provider: str | PathLike[str] | None = ...,
+    accelerator: str | PathLike[str] | None = ...,
+    nodes: int = ...,
+    price_as: str | PathLike[str] | None = ...,
+    reservation: str | PathLike[str] | None = ...,
+) -> AccountCheck: ...
+def compare(
+    runs: Sequence[str | PathLike[str]] | str = ...,
+    *,
+    paper: bool = ...,
+    to_quality: bool = ...,
+    scaling: bool = ...,
+    until: str | PathLike[str] | None = ...,
+    price_as: str | PathLike[str] | None = ...,
+    report: str | PathLike[str] | None = ...,
+) -> Result: ...
 def convert(
     source: str | PathLike[str],
     target: str | PathLike[str] = ...,
@@ -55,6 +102,66 @@ def convert(
     verify: bool = ...,
     progress: Progress | None = ...,
 ) -> ShowerFile: ...
+def cost(
+    run: str | PathLike[str] | None = ...,
+    *,
+    price_as: str | PathLike[str] | None = ...,
+    price_file: Path | None = ...,
+    fit: Path | None = ...,
+    predict: Sequence[int] | str = ...,
+    showers: int | None = ...,
+    batch: int | None = ...,
+    feed: float | None = ...,
+    billing_export: Sequence[Path] | str = ...,
+    ci: Path | None = ...,
+    budget_usd: float | None = ...,
+    report: str | PathLike[str] | None = ...,
+) -> Result: ...
+def crossvalidate(
+    data: str | PathLike[str] = ...,
+    *,
+    config: str | PathLike[str] | None = ...,
+    unit: Literal["GeV*50", "GeV", "GeV*100", "MeV"] | None = ...,
+    held_out: float = ...,
+    preset: str | PathLike[str] = ...,
+    loop: Literal["custom", "fit"] = ...,
+    replicas: int | None = ...,
+    epochs: int = ...,
+    max_steps: int | None = ...,
+    max_seconds: float | None = ...,
+    batch: int | None = ...,
+    global_batch: int | None = ...,
+    precision: Literal["float32", "bfloat16", "mixed", "float64"] = ...,
+    conv_impl: Literal["auto", "published", "phases", "fast"] = ...,
+    seed: int = ...,
+    scale_lr: Literal["none", "linear", "sqrt"] = ...,
+    steps_per_loop: int | None = ...,
+    validate_every: int = ...,
+    until: str | PathLike[str] = ...,
+    patience: int | None = ...,
+    smooth: int | None = ...,
+    tensorboard: bool = ...,
+    checkpoint_every_steps: int | None = ...,
+    parallel: Literal["none", "downpour", "easgd", "gem"] = ...,
+    ranks: int | None = ...,
+    group: int = ...,
+    masters: int = ...,
+    sync_every: int = ...,
+    master_sync_every: int = ...,
+    elastic_force: float = ...,
+    damping: Literal["staleness", "mean", "none"] = ...,
+    synchronous: bool = ...,
+    master_optimizer: Literal["sgd", "adam", "rmsprop", "adadelta"] = ...,
+    stages: Sequence[str | PathLike[str]] | str = ...,
+    trace: bool = ...,
+    folds: int = ...,
+    repeats: int = ...,
+    blocks: int = ...,
+    objective: str | PathLike[str] = ...,
+    run: str | PathLike[str] | None = ...,
+    show: str | PathLike[str] | None = ...,
+    progress: Progress | None = ...,
+) -> CrossValidation: ...
 def demo(
     *,
     data: str | PathLike[str] | None = ...,
@@ -104,25 +211,6 @@ def deploy(
     master_optimizer: Literal["sgd", "adam", "rmsprop", "adadelta"] = ...,
     stages: Sequence[str | PathLike[str]] | str = ...,
     trace: bool = ...,
-    project: str | PathLike[str] | None = ...,
-    profile: str | PathLike[str] | None = ...,
-    subscription: str | PathLike[str] | None = ...,
-    region: Sequence[str | PathLike[str]] | str = ...,
-    zone: str | PathLike[str] | None = ...,
-    market: Literal["auto", "spot", "on_demand"] = ...,
-    cluster: str | PathLike[str] | None = ...,
-    keep_cluster: bool = ...,
-    keep_nodes: float = ...,
-    network: str | PathLike[str] | None = ...,
-    subnet: str | PathLike[str] | None = ...,
-    internal_ips: bool = ...,
-    flex_start: bool = ...,
-    image_pull_secret: str | PathLike[str] | None = ...,
-    max_usd_per_hour: float | None = ...,
-    spot_wait: float = ...,
-    fallback: Literal["none", "same", "any"] = ...,
-    allow_unmeasured: bool = ...,
-    allow_unknown_price: bool = ...,
     provider: str | PathLike[str] = ...,
     accelerator: str | PathLike[str] | None = ...,
     nodes: int | None = ...,
@@ -152,15 +240,50 @@ def deploy(
     max_hours: float = ...,
     gang_timeout: float | None = ...,
     allow_open_ports: bool = ...,
+    project: str | PathLike[str] | None = ...,
+    profile: str | PathLike[str] | None = ...,
+    subscription: str | PathLike[str] | None = ...,
+    region: Sequence[str | PathLike[str]] | str = ...,
+    zone: str | PathLike[str] | None = ...,
+    market: Literal["auto", "spot", "on_demand"] = ...,
+    cluster: str | PathLike[str] | None = ...,
+    keep_cluster: bool = ...,
+    keep_nodes: float = ...,
+    network: str | PathLike[str] | None = ...,
+    subnet: str | PathLike[str] | None = ...,
+    internal_ips: bool = ...,
+    flex_start: bool = ...,
+    image_pull_secret: str | PathLike[str] | None = ...,
+    max_usd_per_hour: float | None = ...,
+    spot_wait: float = ...,
+    fallback: Literal["none", "same", "any"] = ...,
+    allow_unmeasured: bool = ...,
+    allow_unknown_price: bool = ...,
     command: Sequence[str | PathLike[str]] | str = ...,
     seeds: str | PathLike[str] | None = ...,
     dry_run: bool = ...,
     detach: bool = ...,
     yes: bool = ...,
     allow_stale_price: bool = ...,
-    approve: Callable[[Plan, str | PathLike[str]], None] = ...,
+    confirm: Callable[[str | PathLike[str]], None] | None = ...,
+    show: Callable[[Result], None] = ...,
     progress: Progress | None = ...,
-) -> DeployResult: ...
+    clouds: Clouds = ...,
+) -> DeployResult | SweepResult | PlanResult | SweepPlan | Search | CrossValidation: ...
+def doctor(
+    *,
+    provider: Literal["aws", "azure", "gcp"] | None = ...,
+    project: str | PathLike[str] | None = ...,
+    profile: str | PathLike[str] | None = ...,
+    subscription: str | PathLike[str] | None = ...,
+    region: str | PathLike[str] | None = ...,
+    store: Sequence[str | PathLike[str]] | str = ...,
+    delete: bool = ...,
+    yes: bool = ...,
+    progress: Progress | None = ...,
+    confirm: Callable[[str | PathLike[str]], None] = ...,
+    show: Callable[[Result], None] = ...,
+) -> AccountInventory: ...
 def down(
     run: str | PathLike[str],
     *,
@@ -252,6 +375,25 @@ def logs(
     lines: int | None = ...,
     progress: Progress | None = ...,
 ) -> Iterator[LogLine]: ...
+def offers(
+    *,
+    accelerator: str | PathLike[str] | None = ...,
+    provider: str | PathLike[str] | None = ...,
+    region: str | PathLike[str] | None = ...,
+    market: Literal["on_demand", "spot"] | None = ...,
+    epochs: int | None = ...,
+    max_hours: float | None = ...,
+    budget_usd: float | None = ...,
+    run: str | PathLike[str] | None = ...,
+    price_file: Path | None = ...,
+    measured: bool = ...,
+    carbon: bool = ...,
+    all: bool = ...,
+    losses_per_node_hour: float | None = ...,
+    restart_seconds: float = ...,
+    checkpoint_seconds: float = ...,
+    report: str | PathLike[str] | None = ...,
+) -> OffersReport: ...
 def plan(
     job: str | PathLike[str] | None = ...,
     *,
@@ -290,25 +432,6 @@ def plan(
     master_optimizer: Literal["sgd", "adam", "rmsprop", "adadelta"] = ...,
     stages: Sequence[str | PathLike[str]] | str = ...,
     trace: bool = ...,
-    project: str | PathLike[str] | None = ...,
-    profile: str | PathLike[str] | None = ...,
-    subscription: str | PathLike[str] | None = ...,
-    region: Sequence[str | PathLike[str]] | str = ...,
-    zone: str | PathLike[str] | None = ...,
-    market: Literal["auto", "spot", "on_demand"] = ...,
-    cluster: str | PathLike[str] | None = ...,
-    keep_cluster: bool = ...,
-    keep_nodes: float = ...,
-    network: str | PathLike[str] | None = ...,
-    subnet: str | PathLike[str] | None = ...,
-    internal_ips: bool = ...,
-    flex_start: bool = ...,
-    image_pull_secret: str | PathLike[str] | None = ...,
-    max_usd_per_hour: float | None = ...,
-    spot_wait: float = ...,
-    fallback: Literal["none", "same", "any"] = ...,
-    allow_unmeasured: bool = ...,
-    allow_unknown_price: bool = ...,
     provider: str | PathLike[str] = ...,
     accelerator: str | PathLike[str] | None = ...,
     nodes: int | None = ...,
@@ -338,15 +461,120 @@ def plan(
     max_hours: float = ...,
     gang_timeout: float | None = ...,
     allow_open_ports: bool = ...,
+    project: str | PathLike[str] | None = ...,
+    profile: str | PathLike[str] | None = ...,
+    subscription: str | PathLike[str] | None = ...,
+    region: Sequence[str | PathLike[str]] | str = ...,
+    zone: str | PathLike[str] | None = ...,
+    market: Literal["auto", "spot", "on_demand"] = ...,
+    cluster: str | PathLike[str] | None = ...,
+    keep_cluster: bool = ...,
+    keep_nodes: float = ...,
+    network: str | PathLike[str] | None = ...,
+    subnet: str | PathLike[str] | None = ...,
+    internal_ips: bool = ...,
+    flex_start: bool = ...,
+    image_pull_secret: str | PathLike[str] | None = ...,
+    max_usd_per_hour: float | None = ...,
+    spot_wait: float = ...,
+    fallback: Literal["none", "same", "any"] = ...,
+    allow_unmeasured: bool = ...,
+    allow_unknown_price: bool = ...,
     command: Sequence[str | PathLike[str]] | str = ...,
     seeds: str | PathLike[str] | None = ...,
-    output: str | PathLike[str] | None = ...,
-) -> PlanResult: ...
+    output: Path | None = ...,
+    save: Path | None = ...,
+    progress: Progress | None = ...,
+    clouds: Clouds = ...,
+) -> PlanResult | SweepPlan: ...
+def prices(
+    action: Literal["show", "refresh"] = ...,
+    *,
+    provider: Literal["aws", "azure", "gcp"] | None = ...,
+    accelerator: str | PathLike[str] | None = ...,
+    region: str | PathLike[str] | None = ...,
+    market: Literal["on_demand", "spot"] | None = ...,
+    output: Path | None = ...,
+    progress: Progress | None = ...,
+) -> PriceList | RefreshedPrices: ...
 def report(
     run: str | PathLike[str] | None = ...,
     *,
     browser: bool = ...,
 ) -> OpenedPage: ...
+def search(
+    space: str | PathLike[str],
+    data: str | PathLike[str] = ...,
+    *,
+    config: str | PathLike[str] | None = ...,
+    unit: Literal["GeV*50", "GeV", "GeV*100", "MeV"] | None = ...,
+    held_out: float = ...,
+    preset: str | PathLike[str] = ...,
+    loop: Literal["custom", "fit"] = ...,
+    replicas: int | None = ...,
+    epochs: int = ...,
+    max_steps: int | None = ...,
+    max_seconds: float | None = ...,
+    batch: int | None = ...,
+    global_batch: int | None = ...,
+    precision: Literal["float32", "bfloat16", "mixed", "float64"] = ...,
+    conv_impl: Literal["auto", "published", "phases", "fast"] = ...,
+    seed: int = ...,
+    scale_lr: Literal["none", "linear", "sqrt"] = ...,
+    steps_per_loop: int | None = ...,
+    validate_every: int = ...,
+    until: str | PathLike[str] = ...,
+    patience: int | None = ...,
+    smooth: int | None = ...,
+    tensorboard: bool = ...,
+    checkpoint_every_steps: int | None = ...,
+    parallel: Literal["none", "downpour", "easgd", "gem"] = ...,
+    ranks: int | None = ...,
+    group: int = ...,
+    masters: int = ...,
+    sync_every: int = ...,
+    master_sync_every: int = ...,
+    elastic_force: float = ...,
+    damping: Literal["staleness", "mean", "none"] = ...,
+    synchronous: bool = ...,
+    master_optimizer: Literal["sgd", "adam", "rmsprop", "adadelta"] = ...,
+    stages: Sequence[str | PathLike[str]] | str = ...,
+    trace: bool = ...,
+    run: str | PathLike[str] | None = ...,
+    sampler: Literal["gp", "evolution", "cmaes", "tpe", "nsgaii", "random", "grid"] = ...,
+    trials: int = ...,
+    blocks: int = ...,
+    store: str | PathLike[str] = ...,
+    folds: int = ...,
+    objective: str | PathLike[str] = ...,
+    direction: Literal["minimize", "maximize"] = ...,
+    prune: Literal["none", "median", "halving"] = ...,
+    second: Literal["seconds", "usd"] | None = ...,
+    max_hours: float | None = ...,
+    budget_usd: float | None = ...,
+    price_as: str | PathLike[str] | None = ...,
+    price_file: str | PathLike[str] | None = ...,
+    describe: bool = ...,
+    like: str | PathLike[str] | None = ...,
+    show: bool = ...,
+    report: str | PathLike[str] | None = ...,
+    progress: Progress | None = ...,
+) -> Search | SearchForecast: ...
+def setup(
+    *,
+    provider: Literal["aws", "azure", "gcp"] | None = ...,
+    project: str | PathLike[str] | None = ...,
+    profile: str | PathLike[str] | None = ...,
+    subscription: str | PathLike[str] | None = ...,
+    region: str | PathLike[str] | None = ...,
+    teardown: bool = ...,
+    purge: bool = ...,
+    dry_run: bool = ...,
+    yes: bool = ...,
+    progress: Progress | None = ...,
+    confirm: Callable[[str | PathLike[str]], None] = ...,
+    show: Callable[[Result], None] = ...,
+) -> SetupPlan | Teardown: ...
 def simulate(
     output: str | PathLike[str],
     *,

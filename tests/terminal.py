@@ -71,6 +71,12 @@ class Screen:
         if command == "A":
             top = max(0, len(self.rows) - self.lines)
             self._row = max(top, self._row - int(parameters or 1))
+        elif command == "H":
+            self._row = max(0, len(self.rows) - self.lines)
+            self._column = 0
+        elif command == "J":
+            del self.rows[self._row + 1 :]
+            self.rows[self._row] = self.rows[self._row][: self._column]
         elif command == "K":
             self.live.append(self.rows[self._row])
             self.rows[self._row] = "" if parameters == "2" else self.rows[self._row][: self._column]

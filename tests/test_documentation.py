@@ -1,9 +1,8 @@
-"""Every example in README.md and docs/ is a command line that the program accepts; offline ones run."""
+"""Every example in README.md and docs/ is a command line that the program accepts; tests/cli runs them."""
 
 from __future__ import annotations
 
 import re
-import shlex
 from pathlib import Path
 
 import pytest
@@ -14,31 +13,10 @@ from cloudgan.cli.program import PROGRAM, Program
 from cloudgan.core.clouds import CLOUDS
 from cloudgan.core.errors import CloudganError
 from cloudgan.cost.prices.catalog import is_of, load_catalog
+from documented import EXAMPLES, PAGES
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
-PLACEHOLDER = re.compile(r"\.\.\.")
-OFFLINE = {
-    "compare --paper",
-    "offers --epochs=60 --max-hours=2",
-}
-"""Examples that need no data, network or account; the others are parsed."""
-
-
-def commands_in(page):
-    """Yields the arguments of each `cloudgan` command in the indented blocks of a page."""
-    text = page.read_text(encoding="utf-8").replace("\\\n", " ")
-    for line in re.findall(r"^ {4,}(cloudgan .*)$", text, re.MULTILINE):
-        words = shlex.split(line.partition(" > ")[0], comments=True)
-        for command in " ".join(shlex.quote(word) for word in words).split("';'"):
-            yield [word for word in shlex.split(command)[1:] if not PLACEHOLDER.search(word)]
-
-
-EXAMPLES = [
-    pytest.param(words, id=f"{page.name}: {' '.join(words)}"[:90])
-    for page in PAGES
-    for words in commands_in(page)
-]
+CASES = [pytest.param(words, id=f"{page}: {' '.join(words)}"[:90]) for page, words in EXAMPLES]
 
 
 def parse(program, words):
@@ -57,12 +35,12 @@ def test_the_pages_have_examples():
     assert len(EXAMPLES) > 40
 
 
-@pytest.mark.parametrize("words", EXAMPLES)
+@pytest.mark.parametrize("words", CASES)
 def test_an_example_is_a_valid_command_line(words):
     parse(PROGRAM, words)
 
 
-@pytest.mark.parametrize("words", EXAMPLES)
+@pytest.mark.parametrize("words", CASES)
 def test_a_machine_in_an_example_is_on_sale(words):
     given = dict(word.partition("=")[::2] for word in words)
     if offer := given.get("--price-as"):
@@ -72,13 +50,6 @@ def test_a_machine_in_an_example_is_on_sale(words):
         rows = load_catalog().find(provider=given["--provider"])
         rows = [row for row in rows if is_of(row, name) or row.node_type == name]
         assert [row for row in rows if not count or row.accelerator_count == int(count)]
-
-
-@pytest.mark.parametrize("line", sorted(OFFLINE))
-def test_an_example_that_needs_no_account_runs(line, cloudgan_here):
-    words = shlex.split(line)
-    assert words in [example.values[0] for example in EXAMPLES], "no page has this example"
-    assert cloudgan_here(*words).stdout
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -116,3 +87,20 @@ def test_every_test_that_the_security_page_names_exists():
         assert re.search(
             rf"^def {name}\(", (ROOT / "tests" / path).read_text("utf-8"), re.MULTILINE
         ), name
+
+
+@pytest.mark.parametrize("name", PROGRAM.topics)
+def test_help_on_a_topic_is_one_screen(name, cloudgan_here):
+    lines = cloudgan_here("help", name).stdout.splitlines()
+    assert len(lines) <= 24
+    assert max(map(len, lines)) <= 80
+
+
+def test_help_on_a_name_that_is_none_suggests_the_nearest_and_lists_the_topics(cloudgan_here):
+    said = cloudgan_here("help", "slrum", exits=2).stderr
+    assert "Did you mean 'slurm'?" in said
+    assert all(topic in said for topic in PROGRAM.topics)
+
+
+def test_help_on_a_command_is_its_help_and_not_a_topic(cloudgan_here):
+    assert cloudgan_here("help", "rm").stdout == cloudgan_here("down", "--help").stdout

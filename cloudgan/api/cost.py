@@ -1,14 +1,19 @@
-"""Prices a run: the use case of `cloudgan cost`, and the public function `cost`."""
+"""The command `cost`: prices a run, compares it with an earlier one, or predicts times."""
 
 from __future__ import annotations
 
+import datetime as dt
 import hashlib
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from cloudgan.api import cost_page
+from cloudgan.api.cost_difference import CostDifference, figures_of_run, read_figures
+from cloudgan.api.fit import fit_and_predict
 from cloudgan.api.run import open_run
 from cloudgan.core.clock import utc_today
+from cloudgan.core.command import command
 from cloudgan.core.documents import parse_json, read_bytes
 from cloudgan.core.errors import ConfigError, DataError, show
 from cloudgan.cost.accounting.forecast_vs_actual import USD, forecast_vs_actual
@@ -17,29 +22,25 @@ from cloudgan.cost.accounting.run_cost import cost_report as make_report
 from cloudgan.cost.billing.focus import read_bill
 from cloudgan.cost.billing.reconciliation import reconcile
 from cloudgan.cost.estimation.measured_runs import runs_of_network
-from cloudgan.cost.estimation.throughput_model import build_throughput_model, price_epochs
+from cloudgan.cost.estimation.throughput_model import (
+    PricedEpoch,
+    build_throughput_model,
+    price_epochs,
+)
 from cloudgan.cost.paper.runs import priced_paper_runs
-from cloudgan.cost.prices.catalog import offers_for_demo
+from cloudgan.cost.prices.catalog import Catalog, offers_for_demo
 from cloudgan.cost.prices.fees import load_fees
 from cloudgan.cost.prices.price_file import catalog_with
-from cloudgan.reports.page import Section
+from cloudgan.reports.page import Page, Section
 from cloudgan.reports.result import Result, View
 from cloudgan.reports.table import Table, usd_text
 from cloudgan.schema import cost_report, launch, record
 from cloudgan.schema import plan as plans
-from cloudgan.schema.cost_report import CostReport, OfferEstimate
-
-if TYPE_CHECKING:
-    import datetime as dt
-    from collections.abc import Callable, Sequence
-
-    from cloudgan.api.run import Run
-    from cloudgan.cost.estimation.throughput_model import PricedEpoch
-    from cloudgan.cost.prices.catalog import Catalog
-    from cloudgan.schema.cost_report import PricedOffer, PublishedRun
-    from cloudgan.schema.launch import Launch
-    from cloudgan.schema.record import RunRecord
-    from cloudgan.schema.run_folder import RunFolder
+from cloudgan.schema.cost_report import CostReport, OfferEstimate, PricedOffer, PublishedRun
+from cloudgan.schema.launch import Launch
+from cloudgan.schema.options.money import CostOptions
+from cloudgan.schema.record import RunRecord
+from cloudgan.schema.run_folder import RunFolder
 
 EXAMPLE_OFFER = "gcp/n1-standard-8+1xV100/us-central1/spot"
 _PAPER_RUNS = ("8 x V100 (", "128 x V100 (", "4 x TPU-v2 (", "4 x TPU-v3 (", "16 x TPU-v3 (")
@@ -125,60 +126,69 @@ class RunCost(Result):
             f"{where}, priced {cost_page.age(offer.row, offer.age_days)}",
         )
 
+    def page(self) -> Page:
+        """Returns the page of `--report`."""
+        return cost_page.cost_page(self.report, self.own_cost())
+
     def section(self) -> Section:
         """Returns the tables for the page of a demo."""
         return cost_page.demo_section(self.report, self.own_cost())
 
 
-def cost(
-    run: Run | str | Path,
-    *,
-    price_as: str | None = None,
-    price_file: str | Path | None = None,
-    billing_export: Sequence[str | Path] = (),
-) -> RunCost:
-    """Prices a run and writes cost.json into its folder.
-
-    Args:
-        run: A run, or its folder.
-        price_as: Offer that prices a run on a machine without a bill: cloud/node/region/market, such
-            as gcp/n1-standard-8+1xT4/us-central1/spot. Attempts on cloud nodes keep the prices of
-            their launch.
-        price_file: File with the prices of your own nodes, for `price_as`.
-        billing_export: Billing exports of the run's cloud.
+@command
+def cost(options: CostOptions) -> Result:
+    """Prices a run and writes cost.json into its folder, or predicts times.
 
     Raises:
+        ConfigError: A billing export was given for a run that does not train.
         DataError: The folder holds no record, or a file is damaged.
         UnknownNameError: No offer has this name.
     """
-    folder = open_run(run).folder
-    report = price(folder, offer=price_as, price_file=price_file).report
-    if billing_export:
-        report = _with_bill(report, folder, tuple(map(Path, billing_export)))
-    if price_as and report.billed_attempts:
+    if options.fit is not None:
+        return fit_and_predict(
+            options.fit,
+            options.predict,
+            showers=options.showers,
+            batch=options.batch,
+            feed=options.feed,
+        )
+    if options.ci is None:
+        return _cost_of(options)
+    run, offer, own = options.run or "", options.price_as, options.price_file
+    old = read_figures(options.ci)
+    if Path(run).is_file():
+        if offer is not None:
+            raise ConfigError(f"--price-as={offer} is only valid with the folder of a run")
+        new = read_figures(Path(run))
+    else:
+        new = figures_of_run(run_cost(open_run(run).folder, offer, own).report)
+    return CostDifference(base=old, new=new, budget_usd=options.budget_usd)
+
+
+def run_cost(
+    folder: RunFolder,
+    offer: str | None = None,
+    price_file: Path | None = None,
+    exports: Sequence[Path] = (),
+) -> RunCost:
+    """Prices a run that trained, and writes cost.json into its folder."""
+    report = price(folder, offer=offer, price_file=price_file).report
+    if exports:
+        report = _with_bill(report, folder, tuple(exports))
+    if offer and report.billed_attempts:
         kept = "--price-as is for your own machine: attempts on cloud nodes keep their prices"
         report = report.model_copy(update={"warnings": (*report.warnings, kept)})
     cost_report.write(folder.cost_file, report)
     return RunCost(report=report)
 
 
-def cost_of(
-    run: Run | str | Path,
-    *,
-    price_as: str | None = None,
-    price_file: Path | None = None,
-    billing_export: Sequence[str | Path] = (),
-) -> Result:
-    """Prices a run as `cost`; also a simulation, a search, a deployment of its trials, or a grid.
-
-    Raises:
-        ConfigError: A billing export was given for a run that does not train.
-        DataError: The folder holds no record, or a file is damaged.
-    """
+def _cost_of(options: CostOptions) -> Result:
+    """Prices a run of any kind: a training, a simulation, a search, a deployment of its trials, or a grid."""
     from cloudgan.api import grid_cost, search_cost, simulation_cost
     from cloudgan.api.grid_samples import is_grid
 
-    folder = open_run(run).folder
+    folder = open_run(options.run or "").folder
+    offer, price_file = options.price_as, options.price_file
     kinds: tuple[tuple[Callable[[RunFolder], bool], Callable[..., Result]], ...] = (
         (search_cost.is_search, search_cost.search_cost),
         (simulation_cost.is_simulation, simulation_cost.simulation_cost),
@@ -187,10 +197,12 @@ def cost_of(
     )
     for is_kind, price_kind in kinds:
         if is_kind(folder):
-            if billing_export:
-                raise ConfigError("--billing-export is of runs that train; omit it")
-            return price_kind(folder, offer=price_as, price_file=price_file)
-    return cost(run, price_as=price_as, price_file=price_file, billing_export=billing_export)
+            for flag in ("billing_export", "report"):
+                if getattr(options, flag):
+                    name = flag.replace("_", "-")
+                    raise ConfigError(f"--{name} is of runs that train; omit it")
+            return price_kind(folder, offer=offer, price_file=price_file)
+    return run_cost(folder, offer, price_file, options.billing_export)
 
 
 def price(

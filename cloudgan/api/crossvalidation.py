@@ -7,121 +7,136 @@ folds (and seeds), so blocks, continuation after a kill, and `--show` are those 
 from __future__ import annotations
 
 import statistics
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
+from pydantic import Field
+
+from cloudgan.api.notebook_progress import usual_progress
 from cloudgan.api.run_options import resolve
-from cloudgan.api.search import start_search
-from cloudgan.api.search_result import read_search
-from cloudgan.core import ranges
-from cloudgan.core.errors import DataError
-from cloudgan.reports.page import Section, fragment
-from cloudgan.reports.table import Table
+from cloudgan.api.search import check_pods, shared_store, start_search
+from cloudgan.api.search_result import PAGE, Search, read_search
+from cloudgan.core.command import command
+from cloudgan.core.errors import ConfigError, DataError
+from cloudgan.core.progress import Progress
+from cloudgan.reports.page import Page, Section
+from cloudgan.reports.page import write as write_page
+from cloudgan.reports.result import Result, View
+from cloudgan.schema.options.training import CrossvalidateOptions
 from cloudgan.schema.search import FOLD, Dimension, parse_search, with_folds
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from cloudgan.api.search_result import Search
-    from cloudgan.core.progress import Progress
-
-DEFAULT_RUN = "runs/crossvalidation"
 SEED = "training.seed"
 
 
-@dataclass(frozen=True)
-class CrossValidation:
-    """The runs of all folds; a notebook shows them as a table.
+class CrossValidation(Result):
+    """The runs of all folds, and mean and spread of their objective."""
 
-    Attributes:
-        search: The runs, one trial each.
-        mean: Of the objective over all folds and repeats; None: a fold has no number.
-        deviation: Standard deviation over the folds (means over their repeats); None as `mean`.
-        variance_shares: Of the variance between all runs: between folds (data), between repeats
-            (initial weights), and the rest; None with one repeat.
-    """
+    search: Search = Field(description="the runs, one trial each")
+    mean: float | None = Field(
+        None, description="of the objective over all folds and repeats; null: a fold has no number"
+    )
+    deviation: float | None = Field(
+        None, description="standard deviation over the folds (means over their repeats)"
+    )
+    variance_shares: dict[str, float] | None = Field(
+        None,
+        description="of the variance between all runs: between folds (data), between repeats (initial"
+        " weights), and the rest; null with one repeat",
+    )
 
-    search: Search
-    mean: float | None
-    deviation: float | None
-    variance_shares: dict[str, float] | None
-
-    def as_json(self) -> dict[str, Any]:
-        """Returns all figures."""
-        figures = {"mean": self.mean, "deviation": self.deviation, "shares": self.variance_shares}
-        return figures | self.search.as_json()
-
-    def table(self) -> Table:
-        """Returns a row per run, with mean and spread below."""
-        found = self.search.table()
-        name = self.search.objective
-        if self.mean is None or self.deviation is None:
-            note = f"Incomplete: a fold without a {name} is not left out, so there is no mean yet."
-        else:
-            note = f"{name} {self.mean:.4g} ± {self.deviation:.2g} (standard deviation over folds)."
+    def view(self) -> View:
+        """Returns a row per run, below mean and spread."""
+        found, name, notes = self.search.view(), self.search.objective, []
+        said = f"incomplete: a fold has no {name} and is not left out, so there is no mean yet"
+        if self.mean is not None and self.deviation is not None:
+            said = f"{name} {self.mean:.4g} ± {self.deviation:.2g} (standard deviation over folds)"
         if self.variance_shares:
-            shares = ", ".join(
-                f"{name} {share:.0%}" for name, share in self.variance_shares.items()
-            )
-            note += f" Shares of the variance: {shares}."
-        return Table(found.columns, found.rows, note)
+            shares = (f"{name} {share:.0%}" for name, share in self.variance_shares.items())
+            notes.append(f"shares of the variance: {', '.join(shares)}")
+        path = self.search.path
+        shown = (f"cloudgan crossvalidate --show={path}", "shows it again")
+        return replace(
+            found,
+            line=f"{path}: {self.search.states()}; {said}",
+            notes=(*found.notes, *notes),
+            commands=(shown, (f"cloudgan compare {path}/trials/*", "the runs side by side")),
+            done=self.mean is not None,
+        )
 
-    def _repr_html_(self) -> str:
-        return fragment((Section(f"Cross-validation {self.search.path.name}", (self.table(),)),))
+    def page(self) -> Page:
+        """Returns the table of the runs, below mean and spread."""
+        view = self.view()
+        tables = tuple(one for one in (view.table,) if one)
+        title = f"Cross-validation {self.search.path.name}"
+        return Page(title, f"{view.line}.", (Section("Runs", tables),))
 
 
-def run_crossvalidation(
-    keys: Mapping[str, Any],
-    *,
-    config: str | None,
-    run: str | None,
-    folds: int,
-    repeats: int,
-    blocks: int,
-    objective: str,
-    progress: Progress,
+@command
+def crossvalidate(
+    options: CrossvalidateOptions, *, progress: Progress | None = None
 ) -> CrossValidation:
-    """Trains one run per fold and repeat, and returns mean and spread of the objective.
+    """Trains one run per fold and repeat, or continues; with `show` starts nothing.
 
     Args:
-        keys: Options of `train` by their dotted keys; None is not set.
-        config: A run.yaml that all runs share; options override its keys.
-        run: Folder; the same call continues it. Default: runs/crossvalidation.
-        folds: K; each holds out one shower of K.
-        repeats: Runs of each fold, with consecutive seeds.
-        blocks: Runs at the same time.
-        objective: Validation number, the median of the last three.
+        options: What the runs share, and the folds.
         progress: Receives a line for each finished run.
 
     Raises:
         ConfigError: An option is not valid, or a fold has too few showers to validate.
+        DataError: The folder of `show` holds no cross-validation.
         CloudganError: Five runs in a row failed.
     """
-    ranges.check(folds=folds, repeats=repeats, blocks=blocks)
-    base, folder = resolve(keys, config=config, run=run or DEFAULT_RUN, fresh=True)
+    if options.show:
+        search = read_search(options.show)
+        if search.trials and not any(FOLD in trial.point for trial in search.trials):
+            raise DataError(
+                f"{options.show} holds a search, not a cross-validation; see `cloudgan search --show`"
+            )
+        return summarize(search)
+    return coordinate(options, "", None, progress or usual_progress())
+
+
+def coordinate(
+    options: CrossvalidateOptions,
+    store: str,
+    launch: Callable[[], object] | None,
+    progress: Progress,
+) -> CrossValidation:
+    """Trains one run per fold and repeat on this machine, or in the pods of a store.
+
+    Args:
+        options: As of `crossvalidate`.
+        store: Of the pods; empty: this machine trains.
+        launch: As of `search.coordinate`.
+        progress: Receives a line for each finished run.
+
+    Raises:
+        ConfigError: As of `crossvalidate`, or the options start nothing.
+    """
+    if options.show:
+        raise ConfigError(f"--show={options.show} starts nothing: give it without `deploy`")
+    run, folds, repeats = options.run or "runs/crossvalidation", options.folds, options.repeats
+    base, folder = resolve(options.run_keys, config=options.config, run=run, fresh=True)
     base = with_folds(base, folds)
     seed = base.training.seed
     space = {FOLD: Dimension(choices=tuple(range(folds)))}
     if repeats > 1:
         space[SEED] = Dimension(choices=tuple(range(seed, seed + repeats)))
-    asked: dict[str, Any] = {"sampler": "grid", "trials": folds * repeats, "blocks": blocks}
-    search = parse_search({"base": base, "space": space, "objective": objective} | asked)
-    return summarize(start_search(folder.path, search, progress))
-
-
-def read_crossvalidation(path: str | Path) -> CrossValidation:
-    """Reads a cross-validation from its folder; nothing is started.
-
-    Raises:
-        DataError: The folder holds none.
-    """
-    found = read_search(path)
-    if found.trials and not any(FOLD in trial.point for trial in found.trials):
-        raise DataError(
-            f"{path} holds a search, not a cross-validation; see `cloudgan search --show`"
-        )
-    return summarize(found)
+    asked: dict[str, Any] = {
+        "sampler": "grid",
+        "trials": folds * repeats,
+        "blocks": options.blocks,
+        "objective": options.objective,
+        "store": shared_store(store) if store else "",
+    }
+    config = parse_search({"base": base, "space": space} | asked)
+    if store:
+        own = {"blocks": options.blocks} if "blocks" in options.model_fields_set else {}
+        check_pods(folder.path.name, config, own)
+    found = summarize(start_search(folder.path, config, progress, launch=launch))
+    write_page(found.page(), folder.path / PAGE)
+    return found
 
 
 def summarize(search: Search) -> CrossValidation:
@@ -135,7 +150,7 @@ def summarize(search: Search) -> CrossValidation:
     seeds = sorted({seed for _, seed in values})
     known = {key: value for key, value in values.items() if value is not None}
     if len(folds) < 2 or len(known) < max(len(search.trials), len(folds) * len(seeds)):  # noqa: PLR2004 - a spread needs two
-        return CrossValidation(search, None, None, None)
+        return CrossValidation(search=search)
     mean = statistics.mean(known.values())
     by_fold = [statistics.mean(known[fold, seed] for seed in seeds) for fold in folds]
     by_seed = [statistics.mean(known[fold, seed] for fold in folds) for seed in seeds]
@@ -145,4 +160,9 @@ def summarize(search: Search) -> CrossValidation:
         data = len(seeds) * sum((value - mean) ** 2 for value in by_fold) / total
         weights = len(folds) * sum((value - mean) ** 2 for value in by_seed) / total
         shares = {"data": data, "initial weights": weights, "rest": max(0.0, 1 - data - weights)}
-    return CrossValidation(search, mean, statistics.stdev(by_fold), shares)
+    return CrossValidation(
+        search=search,
+        mean=mean,
+        deviation=statistics.stdev(by_fold),
+        variance_shares=shares,
+    )

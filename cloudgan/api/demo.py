@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cloudgan.api.cost import cost
+from cloudgan.api.cost import run_cost
 from cloudgan.api.cost_page import short_usd
 from cloudgan.api.notebook_progress import usual_progress
 from cloudgan.api.run import Run
@@ -34,10 +34,7 @@ if TYPE_CHECKING:
     from cloudgan.training.outcome import Outcome
 
 SIMULATED = "showers.h5"
-SHOWERS = 5000
 HELD_OUT_FRACTION = 0.2
-MAX_STEPS = 2000
-MAX_SECONDS = 180.0
 EPOCHS = 1000  # more than the limits above allow
 VALIDATE_EVERY = 4
 INTRODUCTION = (
@@ -133,7 +130,7 @@ def demo(options: DemoOptions, *, progress: Progress | None = None) -> Demo:
         raise ConfigError(f"{folder.config_file} asks for several workers; a demo has one")
     validation = validate_demo(folder, progress)
     validation.write()
-    priced = cost(Run(folder.path))
+    priced = run_cost(folder)
     progress.start("writing the report")
     trained = Run(folder.path)
     report = folder.path / "report.html"

@@ -16,7 +16,6 @@ from cloudgan.api.targets import local_config, open_backend, resolve_plan, run_f
 from cloudgan.core.clock import utc_moment
 from cloudgan.core.errors import (
     CapacityError,
-    ConfirmationError,
     Interrupted,
     LaunchError,
     PlanError,
@@ -44,22 +43,6 @@ from cloudgan.schema.plan import Plan
 from cloudgan.schema.run_state import RunState
 
 
-def approve_current_price(plan: Plan, price_warning: str) -> None:
-    """Approves every plan with a current price; the default of `deploy`.
-
-    Raises:
-        ConfirmationError: The price is undated or old.
-    """
-    if price_warning:
-        raise ConfirmationError(
-            f"{price_warning}; run `cloudgan prices refresh`, or pass another `approve` for"
-            f" {plan.run}"
-        )
-
-
-Approve = Callable[[Plan, str], None]
-
-
 @dataclass(frozen=True)
 class DeploySettings:
     """Options of a deployment.
@@ -70,7 +53,7 @@ class DeploySettings:
         detach: Whether to return once the run is started.
     """
 
-    approve: Approve = approve_current_price
+    approve: Callable[[Plan, str], None]
     detach: bool = False
 
 

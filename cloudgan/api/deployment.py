@@ -1,31 +1,24 @@
-"""The public function `deploy`: carries out a plan, in as many attempts as it takes."""
+"""Carries out a plan, in as many attempts as it takes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
+from typing import NamedTuple
 
 from cloudgan.api.attempt_history import NO_ATTEMPTS, AttemptHistory
 from cloudgan.api.current_price import refresh_price
-from cloudgan.api.deploy_attempt import (
-    Approve,
-    DeployAttempt,
-    DeploySettings,
-    approve_current_price,
-)
+from cloudgan.api.deploy_attempt import DeployAttempt, DeploySettings
 from cloudgan.api.launch_data import check_startable
-from cloudgan.api.launch_options import DeployOptions
 from cloudgan.api.launch_request import LaunchRequest, ProvisioningRequest
 from cloudgan.api.plan_inputs import Training
 from cloudgan.api.planning import make_launch_plan
 from cloudgan.api.pod_software import all_wheels, known_wheels
 from cloudgan.api.targets import check_not_trained, open_backend, run_folder
 from cloudgan.core.clouds import CLOUDS, check_launchable
-from cloudgan.core.command import command
 from cloudgan.core.errors import BudgetError, CapacityError, CloudganError, PlanError, StockOutError
-from cloudgan.core.progress import Progress, Silent
+from cloudgan.core.progress import Progress
 from cloudgan.launch.clouds.planner import BUILT_IN_CLOUDS, Clouds
 from cloudgan.launch.provisioning.apply import reason_of
 from cloudgan.schema import plan as plans
@@ -34,9 +27,8 @@ from cloudgan.schema.run_document import read_plan
 from cloudgan.schema.run_state import RunState
 
 
-@dataclass(frozen=True)
-class DeployResult:
-    """Result of a deployment.
+class Deployed(NamedTuple):
+    """A run that was carried out.
 
     Attributes:
         plan: Plan of the last attempt.
@@ -45,42 +37,6 @@ class DeployResult:
 
     plan: Plan
     state: RunState | None
-
-    @property
-    def folder(self) -> Path:
-        """Folder of this machine with record and checkpoints."""
-        return run_folder(self.plan).path
-
-
-@command
-def deploy(
-    options: DeployOptions,
-    *,
-    approve: Approve = approve_current_price,
-    progress: Progress | None = None,
-) -> DeployResult:
-    """Plans a run, starts it, follows it to its end and fetches its results.
-
-    Args:
-        options: What is launched, and where.
-        approve: Called with the final plan and a price warning ("": none) before anything is
-            created; raises ConfirmationError to stop. Default: stops at an outdated price only.
-        progress: Receives each task and its progress.
-
-    Raises:
-        ConfigError: A value is not valid; nothing was started.
-        PlanError: No offer matches the request, or quota is missing.
-        CapacityError: There is no capacity; created nodes were deleted.
-        BudgetError: The budget is too small.
-        LaunchError: A cloud refused a request midway; names the `down` command.
-    """
-    return deploy_run(
-        options,
-        options,
-        options.training,
-        DeploySettings(approve, options.detach),
-        progress=progress or Silent(),
-    )
 
 
 def deploy_run(
@@ -92,8 +48,8 @@ def deploy_run(
     progress: Progress,
     clouds: Clouds = BUILT_IN_CLOUDS,
     preferred_offer: str | None = None,
-) -> DeployResult:
-    """Carries out the plan of a request, on `preferred_offer` if it matches; see `deploy`."""
+) -> Deployed:
+    """Carries out the plan of a request, on `preferred_offer` if it matches; see `cloudgan.api.deploy`."""
 
     def replan(history: AttemptHistory) -> Plan:
         history = replace(history, offer=history.offer or preferred_offer)
@@ -136,7 +92,7 @@ class Deployment:
     progress: Progress
     options: DeploySettings
 
-    def run(self, plan: Plan) -> DeployResult:
+    def run(self, plan: Plan) -> Deployed:
         """Carries out the plan, or follows or resumes its run; returns when the run ended.
 
         Raises:
@@ -160,7 +116,7 @@ class Deployment:
             )
             try:
                 state = attempt.run()
-                return DeployResult(attempt.plan, state)  # its plan is resolved by then
+                return Deployed(attempt.plan, state)  # its plan is resolved by then
             except (CapacityError, PlanError) as error:
                 is_running = False
                 zones = attempt.plan.target.zones[1:] if zones is None else zones

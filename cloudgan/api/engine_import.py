@@ -12,7 +12,7 @@ from cloudgan.core.hardware import this_machine
 if TYPE_CHECKING:
     from cloudgan.core.progress import Progress
     from cloudgan.schema.config import RunConfig
-    from cloudgan.schema.engine import EngineName
+    from cloudgan.schema.training_config import EngineName
     from cloudgan.training.context import StartEngine
     from cloudgan.training.environment_checks import ComputeOptions
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError, computed_field
 
 from cloudgan.api.notebook_progress import usual_progress
 from cloudgan.api.run import Run
@@ -17,16 +17,18 @@ from cloudgan.api.run_options import resolve
 from cloudgan.api.tensorflow_import import import_tensorflow, require_tensorflow
 from cloudgan.api.training_showers import as_shards, find_showers
 from cloudgan.coevolution.grid import Grid, check_grid
-from cloudgan.coevolution.routine_times import routine_times
+from cloudgan.coevolution.routine_times import RoutineTimes, routine_times
 from cloudgan.core import settings
 from cloudgan.core.command import command
 from cloudgan.core.documents import explain, write_json
 from cloudgan.core.errors import ConfigError, DataError
 from cloudgan.core.local_path import local_path
 from cloudgan.core.progress import Progress, Silent
-from cloudgan.reports.page import Section, fragment
-from cloudgan.reports.table import Table
+from cloudgan.reports.result import Result, View
+from cloudgan.reports.table import Mark, Table
+from cloudgan.schema.cell_line import CellLine
 from cloudgan.schema.coevolution import CoevolutionConfig
+from cloudgan.schema.mixture_quality import EnsembleMethod, MixtureQuality
 from cloudgan.schema.options.training import EvolveOptions
 from cloudgan.schema.run_folder import find_run_folder
 from cloudgan.storage.store import open_store
@@ -34,70 +36,68 @@ from cloudgan.training.stopping import raise_if_stopped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from cloudgan.coevolution.cell import Cell
     from cloudgan.coevolution.cell_files import GridFolder
-    from cloudgan.coevolution.routine_times import RoutineTimes
     from cloudgan.coevolution.task import Pair, Task
-    from cloudgan.schema.cell_line import CellLine
-    from cloudgan.schema.mixture_quality import EnsembleMethod, MixtureQuality
     from cloudgan.storage.store import Store
     from cloudgan.training.stopping import StopFlag
 
-DEFAULT_RUN = "runs/grid"
+_MOST_ROWS = 12
+"""Of a screen; a larger grid is shown by its best cells."""
 
 
-@dataclass(frozen=True)
-class Evolution:
-    """A grid of cells and what each has recorded; a notebook shows it as a table.
+class Evolution(Result):
+    """A grid of cells, what each has recorded, and the quality of its mixture."""
 
-    Attributes:
-        path: Folder of the run; ``cells/ROW-COLUMN`` in it has the record and the states of a cell.
-        config: Grid, task and rules.
-        lines: Of each cell, by iteration.
-        quality: Of the best mixture, and of what it is compared with; None before the end of the run.
-    """
-
-    path: Path
-    config: CoevolutionConfig
-    lines: tuple[tuple[CellLine, ...], ...]
-    quality: MixtureQuality | None = None
+    path: Path = Field(description="folder of the run; cells/ROW-COLUMN in it has a cell's record")
+    config: CoevolutionConfig = Field(description="grid, task and rules")
+    lines: tuple[tuple[CellLine, ...], ...] = Field(exclude=True)
+    """Of each cell, by iteration."""
+    quality: MixtureQuality | None = Field(
+        None,
+        description="of the best mixture, and of what it is compared with, at the end of the run",
+    )
 
     @property
     def grid(self) -> Grid:
         """The grid."""
         return Grid(self.config.rows, self.config.columns)
 
+    @computed_field(description="newest that all cells have recorded")  # type: ignore[prop-decorator]
     @property
     def iteration(self) -> int:
-        """Iterations that all cells have done."""
-        return min((lines[-1].iteration if lines else 0) for lines in self.lines)
+        """The newest iteration that all cells have recorded."""
+        return min(map(len, self.lines), default=0)
 
     @property
     def best_cell(self) -> int | None:
-        """The cell whose mixture has the lowest score after the last common iteration; None before it."""
+        """Number of the cell with the best mixture in that iteration; None before it."""
         if not self.iteration:
             return None
         scores = [lines[self.iteration - 1].score for lines in self.lines]
         return scores.index(min(scores))
 
-    def as_json(self) -> dict[str, Any]:
-        """Returns all figures of the last iteration of each cell."""
-        best = self.best_cell
+    @computed_field(description="cell with the best mixture")  # type: ignore[prop-decorator]
+    @property
+    def best(self) -> str | None:
+        """Name of the cell with the best mixture."""
+        return None if self.best_cell is None else self.grid.name(self.best_cell)
+
+    @computed_field(description="newest line of each cell's record")  # type: ignore[prop-decorator]
+    @property
+    def cells(self) -> dict[str, CellLine | None]:
+        """The newest line of each cell's record, by its name."""
         return {
-            "run": str(self.path),
-            "task": self.config.task,
-            "grid": f"{self.config.rows}x{self.config.columns}",
-            "iterations": self.iteration,
-            "best_cell": None if best is None else self.grid.name(best),
-            "seconds": None if self.times is None else self.times.as_json(),
-            "quality": None if self.quality is None else self.quality.model_dump(mode="json"),
-            "cells": {
-                self.grid.name(number): lines[-1].model_dump(mode="json") if lines else None
-                for number, lines in enumerate(self.lines)
-            },
+            self.grid.name(number): lines[-1] if lines else None
+            for number, lines in enumerate(self.lines)
         }
+
+    @computed_field(description="by cell and routine")  # type: ignore[prop-decorator]
+    @property
+    def seconds(self) -> dict[str, Any] | None:
+        """All figures of `times`."""
+        return self.times.as_json() if self.times else None
 
     @property
     def times(self) -> RoutineTimes | None:
@@ -106,39 +106,60 @@ class Evolution:
             return None
         return routine_times({self.grid.name(n): lines for n, lines in enumerate(self.lines)})
 
-    def table(self) -> Table:
-        """Returns a row per cell."""
-        details = [name for lines in self.lines if lines for name in lines[-1].details]
-        names = list(dict.fromkeys(details))
+    def view(self) -> View:
+        """Returns a row per cell, and the quality of the best mixture."""
+        from cloudgan.api.evolution_page import comparison_table
+
+        size, path, said = (
+            f"{self.config.rows}x{self.config.columns}",
+            self.path,
+            "no iteration yet",
+        )
+        cells = {name: line for name, line in self.cells.items() if line}
+        best, shown, notes = self.best_cell, cells, list[str]()
+        if best is not None:
+            score = self.lines[best][self.iteration - 1].score
+            said = f"best mixture: cell {self.best}, score {score:.4g}"
+            notes.append("score of a cell's mixture; fitness is a loss; lower is better in both")
+        if len(cells) > _MOST_ROWS:
+            shown = dict(sorted(cells.items(), key=lambda one: one[1].score)[:_MOST_ROWS])
+            notes.append(f"the best {len(shown)} of {len(cells)} cells; -v shows all")
+        compared = comparison_table(self)
+        if compared:
+            notes += [f"{name}: score {score:.4g}" for name, score, *_ in compared.rows]
+        longer = f"cloudgan evolve --run={path} --iterations={2 * self.config.iterations}"
+        commands = (
+            (f"cloudgan report {path}", "samples, ancestry, seconds"),
+            (f"cloudgan generate {path} out.h5 --cell=mixture", "samples of the best mixture"),
+            (longer, "goes on"),
+        )
+        return View(
+            f"{path}: {size} cells, {self.iteration} iterations; {said}",
+            self._table(shown) if shown else None,
+            notes=tuple(notes),
+            commands=commands if self.best else (),
+            basis=(self._table(cells), *([compared] if compared else [])) if cells else (),
+            done=self.best is not None,
+        )
+
+    def _table(self, cells: Mapping[str, CellLine]) -> Table:
+        names = list(dict.fromkeys(name for line in cells.values() for name in line.details))
         rows = tuple(
             (
-                self.grid.name(number),
+                Mark(True, name) if name == self.best else name,
                 line.score,
-                *(line.details.get(name) for name in names),
+                *(line.details.get(detail) for detail in names),
                 line.generator_fitness,
                 line.discriminator_fitness,
                 line.rates[0],
                 ", ".join(line.losses),
                 line.iteration,
             )
-            for number, lines in enumerate(self.lines)
-            for line in lines[-1:]
+            for name, line in cells.items()
         )
-        note = "Score of each cell's mixture, lower is better; fitness is a loss, lower is better."
-        best = self.best_cell
-        if best is not None:
-            note += f" Best mixture: cell {self.grid.name(best)}; the run, with its page, is in {self.path}."
         head = ("cell", "score", *(name.replace("_", " ") for name in names))
         heads = (*head, "generator", "discriminator", "rate", "loss", "iteration")
-        return Table(heads, rows, note, priority=f"00{'4' * len(names)}12332")
-
-    def __repr__(self) -> str:
-        best = self.best_cell
-        said = "" if best is None else f", best mixture: cell {self.grid.name(best)}"
-        return f"<Evolution {self.path}: {self.iteration} iterations{said}>"
-
-    def _repr_html_(self) -> str:
-        return fragment((Section(f"Grid {self.path.name}", (self.table(),)),))
+        return Table(heads, rows, priority=f"00{'4' * len(names)}12332")
 
 
 @command
@@ -168,7 +189,7 @@ def evolve(options: EvolveOptions, *, progress: Progress | None = None) -> Evolu
     preset, unit, size, ensemble = options.preset, options.unit, options.size, options.ensemble
     if size is not None and ensemble is None:
         raise ConfigError("--size is an option of --ensemble=greedy or --ensemble=genetic")
-    folder = GridFolder(local_path(options.run or DEFAULT_RUN))
+    folder = GridFolder(local_path(options.run or "runs/grid"))
     begun = folder.has_begun() or settings.is_supervised() or settings.has_agent()
     config = _grid_config(options.config_keys, folder.read_config() if begun else None)
     grid = check_grid(config)
@@ -241,7 +262,7 @@ def read_evolution(path: Path | str) -> Evolution:
     grid = Grid(config.rows, config.columns)
     folder = GridFolder(folder.path, grid)
     lines = tuple(folder.cell(number).lines() for number in range(grid.cells))
-    return Evolution(folder.path, config, lines, folder.read_quality())
+    return Evolution(path=folder.path, config=config, lines=lines, quality=folder.read_quality())
 
 
 def _store(folder: GridFolder) -> Store | None:

@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from cloudgan.core.durations import duration_range, duration_text
 from cloudgan.core.errors import ConfigError, DataError
-from cloudgan.core.ranges import Range, parse_whole
 from cloudgan.cost.estimation.scaling import (
     MODEL,
     OTHER_LIMITS,
     UNSEEN_LIMITS,
     EpochSteps,
+    Regime,
     RegimeName,
+    ScalingModel,
     fit_scaling,
 )
-from cloudgan.cost.estimation.timings import MAX_SIZE, read_timings
+from cloudgan.cost.estimation.timings import read_timings
+from cloudgan.reports.page import Bullets, Page, Section
+from cloudgan.reports.plot_frame import Axis
 from cloudgan.reports.result import Result, View
+from cloudgan.reports.scatter import BandLine, BandPlot, Point, PointSeries
 from cloudgan.reports.table import Table
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from cloudgan.cost.estimation.scaling import Regime, ScalingModel
-    from cloudgan.reports.page import Page
 
 _BAND = (
     "9 of 10 runs fall between low and high, if the model holds; healthy low and high leave out slow"
@@ -100,6 +98,7 @@ class PredictedSize(PredictedTime):
 class FitReport(Result):
     """The fit and its predictions."""
 
+    file: str = Field(description="name of the CSV file")
     fit: Fit
     predictions: tuple[PredictedSize, ...]
     warnings: tuple[str, ...] = ()
@@ -126,21 +125,38 @@ class FitReport(Result):
             basis=(fit_table(self),),
         )
 
-
-def sizes_to_predict(text: str) -> tuple[int, ...]:
-    """Parses numbers of accelerators such as ``32,64,128``.
-
-    Raises:
-        ConfigError: A word is not a whole number of at least 1.
-    """
-    sizes = []
-    for word in text.split(","):
-        if not word.strip().isdecimal():
-            raise ConfigError(
-                f"--predict takes numbers of accelerators such as 32,64,128; got {word.strip()!r}"
+    def page(self) -> Page:
+        """Returns the page of `--report`; its curve spans the measured and the predicted sizes."""
+        measured = tuple(
+            PointSeries(
+                f"measured, {regime.name}",
+                tuple(Point(size.n, size.seconds, f"{size.n}") for size in regime.sizes),
             )
-        sizes.append(parse_whole("--predict", word, Range(1, MAX_SIZE)))
-    return tuple(sizes)
+            for regime in self.fit.regimes
+        )
+        known: dict[int, PredictedTime] = {one.n: one for one in self.predictions}
+        known |= {size.n: size.fitted for regime in self.fit.regimes for size in regime.sizes}
+        order = sorted(known)
+        line = BandLine(
+            "model",
+            tuple(map(float, order)),
+            tuple(known[n].seconds for n in order),
+            tuple(known[n].low_seconds for n in order),
+            tuple(known[n].high_seconds for n in order),
+        )
+        plot = BandPlot(
+            "Time against accelerators",
+            Axis("accelerators", log=True),
+            Axis("seconds", log=True),
+            measured,
+            (line,),
+            band_label="90 % band",
+            extrapolated_from=max(size.n for regime in self.fit.regimes for size in regime.sizes),
+        )
+        title = f"Predicted times from {self.file}"
+        lead = f"{self.fit.not_in_it[0].upper()}{self.fit.not_in_it[1:]}."
+        warnings = (Section("Warnings", (Bullets(self.warnings),)),) if self.warnings else ()
+        return Page(title, lead, (*warnings, Section("Scaling", (plot, fit_table(self)))))
 
 
 def fit_and_predict(
@@ -175,6 +191,7 @@ def fit_and_predict(
     try:
         scaling = fit_scaling(timings, epoch, feed)
         return FitReport(
+            file=csv.name,
             fit=_fit(scaling),
             predictions=tuple(_predicted(scaling, n) for n in predict),
             warnings=tuple(_warnings(scaling)),
@@ -218,44 +235,6 @@ def fit_table(report: FitReport) -> Table:
         _caption(report),
         "rrrrrrrl",
     )
-
-
-def fit_page(csv: Path, report: FitReport) -> Page:
-    """Returns the fit as a page; its curve spans the measured and the predicted sizes."""
-    from cloudgan.reports.page import Bullets, Page, Section
-    from cloudgan.reports.plot_frame import Axis
-    from cloudgan.reports.scatter import BandLine, BandPlot, Point, PointSeries
-
-    measured = tuple(
-        PointSeries(
-            f"measured, {regime.name}",
-            tuple(Point(size.n, size.seconds, f"{size.n}") for size in regime.sizes),
-        )
-        for regime in report.fit.regimes
-    )
-    known: dict[int, PredictedTime] = {one.n: one for one in report.predictions}
-    known |= {size.n: size.fitted for regime in report.fit.regimes for size in regime.sizes}
-    order = sorted(known)
-    line = BandLine(
-        "model",
-        tuple(map(float, order)),
-        tuple(known[n].seconds for n in order),
-        tuple(known[n].low_seconds for n in order),
-        tuple(known[n].high_seconds for n in order),
-    )
-    plot = BandPlot(
-        "Time against accelerators",
-        Axis("accelerators", log=True),
-        Axis("seconds", log=True),
-        measured,
-        (line,),
-        band_label="90 % band",
-        extrapolated_from=max(size.n for regime in report.fit.regimes for size in regime.sizes),
-    )
-    title = f"Predicted times from {csv.name}"
-    lead = f"{report.fit.not_in_it[0].upper()}{report.fit.not_in_it[1:]}."
-    warnings = (Section("Warnings", (Bullets(report.warnings),)),) if report.warnings else ()
-    return Page(title, lead, (*warnings, Section("Scaling", (plot, fit_table(report)))))
 
 
 def _caption(report: FitReport) -> str:

@@ -6,16 +6,20 @@ A flag goes before a key of job.yaml, that before a key of the user's file, and 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 import yaml
 
+from cloudgan.api.jobs import read_job
 from cloudgan.api.launch_options import LaunchFlags
+from cloudgan.api.launch_request import AUTO
 from cloudgan.core import settings
+from cloudgan.core.atomic_file import write_atomic
+from cloudgan.core.clouds import CLOUDS
 from cloudgan.core.documents import read_text, read_yaml
 from cloudgan.core.errors import ConfigError, nearest
+from cloudgan.core.flags import DURATION
 from cloudgan.core.options import Option, build, options_of
 
 Launch = TypeVar("Launch", bound=LaunchFlags)
@@ -23,7 +27,7 @@ _GROUPED = "limits"
 """Key whose own keys are flags of the topic Limits."""
 _RUN = "run"
 _SHOWERS = {".h5", ".hdf5", ".parquet", ".tfrecord"}
-_NOT_IN_A_FILE = frozenset({"job", "command", "yes", "dry_run", "detach", "output"})
+_NOT_IN_A_FILE = frozenset({"job", "command", "yes", "dry_run", "detach", "output", "save"})
 
 
 def with_job_file(options: Launch) -> Launch:
@@ -42,9 +46,10 @@ def with_job_file(options: Launch) -> Launch:
     values: dict[str, Any] = {}
     for layer in (*layers, options):
         given = {name: getattr(layer, name) for name in layer.model_fields_set}
-        if {"command", "run_keys", "config"} & given.keys():
-            for name in ("command", *(["run_keys", "config"] if "command" in given else [])):
-                values.pop(name, None)
+        if "command" in given:
+            values = {name: values[name] for name in values.keys() - {"run_keys", "config"}}
+        elif {"run_keys", "config"} & given.keys() and values.get("command", ())[:1] == ("train",):
+            values["run_keys"], values["config"] = read_job(values.pop("command"))
         if "run_keys" in values and "run_keys" in given:
             given["run_keys"] = values["run_keys"] | given["run_keys"]
         values |= given
@@ -67,16 +72,20 @@ def _read(path: Path, model: type[Launch]) -> Launch:
     for key_node, value_node in root.value:
         key = str(key_node.value)
         if key == _RUN:
-            words = document[key]
-            given["command"] = shlex.split(words) if isinstance(words, str) else words
-        elif key == _GROUPED and isinstance(value_node, yaml.MappingNode):
+            given["command"] = _words(path, value_node, document[key])
+        elif key == _GROUPED:
+            if not isinstance(value_node, yaml.MappingNode):
+                raise ConfigError(
+                    f"{_place(path, value_node)}: limits={document[key]}: give keys, such as"
+                    " {budget_usd: 20, max_hours: 6}"
+                )
             for inner, _ in value_node.value:
                 _check(path, str(inner.value), inner, known, f"{_GROUPED}.")
                 given[keys[str(inner.value)]] = document[key][inner.value]
         else:
             _check(path, key, key_node, {*known, _GROUPED, _RUN}, "")
             given[keys[key]] = document[key]
-    if "command" in given and "data" in given:
+    if given.get("command") and "data" in given:
         given["command"] = [*given["command"], f"--data={given.pop('data')}"]
     return build(model, given, command="cloudgan deploy", source=str(path))
 
@@ -86,11 +95,28 @@ def _key(option: Option) -> str:
     return option.key if option.flag.is_repeated else option.keyword
 
 
+def _words(path: Path, node: yaml.Node, given: Any) -> list[str] | None:
+    """Returns the words of the job, from a line or a list."""
+    try:
+        words = shlex.split(given) if isinstance(given, str) else given
+    except ValueError as error:  # such as a quotation mark that is not closed
+        raise ConfigError(f"{_place(path, node)}: run={given}: {error}") from error
+    if words is not None and (not isinstance(words, list) or not words):
+        raise ConfigError(
+            f"{_place(path, node)}: run={given}: give the command line of the job, such as train"
+            " --preset=mini"
+        )
+    return words and [str(word) for word in words]
+
+
+def _place(path: Path, node: yaml.Node) -> str:
+    return f"{path}, line {node.start_mark.line + 1}, column {node.start_mark.column + 1}"
+
+
 def _check(path: Path, key: str, node: yaml.Node, known: set[str], prefix: str) -> None:
     if key not in known:
-        mark = node.start_mark
         raise ConfigError(
-            f"{path}, line {mark.line + 1}, column {mark.column + 1}: unknown key {prefix}{key}."
+            f"{_place(path, node)}: unknown key {prefix}{key}."
             f"{nearest(key, known)} `cloudgan schema job.yaml` lists the valid ones"
         )
 
@@ -103,6 +129,8 @@ def job_schema() -> dict[str, Any]:
         if one.keyword in _NOT_IN_A_FILE or one.owner:
             continue
         properties[_key(one)] = schema["properties"][one.key]
+    several = {"type": "array", "items": {"enum": list(CLOUDS)}, "minItems": 1}
+    properties["provider"] = {"anyOf": [properties["provider"], several]}
     limits = {
         one.keyword: properties.pop(one.keyword)
         for one in options_of(LaunchFlags)
@@ -124,12 +152,48 @@ def job_schema() -> dict[str, Any]:
     }
 
 
-def as_mapping(options: LaunchFlags) -> Mapping[str, Any]:
+def save_job(options: LaunchFlags, path: Path) -> None:
+    """Writes what was given as a job.yaml, which plans the same.
+
+    Raises:
+        ConfigError: The file exists.
+    """
+    check_new(path)
+    text = yaml.safe_dump(as_mapping(options), sort_keys=False, allow_unicode=True)
+    write_atomic(path, text.encode())
+
+
+def check_new(path: Path) -> None:
+    """Refuses to replace a job.yaml, whose comments would be lost.
+
+    Raises:
+        ConfigError: The file exists, or its folder does not.
+    """
+    if path.exists():
+        raise ConfigError(f"{path} exists; remove it, or give another name: --save=FILE")
+    if not path.parent.is_dir():
+        raise ConfigError(f"--save={path}: the folder {path.parent} does not exist; create it")
+
+
+def as_mapping(options: LaunchFlags) -> dict[str, Any]:
     """Returns what was given as the keys of a job.yaml."""
     given: dict[str, Any] = {}
     for one in options_of(type(options)):
-        if one.key not in options.model_fields_set or one.keyword in _NOT_IN_A_FILE or one.owner:
-            continue
-        value = getattr(options, one.key)
-        given[_key(one)] = list(value) if isinstance(value, tuple) else value
+        place = getattr(options, one.owner) if one.owner else dict(options)
+        is_given = one.key in (place if one.owner else options.model_fields_set)
+        if is_given and one.keyword not in _NOT_IN_A_FILE:
+            given[_key(one)] = _plain(one, place[one.key])
+    if options.command:
+        given[_RUN] = shlex.join(options.command)
     return given
+
+
+def _plain(option: Option, value: Any) -> Any:
+    """Returns a value as YAML has it; no number of nodes is the word for the cheapest number."""
+    if value is None:
+        return AUTO
+    if option.text is DURATION:
+        return f"{value:g}s"
+    if isinstance(value, tuple):
+        return list(value)
+    return str(value) if isinstance(value, Path) else value

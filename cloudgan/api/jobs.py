@@ -8,15 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from cloudgan.core.command_words import read
 from cloudgan.core.errors import ConfigError, UnknownNameError
 from cloudgan.core.flags import Options, argument, flag, keys_of
+from cloudgan.core.local_path import local_path
 from cloudgan.core.options import build
 from cloudgan.schema.config import RunConfig
 from cloudgan.schema.options.shared import UNIT
-from cloudgan.schema.options.training import TRAINED, GridFlags, Training, TrainingFlags
+from cloudgan.schema.options.training import (
+    TRAINED,
+    CrossvalidateOptions,
+    GridFlags,
+    SearchOptions,
+    Training,
+    TrainingFlags,
+)
 
 _CONFIG: Any = flag(None, "a run.yaml; flags override its keys", "Model", placeholder="FILE")
 
@@ -35,7 +44,7 @@ class EvolveJob(GridFlags):
     """Trains a grid of cells on the nodes; each cell is an MPI rank.
 
     Examples:
-        cloudgan deploy --provider=slurm --nodes=4 -- evolve showers.h5 --grid=2x2
+        cloudgan deploy --provider=slurm --store=/shared/gan --nodes=4 -- evolve showers.h5
     """
 
     config: str | None = _CONFIG
@@ -88,6 +97,10 @@ class JoinJob(Options):
         return {"task": "join", "join": self.name}, None
 
 
+def _blocks_of(folder: str) -> Training:
+    return {"task": "join", "join": local_path(folder).resolve().name}, None
+
+
 @dataclass(frozen=True)
 class JobKind:
     """A kind of job.
@@ -106,11 +119,19 @@ JOBS: dict[str, JobKind] = {
     "evolve": JobKind(EvolveJob, lambda job: job.training),
     "simulate": JobKind(SimulateJob, lambda job: job.training),
     "join": JobKind(JoinJob, lambda job: job.training),
+    "search": JobKind(
+        SearchOptions,
+        lambda job: _blocks_of(job.space if Path(job.space).is_dir() else job.run or "search"),
+    ),
+    "crossvalidate": JobKind(
+        CrossvalidateOptions, lambda job: _blocks_of(job.run or "crossvalidation")
+    ),
 }
+"""Of the last two `deploy` is the coordinator, and its nodes are the blocks."""
 
 
-def read_job(words: Sequence[str], verb: str = "deploy") -> Training:
-    """Returns what the words after ``--`` request.
+def job_options(words: Sequence[str], verb: str = "deploy") -> Options:
+    """Returns the options of the job after ``--``.
 
     Raises:
         ConfigError: The job is unknown, or its words are not valid.
@@ -124,4 +145,14 @@ def read_job(words: Sequence[str], verb: str = "deploy") -> Training:
         raise ConfigError(
             f"--{' and --'.join(common)}: flags of `cloudgan {verb}` stand before --, those of {name} behind it"
         )
-    return kind.training(build(kind.model, own, command=command))
+    return build(kind.model, own, command=command)
+
+
+def read_job(words: Sequence[str], verb: str = "deploy") -> Training:
+    """Returns what the words after ``--`` request.
+
+    Raises:
+        ConfigError: The job is unknown, or its words are not valid.
+    """
+    options = job_options(words, verb)
+    return JOBS[words[0]].training(options)

@@ -53,6 +53,6 @@ def check_join(training: Training, request: LaunchRequest) -> None:
         )
     if not request.store or request.store.startswith(CLAIM):
         raise ConfigError(
-            "the job join needs the store of the search: give the --store=URL of `cloudgan search`, a bucket"
-            " or a folder that all nodes see"
+            "the job join needs the store of the search: give --store=URL before --, that of `cloudgan search` for"
+            " join; a bucket or a folder that all nodes see"
         )

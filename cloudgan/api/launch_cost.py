@@ -22,11 +22,13 @@ class LaunchCost(NamedTuple):
     """What the nodes of a launched run cost; None is unknown.
 
     Attributes:
+        seconds: Sum of the times of all attempts that ended.
         node_seconds: Sum over nodes of the time of all attempts that ended.
         usd: At the price of the nodes.
         row: Price of a node.
     """
 
+    seconds: float
     node_seconds: float
     usd: float | None
     row: PriceRow | None
@@ -60,17 +62,18 @@ def launch_cost(
         raise DataError(
             f"{folder.path} has no attempt that ended; run `cloudgan status {folder.path.name}`"
         )
-    seconds = sum(
-        (one.program_ended_at - one.program_started_at).total_seconds() * _nodes(one)
+    times = [
+        ((one.program_ended_at - one.program_started_at).total_seconds(), _nodes(one))
         for one in ended
         if one.program_started_at and one.program_ended_at
-    )
+    ]
+    seconds = sum(time * nodes for time, nodes in times)
     rows = [one.price_rows[0] for one in known.attempts if one.price_rows]
     row = catalog_with(price_file).row(offer) if offer else rows[-1] if rows else None
     usd = None
     if row is not None:
         usd = spent_usd(known) if rows and not offer else row.cost_usd(seconds)
-    return LaunchCost(seconds, usd, row)
+    return LaunchCost(sum(time for time, _ in times), seconds, usd, row)
 
 
 def _nodes(attempt: Attempt) -> int:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any, Self
+
+from pydantic import model_validator
 
 from cloudgan.api.jobs import read_job
 from cloudgan.api.launch_request import LaunchRequest, ProvisioningRequest
 from cloudgan.core.clouds import CLOUDS
 from cloudgan.core.errors import ConfigError
-from cloudgan.core.flags import argument, flag, keys_of
+from cloudgan.core.flags import FILE, argument, flag, keys_of
 from cloudgan.core.options import options_of
 from cloudgan.core.ranges import MAX_PROCESSES
 from cloudgan.schema.config import RunConfig
@@ -16,12 +19,14 @@ from cloudgan.schema.options.shared import PRICE_AS, YES
 from cloudgan.schema.options.training import TRAINED, Training, TrainingFlags
 
 
-class LaunchFlags(LaunchRequest, ProvisioningRequest, TrainingFlags):
+class LaunchFlags(ProvisioningRequest, LaunchRequest, TrainingFlags):
     """What is launched, and where."""
 
-    job: str | None = argument("a job.yaml, which `cloudgan init job` writes", None)
+    job: str | None = argument("a job.yaml; `cloudgan init job` writes one", None)
     command: tuple[str, ...] = flag(
-        (), "train (default), evolve, simulate or join NAME; with its own flags", takes_words=True
+        (),
+        "train, evolve, simulate, search or join NAME; or crossvalidate, each with its own flags, default train; see `cloudgan help parallel`",
+        takes_words=True,
     )
     run_keys: dict[str, Any] = keys_of(
         RunConfig, keys=TRAINED, local=False, positional=False, screen=False
@@ -31,7 +36,7 @@ class LaunchFlags(LaunchRequest, ProvisioningRequest, TrainingFlags):
     )
     seeds: str | None = flag(
         None,
-        "one run per seed, such as 1,2,3; one after another, each with an equal share of --budget-usd and --max-hours",
+        "one run per seed; such as 1,2,3; one after another, each with an equal share of --budget-usd and --max-hours",
         "Run",
     )
 
@@ -59,16 +64,26 @@ class PlanOptions(LaunchFlags):
     Runs offline, needs no login, and spends nothing.
 
     Examples:
+        cloudgan plan --provider=gcp --accelerator=l4 --nodes=2 -- train showers.h5
         cloudgan plan --provider=cheapest --accelerator=l4 -- train showers.h5
         cloudgan plan job.yaml --budget-usd=20
     """
 
-    output: str | None = flag(
+    output: Annotated[Path | None, FILE] = flag(
         None,
-        "folder for the manifests, for `kubectl apply -f FOLDER`, or for the script of Slurm",
+        "write manifests or scripts there; for `kubectl apply -f FOLDER`, or for Slurm",
         "Output",
         placeholder="FOLDER",
     )
+    save: Annotated[Path | None, FILE] = flag(
+        None, "write a job.yaml that plans the same, such as job.yaml", "Output", screen=True
+    )
+
+    @model_validator(mode="after")
+    def _of_one_run(self) -> Self:
+        if self.output and self.seeds is not None:
+            raise ConfigError("--output writes the manifests of one run: give --seed, not --seeds")
+        return self
 
 
 class DeployOptions(LaunchFlags):
@@ -83,22 +98,33 @@ class DeployOptions(LaunchFlags):
 
     Examples:
         cloudgan deploy --provider=gcp --accelerator=l4 --nodes=2 -- train showers.h5
-        cloudgan deploy --provider=slurm --nodes=4 -- evolve showers.h5 --grid=2x2
+        cloudgan deploy --provider=slurm --store=/data --nodes=4 -- evolve showers.h5
         cloudgan deploy job.yaml --budget-usd=20
     """
 
-    dry_run: bool = flag(False, "show the plan and stop; same as `cloudgan plan`", "Run")
-    detach: bool = flag(False, "return once the run is started", "Run", screen=True)
+    dry_run: bool = flag(False, "show the plan and stop; as `cloudgan plan`", "Run", screen=True)
+    detach: bool = flag(
+        False, "do not follow the run; return once it is started", "Run", screen=True
+    )
     yes: bool = YES
     allow_stale_price: bool = flag(
         False,
-        "with --yes, accept a price that is undated or older than 90 days and that the cloud does not refresh",
+        "accept an old price; with --yes, one that is undated or older than 90 days and that the cloud does not refresh",
         "Price",
     )
 
+    @model_validator(mode="after")
+    def _is_followed(self) -> Self:
+        if self.detach and self.seeds is not None:
+            raise ConfigError(
+                "--detach and --seeds: this machine starts each run when the one before has ended; omit"
+                " --detach, or deploy each --seed on its own"
+            )
+        return self
+
 
 class CheckOptions(ProvisioningRequest):
-    """Checks login, APIs, permissions and quota of each cloud account.
+    """Is my login ready? Checks login, APIs, permissions and quota of each cloud.
 
     Creates nothing and spends nothing. With --accelerator it checks quota in the cheapest region and
     market, or those of --region and --market. Exits with 2 if something is missing: in the cloud of
@@ -111,25 +137,37 @@ class CheckOptions(ProvisioningRequest):
 
     provider: str | None = flag(
         None,
-        "{names}",
+        "one cloud; {names}",
         "Where",
         screen=True,
-        words="every cloud",
+        words="all",
         names=lambda: dict.fromkeys(CLOUDS, ""),
         placeholder="NAME",
     )
     accelerator: str | None = flag(
         None,
-        "NAME or NAME:COUNT per node, such as v100:8",
+        "also the quota of it; NAME or NAME:COUNT per node, such as v100:8",
         "Where",
         screen=True,
         placeholder="A[:N]",
     )
-    nodes: int = flag(1, "number of nodes", "Where", screen=True, ge=1, le=MAX_PROCESSES)
+    nodes: int = flag(1, "for so many nodes", "Where", screen=True, ge=1, le=MAX_PROCESSES)
     price_as: str | None = PRICE_AS
     reservation: str | None = flag(
         None,
-        "reservation to check, as its cloud names it; see docs/reservations.md",
+        "reservation to check; as its cloud names it, see docs/reservations.md",
         "Where",
         screen=True,
     )
+
+    @model_validator(mode="after")
+    def _in_one_cloud(self) -> Self:
+        if self.provider is None and (self.regions or self.zone):
+            raise ConfigError(
+                f"--region and --zone are in one cloud: add --provider={', '.join(CLOUDS)}"
+            )
+        if self.reservation and (self.provider is None or self.accelerator is None):
+            raise ConfigError(
+                "--reservation is of one node type in one cloud: give --provider and --accelerator"
+            )
+        return self

@@ -13,11 +13,12 @@ from cloudgan.api.run_environment import check_variables
 from cloudgan.core import ranges
 from cloudgan.core.clouds import CLOUDS, region_of
 from cloudgan.core.documents import read_text
-from cloudgan.core.errors import ConfigError, shorten
+from cloudgan.core.errors import ConfigError, UnknownNameError, shorten
 from cloudgan.core.flags import DURATION, FILE, Options, Text, flag
 from cloudgan.core.local_path import local_path
 from cloudgan.core.ranges import MAX_CORES, MAX_GIB, MAX_PROCESSES, MAX_SECONDS, MAX_USD
 from cloudgan.core.user_text import check_texts
+from cloudgan.schema.options.shared import PRICE_AS
 from cloudgan.schema.plan import INTERNAL_IPS, NETWORK, SUBNET, SlurmOptions, Target
 from cloudgan.schema.price_row import Market
 
@@ -35,7 +36,17 @@ _SLURM_GANG_TIMEOUT_SECONDS = 7 * 86_400.0
 
 
 def _providers() -> dict[str, str]:
-    return dict.fromkeys((*CLOUDS, CHEAPEST, "kubernetes", "local", "slurm"), "")
+    return dict.fromkeys((*CLOUDS, CHEAPEST, "kubernetes", "slurm", "local"), "")
+
+
+def _provider(shown: str, text: str) -> str:
+    """A comma list of clouds is kept as one text, in the order of `CLOUDS`."""
+    words = [word.strip().lower() for word in text.split(",")]
+    known = CLOUDS if len(words) > 1 else _providers()
+    for word in words:
+        if word not in known:
+            raise UnknownNameError(f"value of {shown}", word, known)
+    return ",".join(dict.fromkeys(one for one in (*CLOUDS, *words) if one in words))
 
 
 def _nodes(shown: str, text: str) -> int | None:
@@ -59,10 +70,11 @@ def _labels(shown: str, text: str) -> dict[str, str]:
 class LaunchRequest(Options):
     """Where a run is launched and what each worker gets."""
 
-    provider: str = flag(
+    provider: Annotated[str, Text(_provider, "NAME", joint=",")] = flag(
         "local",
-        "{names}; a cloud creates and deletes nodes, cheapest is the cheapest cloud, kubernetes an existing cluster of"
-        " your kubeconfig, local processes of this machine",
+        "{names}; a cloud creates and deletes nodes, cheapest is the cheapest cloud, gcp,aws the cheapest of these,"
+        " kubernetes an existing cluster of your kubeconfig, slurm the one of this login node, local processes of this"
+        " machine",
         "Where",
         screen=True,
         names=_providers,
@@ -70,7 +82,7 @@ class LaunchRequest(Options):
     )
     accelerator: str | None = flag(
         None,
-        "l4, v100:8, v5e:4 per node; a family such as a100 selects its cheapest member, and on a cloud a node type"
+        "per node: l4, v100:8, v5e:4; `offers` lists them; a family such as a100 selects its cheapest member, and on a cloud a node type"
         " such as v3-8 or g5.xlarge is valid. Without a count: 1, or the fewest that a cloud sells",
         "Where",
         screen=True,
@@ -95,7 +107,7 @@ class LaunchRequest(Options):
     )
     name: str | None = flag(
         None,
-        "of the run and its resources; a DNS label",
+        "name of the run; and of its resources, a DNS label",
         "Run",
         screen=True,
         words="PRESET-HASH",
@@ -121,9 +133,7 @@ class LaunchRequest(Options):
     queue: str | None = flag(None, "Kueue queue, or Slurm partition", "Slurm")
     slurm_account: str | None = flag(None, "Slurm account that is charged", "Slurm", name="account")
     qos: str | None = flag(None, "quality of service in Slurm", "Slurm")
-    constraint: str | None = flag(
-        None, "features of Slurm's nodes, such as a100&infiniband", "Slurm"
-    )
+    constraint: str | None = flag(None, "features of the nodes; such as a100&infiniband", "Slurm")
     reservation_name: str | None = flag(
         None,
         "reservation whose nodes are used; as its cloud or Slurm names it, see docs/reservations.md",
@@ -132,7 +142,7 @@ class LaunchRequest(Options):
     )
     prologue: str | None = flag(
         None,
-        "file of shell lines that each Slurm node runs before its worker, such as module load cuda",
+        "shell lines before each worker; a file, with lines such as module load cuda",
         "Slurm",
         placeholder="FILE",
     )
@@ -142,17 +152,17 @@ class LaunchRequest(Options):
         "Slurm",
     )
     service_account: str | None = flag(
-        None, "Kubernetes service account that grants bucket access", "Kubernetes"
+        None, "service account of the pods; which grants bucket access", "Kubernetes"
     )
     node_selector: Annotated[dict[str, str], Text(_labels, "K=V,K=V")] = flag(
-        {}, "node labels, such as pool=gpu,disk=ssd", "Kubernetes"
+        {}, "labels of the nodes; such as pool=gpu,disk=ssd", "Kubernetes"
     )
     image: str | None = flag(
         None,
-        "container image that has cloudgan",
+        "container image; with cloudgan and its framework",
         "Run",
         screen=True,
-        words="TensorFlow's public image, and wheels",
+        words="TensorFlow's, and wheels",
         placeholder="REF",
     )
     env: tuple[str, ...] = flag(
@@ -164,11 +174,11 @@ class LaunchRequest(Options):
         placeholder="KEY[=VALUE]",
     )
     env_file: Annotated[Path | None, FILE] = flag(
-        None, "file of such lines; # begins a comment, and values of --env win", "Run"
+        None, "file of such variables; # begins a comment, and values of --env win", "Run"
     )
     secrets: tuple[str, ...] = flag(
         (),
-        "variable that no file and no log has; its value is that of your environment, see docs/deploy.md",
+        "like --env, but in no file and no log; its value is that of your environment, see docs/deploy.md",
         "Run",
         screen=True,
         name="secret",
@@ -176,18 +186,12 @@ class LaunchRequest(Options):
         placeholder="KEY",
     )
     kubernetes_secrets: tuple[str, ...] = flag(
-        (), "Kubernetes Secrets whose keys become environment variables of the pods", "Kubernetes"
+        (), "Secrets whose keys are variables of the pods; by name, in Kubernetes", "Kubernetes"
     )
-    offer: str | None = flag(
-        None,
-        "offer that gives the price of a node; such as gcp/n1-standard-8+1xV100/us-central1/spot",
-        "Price",
-        name="price-as",
-        placeholder="OFFER",
-    )
+    price_as: str | None = PRICE_AS
     price_file: Annotated[Path | None, FILE] = flag(
         None,
-        "YAML file with the prices of your own nodes in USD per hour; its node with these accelerators gives the price,"
+        "prices of your own nodes; YAML, in USD per hour; its node with these accelerators gives the price,"
         " or --price-as names one",
         "Price",
     )
@@ -216,7 +220,7 @@ class LaunchRequest(Options):
     )
     allow_open_ports: bool = flag(
         False,
-        "start several workers even where other users can reach their ports; TensorFlow's servers execute what they"
+        "start workers where others reach their ports; TensorFlow's servers execute what they"
         " receive, see docs/security.md",
         "Workers",
     )
@@ -241,15 +245,33 @@ class LaunchRequest(Options):
 
     @functools.cached_property
     def slurm(self) -> SlurmOptions:
-        """Account, quality of service, constraint, reservation and prologue in Slurm."""
-        return slurm_options(
-            self.slurm_account,
-            self.qos,
-            self.constraint,
-            self.reservation_name if self.provider == "slurm" else None,
-            self.prologue,
-            memory_per=self.memory_per,
-        )
+        """Account, quality of service, constraint, reservation and prologue in Slurm.
+
+        Raises:
+            ConfigError: A value cannot be an option of sbatch, or the prologue is no text.
+        """
+        lines = read_text(local_path(self.prologue), ConfigError) if self.prologue else ""
+        given = {
+            "account": self.slurm_account,
+            "qos": self.qos,
+            "constraint": self.constraint,
+            "reservation": self.reservation_name if self.provider == "slurm" else None,
+            "memory_per": self.memory_per,
+            "prologue": lines.replace("\r\n", "\n"),
+        }
+        try:
+            return SlurmOptions.model_validate(given)
+        except ValidationError as error:
+            name = str(error.errors()[0]["loc"][0])
+            if name == "prologue":
+                raise ConfigError(
+                    f"--prologue={self.prologue}: must be at most 16 KiB of text without control characters,"
+                    " such as `module load cuda`"
+                ) from error
+            raise ConfigError(
+                f"--{name}={shorten(str(given[name]))} must be a name of the cluster, such as physics:"
+                " letters, digits and _ . , : @ + = -, in --constraint also | & ! * ( ) [ ]"
+            ) from error
 
     @property
     def accelerator_name(self) -> str | None:
@@ -273,9 +295,21 @@ class LaunchRequest(Options):
         return default if self.gang_timeout_seconds is None else self.gang_timeout_seconds
 
     @property
+    def clouds(self) -> tuple[str, ...]:
+        """Clouds that may create the nodes; empty: none is to."""
+        if self.provider == CHEAPEST:
+            return tuple(CLOUDS)
+        return tuple(name for name in self.provider.split(",") if name in CLOUDS)
+
+    @property
+    def chooses_cloud(self) -> bool:
+        """Whether several clouds may create the nodes."""
+        return len(self.clouds) > 1
+
+    @property
     def is_provisioned(self) -> bool:
         """Whether nodes are created for the run."""
-        return self.provider in (*CLOUDS, CHEAPEST)
+        return bool(self.clouds)
 
 
 class ProvisioningRequest(Options):
@@ -293,20 +327,19 @@ class ProvisioningRequest(Options):
     )
     regions: tuple[str, ...] = flag(
         (),
-        "such as us-central1,europe-west4; the first one is preferred",
+        "regions, the preferred one first; such as us-central1,europe-west4",
         "Where",
         screen=True,
         name="region",
         words="the cheapest",
         placeholder="R,...",
     )
-    zone: str | None = flag(None, "of all nodes", "Machines", words="one that has the node type")
+    zone: str | None = flag(None, "zone of all nodes", "Machines", words="one that has them")
     market: MarketChoice = flag(
         "auto",
-        "auto is spot where it is cheaper; its preemptions included",
+        "auto, spot or on_demand; auto takes spot where it is cheaper, preemptions included",
         "Where",
         screen=True,
-        placeholder="auto|spot|...",
     )
     cluster: str | None = flag(
         None,
@@ -319,7 +352,7 @@ class ProvisioningRequest(Options):
     )
     keep_nodes_seconds: Annotated[float, DURATION] = flag(
         0.0,
-        "how long the nodes of a finished run wait for the next one, such as 30m; they bill. A run with this flag uses"
+        "how long nodes wait for the next run; such as 30m; they bill. A run with this flag uses"
         " nodes that wait: see docs/deploy.md",
         "Keep",
         name="keep-nodes",
@@ -327,48 +360,47 @@ class ProvisioningRequest(Options):
     served_runs: int = 1
     network: str | None = flag(
         None,
-        "Google Cloud network of a created cluster and of TPU VMs",
+        "Google Cloud network; of a created cluster and of TPU VMs",
         "Network",
         words="default",
     )
     subnet: str | None = flag(
         None,
-        "subnet of the network in the region of the run; needed if its subnets are not automatic",
+        "its subnet in the region of the run; needed if its subnets are not automatic",
         "Network",
     )
     internal_ips: bool = flag(
         False,
-        "nodes of Google Cloud without public addresses; the network needs Cloud NAT",
+        "no public addresses on Google Cloud; the network needs Cloud NAT",
         "Network",
     )
     flex_start: bool = flag(False, "wait for Google's cheaper flex-start nodes", "GCP")
     pull_secret: str | None = flag(
-        None, "Kubernetes secret for a private registry", "Kubernetes", name="image-pull-secret"
+        None, "Secret for a private registry", "Kubernetes", name="image-pull-secret"
     )
     max_usd_per_hour: float | None = flag(
         None, "maximum price of all nodes together", "Limits", gt=0, le=MAX_USD
     )
     spot_wait_seconds: Annotated[float, DURATION] = flag(
         1200.0,
-        "time that --market=auto waits for spot nodes before it takes on-demand nodes",
+        "wait for spot nodes; before --market=auto takes on-demand nodes",
         "Limits",
         name="spot-wait",
         words="20m",
     )
     fallback: Fallback = flag(
         "none",
-        "without capacity or quota; none, same (accelerator, count and global batch, elsewhere) or any (offer with the"
-        " same global batch)",
+        "without capacity or quota: none, same or any; same is the accelerator, count and global batch elsewhere, any an"
+        " offer with the same global batch",
         "Limits",
         screen=True,
-        placeholder="none|same|any",
     )
     allow_unmeasured: bool = flag(
-        False, "consider accelerators whose throughput with this network is unknown", "Price"
+        False, "consider accelerators of unknown speed; with this network", "Price"
     )
     allow_unknown_price: bool = flag(
         False,
-        "provision a node type (--accelerator) without a known price in a region (--region)",
+        "accept a node type without a known price; of --accelerator, in --region",
         "Price",
     )
 
@@ -445,49 +477,3 @@ class ProvisioningRequest(Options):
 
 
 NOTHING_PROVISIONED = ProvisioningRequest()
-
-
-def slurm_options(
-    account: str | None,
-    qos: str | None,
-    constraint: str | None,
-    reservation: str | None,
-    prologue: str | None,
-    *,
-    memory_per: MemoryPer = "node",
-) -> SlurmOptions:
-    """Returns the options of a Slurm job.
-
-    Args:
-        account: Account that is charged.
-        qos: Quality of service.
-        constraint: Features of the nodes.
-        reservation: Name of a reservation.
-        prologue: Path of a file of shell lines.
-        memory_per: Whether memory is requested per node, per cpu, or not.
-
-    Raises:
-        ConfigError: A value cannot be an option of sbatch, or the file is no text.
-    """
-    lines = read_text(local_path(prologue), ConfigError) if prologue else ""
-    given = {
-        "account": account,
-        "qos": qos,
-        "constraint": constraint,
-        "reservation": reservation,
-        "memory_per": memory_per,
-        "prologue": lines.replace("\r\n", "\n"),
-    }
-    try:
-        return SlurmOptions.model_validate(given)
-    except ValidationError as error:
-        name = str(error.errors()[0]["loc"][0])
-        if name == "prologue":
-            raise ConfigError(
-                f"--prologue={prologue}: must be at most 16 KiB of text without control characters,"
-                " such as `module load cuda`"
-            ) from error
-        raise ConfigError(
-            f"--{name}={shorten(str(given[name]))} must be a name of the cluster, such as physics:"
-            " letters, digits and _ . , : @ + = -, in --constraint also | & ! * ( ) [ ]"
-        ) from error

@@ -63,7 +63,7 @@ def launched_status(plan: Plan, backend: JobBackend, *, is_ours: bool = True) ->
         "state": _STATES[phase],
         "reason": job.reason or (beat.message if beat and phase == "failed" else ""),
         "provider": plan.target.provider,
-        "where": _where(plan),
+        "where": where_of(plan),
         "budget": warning.line if warning else None,
         "deadline_seconds": plan.limits.deadline_seconds,
         "started_at": started,
@@ -147,7 +147,7 @@ def _started(known: Launch) -> str | None:
     return min(times).isoformat() if times else None
 
 
-def _where(plan: Plan) -> str:
+def where_of(plan: Plan) -> str:
     """Returns such as ``gcp 2 x L4 spot``, or ``slurm 2 nodes``."""
     workers, pool = plan.workers, plan.node_pool
     provider = THIS_MACHINE if plan.target.provider == "local" else plan.target.provider

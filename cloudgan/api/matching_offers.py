@@ -56,8 +56,8 @@ def find_offers(
         PlanError: No price matches, or the node type is discontinued.
     """
     first = history.first
-    if request.offer and first is None:
-        row = catalog.row(request.offer)
+    if request.price_as and first is None:
+        row = catalog.row(request.price_as)
         _check_offer(row, request)
         return MatchingOffers((row,), row.offer, frozenset({row.accelerator}))
     if first is not None and provisioning.fallback != "any":
@@ -67,7 +67,7 @@ def find_offers(
     rows = tuple(row for row in rows if _matches(row, request, provisioning, data_cloud))
     if not rows:
         name = request.accelerator_name or "NAME"
-        cloud = None if request.provider == CHEAPEST else request.provider
+        cloud = None if request.chooses_cloud else request.provider
         count = request.accelerator_count if request.has_accelerator_count else None
         refuse_missing_accelerator(cloud, name, count)
         hint = catalog.region_hint(cloud, provisioning.regions)
@@ -109,7 +109,7 @@ def _named_accelerators(rows: tuple[PriceRow, ...], request: LaunchRequest) -> f
 
 def _check_offer(row: PriceRow, request: LaunchRequest) -> None:
     """Refuses --price-as if --provider or --accelerator contradict it."""
-    if request.provider not in (CHEAPEST, row.provider):
+    if row.provider not in request.clouds:
         raise ConfigError(
             f"--price-as={row.offer} is in {row.provider}, and --provider={request.provider} was"
             " given; they must agree"
@@ -185,17 +185,16 @@ def _matches(
     provisioning: ProvisioningRequest,
     data_cloud: str | None,
 ) -> bool:
-    provider = data_cloud if request.provider == CHEAPEST and data_cloud else request.provider
+    clouds = (data_cloud,) if data_cloud in request.clouds else request.clouds
     return (
-        provider in (CHEAPEST, row.provider)
-        and row.provider in CLOUDS
+        row.provider in clouds
         and (not provisioning.regions or row.region in provisioning.regions)
         and provisioning.fixed_market in (None, row.market)
     )
 
 
 def _describe(request: LaunchRequest, provisioning: ProvisioningRequest) -> str:
-    cloud = "any cloud" if request.provider == CHEAPEST else request.provider
+    cloud = "any cloud" if request.provider == CHEAPEST else " or ".join(request.clouds)
     market = {"spot": " spot", "on_demand": " on demand"}.get(provisioning.market, "")
     regions = f" in {' or '.join(provisioning.regions)}" if provisioning.regions else ""
     return f"{request.accelerator or 'any accelerator'} on {cloud}{market}{regions}"
@@ -210,7 +209,7 @@ def unpriced_node(
         ConfigError: The request does not name one type, cloud and region, or has a price limit.
     """
     name = request.accelerator_name
-    if request.provider == CHEAPEST or name is None or len(provisioning.regions) != 1:
+    if request.chooses_cloud or name is None or len(provisioning.regions) != 1:
         raise ConfigError(
             "--allow-unknown-price provisions one node type in one region of one cloud: give"
             f" --provider={choices()}, --accelerator=TYPE and --region"

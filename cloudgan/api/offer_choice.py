@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from cloudgan.schema.price_row import PriceRow
 
 _MOST_ROWS = 8
-_HOUR_SECONDS = 3600
 
 
 class _Part(BaseModel):

@@ -1,18 +1,18 @@
-"""The public function `offers`: nodes to provision, by price and epoch time, and the best for a job."""
+"""The command `offers`: nodes to provision, by price and epoch time, and the best for a job."""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING
+import datetime as dt
+from collections.abc import Sequence
 
 from cloudgan.api.offer_choice import JobChoice, OfferSearch, node_pool
 from cloudgan.api.offers_report import Epoch, Offer, OffersReport
 from cloudgan.api.plan_inputs import batch_rule
-from cloudgan.core import ranges
 from cloudgan.core.clock import utc_today
+from cloudgan.core.command import command
 from cloudgan.core.errors import ConfigError, PlanError
 from cloudgan.cost.accounting.carbon import carbon_g_per_epoch
-from cloudgan.cost.estimation.candidates import PricedJob, price_best_batch
+from cloudgan.cost.estimation.candidates import BatchRule, PricedJob, price_best_batch
 from cloudgan.cost.estimation.measured_runs import (
     PAPER_NETWORK,
     PAPER_SHOWERS,
@@ -20,68 +20,27 @@ from cloudgan.cost.estimation.measured_runs import (
     runs_of_network,
 )
 from cloudgan.cost.estimation.spot import Preemption
-from cloudgan.cost.estimation.throughput_model import build_throughput_model
+from cloudgan.cost.estimation.throughput_model import (
+    EpochEstimate,
+    PricedEpoch,
+    ThroughputModel,
+    build_throughput_model,
+)
 from cloudgan.cost.prices.discontinued import refuse_missing_accelerator
 from cloudgan.cost.prices.price_file import catalog_with
 from cloudgan.launch.planning.ranking import RejectedOffer, group_rejected, why_not_sold
 from cloudgan.schema import record
 from cloudgan.schema.config import RunConfig
-from cloudgan.schema.price_row import STALE_DAYS
+from cloudgan.schema.options.money import OffersOptions
+from cloudgan.schema.price_row import STALE_DAYS, PriceRow
 from cloudgan.schema.run_folder import find_run_folder
-
-if TYPE_CHECKING:
-    import datetime as dt
-    from collections.abc import Sequence
-
-    from cloudgan.cost.estimation.candidates import BatchRule
-    from cloudgan.cost.estimation.throughput_model import (
-        EpochEstimate,
-        PricedEpoch,
-        ThroughputModel,
-    )
-    from cloudgan.schema.price_row import Market, PriceRow
 
 _HOUR_SECONDS = 3600
 
 
-def offers(
-    *,
-    accelerator: str | None = None,
-    provider: str | None = None,
-    region: str | None = None,
-    market: Market | None = None,
-    epochs: int | None = None,
-    max_hours: float | None = None,
-    budget_usd: float | None = None,
-    run: str | Path | None = None,
-    price_file: str | Path | None = None,
-    measured: bool = False,
-    preemption: Preemption = Preemption(),  # noqa: B008  immutable
-    all_options: bool = False,
-    shows_all: bool = False,
-    ranked_by: str = "usd",
-) -> OffersReport:
+@command
+def offers(options: OffersOptions) -> OffersReport:
     """Returns offers by the cost of an epoch; with `epochs` also the best options for a job.
-
-    Throughput is that of measured runs: the paper's, or with `run` your own. Without a measurement
-    it is an interval between the limits of memory bandwidth and arithmetic, and its lower bound
-    ranks.
-
-    Args:
-        accelerator: Such as "h100" or "A100-80GB".
-        provider: Cloud.
-        region: Such as "us-central1".
-        market: on_demand or spot.
-        epochs: Epochs of the job.
-        max_hours: Deadline of the job.
-        budget_usd: Maximum cost of the job.
-        run: Folder of a run whose throughput and network are used.
-        price_file: File with the prices of your own nodes, which are listed too.
-        measured: Only accelerators with a measured throughput of this network.
-        preemption: Of spot nodes; without a rate, that of public traces or else an assumed one.
-        all_options: Include the cheapest option of each configuration.
-        shows_all: The table has all offers, or the cheapest option of each configuration.
-        ranked_by: usd, or carbon for the emissions of an epoch.
 
     Offers that no account can get are left out, and the choice is that of `plan`.
 
@@ -89,10 +48,12 @@ def offers(
         ConfigError: A value is not valid.
         PlanError: No offer matches, or none can be provisioned.
     """
-    flags = {"per_node_hour": "losses_per_node_hour"}
-    ranges.check(**{flags.get(name, name): value for name, value in preemption._asdict().items()})
-    _check_limits(epochs, max_hours, budget_usd)
-    catalog, today = catalog_with(Path(price_file) if price_file else None), utc_today()
+    accelerator, provider, region = options.accelerator, options.provider, options.region
+    market, epochs, max_hours = options.market, options.epochs, options.max_hours
+    preemption = Preemption(
+        options.losses_per_node_hour, options.restart_seconds, options.checkpoint_seconds
+    )
+    catalog, today = catalog_with(options.price_file), utc_today()
     rows = catalog.find(accelerator=accelerator, provider=provider, region=region, market=market)
     if not rows:
         if accelerator:
@@ -106,12 +67,12 @@ def offers(
         )
     named = frozenset(row.accelerator for row in rows) if accelerator else frozenset()
     rows, rejected = _sold(rows, named)
-    speeds, notes, rule = _throughput(run)
-    if measured:
+    speeds, notes, rule = _throughput(options.run)
+    if options.measured:
         rows = _only_measured(rows, speeds)
     choice = None
     if epochs is not None:
-        limits = (None if max_hours is None else max_hours * _HOUR_SECONDS, budget_usd)
+        limits = (None if max_hours is None else max_hours * _HOUR_SECONDS, options.budget_usd)
         search = OfferSearch(speeds, PricedJob(epochs, preemption, rule), named, limits, today)
         spot = (
             catalog.find(accelerator=accelerator, provider=provider, region=region, market="spot")
@@ -123,7 +84,7 @@ def offers(
             found._replace(rejected=(*rejected, *found.rejected)),
             {row.offer: row.usd_per_hour for row in catalog.find(market="on_demand")},
             _sold(spot, named)[0] if spot else (),
-            all_options=all_options or shows_all,
+            all_options=options.all or options.report is not None,
         )
     priced = [one for one in (price_best_batch(row, 1, speeds, rule) for row in rows) if one]
     if rejected:
@@ -131,7 +92,9 @@ def offers(
             f"{len(rejected)} offers are left out, as in `plan`: unconfirmed, or for an existing quota only"
         )
     report = _report(priced, speeds, choice, today, notes)
-    return report.model_copy(update={"shows_all": shows_all, "ranked_by": ranked_by})
+    return report.model_copy(
+        update={"shows_all": options.all, "ranked_by": "carbon" if options.carbon else "usd"}
+    )
 
 
 def _sold(
@@ -151,14 +114,7 @@ def _sold(
     return kept, rejected
 
 
-def _check_limits(epochs: int | None, max_hours: float | None, budget_usd: float | None) -> None:
-    ranges.check(epochs=epochs, max_hours=max_hours, budget_usd=budget_usd)
-    for flag, value in (("--max-hours", max_hours), ("--budget-usd", budget_usd)):
-        if value is not None and epochs is None:
-            raise ConfigError(f"{flag} limits a job; give its length, such as --epochs=60")
-
-
-def _throughput(run: str | Path | None) -> tuple[ThroughputModel, list[str], BatchRule]:
+def _throughput(run: str | None) -> tuple[ThroughputModel, list[str], BatchRule]:
     """The throughput model, notes about it, and the possible batches."""
     if run is None:
         note = f"epochs of the paper: {PAPER_SHOWERS:,} showers, its 51x51x25 network"

@@ -10,6 +10,7 @@ from cloudgan.core.durations import duration_range, duration_text
 from cloudgan.core.errors import CloudganError, PlanError
 from cloudgan.cost.accounting.carbon import COVERS
 from cloudgan.cost.estimation.measured_runs import PAPER_NETWORK
+from cloudgan.reports.page import Page
 from cloudgan.reports.result import Result, View
 from cloudgan.reports.table import Number, Table, usd_range, usd_text
 from cloudgan.schema.presets import PROFILES
@@ -111,6 +112,12 @@ class OffersReport(Result):
             commands=((plan_command(self, choice.chosen), "plans it"),),
             basis=tuple(evidence(choice)),
         )
+
+    def page(self) -> Page:
+        """Returns the page of `--report`."""
+        from cloudgan.api.offers_page import offers_page  # which draws this report
+
+        return offers_page(self)
 
     def _changes(self) -> str:
         changes = self.choice.changes if self.choice else ()

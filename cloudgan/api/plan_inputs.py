@@ -120,8 +120,8 @@ def _has_accelerator(request: LaunchRequest, workers: Workers) -> bool | None:
     name = request.accelerator_name
     if workers.accelerators_per_node:
         return True
-    if name is None and request.offer:
-        return catalog_with(request.price_file).row(request.offer).accelerator_count > 0
+    if name is None and request.price_as:
+        return catalog_with(request.price_file).row(request.price_as).accelerator_count > 0
     if name is None:
         return None if request.provider == "local" else request.is_provisioned
     nodes = (row for row in load_catalog().rows if row.node_type.casefold() == name.casefold())
@@ -213,7 +213,7 @@ def _accelerator(request: LaunchRequest, node: NodeType | None) -> tuple[str | N
         return node.accelerator, node.accelerator_count  # the search has matched them
     if node and (count != node.accelerator_count or not is_of(node, name)):
         raise ConfigError(
-            f"--price-as={request.offer} has {node.accelerator_count} x {node.accelerator}, and"
+            f"--price-as={request.price_as} has {node.accelerator_count} x {node.accelerator}, and"
             f" --accelerator={name}:{count} was given; they must agree"
         )
     if node:

@@ -173,6 +173,9 @@ def _notes(plan: Plan) -> Iterator[str]:
     budget = f"{limits.budget_usd:g} USD, " if limits.budget_usd else ""
     end = format_duration(limits.deadline_seconds)
     yield f"limits   {budget}{end} at most ({limits.deadline_reason})"
+    variables = (*plan.workers.env, *(f"{name} (secret)" for name in plan.workers.secrets))
+    if variables:
+        yield f"env      {', '.join(variables)}"
     showers = plan.showers
     if showers.source == NO_DATA and showers.records:
         yield f"data     the paper's {showers.records:,} showers are assumed: give --data=FILE.h5"

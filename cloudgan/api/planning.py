@@ -1,48 +1,31 @@
-"""The public function `plan`: from requests to the plan that `deploy` carries out."""
+"""From requests to the plan that `deploy` carries out."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from cloudgan.api.attempt_history import NO_ATTEMPTS, AttemptHistory
-from cloudgan.api.launch_options import PlanOptions
 from cloudgan.api.launch_request import LaunchRequest, ProvisioningRequest
-from cloudgan.api.plan_inputs import plan_request, request_workers, run_config, throughput_model
-from cloudgan.api.plan_result import PlanResult
-from cloudgan.api.pod_software import known_wheels
+from cloudgan.api.plan_inputs import (
+    Training,
+    plan_request,
+    request_workers,
+    run_config,
+    throughput_model,
+)
 from cloudgan.api.request_checks import check_request
 from cloudgan.api.simulation_plan import check_task, is_simulation
 from cloudgan.api.targets import resolve_target
 from cloudgan.core.clock import utc_moment
-from cloudgan.core.command import command
 from cloudgan.core.errors import BudgetError, ConfigError
 from cloudgan.core.local_path import local_path
 from cloudgan.cost.prices.price_file import catalog_with, node_in_file
 from cloudgan.launch.clouds.planner import BUILT_IN_CLOUDS, Clouds
 from cloudgan.launch.kubernetes.manifests import CLAIM, manifest_steps
 from cloudgan.launch.planning.plan_builder import make_plan
-from cloudgan.schema.plan import Plan, SlurmOptions
+from cloudgan.schema.plan import Plan, SlurmOptions, Step, Target, Wheel
+from cloudgan.schema.price_row import PriceRow
 from cloudgan.schema.run_folder import RUNS, RunFolder
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from cloudgan.api.plan_inputs import Training
-    from cloudgan.schema.plan import Plan, Step, Target, Wheel
-    from cloudgan.schema.price_row import PriceRow
-
-
-@command
-def plan(options: PlanOptions) -> PlanResult:
-    """Returns the plan of a run: every request in order, the forecast and the cost.
-
-    Raises:
-        ConfigError: A value is not valid.
-        PlanError: No offer matches the request.
-        BudgetError: The budget is too small.
-    """
-    made = make_launch_plan(options, options, options.training, known_wheels)
-    return PlanResult(plan=made)
 
 
 def make_launch_plan(
@@ -118,8 +101,8 @@ def make_launch_plan(
 
 def _own_price(request: LaunchRequest) -> PriceRow | None:
     """Returns the price of existing nodes: of the offer, or of the node in the price file."""
-    if request.offer:
-        return catalog_with(request.price_file).row(request.offer)
+    if request.price_as:
+        return catalog_with(request.price_file).row(request.price_as)
     if request.price_file:
         return node_in_file(request.price_file, request.accelerator_name, request.accelerator_count)
     return None

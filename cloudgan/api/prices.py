@@ -1,4 +1,4 @@
-"""The price catalogue: lists and refreshes prices; the use cases of `cloudgan prices`."""
+"""The price catalogue: lists and refreshes prices; the command `prices`."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pydantic import Field
 from cloudgan.core import settings
 from cloudgan.core.clock import parse_time, utc_now, utc_today
 from cloudgan.core.clouds import CLOUDS
+from cloudgan.core.command import command
 from cloudgan.core.errors import CloudganError, CredentialsError
 from cloudgan.core.progress import Progress, Silent
 from cloudgan.cost.prices.catalog import (
@@ -24,6 +25,7 @@ from cloudgan.cost.prices.fees import load_fees
 from cloudgan.cost.prices.refresh.feeds import RefreshResult
 from cloudgan.reports.result import Result, View
 from cloudgan.reports.table import Number, Table
+from cloudgan.schema.options.money import PricesOptions
 from cloudgan.schema.price_row import ANY_REGION, STALE_DAYS, FeeRow, Market, PriceRow
 
 _MAX_REJECTED = 10
@@ -132,42 +134,6 @@ def _title(provider: str) -> str:
     return CLOUDS[provider].title if provider in CLOUDS else provider
 
 
-def prices(
-    *,
-    provider: str | None = None,
-    accelerator: str | None = None,
-    region: str | None = None,
-    market: Market | None = None,
-) -> PriceList:
-    """Returns the prices of nodes, of all clouds by default, and of storage, egress and clusters.
-
-    Args:
-        provider: One cloud.
-        accelerator: Name or family of the accelerator, such as a100, or a node type.
-        region: One region.
-        market: on_demand or spot.
-
-    Raises:
-        UnknownNameError: A name is not in the catalogue.
-    """
-    rows = load_catalog().find(
-        provider=provider, accelerator=accelerator, region=region, market=market
-    )
-    fees = (
-        row
-        for row in load_fees().rows
-        if provider in {None, row.provider}
-        and (region is None or row.region in {region, ANY_REGION})
-    )
-    only_nodes = accelerator is not None or market is not None
-    return PriceList(
-        today=utc_today(),
-        rows=rows,
-        fees=() if only_nodes else tuple(fees),
-        by_node=accelerator is not None or region is not None,
-    )
-
-
 class RefreshedPrices(Result):
     """Result of a refresh of the price lists."""
 
@@ -206,29 +172,50 @@ class RefreshedPrices(Result):
         return CloudganError(f"not refreshed: {', '.join(failed)}") if failed else None
 
 
-def refresh_prices(
-    *, provider: str | None = None, output: Path | None = None, progress: Progress | None = None
-) -> RefreshedPrices:
-    """Downloads the clouds' price lists into the data folder; the package is unchanged.
+@command
+def prices(
+    options: PricesOptions, *, progress: Progress | None = None
+) -> PriceList | RefreshedPrices:
+    """Returns the prices of nodes, storage, egress and clusters, or what a refresh changed.
 
     Args:
-        provider: One cloud. Default: all.
-        output: File for the prices of the package with the refreshed ones, as a new nodes.csv.
-        progress: Receives each task and its progress.
-
-    Returns:
-        Result of each cloud; one that failed or was skipped keeps its old prices.
+        options: Which prices.
+        progress: Receives each task of a refresh and its progress.
 
     Raises:
+        UnknownNameError: A name is not in the catalogue.
         CredentialsError: All clouds were skipped for lack of credentials.
         CloudganError: No cloud was refreshed.
     """
+    provider, region = options.provider, options.region
+    if options.action == "refresh":
+        return _refreshed(provider, options.output, progress or Silent())
+    rows = load_catalog().find(
+        provider=provider, accelerator=options.accelerator, region=region, market=options.market
+    )
+    fees = (
+        row
+        for row in load_fees().rows
+        if provider in {None, row.provider}
+        and (region is None or row.region in {region, ANY_REGION})
+    )
+    only_nodes = options.accelerator is not None or options.market is not None
+    return PriceList(
+        today=utc_today(),
+        rows=rows,
+        fees=() if only_nodes else tuple(fees),
+        by_node=options.accelerator is not None or region is not None,
+    )
+
+
+def _refreshed(provider: str | None, output: Path | None, progress: Progress) -> RefreshedPrices:
+    """Downloads the clouds' price lists into the data folder; a cloud that failed keeps its old prices."""
     from cloudgan.cost.prices.refresh.feeds import feeds_by_provider, refresh
 
     now = parse_time(utc_now())
     results = tuple(
         refresh(name, feeds, price_folder())
-        for name, feeds in feeds_by_provider(progress or Silent(), now).items()
+        for name, feeds in feeds_by_provider(progress, now).items()
         if provider in {None, name}
     )
     if any(result.state == "refreshed" for result in results):

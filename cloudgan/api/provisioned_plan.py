@@ -183,7 +183,7 @@ class _OfferSearch:
             config.training.epochs,
             market_why,
         )
-        if history.first is None and not (request.offer or request.reservation):
+        if history.first is None and not (request.price_as or request.reservation):
             why = why.model_copy(
                 update={"markets": self._markets(catalog, speeds, constraints, context)}
             )

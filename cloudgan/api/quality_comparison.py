@@ -5,55 +5,71 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple
+
+from pydantic import Field
 
 from cloudgan.api.cost import read_launch, read_verdict
-from cloudgan.api.run import open_run
+from cloudgan.api.run import Run
 from cloudgan.core.clock import utc_today
+from cloudgan.core.durations import duration_text
 from cloudgan.cost.accounting.quality_cost import cost_until, end_of_step
 from cloudgan.cost.prices.catalog import load_catalog
 from cloudgan.cost.prices.fees import load_fees
 from cloudgan.reports.page import Page, Section
+from cloudgan.reports.result import Result, View
 from cloudgan.reports.table import Table
-from cloudgan.schema.quality_row import QualityRow, RunToQuality, Spread
-from cloudgan.schema.stop_criterion import parse_stop_criterion
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from cloudgan.api.run import Run
-    from cloudgan.schema.config import RunConfig
-    from cloudgan.schema.launch import Launch
-    from cloudgan.schema.price_row import PriceRow
-    from cloudgan.schema.quality_row import Outcome
-    from cloudgan.schema.record import RunRecord, Stopped, Validated
-    from cloudgan.schema.stop_criterion import StopCriterion
+from cloudgan.schema.config import RunConfig
+from cloudgan.schema.launch import Launch
+from cloudgan.schema.price_row import PriceRow
+from cloudgan.schema.quality_row import Outcome, QualityRow, RunToQuality, Spread
+from cloudgan.schema.record import RunRecord, Stopped, Validated
+from cloudgan.schema.stop_criterion import StopCriterion, parse_stop_criterion
 
 GATES = "acceptance gates"
 _ROW_HEADS = ("configuration", "machine", "seeds", "met", "train s", "wall s", "USD")
 _RUN_HEADS = ("run", "seed", "goal", "step", "train s", "wall s", "USD", "detail")
 
 
-@dataclass(frozen=True)
-class QualityComparison:
-    """Rows of runs that differ in their seeds only.
+class QualityComparison(Result):
+    """Rows of runs that differ in their seeds only."""
 
-    Attributes:
-        goal: What the runs had to meet.
-        rows: One for each configuration and machine.
-    """
+    goal: str = Field(description="what the runs had to meet")
+    rows: tuple[QualityRow, ...] = Field(description="one for each configuration and machine")
 
-    goal: str
-    rows: tuple[QualityRow, ...]
+    def view(self) -> View:
+        """Returns a row per configuration; with -v one per run."""
+        runs = [run for row in self.rows for run in row.runs]
+        met = sum(run.outcome == "met" for run in runs)
+        reasons = {run.detail for run in runs if run.outcome == "not judged"}
+        reasons |= {run.why_unknown for run in runs if run.why_unknown}
+        rows = tuple(
+            (
+                f"{row.networks or 'unknown'} {row.configuration}",
+                len({run.seed for run in row.runs}),
+                _met(row),
+                _time(row.train_seconds),
+                _time(row.program_seconds),
+                _spread(row.usd, at_least=any(run.usd_unknown for run in row.runs)),
+            )
+            for row in self.rows
+        )
+        heads = ("configuration", "seeds", "met", "training", "whole run", "USD")
+        return View(
+            f"{met} of {len(runs)} runs met {self.goal}",
+            Table(heads, rows, align="lrlrrr"),
+            notes=(
+                "median (lowest to highest) until the goal was first met",
+                *self._prices(),
+                *sorted(reasons),
+                "-v shows the runs",
+            ),
+            basis=self._tables(),
+        )
 
-    def as_json(self) -> dict[str, Any]:
-        """Returns the rows, each a `QualityRow`."""
-        return {"goal": self.goal, "rows": [row.model_dump(mode="json") for row in self.rows]}
-
-    def tables(self) -> tuple[Table, Table]:
+    def _tables(self) -> tuple[Table, Table]:
         """Returns a row per configuration, and a row per run."""
         return (
             Table(
@@ -72,7 +88,7 @@ class QualityComparison:
                     for row in self.rows
                 ),
                 f"Until {self.goal} first met: median (lowest to highest) over the judged runs; a run that"
-                " never met it counts as infinite." + self._price_note(),
+                " never met it counts as infinite. " + " ".join(self._prices()),
             ),
             Table(
                 _RUN_HEADS,
@@ -95,16 +111,16 @@ class QualityComparison:
             ),
         )
 
-    def _price_note(self) -> str:
+    def _prices(self) -> tuple[str, ...]:
         offers = {row.priced_as for row in self.rows if row.priced_as and not row.billed}
-        return "".join(
-            f" USD: this machine's time at the price of {offer}, not measured there."
+        return tuple(
+            f"USD: this machine's time at the price of {offer}, not measured there"
             for offer in sorted(offers)
         )
 
     def page(self) -> Page:
         """Returns the tables as a page."""
-        return Page("Time and cost to quality", sections=(Section(self.goal, self.tables()),))
+        return Page("Time and cost to quality", sections=(Section(self.goal, self._tables()),))
 
 
 class _Judged(NamedTuple):
@@ -130,12 +146,12 @@ class _Judged(NamedTuple):
 
 
 def cost_to_quality(
-    runs: Sequence[Run | str | Path], *, until: str | None = None, price_as: str | None = None
+    runs: Sequence[Run], *, until: str | None = None, price_as: str | None = None
 ) -> QualityComparison:
     """Returns time and cost of runs until they first met a goal, over seeds.
 
     Args:
-        runs: Runs, or their folders.
+        runs: The runs.
         until: A stop criterion, such as ``metric<0.15``, on the validations of the record. Default: the
             acceptance gates, which verdict.json judges for one checkpoint.
         price_as: Offer that prices runs on your own machine; see `cost`.
@@ -149,7 +165,7 @@ def cost_to_quality(
     row = load_catalog().row(price_as) if price_as else None
     groups: dict[tuple[str, ...], list[_Judged]] = {}
     for run in runs:
-        judged = _judge(open_run(run), criterion, row)
+        judged = _judge(run, criterion, row)
         groups.setdefault(judged.key(), []).append(judged)
     goal = str(criterion) if criterion else GATES
     rows = []
@@ -159,7 +175,7 @@ def cost_to_quality(
             # A run without a verdict stays in a row, with its outcome.
             allowed = {digest, ""} if digest == digests[0] else {digest}
             rows.append(_row(goal, digest, [one for one in group if one.gates in allowed]))
-    return QualityComparison(goal, tuple(rows))
+    return QualityComparison(goal=goal, rows=tuple(rows))
 
 
 def _judge(run: Run, criterion: StopCriterion | None, row: PriceRow | None) -> _Judged:
@@ -287,6 +303,16 @@ def _met(row: QualityRow) -> str:
     judged = len(row.runs) - row.count("not judged")
     rest = f", {row.count('not judged')} not judged" if row.count("not judged") else ""
     return f"{row.count('met')} of {judged}{rest}"
+
+
+def _time(found: Spread) -> str:
+    if found.why in {"unknown", "not judged"}:
+        return found.why
+    low, median, high = (
+        "never" if value is None else duration_text(value)
+        for value in (found.low, found.median, found.high)
+    )
+    return median if low == high else f"{median} ({low} to {high})"
 
 
 def _spread(found: Spread, *, at_least: bool = False) -> str:

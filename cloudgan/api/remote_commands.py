@@ -1,82 +1,94 @@
-"""Commands beside the workers of a launched run: `execute` and `open_shell`."""
+"""Commands beside the workers of a launched run: `exec` and `shell`."""
 
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, NamedTuple
 
-from cloudgan.api.targets import THIS_FOLDER, find_run
+from pydantic import Field
+
+from cloudgan.api.targets import find_run
+from cloudgan.core.command import command
 from cloudgan.core.errors import ConfigError
-from cloudgan.core.progress import Silent
+from cloudgan.core.progress import Progress, Silent
+from cloudgan.launch.backends.job_backend import JobBackend
 from cloudgan.launch.backends.remote_command import CommandStreams
-from cloudgan.schema.options.shared import RunLocator
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from cloudgan.core.progress import Progress
-    from cloudgan.launch.backends.job_backend import JobBackend
-    from cloudgan.schema.plan import Plan
+from cloudgan.reports.result import Result, View
+from cloudgan.schema.options.runs import ExecOptions, ShellOptions
+from cloudgan.schema.plan import Plan
 
 _SHELL = ("/bin/sh", "-c", "command -v bash >/dev/null && exec bash; exec sh")
 
 
-class CommandResult(NamedTuple):
-    """Result of `execute`: the run, the worker, and the exit code of the command."""
+class CommandResult(Result):
+    """What a command beside a worker printed, and how it ended."""
 
     run: str
     worker: int
-    exit_code: int
+    exit_code: int = Field(description="of the command, and of `cloudgan exec`")
+    stdout: str
+    stderr: str
+
+    def view(self) -> View:
+        """Returns the output."""
+        line = f"{self.run}, worker {self.worker}: exit code {self.exit_code}"
+        return View(line, notes=(self.stdout, self.stderr))
 
 
-def execute(
-    name: str,
-    command: Sequence[str],
-    *,
-    worker: int = 0,
-    output: Callable[[bytes, bool], None],
-    locator: RunLocator = THIS_FOLDER,
-    progress: Progress | None = None,
-) -> CommandResult:
+@command
+def exec_(
+    options: ExecOptions, *, as_json: bool = True, progress: Progress | None = None
+) -> CommandResult | int:
     """Runs a command beside a running worker, with its files and environment variables.
 
     Args:
-        name: Name of the run.
-        command: Program and arguments; no shell expands them. It has no standard input.
-        worker: Index of the worker.
-        output: Receives each piece of output, and whether it is from standard error.
-        locator: Where the run is, if another folder or machine started it.
+        options: The command, and the worker.
+        as_json: Return the output; else it goes to this program's, and the exit code is returned.
         progress: Receives a line when a cluster is unavailable.
 
     Raises:
         ConfigError: There is no such run, worker or program, or the worker does not run.
     """
-    plan, backend = find_run(name, locator, (progress or Silent()).say)
-    _check_worker(plan, backend, worker)
-    code = backend.execute(plan.run, worker, command, CommandStreams(output))
-    return CommandResult(plan.run, worker, code)
+    kept: dict[bool, bytearray] = {False: bytearray(), True: bytearray()}
+
+    def output(content: bytes, is_error: bool) -> None:
+        if as_json:
+            kept[is_error] += content
+            return
+        stream = (sys.stderr if is_error else sys.stdout).buffer
+        stream.write(content)
+        stream.flush()
+
+    plan, backend = find_run(options.run, options.locator, (progress or Silent()).say)
+    _check_worker(plan, backend, options.worker)
+    streams = CommandStreams(output)
+    code = backend.execute(plan.run, options.worker, options.command, streams)
+    if not as_json:
+        return code
+    stdout, stderr = (kept[is_error].decode(errors="replace") for is_error in (False, True))
+    return CommandResult(
+        run=plan.run, worker=options.worker, exit_code=code, stdout=stdout, stderr=stderr
+    )
 
 
-def open_shell(
-    name: str,
-    *,
-    worker: int = 0,
-    locator: RunLocator = THIS_FOLDER,
-    progress: Progress | None = None,
-) -> CommandResult:
+@command
+def shell(options: ShellOptions, *, progress: Progress | None = None) -> int:
     """Connects this terminal with a shell beside a running worker, until the shell ends.
+
+    Args:
+        options: The worker.
+        progress: Receives a line when a cluster is unavailable.
 
     Raises:
         ConfigError: There is no such run or worker, the worker does not run, or there is no terminal.
     """
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise ConfigError(
-            f"`cloudgan shell` needs a terminal; for one command: cloudgan exec {name} -- COMMAND"
+            f"`cloudgan shell` needs a terminal; for one command: cloudgan exec {options.run} -- COMMAND"
         )
-    plan, backend = find_run(name, locator, (progress or Silent()).say)
-    _check_worker(plan, backend, worker)
+    plan, backend = find_run(options.run, options.locator, (progress or Silent()).say)
+    _check_worker(plan, backend, options.worker)
     streams = CommandStreams(lambda *_: None, terminal=True)
-    return CommandResult(plan.run, worker, backend.execute(plan.run, worker, _SHELL, streams))
+    return backend.execute(plan.run, options.worker, _SHELL, streams)
 
 
 def _check_worker(plan: Plan, backend: JobBackend, worker: int) -> None:

@@ -98,10 +98,10 @@ def _check_cloud(launch: LaunchRequest, provisioning: ProvisioningRequest) -> No
     _refuse(names, "an existing cluster, such as --provider=kubernetes", launch.provider)
     if launch.provider != "gcp" and provisioning.network_details:
         _refuse(["--network, --subnet, --internal-ips"], "--provider=gcp", launch.provider)
-    if launch.provider == CHEAPEST:
+    if launch.chooses_cloud:
         if launch.store:
             raise ConfigError(
-                "--store is in one cloud, and --provider=cheapest can select any; name the store's"
+                f"--store is in one cloud, and --provider={launch.provider} can select any; name the store's"
                 " cloud as --provider, or omit --store to use the account's own bucket"
             )
         if provisioning.account or provisioning.zone or provisioning.profile:
@@ -117,7 +117,7 @@ def _check_cloud(launch: LaunchRequest, provisioning: ProvisioningRequest) -> No
 
 def _check_reservation(launch: LaunchRequest, provisioning: ProvisioningRequest) -> None:
     """Refuses flags that would start other nodes than those of the reservation."""
-    if launch.provider == CHEAPEST or launch.accelerator is None:
+    if launch.chooses_cloud or launch.accelerator is None:
         raise ConfigError(
             "--reservation is of one node type in one cloud: give --provider and --accelerator, such as"
             " --accelerator=a3-highgpu-8g"

@@ -37,14 +37,14 @@ class Run:
 
     path: Path
 
+    def __fspath__(self) -> str:
+        """Returns its folder: a run can be given where a path can."""
+        return str(self.path)
+
     @cached_property
     def folder(self) -> RunFolder:
         """The names of the files of the run."""
         return RunFolder(self.path)
-
-    def __fspath__(self) -> str:
-        """Returns its folder: every function takes a run where it takes a name or a folder."""
-        return str(self.path)
 
     @property
     def config(self) -> RunConfig:

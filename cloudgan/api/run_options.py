@@ -2,94 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from typing import Any
 
 from cloudgan.core import settings
 from cloudgan.core.documents import read_yaml
 from cloudgan.core.errors import ConfigError, show
+from cloudgan.core.options import flags_in
+from cloudgan.schema.coevolution import CoevolutionConfig
 from cloudgan.schema.config import RunConfig, parse_config
 from cloudgan.schema.run_folder import RunFolder
 from cloudgan.training.cluster import visible_gpus
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from cloudgan.schema.ecal_unit import EcalUnit
-
-
-class TrainingOptions(TypedDict, total=False):
-    """What is trained and how, shared by `train`, `plan` and `deploy`; see `cloudgan train --help`."""
-
-    data: str | None
-    unit: EcalUnit | None
-    held_out: float | None
-    preset: str | None
-    epochs: int | None
-    batch: int | None
-    global_batch: int | None
-    loop: Literal["custom", "fit"] | None
-    replicas: int | None
-    precision: Literal["float32", "bfloat16", "mixed", "float64"] | None
-    conv_impl: Literal["auto", "published", "phases", "fast"] | None
-    scale_lr: Literal["none", "linear", "sqrt"] | None
-    seed: int | None
-    max_steps: int | None
-    max_seconds: float | None
-    steps_per_loop: int | None
-    checkpoint_every_steps: int | None
-    validate_every: int | None
-    until: str | None
-    patience: int | None
-    smooth: int | None
-    tensorboard: bool
-    parallel: Literal["none", "downpour", "easgd", "gem"] | None
-    ranks: int | None
-    group: int | None
-    masters: int | None
-    sync_every: int | None
-    master_sync_every: int | None
-    elastic_force: float | None
-    damping: Literal["staleness", "mean", "none"] | None
-    synchronous: bool
-    master_optimizer: Literal["sgd", "adam", "rmsprop", "adadelta"] | None
-    stages: str | None
-    trace: bool
-
-
-class LocalOptions(TrainingOptions, total=False):
-    """Options of a run on this machine."""
-
-    engine: Literal["tensorflow", "jax"] | None
-    strategy: Literal["auto", "one", "mirrored", "multiworker", "tpu"] | None
-    workers: int | None
-    checkpoints: str | None
-    init_from: str | None
-
-
-_KEYS = {
-    "data": "data.path",
-    "unit": "data.unit",
-    "held_out": "data.held_out_fraction",
-    "preset": "model.preset",
-    "batch": "training.batch_per_replica",
-    "global_batch": "training.global_batch_size",
-    "checkpoint_every_steps": "checkpoint.every_steps",
-    "checkpoints": "checkpoint.url",
-    "records_per_shard": "simulation.showers_per_shard",
-    "parallel": "parallel.mode",
-    "grid": "grid.rows",
-    "neighbourhood_schedule": "grid.schedule",
-    **{
-        name: f"parallel.{name}"
-        for name in (
-            *("ranks", "group", "masters", "sync_every", "master_sync_every"),
-            *("elastic_force", "damping", "synchronous", "master_optimizer", "stages"),
-            "trace",
-        )
-    },
-}
-"""Options whose key in run.yaml is not ``training.NAME``."""
 
 _ALTERNATIVES = {
     "training.batch_per_replica": "global_batch_size",
@@ -100,19 +24,12 @@ _ALTERNATIVES = {
 _LONGEST_NAME = 255
 
 
-def config_keys(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns options by their dotted keys in run.yaml; None is not set, and False sets no flag."""
-    return {
-        _KEYS.get(name, f"training.{name}"): None if value is False else value
-        for name, value in options.items()
-    }
-
-
 def flag_of(dotted: str) -> str:
-    """Returns the flag of a dotted key, in kebab-case."""
-    own = {key: name for name, key in _KEYS.items()}
-    name = own.get(dotted, dotted.rpartition(".")[2])
-    return name.removesuffix("_gev").removesuffix("_deg").replace("_", "-")
+    """Returns the flag of a dotted key of run.yaml, in kebab-case."""
+    section, _, key = dotted.partition(".")
+    known = flags_in(CoevolutionConfig) if section == "grid" else flags_in(RunConfig)
+    wanted = key if section == "grid" else dotted
+    return next((one.name for one in known if one.key == wanted), "grid")
 
 
 def _default_preset(accelerated: bool | None) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from cloudgan.core.clock import utc_moment
-from cloudgan.core.durations import format_duration
 from cloudgan.core.errors import CloudganError, DataError
 from cloudgan.core.progress import Progress
 from cloudgan.launch.provisioning.launch_log import LaunchLog, spent_usd
@@ -113,28 +112,6 @@ def budget_warning(plan: Plan, usd: float | None) -> BudgetWarning | None:
     return BudgetWarning(
         share, f"{usd:.2f} USD of a budget of {budget:.2f} USD are spent: more than {share:.0%}"
     )
-
-
-def progress_note(plan: Plan, heartbeat: Heartbeat, usd: float | None) -> str:
-    """Returns step, throughput, cost and remaining time in one line."""
-    parts = [heartbeat.phase if heartbeat.step is None else f"step {heartbeat.step}"]
-    if heartbeat.showers is not None:
-        parts = [f"{heartbeat.showers:,} of {plan.work} in finished shards"]
-    if heartbeat.quality:
-        parts.append(str(heartbeat.quality))
-    seconds = heartbeat.seconds_per_epoch
-    remaining = (heartbeat.epochs - (heartbeat.epoch or 0)) * (seconds or 0)
-    if seconds:
-        parts.append(f"{format_duration(seconds)} per epoch")
-        if remaining > 0:
-            parts.append(f"{format_duration(remaining)} left")
-    if usd is not None:
-        parts.append(f"{usd:.2f} USD so far")
-        if seconds and plan.usd_per_second:
-            parts.append(f"{usd + remaining * plan.usd_per_second:.2f} USD at the end")
-    if heartbeat.restarts:
-        parts.append(f"restarted {heartbeat.restarts} times without a newer checkpoint")
-    return ", ".join(parts)
 
 
 def usd_so_far(launch_log: LaunchLog) -> float:

@@ -280,16 +280,16 @@ def _cancel(name: str, locator: RunLocator, progress: Progress) -> CancelResult:
     plan, backend = find_run(name, locator, progress.say)
     before = launched_status(plan, backend)
     was_over = before.state not in ("running", "waiting", "unknown")
+    ended_as = "finished" if before.state == "done" else "stopped"
     if was_over and plan.node_pool is None:
+        tuple(backend.deprovision(plan.run, ended_as))  # a job that never started left its secrets
         return CancelResult(run=plan.run, state=before.state, was_over=True)
     results = RunResults.from_plan(plan)
     launch_log = LaunchLog(run_folder(plan), plan, results)
 
     def stop() -> Iterable[str]:
         if was_over:  # its nodes may have been left, as by a `deploy` that was killed
-            return backend.deprovision(
-                plan.run, "finished" if before.state == "done" else "stopped"
-            )
+            return backend.deprovision(plan.run, ended_as)
         backend.stop(plan.run)
         return ()
 

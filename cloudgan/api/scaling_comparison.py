@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
-
-from pydantic import BaseModel, ConfigDict, Field
+from collections.abc import Sequence
+from typing import Any
 
 from cloudgan.api.cost import price
-from cloudgan.api.run import open_run
+from cloudgan.api.run import Run
+from cloudgan.api.scaling_figures import PublishedScaling
+from cloudgan.api.scaling_page import ScalingComparison
 from cloudgan.core.errors import ConfigError, DataError
 from cloudgan.cost.accounting.processes import NO_END, process_times
-from cloudgan.cost.estimation.run_scaling import ScalingCurve, ScalingRun, scaling_curves
+from cloudgan.cost.estimation.run_scaling import ScalingRun, scaling_curves
 from cloudgan.cost.paper.power8 import Power8, replay_power8
 from cloudgan.cost.paper.replay import replay, scaling_runs
 from cloudgan.cost.prices.catalog import load_catalog
-from cloudgan.schema.config import differences
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from cloudgan.api.run import Run
-    from cloudgan.schema.config import RunConfig
-    from cloudgan.schema.record import RunRecord, Started
+from cloudgan.schema.config import RunConfig, differences
+from cloudgan.schema.record import RunRecord, Started
 
 _OF_THE_SIZE: dict[str, Any] = {
     "training": {
@@ -42,43 +36,6 @@ _SAME_WORK = 1.1
 """Ratio of the trained showers up to which runs did the same work: larger batches drop larger remainders."""
 
 
-class PublishedScaling(BaseModel):
-    """A published or computed size of other programs; efficiencies are over `base_n`."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    source: str
-    n: int = Field(ge=1)
-    base_n: int = Field(ge=1)
-    training_efficiency: float
-    end_to_end_efficiency: float
-    kind: str
-
-    def speed_up(self, efficiency: float) -> float:
-        """Returns the speed-up over the smallest size."""
-        return efficiency * self.n / self.base_n
-
-
-class ScalingComparison(BaseModel):
-    """Curves of runs, beside published ones.
-
-    Without runs there are published curves only.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    networks: str = Field(description="of the runs; empty: no runs")
-    runs: tuple[ScalingRun, ...]
-    curves: tuple[ScalingCurve, ...]
-    published: tuple[PublishedScaling, ...]
-    power8: Power8
-    notes: tuple[str, ...] = ()
-
-    def as_json(self) -> dict[str, Any]:
-        """Returns all figures."""
-        return self.model_dump(mode="json")
-
-
 def published_scaling() -> ScalingComparison:
     """Returns the published curves of POWER8 and of arXiv:2111.04628."""
     known = replay_power8()
@@ -87,13 +44,11 @@ def published_scaling() -> ScalingComparison:
     )
 
 
-def compare_scaling(
-    runs: Sequence[Run | str | Path], *, price_as: str | None = None
-) -> ScalingComparison:
+def compare_scaling(runs: Sequence[Run], *, price_as: str | None = None) -> ScalingComparison:
     """Compares the speed of runs with different numbers of workers.
 
     Args:
-        runs: Runs, or their folders.
+        runs: The runs.
         price_as: Offer that prices runs on your own machine; see `cost`.
 
     Raises:
@@ -102,15 +57,14 @@ def compare_scaling(
         DataError: A folder holds no record or no run.yaml.
         UnknownNameError: No offer has this name.
     """
-    opened = [open_run(run) for run in runs]
-    names = [run.folder.path.resolve().name for run in opened]
-    records = [run.record for run in opened]
-    configs = [run.config for run in opened]
+    names = [run.folder.path.resolve().name for run in runs]
+    records = [run.record for run in runs]
+    configs = [run.config for run in runs]
     starts = [_started(name, found) for name, found in zip(names, records, strict=True)]
     _check_alike(names, configs, starts)
     summaries = tuple(
         _scaling_run(run, record, started, price_as)
-        for run, record, started in zip(opened, records, starts, strict=True)
+        for run, record, started in zip(runs, records, starts, strict=True)
     )
     return published_scaling().model_copy(
         update={

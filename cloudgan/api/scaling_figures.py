@@ -2,26 +2,41 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Sequence
+from typing import Literal
 
+from pydantic import BaseModel, ConfigDict, Field
+
+from cloudgan.cost.estimation.run_scaling import (
+    ModelledSpeed,
+    ScalingCurve,
+    ScalingRun,
+    Speed,
+)
 from cloudgan.reports.plot_frame import Axis
 from cloudgan.reports.scatter import BandLine, BandPlot, Point, PointSeries, Scatter
 from cloudgan.reports.stacked_bars import Bar, StackedBars
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from cloudgan.api.scaling_comparison import PublishedScaling
-    from cloudgan.cost.estimation.run_scaling import (
-        ModelledSpeed,
-        ScalingCurve,
-        ScalingRun,
-        Speed,
-    )
-
 Quantity = Literal["speed_up", "efficiency"]
 _TICKS = tuple(2.0**power for power in range(11))
 _BOTH = {"training": "training only", "end_to_end": "end to end"}
+
+
+class PublishedScaling(BaseModel):
+    """A published or computed size of other programs; efficiencies are over `base_n`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    source: str
+    n: int = Field(ge=1)
+    base_n: int = Field(ge=1)
+    training_efficiency: float
+    end_to_end_efficiency: float
+    kind: str
+
+    def speed_up(self, efficiency: float) -> float:
+        """Returns the speed-up over the smallest size."""
+        return efficiency * self.n / self.base_n
 
 
 def scaling_figures(

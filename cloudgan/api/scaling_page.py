@@ -1,10 +1,13 @@
-"""Tables and figures of `cloudgan compare --scaling`."""
+"""The result of `cloudgan compare --scaling`: tables and figures."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+
+from pydantic import Field
 
 from cloudgan.api.scaling_figures import (
+    PublishedScaling,
     cost_figure,
     parts,
     parts_figure,
@@ -12,21 +15,17 @@ from cloudgan.api.scaling_figures import (
     quality_name,
     scaling_figures,
 )
-from cloudgan.reports.page import Bullets, Page, Paragraph, Section
-from cloudgan.reports.table import Number, Table
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from cloudgan.api.scaling_comparison import ScalingComparison
-    from cloudgan.cost.estimation.run_scaling import (
-        ModelledSpeed,
-        ScalingCurve,
-        SerialShare,
-        Speed,
-    )
-    from cloudgan.reports.page import Block
-    from cloudgan.reports.table import Cell
+from cloudgan.cost.estimation.run_scaling import (
+    ModelledSpeed,
+    ScalingCurve,
+    ScalingRun,
+    SerialShare,
+    Speed,
+)
+from cloudgan.cost.paper.power8 import Power8
+from cloudgan.reports.page import Block, Bullets, Page, Paragraph, Section
+from cloudgan.reports.result import Result, View
+from cloudgan.reports.table import Cell, Number, Table
 
 _KEPT = {
     "strong": "one global batch for all sizes",
@@ -40,7 +39,66 @@ _HEADS = ("n", "devices", "batch", "runs", *_SPEEDS, "kind")
 _PUBLISHED_HEADS = ("source", "n", "over n", *_SPEEDS[1:3], *_SPEEDS[4:], "kind")
 
 
-def size_table(curve: ScalingCurve) -> Table:
+class ScalingComparison(Result):
+    """Curves of runs, beside published ones.
+
+    Without runs there are published curves only.
+    """
+
+    networks: str = Field(description="of the runs; empty: no runs")
+    runs: tuple[ScalingRun, ...]
+    curves: tuple[ScalingCurve, ...]
+    published: tuple[PublishedScaling, ...]
+    power8: Power8
+    notes: tuple[str, ...] = ()
+
+    def view(self) -> View:
+        """Returns a row per size with both speed-ups; seconds, qualities and published sizes are the basis."""
+        if not self.runs:
+            return View("Published scaling", _published_table(self))
+        said = (text for curve in self.curves for text in _shares(curve))
+        missing = (
+            f"n = {one.n}: {one.why_unknown}"
+            for curve in self.curves
+            for one in curve.sizes
+            if one.why_unknown
+        )
+        return View(
+            f"Scaling of {self.networks}: {len(self.runs)} runs",
+            _sizes(self.curves),
+            notes=(*said, *missing, *self.notes, "-v shows speeds, seconds, quality and cost"),
+            basis=(*map(_size_table, self.curves), _run_table(self), _published_table(self)),
+        )
+
+    def page(self) -> Page:
+        """Returns a section per curve, the runs, and the published curves."""
+        sections = [_curve_section(curve, self) for curve in self.curves]
+        if self.runs:
+            sections.append(Section("Parts of the time, quality and cost", _run_blocks(self)))
+        blocks: tuple[Block, ...] = (_published_table(self),)
+        if not self.runs:
+            blocks = (*scaling_figures(None, self.published), *blocks)
+        sections.append(Section("Published", blocks))
+        title = f"Scaling of {self.networks}" if self.networks else "Published scaling"
+        return Page(title, "; ".join(self.notes), tuple(sections))
+
+
+def _sizes(curves: tuple[ScalingCurve, ...]) -> Table:
+    """Returns a row per measured size, then one per predicted size, for a terminal."""
+    rows: list[tuple[Cell, ...]] = []
+    for curve in curves:
+        for one in curve.sizes:
+            both = (*_speed(one.training)[1:], *_speed(one.end_to_end)[1:])
+            rows.append((curve.kind, one.n, one.devices, *both, "measured"))
+        for ahead in curve.modelled:
+            if ahead.predicted:
+                both = (*_modelled(ahead.training)[1:], *_modelled(ahead.end_to_end)[1:])
+                rows.append((curve.kind, ahead.n, "", *both, "predicted"))
+    heads = ("scaling", "n", "devices", "training", "eff.", "end to end", "eff.", "kind")
+    return Table(heads, tuple(rows), "Speed-up and efficiency.", "lrrrrrrl", priority="10603020")
+
+
+def _size_table(curve: ScalingCurve) -> Table:
     """Returns a row per measured size, then one per predicted size."""
     measured = tuple(
         (
@@ -60,7 +118,7 @@ def size_table(curve: ScalingCurve) -> Table:
         " first calls. End to end: over the program time, with start-up, validation and checkpoints."
         " Efficiency: speed-up over the ratio of devices (accelerators, or threads of a CPU)."
     )
-    return Table(_HEADS, (*measured, *predicted), caption, "r" * 10 + "l")
+    return Table(_HEADS, (*measured, *predicted), caption, "r" * 10 + "l", priority="04352012010")
 
 
 def _speed(one: Speed | None) -> tuple[Cell, ...]:
@@ -72,7 +130,7 @@ def _modelled(one: ModelledSpeed) -> tuple[Cell, ...]:
     return ("", Number(one.speed_up, text), one.efficiency)
 
 
-def run_table(found: ScalingComparison) -> Table:
+def _run_table(found: ScalingComparison) -> Table:
     """Returns a row per run: its seconds by activity, its quality and its cost."""
     activities = parts(found.runs)
     rows = tuple(
@@ -95,7 +153,7 @@ def run_table(found: ScalingComparison) -> Table:
     )
 
 
-def published_table(found: ScalingComparison) -> Table:
+def _published_table(found: ScalingComparison) -> Table:
     """Returns a row per published size, and POWER8's with a shared validation."""
     known = found.power8
     rows = tuple(
@@ -123,18 +181,6 @@ def _hours(minutes: float) -> str:
     return f"{hours} h {rest} min"
 
 
-def tables(found: ScalingComparison) -> tuple[Table, ...]:
-    """Returns all tables for a terminal."""
-    own = (*map(size_table, found.curves), run_table(found)) if found.runs else ()
-    return (*own, published_table(found))
-
-
-def sentences(found: ScalingComparison) -> tuple[str, ...]:
-    """Returns Amdahl's serial share of each curve, then the notes."""
-    said = [text for curve in found.curves for text in _shares(curve)]
-    return (*said, *(f"note: {text}" for text in found.notes))
-
-
 def _shares(curve: ScalingCurve) -> Iterator[str]:
     if curve.why_not_fitted:
         yield f"Amdahl's serial share, {curve.kind} scaling: unknown: {curve.why_not_fitted}"
@@ -159,23 +205,10 @@ def _share(share: SerialShare) -> str:
     )
 
 
-def scaling_page(found: ScalingComparison) -> Page:
-    """Returns the page: a section per curve, the runs, and the published curves."""
-    sections = [_curve_section(curve, found) for curve in found.curves]
-    if found.runs:
-        sections.append(Section("Parts of the time, quality and cost", _run_blocks(found)))
-    blocks: tuple[Block, ...] = (published_table(found),)
-    if not found.runs:
-        blocks = (*scaling_figures(None, found.published), *blocks)
-    sections.append(Section("Published", blocks))
-    title = f"Scaling of {found.networks}" if found.networks else "Published scaling"
-    return Page(title, "; ".join(found.notes), tuple(sections))
-
-
 def _curve_section(curve: ScalingCurve, found: ScalingComparison) -> Section:
     blocks: tuple[Block, ...] = (
         *scaling_figures(curve, found.published),
-        size_table(curve),
+        _size_table(curve),
         Bullets(tuple(_shares(curve))),
         Paragraph(
             "The fitted model is T = a [S (1 + b log2(n/n0)) + c]: the serial share is c over the time of"
@@ -187,4 +220,4 @@ def _curve_section(curve: ScalingCurve, found: ScalingComparison) -> Section:
 
 def _run_blocks(found: ScalingComparison) -> tuple[Block, ...]:
     figures = (parts_figure(found.runs), quality_figure(found.runs), cost_figure(found.runs))
-    return (*(figure for figure in figures if figure), run_table(found))
+    return (*(figure for figure in figures if figure), _run_table(found))

@@ -5,19 +5,25 @@ from __future__ import annotations
 import hashlib
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cloudgan.api.notebook_progress import usual_progress
 from cloudgan.api.run_options import resolve
-from cloudgan.api.search_result import Search, check_extra, search_result
+from cloudgan.api.search_forecast import SearchForecast, forecast
+from cloudgan.api.search_result import PAGE, Search, check_extra, read_search, search_result
 from cloudgan.api.training_showers import count_showers, find_showers
-from cloudgan.core import ranges
+from cloudgan.core.command import command
 from cloudgan.core.errors import CloudganError, ConfigError, DataError
 from cloudgan.core.labels import checked_name
 from cloudgan.core.local_path import local_path
+from cloudgan.core.progress import Progress
 from cloudgan.cost.prices.price_file import catalog_with
 from cloudgan.launch.kubernetes.manifests import CLAIM
+from cloudgan.reports.page import write as write_page
 from cloudgan.schema.held_out import check_can_validate, check_folds, held_out_every
+from cloudgan.schema.options.training import SearchOptions
 from cloudgan.schema.run_folder import RunFolder
 from cloudgan.schema.search import SearchConfig, parse_search, read_space, with_folds
 from cloudgan.schema.search_exchange import search_prefix
@@ -25,35 +31,20 @@ from cloudgan.storage.bucket_shards import BucketShards
 from cloudgan.storage.store import open_store
 from cloudgan.training.cluster import visible_gpus
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from cloudgan.core.progress import Progress
+if TYPE_CHECKING:  # Optuna is an extra
     from cloudgan.search.pod_blocks import PodBlocks
     from cloudgan.search.study import SearchFolder
 
-DEFAULT_RUN = "runs/search"
+_NUMBERS = {"trials", "blocks"}
+"""What can change when a search continues, beside its limits."""
 
 
-def run_search(
-    space: str | Path,
-    keys: Mapping[str, Any],
-    *,
-    config: str | None,
-    run: str | None,
-    settings: Mapping[str, Any],
-    progress: Progress,
-) -> Search:
-    """Searches hyper-parameters, or continues a search.
+@command
+def search(options: SearchOptions, *, progress: Progress | None = None) -> Search | SearchForecast:
+    """Searches hyper-parameters, or continues a search; with `show` or `describe` starts nothing.
 
     Args:
-        space: YAML file with ranges or choices by key of run.yaml; or the folder of a search to continue.
-        keys: Options of `train` by their dotted keys; None is not set.
-        config: A run.yaml that all trials share; options override its keys.
-        run: Folder of a new search. Default: runs/search.
-        settings: ``trials``, ``blocks``, ``max_hours``, ``budget_usd``, ``store``, ``sampler``,
-            ``objective``, ``direction``, ``prune``, ``folds``, ``second``, ``price_as`` and ``price_file``;
-            None is not set, and a search that continues takes the first four only.
+        options: The space, or the folder of a search; and what its trials share.
         progress: Receives a line for each finished trial.
 
     Raises:
@@ -61,68 +52,132 @@ def run_search(
         Interrupted: Ctrl-C; the running trials saved a checkpoint, and the same call continues.
         CloudganError: Five trials in a row failed, or all of them.
     """
-    chosen = {name: value for name, value in settings.items() if value is not None}
-    limits = {name: chosen.pop(name, None) for name in ("max_hours", "budget_usd")}
-    given = local_path(str(space))
-    if given.is_dir():
-        path, found = given, continued_search(given, keys, config, run, chosen)
-    else:
-        price = machine_price(chosen.pop("price_as", None), chosen.pop("price_file", None))
-        if "store" in chosen:
-            chosen["store"] = _shared_store(str(chosen["store"]))
-        path, found = new_search(given, keys, config=config, run=run, chosen={**chosen, **price})
-    _check_limits(limits, found)
-    return start_search(path, found, progress, **limits)
+    if options.like and not options.describe:
+        raise ConfigError(f"--like={options.like} is only valid with --describe")
+    if options.show:
+        return read_search(options.space)
+    path, asked = _requested(options)
+    _check_limits(options, asked)
+    if options.describe:
+        return forecast(options.space, asked, options.like)
+    return _searched(options, path, asked, progress or usual_progress())
 
 
-def _check_limits(limits: Mapping[str, float | None], config: SearchConfig) -> None:
-    given = {name: value for name, value in limits.items() if value is not None}
-    ranges.check(**given)
-    for name, value in given.items():
-        if config.store:
-            raise ConfigError(
-                f"--{name.replace('_', '-')}={value:g} is of this machine; with --store the limits are those"
-                " of each `cloudgan deploy -- join`"
-            )
-    if "budget_usd" in given and config.usd_per_hour is None:
-        raise ConfigError(
-            f"--budget-usd={given['budget_usd']:g} needs the price of this machine: start the search with"
-            " --price-as=OFFER, such as one of `cloudgan offers --all`, or give --max-hours"
-        )
-
-
-def new_search(
-    space: Path,
-    keys: Mapping[str, Any],
-    *,
-    config: str | None,
-    run: str | None,
-    chosen: Mapping[str, Any],
-) -> tuple[Path, SearchConfig]:
-    """Returns the folder and the configuration of a new search; writes nothing.
+def coordinate(
+    options: SearchOptions, store: str, launch: Callable[[], object], progress: Progress
+) -> Search:
+    """Searches with blocks in pods.
 
     Args:
-        space: YAML file.
-        keys: As of `run_search`.
-        config: As of `run_search`.
-        run: As of `run_search`.
-        chosen: Keys of `SearchConfig` beside the space.
+        options: As of `search`.
+        store: Of the pods.
+        launch: Starts the pods; called when the showers are uploaded and the coordinator is alive.
+        progress: Receives a line for each finished trial.
 
     Raises:
-        ConfigError: The space or an option is not valid.
+        ConfigError: As of `search`, or the options start no search.
     """
-    _check_numbers(chosen)
-    base, folder = resolve(keys, config=config, run=run or DEFAULT_RUN, fresh=True)
-    if "folds" in chosen:
+    if options.show or options.describe or options.search.get("store"):
+        raise ConfigError(
+            "--show and --describe start no search, and --store stands before --: give `deploy --store=URL --"
+            " search SPACE` without them"
+        )
+    path, asked = _requested(options, store)
+    _check_limits(options, asked)
+    return _searched(options, path, asked, progress, launch)
+
+
+def _searched(
+    options: SearchOptions,
+    path: Path,
+    asked: SearchConfig,
+    progress: Progress,
+    launch: Callable[[], object] | None = None,
+) -> Search:
+    limits = {"max_hours": options.max_hours, "budget_usd": options.budget_usd}
+    found = start_search(path, asked, progress, launch=launch, **limits)
+    write_page(found.page(), path / PAGE)
+    return found
+
+
+def _check_limits(options: SearchOptions, config: SearchConfig) -> None:
+    for name in ("max_hours", "budget_usd"):
+        value = getattr(options, name)
+        if value is None:
+            continue
+        shown = f"--{name.replace('_', '-')}={value:g}"
+        if options.describe:
+            raise ConfigError(
+                f"{shown} limits a search, and --describe starts none; omit one of them"
+            )
+        if config.store:
+            raise ConfigError(
+                f"{shown} is of this machine; with --store the limits are those of each `cloudgan deploy -- join`"
+            )
+        if name == "budget_usd" and config.usd_per_hour is None:
+            raise ConfigError(
+                f"{shown} needs the price of this machine: start the search with --price-as=OFFER, such as one"
+                " of `cloudgan offers --all`, or give --max-hours"
+            )
+
+
+def _requested(options: SearchOptions, store: str = "") -> tuple[Path, SearchConfig]:
+    """Returns the folder and the configuration of a search, new or continued; writes nothing.
+
+    Raises:
+        ConfigError: The space or an option is not valid, or cannot change.
+    """
+    given, keys, chosen = local_path(options.space), options.run_keys, dict(options.search)
+    price = _machine_price(options.price_as, options.price_file)
+    if given.is_dir():
+        own = ("config", "run", *(() if options.describe else ("price_as", "price_file")))
+        fixed = [*keys, *(name for name in chosen if name not in _NUMBERS)]
+        fixed += [name for name in own if getattr(options, name) is not None]
+        found = _continued(given, fixed, chosen | price)
+        if store and found.store != shared_store(store):
+            raise ConfigError(f"{given} has --store={found.store or 'none'}, not --store={store}")
+        return given, found
+    if store := store or str(chosen.get("store", "")):
+        chosen["store"] = shared_store(store)
+    base, folder = resolve(
+        keys, config=options.config, run=options.run or "runs/search", fresh=True
+    )
+    if chosen.get("folds", 1) > 1:
         base = with_folds(base, int(chosen["folds"]))
-    found = parse_search({"base": base, "space": read_space(space), **chosen})
+    space = read_space(given)
+    found = parse_search({"base": base, "space": space, **chosen, **price})
     found.check()
     if found.store:
-        _check_pods(folder.path.name, found, chosen)
+        check_pods(folder.path.name, found, chosen)
     return folder.path, found
 
 
-def _shared_store(store: str) -> str:
+def _continued(path: Path, fixed: list[str], changes: dict[str, Any]) -> SearchConfig:
+    """Returns the search in a folder, with other numbers of trials and blocks.
+
+    Raises:
+        ConfigError: There is none, or an option cannot change.
+    """
+    check_extra()
+    from cloudgan.search.study import SearchFolder
+
+    found = SearchFolder(path).read_config()
+    if found is None:
+        raise ConfigError(
+            f"{path} is a folder without search.json; give a YAML file with a space, or the"
+            " folder of a search"
+        )
+    if fixed:
+        raise ConfigError(
+            f"{path} continues as it began: {', '.join(fixed)} cannot be given; only --trials,"
+            " --blocks, --max-hours and --budget-usd can change"
+        )
+    if found.store:
+        check_pods(path.resolve().name, found, changes)
+    return found.model_copy(update=changes)
+
+
+def shared_store(store: str) -> str:
     """Returns the URL of a store, a folder by its absolute path."""
     if store.startswith(CLAIM):
         raise ConfigError(
@@ -132,7 +187,7 @@ def _shared_store(store: str) -> str:
     return store.rstrip("/") if "://" in store else str(local_path(store).resolve())
 
 
-def _check_pods(name: str, config: SearchConfig, chosen: Mapping[str, Any]) -> None:
+def check_pods(name: str, config: SearchConfig, chosen: dict[str, Any]) -> None:
     """Checks that pods can train the trials of a search.
 
     Raises:
@@ -161,11 +216,6 @@ def _check_pods(name: str, config: SearchConfig, chosen: Mapping[str, Any]) -> N
         )
 
 
-def _check_numbers(chosen: Mapping[str, Any]) -> None:
-    known = ("trials", "blocks", "folds")
-    ranges.check(**{name: chosen[name] for name in known if name in chosen})
-
-
 def start_search(
     path: Path,
     config: SearchConfig,
@@ -173,6 +223,7 @@ def start_search(
     *,
     max_hours: float | None = None,
     budget_usd: float | None = None,
+    launch: Callable[[], object] | None = None,
 ) -> Search:
     """Runs the trials of a search that are not finished.
 
@@ -182,6 +233,7 @@ def start_search(
         progress: Receives a line for each finished trial.
         max_hours: Time after which running trials are saved and the search ends with the best so far.
         budget_usd: The same for the price of this machine since the search began.
+        launch: Starts the blocks of a search with a store, once its coordinator is alive.
 
     Raises:
         ConfigError: The folder or the store holds another search, or the showers are too few.
@@ -224,6 +276,15 @@ def start_search(
         folder.write_config(config)
         study = SearchStudy(folder, config)
         blocks = local or _pod_blocks(folder, config.store, showers, progress)
+        if launch:
+            try:
+                launch()
+            except BaseException:
+                blocks.close(finished=False)
+                raise
+        elif config.store:
+            join = f"cloudgan deploy --store={config.store} --nodes=N -- join {folder.path.name}"
+            progress.say(f"blocks join with: {join}")
         coordinator = Coordinator(
             folder, config, study, blocks, progress, max_hours=max_hours, budget_usd=budget_usd
         )
@@ -276,47 +337,10 @@ def _pod_blocks(folder: SearchFolder, store: str, shards: Path, progress: Progre
     if not remote.is_copy_of(shards):
         remote.upload(shards, progress)
     name = folder.path.name
-    blocks = PodBlocks(open_store(f"{store}/{search_prefix(name)}"), folder, data, progress.say)
-    progress.say(f"blocks join with: cloudgan deploy --store={store} --nodes=N -- join {name}")
-    return blocks
+    return PodBlocks(open_store(f"{store}/{search_prefix(name)}"), folder, data, progress.say)
 
 
-def continued_search(
-    path: Path,
-    keys: Mapping[str, Any],
-    config: str | None,
-    run: str | None,
-    chosen: Mapping[str, Any],
-) -> SearchConfig:
-    """Returns the search in a folder, with other numbers of trials and blocks.
-
-    Raises:
-        ConfigError: There is none, or an option cannot change.
-    """
-    check_extra()
-    _check_numbers(chosen)
-    from cloudgan.search.study import SearchFolder
-
-    found = SearchFolder(path).read_config()
-    if found is None:
-        raise ConfigError(
-            f"{path} is a folder without search.json; give a YAML file with a space, or the"
-            " folder of a search"
-        )
-    given = [key for key, value in keys.items() if value is not None]
-    given += [name for name in chosen if name not in {"trials", "blocks"}]
-    given += [name for name, value in (("config", config), ("run", run)) if value is not None]
-    if given:
-        raise ConfigError(
-            f"{path} continues as it began: {', '.join(given)} cannot be given; only --trials,"
-            " --blocks, --max-hours and --budget-usd can change"
-        )
-    if found.store:
-        _check_pods(path.resolve().name, found, chosen)
-    return found.model_copy(update=dict(chosen))
-
-
-def machine_price(offer: str | None, price_file: str | None) -> dict[str, Any]:
+def _machine_price(offer: str | None, price_file: str | None) -> dict[str, Any]:
     """Returns the price of this machine as keys of a search; empty without an offer."""
     if offer is None:
         if price_file is None:

@@ -2,169 +2,151 @@
 
 from __future__ import annotations
 
+import math
 import statistics
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from cloudgan.api.run import Run
+from pydantic import BaseModel, ConfigDict, Field
+
 from cloudgan.core.errors import ConfigError, DataError, install_command
-from cloudgan.reports.page import Graphic, KeyFigures, Page, Section, fragment
+from cloudgan.reports.page import Graphic, KeyFigures, Page, Section
+from cloudgan.reports.result import Result, View
 from cloudgan.reports.table import Mark, Table
-from cloudgan.schema.record import read_if_whole
+from cloudgan.schema.record import RunRecord, read_if_whole
 from cloudgan.schema.run_folder import RunFolder, find_run_folder
+from cloudgan.schema.search import Direction, Point, SearchConfig, Second
+from cloudgan.schema.search_exchange import TrialRun
 from cloudgan.schema.words import in_words
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
-
+if TYPE_CHECKING:  # Optuna is an extra
     from optuna.trial import FrozenTrial
 
-    from cloudgan.schema.record import RunRecord
-    from cloudgan.schema.search import Point, SearchConfig
-    from cloudgan.schema.search_exchange import TrialRun
     from cloudgan.search.study import SearchFolder, SearchStudy
 
 _SECOND_LABELS = {"seconds": "program time of the trial (s)", "usd": "price of the trial (USD)"}
+PAGE = "report.html"
+_MOST_ROWS = 12
+"""Of a screen; a search has 25 trials by default."""
 
 
-@dataclass(frozen=True)
-class Fold:
-    """One fold of a trial.
+class Fold(BaseModel):
+    """One fold of a trial."""
 
-    Attributes:
-        number: Its first held-out shower.
-        value: Its objective; None without one.
-        seconds: As of a trial.
-        run: Its folder, an ordinary run.
-    """
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
-    number: int
-    value: float | None
-    seconds: float | None
-    run: Path
+    number: int = Field(description="its first held-out shower")
+    value: float | None = Field(description="its objective")
+    seconds: float | None = Field(description="as of a trial")
+    run: Path = Field(description="its folder, an ordinary run")
 
 
-@dataclass(frozen=True)
-class Trial:
-    """One trial of a search.
+class Trial(BaseModel):
+    """One trial of a search."""
 
-    Attributes:
-        number: From 0.
-        state: complete, pruned, failed or running.
-        value: Its objective, with folds their mean; None without one.
-        point: Values by key of run.yaml.
-        seconds: Program time of all its processes, of a killed one until its last line of the record;
-            None: no process recorded any.
-        run: Its folder, an ordinary run; with folds that of the first one.
-        reason: Why it failed.
-        second: Its second objective; None without one.
-        folds: Its folds; empty: the trial is one run.
-    """
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
-    number: int
-    state: str
-    value: float | None
-    point: Point
-    seconds: float | None
-    run: Path
-    reason: str = ""
-    second: float | None = None
-    folds: tuple[Fold, ...] = ()
-
-    @property
-    def deviation(self) -> float | None:
-        """Standard deviation of the objective over the folds; None without a number of each."""
-        values = [fold.value for fold in self.folds if fold.value is not None]
-        return statistics.stdev(values) if values and len(values) == len(self.folds) else None
-
-    def as_json(self) -> dict[str, Any]:
-        """Returns all figures."""
-        folds = [vars(fold) | {"run": str(fold.run)} for fold in self.folds]
-        return vars(self) | {"run": str(self.run), "folds": folds, "deviation": self.deviation}
+    number: int = Field(description="from 0")
+    state: str = Field(description="complete, pruned, failed or running")
+    value: float | None = Field(description="its objective, with folds their mean")
+    point: Point = Field(description="values by key of run.yaml")
+    seconds: float | None = Field(
+        description="program time of all its processes, of a killed one until the last line of its record"
+    )
+    run: Path = Field(description="its folder, an ordinary run; with folds that of the first one")
+    reason: str = Field("", description="why it failed")
+    second: float | None = Field(None, description="its second objective")
+    folds: tuple[Fold, ...] = Field((), description="empty: the trial is one run")
+    deviation: float | None = Field(
+        None, description="standard deviation of the objective over the folds, if each has a number"
+    )
 
 
-@dataclass(frozen=True)
-class Search:
-    """A search and its trials; a notebook shows them as a table.
+class Search(Result):
+    """A search and its trials."""
 
-    Attributes:
-        path: Folder of the search; ``trials/NNNN`` in it are ordinary runs.
-        objective: Validation number that ranks the trials.
-        trials: By number.
-        best_trial: The complete trial with the best objective; None without any.
-        second: Second objective, minimized: ``seconds`` or ``usd``; None: there is one objective.
-        front: Complete trials that no other beats in both objectives, by the second one.
-        limit: Limit that ended the search before its last trial; empty: none.
-        direction: ``minimize`` or ``maximize`` the objective.
-        importances: Of each key of the space, the largest first; empty: too few trials.
-    """
-
-    path: Path
-    objective: str
-    trials: tuple[Trial, ...]
-    best_trial: Trial | None
-    second: str | None = None
-    front: tuple[Trial, ...] = ()
-    limit: str = ""
-    direction: str = "minimize"
-    importances: Mapping[str, float] = field(default_factory=dict)
+    path: Path = Field(description="folder; trials/NNNN in it are ordinary runs")
+    objective: str = Field(description="validation number that ranks the trials")
+    trials: tuple[Trial, ...] = Field(description="by number")
+    best: int | None = Field(description="number of the complete trial with the best objective")
+    second: Second | None = Field(None, description="second objective, minimized")
+    front: tuple[int, ...] = Field(
+        (), description="complete trials that no other beats in both objectives, by the second one"
+    )
+    limit: str = Field("", description="that ended the search before its last trial")
+    direction: Direction = "minimize"
+    importances: dict[str, float] = Field(
+        {}, description="of each key of the space, the largest first; empty: too few trials"
+    )
 
     @property
-    def title(self) -> str:
-        """Returns such as ``Search lr``."""
-        return "Search" if self.path.name == "search" else f"Search {self.path.name}"
+    def best_trial(self) -> Trial | None:
+        """The complete trial with the best objective; None without any."""
+        return None if self.best is None else self.trials[self.best]
 
-    @property
-    def best(self) -> Run | None:
-        """The run of the best trial, with folds that of its first one."""
-        return Run(self.best_trial.run) if self.best_trial else None
-
-    def seconds_by_state(self) -> dict[str, float]:
-        """Returns the program time of the trials that are complete, pruned, failed and running."""
-        found: dict[str, float] = {}
-        for trial in self.trials:
-            found[trial.state] = found.get(trial.state, 0.0) + (trial.seconds or 0.0)
-        return found
-
-    def as_json(self) -> dict[str, Any]:
-        """Returns all figures."""
-        return {
-            "search": str(self.path),
-            "objective": self.objective,
-            "best": self.best_trial.number if self.best_trial else None,
-            "second": self.second,
-            "front": [trial.number for trial in self.front],
-            "seconds_by_state": {k: round(v, 1) for k, v in self.seconds_by_state().items()},
-            "limit": self.limit,
-            "importances": dict(self.importances),
-            "trials": [trial.as_json() for trial in self.trials],
-        }
-
-    def table(self) -> Table:
-        """Returns a row per trial."""
-        note = f"Trials by number; {self.objective} is the median of the last three validations."
-        if self._has_folds:
-            note += " It is the mean over the folds, with their standard deviation."
-        if self.best_trial:
-            note += f" The best is trial {self.best_trial.number}, {self.best_trial.run}."
+    def view(self) -> View:
+        """Returns the best trials, and how the search or its best trial goes on."""
+        best, failed = self.best_trial, [one for one in self.trials if one.state == "failed"]
+        said = "no complete trial"
+        if best:
+            said = f"best: trial {best.number}, {self.objective} {best.value:.4g}"
+        warnings = [f"trial {failed[-1].number} failed: {failed[-1].reason}"] if failed else []
+        commands = [(f"cloudgan search {self.path} --trials={len(self.trials) + 25}", "asks more")]
         if self.limit:
-            note += f" {self.limit} ended the search; `cloudgan search {self.path}` continues it."
-        return self._rows(self.trials, note)
+            warnings.append(f"{self.limit} ended the search before its last trial")
+            commands = [(f"cloudgan search {self.path}", "continues it")]
+        if best:
+            commands += [
+                (f"cloudgan validate {best.run}", "the best trial against Monte Carlo"),
+                (f"cloudgan train --config={best.run}/run.yaml --run=runs/best", "trains it again"),
+            ]
+        if (self.path / PAGE).exists():
+            commands.insert(0, (f"cloudgan report {self.path}", "history, importance of the keys"))
+        notes = [f"{self.objective}: median of the last three validations"]
+        if self._has_folds:
+            notes.append("objective: the mean over the folds, with their standard deviation")
+        if self.second:
+            numbers = ", ".join(map(str, self.front)) or "none"
+            notes.append(
+                f"front: no other trial is better in {self.objective} and in {self.second}: {numbers}"
+            )
+        shown, ranked = self.trials, self._ranked()
+        if len(shown) > _MOST_ROWS:
+            shown = tuple(ranked[:_MOST_ROWS])
+            notes.insert(0, f"the best {len(shown)} of {len(self.trials)}; -v shows all")
+        return View(
+            f"{self.path}: {self.states()}; {said}",
+            table=self._rows(shown) if shown else None,
+            notes=tuple(notes) if shown else (),
+            warnings=tuple(warnings),
+            commands=tuple(commands),
+            basis=(self._rows(self.trials),) if len(shown) < len(self.trials) else (),
+            done=bool(best),
+        )
+
+    def _ranked(self) -> list[Trial]:
+        """Returns the trials, best first, those without an objective last."""
+        sign = 1 if self.direction == "minimize" else -1
+        return sorted(
+            self.trials,
+            key=lambda one: (
+                one.state != "complete",
+                math.inf if one.value is None else sign * one.value,
+            ),
+        )
+
+    def states(self) -> str:
+        """Returns such as ``9 trials (8 complete, 1 failed)``."""
+        states = [trial.state for trial in self.trials]
+        counts = ", ".join(f"{states.count(name)} {name}" for name in dict.fromkeys(states))
+        return f"{len(states)} trials" + (f" ({counts})" if counts else "")
 
     @property
     def _has_folds(self) -> bool:
         return any(trial.folds for trial in self.trials)
-
-    def front_table(self) -> Table:
-        """Returns a row per trial of the front, the one with the smallest second objective first."""
-        note = f"Pareto front: no other trial is better in {self.objective} and in {self.second}."
-        return self._rows(self.front, note)
-
-    def tables(self) -> tuple[Table, ...]:
-        """Returns the trials, and with two objectives the front."""
-        return (self.table(), self.front_table()) if self.second else (self.table(),)
 
     def page(self) -> Page:
         """Returns the report: the best trial, history, importance, parallel coordinates and all trials."""
@@ -175,11 +157,13 @@ class Search:
                 *self._figures(),
             ]
         if self.second and self.front:
-            sections.append(Section("Pareto front", (self._plot(), self.front_table())))
-        sections.append(Section("Trials", (replace(self.table(), interactive=True),)))
-        states = [trial.state for trial in self.trials]
-        lead = ", ".join(f"{states.count(name)} {name}" for name in dict.fromkeys(states))
-        return Page(self.title, f"Trials: {lead or 'none'}.", tuple(sections))
+            front = self._rows(tuple(self.trials[number] for number in self.front))
+            sections.append(Section("Pareto front", (self._plot(), front)))
+        note = f"Trials by number; {self.objective} is the median of the last three validations."
+        table = replace(self._rows(self.trials), caption=note, interactive=True)
+        sections.append(Section("Trials", (table,)))
+        title = "Search" if self.path.name == "search" else f"Search {self.path.name}"
+        return Page(title, f"{self.states()}.", tuple(sections))
 
     def _best_figures(self, best: Trial) -> KeyFigures:
         better = "lower" if self.direction == "minimize" else "higher"
@@ -203,7 +187,7 @@ class Search:
             state: [one.number for one in self.trials if one.state == state]
             for state in ("pruned", "failed")
         }
-        best = self.best_trial.number if self.best_trial else 0
+        best = self.best or 0
         label, sign = in_words(self.objective), 1 if self.direction == "minimize" else -1
         shown = {state: numbers for state, numbers in others.items() if numbers}
         yield Section("History", (history(complete, shown, best, label=label, sign=sign),))
@@ -212,7 +196,7 @@ class Search:
         if len(complete) > 1:
             yield Section("Parallel coordinates", (parallel(complete, best, label=label),))
 
-    def _rows(self, trials: tuple[Trial, ...], note: str) -> Table:
+    def _rows(self, trials: Sequence[Trial]) -> Table:
         keys = list(dict.fromkeys(key for trial in self.trials for key in trial.point))
         names = list(map(key_name, keys))
         second = ("usd",) if self.second == "usd" else ()
@@ -220,7 +204,7 @@ class Search:
         rows = tuple(
             (
                 trial.number,
-                Mark(True, "best") if trial is self.best_trial else trial.state,
+                self._state(trial),
                 trial.value,
                 *(trial.deviation for _ in spread),
                 *(trial.point.get(key) for key in keys),
@@ -232,13 +216,20 @@ class Search:
         heads = ("trial", "state", self.objective, *spread, *names, "seconds")
         heads += tuple("USD" for _ in second)
         priority = f"010{'3' * len(spread)}{'2' * len(names)}4{'3' * len(second)}"
-        return Table(heads, rows, note, priority=priority)
+        return Table(heads, rows, priority=priority)
+
+    def _state(self, trial: Trial) -> Mark | str:
+        if trial.number == self.best:
+            return Mark(True, "best")
+        return "front" if trial.number in self.front else trial.state
 
     def _plot(self) -> Graphic:
         from cloudgan.api.search_figures import two_objectives
 
-        others = tuple(trial for trial in self.trials if trial not in self.front)
-        series = {"Pareto front": self.front, "other trials": others}
+        series = {
+            "Pareto front": [self.trials[number] for number in self.front],
+            "other trials": [one for one in self.trials if one.number not in self.front],
+        }
         return two_objectives(
             {
                 name: [
@@ -250,18 +241,6 @@ class Search:
             },
             (_SECOND_LABELS[self.second or "seconds"], in_words(self.objective)),
         )
-
-    def __repr__(self) -> str:
-        best = self.best_trial
-        said = (
-            f"best trial {best.number}, {self.objective} {best.value:.4g}"
-            if best
-            else "no complete trial"
-        )
-        return f"<{self.title}: {len(self.trials)} trials, {said}>"
-
-    def _repr_html_(self) -> str:
-        return fragment((Section(self.title, self.tables()),))
 
 
 def key_name(key: str) -> str:
@@ -326,15 +305,15 @@ def search_result(
     trials = tuple(_trial(folder, config, study, one) for one in study.trials())
     best = study.best()
     return Search(
-        folder.path,
-        config.objective,
-        trials,
-        trials[best.number] if best else None,
+        path=folder.path,
+        objective=config.objective,
+        trials=trials,
+        best=best.number if best else None,
         second=config.second,
-        front=tuple(trials[one.number] for one in study.front()),
+        front=tuple(one.number for one in study.front()),
         limit=limit,
         direction=config.direction,
-        importances=study.importances(),
+        importances=dict(study.importances()),
     )
 
 
@@ -347,6 +326,8 @@ def _trial(
     values: list[float] = one.values or []
     runs = config.runs_of(one.number)
     records = {run: read_if_whole(RunFolder(folder.run(run)).record_file) for run in runs}
+    folds = _folds(folder, study.run_objectives(one.number), records) if config.folds > 1 else ()
+    numbers = [fold.value for fold in folds if fold.value is not None]
     return Trial(
         number=one.number,
         state=state_name(one),
@@ -356,7 +337,8 @@ def _trial(
         run=folder.run(runs[0]),
         reason=str(one.user_attrs.get(REASON, "")),
         second=values[1] if len(values) > 1 else None,
-        folds=_folds(folder, study.run_objectives(one.number), records) if config.folds > 1 else (),
+        folds=folds,
+        deviation=statistics.stdev(numbers) if numbers and len(numbers) == len(folds) else None,
     )
 
 
@@ -370,5 +352,6 @@ def _folds(
     found = []
     for run, record in records.items():
         value = objectives[run][0] if run in objectives else None
-        found.append(Fold(run.fold or 0, value, spent_seconds(record), folder.run(run)))
+        seconds = spent_seconds(record)
+        found.append(Fold(number=run.fold or 0, value=value, seconds=seconds, run=folder.run(run)))
     return tuple(found)

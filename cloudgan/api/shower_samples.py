@@ -44,7 +44,8 @@ def sample(
     """Generates showers in memory; see `Run.sample`."""
     import numpy as np
 
-    ranges.check(showers=showers, seed=seed)
+    ranges.Range(1, ranges.MAX_SHOWERS).check("showers", showers)
+    ranges.Range(0, ranges.MAX_SEED).check("seed", seed)
     if has_other_samples(run.folder):
         raise ConfigError(
             f"{run.path} generates samples of another task, not showers: cloudgan generate {run.path} samples.npz"

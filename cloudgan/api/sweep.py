@@ -7,18 +7,20 @@ with --keep-nodes, and the last run deletes them.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from pydantic import Field
 
 from cloudgan.api.deploy_attempt import DeploySettings
-from cloudgan.api.deployment import deploy_run
+from cloudgan.api.deployment import Deployed, deploy_run
 from cloudgan.api.grid_plan import has_grid
 from cloudgan.api.join_plan import is_join
+from cloudgan.api.launch_request import LaunchRequest, ProvisioningRequest
 from cloudgan.api.notebook_progress import usual_progress
-from cloudgan.api.plan_inputs import run_config
+from cloudgan.api.plan_inputs import Training, run_config
 from cloudgan.api.plan_result import PlanResult
 from cloudgan.api.planning import make_launch_plan
 from cloudgan.api.pod_software import known_wheels
@@ -35,8 +37,9 @@ from cloudgan.core.errors import (
     shorten,
 )
 from cloudgan.core.labels import checked_name
+from cloudgan.core.progress import Progress
 from cloudgan.core.ranges import MAX_SEED, Range
-from cloudgan.launch.clouds.planner import BUILT_IN_CLOUDS
+from cloudgan.launch.clouds.planner import BUILT_IN_CLOUDS, Clouds
 from cloudgan.launch.planning.job_cost import without_startup
 from cloudgan.reports.result import Result, View
 from cloudgan.reports.table import usd_range
@@ -44,15 +47,6 @@ from cloudgan.schema import plan as plans
 from cloudgan.schema.options.shared import RunLocator
 from cloudgan.schema.plan import Plan, Workers
 from cloudgan.schema.run_folder import RUNS, RunFolder
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from cloudgan.api.deployment import DeployResult
-    from cloudgan.api.launch_request import LaunchRequest, ProvisioningRequest
-    from cloudgan.api.plan_inputs import Training
-    from cloudgan.core.progress import Progress
-    from cloudgan.launch.clouds.planner import Clouds
 
 _SEED, _BATCH, _GLOBAL_BATCH = (
     "training.seed",
@@ -238,7 +232,7 @@ def plan_sweep(sweep: Sweep, *, clouds: Clouds = BUILT_IN_CLOUDS) -> SweepPlan:
 
 def deploy_sweep(
     sweep: Sweep,
-    approve: Callable[[SweepPlan, str], None],
+    approve: Callable[[SweepPlan], None],
     *,
     progress: Progress,
     clouds: Clouds = BUILT_IN_CLOUDS,
@@ -247,7 +241,7 @@ def deploy_sweep(
 
     Args:
         sweep: The sweep.
-        approve: Called with the plan and a price warning ("": none) before the first run starts, and
+        approve: Called with the plan before the first run starts, and
             again if a later run would need other nodes; raises ConfirmationError to stop.
         progress: Receives what happens.
         clouds: The available clouds.
@@ -271,7 +265,7 @@ class _Deployment:
         sweep: Sweep,
         clouds: Clouds,
         progress: Progress | None = None,
-        approve: Callable[[SweepPlan, str], None] | None = None,
+        approve: Callable[[SweepPlan], None] | None = None,
     ) -> None:
         self._sweep, self._clouds, self._approve = sweep, clouds, approve
         self._progress = progress or usual_progress()
@@ -332,9 +326,9 @@ class _Deployment:
             self._note(result, keeps=bool(rest))
             done.append(seed_result(seed, sweep.folder(seed), sweep.request))
         self._end_waiting()
-        return SweepResult(sweep.name, tuple(done))
+        return SweepResult(sweep=sweep.name, runs=tuple(done))
 
-    def _deploy(self, number: int) -> DeployResult:
+    def _deploy(self, number: int) -> Deployed:
         sweep = self._sweep
 
         def approve(plan: Plan, price_warning: str) -> None:
@@ -349,7 +343,7 @@ class _Deployment:
                     shares_nodes=self._shares_nodes,
                     price_warning=price_warning,
                 )
-                self._approve(found, price_warning)
+                self._approve(found)
             self._approved = plan
 
         one, previous = self._request(number), self.previous
@@ -390,7 +384,7 @@ class _Deployment:
                 provisioning = provisioning.model_copy(update={"zone": previous.target.zone})
         return SeedRequest(request, provisioning, (given, sweep.training[1]))
 
-    def _note(self, result: DeployResult, *, keeps: bool) -> None:
+    def _note(self, result: Deployed, *, keeps: bool) -> None:
         """Remembers the plan of a run that ended, and whose nodes wait now."""
         plan = self.previous = result.plan
         reused = plan.node_pool.reused if plan.node_pool else None

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import math
 import statistics
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from pydantic import Field
 
 from cloudgan.api.cost import price
+from cloudgan.api.launch_request import LaunchRequest
 from cloudgan.core.errors import DataError
-from cloudgan.reports.table import Number, Table
+from cloudgan.reports.result import Result, View
+from cloudgan.reports.table import Cell, Number, Table, usd_text
 from cloudgan.schema import record
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from cloudgan.api.launch_request import LaunchRequest
-    from cloudgan.reports.table import Cell
-    from cloudgan.schema.record import RunRecord
-    from cloudgan.schema.run_folder import RunFolder
+from cloudgan.schema.record import RunRecord
+from cloudgan.schema.run_folder import RunFolder
 
 _FIRST_HEADS = ("run", "seed", "epochs", "train s", "USD")
 
@@ -56,7 +54,7 @@ def seed_result(seed: int, folder: RunFolder, request: LaunchRequest) -> SeedRes
     name = folder.path.name
     try:
         found = record.read(folder.record_file)
-        report = price(folder, offer=request.offer, price_file=request.price_file).report
+        report = price(folder, offer=request.price_as, price_file=request.price_file).report
     except DataError:
         return SeedResult(name, seed, None, None, None, (), {})
     stopped = found.stopped()
@@ -79,17 +77,11 @@ def _metrics(found: RunRecord) -> Mapping[str, float]:
     return dict(chosen.metrics) if chosen else {}
 
 
-@dataclass(frozen=True)
-class SweepResult:
-    """Runs of a sweep; a notebook shows their table.
+class SweepResult(Result):
+    """Runs of a sweep."""
 
-    Attributes:
-        name: Name of the sweep.
-        runs: One run per seed.
-    """
-
-    name: str
-    runs: tuple[SeedResult, ...]
+    sweep: str = Field(description="its name")
+    runs: tuple[SeedResult, ...] = Field(description="one per seed")
 
     @property
     def usd(self) -> float | None:
@@ -125,15 +117,28 @@ class SweepResult:
             for run in self.runs
         }
         return {
-            "sweep": self.name,
+            "schema_version": self.schema_version,
+            "sweep": self.sweep,
             "state": "finished",
             "runs": [run._asdict() | {"metrics": finite[run.run]} for run in self.runs],
             "mean": {name: self.mean(name) for name in self.metrics},
             "spread": {name: self.spread(name) for name in self.metrics},
             "usd": self.usd,
-            "compare": f"cloudgan compare 'runs/{self.name}-seed-*'",
-            "remove": f"cloudgan down {self.name}",
         }
+
+    def view(self) -> View:
+        """Returns a row per seed, and one of all."""
+        usd = f", {usd_text(self.usd)} USD" if self.usd is not None else ""
+        compare = f"cloudgan compare 'runs/{self.sweep}-seed-*'"
+        return View(
+            f"{self.sweep}: {len(self.runs)} runs finished{usd}",
+            self.table(),
+            commands=(
+                (compare, "shows speed and cost"),
+                (f"cloudgan down {self.sweep}", "deletes their resources"),
+            ),
+            done=True,
+        )
 
     def table(self) -> Table:
         """Returns a row per seed, and one of all."""
@@ -174,11 +179,6 @@ class SweepResult:
         if mean is None:
             return None
         return Number(mean, f"{mean:.4g}" if spread is None else f"{mean:.4g} ± {spread:.2g}")
-
-    def _repr_html_(self) -> str:
-        from cloudgan.reports.table import table_html
-
-        return table_html(self.table())
 
 
 def _usd(usd: float | None, unknown: tuple[str, ...]) -> Cell:

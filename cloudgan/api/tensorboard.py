@@ -7,50 +7,25 @@ import socket
 import subprocess
 import sys
 import tempfile
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from cloudgan.api.targets import THIS_FOLDER, find_run
+from cloudgan.core.command import command
 from cloudgan.core.errors import CloudganError, ConfigError
-from cloudgan.core.progress import Silent
+from cloudgan.core.progress import Progress, Silent
 from cloudgan.core.settings import child_environment
 from cloudgan.launch.provisioning.run_results import RunResults
+from cloudgan.reports.result import Result, View
 from cloudgan.schema import plan as plans
+from cloudgan.schema.options.runs import TensorboardOptions
 from cloudgan.schema.options.shared import RunLocator
 from cloudgan.schema.record import read_if_whole
 from cloudgan.schema.run_folder import find_run_folder
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from cloudgan.core.progress import Progress
-
 _LOOPBACK = "127.0.0.1"
 _REFRESH_SECONDS = 30.0
-
-
-class TensorBoard:
-    """A TensorBoard process and the folder of its event files."""
-
-    def __init__(self, process: subprocess.Popen[bytes], url: str, feed: EventFeed) -> None:
-        self._process, self.url, self._feed = process, url, feed
-
-    def follow(self, refresh_seconds: float = _REFRESH_SECONDS) -> None:
-        """Adds new epochs until TensorBoard ends.
-
-        Raises:
-            CloudganError: TensorBoard failed.
-        """
-        while True:
-            try:
-                code = self._process.wait(refresh_seconds)
-            except subprocess.TimeoutExpired:
-                self._feed.refresh()
-                continue
-            if code:
-                raise CloudganError(f"tensorboard exited with code {code}")
-            return
 
 
 class EventFeed:
@@ -84,49 +59,74 @@ class EventFeed:
         return len(new)
 
 
-@contextmanager
+class Board(Result):
+    """Where TensorBoard shows a run."""
+
+    run: str
+    url: str
+
+    def view(self) -> View:
+        """Returns the address."""
+        return View(f"TensorBoard of {self.run}: {self.url} (Ctrl-C ends it)")
+
+
+@command
 def tensorboard(
-    name: str,
+    options: TensorboardOptions,
     *,
-    port: int = 6006,
-    locator: RunLocator = THIS_FOLDER,
+    announce: Callable[[Result], None] = print,
     progress: Progress | None = None,
-) -> Iterator[TensorBoard]:
-    """Starts TensorBoard on loopback with the losses and metrics of a run; ends it on exit.
+) -> None:
+    """Shows the losses and metrics of a run in TensorBoard on loopback, until it ends.
 
     Args:
-        name: Name of the run.
-        port: Port on this machine.
-        locator: Where the run is, if another folder or machine started it.
+        options: The run and the port.
+        announce: Receives the address.
         progress: Receives a line when a cluster or a store is unavailable.
 
     Raises:
         ConfigError: There is no such run, TensorBoard is not installed, or the port is in use.
+        CloudganError: TensorBoard failed.
     """
+    port = options.port
     say = (progress or Silent()).say
     program = shutil.which("tensorboard", path=str(Path(sys.executable).parent))
     program = program or shutil.which("tensorboard")
     if program is None:
         raise ConfigError("TensorBoard is not installed here; run: pip install tensorboard")
-    read = _record_reader(name, locator, say)
+    read = _record_reader(options.run, options.locator, say)
     _check_port(port)
     with tempfile.TemporaryDirectory(prefix="cloudgan-tensorboard-") as folder:
         feed = EventFeed(Path(folder), read, say)
         if not feed.refresh():
             say("no epoch has ended yet; new ones appear here")
-        command = [program, f"--logdir={folder}", f"--host={_LOOPBACK}", f"--port={port}"]
+        words = [program, f"--logdir={folder}", f"--host={_LOOPBACK}", f"--port={port}"]
         process = subprocess.Popen(  # noqa: S603  the program that was found above
-            command,
+            words,
             env=child_environment(),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
         with process:
+            announce(Board(run=options.run, url=f"http://{_LOOPBACK}:{port}/"))
             try:
-                yield TensorBoard(process, f"http://{_LOOPBACK}:{port}/", feed)
+                _follow(process, feed)
             finally:
                 process.terminate()
+
+
+def _follow(process: subprocess.Popen[bytes], feed: EventFeed) -> None:
+    """Adds new epochs until TensorBoard ends."""
+    while True:
+        try:
+            code = process.wait(_REFRESH_SECONDS)
+        except subprocess.TimeoutExpired:
+            feed.refresh()
+            continue
+        if code:
+            raise CloudganError(f"tensorboard exited with code {code}")
+        return
 
 
 def _record_reader(

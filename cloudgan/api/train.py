@@ -123,7 +123,7 @@ def train_run(
         )
     cluster_text, supervised = settings.tf_config(), settings.is_supervised()
     starts_workers = cluster_text is None and config.training.workers > 1
-    ranges.check(workers=config.training.workers)
+    ranges.Range(1, ranges.MAX_LOCAL_PROCESSES).check("--workers", config.training.workers)
     _check_options(config, progress, has_workers=bool(cluster_text or starts_workers))
     cluster = read_cluster(cluster_text)
     if not (supervised or allow_open_ports):

@@ -16,7 +16,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from cloudgan.bench.measurement import Rounds, Spread, paired, spread
 from cloudgan.bench.measuring_process import MeasuringProcess
 from cloudgan.core.errors import ConfigError, install_command
+from cloudgan.core.hardware import this_machine
 from cloudgan.core.settings import geant4_data
+from cloudgan.reports.table import Table
+from cloudgan.simulation.geant4.engine import PLANE_CELLS
 from cloudgan.simulation.geant4.workers import prepare_geant4
 
 if TYPE_CHECKING:
@@ -163,6 +166,34 @@ class GenerateResult:
                 for source in self.sources
             ],
         }
+
+
+def generate_table(result: GenerateResult) -> Table:
+    """Returns a row per source."""
+    rows = tuple(
+        (
+            *(one.name, one.showers_per_second.median, result.times_geant4(one).describe()),
+            *(result.times_geant4(one, cpu=True).median, one.showers_per_cpu_second.median),
+            *(1000 * one.latency_seconds.median, 1000 * one.latency_cpu_seconds.median),
+        )
+        for one in result.sources
+    )
+    x, y, z = result.cells
+    low, high = result.energy_gev
+    energy = f"{low:g} GeV" if low == high else f"{low:g} to {high:g} GeV"
+    where = "sharing one core" if result.core is not None else f"{result.threads} threads"
+    caption = (
+        f"{result.preset}, {x}x{y}x{z} cells, electrons of {energy}, {where},"
+        f" {this_machine().describe()}. Medians (least to most) of"
+        f" {len(result.sources[0].rounds)} rounds in turns."
+    )
+    if any(one.name == GEANT4 for one in result.sources):
+        caption += f" Geant4 simulates {PLANE_CELLS}x{PLANE_CELLS}x25 cells for any preset."
+    columns = (
+        *("source", "showers/s", "times Geant4", "by CPU time", "showers/CPU s"),
+        *("one shower, ms", "CPU ms"),
+    )
+    return Table(columns, rows, caption, "lrlrrrr")
 
 
 class GenerateRequest(NamedTuple):

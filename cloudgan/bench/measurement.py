@@ -6,18 +6,54 @@ import signal
 import statistics
 import threading
 import time
+from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from pydantic import ConfigDict, Field
+
 from cloudgan.core.errors import CloudganError, Interrupted
+from cloudgan.core.hardware import this_machine
+from cloudgan.reports.page import Page
+from cloudgan.reports.result import Result, View
+from cloudgan.reports.table import Table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from cloudgan.core.progress import Progress
 
 _TWO = 2
+
+
+class Measurement(Result):
+    """What `cloudgan bench` measured: its figures by name, and how a person reads them."""
+
+    model_config = ConfigDict(extra="allow")
+
+    machine: str = Field(default_factory=lambda: this_machine().describe())
+    interrupted: bool = Field(False, description="whether Ctrl-C ended it early")
+    lines: tuple[str, ...] = Field(exclude=True)
+    """The first one is the result."""
+    tables: tuple[Table, ...] = Field(exclude=True)
+    """The first one is shown, the others with ``-v``."""
+    make_page: Callable[[], Page] | None = Field(None, exclude=True)
+
+    def view(self) -> View:
+        """Returns the first table between the lines."""
+        first, *others = self.tables
+        return View(self.lines[0], first, notes=self.lines[1:], basis=tuple(others))
+
+    def page(self) -> Page | None:
+        """Returns the page with its tables and figures."""
+        return self.make_page() if self.make_page else None
+
+    def problem(self) -> CloudganError | None:
+        """Says that rounds are missing."""
+        if not self.interrupted:
+            return None
+        return Interrupted("stopped before the last round; the result has the rounds until then")
 
 
 @dataclass(frozen=True)

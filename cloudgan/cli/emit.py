@@ -17,7 +17,7 @@ _SIGNS = {True: ("✓ ", "green"), False: ("✗ ", "red"), None: ("", "")}
 
 
 def emit(result: Result, *, as_json: bool, verbose: bool = False) -> None:
-    """Prints a result on standard output, with `verbose` its basis, too.
+    """Prints the result of a command on standard output.
 
     Raises:
         CloudganError: The problem of the result, after it is printed.
@@ -25,11 +25,16 @@ def emit(result: Result, *, as_json: bool, verbose: bool = False) -> None:
     if as_json:
         print_json(result.as_json())
     else:
-        console = Console(highlight=False, markup=False, emoji=False)
-        for line in _lines(result.view(), width_of(console), verbose=verbose):
-            console.print(line, soft_wrap=True)
+        show(result, verbose=verbose)
     if problem := result.problem():
         raise mark_printed(problem, as_json=as_json)
+
+
+def show(result: Result, *, verbose: bool = False) -> None:
+    """Prints a result as a person reads it, with `verbose` its basis, too."""
+    console = Console(highlight=False, markup=False, emoji=False)
+    for line in _lines(result.view(), width_of(console), verbose=verbose):
+        console.print(line, soft_wrap=True)
 
 
 def _lines(view: View, width: int, *, verbose: bool) -> Iterator[Text]:

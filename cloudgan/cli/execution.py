@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cloudgan.cli.emit import emit
+from cloudgan.cli.emit import emit, show
 from cloudgan.cli.views.confirmation import confirm
 from cloudgan.cli.views.output import check_report, progress_bars, write_report_file
 from cloudgan.core.command import body_of, call_with, model_of
@@ -78,6 +78,7 @@ def _execute(
             "progress": progress,
             "confirm": functools.partial(confirm, yes=getattr(options, "yes", False)),
             "as_json": common.json_,
+            "announce": functools.partial(emit, as_json=common.json_, verbose=common.verbose),
             "show": functools.partial(_show, as_json=common.json_, verbose=common.verbose),
             "verbose": common.verbose,
         }
@@ -89,11 +90,12 @@ def _execute(
         if page is not None:
             write_report_file(page, str(report))
         emit(result, as_json=common.json_, verbose=common.verbose)
+        return int(getattr(result, "exit_code", 0))
     return 0
 
 
 def _show(result: Result, *, as_json: bool, verbose: bool) -> None:
     """Shows a result before a question, which nothing must follow if it cannot be read."""
     if not as_json:
-        emit(result, as_json=False, verbose=verbose)
+        show(result, verbose=verbose)
         sys.stdout.flush()

@@ -5,10 +5,8 @@ from __future__ import annotations
 import errno
 import json
 import os
-import shutil
 import sys
 import tempfile
-import textwrap
 import traceback
 from contextlib import suppress
 from dataclasses import dataclass
@@ -67,21 +65,23 @@ class Failure:
         if len(message) > _LONGEST_MESSAGE:
             message = f"{message[: _LONGEST_MESSAGE - 3]}..."
         if message:
-            print(_for_terminal(f"cloudgan: {message}"), file=sys.stderr)
+            print(*_rows(f"cloudgan: {message}"), sep="\n", file=sys.stderr)
         if as_json and not self.is_printed:
             with suppress(OutputError):
                 print(json.dumps({"error": message, "exit_code": self.exit_code}), flush=True)
 
 
-def _for_terminal(text: str) -> str:
-    """Returns the text with no word cut by the edge of a terminal; a file has it on one line."""
+def _rows(text: str) -> list[str]:
+    """Returns the rows of a message: on a terminal broken at spaces, elsewhere one line as it is."""
     if not sys.stderr.isatty():
-        return text
-    width = shutil.get_terminal_size().columns
-    wrap = textwrap.TextWrapper(
-        width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+        return [text]
+    from rich.console import (
+        Console,  # takes a while to import, which a program that reads would pay
     )
-    return "\n".join(wrap.fill(line) for line in text.split("\n"))
+
+    from cloudgan.cli.views.table_text import wrapped
+
+    return wrapped(text, Console(stderr=True).width, indent="  ")
 
 
 def explain(error: BaseException) -> Failure:

@@ -85,11 +85,6 @@ def show(page: str) -> None:
         print(page)
 
 
-def summary(model: type[BaseModel]) -> str:
-    """Returns the first line of a command's help."""
-    return (inspect.getdoc(model) or "").partition("\n")[0]
-
-
 def _parts(model: type[BaseModel]) -> tuple[str, list[str]]:
     text, *rest = _EXAMPLES.split(inspect.getdoc(model) or "", maxsplit=1)
     examples = [line.strip() for line in (rest[0] if rest else "").splitlines() if line.strip()]
@@ -117,18 +112,39 @@ def _by_topic(options: Iterable[Option]) -> list[tuple[str, list[Option]]]:
     for one in options:
         found.setdefault(one.flag.topic, []).append(one)
     known = {topic: number for number, topic in enumerate(_TOPICS)}
+    known[""] = -1  # beneath a topic its rows would look like that topic's
     return sorted(found.items(), key=lambda each: known.get(each[0], len(known)))
 
 
 def _first_clause(option: Option) -> str:
     """The help until its first semicolon, with the default if it fits."""
     room = _COLUMNS - _TOPIC - (0 if option.flag.is_positional else _NAME)
-    text = option.help.partition(";")[0].rstrip(".")
+    text = (option.info.description or "").partition(";")[0].rstrip(".")
+    text = _denied(option) + text.replace("{names}", ", ".join(option.choices))
     if len(text) > room:  # an example or an aside is in the long page
         ends = [found.start() for found in re.finditer(r"(, such as|: | \(|, )", text)]
         text = text[: max((end for end in ends if end <= room), default=len(text))]
     default = f" [{option.default}]" if option.default else ""
-    return text + default if len(text + default) <= room else text
+    words = _words(option, text)
+    if option.flag.is_positional and words:
+        return text + words + default
+    fitting = (
+        one for one in (text + words + default, text + words, text + default) if len(one) <= room
+    )
+    return next(fitting, text)
+
+
+def _words(option: Option, text: str) -> str:
+    """The valid words, where neither the name nor the text has them."""
+    if option.flag.names or any(word in text for word in option.choices):
+        return ""
+    is_named = not option.flag.is_positional and "|" in _short_name(option)
+    return f": {', '.join(option.choices)}" if option.choices and not is_named else ""
+
+
+def _denied(option: Option) -> str:
+    """What stands before the help of a switch that is on, and so has a flag to turn it off."""
+    return "do not " if option.kinds == (bool,) and option.info.default is True else ""
 
 
 def _short_name(option: Option) -> str:
@@ -141,8 +157,7 @@ def _short_name(option: Option) -> str:
 def _long_name(option: Option) -> str:
     letter = f", -{option.flag.letter}" if option.flag.letter else ""
     if option.kinds == (bool,):
-        denied = "no-" if option.info.default is True else ""
-        return f"--{denied}{option.name}{letter}"
+        return f"--{'no-' if _denied(option) else ''}{option.name}{letter}"
     value = option.placeholder
     return f"--{option.name}[={value}]" if option.is_switch else f"--{option.name}={value}{letter}"
 
@@ -151,7 +166,9 @@ def _whole(option: Option) -> str:
     needed = " (required)" if option.flag.is_required and not option.flag.is_positional else ""
     default = f" [default: {option.default}]" if option.default else ""
     several = " Can be repeated." if option.flag.is_repeated else ""
-    return f"{option.help.rstrip('.')}{'.' * bool(several)}{several}{needed}{default}"
+    words = _words(option, option.help) if option.flag.is_positional else ""
+    text = f"{_denied(option)}{option.help.rstrip('.')}{words}"
+    return f"{text}{'.' * bool(several)}{several}{needed}{default}"
 
 
 def _row(topic: str, name: str, text: str) -> list[str]:

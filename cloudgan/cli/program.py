@@ -12,6 +12,8 @@ import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import resources
+from importlib.resources.abc import Traversable
 from typing import Any, NoReturn
 
 import fire
@@ -20,7 +22,7 @@ import fire.decorators
 from cloudgan import __version__
 from cloudgan.cli.failure import explain
 from cloudgan.core import log, settings
-from cloudgan.core.errors import ConfigError, UnknownNameError
+from cloudgan.core.errors import ConfigError, UnknownNameError, nearest, show
 from cloudgan.core.masking import masked
 from cloudgan.core.user_text import check_text
 
@@ -35,6 +37,7 @@ class Program:
     Attributes:
         name: Of the program.
         page: Its help page.
+        topics: Text by name, of `help NAME`.
         commands: ``module:function`` by name, a decorated function (`core.command`), or a program. A module is
             imported only when its command is called or its help page is requested.
         aliases: Command by other name.
@@ -46,6 +49,7 @@ class Program:
     commands: Mapping[str, str | Callable[..., Any] | Program]
     aliases: Mapping[str, str] = field(default_factory=dict)
     offered: Mapping[str, Any] = field(default_factory=dict)
+    topics: Mapping[str, Traversable] = field(default_factory=dict)
 
     def run(self, argv: Sequence[str], *, starting: Callable[[], None] | None = None) -> NoReturn:
         """Runs the command line `argv` and exits with its exit code.
@@ -73,6 +77,8 @@ class Program:
 
     def _run(self, words: list[str], starting: Callable[[], None] | None) -> int:
         if words[:1] == ["help"] and words[1:]:
+            if self.aliases.get(words[1], words[1]) not in self.commands:
+                return self._show_topic(words[1])
             words = [*words[1:], "--help"]
         name = self.aliases.get(words[0], words[0]) if words else ""
         inner = self.commands.get(name)
@@ -95,6 +101,17 @@ class Program:
         model = model_of(self.find(name))
         page = pages.every_flag if in_full else pages.screen
         pages.show(page(f"{self.name} {name}", model))
+
+    def _show_topic(self, name: str) -> int:
+        from cloudgan.cli import help as pages
+
+        if name not in self.topics:
+            near = nearest(name, [*self.commands, *self.topics])
+            raise ConfigError(
+                f"no command and no topic is {show(name)}.{near} Topics: {', '.join(sorted(self.topics))}"
+            )
+        pages.show(self.topics[name].read_text(encoding="utf-8").rstrip())
+        return 0
 
     def _call(self, name: str, words: list[str], starting: Callable[[], None] | None) -> int:
         from cloudgan.cli.execution import prepare
@@ -123,7 +140,7 @@ class Program:
                 f" Commands: {', '.join(sorted(self.commands))}"
             )
         if name not in self.commands:
-            raise UnknownNameError("command", name, self.commands)
+            raise UnknownNameError("command", name, {*self.commands, *self.aliases})
         target = self.commands[name]
         if isinstance(target, Program):
             raise TypeError(name)
@@ -183,33 +200,39 @@ More    bench  schema  completion  worker (in pods)
 First steps:  cloudgan demo
               cloudgan train showers.h5 --preset=mini
               cloudgan deploy --provider=gcp -- train showers.h5 --preset=mini
-RUN is a name or a folder. `COMMAND --help` is a screen, --help-all every flag."""
+RUN is a name or a folder. `COMMAND --help` is a screen, --help-all every flag,
+`cloudgan help TOPIC` gcp, aws, azure, slurm, spot, env, input, exit-codes, ..."""
 
-_COMMANDS = (
-    *(
-        "demo",
-        "init",
-        "train",
-        "search",
-        "evolve",
-        "generate",
-        "simulate",
-        "convert",
-        "crossvalidate",
+_PLACES = {
+    "cloudgan.api.{}": (
+        *(
+            "search",
+            "evolve",
+            "export",
+            "compare",
+            "tensorboard",
+            "plan",
+            "deploy",
+            "offers",
+            "cost",
+        ),
+        *("prices", "check", "setup", "doctor"),
     ),
-    *("validate", "export", "compare", "tensorboard", "plan", "deploy", "status", "logs", "exec"),
-    *("shell", "cancel", "down", "adopt", "image", "offers", "cost", "prices", "check", "setup"),
-    *("doctor", "schema", "completion", "worker", "report", "serve"),
-)
-_BENCH = {
-    "step": "bench:step",
-    "input": "bench:input_",
-    "generate": "bench:generate",
-    "bandwidth": "bench_bandwidth:bandwidth",
-    "cells": "bench_cells:cells",
-    "parallel": "bench_parallel:parallel",
-    "scaling": "bench_scaling:scaling",
+    "cloudgan.cli.commands.{}": (
+        *("demo", "init", "train", "validate", "status", "logs", "schema", "completion", "worker"),
+        "serve",
+    ),
+    "cloudgan.api.showers": ("generate", "simulate", "convert"),
+    "cloudgan.api.crossvalidation": ("crossvalidate",),
+    "cloudgan.api.runs": ("cancel", "down", "adopt"),
+    "cloudgan.api.run_pages": ("report",),
+    "cloudgan.api.remote_commands": ("exec", "shell"),
+    "cloudgan.launch.ops.image_context": ("image",),
 }
+"""Commands by the module that has their function; ``{}`` is the name of the command."""
+_BUILTINS = {"exec": "exec_", "input": "input_"}
+"""Functions that cannot have the name of the command."""
+_BENCH = ("step", "input", "generate", "bandwidth", "cells", "parallel", "scaling")
 _BENCH_PAGE = """\
 cloudgan bench: measures this machine; variants alternate, medians have a spread
 Usage: cloudgan bench COMMAND [FLAGS]
@@ -221,24 +244,24 @@ cells      grids of cells: one core against a rank per cell
 parallel   speed-up, staleness and load of masters for any number of workers
 scaling    replicas or worker processes against threads, or quality by batch
 `cloudgan bench COMMAND --help` is one screen, --help-all every flag."""
-_IN = "cloudgan.cli.commands"
-_AT = {
-    "exec": f"{_IN}.exec:exec_",
-    **{name: f"cloudgan.api.showers:{name}" for name in ("simulate", "generate", "convert")},
-    **{name: f"cloudgan.api.runs:{name}" for name in ("cancel", "down", "adopt")},
-    "report": "cloudgan.api.run_pages:report",
-    "export": "cloudgan.api.export:export",
-}
-"""Where a command is that is not a function of its name in a module of its name."""
-
 PROGRAM = Program(
     name="cloudgan",
     page=_PAGE,
-    commands={name: _AT.get(name, f"{_IN}.{name}:{name}") for name in _COMMANDS}
+    commands={
+        name: f"{module.format(name)}:{_BUILTINS.get(name, name)}"
+        for module, names in _PLACES.items()
+        for name in names
+    }
     | {
         "bench": Program(
-            "cloudgan bench", _BENCH_PAGE, {name: f"{_IN}.{at}" for name, at in _BENCH.items()}
+            "cloudgan bench",
+            _BENCH_PAGE,
+            {name: f"cloudgan.api.bench:{_BUILTINS.get(name, name)}" for name in _BENCH},
         )
+    },
+    topics={
+        path.name.removesuffix(".txt"): path
+        for path in resources.files("cloudgan.cli").joinpath("topics").iterdir()
     },
     aliases={"ls": "status", "stop": "cancel", "rm": "down", "ssh": "shell", "launch": "deploy"},
 )

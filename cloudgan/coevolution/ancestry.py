@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from cloudgan.schema.cell_line import CellLine
-    from cloudgan.schema.coevolution import AdversarialLoss
+from cloudgan.schema.cell_line import CellLine
+from cloudgan.schema.coevolution import AdversarialLoss
 
 
 class Ancestor(NamedTuple):

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from cloudgan.core.errors import ConfigError
-
-if TYPE_CHECKING:
-    from cloudgan.schema.coevolution import CoevolutionConfig, Neighbourhood
+from cloudgan.schema.coevolution import CoevolutionConfig, Neighbourhood
 
 _VON_NEUMANN = ((0, -1), (-1, 0), (0, 1), (1, 0))
 """Steps in rows and columns, in the order west, north, east, south (arXiv:2004.04633, figure 1)."""

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import statistics
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from cloudgan.schema.cell_line import ROUTINES, WAIT
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from cloudgan.schema.cell_line import CellLine
+from cloudgan.schema.cell_line import ROUTINES, WAIT, CellLine
 
 _IDLE_SHARE = 0.1
 """A cell that waits for the others for more than this share of its time is idle."""

@@ -8,13 +8,11 @@ import os
 import re
 import secrets
 import shutil
-from typing import TYPE_CHECKING, BinaryIO, Final
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO, Final
 
 from cloudgan.core.errors import CloudganError, DataError, DiskFullError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 TEMPORARY_SUFFIX: Final = ".tmp"
 DISK_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})

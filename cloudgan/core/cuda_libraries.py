@@ -12,13 +12,10 @@ import contextlib
 import ctypes
 import os
 import sys
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from cloudgan.core import settings
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
 
 GKE_DRIVER = Path("/usr/local/nvidia")
 _DRIVER = "libcuda.so.1"

@@ -14,8 +14,10 @@ import math
 import os
 import stat
 import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
+from typing import Any, BinaryIO, TextIO, TypeVar
 
 import yaml
 from pydantic import BaseModel, ValidationError
@@ -32,11 +34,6 @@ from cloudgan.core.errors import (
 )
 from cloudgan.core.masking import secret_in
 from cloudgan.core.user_text import check_text
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-    from importlib.resources.abc import Traversable
-    from typing import TextIO
 
 Model = TypeVar("Model", bound=BaseModel)
 

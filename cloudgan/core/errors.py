@@ -24,13 +24,9 @@ from __future__ import annotations
 
 import difflib
 import errno
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 from cloudgan.core.masking import masked
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
 
 _MAX_SHOWN = 80
 

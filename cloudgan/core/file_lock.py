@@ -5,15 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+from collections.abc import Iterator
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, TextIO
+from pathlib import Path
+from typing import TextIO
 
 from cloudgan.core.atomic_file import write_error
 from cloudgan.core.errors import ConfigError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 if sys.platform == "win32":
     fcntl = None

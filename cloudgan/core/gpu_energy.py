@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import ctypes
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from collections.abc import Callable
+from typing import Any
 
 _LIBRARY = "libnvidia-ml.so.1"
 _PER_JOULE = 1000

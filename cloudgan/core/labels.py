@@ -11,12 +11,10 @@ import datetime as dt
 import hashlib
 import json
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from cloudgan.core.errors import ConfigError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 RUN = "cloudgan-run"
 OWNER = "cloudgan-owner"

@@ -6,10 +6,9 @@ import json
 import logging
 import sys
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, TextIO
+from typing import TextIO
 
-if TYPE_CHECKING:
-    from cloudgan.core.settings import LogFormat
+from cloudgan.core.settings import LogFormat
 
 _ROOT = "cloudgan"
 

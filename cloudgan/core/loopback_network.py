@@ -18,15 +18,13 @@ import socket
 import struct
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from cloudgan.core.errors import ConfigError
 from cloudgan.core.settings import child_environment
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 # linux/sched.h, linux/sockios.h and linux/if.h; the same on all processors.
 _NEW_USER, _NEW_NET = 0x10000000, 0x40000000

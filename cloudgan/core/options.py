@@ -127,7 +127,7 @@ class Option:
         if value is None or isinstance(value, bool) or value in ((), "", {}) or callable(value):
             return ""
         if isinstance(value, tuple):
-            return (":" if self.text else ",").join(
+            return (self.text.joint if self.text else ",").join(
                 f"{each:g}" if isinstance(each, float) else str(each) for each in value
             )
         return f"{value:g}" if isinstance(value, float) else str(value)
@@ -150,7 +150,7 @@ class Option:
         """
         if isinstance(given, PathLike):
             given = fspath(given)
-        if isinstance(given, list | tuple) and self.text:
+        if isinstance(given, list | tuple) and self.text and self.text.joint:
             given = self.text.joint.join(f"{each}" for each in given)
         if isinstance(given, str):
             check_text(self.shown, given)
@@ -168,7 +168,9 @@ class Option:
             self.range.check(self.shown, given)
         if self.flag.is_repeated and isinstance(given, Mapping):
             return tuple(_pair(key, value) for key, value in given.items())
-        return tuple(given) if isinstance(given, list) else given
+        if isinstance(given, list | tuple):
+            return tuple(fspath(each) if isinstance(each, PathLike) else each for each in given)
+        return given
 
     @property
     def _example(self) -> str:
@@ -258,6 +260,12 @@ def options_of(model: type[BaseModel]) -> tuple[Option, ...]:
     if len(set(names)) < len(names):
         raise TypeError(f"{model.__name__} has a flag twice: {sorted(names)}")
     return tuple(sorted(found, key=_place))
+
+
+@functools.cache
+def flags_in(model: type[BaseModel]) -> tuple[Option, ...]:
+    """Returns the flags of a file's model and of its sections, each with its dotted key."""
+    return tuple(_nested(model, "", "", Keys(model, ("",), True, True, True)))
 
 
 def _place(option: Option) -> int:

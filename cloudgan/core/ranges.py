@@ -27,6 +27,8 @@ MAX_PROCESSES: Final = 10_000
 MAX_LOCAL_PROCESSES: Final = 1024
 """Worker processes of one machine, at most one per core: no node of the price catalog has as many
 cores, and each process takes a port and about a gigabyte."""
+MAX_SIZE: Final = 10**9
+"""Accelerators, nodes or steps in a file of timings."""
 MAX_BATCH: Final = 2**24
 MAX_PATIENCE: Final = 1000
 MAX_SMOOTH: Final = 100
@@ -104,111 +106,8 @@ def parse_range(name: str, text: str) -> tuple[float, float]:
     return low, high
 
 
-def parse_counts(name: str, text: str, bounds: Range) -> list[int]:
-    """Parses different numbers such as ``1,2,4``; returns them in ascending order.
-
-    Raises:
-        ConfigError: Not such a list, or a number is out of bounds.
-    """
-    words = [word.strip() for word in text.split(",")]
-    if not all(word.isascii() and word.isdecimal() for word in words):
-        raise ConfigError(
-            f"{name}={text[:80]}: expected numbers of at least {bounds.low:g}, such as 2,8"
-        )
-    return sorted({parse_whole(name, word, bounds) for word in words})
-
-
 def _text(value: float) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:g}"
 
 
 _MAX_DIGITS = 18
-
-_PROCESSES = Range(1, MAX_PROCESSES)
-_SECONDS = Range(0, MAX_SECONDS, above=True)
-_USD = Range(0, MAX_USD, above=True)
-
-FLAGS: Final = {
-    "barrier_seconds": _SECONDS,
-    "batch": Range(1, MAX_BATCH),
-    "batches": Range(1, MAX_STEP),
-    "blocks": _PROCESSES,
-    "budget_usd": _USD,
-    "checkpoint_every_steps": Range(1, MAX_STEP),
-    "checkpoint_seconds": Range(0, MAX_SECONDS),
-    "cpus": Range(0, MAX_CORES, above=True),
-    "cut_mm": Range(0, 1e6, above=True),
-    "data_share": Range(0, 1, above=True),
-    "discriminator_every": Range(1, MAX_STEP),
-    "elastic_force": Range(0, MAX_PROCESSES),
-    "epochs": Range(1, MAX_EPOCHS),
-    "feed": Range(0, 1e12, above=True),
-    "fitness_samples": Range(1, MAX_BATCH),
-    "first_step_seconds": _SECONDS,
-    "folds": Range(2, 100),
-    "global_batch": Range(1, MAX_BATCH),
-    "grace_seconds": Range(0, MAX_SECONDS),
-    "group": _PROCESSES,
-    "iterations": Range(1, MAX_EPOCHS),
-    "learning_rate": Range(0, 1e6, above=True),
-    "losses_per_node_hour": Range(0, 3600),
-    "master_sync_every": Range(1, 10**6),
-    "held_out": Range(0, 0.5, above=True),
-    "masters": _PROCESSES,
-    "max_hours": Range(0, MAX_SECONDS / 3600, above=True),
-    "max_seconds": _SECONDS,
-    "max_steps": Range(1, MAX_STEP),
-    "max_usd_per_hour": _USD,
-    "memory_gib": Range(0, MAX_GIB, above=True),
-    "message_seconds": Range(0, MAX_SECONDS),
-    "mixture_sigma": Range(0, 1),
-    "nodes": _PROCESSES,
-    "patience": Range(1, MAX_PATIENCE),
-    "population": Range(1, 100),
-    "port": Range(0, 65_535),
-    "quality": Range(1, MAX_STEP),
-    "ranks": _PROCESSES,
-    "rate_probability": Range(0, 1),
-    "rate_sigma": Range(0, 1e6),
-    "records_per_shard": Range(1, 10**6),
-    "repeats": Range(1, 100),
-    "replacements": Range(1, 100),
-    "replicas": _PROCESSES,
-    "restart_seconds": Range(0, MAX_SECONDS),
-    "rounds": Range(1, 10**6),
-    "save_every": Range(1, MAX_EPOCHS),
-    "score_samples": Range(1, MAX_BATCH),
-    "seconds": _SECONDS,
-    "seed": Range(0, MAX_SEED),
-    "service_seconds": _SECONDS,
-    "showers": Range(1, MAX_SHOWERS),
-    "silence_seconds": Range(1, MAX_SECONDS),
-    "size": Range(1, 1024),
-    "smooth": Range(1, MAX_SMOOTH),
-    "stall_seconds": _SECONDS,
-    "step_seconds": _SECONDS,
-    "step_showers_per_second": Range(0, 1e12, above=True),
-    "steps": Range(1, MAX_STEP),
-    "steps_per_loop": Range(1, 10**6),
-    "sync_every": Range(1, 10**6),
-    "threads": _PROCESSES,
-    "tournament": Range(1, MAX_PROCESSES),
-    "unattended_minutes": Range(0, MAX_SECONDS / 60),
-    "validate_every": Range(0, MAX_EPOCHS),
-    "watch_minutes": Range(0, MAX_SECONDS / 60),
-    "worker": Range(0, MAX_PROCESSES),
-    "trials": Range(1, 10_000),
-    "workers": Range(1, MAX_LOCAL_PROCESSES),
-}
-"""By the name of the flag, or of the keyword of the Python API: a name means the same everywhere."""
-
-
-def check(**values: float | None) -> None:
-    """Checks keyword arguments by the ranges of their flags; None is not given.
-
-    Raises:
-        ConfigError: A value is outside of its range.
-    """
-    for name, value in values.items():
-        if value is not None:
-            FLAGS[name].check(f"--{name.replace('_', '-')}", value)

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from cloudgan.core.errors import ConfigError, shorten
 from cloudgan.core.local_path import local_path
 from cloudgan.core.user_text import check_text
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
 
 LogFormat = Literal["text", "json"]
 

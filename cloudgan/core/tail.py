@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
 
 _POLL_SECONDS: Final = 0.2
 

@@ -9,16 +9,12 @@ read 2026-11-22).
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
 
 from cloudgan.core.clock import parse_time
 from cloudgan.data.record_checksums import frame_record
 from cloudgan.data.tfrecord_format import delimited
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from cloudgan.schema.record import Line, RunRecord
+from cloudgan.schema.record import Line, RunRecord
 
 _VERSION = b"brain.Event:2"
 _WALL_TIME, _STEP, _FILE_VERSION, _SUMMARY = 0x09, 0x10, 0x1A, 0x2A

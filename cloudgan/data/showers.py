@@ -6,15 +6,11 @@ NumPy only, so that simulation and validation run anywhere.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from numpy.typing import NDArray
+from numpy.typing import NDArray
 
 CELL_MM = 5.1
 """Edge of a cell of the CLIC ECAL in x and y, mm (key4hep/k4geo, CLIC_o2_v04 ECalBarrel_o2_v01_01.xml)."""

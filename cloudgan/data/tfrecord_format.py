@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import mmap
 import struct
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cloudgan.core.errors import DataError
 from cloudgan.data.record_checksums import FOOTER_BYTES, HEADER_BYTES, masked_crc32c
 
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
-    Buffer = bytes | memoryview
+Buffer = bytes | memoryview
 
 _LENGTH, _CHECKSUM = struct.Struct("<Q"), struct.Struct("<I")
 

@@ -6,17 +6,14 @@ A `Value` is a tensor of the graph; `Graph` has the functions that `cloudgan.mod
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 from onnx import TensorProto, helper, numpy_helper
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import DTypeLike
 
 Shape = tuple[int | None, ...]
 

@@ -19,7 +19,7 @@ The network adds to the normals of layers and cells; its last weights start at z
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import keras
 import numpy as np
@@ -43,9 +43,7 @@ from cloudgan.models.shower_frame import (
     stage_position,
     table_shape,
 )
-
-if TYPE_CHECKING:
-    from cloudgan.schema.presets import Preset
+from cloudgan.schema.presets import Preset
 
 
 @keras.saving.register_keras_serializable(package="cloudgan")

@@ -5,19 +5,15 @@ Computed from the architecture tables; no network is built.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib.util import find_spec
 from math import prod
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import Literal, get_args
 
+from cloudgan.schema.config import RunConfig
 from cloudgan.schema.network_size import discriminator_table, generator_table
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from cloudgan.schema.config import RunConfig
-    from cloudgan.schema.presets import Block, Cells, Preset
-
+from cloudgan.schema.presets import Block, Cells, Preset
 
 Form = Literal["published", "phases"]
 Network = Literal["generator", "discriminator"]

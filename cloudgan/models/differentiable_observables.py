@@ -6,18 +6,16 @@ Every value and gradient is finite for an empty image.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import keras
 import numpy as np
 from keras import ops
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from cloudgan.schema.presets import Preset
 
-    from cloudgan.schema.presets import Preset
-
-    Floats = NDArray[np.float64]
+Floats = NDArray[np.float64]
 
 
 _LEAST = 1e-30  # 1e-38 of float32 would make the logarithm's gradient overflow

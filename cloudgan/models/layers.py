@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import keras
 from keras import layers, ops
 
 from cloudgan.models.phases import coarse_taps, phase_kernel
-
-if TYPE_CHECKING:
-    from cloudgan.schema.presets import Block
+from cloudgan.schema.presets import Block
 
 
 class MaskSource(Protocol):

@@ -8,18 +8,15 @@ empty showers and zero energies. B is the batch per replica.
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from keras import ops
 
 from cloudgan.models.differentiable_observables import safe_power, shape_weights
 from cloudgan.schema.losses import LOSS_TERMS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from cloudgan.schema.presets import Preset
+from cloudgan.schema.presets import Preset
 
 _EPSILON = 1e-7
 _LEAST_TARGET = 1e-2

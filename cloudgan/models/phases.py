@@ -6,12 +6,11 @@ each of the u output phases are summed first; the phases are then channels of th
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from cloudgan.schema.presets import Cells
+from cloudgan.schema.presets import Cells
 
 
 def coarse_taps(taps: int, up: int) -> int:

@@ -11,14 +11,16 @@ import os
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cloudgan.core import settings
 from cloudgan.core.documents import parse_json
-from cloudgan.core.errors import ConfigError, TryAgain, install_command
+from cloudgan.core.errors import ConfigError, install_command
 from cloudgan.parallel.communicator import (
     ANYONE,
     Alone,
@@ -30,11 +32,6 @@ from cloudgan.parallel.communicator import (
     poll_until,
 )
 from cloudgan.parallel.hydra import find_library
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
 
 _LIFELINE_SECONDS = 0.25
 
@@ -128,13 +125,6 @@ class Mpi:
             parse_json(everything[end - size : end].tobytes(), "a message of a rank")
             for end, size in zip(ends, sizes, strict=True)
         ]
-
-    def agree(self, value: Any, what: str) -> None:
-        """Checks that all ranks have the same value; all ranks call it."""
-        found = self.gather(value)
-        if any(other != found[0] for other in found):
-            listed = ", ".join(f"rank {rank}: {other}" for rank, other in enumerate(found))
-            raise TryAgain(f"the ranks differ in {what} ({listed}); start all of them again")
 
 
 def is_world() -> bool:

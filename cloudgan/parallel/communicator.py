@@ -8,18 +8,15 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cloudgan.core.documents import parse_json
 from cloudgan.core.errors import ConfigError, TryAgain
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from numpy.typing import NDArray
 
 ANYONE = -1
 """As source: a message from any rank."""
@@ -114,13 +111,6 @@ class Communicator(Protocol):
         Args:
             value: Of this rank.
             meanwhile: Called before each look; may raise.
-        """
-
-    def agree(self, value: Any, what: str) -> None:
-        """Checks that all ranks have the same value; all ranks call it.
-
-        Raises:
-            TryAgain: They differ.
         """
 
 
@@ -246,9 +236,6 @@ class Alone:
         """Returns the value of this rank."""
         del meanwhile
         return [value]
-
-    def agree(self, value: Any, what: str) -> None:
-        """Does nothing: one rank agrees."""
 
     def _take(self, source: int, tag: int) -> bytes:
         _check_rank(source, self.size)

@@ -6,20 +6,17 @@ measured tables: the update rules move the two parts differently. Imports no Ten
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cloudgan.core.errors import ConfigError
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float32]
+Floats = NDArray[np.float32]
 
 EXCHANGED = ("generator/", "discriminator/")
 """Prefixes of the variables that are exchanged; optimizers and the averaged generator stay."""

@@ -11,13 +11,11 @@ from __future__ import annotations
 import re
 import shutil
 import sys
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from cloudgan.core.errors import CloudganError, ConfigError, install_command
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
 
 COMMAND: Final = "CLOUDGAN_RANK_COMMAND"
 """Variable of a proxy with the shell command of its ranks: folders differ from pod to pod."""

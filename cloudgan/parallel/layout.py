@@ -9,12 +9,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from cloudgan.core.errors import ConfigError
-
-if TYPE_CHECKING:
-    from cloudgan.schema.parallel import ParallelConfig
+from cloudgan.schema.parallel import ParallelConfig
 
 Kind = Literal["top master", "master", "leader", "member"]
 

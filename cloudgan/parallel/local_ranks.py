@@ -12,8 +12,10 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, NamedTuple
+from types import FrameType
+from typing import NamedTuple
 
 from cloudgan.core.documents import parse_json, read_bytes, read_json
 from cloudgan.core.errors import (
@@ -23,16 +25,11 @@ from cloudgan.core.errors import (
     TryAgain,
 )
 from cloudgan.core.loopback_network import LoopbackNetwork
+from cloudgan.core.progress import Progress
 from cloudgan.core.settings import child_environment
 from cloudgan.parallel.hydra import find_program
 from cloudgan.parallel.rank_process import Failure, failure_file, processes_file
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from types import FrameType
-
-    from cloudgan.core.progress import Progress
-    from cloudgan.schema.run_folder import RunFolder
+from cloudgan.schema.run_folder import RunFolder
 
 MOST_RESTARTS = 3
 """Without a newer checkpoint, as for the workers of a launched run."""

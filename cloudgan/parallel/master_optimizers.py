@@ -7,13 +7,12 @@ that a master of one worker that sends gradients trains as the Keras optimizer d
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-if TYPE_CHECKING:
-    from cloudgan.schema.parallel import MasterOptimizer
+from cloudgan.schema.parallel import MasterOptimizer
 
 Floats = npt.NDArray[np.float32]
 

@@ -14,18 +14,15 @@ the `Update`. With `SAVED` and `DONE` it sends its own steps, then those of each
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import asdict, astuple, dataclass, field
 from enum import IntEnum, IntFlag
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cloudgan.parallel.profile import ROUTINES, Seconds
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
 
 Header = np.dtype(np.float64)
 

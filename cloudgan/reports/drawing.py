@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 from xml.sax.saxutils import escape, quoteattr
@@ -24,8 +24,6 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 from cloudgan.reports.plot_frame import COLOURS, GREY, tick_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
 

@@ -6,14 +6,9 @@ import math
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
-from typing import TYPE_CHECKING
 
-from cloudgan.reports.plot_frame import plot_html, shortened, title
-from cloudgan.reports.table import Table, number_text
-
-if TYPE_CHECKING:
-    from cloudgan.reports.plot_frame import Sheet
-    from cloudgan.reports.table import Cell
+from cloudgan.reports.plot_frame import Sheet, plot_html, shortened, title
+from cloudgan.reports.table import Cell, Table, number_text
 
 _LIGHT, _DARK = (232, 240, 250), (22, 72, 140)
 _INK, _PAPER = "#1c2733", "#ffffff"

@@ -18,10 +18,11 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from importlib import resources
-from typing import TYPE_CHECKING
+from pathlib import Path
 from uuid import uuid4
 
 from cloudgan.core.atomic_file import write_atomic
@@ -36,10 +37,6 @@ from cloudgan.reports.table import (
     markdown_text,
     table_html,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
 
 
 @dataclass(frozen=True)

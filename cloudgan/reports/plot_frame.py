@@ -9,16 +9,11 @@ series, and its legend entry, have its number in ``data-series``.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING
 
-from cloudgan.reports.table import number_text, table_html
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from cloudgan.reports.table import Table
+from cloudgan.reports.table import Table, number_text, table_html
 
 _ROUND = (1, 2, 5)
 _POWERS_FROM = 1e6

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from cloudgan.reports.plot_frame import (
     LEFT_OUT,
+    Axis,
     Entry,
     Frame,
+    Sheet,
     Style,
     colour,
     frame,
@@ -19,13 +21,7 @@ from cloudgan.reports.plot_frame import (
     reading,
     title,
 )
-from cloudgan.reports.table import Table, number_text
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from cloudgan.reports.plot_frame import Axis, Sheet
-    from cloudgan.reports.table import Cell
+from cloudgan.reports.table import Cell, Table, number_text
 
 
 @dataclass(frozen=True)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING
 
 from cloudgan.reports.plot_frame import (
     COLOURS,
+    Axis,
     Entry,
+    Scale,
+    Sheet,
     colour,
     fit,
     plot_html,
@@ -17,11 +19,7 @@ from cloudgan.reports.plot_frame import (
     tick_text,
     title,
 )
-from cloudgan.reports.table import UNKNOWN, Number, Table, number_text
-
-if TYPE_CHECKING:
-    from cloudgan.reports.plot_frame import Axis, Scale, Sheet
-    from cloudgan.reports.table import Cell
+from cloudgan.reports.table import UNKNOWN, Cell, Number, Table, number_text
 
 _THICK = 18.0
 _STEP = 52.0

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from cloudgan.core.documents import bounded_lines, parse_json, validated
 from cloudgan.schema.coevolution import AdversarialLoss
 from cloudgan.schema.record_line import Loss
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 ROUTINES = ("gather", "update_genomes", "mutate", "train")
 """Routines of an iteration, named as in arXiv:2004.04633, table IV."""

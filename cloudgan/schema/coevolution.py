@@ -68,20 +68,25 @@ class CoevolutionConfig(BaseModel):
     schema_version: Literal[1] = 1
     rows: int = Field(2, ge=1, le=MAX_CELLS)
     columns: int = Field(2, ge=1, le=MAX_CELLS)
-    task: TaskName = flag("showers", "showers, or ring (eight Gaussians, no data)", "Grid")
+    task: TaskName = flag(
+        "showers",
+        "what is learnt; showers, or ring (eight Gaussians, no data)",
+        "Grid",
+        screen=True,
+    )
     data: str | None = argument(
-        "showers to train on; a file, glob or folder, of the task showers", None, topic="Data"
+        "showers, as for `train`; a file, glob or folder; not for --task=ring", None, topic="Data"
     )
     engine: Engine = flag(
         "one",
-        "one (all cells in one process) or ranks; with ranks each cell is an MPI rank, and there is a master",
+        "one process for all cells, or a rank for each; with ranks each cell is an MPI rank, and there is a master",
         "Devices",
         screen=True,
         is_local=True,
     )
     asynchronous: bool = flag(
         False,
-        "a cell never waits for its neighbours; cells are ranks",
+        "a cell never waits for others; cells are ranks",
         "Grid",
         screen=True,
     )
@@ -90,66 +95,62 @@ class CoevolutionConfig(BaseModel):
     )
     schedule: Annotated[tuple[Change, ...], Text(_changes, "N:NAME,...")] = flag(
         (),
-        "changes of the neighbourhood, such as 5:moore,12:all",
+        "changes of the neighbourhood; such as 5:moore,12:all, by iteration",
         "Grid",
         name="neighbourhood-schedule",
     )
-    iterations: int = flag(20, "of each cell", "Length", screen=True, ge=1, le=MAX_EPOCHS)
-    batches: int = flag(50, "of a cell per iteration", "Length", screen=True, ge=1, le=MAX_STEP)
+    iterations: int = flag(
+        20, "iterations of each cell", "Length", screen=True, ge=1, le=MAX_EPOCHS
+    )
+    batches: int = flag(
+        50, "batches of a cell per iteration", "Length", screen=True, ge=1, le=MAX_STEP
+    )
     batch_size: int = flag(
         100, "samples per batch", "Length", screen=True, name="batch", ge=1, le=MAX_BATCH
     )
-    population: int = flag(
-        1, "generators, and discriminators, of a cell", "Selection", ge=1, le=100
-    )
-    tournament: int = flag(
-        2, "individuals that compete to be trained", "Selection", ge=1, le=10_000
-    )
+    population: int = flag(1, "generators of a cell; and discriminators", "Select", ge=1, le=100)
+    tournament: int = flag(2, "individuals that compete to be trained", "Select", ge=1, le=10_000)
     replacements: int = flag(
-        1, "new individuals of a kind per iteration, at most", "Selection", ge=1, le=100
+        1, "new individuals per iteration; of a kind, at most", "Select", ge=1, le=100
     )
-    fitness: Aggregate = flag(
-        "worst", "loss over the adversaries of the neighbourhood", "Selection"
-    )
-    fitness_samples: int = flag(
-        200, "held-out samples of a fitness", "Selection", ge=1, le=MAX_BATCH
-    )
+    fitness: Aggregate = flag("worst", "loss over the adversaries; of the neighbourhood", "Select")
+    fitness_samples: int = flag(200, "held-out samples of a fitness", "Select", ge=1, le=MAX_BATCH)
     discriminator_every: int = flag(
-        2, "batches between two updates of the discriminator", "Selection", ge=1, le=MAX_STEP
+        2, "batches per update of the discriminator", "Select", ge=1, le=MAX_STEP
     )
     losses: tuple[AdversarialLoss, ...] = flag(
         ("bce",),
-        "from which a generator's loss is drawn; a comma list of bce, least_squares, heuristic",
+        "losses that generators draw from; a comma list of bce, least_squares, heuristic",
         "Networks",
         screen=True,
         placeholder="A,B",
         min_length=1,
     )
-    learning_rate: float = flag(2e-4, "of both networks at the start", "Mutation", gt=0, le=1e6)
+    learning_rate: float = flag(2e-4, "of both networks at the start", "Mutate", gt=0, le=1e6)
     rate_sigma: float = flag(
-        1e-4, "standard deviation of a mutation of the learning rate", "Mutation", ge=0, le=1e6
+        1e-4, "width of its mutations; a standard deviation", "Mutate", ge=0, le=1e6
     )
-    rate_probability: float = flag(0.5, "of such a mutation per iteration", "Mutation", ge=0, le=1)
+    rate_probability: float = flag(0.5, "of such a mutation per iteration", "Mutate", ge=0, le=1)
     mixture_sigma: float = flag(
-        0.01, "standard deviation of a mutation of the mixture weights", "Mutation", ge=0, le=1
+        0.01, "width of mutations of mixture weights; a standard deviation", "Mutate", ge=0, le=1
     )
     score_samples: int = flag(
-        1000, "samples of which a mixture's quality is measured", "Selection", ge=1, le=MAX_BATCH
+        1000, "samples of which a mixture is judged", "Select", ge=1, le=MAX_BATCH
     )
-    data_share: float = flag(1.0, "share of the training data that a cell sees", "Data", gt=0, le=1)
-    save_every: int = flag(5, "iterations between two saved states", "Length", ge=1, le=MAX_EPOCHS)
+    data_share: float = flag(1.0, "share of the showers that a cell sees", "Data", gt=0, le=1)
+    save_every: int = flag(5, "iterations between saved states", "Length", ge=1, le=MAX_EPOCHS)
     silence_seconds: float = flag(
         30.0,
-        "cells as ranks: one without a sign of life counts as lost",
+        "a rank that is silent so long is lost",
         "Devices",
         ge=1,
         le=1e6,
     )
     threads: int | None = flag(
         None,
-        "of TensorFlow, per process",
+        "threads of TensorFlow per process",
         "Devices",
-        words="the cores",
+        words="all cores",
         is_local=True,
         ge=1,
         le=10_000,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import TYPE_CHECKING, Any, Literal, Self, get_args
+from collections.abc import Mapping
+from typing import Any, Literal, Self, get_args
 
 from pydantic import (
     BaseModel,
@@ -27,14 +28,10 @@ from cloudgan.core.ranges import (
 from cloudgan.core.user_text import check_texts
 from cloudgan.schema.coevolution import CoevolutionConfig
 from cloudgan.schema.ecal_unit import EcalUnit
-from cloudgan.schema.engine import check_engine
 from cloudgan.schema.parallel import ParallelConfig
 from cloudgan.schema.presets import Preset, find_preset, find_profile
 from cloudgan.schema.simulation import SimulationConfig, Task
 from cloudgan.schema.training_config import TrainingConfig
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _MAX_PROBLEMS = 8
 
@@ -47,17 +44,17 @@ class DataConfig(_Part):
     """The training showers and their order."""
 
     path: str = argument(
-        "showers; HDF5 or TFRecord files (path, glob or comma list), or a folder or bucket of `cloudgan convert`",
+        "showers: HDF5, TFRecord, or a folder or bucket of shards; files as path, glob or comma list; shards are what `cloudgan convert` writes",
         "",
         topic="Data",
         name="data",
     )
     unit: EcalUnit | None = flag(
-        None, "unit of ECAL; in files that state none, where several fit", "Data"
+        None, "unit of the cells in files that state none; only where several fit", "Data"
     )
     held_out_fraction: float = flag(
         0.1,
-        "share kept for losses and validation; `validate` needs 200 such showers",
+        "share of the showers for validation; and for losses; `validate` needs 200 such showers",
         "Quality",
         screen=True,
         name="held-out",
@@ -105,7 +102,7 @@ class CheckpointConfig(_Part):
     every_seconds: float = Field(300.0, gt=0, le=MAX_SECONDS)
     every_steps: int | None = flag(
         None,
-        "steps between two checkpoints; in addition to one every five minutes",
+        "steps between checkpoints; in addition to one every five minutes",
         "Output",
         name="checkpoint-every-steps",
         ge=1,
@@ -113,7 +110,7 @@ class CheckpointConfig(_Part):
     )
     url: str = flag(
         "",
-        "gs://, s3:// or Azure Blob URL that receives a copy of each checkpoint",
+        "bucket for a copy of each checkpoint; gs://, s3:// or an Azure Blob URL",
         "Output",
         name="checkpoints",
         placeholder="URL",
@@ -199,8 +196,28 @@ class RunConfig(_Part):
         return self
 
     @model_validator(mode="after")
+    def _jax_supports_it(self) -> Self:
+        training, parallel = self.training, self.parallel
+        if training.engine != "jax" or self.task != "train":
+            return self
+        missing = {
+            f"--parallel={parallel.mode}": parallel.has_ranks,
+            f"--stages={','.join(parallel.stages)}": bool(parallel.stages),
+            "--loop=fit": training.loop == "fit",
+            "--tensorboard": training.tensorboard,
+            "--precision=float64": training.precision == "float64",
+            "--validate-every, --until and --patience": bool(training.validates_every),
+            "--strategy=tpu": training.strategy == "tpu",
+        }
+        if found := [name for name, is_given in missing.items() if is_given]:
+            raise ConfigError(
+                f"--engine=jax does not support {' and '.join(found)}; omit it, or use"
+                " --engine=tensorflow"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _stages_are_of_one_replica(self) -> Self:
-        check_engine(self)
         training, group = self.training, self.parallel.group
         several = {
             "strategy": training.strategy not in {"auto", "one"} and training.strategy,

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Literal, Self
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Literal, Self
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, model_validator
 
 from cloudgan.core.documents import read_json, write_json
 from cloudgan.schema.price_row import FeeRow, PriceRow, Text
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
-
-FILE_NAME = "cost.json"
 Duration = Literal["steady_epoch_seconds", "program_seconds", "billed_seconds"]
 
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import math
 import statistics
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from cloudgan.schema.stop_criterion import StopCriterion
+from cloudgan.schema.stop_criterion import StopCriterion
 
 
 class EarlyStop(NamedTuple):

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from typing import Final
 
 CELLS: Final = "cells"
 """Folder of a run with a folder per cell, also in the store."""

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 from cloudgan.core.errors import ConfigError
-
-if TYPE_CHECKING:
-    from cloudgan.schema.config import RunConfig
+from cloudgan.schema.config import RunConfig
 
 LEAST_TO_JUDGE = 200
 """With fewer, two halves of the Monte Carlo differ as much as a good generator and the Monte Carlo."""

@@ -5,16 +5,14 @@ Times come from the clock of the provider; None: unknown.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, Self
+from pathlib import Path
+from typing import Literal, Self
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, JsonValue, model_validator
 
 from cloudgan.core.documents import read_json, write_json
 from cloudgan.core.ranges import MAX_PROCESSES
 from cloudgan.schema.price_row import Market, PriceRow, Text
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 FILE_NAME = "launch.json"
 LOCAL = "local"

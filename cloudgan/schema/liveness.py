@@ -5,14 +5,12 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import NamedTuple
 
 from cloudgan.core.atomic_file import atomic_writer
 from cloudgan.core.documents import parse_json, read_bytes
 from cloudgan.core.errors import DataError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _EVERY_SECONDS = 1.0
 

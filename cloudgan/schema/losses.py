@@ -6,12 +6,10 @@ The preset's weights, their JSON schema, and the loss columns of record and Tens
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
 
 
 class LossTerm(NamedTuple):

@@ -6,12 +6,8 @@ Every count of weights, memory and operations reads the tables here, so it holds
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING
 
-from cloudgan.schema.presets import Block, find_profile
-
-if TYPE_CHECKING:
-    from cloudgan.schema.presets import Discriminator, Generator, Preset
+from cloudgan.schema.presets import Block, Discriminator, Generator, Preset, find_profile
 
 _ADDED_KERNEL = (3, 3, 3)
 

@@ -22,43 +22,42 @@ class ParallelConfig(BaseModel):
 
     mode: ParallelMode = flag(
         "none",
-        "update rule between masters and workers that train asynchronously, each a rank of MPI; downpour"
+        "asynchronous masters and workers; each a rank of MPI; update rule: downpour"
         " (NeurIPS 2012), easgd (arXiv:1412.6651), gem (arXiv:1805.08469); none: no masters",
         "Ranks",
         name="parallel",
     )
     ranks: int | None = flag(
         None,
-        "masters and workers together",
+        "masters and workers together; in `plan` one worker rank per accelerator, or per node without one",
         "Ranks",
-        words="all of the MPI world that started this program, or in `plan` one worker rank per accelerator,"
-        " or per node without one",
+        words="all of mpiexec or srun",
         ge=1,
         le=MAX_PROCESSES,
     )
     group: int = flag(
-        1, "ranks of a worker; they train one batch together", "Ranks", ge=1, le=MAX_PROCESSES
+        1, "ranks of one worker; they train one batch together", "Ranks", ge=1, le=MAX_PROCESSES
     )
     masters: int = flag(
         1,
-        "masters that serve workers; with several, rank 0 is above them",
+        "masters that serve the workers; with several, rank 0 is above them",
         "Ranks",
         ge=1,
         le=MAX_PROCESSES,
     )
     sync_every: int = flag(
-        1, "steps of a worker between two exchanges with its master", "Ranks", ge=1, le=10**6
+        1, "steps of a worker between exchanges; with its master", "Ranks", ge=1, le=10**6
     )
     master_sync_every: int = flag(
         8,
-        "updates of a master between two exchanges with rank 0 above it",
+        "updates of a master between exchanges; with rank 0 above it",
         "Ranks",
         ge=1,
         le=10**6,
     )
     elastic_force: float = flag(
         0.9,
-        "of easgd; divided by the workers of a master; above 0 and below their number",
+        "force of easgd; divided by the workers of a master; above 0 and below their number",
         "Ranks",
         ge=0,
         le=MAX_PROCESSES,
@@ -68,13 +67,15 @@ class ParallelConfig(BaseModel):
     )
     damping: Damping = flag(
         "staleness",
-        "of downpour; weight of an update: 1/staleness, 1/workers (mean) or 1 (none)",
+        "weight of a late update in downpour; 1/staleness, 1/workers (mean) or 1 (none)",
         "Ranks",
     )
     synchronous: bool = flag(
-        False, "of downpour; the master applies the mean of one update per worker", "Ranks"
+        False,
+        "wait for all workers, in downpour; the master applies the mean of one update per worker",
+        "Ranks",
     )
-    master_optimizer: MasterOptimizer = flag("sgd", "of downpour", "Ranks")
+    master_optimizer: MasterOptimizer = flag("sgd", "of the master in downpour", "Ranks")
     master_learning_rate: float | None = Field(
         None,
         gt=0,
@@ -90,12 +91,12 @@ class ParallelConfig(BaseModel):
     )
     stages: tuple[str, ...] = flag(
         (),
-        "layers from which on a network is on the next device, such as conv3 or conv2,conv4",
+        "cut the networks over devices; layers from which on a network is on the next one, such as conv3 or conv2,conv4",
         "Devices",
     )
     trace: bool = flag(
         False,
-        "write trace.json into the run's folder; what all ranks did when, for https://ui.perfetto.dev",
+        "what all ranks did when; trace.json in the run's folder, for https://ui.perfetto.dev",
         "Ranks",
     )
 

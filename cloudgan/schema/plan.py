@@ -6,6 +6,8 @@ the run is kept. A plan holds names of secrets, never their values.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, JsonValue, ValidationError
@@ -16,10 +18,6 @@ from cloudgan.core.errors import ConfigError, show
 from cloudgan.core.labels import LONGEST_NAME, NAME_PATTERN, Labels
 from cloudgan.schema.config import RunConfig
 from cloudgan.schema.price_row import FeeKind, Market, PriceRow, Text
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
 
 FILE_NAME = "plan.json"
 

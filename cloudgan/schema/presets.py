@@ -6,6 +6,7 @@ them. Add a network: one entry of `PROFILES`; help, JSON schema, memory forecast
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
@@ -21,9 +22,6 @@ from pydantic import (
 from cloudgan.core.errors import UnknownNameError
 from cloudgan.core.flags import flag
 from cloudgan.schema.losses import LossWeightsBase, make_loss_weights
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 if TYPE_CHECKING:
 
@@ -93,7 +91,7 @@ class Preset(BaseModel):
 
     preset: str = flag(
         "paper",
-        "a network and its parameters; {names}",
+        "network: {names}",
         "Model",
         screen=True,
         placeholder="NAME",
@@ -455,8 +453,3 @@ def find_profile(networks: str) -> NetworkProfile:
 def find_preset(name: str) -> Preset:
     """Returns the preset called `name`; raises what `find_profile` raises."""
     return find_profile(name).preset
-
-
-def list_presets() -> str:
-    """Returns all presets for a help text, such as ``mini (17x17x25, for laptops)``."""
-    return ", ".join(f"{name} ({profile.summary})" for name, profile in PROFILES.items())

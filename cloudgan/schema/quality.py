@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from pydantic import BaseModel, ConfigDict, Field
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from cloudgan.schema.record import Validated
+from cloudgan.schema.record import Validated
 
 
 class Quality(BaseModel):

@@ -9,15 +9,13 @@ from __future__ import annotations
 
 import math
 import statistics
-from typing import TYPE_CHECKING, Literal, Self
+from collections.abc import Iterable
+from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from cloudgan.schema.price_row import Text
 from cloudgan.schema.record_line import Seconds
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 Outcome = Literal["met", "never met", "not judged"]
 

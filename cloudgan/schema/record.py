@@ -8,7 +8,9 @@ Durations are measured by the processes, never differences of `time`.
 from __future__ import annotations
 
 import statistics
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import (
     BaseModel,
@@ -27,12 +29,7 @@ from cloudgan.core.hardware import Hardware
 from cloudgan.schema.exchange_line import Exchanged
 from cloudgan.schema.provenance import InstalledWheels
 from cloudgan.schema.record_line import Count, Loss, Rate, RecordLine, Seconds, StopReason
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from pathlib import Path
-
-    from cloudgan.schema.stop_criterion import StopCriterion
+from cloudgan.schema.stop_criterion import StopCriterion
 
 FILE_NAME = "record.jsonl"
 DEFAULT_INSTRUCTIONS = "default"

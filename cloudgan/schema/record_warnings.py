@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from cloudgan.core.clock import parse_time_or_none
-from cloudgan.schema.record import counted_epochs, distinct, processes
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from cloudgan.schema.record import CountedEpoch, Line, Process, Repeat, RunRecord
+from cloudgan.schema.record import (
+    CountedEpoch,
+    Line,
+    Process,
+    Repeat,
+    RunRecord,
+    counted_epochs,
+    distinct,
+    processes,
+)
 
 _ROUNDING_SECONDS = 1.0  # a process measures its end shortly before it writes the line
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, NamedTuple, Self
+from typing import Literal, NamedTuple, Self
 
 from cloudgan.core.labels import RUN, SHARED
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from cloudgan.schema.price_row import Market
+from cloudgan.schema.price_row import Market
 
 ResourceState = Literal["creating", "ready", "deleting", "failed"]
 ResourceCause = Literal["", "capacity", "quota"]

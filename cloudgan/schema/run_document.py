@@ -8,8 +8,9 @@ run, the store and the account that were requested.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from cloudgan.core.errors import ConfigError
@@ -17,13 +18,8 @@ from cloudgan.core.labels import OWNER, RUN, SPEC
 from cloudgan.core.local_path import local_path
 from cloudgan.schema import launch
 from cloudgan.schema import plan as plans
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
-
-    from cloudgan.schema.launch import Launch
-    from cloudgan.schema.plan import Plan
+from cloudgan.schema.launch import Launch
+from cloudgan.schema.plan import Plan
 
 _PLACEHOLDER = re.compile(r"<[a-z-]+>")
 

@@ -6,9 +6,9 @@ import os
 import re
 import shutil
 import sys
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import yaml
 
@@ -25,9 +25,6 @@ from cloudgan.core.file_lock import HeldError, take
 from cloudgan.core.local_path import local_path
 from cloudgan.schema import record
 from cloudgan.schema.config import RunConfig, differences, parse_config
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 RUNS = Path("runs")
 """Where the runs of the current folder are: the run NAME is runs/NAME."""

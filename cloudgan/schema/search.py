@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Literal, Self
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -15,10 +17,6 @@ from cloudgan.schema.config import RunConfig, parse_config
 from cloudgan.schema.presets import SIZE_KEYS
 from cloudgan.schema.search_exchange import TrialRun
 from cloudgan.schema.stop_criterion import METRIC, METRICS
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
 
 FILE_NAME = "search.json"
 SamplerName = Literal["gp", "evolution", "cmaes", "tpe", "nsgaii", "random", "grid"]
@@ -126,12 +124,12 @@ class SearchConfig(BaseModel):
     )
     sampler: SamplerName = flag(
         "gp",
-        "gp (Gaussian process, expected improvement), evolution, cmaes, tpe, nsgaii, random or grid",
+        "gp, tpe, cmaes, evolution, nsgaii, random, grid; gp is a Gaussian process with expected improvement",
         "Search",
         screen=True,
         placeholder="NAME",
     )
-    trials: int = flag(25, "how many", "Search", screen=True, ge=1, le=10_000)
+    trials: int = flag(25, "runs with different parameters", "Search", screen=True, ge=1, le=10_000)
     blocks: int = flag(
         1,
         "trials at the same time; each with its share of the cores or GPUs",
@@ -142,14 +140,14 @@ class SearchConfig(BaseModel):
     )
     store: str = flag(
         "",
-        "URL or folder; the nodes of `cloudgan deploy -- join NAME` train the trials instead of this machine",
+        "nodes elsewhere train, and meet there; a URL or folder: the nodes of `cloudgan deploy -- join NAME` train the trials instead of this machine",
         "Where",
         screen=True,
         placeholder="URL",
     )
     folds: int = flag(
         1,
-        "runs of a trial, whose mean ranks it; each holds out one shower of so many",
+        "folds of a trial; the mean of their runs ranks it; each holds out one shower of so many",
         "Search",
         screen=True,
         ge=1,
@@ -157,7 +155,7 @@ class SearchConfig(BaseModel):
     )
     objective: str = flag(
         METRIC,
-        "what ranks trials; a validation number as in --until, or generator_loss, its total on held-out showers."
+        "number that ranks trials; a validation number as in --until, or generator_loss, its total on held-out showers."
         " The median of the last three counts",
         "Search",
         screen=True,
@@ -168,13 +166,13 @@ class SearchConfig(BaseModel):
     )
     prune: Pruning = flag(
         "none",
-        "stop trials early; whose validations are below the median of the others, or by successive halving",
+        "stop bad trials early; whose validations are below the median of the others, or by successive halving",
         "Search",
         screen=True,
     )
     second: Second | None = flag(
         None,
-        "second objective; the program time or the price of a trial. The sampler is nsgaii or random",
+        "also the time or price of a trial; a Pareto front. The sampler is nsgaii or random",
         "Search",
         screen=True,
     )

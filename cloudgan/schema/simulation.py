@@ -28,17 +28,15 @@ class SimulationConfig(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     engine: Literal["geant4"] = "geant4"
-    showers: int = flag(
-        1000, "showers that all workers simulate together", "Showers", ge=1, le=MAX_SHOWERS
-    )
+    showers: int = flag(1000, "showers of all workers together", "Showers", ge=1, le=MAX_SHOWERS)
     energy_gev: Annotated[tuple[_Gev, _Gev], RANGE] = flag(
-        (10.0, 100.0), "range of the primary energy in GeV, flat", "Showers", name="energy"
+        (10.0, 100.0), "primary energy in GeV; flat between both", "Showers", name="energy"
     )
     theta_deg: Annotated[tuple[_Degrees, _Degrees], RANGE] = flag(
-        (60.0, 120.0), "range of the polar angle in degrees, flat", "Showers", name="theta"
+        (60.0, 120.0), "polar angle in degrees; flat between both", "Showers", name="theta"
     )
     particle: Particle = flag("electron", "primary particle", "Showers")
-    cut_mm: float = flag(0.7, "range cut of Geant4 in mm", "Showers", ge=0.01, le=10)
+    cut_mm: float = flag(0.7, "production cut of Geant4 in mm", "Showers", ge=0.01, le=10)
     showers_per_shard: int = flag(
         256,
         "showers of a file; a killed worker may lose so many",

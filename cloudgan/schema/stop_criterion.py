@@ -5,12 +5,10 @@ from __future__ import annotations
 import math
 import operator
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping
+from typing import NamedTuple
 
 from cloudgan.core.errors import ConfigError, UnknownNameError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 METRIC = "metric"
 METRICS = (METRIC, "response", "profile_z", "hits", "angle", "separation")

@@ -26,9 +26,9 @@ from cloudgan.core.ranges import (
     MAX_STEP,
 )
 from cloudgan.schema.early_stop import EarlyStop
-from cloudgan.schema.engine import EngineName
 from cloudgan.schema.stop_criterion import DEFAULT_RANKING, StopCriterion, parse_stop_criterion
 
+EngineName = Literal["tensorflow", "jax"]
 Loop = Literal["custom", "fit"]
 StrategyName = Literal["auto", "one", "mirrored", "multiworker", "tpu"]
 Precision = Literal["float32", "bfloat16", "mixed", "float64"]
@@ -43,22 +43,23 @@ class TrainingConfig(BaseModel):
 
     engine: EngineName = flag(
         "tensorflow",
-        "tensorflow, or jax; the same training with the same checkpoints, compiled by XLA",
+        "library that computes; jax: the same training with the same checkpoints, compiled by XLA",
         "Devices",
         screen=True,
         is_local=True,
     )
-    loop: Loop = flag("custom", "custom, or fit (Keras); both train identically", "Devices")
+    loop: Loop = flag(
+        "custom", "training loop; custom, or fit (Keras); both train identically", "Devices"
+    )
     strategy: StrategyName = flag(
         "auto",
-        "auto uses all GPUs of this machine; multiworker joins TF_CONFIG or starts workers",
+        "auto: all GPUs of this machine; multiworker joins TF_CONFIG or starts workers",
         "Devices",
-        screen=True,
         is_local=True,
     )
     workers: int = flag(
         1,
-        "processes to start on this machine; with --strategy=multiworker",
+        "processes on this machine; with --strategy=multiworker",
         "Devices",
         is_local=True,
         ge=1,
@@ -66,25 +67,23 @@ class TrainingConfig(BaseModel):
     )
     replicas: int | None = flag(
         None,
-        "replicas per process",
+        "replicas per process; one per GPU or TPU core, one on a CPU",
         "Devices",
         screen=True,
-        words="one per GPU or TPU core, one on a CPU",
+        words="one per GPU",
         ge=1,
         le=MAX_PROCESSES,
     )
     threads: int | None = Field(
         None, ge=1, le=MAX_PROCESSES, description="threads per process; default: all cores"
     )
-    epochs: int = flag(
-        60, "passes over the training showers", "Length", screen=True, ge=1, le=MAX_EPOCHS
-    )
+    epochs: int = flag(60, "passes over the showers", "Length", screen=True, ge=1, le=MAX_EPOCHS)
     max_steps: int | None = flag(
-        None, "stop after so many steps", "Length", screen=True, ge=1, le=MAX_STEP
+        None, "stops after so many steps", "Length", screen=True, ge=1, le=MAX_STEP
     )
     max_seconds: float | None = flag(
         None,
-        "stop after so much training time; without start-up",
+        "stops after so much training; without start-up",
         "Length",
         screen=True,
         gt=0,
@@ -102,7 +101,7 @@ class TrainingConfig(BaseModel):
     )
     global_batch_size: int | None = flag(
         None,
-        "showers per step of all replicas together; instead of --batch",
+        "showers per step of all replicas; instead of --batch",
         "Batch",
         screen=True,
         name="global-batch",
@@ -111,24 +110,24 @@ class TrainingConfig(BaseModel):
     )
     precision: Precision = flag(
         "float32",
-        "of the arithmetic; losses, statistics and weights stay float32, or float64. mixed is bfloat16, or float16"
+        "float32, bfloat16, mixed or float64; losses, statistics and weights stay float32, or float64. mixed is bfloat16, or float16"
         " with loss scaling on GPUs without it, or float32 on CPUs without it",
         "Batch",
         screen=True,
     )
     conv_impl: ConvImplOption = flag(
         "auto",
-        "implementation of the convolutions; published layers, phases (up-sampling without repeated cells) or fast"
+        "how convolutions are computed; published layers, phases (up-sampling without repeated cells) or fast"
         " (Fourier transforms in generated code on a CPU, else phases). The weights mean the same in all",
         "Devices",
     )
-    seed: int = flag(0, "of every random number", "Length", ge=0, le=MAX_SEED)
+    seed: int = flag(0, "of all random numbers", "Length", ge=0, le=MAX_SEED)
     batch_norm: Literal["replica", "synchronized"] = Field(
         "replica", description="statistics of each replica, as published, or of the global batch"
     )
     scale_lr: ScaleLr = flag(
         "none",
-        "learning rate for larger batches; times (global batch / reference batch) or its root, with warm-up",
+        "raise the learning rate with the batch; times (global batch / reference batch) or its root, with warm-up",
         "Batch",
     )
     reference_batch_size: int = Field(64, ge=1, le=MAX_BATCH)
@@ -137,15 +136,15 @@ class TrainingConfig(BaseModel):
     )
     steps_per_loop: int | None = flag(
         None,
-        "steps per call of the device; signals take effect between two calls",
+        "steps per call of the device; signals take effect between two calls; 20, on a CPU 10 for small networks, else 1",
         "Devices",
-        words="20, on a CPU 10 for small networks, else 1",
+        words="by network",
         ge=1,
         le=10**6,
     )
     init_from: str = flag(
         "",
-        "run whose networks the training starts from; fine-tuning with other showers or losses",
+        "run whose networks it starts from; fine-tuning with other showers or losses",
         "Model",
         screen=True,
         placeholder="RUN",
@@ -156,7 +155,7 @@ class TrainingConfig(BaseModel):
     )
     validate_every: int = flag(
         0,
-        "epochs between validations; keeps the best checkpoint for --step=best. 0: never, or 1 with --until",
+        "epochs between validations; keeps the best checkpoint for --step=best. 0: only at the end, or 1 with --until",
         "Quality",
         screen=True,
         ge=0,
@@ -164,7 +163,7 @@ class TrainingConfig(BaseModel):
     )
     until: str = flag(
         "",
-        'stop at a limit, such as "metric<0.15"; metrics: metric, response, profile_z, hits, angle, separation.'
+        'stops at a limit, such as "metric<0.15"; metrics: metric, response, profile_z, hits, angle, separation.'
         " An empty value (--until=) removes the criterion",
         "Length",
         screen=True,
@@ -172,7 +171,7 @@ class TrainingConfig(BaseModel):
     )
     patience: int | None = flag(
         None,
-        "stop after so many validations without progress; of the metric of --until, or metric",
+        "stops after N validations without progress; of the metric of --until, or metric",
         "Length",
         screen=True,
         words="never",

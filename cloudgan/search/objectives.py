@@ -4,16 +4,10 @@ from __future__ import annotations
 
 import math
 import statistics
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
-from cloudgan.schema.record import Epoch, Started, Validated
-from cloudgan.schema.search import GENERATOR_LOSS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from cloudgan.schema.record import Process, RunRecord
-    from cloudgan.schema.search import SearchConfig
+from cloudgan.schema.record import Epoch, Process, RunRecord, Started, Validated
+from cloudgan.schema.search import GENERATOR_LOSS, SearchConfig
 
 _LAST = 3
 _HOUR_SECONDS = 3600.0

@@ -10,26 +10,21 @@ the number of hits. Array shapes: N showers.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import expit
 
 from cloudgan.core.errors import ConfigError
-from cloudgan.core.progress import Silent
+from cloudgan.core.progress import Progress, Silent
 from cloudgan.data.showers import Showers, measured_angle
 from cloudgan.simulation import profiles
 from cloudgan.simulation.detector import CLIC_ECAL, SILICON, TUNGSTEN, Detector
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
-
-    from cloudgan.core.progress import Progress
-
-    Floats = NDArray[np.float64]
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

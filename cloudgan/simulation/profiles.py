@@ -8,15 +8,13 @@ copy (GVFlashHomoShowerTuning.hh, t6) has 0.0412 where the paper and the CMS fas
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import gammainc
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
+Floats = NDArray[np.float64]
 
 
 class Medium(NamedTuple):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator
+from typing import Final
 
 import botocore.exceptions as failures
 
@@ -12,9 +13,6 @@ from cloudgan.core.documents import read_bytes
 from cloudgan.core.errors import ConfigError, shorten
 from cloudgan.core.local_path import local_path
 from cloudgan.core.settings import check_addresses, variable
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _FILES: Final = {
     "AWS_CONFIG_FILE": "~/.aws/config",

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import secrets
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 from azure.core import exceptions as errors
 from azure.identity import DefaultAzureCredential
@@ -25,10 +27,6 @@ from cloudgan.storage.store import (
     object_key,
     open_content,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 _EXAMPLE = "https://ACCOUNT.blob.core.windows.net/CONTAINER/prefix"
 _DOMAIN = ".blob.core."

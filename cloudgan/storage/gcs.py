@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+from collections.abc import Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import requests.exceptions
@@ -32,10 +34,6 @@ from cloudgan.storage.store import (
     object_key,
     open_content,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 _EXAMPLE = "gs://BUCKET/prefix"
 _WRITE = "cloudganwrite"  # metadata key that identifies our own write

@@ -6,8 +6,10 @@ import contextlib
 import secrets
 import shutil
 import time
+from collections.abc import Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, BinaryIO
+from pathlib import Path
+from typing import Any, BinaryIO
 
 import boto3
 import botocore.config
@@ -29,10 +31,6 @@ from cloudgan.storage.store import (
     object_key,
     open_content,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 _EXAMPLE = "s3://BUCKET/prefix"
 _DOWNLOADS = 3

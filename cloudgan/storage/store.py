@@ -6,17 +6,15 @@ import contextlib
 import importlib
 import io
 import time
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple, Protocol, cast
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import BinaryIO, NamedTuple, Protocol, cast
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from cloudgan.core import clouds, settings
 from cloudgan.core.atomic_file import TEMPORARY_SUFFIX
 from cloudgan.core.errors import CloudganError, ConfigError, CredentialsError, TryAgain, nearest
 from cloudgan.core.user_text import check_text
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-    from pathlib import Path
 
 
 class StoreError(CloudganError):

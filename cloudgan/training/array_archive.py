@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import io
 import zipfile
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cloudgan.core.documents import read_bytes
 from cloudgan.core.errors import DataError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from numpy.typing import NDArray
 
 _MAX_BYTES = 2**33
 """More than a hundred times the checkpoint of the largest preset."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
@@ -11,9 +12,6 @@ from cloudgan.core.documents import parse_json, validated
 from cloudgan.core.errors import ConfigError, TryAgain, show
 from cloudgan.core.hardware import nvidia_gpus
 from cloudgan.core.settings import variable
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,9 @@ checkpoints store none.
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, Protocol
-
-if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
+from typing import Any, Protocol
 
 
 class Call(IntEnum):

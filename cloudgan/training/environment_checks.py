@@ -8,17 +8,14 @@ that would abort the process are refused. The factors are measured (docs/perform
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from cloudgan.core import settings
 from cloudgan.core.errors import ConfigError
 from cloudgan.core.hardware import cpu_features, has_bfloat16, nvidia_gpus
-from cloudgan.schema.record import DEFAULT_INSTRUCTIONS
-
-if TYPE_CHECKING:
-    from cloudgan.core.progress import Progress
-    from cloudgan.schema.config import RunConfig
-    from cloudgan.schema.record import Numerics
+from cloudgan.core.progress import Progress
+from cloudgan.schema.config import RunConfig
+from cloudgan.schema.record import DEFAULT_INSTRUCTIONS, Numerics
 
 INSTRUCTIONS_VARIABLE = "ONEDNN_MAX_CPU_ISA"
 XLA_VARIABLE = "TF_XLA_FLAGS"

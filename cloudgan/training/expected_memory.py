@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cloudgan.core import settings
 from cloudgan.core.errors import ConfigError
@@ -11,11 +11,9 @@ from cloudgan.core.hardware import nvidia_gpus
 from cloudgan.core.memory import FreeMemory, free_memory, in_gib
 from cloudgan.models.convolutions import choose_conv_impl
 from cloudgan.models.footprint import ERROR, Footprint, footprint
+from cloudgan.schema.config import RunConfig
+from cloudgan.schema.record import Numerics
 from cloudgan.training.cluster import visible_gpus
-
-if TYPE_CHECKING:
-    from cloudgan.schema.config import RunConfig
-    from cloudgan.schema.record import Numerics
 
 _GIB = 1 << 30
 

@@ -52,7 +52,7 @@ def time_notice(
 
     def notice(seconds: float) -> None:
         nonlocal is_said
-        if is_said:
+        if is_said or config.training.max_seconds:  # the limit is already said
             return
         is_said = True
         say(f"{describe_work(config, showers)}; about {_about(seconds)} on this machine")

@@ -9,16 +9,14 @@ state, so checkpoints store none.
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from cloudgan.training.draws import Stream, dropout_threshold
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _PHILOX = 1  # tf.random.Algorithm.PHILOX
 

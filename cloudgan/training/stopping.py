@@ -10,14 +10,12 @@ import os
 import signal
 import socket
 import threading
-from typing import TYPE_CHECKING, Self, TextIO, get_args
+from types import FrameType
+from typing import Self, TextIO, get_args
 
 from cloudgan.core.atomic_file import remove_unfinished
 from cloudgan.core.errors import CloudganError, Interrupted, TryAgain
 from cloudgan.schema.record_line import StopReason
-
-if TYPE_CHECKING:
-    from types import FrameType
 
 REASONS: tuple[StopReason, ...] = get_args(StopReason)
 _ERRORS: dict[StopReason, type[CloudganError]] = {

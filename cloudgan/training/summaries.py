@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import tensorflow as tf
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from cloudgan.schema.record import Epoch, Validated
+from cloudgan.schema.record import Epoch, Validated
 
 
 class Summaries:

@@ -6,16 +6,14 @@ operations per weight and replica: a third of the tracing time of a step, and of
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
 
 from cloudgan.training.precision import LossScale
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 
 def sum_over_replicas(values: Sequence[tf.Tensor]) -> list[tf.Tensor]:

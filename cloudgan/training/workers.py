@@ -8,17 +8,14 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
+from types import FrameType
 
 from cloudgan.core.errors import CloudganError, Interrupted, TryAgain
 from cloudgan.core.held_port import SHARED, hold_port, number_of
 from cloudgan.core.loopback_network import LoopbackNetwork
 from cloudgan.core.settings import child_environment
 from cloudgan.training.cluster import share_gpus
-
-if TYPE_CHECKING:
-    from pathlib import Path
-    from types import FrameType
 
 _GRACE_SECONDS = 30.0
 _POLL_SECONDS = 0.1

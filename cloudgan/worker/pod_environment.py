@@ -6,12 +6,13 @@ import contextlib
 import ipaddress
 import json
 import socket
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cloudgan.core import settings
-from cloudgan.core.clouds import CLOUDS
+from cloudgan.core.clouds import CLOUDS, CloudName
 from cloudgan.core.documents import read_yaml
 from cloudgan.core.errors import ConfigError
 from cloudgan.core.loopback_network import LoopbackNetwork
@@ -20,12 +21,6 @@ from cloudgan.schema.config import RunConfig, parse_config
 from cloudgan.schema.heartbeat import config_hash
 from cloudgan.schema.run_folder import RunFolder
 from cloudgan.training.cluster import read_cluster
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from cloudgan.core.clouds import CloudName
-
 
 _REQUIRED = {
     "JOB_COMPLETION_INDEX": "index of this worker, from 0",

@@ -27,10 +27,13 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from pathlib import Path
+from types import FrameType
+from typing import Any, NamedTuple, Protocol
 from urllib.parse import quote, urlsplit
 
 from cloudgan.core.clock import utc_moment, utc_now
@@ -38,12 +41,6 @@ from cloudgan.core.clouds import CLOUDS, find, load
 from cloudgan.core.documents import parse_json
 from cloudgan.core.errors import DataError, TryAgain
 from cloudgan.schema import record
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from pathlib import Path
-    from types import FrameType
-
 
 _MOST_BYTES = 65536
 

@@ -6,18 +6,15 @@ import contextlib
 import signal
 import subprocess
 import threading
+from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO
 
 from cloudgan.core import settings
 from cloudgan.core.clock import utc_now
 from cloudgan.core.errors import ConfigError
 from cloudgan.core.masking import masked
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
 
 _LIBTPU = "TF_PLUGGABLE_DEVICE_LIBRARY_PATH"
 _MOST_LINE_BYTES = 65536

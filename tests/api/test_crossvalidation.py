@@ -21,7 +21,7 @@ def search_of(values):
         )
         for number, ((fold, seed), value) in enumerate(values.items())
     )  # fmt: skip
-    return Search(Path("runs/cv"), "metric", trials, None)
+    return Search(path=Path("runs/cv"), objective="metric", trials=trials, best=None)
 
 
 def test_mean_and_spread_are_those_of_the_folds():
@@ -29,7 +29,7 @@ def test_mean_and_spread_are_those_of_the_folds():
     assert found.mean == pytest.approx(3.0)
     assert found.deviation == pytest.approx(7**0.5)  # of 1, 2, 6
     assert found.variance_shares is None
-    assert "3 ± 2.6" in found.table().caption
+    assert "metric 3 ± 2.6" in found.view().line
 
 
 def test_with_repeats_the_variance_is_shared_between_data_and_initial_weights():
@@ -47,4 +47,4 @@ def test_with_repeats_the_variance_is_shared_between_data_and_initial_weights():
 def test_a_fold_without_a_number_is_not_left_out():
     found = summarize(search_of({(0, 0): 1.0, (1, 0): None, (2, 0): 6.0}))
     assert found.mean is None
-    assert "Incomplete" in found.table().caption
+    assert "incomplete" in found.view().line

@@ -121,8 +121,11 @@ def test_ranks_that_wait_for_others_are_named(found):
     waits = found.lines[1][0].model_copy(update={"seconds": {"wait": 9.0, "train": 1.0}})
     works = found.lines[0][0].model_copy(update={"seconds": {"gather": 0.1, "train": 9.9}})
     lines = tuple((waits if number == 1 else works,) for number in range(4))
-    ranks = type(found)(
-        found.path, found.config.model_copy(update={"engine": "ranks"}), lines, found.quality
+    ranks = found.model_copy(
+        update={
+            "config": found.config.model_copy(update={"engine": "ranks"}),
+            "lines": lines,
+        }
     )
     text = page_markdown(evolution_page(ranks))
     named = (
@@ -134,7 +137,7 @@ def test_ranks_that_wait_for_others_are_named(found):
 def test_an_asynchronous_grid_shows_the_age_of_what_its_cells_used(found):
     aged = [line.model_copy(update={"ages": {1: 3, 2: 0}}) for line in found.lines[0]]
     config = found.config.model_copy(update={"engine": "ranks", "asynchronous": True})
-    late = type(found)(found.path, config, (tuple(aged), *found.lines[1:]), found.quality)
+    late = found.model_copy(update={"config": config, "lines": (tuple(aged), *found.lines[1:])})
     (cells,) = [one for one in evolution_page(late).sections if one.title == "Cells"]
     table = cells.blocks[0]
     column = table.columns.index("age")
@@ -155,7 +158,7 @@ def test_the_page_of_a_long_run_is_bounded(found):
         for number, line in enumerate(found.lines[0][:1] * 3000)
     ]
     config = found.config.model_copy(update={"iterations": 3000})
-    long = type(found)(found.path, config, (tuple(record),) * 4, found.quality)
+    long = found.model_copy(update={"config": config, "lines": (tuple(record),) * 4})
     assert len(render(evolution_page(long))) < 1.2 * len(render(evolution_page(found)))
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from cloudgan.api.fit import fit_and_predict, fit_table, sizes_to_predict
+import command_options
+from cloudgan.api.cost import cost
+from cloudgan.api.fit import fit_and_predict, fit_table
 from cloudgan.core.errors import ConfigError, DataError
 
 PAPER = "n,seconds\n2,1784.42\n4,900.49\n8,456.62\n16,229.66\n16,227.56\n"
@@ -19,7 +21,7 @@ def csv(tmp_path):
 
 def test_the_report_has_these_keys_in_this_order(csv):
     said = fit_and_predict(csv, (128, 32)).as_json()
-    assert list(said) == ["schema_version", "fit", "predictions", "warnings"]
+    assert list(said) == ["schema_version", "file", "fit", "predictions", "warnings"]
     times = ["seconds", "low_seconds", "high_seconds"]
     times += ["healthy_low_seconds", "healthy_high_seconds"]
     keys = ["n", "steps", "needs_showers_per_second", "waits_for_input", "extrapolation"]
@@ -55,13 +57,14 @@ def test_too_few_sizes_name_the_file(tmp_path):
 
 
 def test_sizes_are_read_from_text():
-    assert sizes_to_predict("32, 64,128") == (32, 64, 128)
+    words = ("--fit=a.csv", "--predict=32, 64,128")
+    assert command_options.parse(cost, words).predict == (32, 64, 128)
 
 
 @pytest.mark.parametrize("text", ["", "0", "-4", "3.5", "8,,16", "many"])
 def test_an_invalid_size_is_refused(text):
     with pytest.raises(ConfigError, match="--predict"):
-        sizes_to_predict(text)
+        command_options.parse(cost, ("--fit=a.csv", f"--predict={text}"))
 
 
 def test_steps_come_from_the_column_or_from_showers_and_batch(csv, tmp_path):

@@ -81,7 +81,7 @@ def test_the_mixture_takes_exactly_its_shares_and_the_same_seed_gives_the_same_s
     files = [tmp_path / name for name in ("a.h5", "b.h5", "c.h5")]
     for file, seed in zip(files, (1, 1, 2), strict=True):
         written = generate(grid, file, showers=40, seed=seed)
-    assert (written.showers, written.facts["cell"], written.facts["step"]) == (40, "mixture", 5)
+    assert (written.showers, written.cell, written.step) == (40, "mixture", 5)
     (ecal, energy), (again, _), (other, _) = map(showers_of, files)
     empty = ecal.sum((1, 2, 3)) == 0
     assert empty.sum() == 30
@@ -177,6 +177,6 @@ def test_another_task_gives_an_archive_of_samples(ring, tmp_path):
     with pytest.raises(ConfigError, match=r"ending in \.npz"):
         generate(ring, tmp_path / "points.h5")
     with pytest.raises(ConfigError, match=r"--energy: .* trained ring, not showers"):
-        generate(ring, tmp_path / "other.npz", energy_gev=(1, 2))
+        generate(ring, tmp_path / "other.npz", energy=(1, 2))
     with pytest.raises(ConfigError, match="exists"):
         generate(ring, tmp_path / "points.npz")

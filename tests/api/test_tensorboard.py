@@ -72,7 +72,8 @@ def run(*words):
 def test_the_record_is_shown_on_loopback(board, capsys):
     port = free_port()
     assert run("gan", f"--port={port}", "--json") == 0
-    assert json.loads(capsys.readouterr().out) == {"run": "gan", "url": f"http://127.0.0.1:{port}/"}
+    shown = json.loads(capsys.readouterr().out)
+    assert (shown["run"], shown["url"]) == ("gan", f"http://127.0.0.1:{port}/")
     logdir, *rest = (board / "arguments").read_text().split()
     assert rest == ["--host=127.0.0.1", f"--port={port}"]
     assert not Path(logdir.removeprefix("--logdir=")).exists()

@@ -60,8 +60,8 @@ def user_folder(tmp_path, monkeypatch):
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "kubeconfig"))
     monkeypatch.setenv("USER", "marie@example.org")
     wheels = (Wheel(file_name="cloudgan-1.0-py3-none-any.whl", sha256="1" * 64, bytes=1000),)
-    monkeypatch.setattr("cloudgan.cli.commands.plan.known_wheels", lambda *_: wheels)
-    monkeypatch.setattr("cloudgan.cli.commands.deploy.known_wheels", lambda *_: wheels)
+    monkeypatch.setattr("cloudgan.api.plan.known_wheels", lambda *_: wheels)
+    monkeypatch.setattr("cloudgan.api.deploy.known_wheels", lambda *_: wheels)
     monkeypatch.setattr("cloudgan.api.deployment.known_wheels", lambda *_: wheels)
     monkeypatch.setattr("cloudgan.api.deployment.all_wheels", lambda *_: wheels)
     return folder

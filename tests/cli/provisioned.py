@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from cloudgan.api.deploy import deploy
+from cloudgan.api.plan import plan
 from cloudgan.api.plan_result import PlanResult
-from cloudgan.cli.commands.deploy import deploy
-from cloudgan.cli.commands.plan import plan
 from cloudgan.cli.program import Program
 from cloudgan.data.shards.manifest import (
     ColumnInfo,
@@ -88,7 +88,7 @@ class Desk:
         return sum(double.nodes for double in self.doubles.values())
 
 
-def few_showers(folder: Path) -> None:
+def few_showers(folder: Path, records: int = 8) -> None:
     """Writes a folder of shards as `cloudgan convert` does."""
     folder.mkdir()
     content = b"showers"
@@ -98,13 +98,15 @@ def few_showers(folder: Path) -> None:
         layout="3dgan",
         bytes=7,
         modified_ns=1,
-        records=8,
+        records=records,
         shape=(51, 51, 25),
         ecal_per_gev=50.0,
         ecal_decided="by a test",
         columns=(ColumnInfo(name="energy", dtype="<f4"),),
     )
     digits = hashlib.sha256(content).hexdigest()
-    shard = ShardInfo(name="part-0.tfrecord", records=8, bytes=7, sha256=digits, source=0)
+    shard = ShardInfo(name="part-0.tfrecord", records=records, bytes=7, sha256=digits, source=0)
     shape = (51, 51, 25)
-    write_manifest(folder, Manifest(records=8, shape=shape, shards=(shard,), sources=(source,)))
+    write_manifest(
+        folder, Manifest(records=records, shape=shape, shards=(shard,), sources=(source,))
+    )

@@ -68,7 +68,7 @@ def starts_nothing(monkeypatch):
         ),
         (
             "bench scaling --strong --replicas=2 --presets=mini,papr",
-            "unknown preset 'papr'. Did you mean 'paper'",
+            "unknown value of --presets 'papr'. Did you mean 'paper'",
         ),
         (
             "bench scaling --weak --replicas=2 --predict=8",

@@ -134,8 +134,8 @@ def test_larger_sizes_are_predicted_and_marked(tmp_path, compared, cloudgan_here
     ahead = modelled[16]["end_to_end"]
     assert ahead["low"] < serial(16) < ahead["high"]
     shown = cloudgan_here("compare", "--scaling", f"{tmp_path}/n*").stdout
-    assert shown.count("   predicted") == 3
-    assert shown.count("   measured") == 3
+    assert shown.count("  predicted\n") == 3
+    assert shown.count("  measured\n") == 3
 
 
 def test_parts_quality_and_cost_are_shown_for_each_run(tmp_path, compared):
@@ -178,9 +178,8 @@ def test_a_run_without_an_end_has_neither_speed_up(tmp_path, compared, cloudgan_
     assert sizes[4]["training"] is sizes[4]["end_to_end"] is None
     assert "did not record its end" in sizes[4]["why_unknown"]
     assert sizes[2]["training"]["speed_up"] == pytest.approx(2)
-    assert (
-        "did not record its end" in cloudgan_here("compare", "--scaling", f"{tmp_path}/n*").stdout
-    )
+    said = cloudgan_here("compare", "--scaling", f"{tmp_path}/n*").stdout
+    assert "did not record its end" in " ".join(said.split())
 
 
 def test_sizes_that_amdahl_s_law_does_not_describe_are_named(tmp_path, compared, cloudgan_here):
@@ -214,7 +213,7 @@ def test_power8_is_replayed_as_published_and_with_shared_validation(cloudgan_her
     shown = cloudgan_here("compare", "--paper", "--scaling", f"--report={page}").stdout
     assert "11.9 times instead of 9.07" in shown
     rows = [line.split() for line in shown.splitlines() if "POWER8, 12 x P100" in line]
-    assert [row[-1] for row in rows] == ["published", "validation"]
+    assert [row[-1] for row in rows] == ["published", "shared"]
     assert rows[0][-5:-1] == ["11.87", "0.989", "9.075", "0.7562"]
     assert "ideal" in page.read_text()
 

@@ -128,12 +128,12 @@ def test_a_run_without_a_price_is_one_line_with_an_example(write_run, cloudgan_h
 def test_a_priced_run_has_its_largest_items_and_the_unknown_ones_by_name(write_run, cloudgan_here):
     said = cloudgan_here("cost", write_run(), f"--price-as={OFFER}").stdout.splitlines()
     assert re.match(r"mine: 0\.020 USD, plus \d unknown items$", said[0])
-    assert any(re.match("unknown: .*cluster.*egress", line) for line in said)
+    assert any(re.match("  unknown: .*cluster.*egress", line) for line in said)
     amounts = [float(line.split()[-1]) for line in said if re.search(r" 0\.\d+ *$", line)]
     assert amounts == sorted(amounts, reverse=True)
     assert sum(amounts) == pytest.approx(60 * 1.193 / 3600, abs=0.001)
     assert len(said) < 23
-    assert f"as {OFFER}" in said
+    assert f"  as {OFFER}" in said
 
 
 def basis(run):

@@ -171,7 +171,7 @@ def test_a_run_that_starts_during_the_confirmation_stays(cloudgan_here, account,
     def answer(question, *, yes):
         account.api.active.add("gan")
 
-    monkeypatch.setattr("cloudgan.cli.commands.doctor.confirm", answer)
+    monkeypatch.setattr("cloudgan.cli.execution.confirm", answer)
     said = cloudgan_here("doctor", "--provider=gcp", "--delete")
     assert "run gan is active or its state is unknown" in said.stderr
     assert not account.deleted, "nor the cluster that it uses"

@@ -34,7 +34,7 @@ def test_the_model_is_the_averaged_generator_of_the_checkpoint(run, tmp_path, cl
     fit = AngleFit(offset_rad=0.1, slope=0.9)
     assert model == onnx_generator(find_preset("smoke"), weights, fit, facts)
     assert said["model"] == str(tmp_path / "out" / "generator.onnx")
-    assert said["file"]["bytes"] == (tmp_path / "out" / "generator.onnx").stat().st_size
+    assert said["card"]["file"]["bytes"] == (tmp_path / "out" / "generator.onnx").stat().st_size
     assert facts == {
         "cloudgan": cg.__version__,
         "run": "mine",

@@ -15,3 +15,8 @@ def test_the_screen_of_a_command_is_as_it_was_and_fits_a_terminal(name):
     lines = [line for line in text.splitlines() if not line.startswith("  cloudgan ")]
     assert len(lines) <= 22, "and the question below it"
     assert max(map(len, lines)) <= 80
+
+
+def test_the_help_screens_are_as_they_were():
+    text = (write_golden.GOLDEN / "help.txt").read_text(encoding="utf-8")
+    assert write_golden.help_screens() == text, "if the change is intended: make golden"

@@ -48,6 +48,7 @@ def test_each_builder_has_one_command_and_the_image_flag_for_its_result(cloudgan
     folder = tmp_path / "of the lab"
     found = json.loads(cloudgan_here("image", folder, "--kind=tpu", "--json").stdout)
     assert found.pop("folder") == str(folder)
+    found = found["builders"]
     assert set(found) == {"docker", "podman", "gcp", "aws", "azure"}
     tools = {"docker": "docker", "podman": "podman", "gcp": "gcloud", "aws": "aws", "azure": "az"}
     for builder, one in found.items():

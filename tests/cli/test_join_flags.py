@@ -39,6 +39,35 @@ def test_what_cannot_join_a_search_is_refused_before_anything_starts(
     assert [path.name for path in user_folder.iterdir()] == ["run.yaml"]
 
 
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--", "search", "space.yaml", "x.h5"], "needs a store"),
+        ([STORE, "--", "search", "space.yaml", "x.h5", "--show"], "start no search"),
+        (
+            [STORE, "--", "search", "space.yaml", "x.h5", "--store=there"],
+            "--store stands before --",
+        ),
+        ([STORE, "--", "search", "space.yaml", "x.h5", "--max-hours=1"], "is of this machine"),
+        ([STORE, "--", "search", "space.yaml", "x.h5", "--blocks=2"], "--blocks=2 are of this"),
+        ([STORE, "--detach", "--", "search", "space.yaml", "x.h5"], "coordinates the search"),
+        ([STORE, "--", "search", "space.yaml", "x.h5"], "x.h5 does not exist"),
+        ([STORE, "--", "crossvalidate", "x.h5"], "x.h5 does not exist"),
+        ([STORE, "--", "crossvalidate", "--show=runs/cv"], "starts nothing"),
+        ([STORE, "--", "search", "space.yaml", "--trails=3"], "Did you mean '--trials'?"),
+    ],
+)
+def test_a_search_that_cannot_be_launched_is_refused_before_anything_starts(
+    cloudgan_here, user_folder, flags, said
+):
+    pytest.importorskip("optuna")
+    space = user_folder / "space.yaml"
+    space.write_text("model.learning_rate: {low: 1.0e-4, high: 1.0e-2, log: true}\n")
+    where = ("--provider=kubernetes", "--yes")
+    assert said in cloudgan_here("deploy", *where, *flags, exits=2).stderr
+    assert list(user_folder.iterdir()) == [space]
+
+
 def test_a_run_yaml_of_blocks_trains_nothing_here(cloudgan_here, user_folder):
     (user_folder / "run.yaml").write_text("{task: join, join: lr}")
     done = cloudgan_here("train", "--config=run.yaml", exits=2)

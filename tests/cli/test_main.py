@@ -13,6 +13,7 @@ import pytest
 
 from cloudgan.cli import main as process
 from cloudgan.core.errors import OutputError
+from terminal import Program
 
 VERSION = "-m cloudgan --version"
 MISSPELT = "-m cloudgan pla --json"
@@ -147,3 +148,12 @@ def test_a_full_pipe_that_does_not_block_is_waited_for():
             sent += raw.write(bytes(50_000))
             source.read(40_000)
     assert sent >= 200_000
+
+
+def test_an_error_on_a_terminal_is_broken_at_spaces_and_elsewhere_it_is_one_line(run_cloudgan):
+    program = Program("cost", NO_COLOR="1")
+    assert program.end(60) == 2
+    rows = [row.rstrip() for row in program.screen.shown if row.strip()]
+    assert (program.screen.wrapped, len(rows) > 1) == ([], True)
+    line = run_cloudgan("cost", check=False).stderr
+    assert " ".join(row.strip() for row in rows) + "\n" == line

@@ -10,8 +10,8 @@ import sys
 
 import pytest
 
+from cloudgan.api.offers_page import offers_page
 from cloudgan.api.offers_report import OffersReport, price_age
-from cloudgan.cli.views import offers_page
 from cloudgan.core.hardware import Hardware
 from cloudgan.cost.prices.discontinued import DISCONTINUED
 from cloudgan.reports.table import Mark
@@ -392,7 +392,7 @@ def test_the_summary_has_the_selected_option_and_its_assumptions(offers):
 def test_the_page_holds_plot_tables_and_sources(offers):
     from cloudgan.reports.page import render
 
-    page = render(offers_page.offers_page(OffersReport.model_validate(offers(*JOB))))
+    page = render(offers_page(OffersReport.model_validate(offers(*JOB))))
     assert "Time against cost" in page
     assert "gcp/v5litepod-1/us-central1/spot" in page
     assert "throughput from: paper&#x27;s run on 128 x V100" in page
@@ -403,12 +403,12 @@ def test_the_page_ranks_in_its_first_column_and_marks_the_chosen_option(offers):
     found = OffersReport.model_validate(offers("--epochs=60", "--max-hours=2"))
     choice = found.choice.model_copy(update={"options": found.choice.pareto_front})
     found = found.model_copy(update={"choice": choice})
-    plot, front, _ = offers_page.offers_page(found).sections[0].blocks
+    plot, front, _ = offers_page(found).sections[0].blocks
     assert front.columns[:2] == ("USD at most", "time at most")
     (marked,) = [row for row in front.rows if isinstance(row[3], Mark)]
     assert marked[0].value == found.choice.chosen.usd
     alone = found.model_copy(update={"choice": None})
-    (every,) = offers_page.offers_page(alone).sections[0].blocks
+    (every,) = offers_page(alone).sections[0].blocks
     assert every.columns[0] == "USD/epoch at most"
     kinds = [series.label.split(", ") for series in plot.series]
     assert len(kinds) > 2

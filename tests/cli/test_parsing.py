@@ -189,7 +189,7 @@ def test_help_is_one_screen_and_help_all_has_everything_and_neither_starts_anyth
         "         --budget-usd=X         stop before it costs more",
         "         --market=M             on_demand is never taken away [spot]",
         "         --dry-run              print the plan and stop",
-        "         --no-wait              follow the run to its end",
+        "         --no-wait              do not follow the run to its end",
         "         --label=TEXT           of the run",
         "All      --json  --verbose, -v: the basis  --traceback  --help-all: details",
     ]

@@ -67,7 +67,7 @@ def test_a_plan_lists_run_target_workers_duration_cost_and_requests(cloudgan_her
 def test_without_data_the_plan_assumes_the_papers_and_says_so(cloudgan_here, user_folder):
     out = cloudgan_here(*CLUSTER).stdout.splitlines()
     assert out[0].endswith("showers assumed (no --data)")
-    assert "data     the paper's 124,987 showers are assumed: give --data=FILE.h5" in out
+    assert "  data     the paper's 124,987 showers are assumed: give --data=FILE.h5" in out
 
 
 def test_a_plan_as_json_is_one_object_and_the_same_each_time(cloudgan_here, user_folder):
@@ -93,7 +93,7 @@ def test_a_plan_as_json_is_one_object_and_the_same_each_time(cloudgan_here, user
         ("--provider=gcp --project=my-lab --nodes=1 --accelerator=l4", 0, "paper"),
         ("--provider=local --config=run.yaml", 0, "mini"),
         ("--provider=local --config=preset.yaml", 0, "fixed25"),
-        ("--provider=kubernetes --store=gs://lab/x --accelerator=v100 --grid=2x2", 0, "mini"),
+        ("--provider=kubernetes --store=gs://lab/x --accelerator=v100 -- evolve", 0, "mini"),
     ],
 )
 def test_without_a_preset_nodes_without_an_accelerator_train_mini_and_others_paper(
@@ -107,13 +107,13 @@ def test_without_a_preset_nodes_without_an_accelerator_train_mini_and_others_pap
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     (user_folder / "run.yaml").write_text("training: {epochs: 2}")
     (user_folder / "preset.yaml").write_text("model: {preset: fixed25}")
-    plan = json.loads(cloudgan_here("plan", *flags.split(), "--json").stdout)
+    plan = json.loads(cloudgan_here("plan", "--json", *flags.split()).stdout)
     assert plan["config"]["model"]["preset"] == preset
 
 
 def test_output_is_what_kubectl_takes_and_nothing_else(cloudgan_here, user_folder):
-    said = cloudgan_here(*CLUSTER, "--nodes=2", "--output=made").stdout
-    assert said.splitlines()[-1] == "written to made"
+    said = cloudgan_here(*CLUSTER, "--nodes=2", "--output=made")
+    assert "written to made" in said.stderr.splitlines()
     paths = sorted((user_folder / "made").iterdir())
     kinds = []
     for path in paths:  # kubectl reads every .json, .yaml and .yml of a folder, in this order
@@ -125,7 +125,7 @@ def test_output_is_what_kubectl_takes_and_nothing_else(cloudgan_here, user_folde
     assert kinds == ["Namespace", "ConfigMap", "NetworkPolicy", "Service", "Job", "Secret"]
     assert len(base64.b64decode(body["data"]["key"])) == 64
     assert paths[-1].stat().st_mode & 0o077 == 0
-    assert body["data"]["key"] not in said
+    assert body["data"]["key"] not in said.stdout + said.stderr
     assert plan["workers"]["nodes"] == 2, "the desired state is complete"
 
 

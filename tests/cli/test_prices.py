@@ -18,7 +18,7 @@ HEADS = ["node", "USD/h", "market", "where", "days", "old", "grade"]
 
 def test_every_price_is_shown_with_its_age(cloudgan_here):
     said = cloudgan_here("prices", "--accelerator=a10g", "--provider=aws").stdout.splitlines()
-    rows = [line for line in said if line.startswith(" g5.") and "AWS" in line]
+    rows = [line for line in said if line.startswith("g5.") and "AWS" in line]
     assert len(rows) == len(shipped_catalog().find(provider="aws", accelerator="a10g"))
     assert all(re.search(r" (unknown|≤?\d+) +[ABC] *$", line) for line in rows)
     assert max(map(len, rows)) <= 80
@@ -29,7 +29,7 @@ def test_every_price_is_shown_with_its_age(cloudgan_here):
 
 def test_without_a_filter_there_is_a_row_per_accelerator_with_its_age(cloudgan_here):
     said = cloudgan_here("prices").stdout.splitlines()
-    (l4,) = (line.split() for line in said if line.startswith(" L4 "))
+    (l4,) = (line.split() for line in said if line.startswith("L4 "))
     rows = [row for row in shipped_catalog().find() if row.accelerator == "L4"]
     each = [row.usd_per_hour / row.accelerator_count for row in rows if row.market == "spot"]
     assert l4[1] == f"{min(each):.2f}"

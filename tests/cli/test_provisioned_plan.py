@@ -402,7 +402,7 @@ def test_a_plan_states_what_an_abandoned_cluster_costs_per_day(desk, cloud, regi
         "without what each node costs"
     )
     usd = f"{24 * cost['cluster_usd_per_hour']:.2f} USD a day"
-    line = f"cluster  {usd} if this machine dies, until {end}"
+    line = f"  cluster  {usd} if this machine dies, until {end}"
     assert line in desk.type("plan", *flags)[0].splitlines()
 
 
@@ -509,7 +509,7 @@ def test_a_plan_of_rented_nodes_imports_no_sdk(tmp_path):
         "import sys, pathlib\n"
         "from cli.provisioned import Desk\n"
         "from cloudgan.cli.program import Program\n"
-        "from cloudgan.cli.commands.deploy import deploy\n"
+        "from cloudgan.api.deploy import deploy\n"
         "from launch.provisioning.cloud_double import CloudDouble, clouds\n"
         f"made = [CloudDouble(c, pathlib.Path({str(tmp_path)!r})) for c in ('aws', 'azure', 'gcp')]\n"
         "known = clouds(*made)\n"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 import cloudgan as cg
@@ -59,9 +61,8 @@ def test_a_variable_that_no_run_can_have_is_refused(request_of, expected):
 )
 def test_a_line_of_an_env_file_is_refused_by_its_number(user_folder, text, expected):
     (user_folder / "vars.env").write_text(text.replace("\nB", "\n1B"))
-    request = LaunchRequest(env_file=user_folder / "vars.env", secrets=("LAB_LOGIN",))
     with pytest.raises(ConfigError) as refused:
-        cg.plan(launch=request, preset="smoke")
+        cg.plan(env_file="vars.env", secret=["LAB_LOGIN"], preset="smoke")
     assert expected in str(refused.value)
     assert "pl4nted" not in str(refused.value)
 
@@ -71,26 +72,25 @@ def test_values_are_of_the_flag_then_of_the_file_and_a_name_alone_takes_that_of_
 ):
     (user_folder / "vars.env").write_text("# x\nA=file\nexport B='b # c'\n\nHERE\nEMPTY=\n")
     monkeypatch.setenv("HERE", "value from here")
-    request = LaunchRequest(env=("A=flag=1",), env_file=user_folder / "vars.env")
-    plan = cg.plan(launch=request, preset="smoke")
+    plan = cg.plan(env=["A=flag=1"], env_file="vars.env", preset="smoke").plan
     assert plan.workers.env == {
         "A": "flag=1",
         "B": "b # c",
         "HERE": "value from here",
         "EMPTY": "",
     }
-    assert cg.plan(preset="smoke").spec_hash == plan.spec_hash, "a run keeps its identity"
+    assert cg.plan(preset="smoke").plan.spec_hash == plan.spec_hash, "a run keeps its identity"
 
 
 @pytest.mark.parametrize(
     ("request_of", "value", "expected"),
     [
-        ({"secrets": ("LAB_LOGIN",)}, None, "--secret=LAB_LOGIN: LAB_LOGIN is not set"),
-        ({"secrets": ("LAB_LOGIN",)}, "", "--secret=LAB_LOGIN: LAB_LOGIN is not set"),
+        ({"secret": ("LAB_LOGIN",)}, None, "--secret=LAB_LOGIN: LAB_LOGIN is not set"),
+        ({"secret": ("LAB_LOGIN",)}, "", "--secret=LAB_LOGIN: LAB_LOGIN is not set"),
         ({"env": ("LAB_LOGIN",)}, None, "--env=LAB_LOGIN: LAB_LOGIN is not set"),
-        ({"secrets": ("LAB_LOGIN",)}, "ab\ncd ef"[:5], "its value is too short to be masked"),
-        ({"secrets": ("LAB_LOGIN",)}, "pl4nted\udcff", "its value is not UTF-8"),
-        ({"secrets": ("LAB_LOGIN",)}, "abc", "its value is too short to be masked"),
+        ({"secret": ("LAB_LOGIN",)}, "ab\ncd ef"[:5], "its value is too short to be masked"),
+        ({"secret": ("LAB_LOGIN",)}, "pl4nted\udcff", "its value is not UTF-8"),
+        ({"secret": ("LAB_LOGIN",)}, "abc", "its value is too short to be masked"),
     ],
 )
 def test_a_variable_that_is_not_set_is_named_by_the_plan_and_refused_before_anything_starts(
@@ -99,20 +99,20 @@ def test_a_variable_that_is_not_set_is_named_by_the_plan_and_refused_before_anyt
     monkeypatch.delenv("LAB_LOGIN", raising=False)
     if value is not None:
         monkeypatch.setenv("LAB_LOGIN", value)
-    request = LaunchRequest(name="mine", **request_of)
-    warned = any(expected in one for one in cg.plan(launch=request, preset="smoke").warnings)
+    request = {"name": "mine", "preset": "smoke", **request_of}
+    warned = any(expected in one for one in cg.plan(**request).plan.warnings)
     assert warned == (not value)
     few_showers(user_folder / "showers")
     before = sorted(user_folder.rglob("*"))
     with pytest.raises(ConfigError, match=expected):
-        cg.deploy(launch=request, preset="smoke", data="showers")
+        cg.deploy(data="showers", **request)
     assert sorted(user_folder.rglob("*")) == before
 
 
 def test_the_value_of_a_secret_is_in_no_plan(user_folder, monkeypatch):
     monkeypatch.setenv("LAB_LOGIN", PLANTED)
     for provider, store in (("kubernetes", "s3://lab/x"), ("slurm", "shared"), ("local", None)):
-        request = LaunchRequest(provider=provider, store=store, secrets=("LAB_LOGIN",))
-        text = cg.plan(launch=request, preset="smoke").model_dump_json()
+        request = {"provider": provider, "store": store, "secret": ["LAB_LOGIN"]}
+        text = json.dumps(cg.plan(preset="smoke", **request).as_json())
         assert "LAB_LOGIN" in text
         assert PLANTED not in text

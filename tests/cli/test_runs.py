@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cloudgan.api.run_watch import RunWatch, budget_warning, progress_note
-from cloudgan.schema.heartbeat import Heartbeat
-from cloudgan.schema.quality import Quality
+from cloudgan.api.run_watch import RunWatch, budget_warning
 from cloudgan.schema.run_state import RunState
 
 
@@ -47,22 +45,3 @@ def test_each_budget_warning_is_given_once(plan_of):
     for _ in range(7):
         watch.see(RunState("running"))
     assert [line.partition(" of")[0] for line in progress.lines] == ["5.10 USD", "8.10 USD"]
-
-
-def test_the_progress_note_has_the_quality_metric(plan_of):
-    quality = Quality(name="metric", value=0.3, epoch=4, best_value=0.2, best_epoch=1, best_step=20)
-    beat = Heartbeat(
-        time="2026-01-01T00:00:00Z",
-        config_hash="0" * 16,
-        phase="training",
-        world=1,
-        missing_workers=(),
-        generation=1,
-        restarts=0,
-        step=50,
-        epoch=5,
-        epochs=60,
-        quality=quality,
-    )
-    line = progress_note(plan_of(), Heartbeat.model_validate_json(beat.model_dump_json()), None)
-    assert line == "step 50, metric 0.3 after epoch 5, best 0.2 after epoch 2"

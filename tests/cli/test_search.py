@@ -73,6 +73,32 @@ def test_the_trials_of_a_search_are_shown_and_other_settings_refused(space, clou
     assert "model.preset, sampler cannot be given" in done.stderr
 
 
+def test_a_search_of_many_trials_fits_a_screen_with_the_best_marked(space, monkeypatch, capsys):
+    from cloudgan.api.search_result import read_search
+    from cloudgan.cli import emit
+    from cloudgan.schema.config import parse_config
+    from cloudgan.schema.search import SearchConfig, read_space
+    from cloudgan.search.study import SearchFolder, SearchStudy
+
+    base = parse_config({"model": {"preset": "smoke"}}, "test")
+    config = SearchConfig(base=base, space=read_space(space), sampler="random", trials=25)
+    folder = SearchFolder(space.parent / "found")
+    folder.write_config(config)
+    study = SearchStudy(folder, config)
+    for number in range(25):
+        study.complete(study.ask().number, [0.1 + abs(number - 20)])
+    found = read_search("found")
+    monkeypatch.setattr(emit, "width_of", lambda _: 80)
+    emit.emit(found, as_json=False)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "✓ found: 25 trials (25 complete); best: trial 20, metric 0.1"
+    assert len(lines) <= 24
+    assert max(map(len, lines)) <= 80
+    assert lines[3].split()[:3] == ["20", "✓", "best"]
+    assert "the best 12 of 25; -v shows all" in "\n".join(lines)
+    assert "cloudgan train --config=found/trials/0020/run.yaml" in "\n".join(lines)
+
+
 @pytest.fixture
 def cut(space):
     """A search of two finished trials, whose journal ends with half a line."""
@@ -144,8 +170,9 @@ def test_more_folds_than_a_study_can_hold_are_refused(space, cloudgan_here):
 
 
 @pytest.mark.parametrize("command", ["search space.yaml", "crossvalidate"])
-def test_missing_showers_are_refused_and_leave_no_folder(space, cloudgan_here, command):
-    done = cloudgan_here(*command.split(), "--data=x.h5", exits=2)
+@pytest.mark.parametrize("data", ["x.h5", "--data=x.h5"])
+def test_missing_showers_are_refused_and_leave_no_folder(space, cloudgan_here, command, data):
+    done = cloudgan_here(*command.split(), data, exits=2)
     assert "x.h5 does not exist" in done.stderr
     assert list(space.parent.iterdir()) == [space]
 
@@ -234,7 +261,7 @@ def test_the_page_marks_the_best_trial_and_draws_history_importance_and_coordina
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        (["--folds=1"], "--folds=1: expected at least 2"),
+        (["--folds=101"], "--folds=101: expected at most 100"),
         (["--max-hours=0"], "--max-hours=0 must be above zero"),
         (["--budget-usd=5"], "--budget-usd=5 needs the price of this machine"),
         (["--max-hours=2", "--store=there"], "--max-hours=2 is of this machine"),

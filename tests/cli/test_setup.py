@@ -114,7 +114,7 @@ def test_a_purge_asks_before_it_empties_a_bucket(cloudgan_here, cloud, started, 
     def answer(question, *, yes):
         asked.append(question)
 
-    monkeypatch.setattr("cloudgan.cli.commands.setup.confirm", answer)
+    monkeypatch.setattr("cloudgan.cli.execution.confirm", answer)
     cloudgan_here("setup", "--provider=gcp", "--teardown", "--purge")
     assert len(asked) == 2
     assert "has 3 files, 1.0 MiB of gan: delete them permanently?" in asked[1]

@@ -190,7 +190,7 @@ def test_the_table_has_mean_and_spread_of_the_metrics_and_the_cost_of_all():
         SeedResult(f"g-seed-{seed}", seed, 2, 10.0, usd, (), {"metric": metric, "hits": 1.0})
         for seed, usd, metric in ((1, 0.5, 0.2), (2, 0.25, 0.4))
     ]
-    found = SweepResult("g", tuple(runs))
+    found = SweepResult(sweep="g", runs=tuple(runs))
     assert found.table().rows[-1][0] == "all"
     assert found.table().rows[-1][4].text == "0.75"
     assert found.table().rows[-1][5].text == "0.3 ± 0.14"
@@ -205,7 +205,7 @@ def test_an_unknown_cost_or_metric_of_one_seed_is_not_zero():
         SeedResult("g-seed-1", 1, 2, 10.0, 0.5, ("egress",), {"metric": float("nan")}),
         SeedResult("g-seed-2", 2, None, None, None, (), {}),
     )
-    found = SweepResult("g", runs)
+    found = SweepResult(sweep="g", runs=runs)
     assert found.table().rows[-1][4].text == "at least 0.5"
     assert found.table().rows[-1][5] is None
     assert found.as_json()["mean"] == {"metric": None}

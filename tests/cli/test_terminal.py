@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from cli.test_compare import write_run
 from cloudgan.data.sources.hdf5_writer import write_hdf5
 from cloudgan.simulation.gflash import simulate
 from terminal import Program, run_in_terminal
@@ -116,3 +117,16 @@ def test_no_word_of_an_error_is_cut_by_the_edge_of_the_terminal(folder):
     assert program.end() == 2
     assert program.screen.wrapped == []
     assert program.screen.shown[0].endswith("Did you mean 'train'? Known: adopt, bench,")
+
+
+def test_the_watched_status_is_drawn_in_place_and_ctrl_c_is_its_ordinary_end(folder):
+    write_run(folder / "runs" / "mine", epoch_seconds=80, global_batch_size=64)
+    program = Program("status", "--watch=1")
+    program.wait_for("mine")
+    program.interrupt()
+    assert program.end() == 0
+    screen = program.screen
+    assert screen.has_cursor
+    assert screen.wrapped == []
+    assert sum("mine" in each for each in screen.rows) == 1
+    assert not any("..." in each for each in screen.rows)

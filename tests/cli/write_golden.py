@@ -1,4 +1,4 @@
-"""Writes the screens of docs/offers.md, and the golden screens of `plan`, `offers` and `cost`.
+"""Writes the screens of docs/offers.md, the golden screens of a few commands, and the help pages.
 
 `make golden` runs it. Prices are those of the package; what the clouds offer follows from their planners.
 """
@@ -12,12 +12,14 @@ import os
 import re
 import shlex
 import tempfile
-import textwrap
 from pathlib import Path
 from unittest import mock
 
 from cli.test_compare import write_run
+from cloudgan.cli.help import screen
 from cloudgan.cli.main import main
+from cloudgan.cli.program import PROGRAM, functions
+from cloudgan.core.command import model_of
 
 OFFERS = Path(__file__).parents[2] / "docs" / "offers.md"
 TODAY = dt.date(2026, 11, 22)
@@ -25,6 +27,7 @@ GOLDEN = Path(__file__).parent / "golden"
 COMMANDS = {
     "plan": "plan --provider=gcp --accelerator=l4 --nodes=2 --epochs=1 --budget-usd=20 --name=mine",
     "offers": "offers --epochs=60 --max-hours=2 --accelerator=a100 --market=spot",
+    "status": "status",
     "cost": "cost runs/mine --price-as=gcp/n1-standard-8+1xV100/us-central1/spot",
 }
 _SCREEN = re.compile(r"^    cloudgan (offers .*)\n(?:\n?    (?!cloudgan ).*\n)*", re.MULTILINE)
@@ -35,12 +38,22 @@ def screens() -> str:
     return _SCREEN.sub(_screen, OFFERS.read_text(encoding="utf-8"))
 
 
+def help_screens() -> str:
+    """Returns the short help page of the program and of every command."""
+    pages = [PROGRAM.page]
+    pages += [screen(f"cloudgan {name}", model_of(each)) for name, each in functions().items()]
+    return f"\n{'=' * 80}\n".join(pages) + "\n"
+
+
 def golden(name: str) -> str:
-    """Returns what a command prints on a fixed day, in a folder with a run."""
-    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+    """Returns what a command prints on a terminal of 80 columns on a fixed day, in a folder with a run."""
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        contextlib.chdir(folder),
+        mock.patch("cloudgan.cli.emit.width_of", return_value=80),
+    ):
         write_run(Path("runs/mine"), epoch_seconds=80, global_batch_size=64)
-        lines = _printed(COMMANDS[name]).splitlines()
-    return "".join(f"{textwrap.fill(line, 80) if len(line) > 80 else line}\n" for line in lines)
+        return _printed(COMMANDS[name])
 
 
 def _printed(command: str) -> str:
@@ -49,7 +62,7 @@ def _printed(command: str) -> str:
         for module in ("offers", "cost"):
             name = f"cloudgan.api.{module}.utc_today"
             stack.enter_context(mock.patch(name, return_value=TODAY))
-        for module in ("planning", "provisioned_plan"):
+        for module in ("planning", "provisioned_plan", "local_runs"):
             name = f"cloudgan.api.{module}.utc_moment"
             stack.enter_context(mock.patch(name, return_value=moment))
         stack.enter_context(contextlib.redirect_stdout(text))
@@ -69,5 +82,6 @@ if __name__ == "__main__":
         os.environ["CLOUDGAN_DATA"] = empty
         OFFERS.write_text(screens(), encoding="utf-8")
         GOLDEN.mkdir(exist_ok=True)
+        (GOLDEN / "help.txt").write_text(help_screens(), encoding="utf-8")
         for one in COMMANDS:
             (GOLDEN / f"{one}.txt").write_text(golden(one), encoding="utf-8")

@@ -6,7 +6,6 @@ import math
 
 import pytest
 
-from cloudgan.core import ranges
 from cloudgan.core.errors import ConfigError
 from cloudgan.core.ranges import Range, parse_whole
 
@@ -45,9 +44,3 @@ def test_only_finite_numbers_of_the_range_pass(value):
     known.check("--x", 100)
     with pytest.raises(ConfigError, match="--x="):
         known.check("--x", value)
-
-
-def test_keywords_are_checked_by_the_ranges_of_their_flags():
-    ranges.check(seed=0, showers=None)
-    with pytest.raises(ConfigError, match=r"--seed=1\.60694e\+60|--seed=.*expected at most"):
-        ranges.check(seed=2**200)

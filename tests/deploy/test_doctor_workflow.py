@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 import command_options
-from cloudgan.cli.commands.doctor import doctor
+from cloudgan.api.doctor import doctor
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "deploy" / "doctor-workflow.yaml").read_text()

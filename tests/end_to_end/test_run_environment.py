@@ -115,7 +115,7 @@ def test_variables_of_a_job_file_reach_the_trainer_and_a_secret_is_nowhere_else(
     planned = json.loads(cloudgan_here("plan", "job.yaml", "--json").stdout)
     assert planned["workers"]["env"] == GIVEN
     assert planned["workers"]["secrets"] == ["LAB_LOGIN"]
-    said = [*cloudgan_here("plan", "job.yaml", "-v")]
+    said = [*cloudgan_here("plan", "job.yaml", "-v", "--save=planned.yaml")]
     deploy = subprocess.Popen(
         [sys.executable, "-m", "cloudgan", "deploy", "job.yaml", "--yes"],
         stdout=subprocess.PIPE,

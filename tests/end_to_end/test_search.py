@@ -46,17 +46,7 @@ def has_recorded_checkpoint(store, trial):
 def searching(here, store, *flags):
     """A search of two trials on this machine, which nodes train that join it in the store."""
     pytest.importorskip("optuna")
-    from cloudgan.data.sources.convert import convert
-    from cloudgan.data.sources.hdf5_writer import write_hdf5
-    from cloudgan.simulation.gflash import simulate
-
-    write_hdf5(here / "showers.h5", simulate(420, seed=1, cells=(9, 9), block=50))
-    convert(str(here / "showers.h5"), here / "shards")
-    plain = json.loads((here / "plain.yaml").read_text())
-    # The record is uploaded every 2 s, which is longer than between these checkpoints: keep them all.
-    more = {"data": {"held_out_fraction": 0.5}, "checkpoint": {"keep": 20}}
-    (here / "plain.yaml").write_text(json.dumps(plain | more))
-    (here / "space.yaml").write_text(SPACE)
+    write_space_and_showers(here)
     asked = (
         *("space.yaml", "--config=plain.yaml", "--data=shards", "--run=runs/lr", "--trials=2"),
         *("--sampler=random", f"--store={store}", *flags),
@@ -69,6 +59,20 @@ def searching(here, store, *flags):
     finally:
         search.kill()
         search.communicate()
+
+
+def write_space_and_showers(here):
+    from cloudgan.data.sources.convert import convert
+    from cloudgan.data.sources.hdf5_writer import write_hdf5
+    from cloudgan.simulation.gflash import simulate
+
+    write_hdf5(here / "showers.h5", simulate(420, seed=1, cells=(9, 9), block=50))
+    convert(str(here / "showers.h5"), here / "shards")
+    plain = json.loads((here / "plain.yaml").read_text())
+    # The record is uploaded every 2 s, which is longer than between these checkpoints: keep them all.
+    more = {"data": {"held_out_fraction": 0.5}, "checkpoint": {"keep": 20}}
+    (here / "plain.yaml").write_text(json.dumps(plain | more))
+    (here / "space.yaml").write_text(SPACE)
 
 
 def test_the_trial_of_a_killed_pod_continues_from_the_bucket(here, cluster, cloudgan_here):
@@ -116,3 +120,26 @@ def test_nodes_of_slurm_join_a_search_of_this_machine(here, tmp_path_factory, cl
         assert "trial 0000" in lines
         assert "trial 0001" in lines
         cloudgan_here("down", "blocks")
+
+
+@pytest.mark.parametrize(
+    ("job", "trials"),
+    [
+        ("search space.yaml shards --trials=2 --sampler=random", 2),
+        ("crossvalidate shards --folds=2", 2),
+    ],
+)
+def test_one_command_coordinates_a_search_and_launches_its_blocks(here, cloudgan_here, job, trials):
+    pytest.importorskip("optuna")
+    write_space_and_showers(here)
+    launch = (f"--store={here / 'shared'}", "--provider=local", "--name=blocks", "--json")
+    own = (*job.split(), "--config=plain.yaml", "--epochs=1", "--run=runs/lr")
+    planned = json.loads(cloudgan_here("plan", *launch, "--", *own).stdout)
+    assert (planned["run"], planned["config"]["join"]) == ("blocks", "lr")
+    assert not (here / "runs").exists()
+    for _ in range(2):
+        said = json.loads(cloudgan_here("deploy", *launch, "--", *own).stdout)
+        found = said.get("search", said)
+        assert [trial["state"] for trial in found["trials"]] == ["complete"] * trials
+    assert json.loads(cloudgan_here("status", "blocks", "--json").stdout)["state"] == "done"
+    assert (here / "runs/lr/report.html").exists()

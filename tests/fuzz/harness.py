@@ -309,17 +309,18 @@ def _open_files() -> frozenset[str]:
 def _judge(case: Case, exit_code: int | None, said: tuple[str, str]) -> list[str]:
     stdout, stderr = said
     problems = []
-    if "Traceback (most recent call last)" in stdout + stderr:
+    words, _ = before_command(case.words)  # behind -- it is an argument
+    asked = "--traceback" in words
+    if "Traceback (most recent call last)" in stdout + stderr and not asked:
         problems.append("traceback printed")
     if exit_code not in case.exits:
         first = stderr.strip().splitlines()[-1:] or [""]
         problems.append(f"exit code {exit_code}: {first[0]:.100}")
     message = f"\n{stderr}".rpartition("\ncloudgan: ")[2]  # progress and notes come before it
-    if exit_code and len(message.strip("\n").splitlines()) > MOST_LINES:
+    if exit_code and not asked and len(message.strip("\n").splitlines()) > MOST_LINES:
         problems.append(f"an error message of more than {MOST_LINES} lines")
     if exit_code and not stderr.strip():
         problems.append(f"exit code {exit_code} without a message")
-    words, _ = before_command(case.words)  # behind -- it is an argument
     if "--json" in words and {"--help", "-h", "logs"}.isdisjoint(words):
         try:
             json.loads(stdout)

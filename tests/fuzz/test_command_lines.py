@@ -41,6 +41,12 @@ WRITES = ("out*", "runs/*", "*.html", "*.md", "*.csv")
 SIGNATURES = options_by_command()
 
 
+@pytest.fixture(autouse=True)
+def unattended(monkeypatch):
+    """Lets `serve` end at once: with valid flags it waits for Ctrl-C."""
+    monkeypatch.setattr("cloudgan.api.run_pages.RunServer.wait", lambda self: None)
+
+
 def one_bad_flag(signature):
     """The valid command line with one flag of the command set to a bad value, or misspelt."""
     known = [flag for flag in flags(signature) if flag.name != "follow"]

@@ -77,7 +77,7 @@ def running(context: LiveTestContext, which: str) -> Callable[[], dict[str, Any]
         state = context.run_checked("status", context.run(which))
         if state["phase"] in ("failed", "absent", "stopped"):
             raise LiveTestError(f"run {context.run(which)} is {state['phase']}: {state['reason']}")
-        up = [one for one in state["workers"] if one["phase"] in ("running", "done")]
+        up = [one for one in state["job"]["workers"] if one["phase"] in ("running", "done")]
         return state if len(up) == NODES else None
 
     return look
@@ -102,7 +102,7 @@ def training(
 def went_on(before: dict[str, Any], after: dict[str, Any]) -> str:
     """Describes the change between two states."""
     old, new = before["heartbeat"], after["heartbeat"]
-    replaced = sum(one["restarts"] for one in after["workers"])
+    replaced = sum(one["restarts"] for one in after["job"]["workers"])
     return (
         f"generation {old['generation']} at step {old['step']}, then {new['generation']} at step"
         f" {new['step']}; {replaced} pods replaced"
@@ -229,7 +229,7 @@ def come_up(context: LiveTestContext) -> str:
         context.run_checked("simulate", str(data), f"--showers={_SHOWERS}", "--seed=1")
     start(context, TRAIN)
     state = context.wait_for("a run of two workers", UP_MINUTES, running(context, TRAIN))
-    nodes = {worker["node"] for worker in state["workers"]}
+    nodes = {worker["node"] for worker in state["job"]["workers"]}
     if len(nodes) < NODES:
         raise LiveTestError(
             f"both workers are on {', '.join(sorted(nodes))}; expected one node each"

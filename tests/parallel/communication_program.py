@@ -56,11 +56,6 @@ half.broadcast(shared)
 torus = ranks.torus(2, 2)
 place, left = torus.place, torus.at(torus.place[0], torus.place[1] - 1)
 found |= {"half": [half.rank, half.size, shared[0]], "place": place, "left": left}
-ranks.agree("same", "the text")
-try:
-    ranks.agree(ranks.rank, "their numbers")
-except CloudganError as error:
-    found["differ"] = str(error)
 try:
     ranks.send(shared, ranks.size, 1)
 except RuntimeError as error:

@@ -32,13 +32,15 @@ _FISH = "complete -c cloudgan -n '__fish_seen_subcommand_from {name}' -l {flag} 
 class CompletionOptions(Options):
     """Prints the completion of commands and flags for a shell.
 
+    Write it where the shell looks for it, and open a new terminal.
+
     Examples:
         cloudgan completion bash > ~/.local/share/bash-completion/completions/cloudgan
         cloudgan completion zsh > ~/.zfunc/_cloudgan
         cloudgan completion fish > ~/.config/fish/completions/cloudgan.fish
     """
 
-    shell: Literal["bash", "zsh", "fish"] = argument("the shell")
+    shell: Literal["bash", "zsh", "fish"] = argument("your shell")
 
 
 @command

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from cloudgan.core.atomic_file import write_atomic
 from cloudgan.core.command import command
 from cloudgan.core.errors import ConfigError
 from cloudgan.core.flags import Options, argument
+from cloudgan.reports.result import Result, View
 from cloudgan.schema.options.shared import OVERWRITE
 
 _TEXTS = {
@@ -46,10 +47,17 @@ training:
   validate_every: 1        # epochs
 """,
 }
+_NEXT = {
+    "job": "cloudgan plan {}",
+    "space": "cloudgan search {} showers.h5 --preset=mini",
+    "run": "cloudgan train --config={}",
+}
 
 
 class InitOptions(Options):
     """Writes a commented file to start from: job.yaml, space.yaml or run.yaml.
+
+    An existing file is kept, unless --overwrite is given.
 
     Examples:
         cloudgan init job
@@ -63,16 +71,24 @@ class InitOptions(Options):
     overwrite: bool = OVERWRITE
 
 
+class WrittenFile(Result):
+    """A file to start from."""
+
+    path: str
+    kind: str
+
+    def view(self) -> View:
+        """Returns the command that takes it."""
+        return View(
+            f"{self.path} written", commands=((_NEXT[self.kind].format(self.path), ""),), done=True
+        )
+
+
 @command
-def init(options: InitOptions) -> None:
+def init(options: InitOptions) -> WrittenFile:
     """Writes the file; an existing one is kept unless --overwrite is given."""
     path = Path(options.output or f"{options.kind}.yaml")
     if path.exists() and not options.overwrite:
         raise ConfigError(f"{path} exists; give --overwrite, or another name")
     write_atomic(path, _TEXTS[options.kind].encode())
-    following: dict[str, Any] = {
-        "job": f"cloudgan plan {path}",
-        "space": f"cloudgan search {path} showers.h5 --preset=mini",
-        "run": f"cloudgan train --config={path}",
-    }
-    print(f"written to {path}; next: {following[options.kind]}")
+    return WrittenFile(path=str(path), kind=options.kind)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json as json_text
 import sys
-from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.text import Text
@@ -12,9 +11,7 @@ from rich.text import Text
 from cloudgan.api import runs
 from cloudgan.core.command import body_of, command
 from cloudgan.schema.options.runs import LogsOptions
-
-if TYPE_CHECKING:
-    from cloudgan.schema.run_state import LogLine
+from cloudgan.schema.run_state import LogLine
 
 _COLOURS = ("cyan", "green", "yellow", "magenta", "blue", "red")
 

@@ -11,7 +11,6 @@ from cloudgan.cli.views.watch import watch
 from cloudgan.core.command import body_of, command
 from cloudgan.core.errors import ConfigError
 from cloudgan.core.progress import Progress
-from cloudgan.reports.result import Result
 from cloudgan.schema.options.runs import StatusOptions
 
 _SECONDS = 2.0
@@ -24,7 +23,7 @@ def status(
     progress: Progress,
     as_json: bool = False,
     verbose: bool = False,
-) -> Result | None:
+) -> RunStatus | RunList | None:
     """Returns the state, or shows it until Ctrl-C."""
     if options.metrics and (as_json or options.watch):
         raise ConfigError("--metrics, --json and --watch are the whole output: give one of them")

@@ -3,36 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any, TextIO
 
 from cloudgan.cli.views.progress import ProgressBars
 from cloudgan.cli.views.table_text import PIPE_WIDTH, table_lines, width_of
 from cloudgan.core.atomic_file import write_atomic
-from cloudgan.core.errors import ConfigError, Interrupted
+from cloudgan.core.errors import CloudganError, ConfigError
 from cloudgan.core.local_path import local_path
-from cloudgan.core.printable import printable
-from cloudgan.core.progress import Silent
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from typing import TextIO
-
-    from cloudgan.core.errors import CloudganError
-    from cloudgan.core.progress import Progress
-    from cloudgan.reports.page import Page
-    from cloudgan.reports.table import Table
+from cloudgan.core.progress import Progress, Silent
+from cloudgan.reports.page import Page
+from cloudgan.reports.table import Table
 
 REPORT_SUFFIXES = (".html", ".md", ".csv")
-
-
-def print_result(result: Mapping[str, Any], *, as_json: bool) -> None:
-    """Prints a result on standard output: as one JSON object, or one line per key."""
-    if as_json:
-        print_json(result)
-        return
-    for line in _lines(result, 0):
-        print(printable(line))
 
 
 def print_json(result: Mapping[str, Any]) -> None:
@@ -47,19 +31,6 @@ def mark_printed(error: CloudganError, *, as_json: bool) -> CloudganError:
     """
     error.is_printed = as_json
     return error
-
-
-def raise_if_interrupted(*, interrupted: bool, as_json: bool) -> None:
-    """Ends a measurement whose result is printed.
-
-    Raises:
-        Interrupted: Ctrl-C stopped it early.
-    """
-    if interrupted:
-        raise mark_printed(
-            Interrupted("stopped before the last round; the result has the rounds until then"),
-            as_json=as_json,
-        )
 
 
 @contextmanager
@@ -119,17 +90,3 @@ def write_report_file(page: Page, report: str) -> None:
     path = local_path(report, source="--report")
     renderers = {".html": render, ".md": page_markdown, ".csv": page_csv}
     write_atomic(path, renderers[path.suffix.lower()](page).encode(errors="replace"))
-
-
-def _lines(result: Mapping[str, Any], depth: int) -> Iterator[str]:
-    for key, value in result.items():
-        name = "  " * depth + key.replace("_", " ")
-        if isinstance(value, dict):
-            yield name
-            yield from _lines(value, depth + 1)
-        elif isinstance(value, list | tuple) and value and isinstance(value[0], dict):
-            yield name
-            for item in value:
-                yield from _lines(item, depth + 1)
-        else:
-            yield f"{name:<34} {value}"

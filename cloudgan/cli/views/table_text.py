@@ -19,7 +19,9 @@ _CAPTION = 80  # characters of the caption of a narrower table
 _COMFORTABLE = 20  # characters of a column of text, before columns are dropped
 
 _COUNT = re.compile(r"(?<=\d) x (?=\S)")
-_NO_BREAK = "\0"  # not in printable text: stands for a break that is none, as in 2 x n1-standard-8
+_NO_BREAK = (
+    "\0x\0"  # NUL is not in printable text: a space that is no break, as in 2 x n1-standard-8
+)
 
 
 def table_lines(table: Table, width: int) -> list[Text]:
@@ -75,7 +77,7 @@ def wrapped(text: str, width: int, indent: str = "") -> list[str]:
                 break_long_words=False,
                 break_on_hyphens=False,
             )
-    return [row.replace(_NO_BREAK, " x ") for row in rows]
+    return [row.replace("\0", " ") for row in rows]
 
 
 def _texts(table: Table, column: int) -> list[str]:
@@ -88,7 +90,7 @@ def _longest(parts: Iterable[str]) -> int:
 
 def _longest_word(texts: Sequence[str]) -> int:
     words = (word for text in texts for word in _COUNT.sub(_NO_BREAK, text).split())
-    return _longest(word.replace(_NO_BREAK, " x ") for word in words)
+    return _longest(word.replace("\0", " ") for word in words)
 
 
 def _comfortable(texts: Sequence[str]) -> int:

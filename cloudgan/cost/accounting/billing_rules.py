@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from cloudgan.core.clock import parse_time
 from cloudgan.core.clouds import CLOUDS, BillingRule
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from cloudgan.schema.launch import Attempt, Launch, Node
-    from cloudgan.schema.price_row import PriceRow
-    from cloudgan.schema.record import PreemptionNotice
+from cloudgan.schema.launch import Attempt, Launch, Node
+from cloudgan.schema.price_row import PriceRow
+from cloudgan.schema.record import PreemptionNotice
 
 _TPU = BillingRule(
     1,

@@ -8,22 +8,18 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import resources
-from typing import TYPE_CHECKING, Literal, TypeVar
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import Literal, TypeVar
 
 from pydantic import BaseModel, Field
 
 from cloudgan.core.errors import ConfigError, DataError
 from cloudgan.cost.prices.table import read_table
-from cloudgan.schema.price_row import Date, Positive, SourcedRow, Text
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from importlib.resources.abc import Traversable
-    from pathlib import Path
-
-    from cloudgan.schema.price_row import PriceRow
+from cloudgan.schema.price_row import Date, Positive, PriceRow, SourcedRow, Text
 
 COVERS = (
     "accelerators only, without hosts, network and cooling; local grid, without the cloud's offsets"

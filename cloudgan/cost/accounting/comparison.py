@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from cloudgan.cost.accounting.recommendations import batch_recommendation
-from cloudgan.schema.cost_report import Recommendation
+from cloudgan.schema.cost_report import CostReport, Recommendation
 from cloudgan.schema.price_row import PriceRow, Text
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from cloudgan.schema.cost_report import CostReport
-    from cloudgan.schema.record import RunRecord
+from cloudgan.schema.record import RunRecord
 
 
 class RunSummary(BaseModel):

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 from cloudgan.cost.accounting.processes import CHECKPOINTS, FIRST, STEADY, VALIDATION
-from cloudgan.schema.cost_report import ForecastVsActual
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from cloudgan.schema.cost_report import CostReport, LineItem
-    from cloudgan.schema.plan import Forecast
+from cloudgan.schema.cost_report import CostReport, ForecastVsActual, LineItem
+from cloudgan.schema.plan import Forecast
 
 PER_EPOCH = "seconds per epoch"
 ALL_EPOCHS = "seconds of all epochs"

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
-from cloudgan.schema.cell_line import ROUTINES, WAIT
+from cloudgan.schema.cell_line import ROUTINES, WAIT, CellLine
 from cloudgan.schema.cost_report import Share
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from cloudgan.schema.cell_line import CellLine
-    from cloudgan.schema.price_row import PriceRow
+from cloudgan.schema.price_row import PriceRow
 
 MASTER = "master"
 OTHER = "other"

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from cloudgan.schema.record import Checkpointed
-
-if TYPE_CHECKING:
-    from cloudgan.schema.record import Process, RunRecord
+from cloudgan.schema.record import Checkpointed, Process, RunRecord
 
 INSTALL = "wheel installation"
 SMOKE_STEP = "smoke step and wait for all workers"

@@ -8,17 +8,12 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
 
 from cloudgan.cost.accounting.processes import FIRST, STEADY
-from cloudgan.schema.cost_report import Share
+from cloudgan.schema.cost_report import LineItem, Share
 from cloudgan.schema.exchange_line import Exchanged
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from cloudgan.schema.cost_report import LineItem
-    from cloudgan.schema.record import Epoch, Process, RunRecord
+from cloudgan.schema.record import Epoch, Process, RunRecord
 
 MASTERS = "masters"
 TRAIN, EXCHANGE, WAIT = "workers: train", "workers: exchange", "workers: wait"

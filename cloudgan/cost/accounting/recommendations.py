@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import statistics
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable
+from typing import NamedTuple
 
 from cloudgan.cost.estimation.spot import (
     Preemption,
@@ -12,13 +13,8 @@ from cloudgan.cost.estimation.spot import (
     expected_seconds,
 )
 from cloudgan.schema.cost_report import Recommendation
-from cloudgan.schema.record import Checkpointed, Started
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from cloudgan.schema.price_row import FeeRow, PriceRow
-    from cloudgan.schema.record import Epoch, RunRecord
+from cloudgan.schema.price_row import FeeRow, PriceRow
+from cloudgan.schema.record import Checkpointed, Epoch, RunRecord, Started
 
 INPUT_BOUND_UTILISATION = 0.9
 """Readers that keep their queue full are idle part of the time; uneven batches need a tenth."""

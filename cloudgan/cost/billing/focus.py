@@ -19,18 +19,15 @@ import math
 import re
 import zlib
 from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from cloudgan.core.documents import bounded_lines, csv_rows, open_regular, parse_json, translated
 from cloudgan.core.errors import DataError, shorten, show
 from cloudgan.core.labels import RUN
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-    from pathlib import Path
-
-    from cloudgan.schema.cost_report import BillCategory
+from cloudgan.schema.cost_report import BillCategory
 
 _USD = "USD"
 _COLUMNS = ("BilledCost", "BillingCurrency", "ChargeCategory")

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
+import datetime as dt
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from cloudgan.schema.cost_report import PricedOffer
-
-if TYPE_CHECKING:
-    import datetime as dt
-    from collections.abc import Iterable
-
-    from cloudgan.schema.price_row import PriceRow
-    from cloudgan.schema.record import RunRecord
+from cloudgan.schema.price_row import PriceRow
+from cloudgan.schema.record import RunRecord
 
 NOT_MEASURED_THERE = (
     "not measured on this node: its price for the times of the machine that was measured; a bound,"

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import statistics
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from cloudgan.cost.paper.runs import headline_runs, paper_runs
 from cloudgan.cost.prices.accelerator_specs import load_accelerator_specs, name_of_device
-
-if TYPE_CHECKING:
-    from cloudgan.schema.record import RunRecord
+from cloudgan.schema.record import RunRecord
 
 PAPER_NETWORK = "paper"
 PAPER_SHOWERS = 124_987

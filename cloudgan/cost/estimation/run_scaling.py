@@ -10,7 +10,8 @@ workers is apart from it.
 from __future__ import annotations
 
 import statistics
-from typing import TYPE_CHECKING, Literal, Self
+from collections.abc import Sequence
+from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -19,9 +20,6 @@ from cloudgan.cost.estimation.scaling import COVERAGE, ScalingModel, fit_scaling
 from cloudgan.cost.estimation.timings import Timing
 from cloudgan.cost.paper.power8 import GPUS
 from cloudgan.schema.price_row import Text
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 Kind = Literal["strong", "weak"]
 _BEYOND = (2, 4)

@@ -9,12 +9,10 @@ sqrt(2 delta M) (doi 10.1145/361147.361115) to first order; Daly's equation 37 i
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from cloudgan.cost.prices.interruptions import interruption_rate
-
-if TYPE_CHECKING:
-    from cloudgan.schema.price_row import Market, PriceRow
+from cloudgan.schema.price_row import Market, PriceRow
 
 _HOUR_SECONDS = 3600
 _MOST_PER_HOUR = 3600.0

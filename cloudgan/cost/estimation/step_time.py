@@ -9,13 +9,11 @@ showers per replica (`cost/paper/gcp.csv`; arXiv:2111.04628, doi 10.1051/epjconf
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from cloudgan.cost.paper.runs import paper_runs
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 PAPER_BATCH = 96
 """Per V100 in the paper's main runs; a TPU core had 128."""

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import io
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
 
 from cloudgan.core.documents import csv_rows, read_text
 from cloudgan.core.errors import DataError, nearest, show
-from cloudgan.core.ranges import MAX_SECONDS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
+from cloudgan.core.ranges import MAX_SECONDS, MAX_SIZE
 
 _NEEDED = ("n", "seconds")
 _OPTIONAL = ("nodes", "steps")
-MAX_SIZE = 10**9
 _MIN_SECONDS = 1e-6
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 from pydantic import BaseModel, ConfigDict, Field
 
 SOURCE = "doi 10.1007/978-3-030-34356-9_32"
-NAME = "POWER8, P100"
 GPUS = 12
 _ONE_GPU_MINUTES = 20 * 60 + 16
 _ALL_GPUS_MINUTES = 2 * 60 + 14

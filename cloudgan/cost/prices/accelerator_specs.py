@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Iterable, Mapping
 from importlib import resources
-from typing import TYPE_CHECKING, Literal
+from pathlib import Path
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from cloudgan.core.errors import DataError
 from cloudgan.cost.prices.table import read_table
 from cloudgan.schema.price_row import Positive, Text
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from pathlib import Path
 
 
 class AcceleratorSpec(BaseModel):

@@ -10,9 +10,12 @@ import csv
 import functools
 import io
 import re
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from importlib import resources
-from typing import TYPE_CHECKING, Protocol, get_args
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import Protocol, get_args
 
 from cloudgan.core import settings
 from cloudgan.core.atomic_file import atomic_writer
@@ -22,11 +25,6 @@ from cloudgan.cost.prices.discontinued import discontinued, refuse_discontinued
 from cloudgan.cost.prices.table import read_table
 from cloudgan.schema.price_row import Kind, Market, PriceRow, Snapshot
 from cloudgan.storage.store import StoreError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-    from importlib.resources.abc import Traversable
-    from pathlib import Path
 
 _UNKNOWN_TPU_PRICE = 700.0  # placeholder per TPU chip in SkyPilot's catalog
 
@@ -251,19 +249,6 @@ def _contradicts(row: PriceRow, other: PriceRow | None) -> bool:
         return False
     full, spot = (row, other) if row.market == "on_demand" else (other, row)
     return full.usd_per_hour <= spot.usd_per_hour
-
-
-def implausible_pairs(
-    catalog: Catalog, least_ratio: float = 1.5
-) -> tuple[tuple[PriceRow, PriceRow], ...]:
-    """Returns pairs (on demand, spot) with an implausibly small price ratio."""
-    by_id = {row.row_id: row for row in catalog.rows}
-    pairs = ((row, by_id.get(_other_market(row))) for row in catalog.rows)
-    return tuple(
-        (row, spot)
-        for row, spot in pairs
-        if spot and row.market == "on_demand" and row.usd_per_hour < least_ratio * spot.usd_per_hour
-    )
 
 
 def _other_market(row: PriceRow) -> str:

@@ -5,15 +5,12 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass
 from importlib import resources
-from typing import TYPE_CHECKING
+from importlib.resources.abc import Traversable
+from pathlib import Path
 
 from cloudgan.core.errors import DataError
 from cloudgan.cost.prices.table import read_table
 from cloudgan.schema.price_row import ANY_REGION, FeeKind, FeeRow
-
-if TYPE_CHECKING:
-    from importlib.resources.abc import Traversable
-    from pathlib import Path
 
 
 @dataclass(frozen=True)

@@ -9,15 +9,13 @@ from __future__ import annotations
 import functools
 import math
 from importlib import resources
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from pathlib import Path
+from typing import Annotated, NamedTuple
 
 from pydantic import Field
 
 from cloudgan.cost.prices.table import read_table
 from cloudgan.schema.price_row import Date, SourcedRow, Text
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _Count = Annotated[int, Field(ge=1, le=10**6)]
 

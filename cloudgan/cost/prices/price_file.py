@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import Annotated
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
 
@@ -24,9 +25,6 @@ from cloudgan.core.documents import read_yaml, validated
 from cloudgan.core.errors import ConfigError
 from cloudgan.cost.prices.catalog import Catalog, checked, is_of, load_catalog, merge, spelt
 from cloudgan.schema.price_row import Date, Market, Positive, PriceRow, Text
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 NO_ACCELERATOR = "none"
 _OFFER = re.compile(r"[\w.+-]{1,64}(/[\w.+()-]{1,64}){2}", re.ASCII)

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import functools
 from importlib import resources
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from pydantic import Field
 
 from cloudgan.cost.prices.table import read_table
 from cloudgan.schema.price_row import Date, Positive, SourcedRow, Text
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 class StartupTime(SourcedRow):

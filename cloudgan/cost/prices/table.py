@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import io
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Iterator
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import TypeVar
 
 from pydantic import BaseModel
 
 from cloudgan.core.documents import csv_rows, read_text, validated
 from cloudgan.core.errors import DataError, show
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from importlib.resources.abc import Traversable
-    from pathlib import Path
 
 Model = TypeVar("Model", bound=BaseModel)
 

@@ -7,17 +7,14 @@ grouped by k, and each group is shuffled: a worker reads from k files at a time.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from threading import Lock
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cloudgan.core.errors import ConfigError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
 
 LastBatch = Literal["carry", "drop"]
 CACHED_EPOCHS = 3

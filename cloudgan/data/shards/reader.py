@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cloudgan.core.errors import DataError
 from cloudgan.core.progress import Progress, Silent
@@ -17,12 +19,7 @@ from cloudgan.data.sources.raw_showers import Columns, RawShowers, in_gev
 from cloudgan.data.sparse_showers import SparseCells, join
 from cloudgan.data.tfrecord_format import Extents, record_extents
 
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
-
-    from numpy.typing import NDArray
-
-    IntArray = NDArray[np.int64]
+IntArray = NDArray[np.int64]
 
 LAYOUT = "sharded TFRecord"
 

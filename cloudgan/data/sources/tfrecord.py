@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import math
 import mmap
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
+from numpy.typing import NDArray
 
 from cloudgan.core.errors import DataError
 from cloudgan.data.shards.manifest import ColumnInfo, SourceInfo
@@ -28,11 +30,6 @@ from cloudgan.data.sources.raw_showers import (
     median_ratio,
 )
 from cloudgan.data.tfrecord_format import number_features, record_extents
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
 
 Features = dict[str, "NDArray[Any]"]
 

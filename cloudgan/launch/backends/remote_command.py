@@ -5,13 +5,11 @@ from __future__ import annotations
 import os
 import selectors
 import subprocess
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
 
 from cloudgan.core.errors import ConfigError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
 
 _MOST_BYTES = 65_536
 _SIGNALLED = 128

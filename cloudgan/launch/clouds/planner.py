@@ -170,8 +170,3 @@ class Clouds:
 
 
 BUILT_IN_CLOUDS = Clouds()
-
-
-def built_in_clouds() -> Clouds:
-    """Returns the default clouds of commands."""
-    return BUILT_IN_CLOUDS

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from pydantic import BaseModel
 
 from cloudgan.core import clouds, settings
 from cloudgan.core.documents import parse_json, read_bytes, validated
 from cloudgan.core.errors import ConfigError, CredentialsError, DataError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 DOCKER_HUB = "docker.io"
 _DOCKER_HUB_KEYS = ("https://index.docker.io/v1/", "index.docker.io", DOCKER_HUB)

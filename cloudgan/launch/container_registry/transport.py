@@ -6,11 +6,9 @@ import http.client
 import ipaddress
 import urllib.error
 import urllib.request
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from email.message import Message
+from typing import Any, NamedTuple, Protocol
 from urllib.parse import urlsplit
-
-if TYPE_CHECKING:
-    from email.message import Message
 
 _TIMEOUT_SECONDS = 20.0
 _MOST_BYTES = 1 << 24

@@ -11,12 +11,10 @@ conditions: kubernetes/autoscaler, cluster-autoscaler/apis/provisioningrequest/a
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping
+from typing import Any, Final
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from cloudgan.schema.plan import Plan
+from cloudgan.schema.plan import Plan
 
 _CLASS: Final = "queued-provisioning.gke.io"
 _CONSUME: Final = "autoscaling.x-k8s.io/consume-provisioning-request"

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from cloudgan.core.errors import ConfigError, NoProgress
 from cloudgan.launch.kubernetes.manifests import TRAINER, trainer
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from cloudgan.schema.run_state import Cause
+from cloudgan.schema.run_state import Cause
 
 CONFIG: Final = "/cloudgan/config"
 WORK: Final = "/cloudgan/scratch"

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from cloudgan.core.clock import parse_time
 from cloudgan.launch.kubernetes.job_spec import describe_exit_code
 from cloudgan.launch.kubernetes.manifests import TRAINER
-from cloudgan.schema.run_state import PREEMPTS, RunState, WorkerState
+from cloudgan.schema.run_state import PREEMPTS, Cause, Phase, RunState, WorkerPhase, WorkerState
 
-if TYPE_CHECKING:
-    import datetime as dt
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    from cloudgan.schema.run_state import Cause, Phase, WorkerPhase
-
-    Object = Mapping[str, Any]
+Object = Mapping[str, Any]
 
 INDEX: Final = "batch.kubernetes.io/job-completion-index"
 _RESTART_CODES: Final = (75, 137, 143)

@@ -6,7 +6,8 @@ import base64
 import copy
 import functools
 import math
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 import yaml
 
@@ -16,12 +17,7 @@ from cloudgan.core.labels import RUN
 from cloudgan.core.run_secret import SECRET_NAMES, new_secret, secret_key, secret_value
 from cloudgan.launch.kubernetes import capacity_request
 from cloudgan.launch.kubernetes.pod_network import asks_agent, cilium_policy, metadata_rules
-from cloudgan.schema.plan import Step
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from cloudgan.schema.plan import Plan, Wheel
+from cloudgan.schema.plan import Plan, Step, Wheel
 
 CLAIM = "pvc:"
 """Prefix of a --store that is a PersistentVolumeClaim."""

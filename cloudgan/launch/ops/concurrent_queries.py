@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Callable, Iterable
+from typing import TypeVar
 
 from cloudgan.core.clock import monotonic_seconds
 from cloudgan.core.errors import CloudganError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
 
 Name = TypeVar("Name", bound=str)
 T = TypeVar("T")

@@ -4,20 +4,96 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shlex
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
+from pydantic import BaseModel, Field
+
+from cloudgan import __version__
 from cloudgan.core import assets
 from cloudgan.core.atomic_file import atomic_folder
+from cloudgan.core.command import command
 from cloudgan.core.errors import ConfigError
+from cloudgan.core.local_path import local_path
+from cloudgan.launch.container_registry.image_reference import NODE_PLATFORM
 from cloudgan.launch.provisioning.wheels import own_wheel
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from cloudgan.reports.result import Result, View
+from cloudgan.schema.options.runs import ImageOptions
 
 ImageKind = Literal["cpu", "gpu", "tpu"]
 _LOCKS: Final[Mapping[ImageKind, str]] = {"cpu": "train", "gpu": "gpu", "tpu": "tpu"}
 _SUMS: Final = "SHA256SUMS"
+_ECR = "ACCOUNT.dkr.ecr.REGION.amazonaws.com"
+
+
+class Build(BaseModel):
+    """How a builder makes the image."""
+
+    build: str = Field(description="its command line")
+    use: str = Field(description="flag of `deploy` for the result")
+
+
+class ImageContext(Result):
+    """A build context, and the command of each builder."""
+
+    folder: str
+    builders: dict[str, Build] = Field(description="by name")
+
+    def view(self) -> View:
+        """Returns one command for each builder."""
+        return View(
+            f"{self.folder}: the build context; build it with one of",
+            commands=tuple((one.build, f"then {one.use}") for one in self.builders.values()),
+            done=True,
+        )
+
+
+@command
+def image(options: ImageOptions) -> ImageContext:
+    """Writes the build context of a container image.
+
+    Raises:
+        ConfigError: The folder holds something else or cannot be written.
+    """
+    path = local_path(options.folder or f"image-{options.kind}", source="FOLDER")
+    write_context(path, options.kind)
+    name = f"cloudgan:{__version__}-{options.kind}"
+    return ImageContext(folder=str(path), builders=_builders(shlex.quote(str(path)), name))
+
+
+# Sources, read 2026-11-25: https://docs.docker.com/reference/cli/docker/buildx/build/,
+# https://docs.podman.io/en/latest/markdown/podman-build.1.html,
+# https://cloud.google.com/sdk/gcloud/reference/builds/submit,
+# https://learn.microsoft.com/cli/azure/acr#az-acr-build and
+# https://docs.aws.amazon.com/AmazonECR/latest/userguide/docker-push-ecr-image.html. CodeBuild has no
+# command that builds a local folder.
+def _builders(folder: str, name: str) -> dict[str, Build]:
+    """Returns the build command and the image flag of each builder."""
+    own = f"REGISTRY/{name}"
+    gcp = f"REGION-docker.pkg.dev/PROJECT/cloudgan/{name}"
+    aws, azure = f"{_ECR}/{name}", f"REGISTRY.azurecr.io/{name}"
+    # A machine with an Arm processor would build for its own platform.
+    build = f"build --platform={NODE_PLATFORM}"
+    login = (
+        "aws ecr get-login-password --region REGION"
+        f" | docker login --username AWS --password-stdin {_ECR}"
+    )
+    commands = {
+        "docker": (f"docker {build} --tag={own} {folder} && docker push {own}", own),
+        "podman": (f"podman {build} --tag={own} {folder} && podman push {own}", own),
+        "gcp": (f"gcloud builds submit --region=REGION --timeout=1h --tag={gcp} {folder}", gcp),
+        "aws": (f"{login} && docker buildx {build} --push --tag={aws} {folder}", aws),
+        "azure": (
+            f"az acr build --registry=REGISTRY --platform={NODE_PLATFORM} --image={name} {folder}",
+            azure,
+        ),
+    }
+    return {
+        builder: Build(build=line, use=f"--image={image_name}")
+        for builder, (line, image_name) in commands.items()
+    }
 
 
 def write_context(folder: Path, kind: ImageKind) -> None:

@@ -10,8 +10,8 @@ import subprocess
 import sys
 import tempfile
 import zipfile
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import cloudgan
 from cloudgan.core import assets, settings
@@ -19,9 +19,6 @@ from cloudgan.core.atomic_file import write_atomic
 from cloudgan.core.errors import ConfigError, DataError
 from cloudgan.launch.kubernetes.manifests import wheel_list
 from cloudgan.schema.plan import Wheel
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 _NAME = "cloudgan"
 _FROM_INSTALLATION = ("entry_points.txt", "licenses/LICENSE")

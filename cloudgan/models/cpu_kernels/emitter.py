@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from llvmlite import ir
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 LANES = 8
 """Lanes of a vector: one register of AVX2, half of AVX-512, two of NEON."""

@@ -2,44 +2,102 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Literal
 
-from cloudgan.core.flags import RANGE, Options, flag
+from cloudgan.core.errors import ConfigError
+from cloudgan.core.flags import RANGE, Options, Text, flag
+from cloudgan.core.local_path import local_path
 from cloudgan.core.ranges import (
     MAX_BATCH,
+    MAX_LOCAL_PROCESSES,
     MAX_PROCESSES,
     MAX_SECONDS,
     MAX_SHOWERS,
     MAX_STEP,
+    Range,
+    parse_whole,
 )
+from cloudgan.schema.coevolution import parse_grid
 from cloudgan.schema.ecal_unit import EcalUnit
 from cloudgan.schema.options.shared import REPORT, UNIT
 from cloudgan.schema.presets import networks
 from cloudgan.schema.training_config import ConvImplOption, Precision
 
+Batch = int | Literal["usual", "largest"]
+
+
+def _counts(high: int, low: int = 1) -> Text:
+    """Returns how different numbers such as ``1,2,4`` are read: in ascending order."""
+
+    def parse(shown: str, text: str) -> tuple[int, ...]:
+        words = [word.strip() for word in text.split(",")]
+        if not all(word.isascii() and word.isdecimal() for word in words):
+            raise ConfigError(
+                f"{shown}={text[:80]}: expected numbers of at least {low}, such as 2,8"
+            )
+        return tuple(sorted({parse_whole(shown, word, Range(low, high)) for word in words}))
+
+    return Text(parse, "N,N", joint=",")
+
+
+def _batches(shown: str, text: str) -> tuple[Batch, ...]:
+    found: list[Batch] = []
+    for word in dict.fromkeys(word.strip() for word in text.split(",")):
+        if word in {"usual", "largest"}:
+            found.append("usual" if word == "usual" else "largest")
+        elif word.isdecimal():
+            found.append(parse_whole(shown, word, Range(1, MAX_BATCH)))
+        else:
+            raise ConfigError(
+                f"{shown}={text}: expected usual, largest or numbers of at least 1, such as usual,64"
+            )
+    return tuple(found)
+
+
+def _grids(shown: str, text: str) -> tuple[tuple[int, int], ...]:
+    return tuple(parse_grid(shown, word.strip()) for word in text.split(","))
+
+
+def _picture(shown: str, text: str) -> Path:
+    path = local_path(text, source=shown)
+    if path.suffix.lower() != ".png" or path.is_dir() or not path.parent.is_dir():
+        raise ConfigError(f"{shown}={text}: expected a .png file in an existing folder")
+    return path
+
+
+_LAYOUTS = _counts(4096)
+"""Of a prediction: the simulation of 4096 workers takes ten seconds."""
+Workers = Annotated[tuple[int, ...], _counts(MAX_LOCAL_PROCESSES)]
+
 
 class BenchStepOptions(Options):
-    """Measures the training step of `train` against a variant of it, in one run.
+    """Measures the training step against a variant of it, in one run.
 
     Both variants stay alive in their own processes and alternate, so that other load on the machine
     affects both; the ratio is of measurements next to each other in time. Each speed is shown beside
     the limit of direct convolution: its counted arithmetic at the speed of matrix products, measured
     in the same rounds. The showers come from the parametric source.
+
+    Examples:
+        cloudgan bench step --preset=mini --rounds=3
+        cloudgan bench step --against=fast:precision=bfloat16 --batch=16
     """
 
     against: str = flag(
         "published",
-        "published, fast or none; further differences follow a colon, such as fast:precision=bfloat16 or auto:TF_ENABLE_ONEDNN_OPTS=0. The same variant gives a ratio near 1",
+        "other variant: published, fast or none; further differences follow a colon, such as fast:precision=bfloat16 or auto:TF_ENABLE_ONEDNN_OPTS=0. The same variant gives a ratio near 1",
     )
     preset: str = flag("paper", "{names}", names=networks, placeholder="NAME")
     batch: int = flag(16, "showers per replica and step", ge=1, le=MAX_BATCH)
-    conv_impl: ConvImplOption = flag("auto", "convolution implementation to measure")
+    conv_impl: ConvImplOption = flag("auto", "convolutions to measure; as in `train`")
     precision: Precision = flag(
-        "float32", "of the arithmetic, for both variants unless --against sets another"
+        "float32",
+        "float32, bfloat16, mixed or float64; for both variants unless --against sets another",
     )
     replicas: int = flag(
         1,
-        "replicas in one process, for both variants unless --against sets another",
+        "replicas in one process; for both variants unless --against sets another",
         ge=1,
         le=MAX_PROCESSES,
     )
@@ -47,51 +105,57 @@ class BenchStepOptions(Options):
         None, "threads per process", ge=1, le=MAX_PROCESSES, words="all cores"
     )
     rounds: int = flag(5, "rounds of each variant, after one for warm-up", ge=1, le=10**6)
-    roofline: str | None = flag(
-        None, "time each convolution alone and draw the roofline of this machine: FILE.png"
+    roofline: Annotated[Path | None, Text(_picture, "FILE.png")] = flag(
+        None, "time each convolution alone and draw the roofline of this machine"
     )
     report: str | None = REPORT
 
 
 class BenchInputOptions(Options):
-    """Measures the input pipeline of `train`: reading, decoding, cutting, scaling, to dense batches.
+    """Measures the input pipeline: reading, decoding, cutting, scaling, batching.
 
     Three variants alternate: showers decoded on demand, preprocessed showers in memory, and
     preprocessed showers in a file beside the shards. Each round first evicts the files from the page
     cache, and so measures cold and warm reading separately. All three yield the same values.
+
+    Examples:
+        cloudgan bench input --preset=mini --rounds=3
+        cloudgan bench input --data=showers.h5 --measure-step
     """
 
-    data: str = flag("", "showers, as for `train`", words="simulated ones in a temporary folder")
+    data: str = flag("", "showers; as for `train`", words="simulated ones", placeholder="DATA")
     unit: EcalUnit | None = UNIT
-    preset: str = flag(
-        "paper", "sets the image size and scale: {names}", names=networks, placeholder="NAME"
-    )
+    preset: str = flag("paper", "image size and scale; {names}", names=networks, placeholder="NAME")
     batch: int | None = flag(
         None, "showers per batch", ge=1, le=MAX_BATCH, words="that of the preset"
     )
     threads: int | None = flag(None, "reader threads", ge=1, le=MAX_PROCESSES, words="one per core")
-    showers: int = flag(4000, "number of showers to simulate without --data", ge=1, le=MAX_SHOWERS)
+    showers: int = flag(4000, "number of showers to simulate without --data", ge=2, le=MAX_SHOWERS)
     rounds: int = flag(5, "rounds of each variant", ge=1, le=10**6)
-    seconds: float = flag(1.0, "duration of the warm part of a round", gt=0, le=MAX_SECONDS)
+    seconds: float = flag(1.0, "warm part of a round", gt=0, le=MAX_SECONDS)
     step_showers_per_second: float | None = flag(
-        None, "speed of a training step; the result has the ratio to it", gt=0, le=1e12
+        None, "speed of a step; for the ratio to it", gt=0, le=1e12
     )
-    measure_step: bool = flag(False, "measure that speed first, as `cloudgan bench step` does")
+    measure_step: bool = flag(False, "measure that speed first; as `cloudgan bench step` does")
 
 
 class BenchGenerateOptions(Options):
-    """Measures the time per shower of a generator, of the parametric source and of Geant4.
+    """Measures the time per shower of a generator, beside simulations.
 
-    The generator runs in TensorFlow, as `generate` does, and as its ONNX export in ONNX Runtime. All
+    Those are the parametric source and Geant4. The generator runs in TensorFlow, as `generate` does, and as its ONNX export in ONNX Runtime. All
     alternate on one core with one thread each, unless --threads sets more, for electrons of the same
     energy. Untrained weights are as fast as trained ones. What is not installed is left out, with a
     note; the speeds are then compared with a recorded time of Geant4.
+
+    Examples:
+        cloudgan bench generate --preset=mini
+        cloudgan bench generate --run=mine --energy=50
     """
 
     preset: str | None = flag(
         None, "{names}", words="mini, or that of the run", names=networks, placeholder="NAME"
     )
-    run: str | None = flag(None, "folder of a run, whose newest checkpoint is used")
+    run: str | None = flag(None, "a run, whose newest checkpoint is used", placeholder="RUN")
     batch: int | None = flag(
         None,
         "showers that the generators compute at a time",
@@ -105,22 +169,26 @@ class BenchGenerateOptions(Options):
         ge=1,
         le=MAX_PROCESSES,
     )
-    rounds: int = flag(5, "rounds of each source, of half a second or more", ge=1, le=10**6)
+    rounds: int = flag(5, "rounds of each source; of half a second or more", ge=1, le=10**6)
     energy: Annotated[tuple[float, float], RANGE] = flag(
         (50.0, 50.0),
-        "of the electrons in GeV, a value or a range; the time of Geant4 is proportional to it",
+        "energy of the electrons in GeV; a value or a range; the time of Geant4 is proportional to it",
     )
 
 
 class BenchBandwidthOptions(Options):
-    """Measures the bandwidth from each rank to each, own memory on the diagonal.
+    """Measures the bandwidth from each rank to each.
 
-    One pair at a time, in turns, with messages of the size of the gradients of a preset and of 1 kB.
+    Own memory is on the diagonal. One pair at a time, in turns, with messages of the size of the gradients of a preset and of 1 kB.
     Better-linked islands of ranks are named, with the --group of `train` that fits. Starts the ranks on this
     machine; with mpiexec or srun before the command it measures those of your site.
+
+    Examples:
+        cloudgan bench bandwidth --ranks=4
+        cloudgan bench bandwidth --ranks=4 --preset=mini --report=bandwidth.html
     """
 
-    ranks: int | None = flag(None, "ranks to start, 2 to 64", ge=1, le=MAX_PROCESSES, words="4")
+    ranks: int | None = flag(None, "ranks to start; 2 to 64", ge=1, le=MAX_PROCESSES, words="4")
     preset: str = flag("paper", "{names}", names=networks, placeholder="NAME")
     rounds: int = flag(
         10, "turns of each pair; fewer if they take longer than 18 s", ge=1, le=10**6
@@ -129,94 +197,116 @@ class BenchBandwidthOptions(Options):
 
 
 class BenchCellsOptions(Options):
-    """Measures grids of cells: one core against a rank per cell, and the seconds of each routine.
+    """Measures grids of cells: one core against a rank per cell.
 
-    The cells train the ring (`evolve --task=ring`). Engine one, pinned to one core, and engine ranks alternate. Grids with more cells than 4 and than
+    The seconds of each routine are shown as well. The cells train the ring (`evolve --task=ring`). Engine one, pinned to one core, and engine ranks alternate. Grids with more cells than 4 and than
     cores have one core measured and ranks predicted, with a core per cell. The figures of the source,
     arXiv:2004.04633, stand beside ours.
+
+    Examples:
+        cloudgan bench cells --grids=2x2 --rounds=3
     """
 
-    grids: str = flag("2x2,3x3,4x4", "rows and columns of each grid, such as 2x2,3x3,4x4")
+    grids: Annotated[tuple[tuple[int, int], ...], Text(_grids, "RxC,RxC", joint=",")] = flag(
+        ((2, 2), (3, 3), (4, 4)), "rows and columns of each grid", words="2x2,3x3,4x4"
+    )
     rounds: int = flag(3, "runs of each grid and engine", ge=1, le=10**6)
     iterations: int = flag(
-        4, "of each run; the first one, which traces, is not counted", ge=1, le=10**6
+        4, "of each run; the first one, which traces, is not counted", ge=2, le=10**6
     )
-    batches: int = flag(50, "of a cell per iteration", ge=1, le=MAX_STEP)
+    batches: int = flag(50, "batches of a cell per iteration", ge=1, le=MAX_STEP)
     batch: int = flag(100, "samples per batch", ge=1, le=MAX_BATCH)
     report: str | None = REPORT
 
 
 class BenchParallelOptions(Options):
-    """Measures and predicts speed-up, staleness and load of masters for any number of workers.
+    """Predicts speed-up, staleness and load of masters for any number of workers.
 
     A discrete-event simulation from the times of a step, of a master's update and of a message, which
     are given or measured here. A prediction is marked as such. NNLO's published curve stands beside
     ours, with what explains both.
+
+    Examples:
+        cloudgan bench parallel --preset=mini --predict=8,20,100,128
+        cloudgan bench parallel --preset=mini --workers=1,2
     """
 
-    workers: str | None = flag(
-        None,
+    workers: Workers = flag(
+        (),
         "start a master and this many workers here, such as 1,2,4, whose step sleeps, and predict from the times of one",
     )
-    predict: str = flag("8,20,100,128", "numbers of workers, such as 8,20,100,128")
-    masters: str = flag(
-        "1,4", "numbers of masters that serve them, such as 1,4; above 1, rank 0 is above them"
+    predict: Annotated[tuple[int, ...], _LAYOUTS] = flag((8, 20, 100, 128), "numbers of workers")
+    masters: Annotated[tuple[int, ...], _LAYOUTS] = flag(
+        (1, 4), "numbers of masters that serve them; above 1, rank 0 is above them"
     )
     preset: str = flag("mini", "{names}", names=networks, placeholder="NAME")
     mode: Literal["downpour", "easgd", "gem"] = flag("easgd", "update rule of the master")
     sync_every: int = flag(1, "steps of a worker between two exchanges", ge=1, le=10**6)
     step_seconds: float | None = flag(
         None,
-        "of a step; default: measured here with one thread; with --workers 0.05",
+        "time of a step; with one thread; with --workers 0.05",
+        words="measured here",
         gt=0,
         le=MAX_SECONDS,
     )
     service_seconds: float | None = flag(
         None,
-        "of a master, per update",
+        "time of a master per update",
         gt=0,
         le=MAX_SECONDS,
         words="its update, measured here, with two copies",
     )
     message_seconds: float | None = flag(
-        None, "one way", ge=0, le=MAX_SECONDS, words="a copy of the weights in memory"
+        None,
+        "time of a message, one way",
+        ge=0,
+        le=MAX_SECONDS,
+        words="a copy of the weights in memory",
     )
-    seconds: float = flag(5.0, "duration of each measured world", gt=0, le=MAX_SECONDS)
+    seconds: float = flag(5.0, "how long each number of workers is measured", gt=0, le=MAX_SECONDS)
     study: bool = flag(
         False,
-        "add the table of what staleness does to each update rule on a noisy quadratic (half a minute)",
+        "add what staleness does to each update rule; a table on a noisy quadratic, half a minute",
     )
     report: str | None = REPORT
 
 
 class BenchScalingOptions(Options):
-    """Measures replicas or worker processes against threads on the same cores, by whole training runs.
+    """Measures replicas or workers against threads, by whole training runs.
 
-    Two efficiencies are shown: training only, without the start and the first call, and end to end.
+    All have the same cores. Two efficiencies are shown: training only, without the start and the first call, and end to end.
     Independent runs on the same shares of the machine are measured, too: what they lose is the price of
     small batches, and what replicas lose against them is that of the exchange.
 
     --quality trains runs that see equally many showers with different batches instead, and shows their
     validation: what a larger global batch, as weak scaling has it, costs in quality.
+
+    Examples:
+        cloudgan bench scaling --strong --replicas=1,2 --rounds=3
+        cloudgan bench scaling --quality=20000 --presets=mini --batches=16,32,64
     """
 
     strong: bool = flag(False, "strong scaling: the global batch is constant")
     weak: bool = flag(False, "weak scaling: the batch per replica is constant")
-    replicas: str | None = flag(None, "replicas of one process, such as 1,2; 1 is always measured")
-    workers: str | None = flag(
-        None, "worker processes on this machine with one replica each, such as 1,2"
+    replicas: Annotated[tuple[int, ...], _counts(MAX_PROCESSES)] = flag(
+        (), "replicas of one process, such as 1,2; 1 is always measured"
     )
-    presets: str = flag("mini", "presets, such as smoke,mini")
-    batches: str = flag(
-        "usual",
+    workers: Workers = flag(
+        (), "worker processes on this machine with one replica each, such as 1,2"
+    )
+    presets: tuple[str, ...] = flag(
+        ("mini",), "{names}; several such as smoke,mini", names=networks, placeholder="A,B"
+    )
+    batches: Annotated[tuple[Batch, ...], Text(_batches, "A,B", joint=",")] = flag(
+        ("usual",),
         "showers per step, of all replicas with --strong and --quality, of each with --weak: usual, largest (that should fit into the memory) or numbers, such as usual,64",
     )
-    predict: str | None = flag(
-        None, "numbers of devices, such as 8,12, of which one is measured (--strong)"
+    predict: Annotated[tuple[int, ...], _counts(MAX_PROCESSES, 2)] = flag(
+        (), "numbers of devices, such as 8,12, of which one is measured (--strong)"
     )
     quality: int | None = flag(
         None,
-        "training showers that each run sees, such as 20000: instead of speed, the quality of one run per batch and seed with one replica; give several --batches",
+        "quality instead of speed, after N showers; such as 20000: one run per batch and seed with one replica; give several --batches",
         ge=1,
         le=MAX_STEP,
     )
@@ -227,7 +317,7 @@ class BenchScalingOptions(Options):
         le=MAX_STEP,
         words="4 for paper, 20 for fixed25, else 300",
     )
-    conv_impl: ConvImplOption = flag("auto", "convolution implementation of all runs")
+    conv_impl: ConvImplOption = flag("auto", "convolutions of all runs; as in `train`")
     rounds: int = flag(
         3, "runs of each variant; with --quality seeds of each batch", ge=1, le=10**6
     )

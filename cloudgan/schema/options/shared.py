@@ -12,32 +12,34 @@ from cloudgan.core.ranges import MAX_SEED
 Step = Annotated[int | Literal["best"] | None, STEP]
 """A checkpoint: its number, ``best``, or None: the newest."""
 
-RUN: Any = argument("a run, by name or folder")
-SEED: Any = flag(0, "the same seed gives the same showers", ge=0, le=MAX_SEED)
-UNIT: Any = flag(None, "unit of ECAL; in files that state none, where several fit", "Data")
+RUN: Any = argument("a run, by name or folder; such as mine or runs/mine")
+SEED: Any = flag(
+    0, "the same seed gives the same showers; of every random number", ge=0, le=MAX_SEED
+)
+UNIT: Any = flag(None, "unit of the cells in files that state none; only where several fit", "Data")
 OVERWRITE: Any = flag(False, "replace an existing file")
 YES: Any = flag(False, "do not ask for confirmation", "Run", screen=True)
 STEP_FLAG: Any = flag(
     None,
-    "checkpoint; the number of its step (0 is untrained), or best, which needs --validate-every",
+    "checkpoint to use; the number of its step (0 is untrained), or best, which needs --validate-every",
     words="the newest",
 )
 REPORT: Any = flag(
     None,
-    "also write it; as .html, .md or .csv",
+    "also write the result there; as .html, .md or .csv",
     "Output",
     screen=True,
     placeholder="FILE",
 )
 PRICE_FILE: Any = flag(
     None,
-    "YAML file with the prices of your own nodes in USD per hour; --price-as names one of them",
+    "prices of your own nodes; YAML, in USD per hour; --price-as names one of them",
     "Price",
     placeholder="FILE",
 )
 PRICE_AS: Any = flag(
     None,
-    "offer whose price it has; such as gcp/n1-standard-8+1xT4/us-central1/spot, see `cloudgan offers`",
+    "offer whose price your machine has; such as gcp/n1-standard-8+1xT4/us-central1/spot, see `cloudgan offers`",
     "Price",
     placeholder="OFFER",
 )
@@ -66,26 +68,25 @@ class LocatorFlags(Options):
 
     provider: str | None = flag(
         None,
-        "of a run that another folder started",
+        "where the run is, if not of this folder; {names}",
         "Where",
         screen=True,
         names=providers,
         placeholder="NAME",
     )
-    context: str | None = flag(None, "kubeconfig context of such a run", "Where")
-    namespace: str | None = flag(None, "Kubernetes namespace of such a run", "Where")
-    project: str | None = flag(
-        None, "Google Cloud project of such a run", "Where", words="of your login"
-    )
-    profile: str | None = flag(None, "AWS profile of such a run", "Where")
-    subscription: str | None = flag(
-        None, "Azure subscription of such a run", "Where", words="of your login"
-    )
+    context: str | None = flag(None, "its kubeconfig context", "Where", words="the current one")
+    namespace: str | None = flag(None, "its Kubernetes namespace", "Where", words="cloudgan")
+    project: str | None = flag(None, "its Google Cloud project", "Where", words="of your login")
+    profile: str | None = flag(None, "its AWS profile", "Where", words="of your login")
+    subscription: str | None = flag(None, "its Azure subscription", "Where", words="of your login")
     region: str | None = flag(
-        None, "of such a run", "Where", words="every region with resources of cloudgan"
+        None,
+        "its region; else every one is searched",
+        "Where",
+        words="all",
     )
     store: str | None = flag(
-        None, "of such a run; if it is not the account's own bucket", "Where", placeholder="URL"
+        None, "its store; if that is not the account's own bucket", "Where", placeholder="URL"
     )
 
     @property
@@ -98,7 +99,7 @@ class AccountFlags(Options):
     """Accounts of clouds."""
 
     provider: CloudName | None = flag(
-        None, "the cloud", "Where", words="every cloud that you are logged in to"
+        None, "one cloud; else every cloud that you are logged in to", "Where", words="all"
     )
     project: str | None = flag(None, "Google Cloud project", "Where", words="of your login")
     profile: str | None = flag(
@@ -110,7 +111,9 @@ class AccountFlags(Options):
         "Where",
         words="AZURE_SUBSCRIPTION_ID, or the login's only one",
     )
-    region: str | None = flag(None, "such as us-central1; only valid with --provider", "Where")
+    region: str | None = flag(
+        None, "one region of that cloud; such as us-central1, only with --provider", "Where"
+    )
 
     @property
     def account(self) -> RunLocator:

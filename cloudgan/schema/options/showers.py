@@ -12,22 +12,25 @@ from cloudgan.schema.particle import Particle
 
 
 class GenerateOptions(Options):
-    """Generates showers with a trained run into HDF5 (ECAL in GeV*50), or their hits into Parquet.
+    """Generates showers with the generator of a trained run.
 
-    Memory does not grow with the number of showers; an interrupted command leaves no file. A grid that
-    trained a ring gives samples in a NumPy archive (.npz).
+    A file .h5 has the public 3DGAN layout (ECAL in GeV*50), a file .parquet a table of the hits. Memory does not grow
+    with the number of showers, and an interrupted command leaves no file. A grid that trained a ring gives samples in
+    a NumPy archive (.npz).
+
+    Examples:
+        cloudgan generate mine generated.h5 --showers=10000 --energy=20:80
+        cloudgan generate mine hits.parquet --step=best --seed=1
     """
 
     run: str = RUN
-    output: str = argument(
-        "file to write, such as generated.h5 or, for the hits, generated.parquet"
-    )
+    output: str = argument("file to write: .h5, or .parquet for a table of hits")
     showers: int = flag(1000, "number of showers", ge=1, le=MAX_SHOWERS)
     energy: Annotated[tuple[float, float] | None, RANGE] = flag(
-        None, "range of the primary energy in GeV, flat", words="the trained range"
+        None, "primary energy in GeV; flat between both", words="as trained"
     )
     theta: Annotated[tuple[float, float] | None, RANGE] = flag(
-        None, "range of the polar angle in degrees, flat", words="the trained range"
+        None, "polar angle in degrees; flat between both", words="as trained"
     )
     extrapolate: bool = flag(
         False, "accept ranges beyond the trained one; the file states the trained range"
@@ -35,7 +38,7 @@ class GenerateOptions(Options):
     step: Step = STEP_FLAG
     cell: str | None = flag(
         None,
-        "of a grid (`cloudgan evolve`): mixture of the best cell and its neighbours, best (its own generator), ensemble (chosen by `evolve --ensemble`), or ROW,COLUMN",
+        "generator of a grid of cells; mixture of the best cell and its neighbours, best (its own generator), ensemble (chosen by `evolve --ensemble`), or ROW,COLUMN",
         words="mixture",
     )
     seed: int = SEED
@@ -43,69 +46,79 @@ class GenerateOptions(Options):
 
 
 class ConvertOptions(Options):
-    """Converts showers to sharded TFRecord for training, or back to HDF5; the data stay bit-identical.
+    """Converts showers to shards for fast training, or back to HDF5.
 
-    Empty showers are left out and counted.
+    Shards are TFRecord files with checksums, in a folder or a bucket. The data stay bit-identical; empty showers are
+    left out and counted.
+
+    Examples:
+        cloudgan convert showers.h5 shards
+        cloudgan convert shards again.h5
+        cloudgan convert shards --verify
     """
 
     source: str = argument(
-        "HDF5 (public 3DGAN layout), published TFRecord, or shards: path, glob, comma list, or bucket"
+        "showers: HDF5, TFRecord or shards; a path, glob, comma list or bucket, in the public 3DGAN layout"
     )
     target: str = argument(
-        "folder or bucket (gs://, s3://, Azure Blob URL) for shards, a file .h5 for HDF5, or a file .parquet for a table of hits",
+        "folder or bucket for shards, a file .h5, or .parquet for hits; buckets are gs://, s3:// or an Azure Blob URL",
         "",
     )
     unit: EcalUnit | None = UNIT
     to: Literal["auto", "tfrecord", "hdf5"] = flag(
-        "auto", "tfrecord or hdf5; auto decides by the suffix of the target"
+        "auto", "form of the target; auto decides by its suffix"
     )
     records_per_shard: int = flag(1024, "showers per shard", ge=1, le=10**6)
-    overwrite: bool = flag(False, "replace an existing target when the new one is complete")
+    overwrite: bool = flag(False, "replace an existing target; when the new one is complete")
     verify: bool = flag(
         False,
-        "read every shower of SOURCE, compare it with its checksums and count empty ones; writes nothing",
+        "check every shower of SOURCE; against its checksums, and count empty ones; writes nothing",
     )
 
 
 class SimulateOptions(Options):
-    """Simulates showers in the CLIC ECAL into HDF5 (public 3DGAN layout, 51x51x25 cells).
+    """Simulates showers in the CLIC ECAL, to train and validate with.
 
-    The parametric source is for demos, tests and pre-training, not a reference: validate against
+    A file .h5 has the public 3DGAN layout with 51x51x25 cells, a file .parquet a table of the hits. The parametric source is for demos, tests and pre-training, not a reference: validate against
     Geant4, which takes about 0.01 s per GeV on all cores. An interrupted Geant4 production keeps its
     showers beside the file; rerun the command to resume.
+
+    Examples:
+        cloudgan simulate showers.h5 --showers=5000
+        cloudgan simulate geant4.h5 --engine=geant4 --showers=300 --energy=10:20
     """
 
-    output: str = argument("file to write, such as showers.h5 or, for the hits, showers.parquet")
+    output: str = argument("file to write: .h5, or .parquet for a table of hits")
     showers: int = flag(1000, "number of showers", ge=1, le=MAX_SHOWERS)
     energy: Annotated[tuple[float, float], RANGE] = flag(
-        (10.0, 100.0), "range of the primary energy in GeV, flat"
+        (10.0, 100.0), "primary energy in GeV; flat between both"
     )
     theta: Annotated[tuple[float, float], RANGE] = flag(
-        (60.0, 120.0), "range of the polar angle in degrees, flat"
+        (60.0, 120.0), "polar angle in degrees; flat between both"
     )
     particle: Particle = flag("electron", "primary particle; photons need --engine=geant4")
     engine: Literal["gflash", "geant4"] = flag(
         "gflash",
-        "gflash, the parametric source (Grindhammer and Peters, hep-ex/0001020), or geant4",
+        "parametric source, or Geant4; gflash: Grindhammer and Peters, hep-ex/0001020",
     )
     seed: int = SEED
     workers: int | None = flag(
         None, "processes of Geant4", ge=1, le=MAX_LOCAL_PROCESSES, words="one per core"
     )
-    cut_mm: float | None = flag(None, "range cut of Geant4 in mm", words="0.7", gt=0, le=1e6)
+    cut_mm: float | None = flag(None, "production cut of Geant4 in mm", words="0.7", gt=0, le=1e6)
     overwrite: bool = flag(
-        False, "replace an existing file, and discard unfinished showers of another request"
+        False, "replace an existing file; and discard unfinished showers of another request"
     )
 
 
 class ExportOptions(Options):
-    """Exports the generator of a run as ONNX, Keras model or SavedModel, with a model card.
+    """Exports the generator of a run for other programs, with a model card.
 
     The inputs are energy (GeV), theta (rad) and noise, the output is ECAL (GeV). ONNX needs no TensorFlow.
 
     Examples:
-        cloudgan export runs/mine exports/mine
-        cloudgan export runs/mine exports/mine-keras --format=keras --step=best
+        cloudgan export mine exports/mine
+        cloudgan export mine exports/mine-keras --format=keras --step=best
     """
 
     run: str = RUN
@@ -118,52 +131,64 @@ class ExportOptions(Options):
 
 
 class ValidateOptions(Options):
-    """Compares generated showers with Monte Carlo, each measure beside its MC-MC baseline.
+    """Compares generated showers with Monte Carlo, by physics distributions.
 
-    Validates two files, or a run: its generator gets the energies and angles of the reference. The
+    Each measure stands beside its MC-MC baseline. Validates two files, or a run: its generator gets the energies and angles of the reference. The
     verdict on a run's newest checkpoint is written to its verdict.json. The MC-MC baseline is the same
     measure for two random halves of the Monte Carlo: the effect of statistics alone.
 
     Examples:
+        cloudgan validate mine
+        cloudgan validate mine --against=geant4.h5 --gate
         cloudgan validate --generated=mine.h5 --reference=geant4.h5 --report=mine.html
-        cloudgan validate runs/mine --against=geant4.h5 --gate
     """
 
-    run: str | None = argument("folder of a run, instead of two files", None)
-    generated: str | None = flag(None, "showers to validate: HDF5, TFRecord or a folder of shards")
-    reference: str | None = flag(None, "Monte Carlo of the same shape")
-    against: str | None = flag(None, "for a run: Monte Carlo instead of the held-out showers")
+    run: str | None = argument("a run, by name or folder, instead of two files", None)
+    generated: str | None = flag(
+        None, "showers to judge; HDF5, TFRecord or a folder of shards", placeholder="FILE"
+    )
+    reference: str | None = flag(
+        None, "Monte Carlo to compare them with; of the same shape", placeholder="FILE"
+    )
+    against: str | None = flag(
+        None, "Monte Carlo for RUN", words="its held-out showers", placeholder="FILE"
+    )
     unit: EcalUnit | None = UNIT
     step: Step = STEP_FLAG
     showers: int | None = flag(
         None,
-        "at most this many of each sample",
+        "at most so many of each sample",
         ge=1,
         le=MAX_SHOWERS,
         words="all of two files, 1000 of a run",
     )
     seed: int = flag(
-        0, "of the random halves, the bootstrap errors and the classifiers", ge=0, le=MAX_SEED
+        0, "of all random numbers; halves, bootstrap errors, classifiers", ge=0, le=MAX_SEED
     )
     gate: bool | str = flag(
         False,
-        "exit with code 7 if a gate fails: the shipped gates, or those of a file in the format of cloudgan/validation/gates.toml",
+        "exit with 7 if a gate fails; the shipped gates, or those of a file in the format of cloudgan/validation/gates.toml",
     )
     report: str | None = REPORT
 
 
 class DemoOptions(Options):
-    """Simulates showers, trains a GAN, validates and prices it, and writes a report; needs no account.
+    """A tour: simulates showers, trains a GAN, judges and prices it; needs no account.
 
-    Takes at most five minutes on two cores. Rerun the command to resume.
+    Takes at most five minutes on two cores and writes a report, report.html in the folder of the run. Rerun the
+    command to resume.
+
+    Examples:
+        cloudgan demo
+        cloudgan demo --data=showers.h5 --run=runs/mine
     """
 
-    data: str | None = flag(None, "your own showers instead of simulated ones")
+    data: str | None = flag(None, "your own showers instead of simulated ones", placeholder="FILE")
     unit: EcalUnit | None = UNIT
-    run: str = flag("runs/demo", "folder of the run; the report is report.html in it")
-    showers: int = flag(
-        5000, "number of showers to simulate; a fifth is held out", ge=1, le=MAX_SHOWERS
+    run: str = flag(
+        "runs/demo", "folder of the run; the report is report.html in it", placeholder="FOLDER"
     )
-    max_steps: int = flag(2000, "training stops after so many steps", ge=1, le=MAX_STEP)
-    max_seconds: float = flag(180.0, "training stops after so much time", gt=0, le=MAX_SECONDS)
-    seed: int = flag(0, "of every random number", ge=0, le=MAX_SEED)
+    showers: int = flag(5000, "showers to simulate; a fifth is held out", ge=1, le=MAX_SHOWERS)
+    max_steps: int = flag(2000, "the training ends after so many steps", ge=1, le=MAX_STEP)
+    max_seconds: float = flag(180.0, "or after so many seconds", gt=0, le=MAX_SECONDS)
+    seed: int = flag(0, "of all random numbers", ge=0, le=MAX_SEED)

@@ -23,7 +23,11 @@ class TrainingFlags(Options):
     """What is trained, and how."""
 
     config: str | None = flag(
-        None, "a run.yaml; flags override its keys", "Model", screen=True, placeholder="FILE"
+        None,
+        "a run.yaml, which `cloudgan init run` writes; flags override its keys",
+        "Model",
+        screen=True,
+        placeholder="FILE",
     )
     run_keys: dict[str, Any] = keys_of(RunConfig, keys=TRAINED, local=False, positional=False)
 
@@ -36,7 +40,8 @@ class TrainingFlags(Options):
 class TrainOptions(TrainingFlags):
     """Trains a GAN on this machine. Run it again to resume.
 
-    Without a file of the run's own, flags override the keys of --config, and those the preset.
+    Showers are HDF5 or TFRecord files, or the shards of `cloudgan convert`. Flags override the keys of --config, and
+    those the preset. Interrupted, it saves a checkpoint, from which the same command continues.
 
     Examples:
         cloudgan train showers.h5 --preset=mini --epochs=20
@@ -45,15 +50,16 @@ class TrainOptions(TrainingFlags):
 
     run: str | None = flag(
         None,
-        "folder of the run",
+        "folder of the run; without it runs/NAME of the run.yaml, else",
         "Output",
         screen=True,
-        words="runs/NAME of the run.yaml, else runs/PRESET",
+        words="runs/PRESET",
+        placeholder="RUN",
     )
     run_keys: dict[str, Any] = keys_of(RunConfig, keys=TRAINED)
     allow_open_ports: bool = flag(
         False,
-        "run several workers even where others can reach their ports; TensorFlow's servers execute what they"
+        "start workers where others reach their ports; TensorFlow's servers execute what they"
         " receive",
         "Devices",
     )
@@ -66,7 +72,7 @@ class TrainOptions(TrainingFlags):
     )
     describe: bool = flag(
         False,
-        "parameters and memory, or the layout of the ranks; starts nothing",
+        "parameters, memory and time; or the layout of the ranks; starts nothing",
         "Output",
         screen=True,
     )
@@ -76,7 +82,7 @@ class GridFlags(Options):
     """Which cells evolve, and how."""
 
     grid: Annotated[tuple[int, int] | None, Text(parse_grid, "RxC")] = flag(
-        None, "rows and columns of cells whose GANs compete", "Grid", screen=True, words="2x2"
+        None, "rows and columns of competing GANs", "Grid", screen=True, words="2x2"
     )
     cells: dict[str, Any] = keys_of(CoevolutionConfig)
 
@@ -90,27 +96,36 @@ class GridFlags(Options):
 class EvolveOptions(GridFlags):
     """Trains a grid of cells whose generators and discriminators compete.
 
-    They mutate, and the generators of a neighbourhood form a mixture. A run in the folder continues.
+    They mutate, and the generators of a neighbourhood form a mixture. A run in the folder continues. The task ring (eight
+    Gaussians) needs no showers.
 
     Examples:
-        cloudgan evolve showers.h5 --preset=mini --grid=2x2
+        cloudgan evolve showers.h5 --preset=mini
         cloudgan evolve --task=ring --grid=3x3
+        cloudgan evolve --run=runs/grid --iterations=40 --ensemble=greedy
     """
 
     unit: str | None = UNIT
     preset: str | None = flag(
-        None, "networks, as in `train`; of the task showers", "Networks", screen=True, words="mini"
+        None,
+        "networks, as in `train`; of the task showers",
+        "Networks",
+        screen=True,
+        words="mini",
+        placeholder="NAME",
     )
-    run: str | None = flag(None, "folder of the run", "Output", screen=True, words="runs/grid")
+    run: str | None = flag(
+        None, "folder of the run", "Output", screen=True, words="runs/grid", placeholder="RUN"
+    )
     ensemble: EnsembleMethod | None = flag(
         None,
-        "after the run, choose among all generators; greedy or genetic",
+        "then choose the best mixture; among all generators, greedy or genetic",
         "Output",
         screen=True,
     )
     size: int | None = flag(
         None,
-        "generators of the ensemble; of greedy at most",
+        "generators of that mixture; of greedy at most",
         "Output",
         words="as many as are best",
         ge=1,
@@ -125,12 +140,13 @@ class SearchOptions(TrainingFlags):
     of the search's folder. All trials share the flags of `train` that are given.
 
     Examples:
+        cloudgan init space
         cloudgan search space.yaml showers.h5 --preset=mini --max-steps=2000
         cloudgan search runs/search --trials=50
     """
 
     space: str = argument(
-        "YAML file with ranges or choices by key of run.yaml; or the folder of a search to continue"
+        "YAML file of ranges and choices, or a search to continue; by key of run.yaml: `cloudgan init space` writes one"
     )
     run: str | None = flag(
         None, "folder of a new search", "Search", words="runs/search", placeholder="RUN"
@@ -151,7 +167,7 @@ class SearchOptions(TrainingFlags):
     )
     max_hours: float | None = flag(
         None,
-        "save the running trials then, and end with the best",
+        "ends then, and saves the running trials",
         "Limits",
         screen=True,
         gt=0,
@@ -159,7 +175,7 @@ class SearchOptions(TrainingFlags):
     )
     budget_usd: float | None = flag(
         None,
-        "the same when this machine has cost so much",
+        "ends before it costs more; with --price-as or --price-file",
         "Limits",
         screen=True,
         gt=0,
@@ -168,7 +184,10 @@ class SearchOptions(TrainingFlags):
     price_as: str | None = PRICE_AS
     price_file: str | None = PRICE_FILE
     describe: bool = flag(
-        False, "time and cost, from the time of one trial; starts nothing", "Show", screen=True
+        False,
+        "forecast of time and cost; from the time of one trial; starts nothing",
+        "Show",
+        screen=True,
     )
     like: str | None = flag(
         None,
@@ -177,19 +196,15 @@ class SearchOptions(TrainingFlags):
         words="the mean of the finished trials of the search",
         placeholder="RUN",
     )
-    show: bool = flag(False, "print the trials of a search; starts nothing", "Show", screen=True)
+    show: bool = flag(False, "the trials of a search; starts nothing", "Show", screen=True)
     report: str | None = REPORT
     run_keys: dict[str, Any] = keys_of(RunConfig, keys=TRAINED, local=False, screen=False)
 
-    @property
-    def settings(self) -> dict[str, Any]:
-        """What was given of how the search goes."""
-        own = ("max_hours", "budget_usd", "price_as", "price_file")
-        return self.search | {name: getattr(self, name) for name in own}
-
 
 class CrossvalidateOptions(TrainingFlags):
-    """Trains one run per fold, and prints mean and spread of a validation number.
+    """Trains one run per fold, and shows mean and spread of a validation number.
+
+    Fold f holds out every N-th shower from number f on. The same command continues an interrupted one.
 
     Examples:
         cloudgan crossvalidate showers.h5 --preset=mini --folds=5
@@ -198,28 +213,31 @@ class CrossvalidateOptions(TrainingFlags):
 
     run_keys: dict[str, Any] = keys_of(RunConfig, keys=TRAINED, local=False, screen=False)
     folds: int = flag(
-        5, "fold f holds out every N-th shower from number f on", "Folds", screen=True, ge=2, le=100
+        5, "parts of the showers; each is held out once", "Folds", screen=True, ge=2, le=100
     )
     repeats: int = flag(
         1,
-        "runs of each fold, with consecutive seeds; what initial weights change beside the data",
+        "runs of each fold; with consecutive seeds: what initial weights change beside the data",
         "Folds",
         screen=True,
         ge=1,
         le=100,
     )
     blocks: int = flag(1, "runs at the same time", "Folds", screen=True, ge=1, le=MAX_PROCESSES)
-    objective: str = flag(METRIC, "validation number, as in --until", "Folds", screen=True)
+    objective: str = flag(
+        METRIC, "validation number; as in --until", "Folds", screen=True, placeholder="NUMBER"
+    )
     run: str | None = flag(
         None,
-        "folder; the same command continues it",
+        "folder of the runs; the same command continues it",
         "Output",
         screen=True,
         words="runs/crossvalidation",
+        placeholder="RUN",
     )
     show: str | None = flag(
         None,
-        "a cross-validation whose runs are printed; nothing is started",
+        "the runs of a cross-validation; starts nothing",
         "Output",
         screen=True,
         placeholder="RUN",

@@ -15,19 +15,15 @@ high energies, and tables of E^3 sigma below it, split at the K edge.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
-    Coefficients = Callable[[float], Floats]
+Floats = NDArray[np.float64]
+Coefficients = Callable[[float], Floats]
 
 
 FINE_STRUCTURE = 1 / 137.035999

@@ -7,24 +7,18 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cloudgan.core.documents import parse_json
 from cloudgan.core.errors import ConfigError, DataError
 from cloudgan.data.showers import CELL_MM
-from cloudgan.schema.particle import PARTICLE_ATTRIBUTE
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
-
-    from cloudgan.schema.particle import Particle
-
+from cloudgan.schema.particle import PARTICLE_ATTRIBUTE, Particle
 
 ENERGIES_GEV = (1.0, 1000.0)
 """Below, most showers leave no energy behind the first plates; above, one takes longer than 10 s."""

@@ -10,22 +10,19 @@ from __future__ import annotations
 import importlib
 import re
 import sys
+from collections.abc import Mapping
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cloudgan.core import settings
 from cloudgan.core.errors import ConfigError, install_command
 from cloudgan.simulation.detector import ATOMIC_NUMBERS
 from cloudgan.simulation.geant4.cross_sections import Photoelectric
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
 
 PACKAGE = "geant4_pybind"
 _DEBIAN = {

@@ -17,10 +17,11 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, TextIO
+from typing import Any, NamedTuple, Self, TextIO
 
 from cloudgan.core.documents import parse_json
 from cloudgan.core.errors import CloudganError, ConfigError
@@ -41,10 +42,6 @@ from cloudgan.simulation.geant4.tables import (
     table_files,
     write_tables,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
 
 _LAST_LINES = 12
 _READ_BYTES = 1 << 16

@@ -7,8 +7,9 @@ are Box and Muller's from two words each (tensorflow/core/lib/random/random_dist
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -16,9 +17,6 @@ import numpy as np
 
 from cloudgan.models.philox import FULL_TURN, LEAST_UNIFORM, float_bits, high_word, philox
 from cloudgan.training.draws import Stream, dropout_threshold
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _BLOCK = 4  # words of a block of Philox
 

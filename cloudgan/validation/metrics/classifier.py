@@ -5,16 +5,14 @@ scikit-learn and scipy.stats are imported on use: a training run that compares n
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
-    Table = NDArray[np.floating]
+Floats = NDArray[np.float64]
+Table = NDArray[np.floating]
 
 MAX_SHOWERS = 10_000
 """Maximum number of showers used of each sample."""

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
-    Weights = NDArray[np.float32]
+Floats = NDArray[np.float64]
+Weights = NDArray[np.float32]
 
 
 _CHUNK = 5000  # showers whose products are in memory at once

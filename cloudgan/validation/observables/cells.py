@@ -5,18 +5,16 @@ A shower fills about a thousand of 65,025 cells; only these are processed.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cloudgan.core.errors import DataError
 from cloudgan.data.showers import angle_of_layers
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
-    Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
 
 
 def safe_divide(above: NDArray[np.floating], below: NDArray[np.floating]) -> Floats:

@@ -8,15 +8,13 @@ import math
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 from urllib.parse import urlsplit
 
 from cloudgan.core.documents import parse_json
 from cloudgan.core.errors import CloudganError, ConfigError, CredentialsError, DataError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _ATTEMPTS = 4
 _TIMEOUT_SECONDS = 60.0

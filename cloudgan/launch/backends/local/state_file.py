@@ -5,8 +5,9 @@ from __future__ import annotations
 import fcntl
 import os
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
@@ -14,11 +15,6 @@ from cloudgan.core.documents import read_json, write_json
 from cloudgan.core.errors import ConfigError
 from cloudgan.schema.heartbeat import TimeStamp
 from cloudgan.schema.run_state import Cause, Phase, WorkerPhase
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
 
 _TRIES = 25
 _PAUSE_SECONDS = 0.02

@@ -6,18 +6,15 @@ import re
 import shutil
 import subprocess
 import time
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from cloudgan.core.clock import monotonic_seconds
 from cloudgan.core.errors import ConfigError, LaunchError
 from cloudgan.core.labels import RUN
 from cloudgan.core.settings import slurm_environment
 from cloudgan.launch.backends.slurm.requests import FOLDER_LABEL
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
 
 REQUIRED: Final = ("sbatch", "squeue", "scancel", "scontrol", "sinfo")
 _UNREACHABLE = (

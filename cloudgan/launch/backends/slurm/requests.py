@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import math
 import shlex
+from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from cloudgan.launch.kubernetes.job_spec import CONFIG, KEY_FOLDER, WORK, JobSpec
 from cloudgan.launch.kubernetes.manifests import PLAN_PLACEHOLDER, job, opens_ports, run_yaml
 from cloudgan.schema.plan import Plan, Step
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from cloudgan.schema.plan import Plan
-
 
 JOB_FOLDER: Final = "slurm"
 """Subfolder of the run's folder with the files of the job."""

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import datetime as dt
-from typing import TYPE_CHECKING, Any, Final, Literal
+from collections.abc import Mapping
+from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from cloudgan.core.clock import parse_time
 from cloudgan.core.ranges import MAX_SECONDS
 from cloudgan.launch.kubernetes.job_spec import describe_exit_code
-from cloudgan.schema.run_state import RunState, WorkerState
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from cloudgan.schema.heartbeat import Heartbeat
-    from cloudgan.schema.run_state import Cause, Phase, WorkerPhase
+from cloudgan.schema.heartbeat import Heartbeat
+from cloudgan.schema.run_state import Cause, Phase, RunState, WorkerPhase, WorkerState
 
 WAITING: Final[dict[str, str]] = {
     "CREATING": "Google validates the request",

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from cloudgan.core.clock import utc_moment
 from cloudgan.core.errors import (
@@ -14,11 +15,7 @@ from cloudgan.core.errors import (
     LaunchError,
     StockOutError,
 )
-
-if TYPE_CHECKING:
-    import datetime as dt
-
-    from cloudgan.schema.resource import ResourceCause
+from cloudgan.schema.resource import ResourceCause
 
 LOGIN: Final = (
     "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or name a configured profile by"

@@ -5,7 +5,8 @@ from __future__ import annotations
 import base64
 import re
 import threading
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable
+from typing import Any, Final
 
 import boto3
 import botocore.exceptions as failures
@@ -17,9 +18,6 @@ from cloudgan.core.errors import CredentialsError
 from cloudgan.launch.clouds.aws.error_mapping import LOGIN
 from cloudgan.launch.container_registry.login import RegistryLogin
 from cloudgan.storage.aws_configuration import NO_LOGIN, checked_configuration
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _PREFIX: Final = "k8s-aws-v1."
 _CLUSTER: Final = "x-k8s-aws-id"

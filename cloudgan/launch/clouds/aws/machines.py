@@ -8,13 +8,11 @@ https://docs.aws.amazon.com/eks/latest/userguide/ml-eks-optimized-ami.html (both
 from __future__ import annotations
 
 import difflib
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from cloudgan.core.errors import PlanError
 from cloudgan.cost.prices.discontinued import refuse_discontinued
-
-if TYPE_CHECKING:
-    from cloudgan.schema.price_row import Market
+from cloudgan.schema.price_row import Market
 
 
 class Quota(NamedTuple):
@@ -46,7 +44,6 @@ class Machine(NamedTuple):
         name: Instance type.
         gpu: GPU model in the price table.
         gpus: Number of GPUs.
-        gpu_gib: Memory of one GPU.
         vcpus: Number of vCPUs, which quotas count.
         memory_gib: Main memory.
         on_demand: On-demand quota.
@@ -57,7 +54,6 @@ class Machine(NamedTuple):
     name: str
     gpu: str
     gpus: int
-    gpu_gib: int
     vcpus: int
     memory_gib: int
     on_demand: Quota
@@ -91,38 +87,38 @@ _GRACE: Final = (
 MACHINES: Final = {
     one.name: one
     for one in (
-        Machine("g4dn.xlarge", "T4", 1, 16, 4, 16, _G, _G_SPOT),
-        Machine("g4dn.2xlarge", "T4", 1, 16, 8, 32, _G, _G_SPOT),
-        Machine("g4dn.12xlarge", "T4", 4, 16, 48, 192, _G, _G_SPOT),
-        Machine("g5.xlarge", "A10G", 1, 24, 4, 16, _G, _G_SPOT),
-        Machine("g5.2xlarge", "A10G", 1, 24, 8, 32, _G, _G_SPOT),
-        Machine("g5.12xlarge", "A10G", 4, 24, 48, 192, _G, _G_SPOT),
-        Machine("g5.48xlarge", "A10G", 8, 24, 192, 768, _G, _G_SPOT),
-        Machine("g6.xlarge", "L4", 1, 24, 4, 16, _G, _G_SPOT),
-        Machine("g6.2xlarge", "L4", 1, 24, 8, 32, _G, _G_SPOT),
-        Machine("g6.4xlarge", "L4", 1, 24, 16, 64, _G, _G_SPOT),
-        Machine("g6.8xlarge", "L4", 1, 24, 32, 128, _G, _G_SPOT),
-        Machine("g6.16xlarge", "L4", 1, 24, 64, 256, _G, _G_SPOT),
-        Machine("g6.12xlarge", "L4", 4, 24, 48, 192, _G, _G_SPOT),
-        Machine("g6.24xlarge", "L4", 4, 24, 96, 384, _G, _G_SPOT),
-        Machine("g6.48xlarge", "L4", 8, 24, 192, 768, _G, _G_SPOT),
-        Machine("g6e.xlarge", "L40S", 1, 48, 4, 32, _G, _G_SPOT),
-        Machine("g6e.2xlarge", "L40S", 1, 48, 8, 64, _G, _G_SPOT),
-        Machine("g6e.4xlarge", "L40S", 1, 48, 16, 128, _G, _G_SPOT),
-        Machine("g6e.8xlarge", "L40S", 1, 48, 32, 256, _G, _G_SPOT),
-        Machine("g6e.16xlarge", "L40S", 1, 48, 64, 512, _G, _G_SPOT),
-        Machine("g6e.12xlarge", "L40S", 4, 48, 48, 384, _G, _G_SPOT),
-        Machine("g6e.24xlarge", "L40S", 4, 48, 96, 768, _G, _G_SPOT),
-        Machine("g6e.48xlarge", "L40S", 8, 48, 192, 1536, _G, _G_SPOT),
-        Machine("p4d.24xlarge", "A100-40GB", 8, 40, 96, 1152, _P, _P4_SPOT),
-        Machine("p4de.24xlarge", "A100-80GB", 8, 80, 96, 1152, _P, _P4_SPOT),
-        Machine("p5.4xlarge", "H100", 1, 80, 16, 256, _P, _P5_SPOT),
-        Machine("p5.48xlarge", "H100", 8, 80, 192, 2048, _P, _P5_SPOT),
-        Machine("p5e.48xlarge", "H200", 8, 141, 192, 2048, _P, _P5_SPOT),
-        Machine("p5en.48xlarge", "H200", 8, 141, 192, 2048, _P, _P5_SPOT),
-        Machine("p6-b200.48xlarge", "B200", 8, 179, 192, 2048, _P, _P6_SPOT, _BLACKWELL),
-        Machine("p6-b300.48xlarge", "B300", 8, 268, 192, 4096, _P, _P6_SPOT, _BLACKWELL),
-        Machine("p6e-gb200.36xlarge", "GB200", 4, 185, 144, 960, _P, _P6_SPOT, _GRACE),
+        Machine("g4dn.xlarge", "T4", 1, 4, 16, _G, _G_SPOT),
+        Machine("g4dn.2xlarge", "T4", 1, 8, 32, _G, _G_SPOT),
+        Machine("g4dn.12xlarge", "T4", 4, 48, 192, _G, _G_SPOT),
+        Machine("g5.xlarge", "A10G", 1, 4, 16, _G, _G_SPOT),
+        Machine("g5.2xlarge", "A10G", 1, 8, 32, _G, _G_SPOT),
+        Machine("g5.12xlarge", "A10G", 4, 48, 192, _G, _G_SPOT),
+        Machine("g5.48xlarge", "A10G", 8, 192, 768, _G, _G_SPOT),
+        Machine("g6.xlarge", "L4", 1, 4, 16, _G, _G_SPOT),
+        Machine("g6.2xlarge", "L4", 1, 8, 32, _G, _G_SPOT),
+        Machine("g6.4xlarge", "L4", 1, 16, 64, _G, _G_SPOT),
+        Machine("g6.8xlarge", "L4", 1, 32, 128, _G, _G_SPOT),
+        Machine("g6.16xlarge", "L4", 1, 64, 256, _G, _G_SPOT),
+        Machine("g6.12xlarge", "L4", 4, 48, 192, _G, _G_SPOT),
+        Machine("g6.24xlarge", "L4", 4, 96, 384, _G, _G_SPOT),
+        Machine("g6.48xlarge", "L4", 8, 192, 768, _G, _G_SPOT),
+        Machine("g6e.xlarge", "L40S", 1, 4, 32, _G, _G_SPOT),
+        Machine("g6e.2xlarge", "L40S", 1, 8, 64, _G, _G_SPOT),
+        Machine("g6e.4xlarge", "L40S", 1, 16, 128, _G, _G_SPOT),
+        Machine("g6e.8xlarge", "L40S", 1, 32, 256, _G, _G_SPOT),
+        Machine("g6e.16xlarge", "L40S", 1, 64, 512, _G, _G_SPOT),
+        Machine("g6e.12xlarge", "L40S", 4, 48, 384, _G, _G_SPOT),
+        Machine("g6e.24xlarge", "L40S", 4, 96, 768, _G, _G_SPOT),
+        Machine("g6e.48xlarge", "L40S", 8, 192, 1536, _G, _G_SPOT),
+        Machine("p4d.24xlarge", "A100-40GB", 8, 96, 1152, _P, _P4_SPOT),
+        Machine("p4de.24xlarge", "A100-80GB", 8, 96, 1152, _P, _P4_SPOT),
+        Machine("p5.4xlarge", "H100", 1, 16, 256, _P, _P5_SPOT),
+        Machine("p5.48xlarge", "H100", 8, 192, 2048, _P, _P5_SPOT),
+        Machine("p5e.48xlarge", "H200", 8, 192, 2048, _P, _P5_SPOT),
+        Machine("p5en.48xlarge", "H200", 8, 192, 2048, _P, _P5_SPOT),
+        Machine("p6-b200.48xlarge", "B200", 8, 192, 2048, _P, _P6_SPOT, _BLACKWELL),
+        Machine("p6-b300.48xlarge", "B300", 8, 192, 4096, _P, _P6_SPOT, _BLACKWELL),
+        Machine("p6e-gb200.36xlarge", "GB200", 4, 144, 960, _P, _P6_SPOT, _GRACE),
     )
 }
 

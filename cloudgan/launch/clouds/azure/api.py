@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import base64
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
 from urllib.parse import quote, urlencode, urlsplit
 
 from azure.core.exceptions import AzureError, ClientAuthenticationError
@@ -20,10 +21,6 @@ from cloudgan.core.settings import variable
 from cloudgan.launch.clouds.azure import ids
 from cloudgan.launch.clouds.azure.error_mapping import LOGIN, MissingError, error_text, map_error
 from cloudgan.storage.azure import find_login
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
 
 PUBLIC: Final = "https://management.azure.com"
 _SCOPE: Final = "https://management.azure.com/.default"

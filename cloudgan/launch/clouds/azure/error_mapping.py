@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from cloudgan.core.errors import (
     CapacityError,
@@ -13,9 +13,7 @@ from cloudgan.core.errors import (
     LaunchError,
     StockOutError,
 )
-
-if TYPE_CHECKING:
-    from cloudgan.schema.resource import ResourceCause
+from cloudgan.schema.resource import ResourceCause
 
 _UNAUTHORIZED, _FORBIDDEN, _MISSING, _CONFLICT = 401, 403, 404, 409
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 import hashlib
 import re
 import uuid
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from cloudgan.core.clouds import CLUSTER
-
-if TYPE_CHECKING:
-    from cloudgan.schema.plan import Target
+from cloudgan.schema.plan import Target
 
 SUBSCRIPTION: Final = "<subscription>"
 ACCOUNT: Final = "<storage-account>"

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from cloudgan.core.labels import EXPIRES, RUN, SHARED
 from cloudgan.launch.backends.kubernetes.permissions import review_step
 from cloudgan.launch.clouds.azure import ids, reservations
 from cloudgan.launch.kubernetes.manifests import GPU_NODE, device_plugin_step
-from cloudgan.schema.plan import Step
-
-if TYPE_CHECKING:
-    from cloudgan.schema.plan import Plan, Target
-
+from cloudgan.schema.plan import Plan, Step, Target
 
 SPOT_TAINT = "kubernetes.azure.com/scalesetpriority"
 """Taint that AKS sets on each node of a Spot pool, with the value spot."""

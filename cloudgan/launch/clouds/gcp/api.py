@@ -6,8 +6,9 @@ A request is exactly what a plan's step holds. The session adds and renews the l
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import requests
 from google.auth import exceptions as login
@@ -22,9 +23,6 @@ from cloudgan.launch.clouds.gcp.error_mapping import (
     parse_answer,
     sentence,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
 
 _OK: Final = 300
 _TIMEOUT_SECONDS: Final = (5, 60)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from cloudgan.core.documents import parse_json
 from cloudgan.core.errors import (
@@ -14,9 +14,7 @@ from cloudgan.core.errors import (
     LaunchError,
     StockOutError,
 )
-
-if TYPE_CHECKING:
-    from cloudgan.schema.resource import ResourceCause
+from cloudgan.schema.resource import ResourceCause
 
 NOT_FOUND, CONFLICT = 404, 409
 _INVALID, _UNAUTHORIZED, _FORBIDDEN, _TOO_MANY, _SERVER = 400, 401, 403, 429, 500

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cloudgan.core.labels import SHARED
 from cloudgan.launch.clouds.gcp.addresses import (
@@ -18,10 +18,7 @@ from cloudgan.launch.clouds.gcp.addresses import (
     bucket_name,
 )
 from cloudgan.launch.clouds.planner import desired_state_step
-from cloudgan.schema.plan import Step
-
-if TYPE_CHECKING:
-    from cloudgan.schema.plan import Plan, Target
+from cloudgan.schema.plan import Plan, Step, Target
 
 APIS = (
     "cloudresourcemanager.googleapis.com",

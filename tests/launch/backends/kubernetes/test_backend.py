@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import functools
 import json
 import sys
 import threading
@@ -101,15 +102,20 @@ def test_a_run_is_created_watched_and_deleted_completely(lab, begin, follow, lau
     assert lab.backend.state("gan").phase == "absent"
 
 
+def logs_of(lab, *, follow):
+    sources = functools.partial(lab.backend.log_sources, "gan")
+    return merge_logs(sources, lambda: lab.backend.state("gan").is_over, follow=follow)
+
+
 def test_the_logs_of_all_workers_are_followed_to_the_end(lab, begin):
     plan = plan_of()
     begin(lab, plan)
     running(lab, plan)
     threading.Timer(0.5, finish, (lab, plan)).start()
-    lines = [(line.index, line.text) for line in merge_logs(lab.backend, "gan", follow=True)]
+    lines = [(line.index, line.text) for line in logs_of(lab, follow=True)]
     wanted = [(rank, text) for rank in (0, 1) for text in (f"worker {rank} of 2", "exit with 0")]
     assert sorted(lines) == sorted(wanted)
-    again = [(line.index, line.text) for line in merge_logs(lab.backend, "gan", follow=False)]
+    again = [(line.index, line.text) for line in logs_of(lab, follow=False)]
     assert sorted(again) == sorted(wanted)
 
 
@@ -485,7 +491,11 @@ def test_where_cilium_runs_the_pods_of_a_run_reach_the_pod_identity_agent(make_l
 
 @pytest.mark.parametrize(
     "changes",
-    [{"store": "gs://bucket/runs"}, {"workers": {"secrets": ("s3-login",)}}, {"store": "pvc:runs"}],
+    [
+        {"store": "gs://bucket/runs"},
+        {"workers": {"kubernetes_secrets": ("s3-login",)}},
+        {"store": "pvc:runs"},
+    ],
     ids=str,
 )
 def test_pods_that_do_not_ask_the_agent_may_not_reach_it(changes):

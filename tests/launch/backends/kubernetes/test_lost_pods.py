@@ -130,7 +130,8 @@ exec "{sys.executable}" "{stub}" "$@" """
     state = lab.backend.state("gan")
     assert (state.phase, state.cause) == ("starting", "")
     assert f"init container wheels exited with code 75: {said}" in state.reason
-    assert said in {line.text for line in merge_logs(lab.backend, "gan", follow=False)}
+    logs = merge_logs(lambda: lab.backend.log_sources("gan"), lambda: False, follow=False)
+    assert said in {line.text for line in logs}
     thread = threading.Timer(0.5, lambda: (outage.unlink(), finish(lab, plan)))
     thread.start()
     assert monitor.follow().phase == "finished"

@@ -1,23 +1,24 @@
-"""The report page of `cloudgan offers`, and the lines below its table."""
+"""The report page of `cloudgan offers`."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from cloudgan import __version__
 from cloudgan.api.cost_page import cloud_name
-from cloudgan.api.offers_report import OFFERS_CAPTION, assumed, decision, price_age
+from cloudgan.api.offer_choice import JobChoice, JobOption
+from cloudgan.api.offers_report import (
+    OFFERS_CAPTION,
+    Offer,
+    OffersReport,
+    assumed,
+    decision,
+    price_age,
+)
 from cloudgan.core.durations import duration_text
 from cloudgan.cost.accounting.carbon import COVERS
 from cloudgan.reports.page import Bullets, Page, Section
 from cloudgan.reports.plot_frame import Axis, Style
 from cloudgan.reports.scatter import Point, PointSeries, Scatter
-from cloudgan.reports.table import Mark, Number, Table
-
-if TYPE_CHECKING:
-    from cloudgan.api.offer_choice import JobChoice, JobOption
-    from cloudgan.api.offers_report import Offer, OffersReport
-    from cloudgan.reports.table import Cell
+from cloudgan.reports.table import Cell, Mark, Number, Table
 
 _HEADS = (
     ("USD/epoch at most", "r"),

@@ -1,0 +1,111 @@
+"""The command `check`: login, permissions and quota of cloud accounts."""
+
+from __future__ import annotations
+
+from cloudgan.api.account_reports import AccountCheck
+from cloudgan.api.launch_options import CheckOptions
+from cloudgan.api.launch_request import LaunchRequest, ProvisioningRequest
+from cloudgan.api.planning import make_launch_plan
+from cloudgan.api.targets import account_target
+from cloudgan.core.clock import utc_today
+from cloudgan.core.clouds import CLOUDS
+from cloudgan.core.command import command
+from cloudgan.core.errors import CloudganError, PlanError
+from cloudgan.cost.prices.catalog import load_catalog
+from cloudgan.launch.clouds.client import CloudClient
+from cloudgan.launch.clouds.planner import open_cloud
+from cloudgan.launch.ops.concurrent_queries import run_concurrently
+from cloudgan.launch.ops.metadata_server import disable_unless_reachable
+from cloudgan.launch.ops.preflight import (
+    PreflightReport,
+    check_cloud,
+    login_error_finding,
+    prices_finding,
+)
+from cloudgan.schema.options.shared import RunLocator
+from cloudgan.schema.plan import Plan, Target
+from cloudgan.schema.resource import Finding
+
+_CONTACT_SECONDS = 10.0
+"""Until each login has answered; without a network an SDK retries for minutes."""
+
+
+@command
+def check(options: CheckOptions) -> AccountCheck:
+    """Checks login, APIs, permissions and quota of each cloud; creates nothing.
+
+    Raises:
+        ConfigError: A value is not valid.
+    """
+    disable_unless_reachable()
+    provider, offer = options.provider, options.price_as
+    names = tuple(CLOUDS) if provider is None else (provider,)
+
+    def quota_plan(name: str) -> Plan | PlanError | None:
+        if options.accelerator is None and offer is None:
+            return None
+        if offer and not offer.startswith(f"{name}/"):
+            return PlanError(f"--price-as={offer} is an offer of another cloud")
+        request = LaunchRequest(
+            provider=name,
+            name="check",
+            accelerator=options.accelerator,
+            nodes=options.nodes,
+            price_as=offer,
+            reservation_name=options.reservation,
+        )
+        one_step = {
+            "training.max_steps": 1
+        }  # whether a training fits its deadline is not asked here
+        try:
+            return make_launch_plan(request, options, (one_step, None), lambda *_: ())
+        except PlanError as error:
+            return error
+
+    plans = {name: quota_plan(name) for name in names}
+    opened = run_concurrently(
+        names, lambda name: _open(name, plans[name], options), _CONTACT_SECONDS
+    )
+
+    def findings(name: str) -> tuple[Finding, ...]:
+        found = opened[name]
+        if isinstance(found, CloudganError):
+            return login_error_finding(found)
+        return _check(name, plans[name], *found)
+
+    answers = run_concurrently(names, findings)
+    found = tuple(
+        PreflightReport(name, answer if isinstance(answer, tuple) else login_error_finding(answer))
+        for name, answer in answers.items()
+    )
+    return AccountCheck(provider=provider, clouds=found)
+
+
+def _open(
+    name: str, plan: Plan | PlanError | None, provisioning: ProvisioningRequest
+) -> tuple[CloudClient, Target]:
+    """Opens a cloud whose login answers."""
+    regions = provisioning.restricted_to_zone(name).regions
+    account = RunLocator(
+        name,
+        project=provisioning.account,
+        profile=provisioning.profile,
+        region=regions[0] if regions else None,
+    )
+    wanted = None if isinstance(plan, PlanError) else plan
+    target = wanted.target if wanted else account_target(account)
+    cloud = open_cloud(target)
+    cloud.identify()
+    return cloud, target
+
+
+def _check(
+    name: str, plan: Plan | PlanError | None, cloud: CloudClient, target: Target
+) -> tuple[Finding, ...]:
+    wanted = None if isinstance(plan, PlanError) else plan
+    found = check_cloud(cloud, wanted, target.region, utc_today())
+    if plan is None:
+        return (*found, prices_finding(load_catalog().find(provider=name)))
+    if isinstance(plan, PlanError):
+        return (*found, Finding("offer", "missing", str(plan)))
+    return found

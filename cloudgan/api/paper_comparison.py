@@ -1,0 +1,277 @@
+"""The runs of arXiv:2111.04628 at the prices of 2020/21 and of today: `cloudgan compare --paper`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cloudgan.cost.estimation.measured_runs import PAPER_SHOWERS
+from cloudgan.cost.estimation.scaling import EpochSteps, fit_scaling
+from cloudgan.cost.estimation.step_time import PAPER_BATCH
+from cloudgan.cost.estimation.timings import Timing
+from cloudgan.cost.paper.replay import Replay, ReplayedRun, replay, scaling_runs
+from cloudgan.cost.prices.catalog import load_catalog
+from cloudgan.reports.page import Page, Paragraph, Section
+from cloudgan.reports.plot_frame import Axis
+from cloudgan.reports.result import Result, View
+from cloudgan.reports.scatter import BandLine, BandPlot, Point, PointSeries, Scatter
+from cloudgan.reports.table import Table
+
+_PRICES = ("on_demand_2021", "preemptible_2021", "on_demand", "spot")
+_HEADS = (
+    "GPUs or chips",
+    "of",
+    "nodes",
+    "workers",
+    "batch",
+    "input",
+    "s/epoch",
+    "showers/s",
+    "speed-up",
+    "efficiency, time",
+    "samples",
+    "end to end",
+    "USD/epoch 2020/21",
+    "preemptible 2020/21",
+    "on demand now",
+    "spot now",
+    "day",
+)
+_FITTED_GPUS = (2, 4, 8, 16)
+_SIZES = (2, 4, 8, 16, 32, 64, 128)
+
+
+class PaperComparison(Result):
+    """The runs of arXiv:2111.04628 at the prices of 2020/21 and of today."""
+
+    replay: Replay
+
+    def as_json(self) -> dict[str, Any]:
+        """Returns the runs and the comparisons of the paper."""
+        return {"schema_version": self.schema_version, **self.replay.model_dump(mode="json")}
+
+    def view(self) -> View:
+        """Returns the fastest run of each size; the basis has all runs with their efficiencies."""
+        slowest_first = sorted(self.replay.runs, key=lambda run: -run.steady_epoch_seconds)
+        fastest = {(run.accelerator, run.accelerators): run for run in slowest_first}
+        rows = tuple(
+            (
+                f"{run.accelerators} {run.accelerator}",
+                f"{run.batch_per_replica} {_input(run)}",
+                run.steady_epoch_seconds,
+                run.scaling.speed_up if run.scaling else "",
+                run.usd_per_epoch["on_demand_2021"],
+                run.usd_per_epoch["spot"],
+            )
+            for _, run in sorted(fastest.items())
+        )
+        heads = ("on", "batch, input", "s/epoch", "speed-up", "USD 2020/21", "spot now")
+        statement, *rest = self.replay.statement.split(". ")
+        return View(
+            line=statement,
+            table=Table(heads, rows, align="llrrrr"),
+            notes=(
+                *rest,
+                "USD of an epoch: on demand in 2020/21, and spot nodes now",
+                f"-v shows all {len(self.replay.runs)} runs, their efficiencies and the comparisons",
+            ),
+            basis=(
+                f"Basis: {self.replay.basis}.",
+                *_paper_screens(self.replay),
+                _findings_table(self.replay),
+            ),
+        )
+
+    def page(self) -> Page:
+        """Returns the page of `--report`."""
+        return Page(
+            "The paper, self.replay",
+            self.replay.statement,
+            (
+                Section("Time and cost of an epoch", (_cost_plot(self.replay),)),
+                Section("Scaling", (_scaling_plot(self.replay),)),
+                Section(
+                    "Runs", (Paragraph(f"Basis: {self.replay.basis}."), _paper_table(self.replay))
+                ),
+                Section("Findings", (_findings_table(self.replay),)),
+                Section("Source", (Paragraph(self.replay.source),)),
+            ),
+        )
+
+
+def replay_paper() -> PaperComparison:
+    """Returns the runs of arXiv:2111.04628 at the prices of 2020/21 and of today."""
+    return PaperComparison(replay=replay(load_catalog()))
+
+
+def _ranked(replayed: Replay) -> list[ReplayedRun]:
+    return sorted(replayed.runs, key=lambda run: (run.accelerator, run.accelerators))
+
+
+def _paper_table(replayed: Replay) -> Table:
+    """Returns the paper's runs: times, efficiencies, costs."""
+    return Table(
+        _HEADS,
+        tuple(
+            (
+                run.accelerators,
+                run.accelerator,
+                f"{run.nodes} x {run.node_type}",
+                run.workers or "",
+                run.batch_per_replica,
+                run.options,
+                run.steady_epoch_seconds,
+                run.showers_per_second,
+                *_efficiencies(run),
+                *(run.usd_per_epoch[name] for name in _PRICES),
+                run.date,
+            )
+            for run in _ranked(replayed)
+        ),
+        "Speed-up and efficiencies are over the smallest run with fewer accelerators and the same"
+        " batch and input. Costs: the steady time of an epoch times whole nodes.",
+        interactive=True,
+    )
+
+
+def _paper_screens(replayed: Replay) -> tuple[Table, Table]:
+    """Returns times and costs of the paper's runs as two tables for a terminal of 120 columns."""
+    runs = _ranked(replayed)
+    times = Table(
+        (
+            "on",
+            "nodes",
+            "workers",
+            "batch",
+            "input",
+            "s/epoch",
+            "showers/s",
+            "speed-up",
+            "time",
+            "samples",
+            "end to end",
+        ),
+        tuple(
+            (
+                f"{run.accelerators} {run.accelerator}",
+                f"{run.nodes} x {run.accelerators // run.nodes}",
+                run.workers or "",
+                run.batch_per_replica,
+                _input(run),
+                run.steady_epoch_seconds,
+                run.showers_per_second,
+                *_efficiencies(run),
+            )
+            for run in runs
+        ),
+        "Time, samples, end to end: efficiencies. They and the speed-up are over the smallest run with"
+        " fewer accelerators and the same batch and input.",
+    )
+    costs = Table(
+        ("on", "nodes", "input", "2020/21", "preempt.", "now", "spot", "day"),
+        tuple(
+            (
+                f"{run.accelerators} {run.accelerator}",
+                f"{run.nodes} x {run.node_type}",
+                f"{run.batch_per_replica} {_input(run)}",
+                *(run.usd_per_epoch[name] for name in _PRICES),
+                run.date,
+            )
+            for run in runs
+        ),
+        "USD per epoch: the steady time of an epoch times whole nodes, on demand and preemptible in"
+        " 2020/21, on demand and spot now.",
+    )
+    return times, costs
+
+
+def _input(run: ReplayedRun) -> str:
+    """Returns how the input is read, without the market of the run's nodes."""
+    return run.options.partition(";")[0].removeprefix("no-prefetch+")
+
+
+def _efficiencies(run: ReplayedRun) -> tuple[float | str, ...]:
+    found = run.scaling
+    if found is None:
+        return ("",) * 4
+    return (
+        found.speed_up,
+        found.time_efficiency,
+        found.sample_efficiency,
+        found.end_to_end_time_efficiency,
+    )
+
+
+def _findings_table(replayed: Replay) -> Table:
+    """Returns the comparisons of the paper."""
+    found = (
+        *replayed.prefetch,
+        *replayed.layouts,
+        *replayed.batches,
+        *replayed.tpu_against_gpu,
+    )
+    return Table(
+        ("comparison", "time", "preemptible cost 2020/21", "spot cost now"),
+        tuple((one.title, one.seconds_ratio, one.usd_ratio_2021, one.usd_ratio) for one in found),
+        "Ratios of the second over the first: above 1 the first is faster, or cheaper.",
+    )
+
+
+def _cost_plot(replayed: Replay) -> Scatter:
+    kinds = sorted({run.accelerator for run in replayed.runs})
+    return Scatter(
+        "An epoch on each of the paper's machines, at preemptible prices of 2020/21",
+        Axis("time of an epoch (s)", log=True),
+        Axis("cost of an epoch (USD)", log=True),
+        tuple(
+            PointSeries(
+                kind,
+                tuple(
+                    Point(run.steady_epoch_seconds, usd, run.name, _tooltip(run))
+                    for run in replayed.runs
+                    if run.accelerator == kind
+                    and (usd := run.usd_per_epoch["preemptible_2021"]) is not None
+                ),
+            )
+            for kind in kinds
+        ),
+        caption="Left is faster, below is cheaper. A V100 that waits for its input costs more for the"
+        " same epoch.",
+    )
+
+
+def _tooltip(run: ReplayedRun) -> str:
+    costs = (f"{name.replace('_', ' ')}: {run.usd_per_epoch[name]}" for name in _PRICES)
+    return f"{run.steady_epoch_seconds:.4g} s per epoch\n" + "\n".join(costs)
+
+
+def _scaling_plot(replayed: Replay) -> BandPlot:
+    runs = scaling_runs(replayed)
+    fitted = fit_scaling(
+        [
+            Timing(run.accelerators, run.steady_epoch_seconds)
+            for run in runs
+            if run.accelerators in _FITTED_GPUS
+        ],
+        EpochSteps(PAPER_SHOWERS, PAPER_BATCH),
+    )
+    known = [fitted.predict(n) for n in _SIZES]
+    points = tuple(
+        Point(run.accelerators, run.steady_epoch_seconds, run.name, _tooltip(run)) for run in runs
+    )
+    line = BandLine(
+        "model",
+        tuple(map(float, _SIZES)),
+        tuple(one.seconds for one in known),
+        tuple(one.low_seconds for one in known),
+        tuple(one.high_seconds for one in known),
+    )
+    return BandPlot(
+        "Time of an epoch on V100, fitted to 2 to 16 GPUs",
+        Axis("GPUs", log=True, ticks=tuple(map(float, _SIZES))),
+        Axis("time of an epoch (s)", log=True),
+        (PointSeries("measured, one worker a node", points),),
+        (line,),
+        band_label="90 % band",
+        extrapolated_from=float(max(_FITTED_GPUS)),
+        caption="Runs on 32, 64 and 128 GPUs were not fitted: they test the extrapolation.",
+    )
