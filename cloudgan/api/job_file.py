@@ -26,6 +26,7 @@ Launch = TypeVar("Launch", bound=LaunchFlags)
 _GROUPED = "limits"
 """Key whose own keys are flags of the topic Limits."""
 _RUN = "run"
+_SHOWERS = {".h5", ".hdf5", ".parquet", ".tfrecord"}
 _NOT_IN_A_FILE = frozenset({"job", "command", "yes", "dry_run", "detach", "output", "save"})
 
 
@@ -56,6 +57,11 @@ def with_job_file(options: Launch) -> Launch:
 
 
 def _read(path: Path, model: type[Launch]) -> Launch:
+    if path.suffix.lower() in _SHOWERS or path.is_dir():
+        raise ConfigError(
+            f"{path} is no job.yaml; showers stand behind --, as in `cloudgan deploy --provider=gcp -- train {path}`,"
+            f" or give --data={path}"
+        )
     document = read_yaml(path)
     root = yaml.compose(read_text(path, ConfigError), Loader=yaml.SafeLoader)
     if not isinstance(root, yaml.MappingNode):

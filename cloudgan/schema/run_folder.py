@@ -85,8 +85,9 @@ def find_run_folder(given: str | Path) -> RunFolder:
 
 
 def known_runs() -> list[Path]:
-    """Returns the folders in runs/ that hold a run, by name."""
-    return sorted(path for path in RUNS.glob("*") if _holds_run(path))
+    """Returns the folders in runs/ and beside it that hold a run, by name."""
+    places = (*RUNS.glob("*"), *Path().glob("*"))
+    return sorted((path for path in places if _holds_run(path)), key=lambda path: path.name)
 
 
 def _holds_run(path: Path) -> bool:

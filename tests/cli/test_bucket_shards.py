@@ -49,7 +49,7 @@ def showers(tmp_path_factory):
 def uploaded(bucket, showers, run_cloudgan):
     url = "s3://showers/set"
     done = run_cloudgan("convert", showers, url, "--records-per-shard=20", "--json")
-    assert json.loads(done.stdout)["written"] == url
+    assert json.loads(done.stdout)["path"] == url
     return url
 
 

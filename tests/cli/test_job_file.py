@@ -118,6 +118,17 @@ def test_a_job_that_is_not_valid_starts_nothing_and_is_explained(
     assert {path.name for path in user_folder.iterdir()} == {"job.yaml", "showers"}
 
 
+def test_showers_in_the_place_of_a_job_are_refused_with_the_way_to_name_them(here, cloudgan_here):
+    assert "or give --data=showers" in cloudgan_here("plan", "showers", exits=2).stderr
+
+
+def test_a_variable_without_a_value_has_that_of_the_environment(here, planned, monkeypatch):
+    monkeypatch.setenv("HERE", "this")
+    here(job="env: {MODE: a, DEBUG: true, THREADS: 2, HERE: }\n")
+    found = planned("job.yaml")["workers"]["env"]
+    assert found == {"MODE": "a", "DEBUG": "true", "THREADS": "2", "HERE": "this"}
+
+
 @pytest.mark.parametrize("text", ["", "# nothing yet\n", "run:\n"])
 def test_an_empty_job_is_a_plan_of_the_defaults(here, planned, text):
     here(job=text)

@@ -112,6 +112,13 @@ def test_a_simulation_that_is_terminated_leaves_the_terminal_as_it_was(folder):
     assert not any("━" in each for each in program.screen.shown)
 
 
+def test_no_word_of_an_error_is_cut_by_the_edge_of_the_terminal(folder):
+    program = Program("trian", "showers.h5")
+    assert program.end() == 2
+    assert program.screen.wrapped == []
+    assert program.screen.shown[0].endswith("Did you mean 'train'? Known: adopt, bench,")
+
+
 def test_the_watched_status_is_drawn_in_place_and_ctrl_c_is_its_ordinary_end(folder):
     write_run(folder / "runs" / "mine", epoch_seconds=80, global_batch_size=64)
     program = Program("status", "--watch=1")

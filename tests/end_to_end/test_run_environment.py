@@ -115,7 +115,7 @@ def test_variables_of_a_job_file_reach_the_trainer_and_a_secret_is_nowhere_else(
     planned = json.loads(cloudgan_here("plan", "job.yaml", "--json").stdout)
     assert planned["workers"]["env"] == GIVEN
     assert planned["workers"]["secrets"] == ["LAB_LOGIN"]
-    said = [*cloudgan_here("plan", "job.yaml", "-v")]
+    said = [*cloudgan_here("plan", "job.yaml", "-v", "--save=planned.yaml")]
     deploy = subprocess.Popen(
         [sys.executable, "-m", "cloudgan", "deploy", "job.yaml", "--yes"],
         stdout=subprocess.PIPE,
@@ -126,7 +126,8 @@ def test_variables_of_a_job_file_reach_the_trainer_and_a_secret_is_nowhere_else(
     while deploy.poll() is None:
         for command, environment in processes():
             commands += [command] * any(form in command for form in FORMS)
-            if TRAINER[run] in command:
+            of_this_run = any(one.startswith(b"LAB_MODE=") for one in environment)
+            if TRAINER[run] in command and of_this_run:
                 seen = dict(one.decode().partition("=")[::2] for one in environment if one)
                 assert leaks(folders) == []
         time.sleep(0.2)

@@ -111,5 +111,5 @@ class ShardWriter:
         written = sum(shard.records for shard in self._shards) + self._in_file
         return CloudganError(
             f"{self._folder} could not be written after {written} showers: {' '.join(str(error).split())}."
-            " Free disk space and run convert again."
+            " Free disk space and run the command again."
         )

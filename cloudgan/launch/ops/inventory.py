@@ -14,7 +14,6 @@ from cloudgan.core.clock import parse_time_or_none
 from cloudgan.core.clouds import region_of
 from cloudgan.core.errors import CloudganError
 from cloudgan.core.labels import EXPIRES, OWNER, SPEC, checked_name, moment_of
-from cloudgan.launch.backends.kubernetes.backend import KubernetesBackend
 from cloudgan.launch.clouds.planner import cloud_planner
 from cloudgan.launch.provisioning.kept_nodes import is_used, kept_until, user_of
 from cloudgan.launch.provisioning.run_registry import DesiredState, RunRegistry
@@ -437,6 +436,8 @@ class InventoryScanner:
             checked_name(run)
         except CloudganError as error:
             return RunView(run, None, is_alive=None, reason=str(error))
+        from cloudgan.launch.backends.kubernetes.backend import KubernetesBackend  # needs an extra
+
         where = next((one.region for one in all_things if one.name == first.parent), first.region)
         plan = orphan_plan(first, self.target, where)
         try:
