@@ -84,6 +84,12 @@ def find_run_folder(given: str | Path) -> RunFolder:
     )
 
 
+def new_run_path(given: str) -> str:
+    """Returns the folder of a run to write: a bare name is in runs/, unless a run of that name is here."""
+    is_name = given and "/" not in given and given not in (".", "..", "~")
+    return str(RUNS / given) if is_name and not _holds_run(Path(given)) else given
+
+
 def known_runs() -> list[Path]:
     """Returns the folders in runs/ and beside it that hold a run, by name."""
     places = (*RUNS.glob("*"), *Path().glob("*"))

@@ -59,6 +59,8 @@ def _text(hint: Any, imports: list[str]) -> str:  # noqa: PLR0911 -- a case each
         return "None"
     if hint is Any or hint is inspect.Signature.empty:
         return "Any"
+    if hasattr(hint, "__metadata__"):  # Annotated
+        return _text(hint.__origin__, imports)
     if hint is str:
         return "str | PathLike[str]"
     if origin is Literal:

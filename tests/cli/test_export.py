@@ -91,7 +91,7 @@ def test_the_verdict_of_the_exported_step_is_in_the_card(run, tmp_path, cloudgan
         (["mine", "out.onnx"], "give a folder, such as out"),
         (["mine", "out", "--step=3"], "available: 7"),
         (["mine", "out", "--step=best"], "no epoch was validated"),
-        (["nothing", "out"], "no run nothing"),
+        (["nothing", "out"], "unknown run 'nothing'. Known: mine"),
         (["mine", "s3://bucket/out"], "is a URL"),
         (["mine", "mine", "--overwrite"], "is not an export"),
     ],

@@ -187,7 +187,7 @@ def test_all_runs_of_the_folder_are_rows_of_a_table_that_fits_a_screen(
         "mine", started(), *(epoch(number, loss=58.83) for number in range(6)), stopped("finished")
     )
     trained("long", started(), epoch(0), epoch(1), stopped("interrupted"), epochs=40)
-    (here / "runs" / "long").rename(here / "long")  # as --run=long makes it
+    (here / "runs" / "long").rename(here / "long")  # as --run=./long makes it
     folder = trained("now", started(), epoch(0))
     (here / "runs" / "notes").mkdir()
     with Training(folder):

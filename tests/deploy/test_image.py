@@ -113,7 +113,7 @@ def test_the_image_starts_the_program_as_a_user_without_privileges(container, ru
 def test_it_trains_and_writes_nowhere_but_in_its_work_folder(container, run):
     python = ("python", "-m", "cloudgan")
     run(*python, "simulate", "showers.h5", "--showers=64")
-    run(*python, "train", "--preset=smoke", "--data=showers.h5", "--max-steps=1", "--run=run")
+    run(*python, "train", "--preset=smoke", "--data=showers.h5", "--max-steps=1", "--run=./run")
     assert "step-000000001.npz" in run("ls", "run/checkpoints").stdout
     search = ("find", "/", "-xdev", "-user", USER, "-not", "-path", "/proc/*")
     written = run(*search, check=False).stdout.split()  # it may not look into every folder

@@ -57,7 +57,7 @@ def test_a_grid_in_pods_ends_with_the_bits_of_one_process_after_a_pod_is_killed(
     run_cloudgan("evolve", *GRID, "--run=one", "--threads=1")
     for cell in ("0-0", "0-1"):
         state = f"{CELLS}/{cell}/state-000000090.npz"
-        assert (folder / state).read_bytes() == (here / "one" / state).read_bytes()
+        assert (folder / state).read_bytes() == (here / "runs" / "one" / state).read_bytes()
         lines = (folder / CELLS / cell / "record.jsonl").read_text().splitlines()
         assert [json.loads(line)["iteration"] for line in lines] == list(range(1, 91))
     assert read_result(folder / "mixture.npz").iteration == 90

@@ -9,6 +9,8 @@ from cloudgan.core.documents import read_yaml
 from cloudgan.core.errors import ConfigError
 from cloudgan.schema import record
 from cloudgan.schema.config import parse_config
+from cloudgan.schema.options.showers import DemoOptions
+from cloudgan.schema.options.training import TrainOptions
 from cloudgan.schema.run_folder import RunFolder
 
 
@@ -111,3 +113,24 @@ def test_a_run_that_wrote_a_file_or_had_a_folder_keeps_it(tmp_path):
         with pytest.raises(OSError, match=r"late|early"):
             fail(folder)
         assert folder.path.is_dir()
+
+
+@pytest.mark.parametrize(
+    ("given", "written"),
+    [
+        ("mine", "runs/mine"),
+        ("./mine", "./mine"),
+        ("runs/mine", "runs/mine"),
+        ("/big/mine", "/big/mine"),
+        ("old", "old"),  # a run of an earlier command
+        ("..", ".."),
+    ],
+)
+def test_a_name_to_write_is_the_run_that_other_commands_find_by_it(
+    given, written, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "old" / "checkpoints").mkdir(parents=True)
+    (tmp_path / "mine").mkdir()  # no run
+    assert TrainOptions(run=given).run == written
+    assert DemoOptions(run=given).run == written

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, NamedTuple
 
+from pydantic import AfterValidator
+
 from cloudgan.core.clouds import CLOUDS, CloudName
 from cloudgan.core.errors import ConfigError
 from cloudgan.core.flags import STEP, Options, argument, flag
 from cloudgan.core.ranges import MAX_SEED
+from cloudgan.schema.run_folder import new_run_path
 
 Step = Annotated[int | Literal["best"] | None, STEP]
 """A checkpoint: its number, ``best``, or None: the newest."""
+NewRun = Annotated[str, AfterValidator(new_run_path)]
+"""A run that the command writes: a name, for runs/NAME, or a folder."""
 
 RUN: Any = argument("a run, by name or folder; such as mine or runs/mine")
 SEED: Any = flag(

@@ -7,7 +7,16 @@ from typing import Annotated, Literal
 from cloudgan.core.flags import RANGE, Options, argument, flag
 from cloudgan.core.ranges import MAX_LOCAL_PROCESSES, MAX_SECONDS, MAX_SEED, MAX_SHOWERS, MAX_STEP
 from cloudgan.schema.ecal_unit import EcalUnit
-from cloudgan.schema.options.shared import OVERWRITE, REPORT, RUN, SEED, STEP_FLAG, UNIT, Step
+from cloudgan.schema.options.shared import (
+    OVERWRITE,
+    REPORT,
+    RUN,
+    SEED,
+    STEP_FLAG,
+    UNIT,
+    NewRun,
+    Step,
+)
 from cloudgan.schema.particle import Particle
 
 
@@ -185,8 +194,10 @@ class DemoOptions(Options):
 
     data: str | None = flag(None, "your own showers instead of simulated ones", placeholder="FILE")
     unit: EcalUnit | None = UNIT
-    run: str = flag(
-        "runs/demo", "folder of the run; the report is report.html in it", placeholder="FOLDER"
+    run: NewRun = flag(
+        "runs/demo",
+        "name or folder of the run; the report is report.html in it",
+        placeholder="FOLDER",
     )
     showers: int = flag(5000, "showers to simulate; a fifth is held out", ge=1, le=MAX_SHOWERS)
     max_steps: int = flag(2000, "the training ends after so many steps", ge=1, le=MAX_STEP)

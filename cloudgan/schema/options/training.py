@@ -9,7 +9,7 @@ from cloudgan.core.ranges import MAX_PROCESSES, MAX_SECONDS, MAX_USD
 from cloudgan.schema.coevolution import CoevolutionConfig, parse_grid
 from cloudgan.schema.config import RunConfig
 from cloudgan.schema.mixture_quality import EnsembleMethod
-from cloudgan.schema.options.shared import PRICE_AS, PRICE_FILE, REPORT, UNIT
+from cloudgan.schema.options.shared import PRICE_AS, PRICE_FILE, REPORT, UNIT, NewRun
 from cloudgan.schema.search import SearchConfig
 from cloudgan.schema.stop_criterion import METRIC
 
@@ -48,9 +48,9 @@ class TrainOptions(TrainingFlags):
         cloudgan train showers.h5 --preset=paper --validate-every=5 --patience=4
     """
 
-    run: str | None = flag(
+    run: NewRun | None = flag(
         None,
-        "folder of the run; without it runs/NAME of the run.yaml, else",
+        "name or folder of the run; without it runs/NAME of the run.yaml, else",
         "Output",
         screen=True,
         words="runs/PRESET",
@@ -114,8 +114,13 @@ class EvolveOptions(GridFlags):
         words="mini",
         placeholder="NAME",
     )
-    run: str | None = flag(
-        None, "folder of the run", "Output", screen=True, words="runs/grid", placeholder="RUN"
+    run: NewRun | None = flag(
+        None,
+        "name or folder of the run",
+        "Output",
+        screen=True,
+        words="runs/grid",
+        placeholder="RUN",
     )
     ensemble: EnsembleMethod | None = flag(
         None,
@@ -148,8 +153,8 @@ class SearchOptions(TrainingFlags):
     space: str = argument(
         "YAML file of ranges and choices, or a search to continue; by key of run.yaml: `cloudgan init space` writes one"
     )
-    run: str | None = flag(
-        None, "folder of a new search", "Search", words="runs/search", placeholder="RUN"
+    run: NewRun | None = flag(
+        None, "name or folder of a new search", "Search", words="runs/search", placeholder="RUN"
     )
     search: dict[str, Any] = keys_of(
         SearchConfig,
@@ -227,9 +232,9 @@ class CrossvalidateOptions(TrainingFlags):
     objective: str = flag(
         METRIC, "validation number; as in --until", "Folds", screen=True, placeholder="NUMBER"
     )
-    run: str | None = flag(
+    run: NewRun | None = flag(
         None,
-        "folder of the runs; the same command continues it",
+        "name or folder of the runs; the same command continues it",
         "Output",
         screen=True,
         words="runs/crossvalidation",
