@@ -436,7 +436,9 @@ class InventoryScanner:
             checked_name(run)
         except CloudganError as error:
             return RunView(run, None, is_alive=None, reason=str(error))
-        from cloudgan.launch.backends.kubernetes.backend import KubernetesBackend  # needs an extra
+        from cloudgan.launch.backends.kubernetes.backend import (  # noqa: PLC0415 - needs an extra
+            KubernetesBackend,
+        )
 
         where = next((one.region for one in all_things if one.name == first.parent), first.region)
         plan = orphan_plan(first, self.target, where)
