@@ -137,7 +137,7 @@ class CheckOptions(ProvisioningRequest):
 
     provider: str | None = flag(
         None,
-        "one cloud; {names}",
+        "{names}",
         "Where",
         screen=True,
         words="all",

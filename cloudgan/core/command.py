@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping
-from os import PathLike
 from typing import Any, TypeVar, get_type_hints
 
 from cloudgan.core.errors import ConfigError
@@ -77,10 +76,7 @@ def _positional(model: type[Options], given: tuple[Any, ...], name: str) -> dict
     if len(given) > len(places):
         known = " ".join(one.argument_name for one in places) or "keywords only"
         raise ConfigError(f"{name} takes {known}, and {len(given)} arguments were given")
-    return {
-        one.keyword: str(value) if isinstance(value, PathLike) else value
-        for one, value in zip(places, given, strict=False)
-    }
+    return {one.keyword: value for one, value in zip(places, given, strict=False)}
 
 
 def signature(
