@@ -51,11 +51,12 @@ class Export(Result):
         """Returns what other programs give it and get."""
         card = self.card
         verdict = card.validation.verdict
+        grade = f"{verdict.grade}{', in sample' * bool(verdict.in_sample)}" if verdict else ""
         inputs = ", ".join(f"{one.name} {_shape(one.shape)}" for one in card.inputs)
         notes = (
             f"in: {inputs}",
             f"out: {card.output.name} {_shape(card.output.shape)} {card.output.unit}",
-            f"physics: {verdict.grade if verdict else card.validation.why_missing}",
+            f"physics: {grade or card.validation.why_missing}",
         )
         line = f"{self.model}: step {card.training.step:,}, {size_text(card.file.bytes)}"
         commands = ((f"{self.path}/README.md", "the model card"),)

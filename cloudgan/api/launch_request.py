@@ -36,7 +36,7 @@ _SLURM_GANG_TIMEOUT_SECONDS = 7 * 86_400.0
 
 
 def _providers() -> dict[str, str]:
-    return dict.fromkeys((*CLOUDS, CHEAPEST, "kubernetes", "slurm", "local"), "")
+    return dict.fromkeys(("local", *CLOUDS, "kubernetes", "slurm", CHEAPEST), "")
 
 
 def _provider(shown: str, text: str) -> str:

@@ -49,8 +49,8 @@ def write_report(
     try:
         import_module("matplotlib")  # before showers are generated for nothing
         validation, introduction = _validation(folder, progress)
+        progress.start(f"drawing the figures of {REPORT}")
         page = run_page(Run(folder.path), validation, _price(folder), introduction)
-        progress.start(f"writing {REPORT}")
         write(page, path)
     except ModuleNotFoundError as error:
         return WrittenReport(

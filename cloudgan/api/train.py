@@ -273,8 +273,8 @@ def _check_options(config: RunConfig, progress: Progress, *, has_workers: bool) 
         )
     if not config.data.path:
         raise ConfigError(
-            "--data is missing; give --data=FILE.h5 or a folder from `cloudgan convert`, or run"
-            " `cloudgan demo`, which simulates showers"
+            "--data is missing; give your showers, such as `cloudgan train showers.h5`, a file or a folder"
+            " from `cloudgan convert`; or run `cloudgan demo`, which simulates them"
         )
     if config.training.strategy == "multiworker" and not has_workers:
         raise ConfigError(

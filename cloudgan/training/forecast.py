@@ -38,14 +38,13 @@ def training_share(config: RunConfig, showers: int) -> int:
 
 
 def time_notice(
-    config: RunConfig, say: Callable[[str], None], *, showers: int, device: str
+    config: RunConfig, say: Callable[[str], None], *, device: str
 ) -> Callable[[float], None]:
     """Returns a function that says the expected time once, at its first call.
 
     Args:
         config: Of the run.
         say: Shows a permanent line.
-        showers: To train on.
         device: On which the seconds are measured.
     """
     is_said = False
@@ -55,7 +54,7 @@ def time_notice(
         if is_said or config.training.max_seconds:  # the limit is already said
             return
         is_said = True
-        say(f"{describe_work(config, showers)}; about {_about(seconds)} on this machine")
+        say(f"about {_about(seconds)} on this machine")
         if faster := _faster(config, seconds, device):
             say(faster)
 

@@ -107,7 +107,6 @@ def train(
         notice=time_notice(
             config,
             progress.say if context.is_chief else Silent().say,
-            showers=context.training_set.count,
             device=context.numerics.device,
         ),
     )
