@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from cloudgan.core.document import Document
 from cloudgan.core.durations import duration_range, duration_text
 from cloudgan.core.errors import ConfigError, DataError
 from cloudgan.cost.estimation.scaling import (
@@ -34,11 +35,7 @@ _NO_STEPS = (
 )
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class PredictedTime(_Part):
+class PredictedTime(Document):
     """Time of one run, in seconds; low to high holds 9 of 10 runs, if the model holds."""
 
     seconds: float = Field(ge=0, description="median of healthy runs")
@@ -50,7 +47,7 @@ class PredictedTime(_Part):
     )
 
 
-class FittedSize(_Part):
+class FittedSize(Document):
     """Runs with one number of accelerators."""
 
     n: int
@@ -62,7 +59,7 @@ class FittedSize(_Part):
     fitted: PredictedTime
 
 
-class FittedRegime(_Part):
+class FittedRegime(Document):
     """One fit; posterior means."""
 
     name: RegimeName
@@ -74,7 +71,7 @@ class FittedRegime(_Part):
     sizes: tuple[FittedSize, ...]
 
 
-class Fit(_Part):
+class Fit(Document):
     """The fitted model."""
 
     model: str = MODEL

@@ -6,12 +6,13 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from cloudgan import __version__
 from cloudgan.api.cost_difference import Figure, figures_of_run
 from cloudgan.api.validation_page import checks_table, condensed
 from cloudgan.core.atomic_file import write_atomic
+from cloudgan.core.document import Document
 from cloudgan.core.documents import parse_json, read_bytes, validated, write_json
 from cloudgan.core.errors import DataError
 from cloudgan.core.hardware import Hardware
@@ -34,11 +35,7 @@ README, CARD = "README.md", "model_card.json"
 _FIGURES = {"usd": "cost (USD)", "hours": "time (h)", "kwh": "energy (kWh)", "co2_kg": "CO2e (kg)"}
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class ExportedFile(_Part):
+class ExportedFile(Document):
     """A file of the export."""
 
     name: str
@@ -48,7 +45,7 @@ class ExportedFile(_Part):
     details: dict[str, str] = Field(description="such as the operator set of ONNX")
 
 
-class Training(_Part):
+class Training(Document):
     """How the weights were made."""
 
     run: str
@@ -63,7 +60,7 @@ class Training(_Part):
     hardware: Hardware | None = Field(description="None: the record has no start")
 
 
-class DataFile(_Part):
+class DataFile(Document):
     """A file of training showers, as it was converted."""
 
     name: str
@@ -71,7 +68,7 @@ class DataFile(_Part):
     bytes: int
 
 
-class TrainingData(_Part):
+class TrainingData(Document):
     """The showers of the training."""
 
     path: str = Field(description="as given to train")
@@ -81,7 +78,7 @@ class TrainingData(_Part):
     sha256: str | None = Field(description="of the manifest of the shards; None: not here")
 
 
-class Validated(_Part):
+class Validated(Document):
     """The verdict of `cloudgan validate` on the exported step, or why there is none."""
 
     verdict: Verdict | None
@@ -89,14 +86,14 @@ class Validated(_Part):
     why_missing: str = ""
 
 
-class TrainingCost(_Part):
+class TrainingCost(Document):
     """What the training cost, by cost.json; an unknown figure is null, with the reason."""
 
     priced_as: str | None = Field(description="row of the price catalog; None: unknown")
     figures: dict[str, Figure]
 
 
-class ModelCard(_Part):
+class ModelCard(Document):
     """`model_card.json`; README.md has the same in words."""
 
     schema_version: Literal[1] = 1

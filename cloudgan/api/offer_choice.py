@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from cloudgan.core.clouds import CLOUDS
+from cloudgan.core.document import Document
 from cloudgan.core.errors import BudgetError, PlanError
 from cloudgan.cost.estimation.candidates import (
     cheapest_per_configuration,
@@ -43,11 +44,7 @@ if TYPE_CHECKING:
 _MOST_ROWS = 8
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class JobOption(_Part):
+class JobOption(Document):
     """An offer, a number of nodes and a batch for a job; seconds and usd are upper bounds."""
 
     best_for: tuple[str, ...] = Field(
@@ -82,7 +79,7 @@ class JobOption(_Part):
     checkpoint_every_seconds: float | None = Field(description="optimal interval on spot nodes")
 
 
-class JobChoice(_Part):
+class JobChoice(Document):
     """The best options for a job of a number of epochs."""
 
     epochs: int

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from cloudgan.api.offer_choice import JobChoice, JobOption
 from cloudgan.core.clouds import CLOUDS
+from cloudgan.core.document import Document
 from cloudgan.core.durations import duration_range, duration_text
 from cloudgan.core.errors import CloudganError, PlanError
 from cloudgan.cost.accounting.carbon import COVERS
@@ -21,11 +22,7 @@ OFFERS_CAPTION = "Offers, one node each, by the upper bound of the cost of an ep
 _HOUR_SECONDS = 3600
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Epoch(_Part):
+class Epoch(Document):
     """Time of an epoch."""
 
     seconds: float | None = Field(description="None: no measurement")
@@ -35,7 +32,7 @@ class Epoch(_Part):
     basis: str
 
 
-class Offer(_Part):
+class Offer(Document):
     """A node type in a region and market, and an epoch on one such node."""
 
     offer: str = Field(description="cloud/node/region/market")

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from cloudgan.core.document import Document
 from cloudgan.cost.estimation.run_scaling import (
     ModelledSpeed,
     ScalingCurve,
@@ -22,10 +23,8 @@ _TICKS = tuple(2.0**power for power in range(11))
 _BOTH = {"training": "training only", "end_to_end": "end to end"}
 
 
-class PublishedScaling(BaseModel):
+class PublishedScaling(Document):
     """A published or computed size of other programs; efficiencies are over `base_n`."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     source: str
     n: int = Field(ge=1)

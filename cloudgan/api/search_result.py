@@ -10,8 +10,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from cloudgan.core.document import Document
 from cloudgan.core.errors import ConfigError, DataError, install_command
 from cloudgan.reports.page import Graphic, KeyFigures, Page, Section
 from cloudgan.reports.result import Result, View
@@ -33,10 +34,8 @@ _MOST_ROWS = 12
 """Of a screen; a search has 25 trials by default."""
 
 
-class Fold(BaseModel):
+class Fold(Document):
     """One fold of a trial."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     number: int = Field(description="its first held-out shower")
     value: float | None = Field(description="its objective")
@@ -44,10 +43,8 @@ class Fold(BaseModel):
     run: Path = Field(description="its folder, an ordinary run")
 
 
-class Trial(BaseModel):
+class Trial(Document):
     """One trial of a search."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     number: int = Field(description="from 0")
     state: str = Field(description="complete, pruned, failed or running")

@@ -14,10 +14,11 @@ import threading
 import time
 from typing import TYPE_CHECKING, NoReturn
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from cloudgan import __version__
 from cloudgan.core import settings
+from cloudgan.core.document import Document
 from cloudgan.core.documents import parse_model
 from cloudgan.core.errors import CloudganError, DataError, TryAgain, install_command
 from cloudgan.core.hardware import this_machine
@@ -45,10 +46,8 @@ if TYPE_CHECKING:
 _POLL_SECONDS = 2.0
 
 
-class FinishedShard(BaseModel):
+class FinishedShard(Document):
     """Document of a finished shard in the store of its run."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     shard: ShardInfo
     source: SourceInfo = Field(description="equal for all shards")

@@ -11,11 +11,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, ConfigDict
-
 from cloudgan.api.ranks import local_layout
 from cloudgan.api.tensorflow_import import import_tensorflow
 from cloudgan.core import settings
+from cloudgan.core.document import Document
 from cloudgan.core.documents import read_json, write_json
 from cloudgan.core.errors import ConfigError
 from cloudgan.core.held_port import SHARED, hold_port, number_of
@@ -72,10 +71,8 @@ def start_ranks(
     return read_json(_end_file(folder), _RunEnd).outcome()
 
 
-class _RunEnd(BaseModel):
+class _RunEnd(Document):
     """How the run ended; rank 0 writes it, because Hydra prints into the standard output of the ranks."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     reason: StopReason
     step: int

@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from cloudgan.api.ranks import stages_table
 from cloudgan.api.run import shown_run
 from cloudgan.api.tensorflow_import import import_tensorflow
+from cloudgan.core.document import Document
 from cloudgan.core.durations import format_duration
 from cloudgan.core.hardware import this_machine
 from cloudgan.core.memory import in_gib
@@ -25,11 +26,7 @@ from cloudgan.training.expected_memory import expected_memory
 from cloudgan.training.outcome import Outcome
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class MemoryForecast(_Part):
+class MemoryForecast(Document):
     """Memory that the training was expected to take on its device."""
 
     peak_bytes: int
@@ -40,7 +37,7 @@ class MemoryForecast(_Part):
     largest_batch: int | None = Field(description="per replica; 0: none fits, null: unknown")
 
 
-class BestEpoch(_Part):
+class BestEpoch(Document):
     """The best validated generator; a metric that is no number is null."""
 
     step: int
@@ -48,7 +45,7 @@ class BestEpoch(_Part):
     metrics: dict[str, float | None]
 
 
-class Quality(_Part):
+class Quality(Document):
     """What the validations of a run showed."""
 
     best: BestEpoch | None
@@ -141,7 +138,7 @@ class TrainingResult(Result):
         ]
 
 
-class NetworkSize(_Part):
+class NetworkSize(Document):
     """Numbers of a network, without measured tables."""
 
     parameters: int

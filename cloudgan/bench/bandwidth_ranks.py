@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict
 
 from cloudgan.bench.rank_world import as_rank
+from cloudgan.core.document import Document
 from cloudgan.core.documents import read_json, write_json
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ _LONGEST_SECONDS = 18.0
 """After which no further round begins."""
 
 
-class BandwidthRequest(BaseModel):
+class BandwidthRequest(Document):
     """What the ranks measure.
 
     Attributes:
@@ -47,14 +47,12 @@ class BandwidthRequest(BaseModel):
         result: File that rank 0 writes.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
     sizes: tuple[int, ...]
     rounds: int
     result: Path
 
 
-class MeasuredLinks(BaseModel):
+class MeasuredLinks(Document):
     """Bandwidths in bytes per second.
 
     Attributes:
@@ -62,8 +60,6 @@ class MeasuredLinks(BaseModel):
         hosts: Name of the machine of each rank.
         seconds: Of all turns.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     turns: tuple[tuple[tuple[tuple[float, ...], ...], ...], ...]
     hosts: tuple[str, ...]

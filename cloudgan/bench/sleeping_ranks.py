@@ -13,11 +13,11 @@ from statistics import mean
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict
 
 from cloudgan.bench.rank_world import as_rank, run_ranks
 from cloudgan.core.atomic_file import write_atomic
 from cloudgan.core.clock import utc_now
+from cloudgan.core.document import Document
 from cloudgan.core.documents import read_json, write_json
 from cloudgan.core.hardware import this_machine
 from cloudgan.core.memory import peak_memory_bytes
@@ -55,7 +55,7 @@ _BATCH = 8
 _LIMIT_SECONDS = 120.0
 
 
-class SleepRequest(BaseModel):
+class SleepRequest(Document):
     """What one world does.
 
     Attributes:
@@ -67,8 +67,6 @@ class SleepRequest(BaseModel):
         showers: Of an epoch; by default no epoch ends.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
     folder: Path
     config: RunConfig
     values: int
@@ -76,7 +74,7 @@ class SleepRequest(BaseModel):
     showers: int = 10**9
 
 
-class MeasuredWorld(BaseModel):
+class MeasuredWorld(Document):
     """What one world measured.
 
     Attributes:
@@ -93,8 +91,6 @@ class MeasuredWorld(BaseModel):
         staleness: Mean number of updates between fetch and update.
         centre: First value of the weights at the end.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     workers: int
     steps: int

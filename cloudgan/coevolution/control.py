@@ -7,8 +7,9 @@ import time
 from enum import IntEnum
 from typing import TYPE_CHECKING, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
+from cloudgan.core.document import Document
 from cloudgan.core.documents import validated
 from cloudgan.core.errors import CloudganError, TryAgain
 from cloudgan.core.memory import resident_memory_bytes
@@ -37,7 +38,7 @@ class Tag(IntEnum):
     REQUEST = 2
 
 
-class Sign(BaseModel):
+class Sign(Document):
     """A sign of life.
 
     Attributes:
@@ -52,8 +53,6 @@ class Sign(BaseModel):
         is_last: Whether the rank sends no other one.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
     state: CellState = "inactive"
     start: int = 0
     iteration: int = 0
@@ -65,15 +64,13 @@ class Sign(BaseModel):
     is_last: bool = False
 
 
-class Request(BaseModel):
+class Request(Document):
     """What the master wants.
 
     Attributes:
         stop: Reason to stop after the current iteration.
         end: Whether the run is over, so that the rank sends its last sign.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     stop: Literal["interrupted", "terminated"] | None = None
     end: bool = False

@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
 from cloudgan.coevolution.grid import Grid
 from cloudgan.coevolution.individual import Individual
 from cloudgan.coevolution.mixture import Mixture
 from cloudgan.core.atomic_file import write_atomic
+from cloudgan.core.document import Document
 from cloudgan.core.documents import parse_model
 from cloudgan.core.errors import ConfigError, DataError, show
 from cloudgan.schema.coevolution import MAX_CELLS, TaskName
@@ -39,10 +40,10 @@ _UNTRAINED = "untrained"
 _SUM_TOLERANCE = 1e-6
 
 
-class _Document(BaseModel):
+class _Document(Document):
     """The JSON text of the file; the lists have one entry per cell, row by row."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(allow_inf_nan=False)
 
     schema_version: Literal[1] = 1
     task: TaskName

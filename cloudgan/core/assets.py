@@ -5,6 +5,7 @@ A wheel holds them inside the package; a checkout and an editable installation b
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 
 from cloudgan.core.errors import ConfigError, UnknownNameError
@@ -40,7 +41,11 @@ def folder() -> Path:
 
 def names() -> tuple[str, ...]:
     """Returns the names of all assets, such as ``k8s/job.yaml``, sorted."""
-    top = folder()
+    return _names(folder())
+
+
+@functools.cache
+def _names(top: Path) -> tuple[str, ...]:
     found = (path for root in ROOTS for path in ((top / root), *(top / root).rglob("*")))
     files = (path for path in found if path.is_file() and "__pycache__" not in path.parts)
     return tuple(sorted(path.relative_to(top).as_posix() for path in files))

@@ -96,7 +96,11 @@ class Options(BaseModel):
     """Base of the options of a command. Its docstring is the help page: a line, text, and examples."""
 
     model_config = ConfigDict(
-        frozen=True, extra="forbid", allow_inf_nan=False, arbitrary_types_allowed=True
+        frozen=True,
+        extra="forbid",
+        allow_inf_nan=False,
+        arbitrary_types_allowed=True,
+        defer_build=True,
     )
 
 

@@ -7,25 +7,21 @@ import platform
 import subprocess
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict
+from cloudgan.core.document import Document
 
 _BFLOAT16 = frozenset({"avx512_bf16", "amx_bf16", "avx_ne_convert", "bf16"})
 
 
-class Accelerator(BaseModel):
+class Accelerator(Document):
     """One kind of accelerator in a machine."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
     count: int
     memory_gib: float | None = None
 
 
-class Hardware(BaseModel):
+class Hardware(Document):
     """A machine: processor, memory and accelerators; None is unknown."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     processor: str
     cores: int

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from cloudgan.core.document import Document
 from cloudgan.data.pipeline.preprocessing import ENERGY_UNIT_GEV, Preprocessing
 from cloudgan.data.sources.raw_showers import energies_gev, thetas_rad
 
@@ -23,10 +24,8 @@ MIN_THETA_SPREAD_RAD = 1e-3
 """Below this spread all showers have one angle, and no line is fitted."""
 
 
-class AngleFit(BaseModel):
+class AngleFit(Document):
     """mtheta = offset_rad + slope * theta, least squares: the condition for a wanted theta."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     offset_rad: float
     slope: float
@@ -36,10 +35,8 @@ class AngleFit(BaseModel):
         return (self.offset_rad + self.slope * theta_rad).astype(np.float32)
 
 
-class TrainingSummary(BaseModel):
+class TrainingSummary(Document):
     """Statistics of the preprocessed training showers."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     schema_version: int = 1
     count: int = Field(description="training showers in all")

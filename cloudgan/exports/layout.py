@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from cloudgan.core.document import Document
 from cloudgan.models.shower_frame import table_shape
 from cloudgan.schema.network_size import generator_table
 
@@ -15,10 +16,8 @@ if TYPE_CHECKING:
     from cloudgan.schema.presets import Preset
 
 
-class Tensor(BaseModel):
+class Tensor(Document):
     """A tensor of 32-bit floats; its first axis is the number of showers."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
     unit: str
@@ -26,10 +25,8 @@ class Tensor(BaseModel):
     meaning: str
 
 
-class Validity(BaseModel):
+class Validity(Document):
     """Ranges of the training showers: outside of them what the network makes was never compared with Monte Carlo."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     particle: str | None = Field(description="primary particle; None: the showers state none")
     energy_gev: tuple[float, float]

@@ -12,10 +12,9 @@ import traceback
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NoReturn
 
-from pydantic import BaseModel, ConfigDict
-
 from cloudgan.core import settings
 from cloudgan.core.atomic_file import write_atomic
+from cloudgan.core.document import Document
 from cloudgan.core.documents import write_json
 from cloudgan.core.errors import CloudganError, TryAgain
 from cloudgan.parallel import communication
@@ -29,10 +28,8 @@ if TYPE_CHECKING:
     from cloudgan.schema.run_folder import RunFolder
 
 
-class Failure(BaseModel):
+class Failure(Document):
     """Why a rank failed; the first one writes it."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     rank: int
     exit_code: int

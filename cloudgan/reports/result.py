@@ -44,7 +44,9 @@ class View:
 class Result(BaseModel):
     """Base of all results; a subclass adds its fields and its view."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", arbitrary_types_allowed=True, defer_build=True
+    )
 
     schema_version: Literal[1] = 1
 

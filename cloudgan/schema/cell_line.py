@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
+from cloudgan.core.document import Document
 from cloudgan.core.documents import bounded_lines, parse_json, validated
 from cloudgan.schema.coevolution import AdversarialLoss
 from cloudgan.schema.record_line import Loss
@@ -16,7 +17,7 @@ WAIT = "wait"
 """Key of the seconds in which a rank waits for the slowest cell."""
 
 
-class CellLine(BaseModel):
+class CellLine(Document):
     """One iteration of one cell.
 
     Attributes:
@@ -38,7 +39,7 @@ class CellLine(BaseModel):
         seconds: By routine; of cells that are ranks in step also `wait`, for the slowest of them.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")
+    model_config = ConfigDict(ser_json_inf_nan="strings")
 
     iteration: int = Field(ge=1)
     generator_fitness: Loss
@@ -50,10 +51,10 @@ class CellLine(BaseModel):
     best: tuple[str, str]
     members: dict[int, float]
     score: Loss
-    details: dict[str, Loss] = {}
+    details: dict[str, Loss] = Field(default_factory=dict)
     diverged: bool = False
     taken_from: int | None = None
-    ages: dict[int, int] = {}
+    ages: dict[int, int] = Field(default_factory=dict)
     seconds: dict[str, float]
 
 

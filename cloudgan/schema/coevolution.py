@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final, Literal, NamedTuple, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import ConfigDict, Field, field_validator, model_validator
 
+from cloudgan.core.document import Document
 from cloudgan.core.errors import ConfigError, nearest, show
 from cloudgan.core.flags import Text, argument, flag
 from cloudgan.core.ranges import MAX_BATCH, MAX_EPOCHS, MAX_SEED, MAX_STEP
@@ -60,10 +61,10 @@ def _changes(shown: str, text: str) -> tuple[Change, ...]:
     return tuple(changes)
 
 
-class CoevolutionConfig(BaseModel):
+class CoevolutionConfig(Document):
     """A grid of cells, what they train, and how they evolve."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(allow_inf_nan=False)
 
     schema_version: Literal[1] = 1
     rows: int = Field(2, ge=1, le=MAX_CELLS)

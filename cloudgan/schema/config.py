@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from typing import Any, Literal, Self, get_args
 
 from pydantic import (
-    BaseModel,
     ConfigDict,
     Field,
     SerializerFunctionWrapHandler,
@@ -18,6 +17,7 @@ from pydantic import (
     model_validator,
 )
 
+from cloudgan.core.document import Document
 from cloudgan.core.documents import check_booleans, explain
 from cloudgan.core.errors import ConfigError, nearest, shorten
 from cloudgan.core.flags import argument, flag
@@ -36,8 +36,8 @@ from cloudgan.schema.training_config import TrainingConfig
 _MAX_PROBLEMS = 8
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+class _Part(Document):
+    model_config = ConfigDict(allow_inf_nan=False)
 
 
 class DataConfig(_Part):

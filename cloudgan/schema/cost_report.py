@@ -7,18 +7,17 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal, Self
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AwareDatetime, Field, model_validator
 
+from cloudgan.core.document import Document
 from cloudgan.core.documents import read_json, write_json
 from cloudgan.schema.price_row import FeeRow, PriceRow, Text
 
 Duration = Literal["steady_epoch_seconds", "program_seconds", "billed_seconds"]
 
 
-class Durations(BaseModel):
+class Durations(Document):
     """The three durations of a run; None is unknown."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     steady_epoch_seconds: float | None = Field(
         ge=0, description="median of the epochs after tracing"
@@ -27,10 +26,8 @@ class Durations(BaseModel):
     billed_seconds: float | None = Field(ge=0, description="node start to node termination")
 
 
-class LineItem(BaseModel):
+class LineItem(Document):
     """One line item: time or quantity, cost and price row; or why the cost is unknown."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: Text
     seconds: float | None = Field(ge=0, allow_inf_nan=False, description="None: unknown")
@@ -55,10 +52,8 @@ class LineItem(BaseModel):
         return self
 
 
-class Totals(BaseModel):
+class Totals(Document):
     """A sum, with the names of its unknown line items."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     known_usd: float = Field(ge=0, allow_inf_nan=False)
     unknown: tuple[str, ...]
@@ -81,10 +76,8 @@ class Totals(BaseModel):
         return f"at least {known} {missing}" if self.unknown else known
 
 
-class UnitCost(BaseModel):
+class UnitCost(Document):
     """The cost of a unit of work, or why it is unknown."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     usd: float | None = Field(ge=0, allow_inf_nan=False, description="None: unknown")
     basis: Text = Field(description="duration and price")
@@ -106,20 +99,16 @@ class UnitCost(BaseModel):
         return f"{'at least ' if self.unknown else ''}{self.usd:.4g} USD"
 
 
-class UnitCosts(BaseModel):
+class UnitCosts(Document):
     """Cost per unit of work."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     per_epoch: UnitCost
     per_million_showers: UnitCost
     per_accepted_model: UnitCost
 
 
-class BilledAttempt(BaseModel):
+class BilledAttempt(Document):
     """Billed time of an attempt on provisioned nodes."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     attempt: int = Field(ge=1)
     nodes: int = Field(ge=0)
@@ -130,10 +119,8 @@ class BilledAttempt(BaseModel):
     why_unknown: str | None = None
 
 
-class Share(BaseModel):
+class Share(Document):
     """A part of the cost by what ranks or cells did; the parts add up to the line items."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: Text
     node_seconds: float | None = Field(
@@ -142,10 +129,8 @@ class Share(BaseModel):
     usd: float | None = Field(ge=0, allow_inf_nan=False, description="None: unknown")
 
 
-class OfferEstimate(BaseModel):
+class OfferEstimate(Document):
     """Estimated epoch on an offer, from measured runs; `usd_per_epoch` is None for bounds."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     row: PriceRow
     age_days: int | None = Field(description="of the price; None: undated")
@@ -161,10 +146,8 @@ class OfferEstimate(BaseModel):
     why_unknown: str
 
 
-class PricedOffer(BaseModel):
+class PricedOffer(Document):
     """Cost of a run on an offer if the node were as fast as the machine it ran on."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     row: PriceRow
     age_days: int | None = Field(description="of the price; None: undated")
@@ -175,10 +158,8 @@ class PricedOffer(BaseModel):
     basis: Text
 
 
-class PublishedRun(BaseModel):
+class PublishedRun(Document):
     """A published run, measured on the machines that are priced here."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: Text
     accelerator: Text
@@ -194,10 +175,8 @@ class PublishedRun(BaseModel):
     basis: Text
 
 
-class ReportProvenance(BaseModel):
+class ReportProvenance(Document):
     """Versions and date of a report."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     cloudgan: str = Field(description="version")
     today: str = Field(description="day for the age of prices, YYYY-MM-DD")
@@ -206,10 +185,8 @@ class ReportProvenance(BaseModel):
     git_commit: str | None
 
 
-class CostReport(BaseModel):
+class CostReport(Document):
     """Cost of a run by price row, and estimates on other offers."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     schema_version: Literal[1] = 1
     run: Text
@@ -297,10 +274,8 @@ BILL_CATEGORIES: tuple[BillCategory, ...] = (
 )
 
 
-class ForecastVsActual(BaseModel):
+class ForecastVsActual(Document):
     """One metric of a run: forecast, measured and billed; None is unknown."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     metric: Text
     low: float | None = Field(default=None, description="lower edge of the forecast")
@@ -313,10 +288,8 @@ class ForecastVsActual(BaseModel):
     )
 
 
-class BilledCategory(BaseModel):
+class BilledCategory(Document):
     """One category of a cloud's bill, with the cost that cloudgan measured for it."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: BillCategory
     billed_usd: float
@@ -324,10 +297,8 @@ class BilledCategory(BaseModel):
     explanation: str = Field(description="of the difference")
 
 
-class ProviderBill(BaseModel):
+class ProviderBill(Document):
     """A cloud's billing export for one run."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     files: tuple[str, ...]
     lines: int = Field(ge=0, description="of this run")
@@ -343,10 +314,8 @@ class ProviderBill(BaseModel):
     notes: tuple[str, ...] = ()
 
 
-class Recommendation(BaseModel):
+class Recommendation(Document):
     """A change that saves money: evidence from the record, saving, and the action to take."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     title: Text
     evidence: Text = Field(description="measured values, in words")

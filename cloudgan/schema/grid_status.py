@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+
+from cloudgan.core.document import Document
 
 FILE_NAME = "status.json"
 CellState = Literal["inactive", "processing", "finished"]
 GridState = Literal["running", "finished", "interrupted", "terminated", "failed"]
 
 
-class CellStatus(BaseModel):
+class CellStatus(Document):
     """The last sign of life of a cell.
 
     Attributes:
@@ -26,8 +28,6 @@ class CellStatus(BaseModel):
         silent_seconds: Since its last sign.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
     name: str
     rank: int = Field(ge=0)
     host: str
@@ -39,7 +39,7 @@ class CellStatus(BaseModel):
     silent_seconds: float = Field(0.0, ge=0)
 
 
-class NodeStatus(BaseModel):
+class NodeStatus(Document):
     """A machine of the world.
 
     Attributes:
@@ -53,8 +53,6 @@ class NodeStatus(BaseModel):
         threads: Of TensorFlow in each of its cells.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
     host: str
     processor: str
     cores: int
@@ -65,7 +63,7 @@ class NodeStatus(BaseModel):
     threads: int | None = None
 
 
-class GridStatus(BaseModel):
+class GridStatus(Document):
     """A grid whose cells are MPI ranks.
 
     Attributes:
@@ -78,8 +76,6 @@ class GridStatus(BaseModel):
         nodes: Machines of the world.
         cells: Row by row.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     schema_version: Literal[1] = 1
     time: str

@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, Field
 
 from cloudgan.core.clock import parse_time_or_none
+from cloudgan.core.document import Document
 from cloudgan.core.ranges import MAX_EPOCHS, MAX_PROCESSES, MAX_SECONDS, MAX_STEP
 from cloudgan.schema.quality import Quality
 
@@ -31,10 +32,8 @@ def config_hash(run_yaml: bytes) -> str:
     return hashlib.sha256(run_yaml).hexdigest()[:16]
 
 
-class Heartbeat(BaseModel):
+class Heartbeat(Document):
     """State of a run at one time; None is unknown."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     schema_version: Literal[1] = 1
     time: TimeStamp = Field(description="UTC, ISO 8601")

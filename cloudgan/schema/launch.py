@@ -8,8 +8,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal, Self
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, JsonValue, model_validator
+from pydantic import AwareDatetime, Field, JsonValue, model_validator
 
+from cloudgan.core.document import Document
 from cloudgan.core.documents import read_json, write_json
 from cloudgan.core.ranges import MAX_PROCESSES
 from cloudgan.schema.price_row import Market, PriceRow, Text
@@ -21,20 +22,16 @@ UNBILLED = frozenset({LOCAL, "kubernetes", "slurm"})
 THIS_MACHINE = "this machine"
 
 
-class SentRequest(BaseModel):
+class SentRequest(Document):
     """A request as it was sent, without its credentials."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     sent_at: AwareDatetime
     operation: Text = Field(description="such as POST https://... or CreateNodegroup")
     body: JsonValue = None
 
 
-class Node(BaseModel):
+class Node(Document):
     """A provisioned node, with the provider's times of start and end."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: Text
     started_at: AwareDatetime | None = None
@@ -74,10 +71,8 @@ class Node(BaseModel):
         )
 
 
-class Cluster(BaseModel):
+class Cluster(Document):
     """The cluster around the nodes of an attempt, which is billed too; None: unknown."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: Text
     control_plane: Text | None = Field(
@@ -116,10 +111,8 @@ class Cluster(BaseModel):
         return (self.deleted_at - self.created_at).total_seconds() * share
 
 
-class KeptNodes(BaseModel):
+class KeptNodes(Document):
     """Nodes that waited for the next run after the end of this one."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     nodes: int = Field(ge=1, le=MAX_PROCESSES)
     since: AwareDatetime
@@ -134,10 +127,8 @@ class KeptNodes(BaseModel):
         return max(0.0, (ended - self.since).total_seconds())
 
 
-class Attempt(BaseModel):
+class Attempt(Document):
     """One attempt at a run: one node type, region and market."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     provider: Text
     account: str | None = Field(default=None, description="account, project or subscription")
@@ -202,10 +193,8 @@ class Attempt(BaseModel):
         return sum(known) if known and len(known) == len(seconds) else None
 
 
-class Launch(BaseModel):
+class Launch(Document):
     """All attempts at one run, oldest first."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     schema_version: Literal[1] = 1
     run: Text

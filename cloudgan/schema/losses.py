@@ -9,7 +9,9 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field, create_model
+from pydantic import ConfigDict, Field, create_model
+
+from cloudgan.core.document import Document
 
 
 class LossTerm(NamedTuple):
@@ -57,10 +59,10 @@ LOSS_TERMS: dict[str, LossTerm] = {
 }
 
 
-class LossWeightsBase(BaseModel):
+class LossWeightsBase(Document):
     """Weights of the loss terms by name."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(allow_inf_nan=False)
 
     def __getitem__(self, name: str) -> float:
         return float(getattr(self, name))

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
+from cloudgan.core.document import Document
 from cloudgan.schema.coevolution import MAX_CELLS
 from cloudgan.schema.record_line import Loss
 
 EnsembleMethod = Literal["greedy", "genetic"]
 
 
-class _Document(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")
+class _Document(Document):
+    model_config = ConfigDict(ser_json_inf_nan="strings")
 
 
 class MeasuredQuality(_Document):
@@ -25,7 +26,7 @@ class MeasuredQuality(_Document):
     """
 
     score: Loss
-    details: dict[str, Loss] = {}
+    details: dict[str, Loss] = Field(default_factory=dict)
 
 
 class ChosenEnsemble(_Document):

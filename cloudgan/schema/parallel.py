@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import ConfigDict, Field, field_validator, model_validator
 
+from cloudgan.core.document import Document
 from cloudgan.core.flags import flag
 from cloudgan.core.ranges import MAX_PROCESSES
 
@@ -15,10 +16,10 @@ MasterOptimizer = Literal["sgd", "adam", "rmsprop", "adadelta"]
 Sent = Literal["weights", "gradients"]
 
 
-class ParallelConfig(BaseModel):
+class ParallelConfig(Document):
     """Ranks that train one GAN: asynchronous masters and workers, and stages on several devices."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(allow_inf_nan=False)
 
     mode: ParallelMode = flag(
         "none",

@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, JsonValue, ValidationError
+from pydantic import AwareDatetime, Field, JsonValue, ValidationError
 
 from cloudgan.core.clouds import CLOUDS
+from cloudgan.core.document import Document
 from cloudgan.core.documents import read_json, write_json
 from cloudgan.core.errors import ConfigError, show
 from cloudgan.core.labels import LONGEST_NAME, NAME_PATTERN, Labels
@@ -38,14 +39,10 @@ ClusterName = Annotated[str, Field(pattern=f"^({_NAMED}/)?{_NAMED}$")]
 """With its resource group in Azure: GROUP/NAME."""
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
 _SLURM_NAME = r"^[A-Za-z0-9_][A-Za-z0-9_.,:@+=-]*$"
 
 
-class SlurmOptions(_Part):
+class SlurmOptions(Document):
     """What a Slurm cluster demands of jobs beside their partition."""
 
     account: str | None = Field(default=None, pattern=_SLURM_NAME, max_length=200)
@@ -75,7 +72,7 @@ ZONES = "<zones>"
 _FLAGS = {"account": "--project or --subscription"}
 
 
-class Target(_Part):
+class Target(Document):
     """Where a run executes: account, region and cluster."""
 
     provider: ProviderName
@@ -138,7 +135,7 @@ class Target(_Part):
         return f"{self.provider} ({', '.join(found)})" if found else self.provider
 
 
-class Toleration(_Part):
+class Toleration(Document):
     """A taint that the pods of the workers tolerate."""
 
     key: Text
@@ -150,7 +147,7 @@ NODE_DISKS = "disks of the nodes"
 NODE_ADDRESSES = "public addresses of the nodes"
 
 
-class PoolFee(_Part):
+class PoolFee(Document):
     """What the cloud bills by the hour beside the nodes, as long as they exist."""
 
     name: Text = Field(description="such as: disks of the nodes")
@@ -162,7 +159,7 @@ class PoolFee(_Part):
     per_node: bool = Field(default=True, description="false: once for the cluster")
 
 
-class ReusedNodes(_Part):
+class ReusedNodes(Document):
     """Nodes that an earlier run kept for the next one."""
 
     run: RunName = Field(description="run that created the nodes, whose labels they have")
@@ -170,7 +167,7 @@ class ReusedNodes(_Part):
     since: AwareDatetime = Field(description="from then on they are billed to this run")
 
 
-class NodePool(_Part):
+class NodePool(Document):
     """The nodes that are created for a run and deleted after it."""
 
     node_type: Text = Field(description="name in the price catalog, such as a2-highgpu-1g or v3-8")
@@ -212,7 +209,7 @@ class NodePool(_Part):
     )
 
 
-class Workers(_Part):
+class Workers(Document):
     """The number of nodes and the resources of each worker. A pod's limits equal its requests."""
 
     nodes: Count
@@ -220,7 +217,7 @@ class Workers(_Part):
     accelerators_per_node: int = Field(default=0, ge=0)
     cpus: Size
     memory_gib: Size
-    node_selector: dict[str, str] = {}
+    node_selector: dict[str, str] = Field(default_factory=dict)
     image: str | None = Field(default=None, description="None: no container")
     env: dict[str, str | None] = Field({}, description="variables; None: not set by this user")
     secrets: tuple[Text, ...] = Field((), description="names of variables; a plan has no values")
@@ -228,7 +225,7 @@ class Workers(_Part):
     pull_secret: str | None = Field(default=None, description="image pull secret of the registry")
     resource: Text = Field(default="nvidia.com/gpu", description="extended resource in Kubernetes")
     tolerations: tuple[Toleration, ...] = ()
-    pod_labels: dict[str, str] = {}
+    pod_labels: dict[str, str] = Field(default_factory=dict)
     environment: dict[str, str] = Field(
         default={}, description="variables that the accelerators require"
     )
@@ -236,7 +233,7 @@ class Workers(_Part):
     allow_open_ports: bool = Field(False, description="whether other users may reach the ports")
 
 
-class Limits(_Part):
+class Limits(Document):
     """Limits that end the run on the server."""
 
     max_hours: Size
@@ -251,7 +248,7 @@ class Limits(_Part):
     deadline_reason: Text = Field(description="limit that determines the deadline")
 
 
-class Wheel(_Part):
+class Wheel(Document):
     """A file that the pods install before training."""
 
     file_name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*\.whl$")]
@@ -259,7 +256,7 @@ class Wheel(_Part):
     bytes: Count
 
 
-class Showers(_Part):
+class Showers(Document):
     """The training data, and their conversion and upload."""
 
     source: Text = Field(description="as requested")
@@ -272,7 +269,7 @@ class Showers(_Part):
     usd: Usd | None = Field(default=None, description="cost of the upload; None: unknown")
 
 
-class ForecastPart(_Part):
+class ForecastPart(Document):
     """A part of the cost of a job, in USD; None: unknown, with the reason in `why_unknown`."""
 
     name: Text
@@ -281,7 +278,7 @@ class ForecastPart(_Part):
     why_unknown: str = ""
 
 
-class JobCost(_Part):
+class JobCost(Document):
     """The cost of a whole job: training and all other items."""
 
     parts: tuple[ForecastPart, ...]
@@ -301,7 +298,7 @@ class JobCost(_Part):
     once_usd: Usd = Field(default=0.0, description="known cost that does not depend on time")
 
 
-class Alternative(_Part):
+class Alternative(Document):
     """Another suitable offer and its cost."""
 
     offer: Text
@@ -313,7 +310,7 @@ class Alternative(_Part):
     grade: str | None = None
 
 
-class RejectedOffers(_Part):
+class RejectedOffers(Document):
     """Offers that were rejected for one reason."""
 
     reason: Text
@@ -321,7 +318,7 @@ class RejectedOffers(_Part):
     examples: tuple[Text, ...] = Field(description="the first few")
 
 
-class MarketOffer(_Part):
+class MarketOffer(Document):
     """The best nodes for the job in one market of a cloud; of a cloud without any, only the reason."""
 
     provider: Text
@@ -336,7 +333,7 @@ class MarketOffer(_Part):
     why_none: str = ""
 
 
-class Selection(_Part):
+class Selection(Document):
     """Why this offer was selected."""
 
     reason: Text
@@ -351,7 +348,7 @@ class Selection(_Part):
     )
 
 
-class Forecast(_Part):
+class Forecast(Document):
     """Time and cost with a band; None: unknown, with the reason in `why_unknown`."""
 
     epochs: Count
@@ -367,7 +364,7 @@ class Forecast(_Part):
     why_unknown: str = ""
 
 
-class Step(_Part):
+class Step(Document):
     """Ensure that a resource exists: find it, keep it if it belongs to the run, else send the request."""
 
     ensure: Text = Field(description="such as: Job gan in namespace cloudgan")
@@ -387,7 +384,7 @@ class Step(_Part):
         return f"{self.method} {self.path}"
 
 
-class Plan(_Part):
+class Plan(Document):
     """The plan of a run."""
 
     schema_version: Literal[1] = 1

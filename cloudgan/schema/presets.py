@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 from pydantic import (
-    BaseModel,
     ConfigDict,
     Field,
     SerializerFunctionWrapHandler,
@@ -19,6 +18,7 @@ from pydantic import (
     model_validator,
 )
 
+from cloudgan.core.document import Document
 from cloudgan.core.errors import UnknownNameError
 from cloudgan.core.flags import flag
 from cloudgan.schema.losses import LossWeightsBase, make_loss_weights
@@ -84,10 +84,10 @@ def networks() -> dict[str, str]:
     return {name: profile.summary for name, profile in PROFILES.items()}
 
 
-class Preset(BaseModel):
+class Preset(Document):
     """Everything that defines a model except its data; the defaults are the published 3DGAN."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(allow_inf_nan=False)
 
     preset: str = flag(
         "paper",

@@ -5,8 +5,9 @@ from __future__ import annotations
 import datetime as dt
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self, overload
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
+from cloudgan.core.document import Document
 from cloudgan.core.ranges import MAX_USD
 
 UNKNOWN_DATE = "unknown"
@@ -29,10 +30,8 @@ Date = Annotated[
 ]
 
 
-class SourcedRow(BaseModel):
+class SourcedRow(Document):
     """A row with a source and a date; each subclass declares `date` in its file's column order."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     if TYPE_CHECKING:
         date: str

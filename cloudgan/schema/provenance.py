@@ -7,7 +7,9 @@ import subprocess
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
+
+from cloudgan.core.document import Document
 
 _PACKAGES = ("cloudgan", "tensorflow", "keras", "jax", "jaxlib", "numpy", "h5py", "llvmlite")
 
@@ -39,10 +41,8 @@ def git_commit() -> str | None:
 FILE_NAME = "cloudgan-wheels.json"
 
 
-class InstalledWheels(BaseModel):
+class InstalledWheels(Document):
     """Number and size of the wheels, and the time by the clock of the pod."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     time: str = Field(description="end of the installation, UTC, ISO 8601")
     wheels: int = Field(ge=0)

@@ -5,15 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from cloudgan.core.document import Document
 from cloudgan.schema.record import Validated
 
 
-class Quality(BaseModel):
+class Quality(Document):
     """The newest validation and the best one; a value of None is not finite."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str = Field(max_length=100, description="metric that ranks the checkpoints")
     value: float | None = Field(allow_inf_nan=False)

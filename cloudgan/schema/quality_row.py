@@ -12,18 +12,17 @@ import statistics
 from collections.abc import Iterable
 from typing import Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from cloudgan.core.document import Document
 from cloudgan.schema.price_row import Text
 from cloudgan.schema.record_line import Seconds
 
 Outcome = Literal["met", "never met", "not judged"]
 
 
-class RunToQuality(BaseModel):
+class RunToQuality(Document):
     """One run: when it first met the goal, and what it cost until then; None is unknown, or never."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     run: Text
     seed: int | None
@@ -45,10 +44,8 @@ class RunToQuality(BaseModel):
     why_unknown: str = Field("", description="why a time or the cost of a run that met is unknown")
 
 
-class Spread(BaseModel):
+class Spread(Document):
     """Median and range over the judged runs; a run that never met the goal counts as infinite."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     median: float | None = Field(ge=0, allow_inf_nan=False, description="None: see why")
     low: float | None = Field(ge=0, allow_inf_nan=False)
@@ -71,10 +68,8 @@ class Spread(BaseModel):
         return cls(median=median, low=low, high=high, why="never met" if median is None else "")
 
 
-class QualityRow(BaseModel):
+class QualityRow(Document):
     """Runs of one configuration on one kind of machine that differ in their seeds only."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     schema_version: Literal[1] = 1
     goal: Text = Field(description="acceptance gates, or a stop criterion such as metric<0.15")

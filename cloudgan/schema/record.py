@@ -13,8 +13,6 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import (
-    BaseModel,
-    ConfigDict,
     Field,
     SerializerFunctionWrapHandler,
     TypeAdapter,
@@ -22,6 +20,7 @@ from pydantic import (
     model_serializer,
 )
 
+from cloudgan.core.document import Document
 from cloudgan.core.documents import read_bytes
 from cloudgan.core.errors import DataError
 from cloudgan.core.file_lock import append_line
@@ -35,10 +34,8 @@ FILE_NAME = "record.jsonl"
 DEFAULT_INSTRUCTIONS = "default"
 
 
-class Numerics(BaseModel):
+class Numerics(Document):
     """What determines the bits in addition to the configuration; checkpoints keep it for resuming."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     processor: str
     device: str
@@ -260,10 +257,8 @@ class Process(NamedTuple):
     lines: tuple[Line, ...]
 
 
-class RunRecord(BaseModel):
+class RunRecord(Document):
     """All lines of one record."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     lines: tuple[Line, ...]
     truncated: bool = Field(False, description="an incomplete last line was left out")

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BeforeValidator, ConfigDict, Field
 
+from cloudgan.core.document import Document
 from cloudgan.core.ranges import MAX_SECONDS, MAX_STEP
 
 Seconds = Annotated[float, Field(ge=0, le=MAX_SECONDS, allow_inf_nan=False)]
@@ -31,11 +32,11 @@ def _null_is_nan(value: object) -> object:
 Loss = Annotated[float, BeforeValidator(_null_is_nan)]
 
 
-class RecordLine(BaseModel):
+class RecordLine(Document):
     """Common fields of all lines of `record.jsonl`."""
 
     # A held-out loss may be NaN; null would be the same as a missing loss.
-    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")
+    model_config = ConfigDict(ser_json_inf_nan="strings")
 
     schema_version: Literal[1] = 1
     time: str = Field(description="UTC, ISO 8601")

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import ConfigDict, Field, ValidationError, model_validator
 
+from cloudgan.core.document import Document
 from cloudgan.core.documents import check_booleans, explain, read_yaml
 from cloudgan.core.errors import ConfigError, nearest, show
 from cloudgan.core.flags import flag
@@ -38,10 +39,10 @@ _INSIDE = 0.382
 _FIXED = {"model.preset", "model.networks", "training.seed", "training.workers"}
 
 
-class Dimension(BaseModel):
+class Dimension(Document):
     """The values of one key: a range, or choices."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(allow_inf_nan=False)
 
     low: int | float | None = None
     high: int | float | None = None
@@ -112,10 +113,10 @@ class Dimension(BaseModel):
         return float(self.low), float(self.high)
 
 
-class SearchConfig(BaseModel):
+class SearchConfig(Document):
     """A search: the run that all trials share, the space, and how it is searched."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(allow_inf_nan=False)
 
     schema_version: Literal[1] = 1
     base: RunConfig = Field(description="run.yaml of every trial, before its point is applied")

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from typing import Annotated, Final, Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from cloudgan.core.document import Document
 from cloudgan.schema.config import RunConfig
 
 COORDINATOR: Final = "coordinator.json"
@@ -58,11 +59,7 @@ class TrialRun(NamedTuple):
         return name if self.fold is None else f"{name}-fold-{self.fold}"
 
 
-class _Document(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Assignment(_Document):
+class Assignment(Document):
     """The run of a trial that a block trains."""
 
     number: int = Field(ge=1, description="of this block's assignments")
@@ -80,14 +77,14 @@ class Assignment(_Document):
         return TrialRun(self.trial, self.fold)
 
 
-class Spell(_Document):
+class Spell(Document):
     """Time that a block spent with a trial, or with one of its folds."""
 
     trial: Number
     seconds: _Seconds
 
 
-class BlockStatus(_Document):
+class BlockStatus(Document):
     """What a block does."""
 
     deployment: str = Field(description="name of its run")
@@ -109,7 +106,7 @@ class BlockStatus(_Document):
     trial_since: _Seconds = Field(0.0, description="`seconds` when that training began")
 
 
-class CoordinatorStatus(_Document):
+class CoordinatorStatus(Document):
     """Whether a coordinator is alive."""
 
     study: str = Field(description="identity of the search")
@@ -118,7 +115,7 @@ class CoordinatorStatus(_Document):
     phase: Literal["running", "paused", "finished"]
 
 
-class TrialStates(_Document):
+class TrialStates(Document):
     """States of all trials, for the cost of a deployment."""
 
     states: dict[Number, Literal["complete", "pruned", "failed", "running"]]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, Literal, Self
 
 from pydantic import (
-    BaseModel,
     ConfigDict,
     Field,
     SerializerFunctionWrapHandler,
@@ -13,6 +12,7 @@ from pydantic import (
     model_validator,
 )
 
+from cloudgan.core.document import Document
 from cloudgan.core.flags import flag
 from cloudgan.core.ranges import (
     MAX_BATCH,
@@ -37,10 +37,10 @@ TrackerName = Literal["none", "mlflow", "wandb", "tensorboard"]
 ScaleLr = Literal["none", "linear", "sqrt"]
 
 
-class TrainingConfig(BaseModel):
+class TrainingConfig(Document):
     """Training options."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(allow_inf_nan=False)
 
     engine: EngineName = flag(
         "tensorflow",

@@ -17,10 +17,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import ConfigDict, Field, ValidationError
 
 from cloudgan.core.atomic_file import write_atomic
 from cloudgan.core.clock import utc_now
+from cloudgan.core.document import Document
 from cloudgan.core.errors import CloudganError, DataError
 from cloudgan.data.summary import TrainingSummary
 from cloudgan.models.shower_frame import CLASSES, NODES
@@ -43,10 +44,10 @@ if TYPE_CHECKING:
     from cloudgan.training.cluster import Cluster
 
 
-class BestCheckpoint(BaseModel):
+class BestCheckpoint(Document):
     """The best validated checkpoint, with all its metrics so that another one can rank it later."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")
+    model_config = ConfigDict(ser_json_inf_nan="strings")
 
     step: int = Field(ge=0)
     epoch: int = Field(ge=0)
@@ -72,10 +73,8 @@ class BestCheckpoint(BaseModel):
 _META = "meta.json"
 
 
-class State(BaseModel):
+class State(Document):
     """Metadata of a checkpoint."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     schema_version: Literal[1] = 1
     step: int = Field(ge=0)

@@ -12,8 +12,9 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
+from cloudgan.core.document import Document
 from cloudgan.core.errors import CloudganError, ConfigError, NoProgress, TryAgain
 from cloudgan.storage.store import ObjectMissingError
 from cloudgan.worker.timeouts import Watchdog
@@ -303,10 +304,8 @@ class RestartRounds:
 FILE_NAME = "restarts.json"
 
 
-class Count(BaseModel):
+class Count(Document):
     """Newest checkpoint at the last start, and the number of restarts from it."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     checkpoint_step: int | None = Field(description="None: no checkpoint")
     restarts: int = Field(ge=0)

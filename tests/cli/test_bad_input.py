@@ -262,7 +262,7 @@ def test_data_of_this_machine_are_not_kept_at_a_url(refused, monkeypatch):
     assert said.endswith("set it to a folder, or unset it\n")
 
 
-@pytest.mark.parametrize("run", [".", "..", "full", "full/new/.."])
+@pytest.mark.parametrize("run", [".", "..", "./full", "full/new/.."])
 def test_a_folder_with_other_files_is_not_the_folder_of_a_run(refused, tmp_path, monkeypatch, run):
     (tmp_path / "here/full/new").mkdir(parents=True)
     for name in ("thesis.tex", "here/thesis.tex", "here/full/thesis.tex"):

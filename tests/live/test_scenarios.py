@@ -160,7 +160,7 @@ def test_a_missing_quota_fails_and_an_unknown_one_is_reported(ground, command_ru
 def state(*nodes, phase="running", **beat):
     workers = [{"phase": "running", "node": one, "restarts": 0} for one in nodes]
     known = {"phase": "training", "generation": 1, "step": 3, "missing_workers": []} | beat
-    said = {"phase": phase, "reason": "no GPU", "workers": workers, "heartbeat": known}
+    said = {"phase": phase, "reason": "no GPU", "job": {"workers": workers}, "heartbeat": known}
     return CommandResult(0, said)
 
 

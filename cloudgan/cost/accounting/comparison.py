@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from cloudgan.core.document import Document
 from cloudgan.cost.accounting.recommendations import batch_recommendation
 from cloudgan.schema.cost_report import CostReport, Recommendation
 from cloudgan.schema.price_row import PriceRow, Text
 from cloudgan.schema.record import RunRecord
 
 
-class RunSummary(BaseModel):
+class RunSummary(Document):
     """One run in one row; None is unknown."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     run: Text
     measured_on: Text

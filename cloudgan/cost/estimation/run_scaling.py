@@ -13,8 +13,9 @@ import statistics
 from collections.abc import Sequence
 from typing import Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
+from cloudgan.core.document import Document
 from cloudgan.core.errors import ConfigError, DataError
 from cloudgan.cost.estimation.scaling import COVERAGE, ScalingModel, fit_scaling
 from cloudgan.cost.estimation.timings import Timing
@@ -26,11 +27,7 @@ _BEYOND = (2, 4)
 """Predicted sizes, times the largest measured one; and the size of POWER8, if it is larger."""
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class ScalingRun(_Part):
+class ScalingRun(Document):
     """One run; None is unknown."""
 
     run: Text
@@ -55,7 +52,7 @@ class ScalingRun(_Part):
         return f"{'at least ' if self.usd_unknown else ''}{self.usd:.4g} USD"
 
 
-class Speed(_Part):
+class Speed(Document):
     """Of one size, over the smallest one."""
 
     showers_per_second: float = Field(gt=0)
@@ -63,7 +60,7 @@ class Speed(_Part):
     efficiency: float = Field(gt=0, description="speed-up over the ratio of devices")
 
 
-class MeasuredSize(_Part):
+class MeasuredSize(Document):
     """Runs with one number of workers on one number of devices."""
 
     n: int
@@ -82,7 +79,7 @@ class MeasuredSize(_Part):
         return self
 
 
-class ModelledSpeed(_Part):
+class ModelledSpeed(Document):
     """Speed-up of the fitted model; 9 of 10 runs are between low and high, if the model holds."""
 
     speed_up: float = Field(gt=0)
@@ -91,7 +88,7 @@ class ModelledSpeed(_Part):
     efficiency: float = Field(gt=0)
 
 
-class ModelledSize(_Part):
+class ModelledSize(Document):
     """The fitted model at one number of workers."""
 
     n: int
@@ -100,7 +97,7 @@ class ModelledSize(_Part):
     end_to_end: ModelledSpeed
 
 
-class SerialShare(_Part):
+class SerialShare(Document):
     """Share of the time of the smallest size that does not shrink; low to high: 90 % interval."""
 
     share: float = Field(ge=0, le=1, description="median")
@@ -109,7 +106,7 @@ class SerialShare(_Part):
     growth_per_doubling: float = Field(ge=0, description="of a step, relative: mean")
 
 
-class ScalingCurve(_Part):
+class ScalingCurve(Document):
     """Runs that differ in their number of workers only.
 
     With strong scaling all have one global batch, with weak scaling one batch per worker.

@@ -7,7 +7,9 @@ LNCS 11887 (2019), doi 10.1007/978-3-030-34356-9_32. On 12 P100 the training wit
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+
+from cloudgan.core.document import Document
 
 SOURCE = "doi 10.1007/978-3-030-34356-9_32"
 GPUS = 12
@@ -16,10 +18,8 @@ _ALL_GPUS_MINUTES = 2 * 60 + 14
 _TRAINING_EFFICIENCY = 0.989
 
 
-class Power8(BaseModel):
+class Power8(Document):
     """Durations on one and on all GPUs, in minutes, and what follows from them."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     source: str = SOURCE
     gpus: int = Field(GPUS, gt=0)

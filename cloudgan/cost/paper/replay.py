@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from cloudgan.core.document import Document
 from cloudgan.cost.paper.runs import BASIS, SOURCE, paper_runs, priced_paper_run
 from cloudgan.schema.price_row import Text
 
@@ -30,11 +31,7 @@ _PAPER_BATCH = 96
 _JOB_EPOCHS = 60
 
 
-class _Document(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class ScalingEfficiency(_Document):
+class ScalingEfficiency(Document):
     """Efficiency of a run relative to the smallest run of its kind, on fewer accelerators.
 
     Time and sample efficiency differ: a dropped remainder means that larger global batches see fewer
@@ -49,7 +46,7 @@ class ScalingEfficiency(_Document):
     end_to_end_sample_efficiency: float = Field(gt=0, description="per shower")
 
 
-class ReplayedRun(_Document):
+class ReplayedRun(Document):
     """One run of the paper: measured times, recomputed costs."""
 
     name: Text
@@ -80,7 +77,7 @@ class ReplayedRun(_Document):
     price_rows: dict[str, str | None]
 
 
-class RunComparison(_Document):
+class RunComparison(Document):
     """Two runs and their ratios of time and cost."""
 
     title: Text
@@ -91,7 +88,7 @@ class RunComparison(_Document):
     usd_ratio: float | None = Field(description="ratio of current spot cost")
 
 
-class Replay(_Document):
+class Replay(Document):
     """All runs and their comparisons."""
 
     schema_version: int = 1

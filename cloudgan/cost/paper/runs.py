@@ -6,8 +6,9 @@ import functools
 from importlib import resources
 from typing import TYPE_CHECKING, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from cloudgan.core.document import Document
 from cloudgan.cost.prices.table import read_table
 from cloudgan.schema.cost_report import PublishedRun
 from cloudgan.schema.price_row import Market, PriceRow, Snapshot, Text
@@ -27,10 +28,8 @@ _HOME = "us-central1"
 _NO_PREFETCH = "no-prefetch"  # input-bound
 
 
-class PaperRun(BaseModel):
+class PaperRun(Document):
     """One run of the paper on Google Cloud; times in seconds."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     date: Text
     accelerator: Text

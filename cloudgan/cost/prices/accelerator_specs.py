@@ -9,17 +9,16 @@ from importlib import resources
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from cloudgan.core.document import Document
 from cloudgan.core.errors import DataError
 from cloudgan.cost.prices.table import read_table
 from cloudgan.schema.price_row import Positive, Text
 
 
-class AcceleratorSpec(BaseModel):
+class AcceleratorSpec(Document):
     """A row of `accelerator_specs.csv`: one GPU, or one TPU chip."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     accelerator: Text
     float32_tflops: Positive = Field(description="as TensorFlow computes float32 by default")

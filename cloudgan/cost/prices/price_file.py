@@ -18,9 +18,10 @@ import re
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
+from pydantic import BeforeValidator, Field, field_validator
 
 from cloudgan.core.clouds import CLOUDS, choices
+from cloudgan.core.document import Document
 from cloudgan.core.documents import read_yaml, validated
 from cloudgan.core.errors import ConfigError
 from cloudgan.cost.prices.catalog import Catalog, checked, is_of, load_catalog, merge, spelt
@@ -35,10 +36,8 @@ _YamlDate = Annotated[
 ]
 
 
-class _OwnNode(BaseModel):
+class _OwnNode(Document):
     """A node type, its place and its price."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     offer: Text
     usd_per_hour: Positive
@@ -67,10 +66,8 @@ class _OwnNode(BaseModel):
         return text
 
 
-class _PriceFile(BaseModel):
+class _PriceFile(Document):
     """The document."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     date: _YamlDate
     source: Text | None = None

@@ -16,9 +16,10 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from cloudgan.core.atomic_file import atomic_writer
+from cloudgan.core.document import Document
 from cloudgan.core.documents import explain, read_bytes
 from cloudgan.core.errors import CloudganError, DataError
 from cloudgan.schema.particle import PARTICLE_ATTRIBUTE, PDG_NAMES
@@ -60,11 +61,7 @@ def describe_empty(empty: int, count: int) -> str:
     )
 
 
-class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class ArrayValue(_Frozen):
+class ArrayValue(Document):
     """A number or an array, bit for bit."""
 
     dtype: _ArrayType
@@ -100,7 +97,7 @@ Attributes = dict[str, dict[str, Attribute]]
 """Attributes by dataset; those of the file itself have an empty name."""
 
 
-class ColumnInfo(_Frozen):
+class ColumnInfo(Document):
     """One dataset with a value per shower, beside ECAL."""
 
     name: str = Field(min_length=1)
@@ -118,7 +115,7 @@ class ColumnInfo(_Frozen):
         return self.size * _bytes_each(self.dtype)
 
 
-class SourceInfo(_Frozen):
+class SourceInfo(Document):
     """One file of showers as it came to us."""
 
     name: str
@@ -141,7 +138,7 @@ class SourceInfo(_Frozen):
     )
     pdg_id: int | None = Field(None, description="PDG number of the primary in a column")
     columns: tuple[ColumnInfo, ...]
-    attributes: Attributes = {}
+    attributes: Attributes = Field(default_factory=dict)
 
     @property
     def particle(self) -> str | None:
@@ -176,7 +173,7 @@ class SourceInfo(_Frozen):
         return self
 
 
-class ShardInfo(_Frozen):
+class ShardInfo(Document):
     """One file of a sharded set; all its showers come from one source."""
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*\.tfrecord$")
@@ -186,7 +183,7 @@ class ShardInfo(_Frozen):
     source: int = Field(ge=0, description="index into sources")
 
 
-class Manifest(_Frozen):
+class Manifest(Document):
     """`manifest.json`: written last, so a folder without it is an unfinished conversion."""
 
     schema_version: Literal[1] = 1

@@ -10,9 +10,10 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+from pydantic import AwareDatetime, Field
 
 from cloudgan.core.clock import utc_moment
+from cloudgan.core.document import Document
 from cloudgan.core.documents import parse_model
 from cloudgan.core.errors import ConfigError, DataError
 from cloudgan.schema.plan import Plan, Target
@@ -34,10 +35,8 @@ _FOLDER = "desired-state"
 _NAME = re.compile(r"\d{6}\.json")
 
 
-class DesiredState(BaseModel):
+class DesiredState(Document):
     """One desired state of a run."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     schema_version: Literal[1] = 1
     number: int = Field(ge=1)

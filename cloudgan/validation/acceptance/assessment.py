@@ -5,16 +5,14 @@ from __future__ import annotations
 import math
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
+from cloudgan.core.document import Document
 
 BASELINE_ERRORS = 2.0
 """A value within this many standard errors of the baseline counts as at the baseline."""
 
 
-class FrozenModel(BaseModel):
+class FrozenModel(Document):
     """Base of result documents: immutable, no unknown keys."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class Measure(FrozenModel):

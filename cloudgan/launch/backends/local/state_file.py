@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict
-
+from cloudgan.core.document import Document
 from cloudgan.core.documents import read_json, write_json
 from cloudgan.core.errors import ConfigError
 from cloudgan.schema.heartbeat import TimeStamp
@@ -26,10 +25,8 @@ def _tries() -> Iterator[int]:
         time.sleep(_PAUSE_SECONDS)
 
 
-class SavedWorkerState(BaseModel):
+class SavedWorkerState(Document):
     """State of one worker process."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     index: int
     phase: WorkerPhase
@@ -41,10 +38,8 @@ class SavedWorkerState(BaseModel):
     cause: Cause = ""
 
 
-class SavedState(BaseModel):
+class SavedState(Document):
     """State of the run."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     phase: Phase
     workers: tuple[SavedWorkerState, ...] = ()

@@ -6,9 +6,10 @@ import datetime as dt
 from collections.abc import Mapping
 from typing import Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from cloudgan.core.clock import parse_time
+from cloudgan.core.document import Document
 from cloudgan.core.ranges import MAX_SECONDS
 from cloudgan.launch.kubernetes.job_spec import describe_exit_code
 from cloudgan.schema.heartbeat import Heartbeat
@@ -28,10 +29,8 @@ _MAX_UNIX_SECONDS: Final = 253_402_300_799
 """End of the year 9999."""
 
 
-class VmStatus(BaseModel):
+class VmStatus(Document):
     """The status file that the VM's startup.sh writes to the store."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     phase: Literal["installing", "training", "ended"]
     exit_code: int | None = Field(description="of the worker, or of the wheel installation")

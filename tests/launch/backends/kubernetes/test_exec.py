@@ -108,6 +108,7 @@ def test_the_command_line_returns_output_and_exit_code(running, capfdbinary):
     code, text, _ = exec_("--json", "--", "sh", "-c", "printf '\\377'; exit 1")
     assert code == 1
     assert json.loads(text) == {
+        "schema_version": 1,
         "run": "gan",
         "worker": 0,
         "exit_code": 1,
