@@ -75,7 +75,8 @@ def test_a_new_cluster_may_refuse_connections_and_the_login_of_its_creator_at_fi
     plan = whole_lab.deploy(planned())
     (line,) = [line for line in whole_lab.said if "API of the new cluster" in line]
     assert "retrying for 300 s" in line
-    assert whole_lab.provider(whole_lab.cloud(), plan).state("gan").phase == "running"
+    phase = whole_lab.provider(whole_lab.cloud(), plan).state("gan").phase
+    assert phase in ("starting", "running"), "its pods may still start"
     removed(whole_lab, plan)
 
 
