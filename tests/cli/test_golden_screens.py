@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import functools
+
 import pytest
 
 from cli import write_golden
 
+SCREENS = {name: functools.partial(write_golden.golden, name) for name in write_golden.COMMANDS} | {
+    "validate": write_golden.validation_screen
+}
 
-@pytest.mark.parametrize("name", write_golden.COMMANDS)
+
+@pytest.mark.parametrize("name", SCREENS)
 def test_the_screen_of_a_command_is_as_it_was_and_fits_a_terminal(name):
     text = (write_golden.GOLDEN / f"{name}.txt").read_text(encoding="utf-8")
-    made = write_golden.golden(name)
+    made = SCREENS[name]()
     assert made == text, "if the change is intended: make golden, and read the diff"
     lines = [line for line in text.splitlines() if not line.startswith("  cloudgan ")]
     assert len(lines) <= 22, "and the question below it"

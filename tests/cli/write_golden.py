@@ -16,10 +16,15 @@ from pathlib import Path
 from unittest import mock
 
 from cli.test_compare import write_run
+from cloudgan.api.validation_result import ValidationResult
+from cloudgan.cli.emit import emit
 from cloudgan.cli.help import screen
 from cloudgan.cli.main import main
 from cloudgan.cli.program import PROGRAM, functions
 from cloudgan.core.command import model_of
+from cloudgan.core.documents import read_json
+from cloudgan.validation.acceptance.assessment import Assessment
+from cloudgan.validation.acceptance.gates import apply_gates
 
 OFFERS = Path(__file__).parents[2] / "docs" / "offers.md"
 TODAY = dt.date(2026, 11, 22)
@@ -43,6 +48,25 @@ def help_screens() -> str:
     pages = [PROGRAM.page]
     pages += [screen(f"cloudgan {name}", model_of(each)) for name, each in functions().items()]
     return f"\n{'=' * 80}\n".join(pages) + "\n"
+
+
+def validation_screen() -> str:
+    """Returns the screen of a validation: the package's gates on the numbers of a real run of the preset mini.
+
+    validate.json has them: `cloudgan validate RUN --json` after 185 steps on 400 showers of Geant4.
+    """
+    assessment = read_json(GOLDEN / "validate.json", Assessment)
+    verdict = apply_gates(assessment, in_sample=False)
+    result = ValidationResult(
+        run="runs/mini", step=185, reference="held-out", assessment=assessment, verdict=verdict
+    )
+    text = io.StringIO()
+    with (
+        contextlib.redirect_stdout(text),
+        mock.patch("cloudgan.cli.emit.width_of", return_value=80),
+    ):
+        emit(result, as_json=False)
+    return "".join(f"{line.rstrip()}\n" for line in text.getvalue().splitlines())
 
 
 def golden(name: str) -> str:
@@ -83,5 +107,6 @@ if __name__ == "__main__":
         OFFERS.write_text(screens(), encoding="utf-8")
         GOLDEN.mkdir(exist_ok=True)
         (GOLDEN / "help.txt").write_text(help_screens(), encoding="utf-8")
+        (GOLDEN / "validate.txt").write_text(validation_screen(), encoding="utf-8")
         for one in COMMANDS:
             (GOLDEN / f"{one}.txt").write_text(golden(one), encoding="utf-8")
