@@ -178,7 +178,7 @@ def test_the_error_of_a_failed_run_has_its_last_lines(tmp_path):
     with pytest.raises(CloudganError) as error:
         run_train(config, tmp_path / "round")
     assert "ended with exit code 2; its last lines" in str(error.value)
-    assert "--data is missing; give --data=FILE.h5" in str(error.value)
+    assert "--data is missing; give your showers" in str(error.value)
 
 
 def test_ctrl_c_ends_the_program_before_it_ends_us(tmp_path):

@@ -15,11 +15,12 @@ from cloudgan.schema import plan as plans
 def main(folder: Path) -> None:
     """Supervises the workers of the run in `folder` until they end."""
     state = StateFile(folder)
-    with state.lock():
-        body = parse_json(read_bytes(folder / JOB_FILE), JOB_FILE)
-        plan = plans.read(folder / PLAN_FILE)
-        shares_network = plan.workers.allow_open_ports or not plan.has_peers
-        Supervisor(LocalJob(body, folder, shares_network), state).run()
+    body = parse_json(read_bytes(folder / JOB_FILE), JOB_FILE)
+    plan = plans.read(folder / PLAN_FILE)
+    shares_network = plan.workers.allow_open_ports or not plan.has_peers
+    supervisor = Supervisor(LocalJob(body, folder, shares_network), state)
+    with state.lock():  # whoever started this process takes the lock as the sign that it runs
+        supervisor.run()
 
 
 if __name__ == "__main__":
