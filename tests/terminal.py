@@ -17,6 +17,13 @@ import time
 
 _TOKEN = re.compile(r"\x1b\[(\??[\d;]*)([A-Za-z])|\x1b\][^\x07]*\x07|([^\x1b])", re.DOTALL)
 
+# Ctrl-C is for the group of the controlling terminal. A `preexec_fn` would fork this process, which may have threads.
+_IN_ITS_TERMINAL = """
+import fcntl, os, sys, termios
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
+"""
+
 
 class Screen:
     """Applies what a program writes; lines that scroll out stay in `rows`.
@@ -95,14 +102,12 @@ class Program:
         fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
         known = {k: v for k, v in os.environ.items() if k not in {"CI", "COLUMNS", "LINES"}}
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "cloudgan", *map(str, arguments)],
+            [sys.executable, "-c", _IN_ITS_TERMINAL, "-m", "cloudgan", *map(str, arguments)],
             stdin=terminal,
             stdout=terminal,
             stderr=terminal,
             env=known | {"TERM": "xterm", "CUDA_VISIBLE_DEVICES": "-1"} | environment,
             start_new_session=True,
-            # Ctrl-C is for the group of the controlling terminal.
-            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509
         )
         os.close(terminal)
         self._control = control

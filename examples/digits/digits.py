@@ -137,7 +137,7 @@ def main():
     parser.add_argument("--batches", type=int, default=50)
     parser.add_argument("--out", type=Path, default=Path("digits.npy"))
     asked = parser.parse_args()
-    rows, columns = parse_grid(asked.grid)
+    rows, columns = parse_grid("--grid", asked.grid)
     config = CoevolutionConfig(
         rows=rows,
         columns=columns,
