@@ -21,7 +21,7 @@ ALL = {line.split()[0] for line in LINES}
 SMALL = {
     "check": "",
     "convert": "--overwrite",
-    "crossvalidate": "--preset=smoke --max-steps=2 --held-out=0.5 --folds=2 --repeats=1 --run=runs/new",
+    "crossvalidate": "--preset=smoke --epochs=1 --held-out=0.5 --folds=2 --repeats=1 --run=runs/new",
     "demo": "--showers=1000 --max-steps=2",
     "deploy": "--dry-run",
     "evolve": "--preset=smoke --iterations=1 --batches=2 --grid=2x2 --run=runs/new",
@@ -64,6 +64,7 @@ NOT_HERE = {
     "cancel": LAUNCHED,
     "compare --scaling": "needs runs of several workers: test_compare_scaling.py",
     "cost runs/first --billing-export": "needs a bill: tests/cost",
+    "crossvalidate --show=": "needs the runs of another line: tests/api/test_crossvalidation.py",
     "down": LAUNCHED,
     "exec": LAUNCHED,
     "generate runs/showers": "needs a grid of showers: tests/end_to_end",

@@ -93,7 +93,7 @@ def test_killed_workers_on_a_cluster_and_here_leave_the_bits_of_a_quiet_run(
     priced = ("--price-file=prices.yaml",)
     killing = threading.Thread(target=kill_in_the_middle, args=(cluster,))
     killing.start()
-    result = json.loads(cloudgan_here("deploy", *flags, *priced).stdout)
+    result = json.loads(cloudgan_here("deploy", *priced, *flags).stdout)
     killing.join()
     assert (result["state"], result["showers"]) == ("finished", 22)
     assert content(open_store(result["data"])) == wanted

@@ -28,7 +28,9 @@ def run_extended(*words):
 
 
 def test_help_and_json_schema_name_the_new_network_and_loss():
-    assert "tiny (9x9x25, half the filters)" in " ".join(run_extended("train", "--help").split())
+    assert "tiny (9x9x25, half the filters)" in " ".join(
+        run_extended("train", "--help-all").split()
+    )
     definitions = json.loads(run_extended("schema", "run.yaml"))["$defs"]
     weight = definitions["LossWeights"]["properties"]["brightest"]
     assert (weight["default"], weight["description"]) == (0.5, "largest cell")

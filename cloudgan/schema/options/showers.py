@@ -189,7 +189,7 @@ class DemoOptions(Options):
 
     Examples:
         cloudgan demo
-        cloudgan demo --data=showers.h5 --run=runs/mine
+        cloudgan demo --data=showers.h5 --run=runs/tour
     """
 
     data: str | None = flag(None, "your own showers instead of simulated ones", placeholder="FILE")
