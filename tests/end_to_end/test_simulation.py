@@ -115,9 +115,9 @@ def test_killed_workers_on_a_cluster_and_here_leave_the_bits_of_a_quiet_run(
         "-m",
         "cloudgan",
         "deploy",
-        *job("simulate", *SHOWERS, "--name=here", "--nodes=2"),
+        *job("simulate", *SHOWERS, "--name=here", "--nodes=2", "--json"),
     )
-    deploy = subprocess.Popen((*command, "--json"), stdout=subprocess.PIPE)
+    deploy = subprocess.Popen(command, stdout=subprocess.PIPE)
     run = here / "runs" / "here"
     wait_for((run / "store/runs/here/shard-info/00000.json").exists)
     note = json.loads((run / "pods" / "state.json").read_text())
