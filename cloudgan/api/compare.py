@@ -12,12 +12,11 @@ from cloudgan.api.quality_comparison import cost_to_quality
 from cloudgan.api.run import open_run
 from cloudgan.api.scaling_comparison import compare_scaling, published_scaling
 from cloudgan.core.command import command
-from cloudgan.core.durations import duration_text
 from cloudgan.core.errors import ConfigError
 from cloudgan.cost.accounting.comparison import RunSummary, summarize
 from cloudgan.reports.page import Bullets, Page, Section
 from cloudgan.reports.result import Result, View
-from cloudgan.reports.table import Number, Table, usd_text
+from cloudgan.reports.table import Number, Table, time_cell, usd_cell
 from cloudgan.schema.options.money import CompareOptions
 from cloudgan.schema.run_folder import RunFolder
 
@@ -48,9 +47,9 @@ class Comparison(Result):
             (
                 one.run,
                 one.epochs,
-                _time(one.steady_epoch_seconds),
+                time_cell(one.steady_epoch_seconds),
                 one.showers_per_second,
-                _time(one.program_seconds),
+                time_cell(one.program_seconds),
                 _usd(one),
             )
             for one in self.runs
@@ -105,13 +104,9 @@ class Comparison(Result):
         return Page(f"{len(self.runs)} runs side by side", sections=tuple(sections))
 
 
-def _time(seconds: float | None) -> Number:
-    return Number(seconds, "" if seconds is None else duration_text(seconds))
-
-
 def _usd(one: RunSummary) -> Number:
     is_known = not one.unknown or one.known_usd > 0
-    return Number(one.known_usd, usd_text(one.known_usd)) if is_known else Number(None, "")
+    return usd_cell(one.known_usd if is_known else None)
 
 
 @command

@@ -11,7 +11,7 @@ from cloudgan.cost.accounting.forecast_vs_actual import USD
 from cloudgan.reports.page import Bullets, Page, Paragraph, Section
 from cloudgan.reports.plot_frame import COLOURS, Axis
 from cloudgan.reports.stacked_bars import Bar, StackedBars
-from cloudgan.reports.table import Number, Table, usd_range, usd_text
+from cloudgan.reports.table import Table, usd_cell, usd_range, usd_text
 from cloudgan.schema.price_row import FeeRow
 
 if TYPE_CHECKING:
@@ -77,12 +77,12 @@ def largest_items(report: CostReport) -> Table:
     )
     least = _SMALL_SHARE * sum(usd for usd, _ in known)
     shown = [part for usd, part in known[:_MOST_ITEMS] if usd >= least]
-    rows = [(part.name, _quantity(part), _usd_cell(part.usd)) for part in shown]
+    rows = [(part.name, _quantity(part), usd_cell(part.usd)) for part in shown]
     small = known[len(shown) :]
     if len(small) == 1:
-        rows.append((small[0][1].name, _quantity(small[0][1]), _usd_cell(small[0][0])))
+        rows.append((small[0][1].name, _quantity(small[0][1]), usd_cell(small[0][0])))
     elif small:
-        rows.append((f"{len(small)} others", "", _usd_cell(sum(usd for usd, _ in small))))
+        rows.append((f"{len(small)} others", "", usd_cell(sum(usd for usd, _ in small))))
     return Table(("item", "time", "USD"), tuple(rows), align="lrr")
 
 
@@ -91,10 +91,6 @@ def _quantity(part: LineItem) -> str:
         return f"{part.quantity:.3g} {(part.unit or '').replace('_', ' ')}".strip()
     seconds = part.node_seconds if part.node_seconds is not None else part.seconds
     return "" if seconds is None else duration_text(seconds)
-
-
-def _usd_cell(usd: float | None) -> Number:
-    return Number(usd, "" if usd is None else usd_text(usd))
 
 
 def notes(report: CostReport) -> Iterator[str]:

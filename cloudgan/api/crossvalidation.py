@@ -116,7 +116,7 @@ def coordinate(
     """
     if options.show:
         raise ConfigError(f"--show={options.show} starts nothing: give it without `deploy`")
-    run, folds, repeats = options.run or "runs/crossvalidation", options.folds, options.repeats
+    run, folds, repeats = options.run, options.folds, options.repeats
     base, folder = resolve(options.run_keys, config=options.config, run=run, fresh=True)
     base = with_folds(base, folds)
     seed = base.training.seed

@@ -189,7 +189,7 @@ def evolve(options: EvolveOptions, *, progress: Progress | None = None) -> Evolu
     preset, unit, size, ensemble = options.preset, options.unit, options.size, options.ensemble
     if size is not None and ensemble is None:
         raise ConfigError("--size is an option of --ensemble=greedy or --ensemble=genetic")
-    folder = GridFolder(local_path(options.run or "runs/grid"))
+    folder = GridFolder(local_path(options.run))
     begun = folder.has_begun() or settings.is_supervised() or settings.has_agent()
     config = _grid_config(options.config_keys, folder.read_config() if begun else None)
     grid = check_grid(config)

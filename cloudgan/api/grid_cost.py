@@ -15,7 +15,7 @@ from cloudgan.core.errors import DataError
 from cloudgan.cost.accounting.grid_shares import WITHOUT_CELL, World, grid_shares
 from cloudgan.cost.prices.price_file import catalog_with
 from cloudgan.reports.result import Result, View
-from cloudgan.reports.table import Number, Table, usd_text
+from cloudgan.reports.table import Table, time_cell, usd_cell, usd_text
 from cloudgan.schema.cost_report import Share
 
 if TYPE_CHECKING:
@@ -77,11 +77,11 @@ class GridCost(Result):
         """Returns the total, the largest parts, and what was idle."""
         ranked = sorted(self.shares, key=lambda one: -(one.node_seconds or 0.0))
         shown = ranked if len(ranked) <= _MOST_PARTS else ranked[: _MOST_PARTS - 1]
-        rows = [(one.name, *_cells(one.node_seconds or 0.0, one.usd)) for one in shown]
+        rows = [(one.name, time_cell(one.node_seconds or 0.0), usd_cell(one.usd)) for one in shown]
         if rest := ranked[len(shown) :]:
             usd = None if self.usd is None else math.fsum(one.usd or 0.0 for one in rest)
             seconds = math.fsum(one.node_seconds or 0.0 for one in rest)
-            rows.append((f"{len(rest)} others", *_cells(seconds, usd)))
+            rows.append((f"{len(rest)} others", time_cell(seconds), usd_cell(usd)))
         return View(
             line=f"{self.run}: {cost_text(self.usd, self.price_row, 'at least ')}",
             table=Table(("part", "node time", "USD"), tuple(rows), align="lrr"),
@@ -105,12 +105,6 @@ class GridCost(Result):
         without = {share.name: share.node_seconds for share in self.shares}.get(WITHOUT_CELL)
         if without:
             yield f"idle: {WITHOUT_CELL}, {duration_text(without)} of nodes"
-
-
-def _cells(seconds: float, usd: float | None) -> tuple[Number, Number]:
-    return Number(seconds, duration_text(seconds)), Number(
-        usd, "" if usd is None else usd_text(usd)
-    )
 
 
 def grid_cost(

@@ -6,8 +6,7 @@ of the launch by the keys of run.yaml that it gives.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -97,40 +96,40 @@ class JoinJob(Options):
         return {"task": "join", "join": self.name}, None
 
 
+class SearchJob(SearchOptions):
+    """Searches hyper-parameters: this machine coordinates, and the nodes are its blocks."""
+
+    @property
+    def training(self) -> Training:
+        """The keys of the blocks; there is no run.yaml."""
+        return _blocks_of(self.space if Path(self.space).is_dir() else self.run)
+
+
+class CrossvalidateJob(CrossvalidateOptions):
+    """Trains one run per fold: this machine coordinates, and the nodes are its blocks."""
+
+    @property
+    def training(self) -> Training:
+        """The keys of the blocks; there is no run.yaml."""
+        return _blocks_of(self.run)
+
+
 def _blocks_of(folder: str) -> Training:
     return {"task": "join", "join": local_path(folder).resolve().name}, None
 
 
-@dataclass(frozen=True)
-class JobKind:
-    """A kind of job.
-
-    Attributes:
-        model: Of its flags.
-        training: Returns the keys of run.yaml that its options give, and the path of a run.yaml.
-    """
-
-    model: type[Options]
-    training: Callable[[Any], Training]
-
-
-JOBS: dict[str, JobKind] = {
-    "train": JobKind(TrainJob, lambda job: job.training),
-    "evolve": JobKind(EvolveJob, lambda job: job.training),
-    "simulate": JobKind(SimulateJob, lambda job: job.training),
-    "join": JobKind(JoinJob, lambda job: job.training),
-    "search": JobKind(
-        SearchOptions,
-        lambda job: _blocks_of(job.space if Path(job.space).is_dir() else job.run or "search"),
-    ),
-    "crossvalidate": JobKind(
-        CrossvalidateOptions, lambda job: _blocks_of(job.run or "crossvalidation")
-    ),
+Job = TrainJob | EvolveJob | SimulateJob | JoinJob | SearchJob | CrossvalidateJob
+JOBS: dict[str, type[Job]] = {
+    "train": TrainJob,
+    "evolve": EvolveJob,
+    "simulate": SimulateJob,
+    "join": JoinJob,
+    "search": SearchJob,
+    "crossvalidate": CrossvalidateJob,
 }
-"""Of the last two `deploy` is the coordinator, and its nodes are the blocks."""
 
 
-def job_options(words: Sequence[str], verb: str = "deploy") -> Options:
+def job_options(words: Sequence[str], verb: str = "deploy") -> Job:
     """Returns the options of the job after ``--``.
 
     Raises:
@@ -139,13 +138,13 @@ def job_options(words: Sequence[str], verb: str = "deploy") -> Options:
     name, *rest = words
     if name not in JOBS:
         raise UnknownNameError(f"job after `cloudgan {verb} --`", name, JOBS)
-    kind, command = JOBS[name], f"cloudgan {verb} -- {name}"
-    own, common = read(command, kind.model, rest)
+    model, command = JOBS[name], f"cloudgan {verb} -- {name}"
+    own, common = read(command, model, rest)
     if common:
         raise ConfigError(
             f"--{' and --'.join(common)}: flags of `cloudgan {verb}` stand before --, those of {name} behind it"
         )
-    return build(kind.model, own, command=command)
+    return build(model, own, command=command)
 
 
 def read_job(words: Sequence[str], verb: str = "deploy") -> Training:
@@ -154,5 +153,4 @@ def read_job(words: Sequence[str], verb: str = "deploy") -> Training:
     Raises:
         ConfigError: The job is unknown, or its words are not valid.
     """
-    options = job_options(words, verb)
-    return JOBS[words[0]].training(options)
+    return job_options(words, verb).training

@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import Any
 
 from cloudgan.api.grid_status import age_seconds
-from cloudgan.api.local_runs import record_facts
+from cloudgan.api.local_runs import read_record, record_facts
 from cloudgan.api.run_status import THIS_MACHINE, RunStatus, State
 from cloudgan.api.run_watch import budget_warning
 from cloudgan.api.targets import run_folder
@@ -47,7 +47,7 @@ def launched_status(plan: Plan, backend: JobBackend, *, is_ours: bool = True) ->
     found: dict[str, Any] = {}
     if is_here and plan.config.task == "train" and not plan.config.grid:
         with suppress(CloudganError):  # its store has a newer record
-            found = record_facts(folder)
+            found = record_facts(read_record(folder), folder.read_config())
     known = launch_log.read()
     found |= _progress(plan, beat, phase) | _money(plan, job, known, phase)
     if found["usd"] is not None and found["seconds_left"] and plan.usd_per_second:

@@ -16,11 +16,12 @@ from cloudgan.core.file_lock import holder
 from cloudgan.schema import coevolution, record, search
 from cloudgan.schema.cell_line import read_lines
 from cloudgan.schema.coevolution import CoevolutionConfig
+from cloudgan.schema.config import RunConfig
 from cloudgan.schema.grid_states import CELLS
 from cloudgan.schema.quality import quality_of
 from cloudgan.schema.record import Epoch, RunRecord
 from cloudgan.schema.record_line import StopReason
-from cloudgan.schema.run_folder import RunFolder
+from cloudgan.schema.run_folder import RunFolder, shown_run
 
 _UNSURE = "unsure"
 _KILLED = "its process ended without a last line: it was killed, or this machine stopped"
@@ -61,7 +62,7 @@ def local_status(folder: RunFolder) -> RunStatus:
     started = found.get("started_at") or _changed(folder)
     age = max(0.0, (utc_moment() - parse_time(started)).total_seconds()) if started else None
     facts = {
-        "run": _name(folder),
+        "run": shown_run(folder.path),
         "folder": str(folder.path),
         "started_at": started,
         "age_seconds": age,
@@ -78,10 +79,14 @@ def task_of(folder: RunFolder) -> Literal["evolve", "search", "train"]:
     return "search" if (folder.path / search.FILE_NAME).exists() else "train"
 
 
-def record_facts(folder: RunFolder) -> dict[str, Any]:
-    """Returns what the record of a training says of its progress and quality; nothing without a record."""
-    lines = record.read(folder.record_file) if folder.record_file.exists() else RunRecord(lines=())
-    config, epochs = folder.read_config(), lines.epochs()
+def read_record(folder: RunFolder) -> RunRecord:
+    """Returns the record of a training; without one it has no lines."""
+    return record.read(folder.record_file) if folder.record_file.exists() else RunRecord(lines=())
+
+
+def record_facts(lines: RunRecord, config: RunConfig | None) -> dict[str, Any]:
+    """Returns what the record of a training says of its progress and quality."""
+    epochs = lines.epochs()
     total = config.training.epochs if config else None
     found: dict[str, Any] = {"total": total, "done": _finished_epochs(epochs)}
     if lines.lines:
@@ -102,8 +107,8 @@ def record_facts(folder: RunFolder) -> dict[str, Any]:
 
 
 def _training(folder: RunFolder) -> dict[str, Any]:
-    found = record_facts(folder)
-    lines = record.read(folder.record_file) if folder.record_file.exists() else RunRecord(lines=())
+    lines = read_record(folder)
+    found = record_facts(lines, folder.read_config())
     stopped = lines.stopped()
     if stopped:
         state, reason = _ENDS[stopped.reason]
@@ -169,12 +174,6 @@ def _search(folder: RunFolder) -> dict[str, Any]:
         "metric_name": config.objective if best else None,
         "metric": _finite(best.values[0]) if best else None,
     }
-
-
-def _name(folder: RunFolder) -> str:
-    """Returns the name by which `find_run_folder` finds the run."""
-    parts = folder.path.parts
-    return "/".join(parts[1:]) if parts[0] == "runs" and parts[1:] else folder.path.name
 
 
 def _changed(folder: RunFolder) -> str | None:

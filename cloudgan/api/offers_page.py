@@ -13,12 +13,11 @@ from cloudgan.api.offers_report import (
     decision,
     price_age,
 )
-from cloudgan.core.durations import duration_text
 from cloudgan.cost.accounting.carbon import COVERS
 from cloudgan.reports.page import Bullets, Page, Section
 from cloudgan.reports.plot_frame import Axis, Style
 from cloudgan.reports.scatter import Point, PointSeries, Scatter
-from cloudgan.reports.table import Cell, Mark, Number, Table
+from cloudgan.reports.table import Cell, Mark, Number, Table, time_cell
 
 _HEADS = (
     ("USD/epoch at most", "r"),
@@ -134,10 +133,10 @@ def _offer_row(one: Offer) -> tuple[Cell, ...]:
         _usd(one.usd_per_epoch_high),
         one.offer,
         f"{one.accelerator_count} x {one.accelerator}",
-        _time(one.epoch.high_seconds if one.epoch else None),
+        time_cell(one.epoch.high_seconds if one.epoch else None),
         _usd(one.usd_per_hour),
         _usd(one.usd_per_epoch_low),
-        _time(one.epoch.low_seconds if one.epoch else None),
+        time_cell(one.epoch.low_seconds if one.epoch else None),
         one.epoch.grade if one.epoch else one.why_unknown,
         one.carbon_g_per_epoch,
         price_age(one),
@@ -149,11 +148,11 @@ def _option_row(option: JobOption, choice: JobChoice) -> tuple[Cell, ...]:
     on_demand = option.offer.endswith("/on_demand")
     return (
         _usd(option.usd),
-        _time(option.seconds),
+        time_cell(option.seconds),
         option.nodes,
         Mark(True, option.offer) if option == choice.chosen else option.offer,
         _usd(option.low_usd),
-        _time(option.low_seconds),
+        time_cell(option.low_seconds),
         Number(option.interruption, f"{option.interruption:.0%}"),
         option.grade,
         option.global_batch,
@@ -163,10 +162,6 @@ def _option_row(option: JobOption, choice: JobChoice) -> tuple[Cell, ...]:
 
 def _usd(value: float | None) -> Number:
     return Number(value, "" if value is None else f"{value:,.2f}" if value >= 1 else f"{value:.3g}")
-
-
-def _time(seconds: float | None) -> Number:
-    return Number(seconds, "" if seconds is None else duration_text(seconds))
 
 
 def _texts(heads: tuple[tuple[str, str], ...]) -> tuple[str, ...]:

@@ -7,13 +7,13 @@ from pydantic import Field
 from cloudgan.api.offer_choice import JobChoice, JobOption
 from cloudgan.core.clouds import CLOUDS
 from cloudgan.core.document import Document
-from cloudgan.core.durations import duration_range, duration_text
+from cloudgan.core.durations import duration_range
 from cloudgan.core.errors import CloudganError, PlanError
 from cloudgan.cost.accounting.carbon import COVERS
 from cloudgan.cost.estimation.measured_runs import PAPER_NETWORK
 from cloudgan.reports.page import Page
 from cloudgan.reports.result import Result, View
-from cloudgan.reports.table import Number, Table, usd_range, usd_text
+from cloudgan.reports.table import Number, Table, time_cell, usd_cell, usd_range, usd_text
 from cloudgan.schema.presets import PROFILES
 from cloudgan.schema.training_config import TrainingConfig
 
@@ -133,8 +133,8 @@ class OffersReport(Result):
         rows = tuple(
             (
                 f"{'✔' if is_chosen[one] else ' '} {_nodes(one.offer, one.nodes)}",
-                Number(one.usd, usd_text(one.usd)),
-                Number(one.seconds, duration_text(one.seconds)),
+                usd_cell(one.usd),
+                time_cell(one.seconds),
                 _where(one.offer),
                 _remark(choice, one),
             )

@@ -130,12 +130,6 @@ def open_run(run: Run | RunFolder | str | Path) -> Run:
     return Run((run if isinstance(run, RunFolder) else find_run_folder(run)).path)
 
 
-def shown_run(path: str | Path) -> str:
-    """Returns the name of a run in the folder runs, else its path: what commands take."""
-    parts = Path(path).parts
-    return parts[1] if len(parts) == 2 and parts[0] == "runs" else str(path)  # noqa: PLR2004
-
-
 def loss_graphic(found: RunRecord) -> Graphic:
     """Draws the weighted losses of both networks, in training and on held-out showers."""
     from cloudgan.reports import drawing

@@ -132,16 +132,14 @@ def _requested(options: SearchOptions, store: str = "") -> tuple[Path, SearchCon
     if given.is_dir():
         own = ("config", "run", *(() if options.describe else ("price_as", "price_file")))
         fixed = [*keys, *(name for name in chosen if name not in _NUMBERS)]
-        fixed += [name for name in own if getattr(options, name) is not None]
+        fixed += [name for name in own if name in options.model_fields_set]
         found = _continued(given, fixed, chosen | price)
         if store and found.store != shared_store(store):
             raise ConfigError(f"{given} has --store={found.store or 'none'}, not --store={store}")
         return given, found
     if store := store or str(chosen.get("store", "")):
         chosen["store"] = shared_store(store)
-    base, folder = resolve(
-        keys, config=options.config, run=options.run or "runs/search", fresh=True
-    )
+    base, folder = resolve(keys, config=options.config, run=options.run, fresh=True)
     if chosen.get("folds", 1) > 1:
         base = with_folds(base, int(chosen["folds"]))
     space = read_space(given)

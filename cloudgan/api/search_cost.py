@@ -11,11 +11,10 @@ from pydantic import Field
 
 from cloudgan.api.launch_cost import cost_text, launch_cost
 from cloudgan.core.documents import parse_model
-from cloudgan.core.durations import duration_text
 from cloudgan.core.errors import ConfigError, DataError
 from cloudgan.cost.prices.price_file import catalog_with
 from cloudgan.reports.result import Result, View
-from cloudgan.reports.table import Number, Table, usd_text
+from cloudgan.reports.table import Table, time_cell, usd_cell, usd_text
 from cloudgan.schema import launch
 from cloudgan.schema import plan as plans
 from cloudgan.schema.run_document import read_plan
@@ -139,11 +138,7 @@ class SearchCost(Result):
         """Returns the sum, what the nodes did, and what trials cost."""
         usd = self.parts_usd
         rows = tuple(
-            (
-                name,
-                Number(seconds, duration_text(seconds)),
-                Number(usd[name], "" if usd[name] is None else usd_text(usd[name] or 0.0)),
-            )
+            (name, time_cell(seconds), usd_cell(usd[name]))
             for name, seconds in self.node_seconds.items()
         )
         return View(

@@ -8,7 +8,6 @@ from typing import Any
 from pydantic import Field
 
 from cloudgan.api.ranks import stages_table
-from cloudgan.api.run import shown_run
 from cloudgan.api.tensorflow_import import import_tensorflow
 from cloudgan.core.document import Document
 from cloudgan.core.durations import format_duration
@@ -21,7 +20,7 @@ from cloudgan.schema import record
 from cloudgan.schema.config import RunConfig
 from cloudgan.schema.held_out import LEAST_TO_JUDGE
 from cloudgan.schema.record_line import StopReason
-from cloudgan.schema.run_folder import RunFolder
+from cloudgan.schema.run_folder import RunFolder, shown_run
 from cloudgan.training.expected_memory import expected_memory
 from cloudgan.training.outcome import Outcome
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from cloudgan import __version__
 from cloudgan.api.file_pair import open_pair, refuse_other_particle
 from cloudgan.api.notebook_progress import usual_progress
-from cloudgan.api.run import open_run, shown_run
+from cloudgan.api.run import open_run
 from cloudgan.api.shower_samples import load_generator
 from cloudgan.api.tensorflow_import import import_tensorflow
 from cloudgan.api.validation_result import ValidationResult
@@ -21,6 +21,7 @@ from cloudgan.reports.page import Graphic, Paragraph, Section, fragment
 from cloudgan.schema import record
 from cloudgan.schema.held_out import too_few_held_out
 from cloudgan.schema.options.showers import ValidateOptions
+from cloudgan.schema.run_folder import RunFolder, shown_run
 from cloudgan.validation.acceptance.gates import Gates
 
 if TYPE_CHECKING:
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from cloudgan.data.showers import Showers
     from cloudgan.reports.page import Block, Page
     from cloudgan.reports.table import Table
-    from cloudgan.schema.run_folder import RunFolder
     from cloudgan.training.inference import RunGenerator
     from cloudgan.validation.acceptance.assessment import Assessment
     from cloudgan.validation.acceptance.gates import Gates, Verdict

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from pydantic import Field
 
-from cloudgan.api.run import shown_run
 from cloudgan.api.validation_page import (
     BASELINE_NOTE,
     baseline,
@@ -24,6 +23,7 @@ from cloudgan.reports.result import Result, View
 from cloudgan.reports.table import Table
 from cloudgan.schema.cost_report import CostReport
 from cloudgan.schema.record_line import StopReason
+from cloudgan.schema.run_folder import shown_run
 from cloudgan.validation.acceptance.assessment import Assessment
 from cloudgan.validation.acceptance.gates import Check, Verdict
 

@@ -9,6 +9,8 @@ import re
 from dataclasses import dataclass
 from html import escape
 
+from cloudgan.core.durations import duration_text
+
 _SIGNS = {True: ("✓", "pass"), False: ("✗", "fail"), None: ("?", "unknown")}
 
 
@@ -280,6 +282,16 @@ _WHOLE_USD, _LEAST_USD = 100, 0.001
 def usd_text(usd: float) -> str:
     """Returns an amount of money: cents, of less than one USD two digits, of 100 or more none."""
     return "under 0.001" if 0 < usd < _LEAST_USD else f"{usd:,.{_usd_decimals(usd)}f}"
+
+
+def usd_cell(usd: float | None) -> Number:
+    """Returns the cell of an amount of money; empty: unknown."""
+    return Number(usd, "" if usd is None else usd_text(usd))
+
+
+def time_cell(seconds: float | None) -> Number:
+    """Returns the cell of a time; empty: unknown."""
+    return Number(seconds, "" if seconds is None else duration_text(seconds))
 
 
 def usd_range(low: float, high: float, between: str = " to ") -> str:

@@ -90,6 +90,12 @@ def new_run_path(given: str) -> str:
     return str(RUNS / given) if is_name and not _holds_run(Path(given)) else given
 
 
+def shown_run(path: str | Path) -> str:
+    """Returns the name of a run in the folder runs, else its path: what commands take."""
+    parts = Path(path).parts
+    return "/".join(parts[1:]) if parts[:1] == RUNS.parts and parts[1:] else str(path)
+
+
 def known_runs() -> list[Path]:
     """Returns the folders in runs/ and beside it that hold a run, by name."""
     places = (*RUNS.glob("*"), *Path().glob("*"))

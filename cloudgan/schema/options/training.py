@@ -114,12 +114,11 @@ class EvolveOptions(GridFlags):
         words="mini",
         placeholder="NAME",
     )
-    run: NewRun | None = flag(
-        None,
+    run: NewRun = flag(
+        "runs/grid",
         "name or folder of the run",
         "Output",
         screen=True,
-        words="runs/grid",
         placeholder="RUN",
     )
     ensemble: EnsembleMethod | None = flag(
@@ -153,9 +152,7 @@ class SearchOptions(TrainingFlags):
     space: str = argument(
         "YAML file of ranges and choices, or a search to continue; by key of run.yaml: `cloudgan init space` writes one"
     )
-    run: NewRun | None = flag(
-        None, "name or folder of a new search", "Search", words="runs/search", placeholder="RUN"
-    )
+    run: NewRun = flag("runs/search", "name or folder of a new search", "Search", placeholder="RUN")
     search: dict[str, Any] = keys_of(
         SearchConfig,
         keys=(
@@ -232,12 +229,11 @@ class CrossvalidateOptions(TrainingFlags):
     objective: str = flag(
         METRIC, "validation number; as in --until", "Folds", screen=True, placeholder="NUMBER"
     )
-    run: NewRun | None = flag(
-        None,
+    run: NewRun = flag(
+        "runs/crossvalidation",
         "name or folder of the runs; the same command continues it",
         "Output",
         screen=True,
-        words="runs/crossvalidation",
         placeholder="RUN",
     )
     show: str | None = flag(

@@ -19,7 +19,7 @@ def main(folder: Path) -> None:
     plan = plans.read(folder / PLAN_FILE)
     shares_network = plan.workers.allow_open_ports or not plan.has_peers
     supervisor = Supervisor(LocalJob(body, folder, shares_network), state)
-    with state.lock():  # whoever started this process takes the lock as the sign that it runs
+    with state.lock():  # its holder is the sign that the supervisor runs
         supervisor.run()
 
 
