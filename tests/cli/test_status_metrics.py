@@ -11,12 +11,12 @@ from typing import NamedTuple
 
 import pytest
 
+from cli.test_status import beat
 from cloudgan.api import launched_run, runs
 from cloudgan.api.run_status import RunStatus
 from cloudgan.cli.views.prometheus import Metric, exposition
 from cloudgan.cost.prices.catalog import load_catalog
 from cloudgan.schema.config import parse_config
-from cloudgan.schema.heartbeat import Heartbeat
 from cloudgan.schema.launch import Launch, Node
 from cloudgan.schema.run_folder import RunFolder
 from cloudgan.schema.run_state import RunState
@@ -122,19 +122,8 @@ def launched(plan_of):
     plan = plan_of(name="gan", price=row)
 
     def ask(state, **values):
-        beat = Heartbeat(
-            time="2026-01-01T00:00:00Z",
-            config_hash="0" * 16,
-            phase="training",
-            world=1,
-            missing_workers=(),
-            generation=1,
-            restarts=0,
-            epochs=60,
-            **values,
-        )
         money = launched_run._money(plan, state, Launch(run="gan", config_hash="0"), state.phase)
-        return money["usd_per_hour"], launched_run._progress(plan, beat, state.phase)
+        return money["usd_per_hour"], launched_run._progress(plan, beat(**values), state.phase)
 
     return SimpleNamespace(ask=ask, row=row, plan=plan)
 
