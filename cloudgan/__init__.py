@@ -43,11 +43,10 @@ _EXPORTS = {
 
 __all__ = sorted(["__version__", *_EXPORTS])  # noqa: PLE0605
 
-# An import of such a package binds its name here, once. Import them now and drop the names, so that
-# `cloudgan.cost` is always the public function; imports of the package find it by its path.
-for _package in ("cost", "search"):
-    import_module(f"cloudgan.{_package}")
-    del globals()[_package]
+# An import of the package binds its name here, once. Import it now and drop the name, so that
+# `cloudgan.search` is always the public function; imports of the package find it by its path.
+import_module("cloudgan.search")
+del globals()["search"]
 
 
 def __getattr__(name: str) -> object:

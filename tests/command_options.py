@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from cloudgan.api.launch_options import LaunchFlags
 from cloudgan.cli.program import functions
 from cloudgan.core.command import model_of
 from cloudgan.core.command_words import Common, read
 from cloudgan.core.options import Option, build, options_of
+from cloudgan.launch.plan.request import LaunchRequest
 
 
 def options_by_command() -> dict[str, tuple[Option, ...]]:
@@ -35,7 +35,7 @@ def arguments(options):
 
 def job(name, *words):
     """Returns the words of `plan` or `deploy` for a job: flags of the launch, then ``--``, the job and its flags."""
-    launch = {one.name for one in options_of(LaunchFlags) if not one.owner} - {"config"}
+    launch = {one.name for one in options_of(LaunchRequest) if not one.owner} - {"config"}
     launch |= {one.name for one in options_of(Common)} | {"yes", "dry-run", "detach", "output"}
     before = [word for word in words if word.partition("=")[0].removeprefix("--") in launch]
     return [*before, "--", *name.split(), *(word for word in words if word not in before)]

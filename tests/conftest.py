@@ -29,12 +29,11 @@ import pytest
 
 from cloudgan.cli.main import main
 from cloudgan.core import settings
-from cloudgan.cost.estimation.throughput_model import build_throughput_model
 from cloudgan.launch.kubernetes.manifests import manifest_steps
-from cloudgan.launch.planning.plan_builder import PlanRequest, make_plan
+from cloudgan.launch.plan.build import PlanRequest, make_plan
 from cloudgan.schema.config import parse_config
 from cloudgan.schema.plan import Showers, Target, Wheel, Workers
-from emulators.registry import local_registry
+from cloudgan.speed.throughput_model import build_throughput_model
 from forking_server import ADDRESS, ForkedProgram, forking_server
 
 HERE = Path(__file__).parent
@@ -42,7 +41,7 @@ AZURITE = HERE / "azurite" / "node_modules" / ".bin"  # `make azurite` fills it
 HAS_TENSORFLOW = find_spec("tensorflow") is not None
 TENSORFLOW_FOLDERS = ("end_to_end", "models", "training")
 """Folders whose tests need TensorFlow; elsewhere a test or a module carries the marker `tf`."""
-NO_TENSORFLOW = Path("models", "cpu_kernels")
+NO_TENSORFLOW = Path("models", "kernels")
 DURATIONS = HERE / "durations.json"
 """Seconds of each test file, recorded by `make durations`: the longest files start first."""
 
@@ -199,22 +198,16 @@ def no_ambient_environment(tmp_path_factory):
         yield
 
 
-@pytest.fixture(scope="session", autouse=True)
-def docker_hub(no_ambient_environment):
-    """A registry with these images in place of Docker Hub, for this process and those it starts."""
-    with local_registry() as hub, pytest.MonkeyPatch.context() as patch:
-        for name, tag in (("tensorflow/tensorflow", "2.21.0"), ("library/python", "3.11-slim")):
-            hub.put_index(name, tag, "linux/amd64")
-        hub.put_image("lab/gan", "1")
-        patch.setenv("CLOUDGAN_DOCKER_MIRROR", hub.url)
-        yield hub
+@pytest.fixture(params=["double", pytest.param("real", marks=pytest.mark.slow)])
+def cluster(request):
+    """Returns what runs a Kubernetes cluster: the double, and the real control plane where it was built."""
+    if request.param == "double":
+        from emulators.kubernetes import local_cluster
 
+        return local_cluster
+    from realcluster.cluster import real_cluster
 
-@pytest.fixture
-def registry():
-    """An empty registry of container images."""
-    with local_registry() as made:
-        yield made
+    return real_cluster
 
 
 @pytest.fixture(scope="session", autouse=True)

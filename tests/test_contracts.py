@@ -19,7 +19,7 @@ PACKAGE = ROOT / "cloudgan"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 DRAWERS = {"utils", "util", "helpers", "helper", "common", "misc"}
 SHARED_DEPTH = 2  # "/" and "/tmp" belong to every machine
-MOST_LINES, MOST_FUNCTION_LINES = 500, 60
+MOST_LINES, MOST_FUNCTION_LINES = 500, 80
 HEAVY = {"tensorflow", "keras", "numpy", "scipy", "h5py", "matplotlib", "yaml", "pydantic"}
 SDKS = {"boto3", "botocore", "google", "azure", "kubernetes"}
 VERBS = sorted(
@@ -63,6 +63,7 @@ def test_the_core_imports_the_standard_library_pydantic_and_yaml_only():
     forbidden = {
         f"{name_of(path)}: {name}"
         for path in (PACKAGE / "core").rglob("*.py")
+        if path.name != "arrays.py"  # types of arrays, which the numerics wing alone imports
         for name in _imported(path)
         if name.partition(".")[0] not in allowed
         or (name.startswith("cloudgan.") and not name.startswith("cloudgan.core"))
@@ -88,6 +89,16 @@ def test_the_import_contracts_hold():
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert " 0 broken." in done.stdout
+
+
+@pytest.mark.tf
+def test_every_module_can_be_imported():
+    """Where the type checker alone reads a name, an import of it from elsewhere fails at run time only."""
+    paths = [path for path in MODULES if path.name != "__main__.py"]
+    names = [name_of(path)[:-3].replace("/", ".").removesuffix(".__init__") for path in paths]
+    code = f"from importlib import import_module as load\nfor name in {names}: load(name)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
 
 
 def _modules_after(statement):

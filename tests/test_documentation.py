@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 import command_options
-from cloudgan.api.launch_options import LaunchFlags
 from cloudgan.cli.program import PROGRAM, Program
 from cloudgan.core.clouds import CLOUDS
 from cloudgan.core.errors import CloudganError
-from cloudgan.cost.prices.catalog import is_of, load_catalog
+from cloudgan.launch.plan.request import LaunchRequest
+from cloudgan.money.catalog import is_of, load_catalog
 from documented import EXAMPLES, PAGES
 
 ROOT = Path(__file__).parents[1]
@@ -26,7 +26,7 @@ def parse(program, words):
         return parse(inner, words[1:])
     function = program.find(program.aliases.get(words[0], words[0]))
     options = command_options.parse(function, words[1:])
-    if isinstance(options, LaunchFlags) and not options.job:
+    if isinstance(options, LaunchRequest) and not options.job:
         assert options.training  # the words after --
     return options
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from cloudgan.api.offers import offers
+from cloudgan.core.lock import locked
 from gpu_code import code_in
 
 ROOT = Path(__file__).parents[1]
@@ -86,9 +87,8 @@ def test_every_gpu_on_offer_can_compute_with_the_locked_wheels(wheel, code, offe
 
 
 def test_the_table_is_of_the_locked_wheels():
-    lock = (ROOT / "requirements" / "gpu.txt").read_text(encoding="utf-8")
-    locked = set(re.findall(r"^(nvidia-[\w-]+|tensorflow)==(\S+)", lock, re.MULTILINE))
-    assert {one for one in locked if one[0] not in TOOLS} == set(WHEELS)
+    found = set(re.findall(r"^(nvidia-[\w-]+|tensorflow)==(\S+)", locked("gpu"), re.MULTILINE))
+    assert {one for one in found if one[0] not in TOOLS} == set(WHEELS)
 
 
 def test_the_newest_cudnn_cannot_compute_on_v100_and_p100():

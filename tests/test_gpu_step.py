@@ -8,9 +8,8 @@ import pytest
 
 from benchmarks.gpu_step.prices import EPOCH_SHOWERS, epoch_usd, spot_rows, usd_per_gpu_hour
 from benchmarks.gpu_step.report import Difference, LeftOut, Report, Row
-from benchmarks.gpu_step.timing import interleaved
-from cloudgan.bench.arithmetic import Ceilings, limit_of
-from cloudgan.cost.prices.catalog import load_catalog
+from benchmarks.gpu_step.timing import Ceilings, interleaved, limit_of
+from cloudgan.money.catalog import load_catalog
 
 CEILINGS = Ceilings({"float32": 50.0, "tf32": 400.0}, 4000.0)
 

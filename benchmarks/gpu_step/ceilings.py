@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from benchmarks.gpu_step.programs import PRECISIONS
-from cloudgan.bench.arithmetic import Ceilings
+from benchmarks.gpu_step.timing import Ceilings
 
 _TIMES = 5
 

@@ -17,13 +17,13 @@ import jax.numpy as jnp
 import numpy as np
 from keras import ops
 
-from cloudgan.models.cpu_kernels.fourier import smooth_size
-from cloudgan.models.layers import PUBLISHED, ConvolutionLayer, PhaseStages
+from cloudgan.gan.kernels.fourier import smooth_size
+from cloudgan.gan.layers import PUBLISHED, ConvolutionLayer, PhaseStages
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from cloudgan.models.layers import Stage, StageBuilder
+    from cloudgan.gan.layers import Stage, StageBuilder
 
 Cells = tuple[int, int, int]
 _TRAINED: dict[str, StageBuilder] = {"published": PUBLISHED, "phases": PhaseStages()}

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cloudgan.cost.prices.accelerator_specs import load_accelerator_specs, name_of_device
-from cloudgan.cost.prices.catalog import load_catalog
+from cloudgan.money.catalog import load_catalog
+from cloudgan.speed.accelerator_specs import load_accelerator_specs, name_of_device
 
 if TYPE_CHECKING:
-    from cloudgan.cost.prices.catalog import Catalog
+    from cloudgan.money.catalog import Catalog
     from cloudgan.schema.price_row import PriceRow
 
 EPOCH_SHOWERS = 124_987  # of the paper's data set

@@ -13,18 +13,17 @@ import numpy as np
 
 from benchmarks.gpu_step.conv_impls import find_conv_impl
 from benchmarks.gpu_step.report import STEP
-from cloudgan.models.differentiable_observables import shape_weights
-from cloudgan.models.networks import latent_length
-from cloudgan.training.draws import Call
-from cloudgan.training.engines.jax_draws import JaxDraws
-from cloudgan.training.engines.jax_step import JaxStep, Place, first_state
+from cloudgan.gan.differentiable_observables import shape_weights
+from cloudgan.gan.networks import latent_length
 from cloudgan.training.gan import LearningRates, build_gan
+from cloudgan.training.jax_backend import pure
+from cloudgan.training.rng import Call, Rng
+from cloudgan.training.step import GanStep
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from cloudgan.schema.presets import Preset
-    from cloudgan.training.engines.jax_step import Batch, State
 
 # The precision of a run, and how XLA multiplies float32: what bfloat16 leaves in float32 stays exact.
 PRECISIONS = {
@@ -41,80 +40,82 @@ PARTS = (
 
 
 class Variant:
-    """The networks of one conv_impl in one precision."""
+    """The networks of one conv_impl in one precision.
+
+    Attributes:
+        state: Values of all variables, those of the trained weights first.
+        learned: Number of trained weights of both networks.
+    """
 
     def __init__(self, preset: Preset, conv_impl: str, precision: str) -> None:
         """Builds them; all variants begin with the same weights."""
         arithmetic, self._multiply = PRECISIONS[precision]
         self.conv_impl, self.precision = conv_impl, precision
-        self._preset, self._draws = preset, JaxDraws(0)
-        self._gan = build_gan(
+        self._preset, self._rng = preset, Rng(0)
+        self._gan = gan = build_gan(
             preset,
-            self._draws,
+            self._rng,
             seed=0,
             precision=arithmetic,
             synchronized=False,
             learning_rates=LearningRates(preset.learning_rate, preset.learning_rate),
             stages=find_conv_impl(conv_impl),
         )
-        self.state = first_state(self._gan)
+        trained = [*gan.generator.trainable_variables, *gan.discriminator.trainable_variables]
+        known = {id(variable) for variable in trained}
+        others = (each for each in gan.variables().values() if id(each) not in known)
+        self._variables, self.learned = [*trained, *others], len(trained)
+        self.state = [variable.value for variable in self._variables]
 
-    def _step(self, size: int) -> JaxStep:
-        """Returns the step of a batch size, with constants of no data set, but of the right size."""
-        return JaxStep(
+    def lowered(self, program: str, batch: dict[str, Any]) -> tuple[Any, tuple[Any, ...]]:
+        """Returns a program as XLA gets it, and what it is called with.
+
+        The constants of the step are of no data set, but of the right size.
+        """
+        size = len(batch["image"])
+        # Traced, or XLA would draw while it compiles.
+        place = {name: jnp.zeros(1, jnp.int32) for name in ("step", "first_row")}
+        call: Callable[..., Any] = GanStep(
             self._gan,
             self._preset,
-            self._draws,
+            self._rng,
             global_batch_size=size,
             layer_target=np.full(self._preset.image_shape[2], 8e-4),
             shape_scale=np.ones(len(shape_weights(self._preset)), np.float32),
         )
-
-    def lowered(self, program: str, batch: Batch) -> tuple[Any, tuple[Any, ...]]:
-        """Returns a program as XLA gets it, and what it is called with."""
-        image, number = batch["image"], np.int32(0)  # traced, or XLA would draw while it compiles
-        step = self._step(len(image))
-        call: Callable[..., Any]
-        arguments: tuple[Any, ...]
-        if program == STEP:
-            call, arguments = step, (self.state, batch, Place(number, np.int32(0)))
-        elif program.startswith("generator"):
-            call, arguments = _generator(program, step), (self.state, batch["latent"], image)
-        else:
-            call, arguments = self._discriminator(program, step), (self.state, image, number)
+        if program != STEP:
+            call = self._part(program)
+        arguments = (self.state, batch | place)
         with jax.default_matmul_precision(self._multiply):
-            return jax.jit(call).lower(*arguments), arguments
+            return jax.jit(pure(call, self._variables)).lower(*arguments), arguments
 
-    def _discriminator(self, program: str, step: JaxStep) -> Callable[..., Any]:
-        """Its gradient is of the weights and of the image: a step needs each, in different passes."""
+    def _part(self, program: str) -> Callable[[dict[str, Any]], Any]:
+        """The gradient of a discriminator is of weights and image: a step needs each, in different passes."""
+        of_generator = program.startswith("generator")
+        network = self._gan.generator if of_generator else self._gan.discriminator
+        given = "latent" if of_generator else "image"
 
-        def forward(state: State, image: Any, number: Any) -> Any:
-            with self._draws.at(number, 0, Call.REAL):
-                return step.discriminate(state, image)
+        def forward(batch: dict[str, Any]) -> Any:
+            with self._rng.at(batch["step"][0], 0, Call.REAL):
+                return network(batch[given], training=True)
 
-        def gradient(state: State, image: Any, number: Any) -> Any:
-            def summed(weights: list[Any], image: Any) -> tuple[Any, list[Any]]:
-                outputs, statistics = forward(state._replace(discriminator=weights), image, number)
-                return sum(jnp.sum(output) for output in outputs), statistics
+        def gradient(batch: dict[str, Any]) -> Any:
+            values = [variable.value for variable in self._variables]
+            size = len(network.trainable_variables)
+            first = 0 if of_generator else self.learned - size
 
-            return jax.grad(summed, (0, 1), has_aux=True)(state.discriminator, image)
+            def summed(weights: list[Any], x: Any) -> tuple[Any, list[Any]]:
+                changed = [*values[:first], *weights, *values[first + size :]]
+                output, after = pure(forward, self._variables)(changed, batch | {given: x})
+                if of_generator:
+                    return jnp.vdot(output, batch["image"]), after
+                return sum(jnp.sum(each) for each in output), after
+
+            sources = (0,) if of_generator else (0, 1)
+            weights = values[first : first + size]
+            return jax.grad(summed, sources, has_aux=True)(weights, batch[given])
 
         return forward if program.endswith("forward") else gradient
-
-
-def _generator(program: str, step: JaxStep) -> Callable[..., Any]:
-    def forward(state: State, latent: Any, pull: Any) -> Any:
-        del pull
-        return step.generate(state, latent)
-
-    def gradient(state: State, latent: Any, pull: Any) -> Any:
-        def pulled(weights: list[Any]) -> tuple[Any, list[Any]]:
-            image, statistics = forward(state._replace(generator=weights), latent, pull)
-            return jnp.vdot(image, pull), statistics
-
-        return jax.grad(pulled, has_aux=True)(state.generator)
-
-    return forward if program.endswith("forward") else gradient
 
 
 @dataclass(frozen=True)
@@ -169,7 +170,7 @@ def _counted(program: Any, name: str) -> float | None:
     return None
 
 
-def random_batch(preset: Preset, size: int) -> Batch:
+def random_batch(preset: Preset, size: int) -> dict[str, Any]:
     """Returns showers of no physics: sparse, of the right shapes and magnitudes; 32 are different."""
     rng = np.random.default_rng(0)
     shape = (min(size, 32), *preset.image_shape)

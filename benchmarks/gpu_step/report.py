@@ -13,13 +13,13 @@ from benchmarks.gpu_step.prices import (
     epoch_usd,
     usd_per_gpu_hour,
 )
-from cloudgan.bench.arithmetic import limit_of
-from cloudgan.bench.measurement import Spread, paired, spread
+from benchmarks.gpu_step.timing import limit_of
+from cloudgan.bench.harness import Spread, ratios, spread
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from cloudgan.bench.arithmetic import Ceilings
+    from benchmarks.gpu_step.timing import Ceilings
     from cloudgan.schema.price_row import PriceRow
 
 SCHEMA = 1
@@ -145,7 +145,7 @@ class Report:
         body = []
         for row in rows:
             first = next(other for other in rows if other.batch == row.batch)
-            ratio = paired(first.rounds, row.rounds).describe()
+            ratio = spread(ratios(first.rounds, row.rounds)).describe()
             usd = f"{epoch_usd(row.samples_per_second, self.prices[0]):.4f}" if self.prices else ""
             body.append(
                 [

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from benchmarks.gpu_step.report import Report
     from cloudgan.schema.presets import Preset
-    from cloudgan.training.engines.jax_step import Batch
 
 
 class SweepRequest(NamedTuple):
@@ -135,7 +134,7 @@ class Sweep:
             self._record_validation(cell, size, "out of memory with fewer showers already")
         return not too_large
 
-    def _compiled(self, cells: list[Cell], size: int, batch: Batch) -> dict[Cell, Program]:
+    def _compiled(self, cells: list[Cell], size: int, batch: dict[str, Any]) -> dict[Cell, Program]:
         """Compiles as many at once as was asked for, while there is time."""
         programs: dict[Cell, Program] = {}
         at_once = self._request.compile_threads
@@ -165,11 +164,16 @@ class Sweep:
         """Notes how far each variant's first step is from that of the first variant."""
         if not results or self._report.differences:
             return
-        first, (state, losses) = next(iter(results.items()))
-        began = _learned(first.variant.state)
-        moved = _learned(state) - began
-        for cell, (other, said) in results.items():
-            apart = jnp.linalg.norm(_learned(other) - began - moved) / jnp.linalg.norm(moved)
+        first, (losses, state) = next(iter(results.items()))
+        count = first.variant.learned
+
+        def learned(state: list[Any]) -> Any:
+            return jnp.concatenate([weight.ravel() for weight in state[:count]])
+
+        began = learned(first.variant.state)
+        moved = learned(state) - began
+        for cell, (said, other) in results.items():
+            apart = jnp.linalg.norm(learned(other) - began - moved) / jnp.linalg.norm(moved)
             loss = abs(said[0, -1] / losses[0, -1] - 1)  # of the first pass: no update before it
             self._report.differences.append(
                 Difference(
@@ -203,8 +207,3 @@ class Sweep:
     @staticmethod
     def _name(cell: Cell) -> tuple[str, str, str]:
         return cell.program, cell.variant.conv_impl, cell.variant.precision
-
-
-def _learned(state: Any) -> Any:
-    """All that both networks learn, as one vector."""
-    return jnp.concatenate([weight.ravel() for weight in (*state.generator, *state.discriminator)])

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from cloudgan.api.account_reports import AccountCheck
 from cloudgan.api.launch_options import CheckOptions
-from cloudgan.api.launch_request import LaunchRequest, ProvisioningRequest
-from cloudgan.api.planning import make_launch_plan
 from cloudgan.api.targets import account_target
 from cloudgan.core.clock import utc_today
 from cloudgan.core.clouds import CLOUDS
 from cloudgan.core.command import command
 from cloudgan.core.errors import CloudganError, PlanError
-from cloudgan.cost.prices.catalog import load_catalog
 from cloudgan.launch.clouds.client import CloudClient
 from cloudgan.launch.clouds.planner import open_cloud
 from cloudgan.launch.ops.concurrent_queries import run_concurrently
@@ -22,6 +19,10 @@ from cloudgan.launch.ops.preflight import (
     login_error_finding,
     prices_finding,
 )
+from cloudgan.launch.plan.flags import NodeFlags
+from cloudgan.launch.plan.launch_plan import make_launch_plan
+from cloudgan.launch.plan.request import LaunchRequest
+from cloudgan.money.catalog import load_catalog
 from cloudgan.schema.options.shared import RunLocator
 from cloudgan.schema.plan import Plan, Target
 from cloudgan.schema.resource import Finding
@@ -46,19 +47,19 @@ def check(options: CheckOptions) -> AccountCheck:
             return None
         if offer and not offer.startswith(f"{name}/"):
             return PlanError(f"--price-as={offer} is an offer of another cloud")
+        own = {key: getattr(options, key) for key in NodeFlags.model_fields}
         request = LaunchRequest(
+            **own,
             provider=name,
             name="check",
             accelerator=options.accelerator,
             nodes=options.nodes,
             price_as=offer,
             reservation_name=options.reservation,
+            run_keys={"training.max_steps": 1},  # whether a training ends in time is not asked here
         )
-        one_step = {
-            "training.max_steps": 1
-        }  # whether a training fits its deadline is not asked here
         try:
-            return make_launch_plan(request, options, (one_step, None), lambda *_: ())
+            return make_launch_plan(request, lambda *_: ())
         except PlanError as error:
             return error
 
@@ -81,15 +82,13 @@ def check(options: CheckOptions) -> AccountCheck:
     return AccountCheck(provider=provider, clouds=found)
 
 
-def _open(
-    name: str, plan: Plan | PlanError | None, provisioning: ProvisioningRequest
-) -> tuple[CloudClient, Target]:
+def _open(name: str, plan: Plan | PlanError | None, flags: NodeFlags) -> tuple[CloudClient, Target]:
     """Opens a cloud whose login answers."""
-    regions = provisioning.restricted_to_zone(name).regions
+    regions = flags.regions_in(name)
     account = RunLocator(
         name,
-        project=provisioning.account,
-        profile=provisioning.profile,
+        project=flags.account,
+        profile=flags.profile,
         region=regions[0] if regions else None,
     )
     wanted = None if isinstance(plan, PlanError) else plan

@@ -13,7 +13,7 @@ from cloudgan.api.run import open_run
 from cloudgan.api.scaling_comparison import compare_scaling, published_scaling
 from cloudgan.core.command import command
 from cloudgan.core.errors import ConfigError
-from cloudgan.cost.accounting.comparison import RunSummary, summarize
+from cloudgan.money.comparison import RunSummary, summarize
 from cloudgan.reports.page import Bullets, Page, Section
 from cloudgan.reports.result import Result, View
 from cloudgan.reports.table import Number, Table, time_cell, usd_cell

@@ -11,36 +11,44 @@ from typing import Any, NamedTuple
 from cloudgan.api import cost_page
 from cloudgan.api.cost_difference import CostDifference, figures_of_run, read_figures
 from cloudgan.api.fit import fit_and_predict
+from cloudgan.api.offer_choice import node_pool
 from cloudgan.api.run import open_run
 from cloudgan.core.clock import utc_today
 from cloudgan.core.command import command
 from cloudgan.core.documents import parse_json, read_bytes
 from cloudgan.core.errors import ConfigError, DataError, show
-from cloudgan.cost.accounting.forecast_vs_actual import USD, forecast_vs_actual
-from cloudgan.cost.accounting.run_cost import ReportContext
-from cloudgan.cost.accounting.run_cost import cost_report as make_report
-from cloudgan.cost.billing.focus import read_bill
-from cloudgan.cost.billing.reconciliation import reconcile
-from cloudgan.cost.estimation.measured_runs import runs_of_network
-from cloudgan.cost.estimation.throughput_model import (
-    PricedEpoch,
-    build_throughput_model,
-    price_epochs,
-)
-from cloudgan.cost.paper.runs import priced_paper_runs
-from cloudgan.cost.prices.catalog import Catalog, offers_for_demo
-from cloudgan.cost.prices.fees import load_fees
-from cloudgan.cost.prices.price_file import catalog_with
+from cloudgan.launch.plan.candidates import why_not_sold
+from cloudgan.money.catalog import Catalog, offers_for_demo
+from cloudgan.money.fees import load_fees
+from cloudgan.money.focus import read_bill
+from cloudgan.money.forecast_vs_actual import USD, forecast_vs_actual
+from cloudgan.money.paper import priced_paper_runs
+from cloudgan.money.price_file import catalog_with
+from cloudgan.money.reconciliation import reconcile
+from cloudgan.money.report import ReportContext
+from cloudgan.money.report import cost_report as make_report
 from cloudgan.reports.page import Page, Section
 from cloudgan.reports.result import Result, View
 from cloudgan.reports.table import Table, usd_text
 from cloudgan.schema import cost_report, launch, record
 from cloudgan.schema import plan as plans
-from cloudgan.schema.cost_report import CostReport, OfferEstimate, PricedOffer, PublishedRun
+from cloudgan.schema.cost_report import (
+    CostReport,
+    ForecastVsActual,
+    OfferEstimate,
+    PricedOffer,
+    PublishedRun,
+)
 from cloudgan.schema.launch import Launch
 from cloudgan.schema.options.money import CostOptions
 from cloudgan.schema.record import RunRecord
 from cloudgan.schema.run_folder import RunFolder
+from cloudgan.speed.measured_runs import runs_of_network
+from cloudgan.speed.throughput_model import (
+    PricedEpoch,
+    build_throughput_model,
+    price_epochs,
+)
 
 EXAMPLE_OFFER = "gcp/n1-standard-8+1xV100/us-central1/spot"
 _PAPER_RUNS = ("8 x V100 (", "128 x V100 (", "4 x TPU-v2 (", "4 x TPU-v3 (", "16 x TPU-v3 (")
@@ -93,7 +101,7 @@ class RunCost(Result):
         if all(item.usd is None for item in report.line_items):
             return "unknown"
         usd, count = f"{usd_text(report.totals.known_usd)} USD", len(report.totals.unknown)
-        return f"{usd}, plus {count} unknown item{'' if count == 1 else 's'}" if count else usd
+        return f"at least {usd}, {count} unknown item{'' if count == 1 else 's'}" if count else usd
 
     def own_cost(self) -> str:
         """Returns the cost of the run itself, in words."""
@@ -162,7 +170,9 @@ def cost(options: CostOptions) -> Result:
         new = read_figures(Path(run))
     else:
         new = figures_of_run(run_cost(open_run(run).folder, offer, own).report)
-    return CostDifference(base=old, new=new, budget_usd=options.budget_usd)
+    return CostDifference(
+        base=old, new=new, budget_usd=options.budget_usd, allow_unknown=options.allow_unknown
+    )
 
 
 def run_cost(
@@ -301,7 +311,9 @@ def _offer_estimates(
         drops_last=config is not None and config.data.last_batch == "drop",
     )
     batch = started.numerics.global_batch_size / started.numerics.replicas
-    found = price_epochs(catalog.find(), known, batch, run.steady_epoch_seconds())
+    measured = frozenset(one.accelerator for one in runs)
+    offers = [row for row in catalog.find() if not why_not_sold(row, measured, node_pool)]
+    found = price_epochs(offers, known, batch, run.steady_epoch_seconds())
     return tuple(sorted((_offer_estimate(one, today) for one in found), key=_by_high_cost))
 
 
@@ -360,11 +372,12 @@ def _with_forecast(
 ) -> CostReport:
     """Adds the forecast of the plan, and warnings on nodes that were not observed."""
     path = folder.path / plans.FILE_NAME
-    found = (
-        forecast_vs_actual(report, plans.read(path).forecast, len(run.epochs()))
-        if path.exists()
-        else ()
-    )
+    found: tuple[ForecastVsActual, ...] = ()
+    if path.exists():
+        plan = plans.read(path)
+        is_billed = report.billed_attempts and plan.cost is not None
+        cost = plan.cost if is_billed else None
+        found = forecast_vs_actual(report, plan.forecast, len(run.epochs()), cost)
     warnings = (*report.warnings, *_unseen(known))
     return report.model_copy(update={"forecast_vs_actual": found, "warnings": warnings})
 

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict
 
 from cloudgan.core.documents import parse_json, parse_model, read_bytes
 from cloudgan.core.errors import BudgetError, CloudganError, ConfigError, DataError
-from cloudgan.cost.accounting.carbon import COVERS, carbon_g_per_epoch
+from cloudgan.money.carbon import COVERS, carbon_g_per_epoch
 from cloudgan.reports.page import Bullets, Page, Section, page_markdown
 from cloudgan.reports.result import Result, View
 from cloudgan.reports.table import Number, Table, number_text
@@ -71,6 +71,7 @@ class CostDifference(Result):
     base: CostFigures
     new: CostFigures
     budget_usd: float | None
+    allow_unknown: bool = False
 
     def change(self, key: str) -> float | None:
         """Returns the difference; None if a value is unknown, or if different parts of it are."""
@@ -82,29 +83,36 @@ class CostDifference(Result):
     def problem(self) -> CloudganError | None:
         """Returns the error of a cost above the budget, or of one that no budget can limit."""
         usd = self.new.figures["usd"]
-        if self.budget_usd is None:
+        if self.budget_usd is None or (usd.value is None and self.allow_unknown):
             return None
         if usd.value is None:
             return ConfigError(
                 f"the cost of {self.new.name} is unknown ({usd.why_unknown}), so"
                 f" --budget-usd={self.budget_usd:g} cannot be checked; price a run on your own"
-                " machine by --price-as=OFFER, or omit --budget-usd"
+                " machine by --price-as=OFFER, or accept it with --allow-unknown"
             )
         if usd.value > self.budget_usd:
             return BudgetError(
                 f"{self.new.name} costs {usd.cell().text} USD, more than"
                 f" --budget-usd={self.budget_usd:g}"
             )
+        if usd.unknown and not self.allow_unknown:
+            return BudgetError(
+                f"{self.new.name} costs {usd.cell().text} USD without {', '.join(usd.unknown)}, which"
+                f" are unknown and may exceed --budget-usd={self.budget_usd:g}; accept them with"
+                " --allow-unknown"
+            )
         return None
 
     def as_json(self) -> dict[str, Any]:
         """Returns both sides, the differences, and whether the budget is exceeded."""
-        usd = self.new.figures["usd"].value
-        limited = usd is not None and self.budget_usd is not None
+        usd, is_over = self.new.figures["usd"], None
+        if usd.value is not None and self.budget_usd is not None:
+            is_over = True if usd.value > self.budget_usd else None if usd.unknown else False
         return {
             **self.model_dump(mode="json"),
             "difference": {key: self.change(key) for key in _NAMES},
-            "is_over_budget": usd > self.budget_usd if limited else None,  # type: ignore[operator]
+            "is_over_budget": is_over,
         }
 
     def view(self) -> View:

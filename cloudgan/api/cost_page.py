@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 import datetime as dt
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from cloudgan.core.clouds import CLOUDS
 from cloudgan.core.durations import duration_text
-from cloudgan.cost.accounting.forecast_vs_actual import USD
+from cloudgan.money.forecast_vs_actual import USD
+from cloudgan.reports.charts import COLOURS, Axis, Bar, StackedBars
 from cloudgan.reports.page import Bullets, Page, Paragraph, Section
-from cloudgan.reports.plot_frame import COLOURS, Axis
-from cloudgan.reports.stacked_bars import Bar, StackedBars
 from cloudgan.reports.table import Table, usd_cell, usd_range, usd_text
-from cloudgan.schema.price_row import FeeRow
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from cloudgan.schema.cost_report import (
-        CostReport,
-        LineItem,
-        PricedOffer,
-        ProviderBill,
-        PublishedRun,
-    )
-    from cloudgan.schema.price_row import PriceRow
+from cloudgan.schema.cost_report import (
+    CostReport,
+    LineItem,
+    PricedOffer,
+    ProviderBill,
+    PublishedRun,
+)
+from cloudgan.schema.price_row import FeeRow, PriceRow
 
 _BOUND = (
     "Each row is the price of a whole node times the seconds of this machine: the cost of an epoch if the"

@@ -14,7 +14,6 @@ from typing import Any
 from pydantic import Field
 
 from cloudgan.api.notebook_progress import usual_progress
-from cloudgan.api.run_options import resolve
 from cloudgan.api.search import check_pods, shared_store, start_search
 from cloudgan.api.search_result import PAGE, Search, read_search
 from cloudgan.core.command import command
@@ -25,6 +24,7 @@ from cloudgan.reports.page import write as write_page
 from cloudgan.reports.result import Result, View
 from cloudgan.schema.options.training import CrossvalidateOptions
 from cloudgan.schema.search import FOLD, Dimension, parse_search, with_folds
+from cloudgan.training.run_options import resolve
 
 SEED = "training.seed"
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from cloudgan.core import settings
 from cloudgan.core.clock import parse_time, utc_now, utc_today
 from cloudgan.core.errors import CloudganError
-from cloudgan.cost.prices.catalog import Catalog
+from cloudgan.money.catalog import Catalog
 
 if TYPE_CHECKING:
     from cloudgan.core.progress import Progress
@@ -25,8 +25,8 @@ def refresh_price(row: PriceRow, progress: Progress) -> bool:
         return False
     if (row.provider, row.market) == ("aws", "on_demand") and not row.is_stale(today):
         return False
-    from cloudgan.cost.prices.refresh.feeds import feeds_by_provider, refresh
-    from cloudgan.cost.prices.refresh.web import Web
+    from cloudgan.money.refresh.feeds import feeds_by_provider, refresh
+    from cloudgan.money.refresh.web import Web
 
     now, folder = parse_time(utc_now()), settings.data_folder() / "prices"
     try:

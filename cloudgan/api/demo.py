@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-from cloudgan.api.cost import run_cost
+from cloudgan.api.cost import RunCost, run_cost
 from cloudgan.api.cost_page import short_usd
 from cloudgan.api.notebook_progress import usual_progress
 from cloudgan.api.run import Run
-from cloudgan.api.run_options import resolve
 from cloudgan.api.run_page import ending, run_page
 from cloudgan.api.showers import simulate_parametric
 from cloudgan.api.tensorflow_import import require_tensorflow
 from cloudgan.api.train import train_run
-from cloudgan.api.validate import validate_demo
+from cloudgan.api.validate import Validation, validate_run
 from cloudgan.api.validation_result import DemoResult
 from cloudgan.core.command import command
 from cloudgan.core.errors import ConfigError
@@ -24,14 +23,8 @@ from cloudgan.reports.page import fragment, write
 from cloudgan.schema.held_out import LEAST_TO_JUDGE, held_out_every
 from cloudgan.schema.options.showers import DemoOptions
 from cloudgan.schema.run_folder import RunFolder
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from cloudgan.api.cost import RunCost
-    from cloudgan.api.validate import Validation
-    from cloudgan.core.progress import Progress
-    from cloudgan.training.outcome import Outcome
+from cloudgan.training.run_options import resolve
+from cloudgan.training.stopping import Outcome
 
 SIMULATED = "showers.h5"
 HELD_OUT_FRACTION = 0.2
@@ -39,8 +32,8 @@ EPOCHS = 1000  # more than the limits above allow
 VALIDATE_EVERY = 4
 INTRODUCTION = (
     "A generative adversarial network learned electron showers in a calorimeter on this machine. Its output"
-    " layer has each cell's distribution as measured on the training showers; training adds how cells and"
-    " layers vary together."
+    " layer has each cell's distribution as measured on the training showers; training corrects what"
+    " they leave."
 )
 
 
@@ -128,7 +121,7 @@ def demo(options: DemoOptions, *, progress: Progress | None = None) -> Demo:
     outcome = train_run(config, folder, progress, began_seconds=began)
     if outcome is None:
         raise ConfigError(f"{folder.config_file} asks for several workers; a demo has one")
-    validation = validate_demo(folder, progress)
+    validation = validate_run(folder, progress)
     validation.write()
     priced = run_cost(folder)
     progress.start("writing the report")

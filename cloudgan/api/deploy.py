@@ -15,17 +15,13 @@ from cloudgan.api.crossvalidation import CrossValidation
 from cloudgan.api.deploy_attempt import DeploySettings
 from cloudgan.api.deployment import deploy_run
 from cloudgan.api.job_file import with_job_file
-from cloudgan.api.jobs import job_options
 from cloudgan.api.launch_cost import launch_cost
-from cloudgan.api.launch_data import NO_SHOWERS
 from cloudgan.api.launch_options import DeployOptions
 from cloudgan.api.launched_run import where_of
 from cloudgan.api.plan_result import PlanResult
-from cloudgan.api.planning import make_launch_plan
 from cloudgan.api.pod_software import known_wheels
 from cloudgan.api.search_result import Search
-from cloudgan.api.simulation_plan import simulated_data
-from cloudgan.api.sweep import SweepPlan, deploy_sweep, make_sweep, parse_seeds, plan_sweep
+from cloudgan.api.sweep import SweepPlan, deploy_sweep, make_sweep, plan_sweep
 from cloudgan.api.sweep_result import SweepResult
 from cloudgan.api.targets import run_folder
 from cloudgan.core.command import command
@@ -33,6 +29,9 @@ from cloudgan.core.durations import duration_text
 from cloudgan.core.errors import ConfigError, ConfirmationError, DataError
 from cloudgan.core.progress import Progress, Silent
 from cloudgan.launch.clouds.planner import BUILT_IN_CLOUDS, Clouds
+from cloudgan.launch.plan.job_options import job_options
+from cloudgan.launch.plan.launch_plan import make_launch_plan
+from cloudgan.launch.plan.showers import NO_SHOWERS, simulated_data
 from cloudgan.reports.result import Result, View
 from cloudgan.reports.table import usd_text
 from cloudgan.schema.options.training import CrossvalidateOptions, SearchOptions
@@ -113,7 +112,6 @@ def deploy(
         LaunchError: A cloud refused a request midway; names the `down` command.
     """
     options, progress = with_job_file(options), progress or Silent()
-    training = options.training
 
     def approve(found: PlanResult | SweepPlan) -> None:
         show(found)
@@ -129,19 +127,19 @@ def deploy(
             confirm(found.question())
 
     if options.seeds is not None:
-        sweep = make_sweep(parse_seeds(options.seeds, training), options, options, training)
+        sweep = make_sweep(options.seeds, options)
         if options.dry_run:
             return plan_sweep(sweep, clouds=clouds)
         return deploy_sweep(sweep, approve, progress=progress, clouds=clouds)
     if options.dry_run:
-        made = make_launch_plan(options, options, training, known_wheels, clouds=clouds)
+        made = make_launch_plan(options, known_wheels, clouds=clouds)
         return PlanResult(plan=made)
     how = DeploySettings(
         lambda plan, warning: approve(PlanResult(plan=plan, price_warning=warning)), options.detach
     )
-    launch = partial(deploy_run, options, options, training, progress=progress, clouds=clouds)
+    launch = partial(deploy_run, options, progress=progress, clouds=clouds)
     if options.command[:1] in {("search",), ("crossvalidate",)}:
-        make_launch_plan(options, options, training, known_wheels, clouds=clouds)  # refuses early
+        make_launch_plan(options, known_wheels, clouds=clouds)  # refuses early
         return _coordinated(options, how, launch, progress)
     return _result(launch(how).plan, options)
 
@@ -186,12 +184,11 @@ def _result(plan: Plan, options: DeployOptions) -> DeployResult:
     with suppress(DataError):  # another machine followed it
         spent = launch_cost(folder, offer=options.price_as, price_file=options.price_file)
         facts = {"seconds": spent.seconds, "usd": spent.usd}
-    if config.task == "simulate":
-        facts |= {"showers": config.simulation.showers, "data": simulated_data(plan)}
-    elif config.task == "join":
-        facts |= {"search": config.join}
-    elif config.grid:
-        facts |= {"report": str(folder.path / "evolution.html")}
-    else:
-        facts |= {"record": str(folder.record_file), "checkpoints": str(folder.checkpoints)}
+    made: dict[str, dict[str, Any]] = {
+        "simulate": {"showers": config.simulation.showers, "data": simulated_data(plan)},
+        "join": {"search": config.join},
+        "evolve": {"report": str(folder.path / "evolution.html")},
+        "train": {"record": str(folder.record_file), "checkpoints": str(folder.checkpoints)},
+    }
+    facts |= made[config.job]
     return found.model_copy(update=facts)

@@ -7,10 +7,8 @@ from dataclasses import dataclass
 
 from cloudgan.api.current_price import price_warning
 from cloudgan.api.kept_nodes import end_waiting, use_kept_nodes
-from cloudgan.api.launch_data import check_conversion, check_this_machine, upload_data
-from cloudgan.api.plan_inputs import on_demand_price
-from cloudgan.api.pod_software import pin_image, upload_wheels
-from cloudgan.api.run_environment import check_variables_set, hide_secrets
+from cloudgan.api.launch_data import check_this_machine, upload_data
+from cloudgan.api.pod_software import upload_wheels, with_pulled_image
 from cloudgan.api.run_watch import RunWatch
 from cloudgan.api.targets import local_config, open_backend, resolve_plan, run_folder
 from cloudgan.core.clock import utc_moment
@@ -21,14 +19,14 @@ from cloudgan.core.errors import (
     PlanError,
 )
 from cloudgan.core.progress import Progress
-from cloudgan.cost.estimation.spot import Preemption, break_even
 from cloudgan.launch.backends.job_backend import JobBackend
 from cloudgan.launch.clouds.planner import Clouds
+from cloudgan.launch.plan.environment import check_variables_set, hide_secrets
+from cloudgan.launch.plan.launch_plan import on_demand_price
 from cloudgan.launch.provisioning.apply import (
     apply,
     check_same_run,
     deprovision,
-    reason_of,
     release_after,
 )
 from cloudgan.launch.provisioning.launch_log import LaunchLog
@@ -41,6 +39,7 @@ from cloudgan.launch.provisioning.run_results import RunResults, transfer_checkp
 from cloudgan.schema import plan as plans
 from cloudgan.schema.plan import Plan
 from cloudgan.schema.run_state import RunState
+from cloudgan.speed.spot import Preemption, break_even
 
 
 @dataclass(frozen=True)
@@ -99,7 +98,7 @@ class DeployAttempt:
             return self._run()
         except PlanError as error:
             if self.plan.target.is_provisioned:
-                LaunchLog(run_folder(self.plan), self.plan).record_rejected(reason_of(error))
+                LaunchLog(run_folder(self.plan), self.plan).record_rejected(error.reason)
             raise
 
     def _run(self) -> RunState | None:
@@ -145,14 +144,19 @@ class DeployAttempt:
         check_same_run(self.plan, backend)
         if is_new:
             check_variables_set(self.plan.workers)
-            check_conversion(self.plan.showers, folder, self.plan.config.data.unit)
-            self._approve(backend)
+            self._approve(backend, launch_log)
             folder.write_config(local_config(self.plan))
             plans.write(folder.path / plans.FILE_NAME, self.plan)
         plan, say = self.plan, self._progress.say
 
         def upload() -> None:
-            upload_data(plan.showers, folder, self._progress, plan.config.data.unit)
+            upload_data(
+                plan.showers,
+                folder,
+                self._progress,
+                plan.config.data.unit,
+                plan.config.data.binning,
+            )
             upload_wheels(plan, self._progress)
             if results:
                 results.write_plan(plan)
@@ -177,13 +181,13 @@ class DeployAttempt:
         deprovision(backend, plan, launch_log, ended.phase, say)
         return ended
 
-    def _approve(self, backend: JobBackend) -> None:
+    def _approve(self, backend: JobBackend, launch_log: LaunchLog) -> None:
         """Completes the plan and has it approved."""
         say = self._progress.say
         machine = check_this_machine(self.plan)
         for warning in (*backend.check(self.plan), *([machine] if machine else [])):
             say(f"warning: {warning}")
-        self.plan = pin_image(self.plan, backend.desired_state(self.plan.run), say)
+        self.plan = with_pulled_image(self.plan, launch_log.read(), say)
         self.plan = self.plan.model_copy(update={"steps": backend.steps(self.plan)})
         warning = price_warning(self.plan.price) if self.plan.target.is_provisioned else ""
         if not self._is_approved:

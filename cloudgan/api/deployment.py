@@ -7,22 +7,19 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
 
-from cloudgan.api.attempt_history import NO_ATTEMPTS, AttemptHistory
 from cloudgan.api.current_price import refresh_price
 from cloudgan.api.deploy_attempt import DeployAttempt, DeploySettings
 from cloudgan.api.launch_data import check_startable
-from cloudgan.api.launch_request import LaunchRequest, ProvisioningRequest
-from cloudgan.api.plan_inputs import Training
-from cloudgan.api.planning import make_launch_plan
 from cloudgan.api.pod_software import all_wheels, known_wheels
 from cloudgan.api.targets import check_not_trained, open_backend, run_folder
 from cloudgan.core.clouds import CLOUDS, check_launchable
 from cloudgan.core.errors import BudgetError, CapacityError, CloudganError, PlanError, StockOutError
 from cloudgan.core.progress import Progress
 from cloudgan.launch.clouds.planner import BUILT_IN_CLOUDS, Clouds
-from cloudgan.launch.provisioning.apply import reason_of
+from cloudgan.launch.plan.launch_plan import Wheels, make_launch_plan
+from cloudgan.launch.plan.request import NO_ATTEMPTS, AttemptHistory, LaunchRequest
 from cloudgan.schema import plan as plans
-from cloudgan.schema.plan import Plan, Wheel
+from cloudgan.schema.plan import Plan
 from cloudgan.schema.run_document import read_plan
 from cloudgan.schema.run_state import RunState
 
@@ -41,8 +38,6 @@ class Deployed(NamedTuple):
 
 def deploy_run(
     request: LaunchRequest,
-    provisioning: ProvisioningRequest,
-    training: Training,
     options: DeploySettings,
     *,
     progress: Progress,
@@ -54,10 +49,8 @@ def deploy_run(
     def replan(history: AttemptHistory) -> Plan:
         history = replace(history, offer=history.offer or preferred_offer)
 
-        def plan_with(wheels: Callable[[str | None, bool], tuple[Wheel, ...]]) -> Plan:
-            return make_launch_plan(
-                request, provisioning, training, wheels, clouds=clouds, history=history
-            )
+        def plan_with(wheels: Wheels) -> Plan:
+            return make_launch_plan(request, wheels, clouds=clouds, history=history)
 
         plan = plan_with(known_wheels)
         check_startable(plan)
@@ -71,7 +64,7 @@ def deploy_run(
         check_launchable(request.provider)
     plan = replan(NO_ATTEMPTS)
     check_not_trained(plan)
-    return Deployment(replan, provisioning, clouds, progress, options).run(plan)
+    return Deployment(replan, request, clouds, progress, options).run(plan)
 
 
 @dataclass(frozen=True)
@@ -80,14 +73,14 @@ class Deployment:
 
     Attributes:
         replan: Returns the plan of the next attempt.
-        provisioning: The provisioning request, with its fallback.
+        request: The request, with its fallback.
         clouds: The available clouds.
         progress: Receives what happens.
         options: The options.
     """
 
     replan: Callable[[AttemptHistory], Plan]
-    provisioning: ProvisioningRequest
+    request: LaunchRequest
     clouds: Clouds
     progress: Progress
     options: DeploySettings
@@ -111,7 +104,7 @@ class Deployment:
                 self.clouds,
                 self.progress,
                 previous=previous,
-                replaces_spot=self.provisioning.market == "auto",
+                replaces_spot=self.request.market == "auto",
                 is_approved=zones is not None,
             )
             try:
@@ -181,7 +174,7 @@ class Deployment:
             return None
         if found.price.offer != plan.price.offer:
             return None
-        self.progress.say(f"{plan.target.zone}: {reason_of(error)}. Next zone: {zones[0]}")
+        self.progress.say(f"{plan.target.zone}: {error.reason}. Next zone: {zones[0]}")
         return found.model_copy(
             update={
                 "target": found.target.model_copy(update={"zone": zones[0]}),
@@ -192,15 +185,12 @@ class Deployment:
     def _fall_back(
         self, plan: Plan, history: AttemptHistory, error: CloudganError
     ) -> tuple[AttemptHistory, Plan]:
-        why = reason_of(error)
+        why = error.reason
         is_spot = plan.node_pool is not None and plan.node_pool.market == "spot"
         if (
             not plan.target.is_provisioned
             or plan.price is None
-            or (
-                self.provisioning.fallback == "none"
-                and not (self.provisioning.market == "auto" and is_spot)
-            )
+            or (self.request.fallback == "none" and not (self.request.market == "auto" and is_spot))
         ):
             raise error
         history = history.after(plan, why)

@@ -17,8 +17,6 @@ from cloudgan.core.errors import (
     ResourcesLeftError,
 )
 from cloudgan.core.progress import Progress, Silent
-from cloudgan.cost.prices.catalog import load_catalog
-from cloudgan.cost.prices.fees import load_fees
 from cloudgan.launch.clouds.planner import open_cloud, with_login
 from cloudgan.launch.ops.concurrent_queries import run_concurrently
 from cloudgan.launch.ops.daily_cost import DailyCostModel, total
@@ -31,6 +29,8 @@ from cloudgan.launch.ops.inventory import (
     is_orphaned,
 )
 from cloudgan.launch.ops.metadata_server import disable_unless_reachable
+from cloudgan.money.catalog import load_catalog
+from cloudgan.money.fees import load_fees
 from cloudgan.reports.result import Result
 from cloudgan.schema.cost_report import Totals
 from cloudgan.schema.options.runs import DoctorOptions

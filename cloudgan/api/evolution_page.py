@@ -4,35 +4,25 @@ from __future__ import annotations
 
 import math
 import statistics
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.colors import to_rgba
 from matplotlib.patches import Rectangle
+from numpy.typing import NDArray
 
-from cloudgan.coevolution.ancestry import ancestry
-from cloudgan.coevolution.cell_files import GridFolder
-from cloudgan.coevolution.pictures import pictured, read_pictures
-from cloudgan.coevolution.routine_times import routine_times
-from cloudgan.reports.drawing import INK, Chart, Drawing, lines
-from cloudgan.reports.page import Graphic, KeyFigures, Page, Paragraph, Section
-from cloudgan.reports.pictures import Pictures
-from cloudgan.reports.plot_frame import COLOURS, Axis
-from cloudgan.reports.stacked_bars import Bar, StackedBars
+from cloudgan.coevolution.files import GridFolder, pictured, read_pictures
+from cloudgan.coevolution.record import Ancestor, RoutineTimes, ancestry, routine_times
+from cloudgan.reports.charts import COLOURS, GREY, Axis, Bar, Figure, Line, Plot, StackedBars
+from cloudgan.reports.drawing import INK
+from cloudgan.reports.page import Block, KeyFigures, Page, Paragraph, Section
 from cloudgan.reports.table import Table
-from cloudgan.schema.cell_line import WAIT
+from cloudgan.schema.cell_line import WAIT, CellLine
 from cloudgan.schema.words import in_words
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from numpy.typing import NDArray
-
+if TYPE_CHECKING:  # it imports this module
     from cloudgan.api.evolve import Evolution
-    from cloudgan.coevolution.ancestry import Ancestor
-    from cloudgan.coevolution.routine_times import RoutineTimes
-    from cloudgan.reports.page import Block
-    from cloudgan.schema.cell_line import CellLine
 
 _MOST_CELLS = 16
 """More cells are shown by their best, median and worst; pictures are those of the best ones."""
@@ -57,11 +47,18 @@ def evolution_page(found: Evolution) -> Page:
     records = {found.grid.name(number): record for number, record in enumerate(found.lines)}
     times = routine_times(records)
     compared = comparison_table(found)
+    details = _last(found)[0].details
     sections = [
         Section("Result", (_figures(found, times), *([compared] if compared else []))),
-        Section("Grid", (_grid_graphic(found),)),
+        Section("Grid", (_grid_figure(found),)),
         Section("Samples of each cell", tuple(_samples(found))),
-        Section("Quality", tuple(_quality_charts(found))),
+        Section(
+            "Quality",
+            (
+                _quality_plot(found, _SCORE, "score of the mixture"),
+                *(_quality_plot(found, name, in_words(name)) for name in details),
+            ),
+        ),
         Section("Ancestry of the winner", tuple(_ancestry(found, records))),
         Section("Cells", (_cells(found),)),
         Section("Seconds by routine", tuple(_seconds(times, found))),
@@ -139,22 +136,22 @@ _LETTERED = 64
 """Larger grids have no text in their cells."""
 
 
-def _grid_graphic(found: Evolution) -> Graphic:
-    """Draws the cells in their places, coloured by score, with the best one and its neighbours."""
+def _grid_figure(found: Evolution) -> Figure:
+    """Returns the cells in their places, coloured by score, with the best one and its neighbours."""
     grid, best = found.grid, found.best_cell or 0
-    scores = [_score(line) for line in _last(found)]
-    known = [score for score in scores if math.isfinite(score)] or [0.0]
+    scores = [_finite(line.score) for line in _last(found)]
+    known = [score for score in scores if score is not None] or [0.0]
     low, span = min(known), (max(known) - min(known)) or 1.0
     near = grid.neighbours(best, found.config.neighbourhood)
-    with Drawing(9.0, min(6.0, 0.7 + 1.1 * grid.rows)) as drawing:
-        (axes,) = drawing.axes()
+
+    def draw(axes: Any) -> None:
         for number, score in enumerate(scores):
             row, column = grid.place(number)
-            share = (score - low) / span if math.isfinite(score) else 1.0
+            share = 1.0 if score is None else (score - low) / span
             axes.add_patch(Rectangle((column, row), 1, 1, facecolor=to_rgba(COLOURS[0], 0.65 - 0.6 * share),
                                      edgecolor=INK, linewidth=0.6))  # fmt: skip
             if grid.cells <= _LETTERED:
-                text = f"{score:.4g}" if math.isfinite(score) else "not finite"
+                text = "not finite" if score is None else f"{score:.4g}"
                 mark = "★ " if number == best else ""
                 axes.text(column + 0.5, row + 0.5, f"{mark}{grid.name(number)}\n{text}", ha="center",
                           va="center", fontsize=10)  # fmt: skip
@@ -163,51 +160,65 @@ def _grid_graphic(found: Evolution) -> Graphic:
             axes.add_patch(Rectangle((column + 0.04, row + 0.04), 0.92, 0.92, fill=False,
                                      edgecolor=COLOURS[1], linewidth=3 if number == best else 1.5,
                                      linestyle="-" if number == best else "--"))  # fmt: skip
-        axes.set_xlim(0, grid.columns)
-        axes.set_ylim(grid.rows, 0)
-        axes.set_aspect("equal")
-        axes.set_xticks(
-            [column + 0.5 for column in range(grid.columns)], list(map(str, range(grid.columns)))
+        axes.set(
+            xlim=(0, grid.columns),
+            ylim=(grid.rows, 0),
+            aspect="equal",
+            xlabel="column",
+            ylabel="row",
         )
-        axes.set_yticks([row + 0.5 for row in range(grid.rows)], list(map(str, range(grid.rows))))
-        axes.set_xlabel("column")
-        axes.set_ylabel("row")
+        axes.set_xticks([place + 0.5 for place in range(grid.columns)], range(grid.columns))
+        axes.set_yticks([place + 0.5 for place in range(grid.rows)], range(grid.rows))
         axes.tick_params(length=0)
         axes.grid(visible=False)
-        svg = drawing.svg("grid", "Cells of the grid, coloured by the score of their mixture")
+
     neighbours = found.config.neighbourhood.replace("_", " ")
-    return Graphic(
-        svg,
+    return Figure(
+        "Cells of the grid, coloured by the score of their mixture",
+        draw,
         "Score of each cell's mixture, the darker the better. Solid frame: the best mixture; dashed: the"
         f" neighbours whose generators are in it ({neighbours}; opposite edges of the grid are joined).",
+        min(6.0, 0.7 + 1.1 * grid.rows),
     )
 
 
-def _samples(found: Evolution) -> Iterator[Block]:
+def _samples(found: Evolution) -> Iterator[Figure]:
+    """Yields the pictures of the cells with the best score over the iterations, if there are any."""
     files = GridFolder(found.path, found.grid)
-    cells = sorted(range(found.grid.cells), key=lambda number: _score(_last(found)[number]))
+    scores = [line.score if math.isfinite(line.score) else math.inf for line in _last(found)]
+    cells = sorted(range(found.grid.cells), key=scores.__getitem__)
     shown = sorted(cells[:_MOST_CELLS])
     kept = {number: pictured(files.cell(number)) for number in shown}
     iterations = sorted(set().union(*kept.values()))[-_MOST_PICTURED:]
     if not iterations:
         return
-    rows = tuple(
-        (
-            f"cell {found.grid.name(number)}",
-            tuple(
-                _mosaic(read_pictures(files.cell(number), iteration))
-                if iteration in kept[number]
-                else None
-                for iteration in iterations
-            ),
+    mosaics = {
+        (row, column): _mosaic(read_pictures(files.cell(number), iteration))
+        for row, number in enumerate(shown)
+        for column, iteration in enumerate(iterations)
+        if iteration in kept[number]
+    }
+
+    def draw(axes: Any) -> None:
+        high, wide = np.max([one.shape for one in mosaics.values()], axis=0)
+        for (row, column), image in mosaics.items():
+            axes.imshow(image, cmap="gray", vmin=0, vmax=255, interpolation="none",
+                        extent=(column + 0.02, column + 0.98, row + 0.98, row + 0.02))  # fmt: skip
+            axes.add_patch(Rectangle((column + 0.02, row + 0.02), 0.96, 0.96, fill=False,
+                                     edgecolor=GREY, linewidth=0.6))  # fmt: skip
+        axes.set(
+            xlim=(0, len(iterations)), ylim=(len(shown), 0), aspect=high / wide, xlabel="iteration"
         )
-        for number in shown
-    )
+        axes.set_xticks([place + 0.5 for place in range(len(iterations))], iterations)
+        names = [f"cell {found.grid.name(number)}" for number in shown]
+        axes.set_yticks([place + 0.5 for place in range(len(shown))], names)
+        axes.tick_params(length=0)
+        axes.grid(visible=False)
+        axes.spines[:].set_visible(False)
+
     which = "" if len(shown) == len(cells) else f", the {len(shown)} cells with the best score"
-    yield Pictures(
-        tuple(f"iteration {number}" for number in iterations),
-        rows,
-        f"Samples of each cell's mixture{which}.",
+    yield Figure(
+        f"Samples of each cell's mixture{which}", draw, height_inches=max(2.5, 1.2 * len(shown))
     )
 
 
@@ -223,41 +234,29 @@ def _mosaic(images: NDArray[np.uint8]) -> NDArray[np.uint8]:
     return found
 
 
-def _quality_charts(found: Evolution) -> Iterator[Block]:
-    yield _chart(found, _SCORE, "score of the mixture")
-    for name in _last(found)[0].details:
-        yield _chart(found, name, in_words(name))
-
-
-def _chart(found: Evolution, name: str, label: str) -> Graphic:
-    """Draws the score or a detail of each cell against the iteration."""
+def _quality_plot(found: Evolution, name: str, label: str) -> Plot:
+    """Returns the score or a detail of each cell against the iteration."""
     shown = range(0, found.iteration, -(-found.iteration // _MOST_POINTS))
-    series: dict[str, Sequence[float | None]] = {
-        f"cell {found.grid.name(number)}": [
+    series = {
+        f"cell {found.grid.name(number)}": tuple(
             _finite(record[at].score if name == _SCORE else record[at].details.get(name))
             for at in shown
-        ]
+        )
         for number, record in enumerate(found.lines)
     }
     if len(series) > _MOST_CELLS:
-        series = _summary(series)
-    chart = Chart(f"chart-{name.replace('_', '-')}", f"{label} of each cell", "iteration", label)
-    return Graphic(lines(chart, [at + 1 for at in shown], series))
-
-
-def _summary(
-    series: Mapping[str, Sequence[float | None]],
-) -> dict[str, Sequence[float | None]]:
-    """Returns the lowest, median and highest value of each iteration."""
-    columns = [
-        sorted(one for one in column if one is not None)
-        for column in zip(*series.values(), strict=True)
-    ]
-    return {
-        "lowest cell": [column[0] if column else None for column in columns],
-        "median": [statistics.median(column) if column else None for column in columns],
-        "highest cell": [column[-1] if column else None for column in columns],
-    }
+        columns = [
+            sorted(one for one in column if one is not None)
+            for column in zip(*series.values(), strict=True)
+        ]
+        series = {
+            "lowest cell": tuple(column[0] if column else None for column in columns),
+            "median": tuple(statistics.median(column) if column else None for column in columns),
+            "highest cell": tuple(column[-1] if column else None for column in columns),
+        }
+    x = tuple(float(at + 1) for at in shown)
+    lines = tuple(Line(each, x, values) for each, values in series.items())
+    return Plot(f"{label} of each cell", Axis("iteration"), Axis(label), lines=lines)
 
 
 def _ancestry(found: Evolution, records: Mapping[str, Sequence[CellLine]]) -> Iterator[Block]:
@@ -385,10 +384,6 @@ def _idle_text(times: RoutineTimes, found: Evolution) -> str:
 
 def _last(found: Evolution) -> list[CellLine]:
     return [record[found.iteration - 1] for record in found.lines]
-
-
-def _score(line: CellLine) -> float:
-    return line.score if math.isfinite(line.score) else math.inf
 
 
 def _finite(value: float | None) -> float | None:

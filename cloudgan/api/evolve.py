@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import Field, ValidationError, computed_field
 
 from cloudgan.api.notebook_progress import usual_progress
 from cloudgan.api.run import Run
-from cloudgan.api.run_options import resolve
 from cloudgan.api.tensorflow_import import import_tensorflow, require_tensorflow
-from cloudgan.api.training_showers import as_shards, find_showers
+from cloudgan.coevolution.files import GridFolder
 from cloudgan.coevolution.grid import Grid, check_grid
-from cloudgan.coevolution.routine_times import RoutineTimes, routine_times
+from cloudgan.coevolution.record import RoutineTimes, routine_times
+from cloudgan.coevolution.task import Pair, Task
 from cloudgan.core import settings
 from cloudgan.core.command import command
 from cloudgan.core.documents import explain, write_json
@@ -31,17 +31,9 @@ from cloudgan.schema.coevolution import CoevolutionConfig
 from cloudgan.schema.mixture_quality import EnsembleMethod, MixtureQuality
 from cloudgan.schema.options.training import EvolveOptions
 from cloudgan.schema.run_folder import find_run_folder
-from cloudgan.storage.store import open_store
+from cloudgan.storage.store import Store, open_store
+from cloudgan.training.run_options import resolve
 from cloudgan.training.stopping import raise_if_stopped
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from cloudgan.coevolution.cell import Cell
-    from cloudgan.coevolution.cell_files import GridFolder
-    from cloudgan.coevolution.task import Pair, Task
-    from cloudgan.storage.store import Store
-    from cloudgan.training.stopping import StopFlag
 
 _MOST_ROWS = 12
 """Of a screen; a larger grid is shown by its best cells."""
@@ -182,7 +174,7 @@ def evolve(options: EvolveOptions, *, progress: Progress | None = None) -> Evolu
     """
     from cloudgan.api.evolution_page import evolution_page
     from cloudgan.api.evolve_ranks import check_can_start, run_as_rank, start_cells
-    from cloudgan.coevolution.cell_files import GridFolder
+    from cloudgan.coevolution.files import GridFolder
     from cloudgan.reports.page import write as write_page
 
     progress = progress or usual_progress()
@@ -209,7 +201,7 @@ def evolve(options: EvolveOptions, *, progress: Progress | None = None) -> Evolu
         with folder.run.locked():
             _write(folder, config, preset, unit, begun=begun)
             if config.task == "showers":
-                _shards(folder, progress)  # before the ranks read them
+                _shower_store(folder, progress)  # before the ranks read them
             yield
 
     def conclude(config: CoevolutionConfig) -> None:
@@ -251,7 +243,7 @@ def read_evolution(path: Path | str) -> Evolution:
     Raises:
         DataError: The folder holds no grid, or a record is damaged.
     """
-    from cloudgan.coevolution.cell_files import GridFolder
+    from cloudgan.coevolution.files import GridFolder
 
     folder = GridFolder(find_run_folder(path).path)
     config = folder.read_config()
@@ -305,6 +297,9 @@ def _write(
             run=str(folder.path),
             fresh=not begun,
         )
+        from cloudgan.api.training_showers import find_showers
+
+        run_config, _ = find_showers(run_config, folder.run)
         folder.run.check(run_config)
         folder.run.write_config(run_config)
     folder.write_config(config)
@@ -313,37 +308,16 @@ def _write(
 def _run_here(
     folder: GridFolder, config: CoevolutionConfig, grid: Grid, progress: Progress
 ) -> tuple[Task, Pair]:
-    """Runs all cells in this process, from the newest iteration that all have saved."""
-    from cloudgan.coevolution.cell_record import iteration_row, record_iteration
-    from cloudgan.coevolution.one_process import OneProcess
-    from cloudgan.coevolution.task import KINDS
-    from cloudgan.training.stopping import StopFlag
+    """Runs all cells in this process; returns what they trained."""
+    from cloudgan.coevolution.engine import GridRun, run_here
 
     progress.start("importing TensorFlow")
-    task = make_task(config, folder, progress)
-    pair = task.make_pair()
-    start = folder.newest_common()
-    states = None
-    if start:
-        layouts = {kind: pair.layout(kind) for kind in KINDS}
-        states = [folder.cell(number).read(start, layouts) for number in range(grid.cells)]
-    for number in range(grid.cells):
-        folder.cell(number).rewind(start)
-    engine = OneProcess(config, grid, task, pair, states)
-    progress.start("evolving", config.iterations, "iterations", done=start)
-    with StopFlag() as flag:
-        flag.stepped = True
-
-        def after(lines: Mapping[Cell, CellLine]) -> None:
-            for cell, line in lines.items():
-                record_iteration(folder.cell(cell.number), cell, line, config)
-            best = min(line.score for line in lines.values())
-            seconds = sum(sum(line.seconds.values()) for line in lines.values())
-            progress.say(iteration_row(next(iter(lines.values())).iteration, best, seconds))
-            progress.advance(1, f"best score {best:.4g}")
-            _stop_if(flag, folder, engine.cells)
-
-        engine.run(after)
+    load = partial(make_task, folder=folder, progress=progress)
+    end, task, pair = run_here(GridRun(config, grid, folder, load), progress)
+    raise_if_stopped(
+        end.reason,
+        f"stopped after iteration {end.iteration}; `cloudgan evolve --run={folder.path}` continues",
+    )
     return task, pair
 
 
@@ -364,7 +338,7 @@ def _measure(
         ensemble: How an ensemble is chosen.
         size: Of the ensemble.
     """
-    from cloudgan.coevolution.comparison import compare
+    from cloudgan.coevolution.ensemble import compare
     from cloudgan.coevolution.result_file import GridResult, write_result
     from cloudgan.coevolution.task import KINDS
 
@@ -398,7 +372,7 @@ def make_task(config: CoevolutionConfig, folder: GridFolder, progress: Progress)
 
     if config.task != "showers":
         return find_task(config, progress=progress)
-    return find_task(config, Run(folder.path).config, _shards(folder, progress), progress)
+    return find_task(config, Run(folder.path).config, _shower_store(folder, progress), progress)
 
 
 def _set_threads(config: CoevolutionConfig) -> None:
@@ -418,19 +392,9 @@ def _set_threads(config: CoevolutionConfig) -> None:
         ) from error
 
 
-def _shards(folder: GridFolder, progress: Progress) -> Path:
-    """Returns the folder of shards of the run's showers; converts them first if necessary."""
-    showers = find_showers(Run(folder.path).config, folder.run, may_convert=True)
-    return as_shards(showers, folder.run, progress)
+def _shower_store(folder: GridFolder, progress: Progress) -> Path:
+    """Returns the store of the run's showers; converts them first if necessary."""
+    from cloudgan.api.training_showers import as_store, find_showers
 
-
-def _stop_if(flag: StopFlag, folder: GridFolder, cells: tuple[Cell, ...]) -> None:
-    if flag.reason is None:
-        return
-    for cell in cells:
-        folder.cell(cell.number).save(cell.state)
-    raise_if_stopped(
-        flag.reason,
-        f"stopped after iteration {cells[0].state.iteration}; `cloudgan evolve --run={folder.path}`"
-        " continues",
-    )
+    _, showers = find_showers(Run(folder.path).config, folder.run)
+    return as_store(showers, folder.run, progress)

@@ -3,30 +3,23 @@
 from __future__ import annotations
 
 import sys
-from contextlib import nullcontext
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 
 from cloudgan.api.ranks import check_mpi
-from cloudgan.coevolution.grid import check_grid
-from cloudgan.coevolution.placement import check_ranks
+from cloudgan.coevolution.files import GridFolder
+from cloudgan.coevolution.grid import check_grid, check_ranks
+from cloudgan.coevolution.task import Task
 from cloudgan.core import settings
 from cloudgan.core.errors import ConfigError
 from cloudgan.core.loopback_network import LoopbackNetwork
-from cloudgan.core.progress import Silent
-from cloudgan.parallel.communication import check_threads
-from cloudgan.parallel.local_ranks import LocalRanks
-from cloudgan.parallel.rank_process import fail, joined_world
+from cloudgan.core.progress import Progress, Silent
+from cloudgan.ranks.launch import LocalRanks
+from cloudgan.ranks.mpi import check_threads
+from cloudgan.ranks.process import fail, joined_world
 from cloudgan.schema.coevolution import CoevolutionConfig
 from cloudgan.schema.grid_states import newest_point
 from cloudgan.training.stopping import EXIT_CODES, raise_if_stopped
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from contextlib import AbstractContextManager
-
-    from cloudgan.coevolution.cell_files import GridFolder
-    from cloudgan.coevolution.task import Task
-    from cloudgan.core.progress import Progress
 
 
 def check_can_start(config: CoevolutionConfig) -> None:
@@ -101,25 +94,24 @@ def run_as_rank(
         Interrupted: Ctrl-C; all cells have saved.
         TryAgain: SIGTERM; all cells have saved.
     """
-    from cloudgan.coevolution.rank_engine import GridRun, RunEnd, run_rank
+    from cloudgan.coevolution.engine import GridRun, RunEnd, run_rank
 
     end: RunEnd | None = None
     with joined_world(folder.run) as world:
         check_threads("give --engine=one")  # one sends signs of life while the other trains
         sent = world.gather(config.model_dump(mode="json") if world.rank == 0 else None)[0]
         config = CoevolutionConfig.model_validate(sent)
-        run = GridRun(
-            config,
-            check_grid(config),
-            folder,
-            make_task,
-            failed=lambda error: fail(folder.run, world.rank, error.exit_code, str(error)),
-        )
+        run = GridRun(config, check_grid(config), folder, make_task)
         check_ranks(world.size, config.cells)
         is_first = world.rank == 0 and not settings.is_supervised()
         with prepare() if is_first else nullcontext():
             world.gather(None)  # the folder is written
-            end = run_rank(world, run, progress)
+            end = run_rank(
+                world,
+                run,
+                progress,
+                failed=lambda error: fail(folder.run, world.rank, error.exit_code, str(error)),
+            )
         if settings.has_agent():
             if end and end.reason == "finished":
                 conclude(config)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pydantic import Field
 
@@ -12,22 +15,20 @@ from cloudgan import __version__
 from cloudgan.api.model_card import ExportedFile, Format, ModelCard, model_card, write_card
 from cloudgan.api.notebook_progress import usual_progress
 from cloudgan.api.run import open_run
-from cloudgan.api.tensorflow_import import import_tensorflow
-from cloudgan.core.atomic_file import atomic_folder, write_atomic
+from cloudgan.api.tensorflow_import import import_tensorflow, require_tensorflow
+from cloudgan.core.atomic_file import atomic_folder
 from cloudgan.core.command import command
 from cloudgan.core.errors import ConfigError
 from cloudgan.core.file_lock import locked_target
 from cloudgan.core.local_path import local_path
 from cloudgan.core.memory import size_text
 from cloudgan.core.progress import Progress
+from cloudgan.exports.layout import validity
 from cloudgan.reports.page import Section, fragment
 from cloudgan.reports.result import Result, View
 from cloudgan.schema.options.showers import ExportOptions
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from cloudgan.core.progress import Progress
+if TYPE_CHECKING:  # loads NumPy, which a base installation does not have
     from cloudgan.training.checkpoint import Checkpoint
 
 NAMES: dict[Format, str] = {
@@ -85,14 +86,17 @@ def export(options: ExportOptions, *, progress: Progress | None = None) -> Expor
         DataError: The run has no such checkpoint, or it is damaged.
         ModuleNotFoundError: An extra is not installed.
     """
-    kind, overwrite, step = options.format, options.overwrite, options.step
+    kind, overwrite = options.format, options.overwrite
     path = local_path(options.output)
     folder = open_run(options.run).folder
     _check_target(path, kind, overwrite=overwrite)
+    if kind == "onnx" and find_spec("tf2onnx") is None:  # the extra that has it has all
+        raise ModuleNotFoundError("Keras writes ONNX with tf2onnx and TensorFlow", name="tf2onnx")
+    require_tensorflow()
     progress = progress or usual_progress()
-    from cloudgan.training.checkpoint_choice import find_checkpoint
+    from cloudgan.training.checkpoint import find_checkpoint
 
-    checkpoint = find_checkpoint(folder, step, progress)
+    checkpoint = find_checkpoint(folder, options.step, progress)
     progress.start(f"exporting ({kind})")
     with locked_target(path):
         _check_target(path, kind, overwrite=overwrite)  # another process wrote it meanwhile
@@ -121,63 +125,40 @@ def _check_target(path: Path, kind: Format, *, overwrite: bool) -> None:
 
 
 def _write(kind: Format, checkpoint: Checkpoint, run: str, folder: Path) -> ExportedFile:
-    target = folder / NAMES[kind]
+    import_tensorflow()
+    import keras
+
+    from cloudgan.exports import shower_model as exports
+
+    state = checkpoint.state
+    preset, target = state.config.model, folder / NAMES[kind]
+    network = exports.trained_network(checkpoint, plain=kind == "keras")
+    if kind == "keras":
+        network = exports.without_own_layers(network)
+    model = exports.shower_model(preset, network, state.summary.angle_fit)
+    details = {"keras": keras.__version__}
+    digest = None
     if kind == "onnx":
-        details = _write_onnx(checkpoint, run, target)
+        valid = validity(preset, state.summary)
+        facts = {
+            "cloudgan": __version__,
+            "run": run,
+            "preset": preset.preset,
+            "step": str(state.step),
+            "particle": valid.particle or "unknown",
+            "energy_gev": "{!r}:{!r}".format(*valid.energy_gev),
+            "theta_rad": "{!r}:{!r}".format(*valid.angle_rad),
+        }
+        exports.save_onnx(model, preset, facts, target)
+        details |= {"operator_set": str(exports.OPSET), "tf2onnx": version("tf2onnx")}
+    elif kind == "keras":
+        model.save(target)
     else:
-        details = _write_keras(kind, checkpoint, target)
+        exports.save_tensorflow(model, preset, target)
     if target.is_dir():
         size = sum(each.stat().st_size for each in target.rglob("*") if each.is_file())
-        digest = None
     else:
         size = target.stat().st_size
         with target.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
     return ExportedFile(name=target.name, format=kind, bytes=size, sha256=digest, details=details)
-
-
-def _write_onnx(checkpoint: Checkpoint, run: str, target: Path) -> dict[str, str]:
-    import onnx
-
-    from cloudgan.exports.generator_weights import read_weights
-    from cloudgan.exports.layout import validity
-    from cloudgan.exports.onnx_generator import onnx_generator
-    from cloudgan.exports.onnx_graph import IR_VERSION, OPSET
-
-    state = checkpoint.state
-    preset, valid = state.config.model, validity(state.config.model, state.summary)
-    facts = {
-        "cloudgan": __version__,
-        "run": run,
-        "preset": preset.preset,
-        "step": str(state.step),
-        "particle": valid.particle or "unknown",
-        "energy_gev": _range_text(valid.energy_gev),
-        "theta_rad": _range_text(valid.angle_rad),
-    }
-    weights = read_weights(checkpoint)
-    model = onnx_generator(preset, weights, state.summary.angle_fit, facts)
-    onnx.checker.check_model(model, full_check=True)
-    write_atomic(target, model.SerializeToString())
-    return {"operator_set": str(OPSET), "ir_version": str(IR_VERSION), "onnx": onnx.__version__}
-
-
-def _range_text(limits: tuple[float, float]) -> str:
-    return f"{limits[0]!r}:{limits[1]!r}"
-
-
-def _write_keras(kind: Format, checkpoint: Checkpoint, target: Path) -> dict[str, str]:
-    import_tensorflow()
-    import keras
-
-    from cloudgan.exports.generator_weights import read_weights
-    from cloudgan.exports.keras_generator import keras_generator, save_tensorflow
-
-    state = checkpoint.state
-    preset = state.config.model
-    model: Any = keras_generator(preset, read_weights(checkpoint), state.summary.angle_fit)
-    if kind == "keras":
-        model.save(target)
-    else:
-        save_tensorflow(model, preset, target)
-    return {"keras": keras.__version__}

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cloudgan.core.errors import ConfigError, DataError
-from cloudgan.data.shards.manifest import ArrayValue
+from cloudgan.core.progress import Progress
+from cloudgan.data.manifest import ArrayValue, Attribute, SourceInfo
 from cloudgan.reports.table import Table
+from cloudgan.schema.held_out import LEAST_TO_COMPARE
+from cloudgan.validation.observables.observables import Observables
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
-
-    from cloudgan.core.progress import Progress
-    from cloudgan.data.shards.manifest import Attribute, SourceInfo
-    from cloudgan.data.sources.source import ShowerSource
-    from cloudgan.validation.figures.showers import Pair
-    from cloudgan.validation.observables.observables import Observables
+    from cloudgan.data.sources import ShowerSource
+    from cloudgan.validation.figures.samples import Pair
 
 _MAX_TEXT = 200
 _MAX_VALUES = 8
@@ -75,22 +74,22 @@ class FilePair:
         )
 
 
-def open_pair(generated: str, reference: str, *, min_showers: int, unit: str = "") -> FilePair:
+def open_pair(generated: str, reference: str, *, unit: str = "", binning: str = "") -> FilePair:
     """Opens two files, globs or folders, and checks that they can be compared.
 
     Args:
         generated: Showers to validate.
         reference: Monte Carlo.
-        min_showers: Fewer showers are refused.
         unit: Unit of ECAL in files that state none.
+        binning: Of their cells, see `open_source`.
 
     Raises:
         ConfigError: Both are the same file.
         DataError: A file is missing, damaged or too small, or shapes or particles differ.
     """
-    from cloudgan.data.sources.source import open_source
+    from cloudgan.data.sources import open_source
 
-    ours, theirs = open_source(generated, unit), open_source(reference, unit)
+    ours, theirs = (open_source(name, unit, binning) for name in (generated, reference))
     one, other = Path(generated).name, Path(reference).name
     names = (generated, reference) if one == other else (one, other)
     shared = {file.path.resolve() for file in ours.files} & {
@@ -101,10 +100,9 @@ def open_pair(generated: str, reference: str, *, min_showers: int, unit: str = "
             f"{min(shared)} is both --generated and --reference; give two independent samples"
         )
     for name, source in zip(names, (ours, theirs), strict=True):
-        if source.count < min_showers:
+        if source.count < LEAST_TO_COMPARE:
             raise DataError(
-                f"{name} holds {source.count} showers; at least {min_showers} are needed: with fewer, two"
-                " halves of the Monte Carlo differ as much as a poor generator does from it"
+                f"{name} holds {source.count} showers; at least {LEAST_TO_COMPARE} are needed, and some hundreds for a verdict"
             )
     if ours.shape != theirs.shape:
         one, other = ("x".join(map(str, source.shape)) for source in (ours, theirs))

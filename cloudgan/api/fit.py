@@ -9,7 +9,11 @@ from pydantic import Field
 from cloudgan.core.document import Document
 from cloudgan.core.durations import duration_range, duration_text
 from cloudgan.core.errors import ConfigError, DataError
-from cloudgan.cost.estimation.scaling import (
+from cloudgan.reports.charts import Axis, Line, Plot, Point, PointSeries
+from cloudgan.reports.page import Bullets, Page, Section
+from cloudgan.reports.result import Result, View
+from cloudgan.reports.table import Table
+from cloudgan.speed.scaling import (
     MODEL,
     OTHER_LIMITS,
     UNSEEN_LIMITS,
@@ -19,12 +23,7 @@ from cloudgan.cost.estimation.scaling import (
     ScalingModel,
     fit_scaling,
 )
-from cloudgan.cost.estimation.timings import read_timings
-from cloudgan.reports.page import Bullets, Page, Section
-from cloudgan.reports.plot_frame import Axis
-from cloudgan.reports.result import Result, View
-from cloudgan.reports.scatter import BandLine, BandPlot, Point, PointSeries
-from cloudgan.reports.table import Table
+from cloudgan.speed.timings import read_timings
 
 _BAND = (
     "9 of 10 runs fall between low and high, if the model holds; healthy low and high leave out slow"
@@ -134,14 +133,14 @@ class FitReport(Result):
         known: dict[int, PredictedTime] = {one.n: one for one in self.predictions}
         known |= {size.n: size.fitted for regime in self.fit.regimes for size in regime.sizes}
         order = sorted(known)
-        line = BandLine(
+        line = Line(
             "model",
             tuple(map(float, order)),
             tuple(known[n].seconds for n in order),
             tuple(known[n].low_seconds for n in order),
             tuple(known[n].high_seconds for n in order),
         )
-        plot = BandPlot(
+        plot = Plot(
             "Time against accelerators",
             Axis("accelerators", log=True),
             Axis("seconds", log=True),

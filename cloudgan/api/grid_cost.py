@@ -12,8 +12,8 @@ from cloudgan.api.grid_status import read_status
 from cloudgan.api.launch_cost import LaunchCost, cost_text, launch_cost
 from cloudgan.core.durations import duration_text
 from cloudgan.core.errors import DataError
-from cloudgan.cost.accounting.grid_shares import WITHOUT_CELL, World, grid_shares
-from cloudgan.cost.prices.price_file import catalog_with
+from cloudgan.money.price_file import catalog_with
+from cloudgan.money.shares import WITHOUT_CELL, grid_shares
 from cloudgan.reports.result import Result, View
 from cloudgan.reports.table import Table, time_cell, usd_cell, usd_text
 from cloudgan.schema.cost_report import Share
@@ -128,12 +128,12 @@ def grid_cost(
             f"{folder.path}: no cell has recorded an iteration; run `cloudgan evolve"
             f" --run={folder.path}`"
         )
-    world = None
+    ranks, machines = None, 1
     if found.config.engine == "ranks":
         status = read_status(folder)
         nodes = status.nodes if status else ()
-        ranks = sum(node.ranks for node in nodes)
-        world = World(max(ranks, found.grid.cells + 1), max(1, len(nodes)))
+        ranks = max(sum(node.ranks for node in nodes), found.grid.cells + 1)
+        machines = max(1, len(nodes))
     row, launched = catalog_with(price_file).row(offer) if offer else None, None
     if folder.launch_file.exists():
         launched = launch_cost(folder, offer=offer, price_file=price_file)
@@ -141,7 +141,10 @@ def grid_cost(
     return GridCost(
         run=folder.path.resolve().name,
         shares=grid_shares(
-            {found.grid.name(number): lines for number, lines in enumerate(found.lines)}, world, row
+            {found.grid.name(number): lines for number, lines in enumerate(found.lines)},
+            row,
+            ranks=ranks,
+            machines=machines,
         ),
         idle=times.waiting(),
         price_row=row.row_id if row else None,

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cloudgan.api.run import Run
+from cloudgan.api.run import Run, Step
 from cloudgan.api.tensorflow_import import import_tensorflow
+from cloudgan.coevolution.files import GridFolder
 from cloudgan.core.atomic_file import write_atomic
 from cloudgan.core.errors import ConfigError, DataError
+from cloudgan.core.progress import Progress
+from cloudgan.schema.coevolution import CoevolutionConfig
+from cloudgan.schema.run_folder import RunFolder
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from cloudgan.api.run import Step
-    from cloudgan.coevolution.cell_files import GridFolder
-    from cloudgan.core.progress import Progress
-    from cloudgan.schema.coevolution import CoevolutionConfig
-    from cloudgan.schema.run_folder import RunFolder
     from cloudgan.training.inference import RunGenerator
 
 _ARCHIVE = ".npz"
@@ -111,7 +109,7 @@ def write_samples(
     from cloudgan.coevolution.evolution import Purpose, random_numbers
     from cloudgan.coevolution.task import Draw
     from cloudgan.coevolution.tasks import find_task
-    from cloudgan.training.array_archive import as_archive
+    from cloudgan.core.arrays import as_archive
 
     pair = find_task(config).make_pair()
     progress.start("generating", samples * len(mixture.members), "samples")
@@ -126,7 +124,7 @@ def write_samples(
 
 
 def _config(folder: RunFolder) -> tuple[GridFolder, CoevolutionConfig]:
-    from cloudgan.coevolution.cell_files import GridFolder
+    from cloudgan.coevolution.files import GridFolder
 
     files = GridFolder(folder.path)
     config = files.read_config()

@@ -11,9 +11,6 @@ from typing import Any, TypeVar
 
 import yaml
 
-from cloudgan.api.jobs import read_job
-from cloudgan.api.launch_options import LaunchFlags
-from cloudgan.api.launch_request import AUTO
 from cloudgan.core import settings
 from cloudgan.core.atomic_file import write_atomic
 from cloudgan.core.clouds import CLOUDS
@@ -21,8 +18,11 @@ from cloudgan.core.documents import read_text, read_yaml
 from cloudgan.core.errors import ConfigError, nearest
 from cloudgan.core.flags import DURATION
 from cloudgan.core.options import Option, build, options_of
+from cloudgan.launch.plan.flags import AUTO
+from cloudgan.launch.plan.job_options import read_job
+from cloudgan.launch.plan.request import LaunchRequest
 
-Launch = TypeVar("Launch", bound=LaunchFlags)
+Launch = TypeVar("Launch", bound=LaunchRequest)
 _GROUPED = "limits"
 """Key whose own keys are flags of the topic Limits."""
 _RUN = "run"
@@ -123,9 +123,9 @@ def _check(path: Path, key: str, node: yaml.Node, known: set[str], prefix: str) 
 
 def job_schema() -> dict[str, Any]:
     """Returns the JSON schema of job.yaml."""
-    schema = LaunchFlags.model_json_schema()
+    schema = LaunchRequest.model_json_schema()
     properties = {}
-    for one in options_of(LaunchFlags):
+    for one in options_of(LaunchRequest):
         if one.keyword in _NOT_IN_A_FILE or one.owner:
             continue
         properties[_key(one)] = schema["properties"][one.key]
@@ -133,7 +133,7 @@ def job_schema() -> dict[str, Any]:
     properties["provider"] = {"anyOf": [properties["provider"], several]}
     limits = {
         one.keyword: properties.pop(one.keyword)
-        for one in options_of(LaunchFlags)
+        for one in options_of(LaunchRequest)
         if one.flag.topic == "Limits" and not one.owner
     }
     run = {"type": "string", "description": "command line of the job, such as train --preset=mini"}
@@ -152,7 +152,7 @@ def job_schema() -> dict[str, Any]:
     }
 
 
-def save_job(options: LaunchFlags, path: Path) -> None:
+def save_job(options: LaunchRequest, path: Path) -> None:
     """Writes what was given as a job.yaml, which plans the same.
 
     Raises:
@@ -175,7 +175,7 @@ def check_new(path: Path) -> None:
         raise ConfigError(f"--save={path}: the folder {path.parent} does not exist; create it")
 
 
-def as_mapping(options: LaunchFlags) -> dict[str, Any]:
+def as_mapping(options: LaunchRequest) -> dict[str, Any]:
     """Returns what was given as the keys of a job.yaml."""
     given: dict[str, Any] = {}
     for one in options_of(type(options)):

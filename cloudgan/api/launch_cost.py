@@ -1,37 +1,47 @@
-"""Cost of a launched run by the times of its attempts in launch.json, whatever its program did."""
+"""Cost of a launched run by the ledger of its launch.json, whatever its program did."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import NamedTuple
 
 from cloudgan.core.errors import DataError
-from cloudgan.cost.prices.price_file import catalog_with
-from cloudgan.launch.provisioning.launch_log import spent_usd
+from cloudgan.money.billing import folder_ledger
+from cloudgan.money.ledger import Ledger
+from cloudgan.money.price_file import catalog_with
 from cloudgan.reports.table import usd_text
 from cloudgan.schema import launch
 from cloudgan.schema.price_row import PriceRow
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from cloudgan.schema.launch import Attempt
-    from cloudgan.schema.run_folder import RunFolder
+from cloudgan.schema.run_folder import RunFolder
 
 
 class LaunchCost(NamedTuple):
-    """What the nodes of a launched run cost; None is unknown.
+    """What a launched run cost.
 
     Attributes:
-        seconds: Sum of the times of all attempts that ended.
-        node_seconds: Sum over nodes of the time of all attempts that ended.
-        usd: At the price of the nodes.
-        row: Price of a node.
+        seconds: Sum of the program times of all attempts that ended.
+        ledger: Of all attempts.
+        row: Price of a node; None: unknown.
     """
 
     seconds: float
-    node_seconds: float
-    usd: float | None
+    ledger: Ledger
     row: PriceRow | None
+
+    @property
+    def node_seconds(self) -> float:
+        """Billed time of the nodes, start-up included, summed over the nodes."""
+        return self.ledger.node_seconds
+
+    @property
+    def usd(self) -> float | None:
+        """The known cost; None: the nodes have no price."""
+        return self.ledger.known_usd if self.row else None
+
+    @property
+    def least(self) -> str:
+        """``at least`` if an item is unknown."""
+        return "at least " if self.ledger.total().unknown else ""
 
 
 def cost_text(usd: float | None, price_row: str | None, least: str = "") -> str:
@@ -57,25 +67,16 @@ def launch_cost(
         UnknownNameError: No offer has this name.
     """
     known = launch.read(folder.launch_file)
-    ended = [one for one in known.attempts if one.program_started_at and one.program_ended_at]
-    if not ended:
+    times = [
+        (one.program_ended_at - one.program_started_at).total_seconds()
+        for one in known.attempts
+        if one.program_started_at and one.program_ended_at
+    ]
+    if not times:
         raise DataError(
             f"{folder.path} has no attempt that ended; run `cloudgan status {folder.path.name}`"
         )
-    times = [
-        ((one.program_ended_at - one.program_started_at).total_seconds(), _nodes(one))
-        for one in ended
-        if one.program_started_at and one.program_ended_at
-    ]
-    seconds = sum(time * nodes for time, nodes in times)
-    rows = [one.price_rows[0] for one in known.attempts if one.price_rows]
-    row = catalog_with(price_file).row(offer) if offer else rows[-1] if rows else None
-    usd = None
-    if row is not None:
-        usd = spent_usd(known) if rows and not offer else row.cost_usd(seconds)
-    return LaunchCost(sum(time for time, _ in times), seconds, usd, row)
-
-
-def _nodes(attempt: Attempt) -> int:
-    """Number of machines: the workers of a local run share one."""
-    return 1 if attempt.provider == launch.LOCAL else attempt.node_count or 1
+    given = catalog_with(price_file).row(offer) if offer else None
+    rows = [one.price for one in known.attempts if one.price]
+    ledger = folder_ledger(folder.launch_file, folder.record_file, given)
+    return LaunchCost(sum(times), ledger, rows[-1] if rows else given)

@@ -3,62 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Self
 
 from pydantic import model_validator
 
-from cloudgan.api.jobs import read_job
-from cloudgan.api.launch_request import LaunchRequest, ProvisioningRequest
 from cloudgan.core.clouds import CLOUDS
 from cloudgan.core.errors import ConfigError
-from cloudgan.core.flags import FILE, argument, flag, keys_of
-from cloudgan.core.options import options_of
+from cloudgan.core.flags import FILE, flag
 from cloudgan.core.ranges import MAX_PROCESSES
-from cloudgan.schema.config import RunConfig
+from cloudgan.launch.plan.flags import NodeFlags
+from cloudgan.launch.plan.request import LaunchRequest
 from cloudgan.schema.options.shared import PRICE_AS, YES
-from cloudgan.schema.options.training import TRAINED, Training, TrainingFlags
 
 
-class LaunchFlags(ProvisioningRequest, LaunchRequest, TrainingFlags):
-    """What is launched, and where."""
-
-    job: str | None = argument("a job.yaml; `cloudgan init job` writes one", None)
-    command: tuple[str, ...] = flag(
-        (),
-        "train, evolve, simulate, search or join NAME; or crossvalidate, each with its own flags, default train; see `cloudgan help parallel`",
-        takes_words=True,
-    )
-    run_keys: dict[str, Any] = keys_of(
-        RunConfig, keys=TRAINED, local=False, positional=False, screen=False
-    )
-    config: str | None = flag(
-        None, "a run.yaml; flags override its keys", "Model", placeholder="FILE"
-    )
-    seeds: str | None = flag(
-        None,
-        "one run per seed; such as 1,2,3; one after another, each with an equal share of --budget-usd and --max-hours",
-        "Run",
-    )
-
-    @property
-    def training(self) -> Training:
-        """What is launched: the job after ``--``, or the training flags before it.
-
-        Raises:
-            ConfigError: Flags of the training stand before ``--``, or those of the job are not valid.
-        """
-        if not self.command:
-            return self.run_keys, self.config
-        if self.run_keys or self.config:
-            keys = {*self.run_keys, *(["config"] if self.config else [])}
-            given = " ".join(f"--{one.name}" for one in options_of(type(self)) if one.key in keys)
-            raise ConfigError(
-                f"{given} before --: flags of the run stand behind it: -- {self.command[0]} {given}"
-            )
-        return read_job(self.command)
-
-
-class PlanOptions(LaunchFlags):
+class PlanOptions(LaunchRequest):
     """Shows what `deploy` would create, how long the run takes and what it costs.
 
     Runs offline, needs no login, and spends nothing.
@@ -86,7 +44,7 @@ class PlanOptions(LaunchFlags):
         return self
 
 
-class DeployOptions(LaunchFlags):
+class DeployOptions(LaunchRequest):
     """Starts a job on a cloud, a cluster or this machine, follows it, fetches results.
 
     Plan and price are shown, and confirmation is asked for, before anything is created. Rerun the command to follow the
@@ -123,7 +81,7 @@ class DeployOptions(LaunchFlags):
         return self
 
 
-class CheckOptions(ProvisioningRequest):
+class CheckOptions(NodeFlags):
     """Is my login ready? Checks login, APIs, permissions and quota of each cloud.
 
     Creates nothing and spends nothing. With --accelerator it checks quota in the cheapest region and

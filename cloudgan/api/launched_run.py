@@ -12,14 +12,16 @@ from cloudgan.api.run_watch import budget_warning
 from cloudgan.api.targets import run_folder
 from cloudgan.core.clock import parse_time, utc_moment
 from cloudgan.core.errors import CloudganError
-from cloudgan.cost.estimation.measured_runs import CORES_PER_CHIP
 from cloudgan.launch.backends.job_backend import JobBackend
-from cloudgan.launch.provisioning.launch_log import LaunchLog, spent_usd
+from cloudgan.launch.provisioning.launch_log import LaunchLog
 from cloudgan.launch.provisioning.run_results import RunResults
+from cloudgan.money.billing import launch_ledger, notices_of, usd_until_now
 from cloudgan.schema.heartbeat import Heartbeat
 from cloudgan.schema.launch import Launch
 from cloudgan.schema.plan import Plan
+from cloudgan.schema.record import read_if_whole
 from cloudgan.schema.run_state import Phase, RunState
+from cloudgan.speed.measured_runs import CORES_PER_CHIP
 
 _STATES: dict[Phase, State] = {
     "absent": "stopped",
@@ -106,7 +108,8 @@ def _progress(plan: Plan, beat: Heartbeat | None, phase: Phase) -> dict[str, Any
 
 def _money(plan: Plan, job: RunState, known: Launch, phase: Phase) -> dict[str, Any]:
     """Returns the cost until now and the price of the nodes that run now; None: unknown."""
-    usd = spent_usd(known, utc_moment().timestamp()) if plan.price else None
+    notices = notices_of(read_if_whole(run_folder(plan).record_file))
+    usd = usd_until_now(launch_ledger(known, None, notices)) if plan.price else None
     return {"usd": usd, "usd_per_hour": _usd_per_hour(plan, job, phase)}
 
 

@@ -16,8 +16,8 @@ from cloudgan.core.document import Document
 from cloudgan.core.documents import parse_json, read_bytes, validated, write_json
 from cloudgan.core.errors import DataError
 from cloudgan.core.hardware import Hardware
-from cloudgan.cost.accounting.carbon import COVERS
 from cloudgan.exports.layout import Tensor, Validity, inputs, output, validity
+from cloudgan.money.carbon import COVERS
 from cloudgan.reports.page import Bullets, Page, Paragraph, Section, page_markdown
 from cloudgan.reports.table import Table
 from cloudgan.schema import cost_report, record
@@ -74,8 +74,8 @@ class TrainingData(Document):
     path: str = Field(description="as given to train")
     training_showers: int
     held_out_fraction: float
-    files: tuple[DataFile, ...] = Field(description="empty: the shards are not on this machine")
-    sha256: str | None = Field(description="of the manifest of the shards; None: not here")
+    files: tuple[DataFile, ...] = Field(description="empty: the store is not on this machine")
+    sha256: str | None = Field(description="of the manifest of the store; None: not here")
 
 
 class Validated(Document):
@@ -156,15 +156,15 @@ def model_card(checkpoint: Checkpoint, folder: RunFolder, file: ExportedFile) ->
 
 
 def _data(checkpoint: Checkpoint, folder: RunFolder) -> TrainingData:
-    from cloudgan.data.shards.manifest import has_manifest, manifest_digest, read_manifest
+    from cloudgan.data.manifest import has_manifest, manifest_digest, read_manifest
 
     config, summary = checkpoint.state.config.data, checkpoint.state.summary
     named = Path(config.path)
-    shards = named if config.path and has_manifest(named) else folder.shards
+    store = named if config.path and has_manifest(named) else folder.store
     files: tuple[DataFile, ...] = ()
     digest = None
-    if has_manifest(shards):
-        manifest = read_manifest(shards)
+    if has_manifest(store):
+        manifest = read_manifest(store)
         files = tuple(
             DataFile(name=each.name, records=each.records, bytes=each.bytes)
             for each in manifest.sources

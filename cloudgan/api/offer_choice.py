@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from pydantic import Field
 
 from cloudgan.core.clouds import CLOUDS
 from cloudgan.core.document import Document
 from cloudgan.core.errors import BudgetError, PlanError
-from cloudgan.cost.estimation.candidates import (
+from cloudgan.launch.clouds.planner import BUILT_IN_CLOUDS, NodePoolRequest
+from cloudgan.launch.plan.candidates import (
+    Candidate,
+    OfferConstraints,
+    Ranking,
+    batch_reason,
+    group_rejected,
+    usable_options,
+)
+from cloudgan.money.fees import load_fees
+from cloudgan.money.forecast import JobContext
+from cloudgan.money.startup import load_startup_times
+from cloudgan.schema.plan import NodePool, RejectedOffers
+from cloudgan.schema.price_row import PriceRow
+from cloudgan.speed.candidates import (
+    PricedJob,
     cheapest_per_configuration,
     cheapest_within,
     pareto_front,
@@ -18,28 +34,8 @@ from cloudgan.cost.estimation.candidates import (
     smallest_changes,
     spot_break_even,
 )
-from cloudgan.cost.estimation.spot import checkpoint_interval
-from cloudgan.cost.prices.fees import load_fees
-from cloudgan.cost.prices.startup import load_startup_times
-from cloudgan.launch.clouds.planner import BUILT_IN_CLOUDS, NodePoolRequest
-from cloudgan.launch.planning.job_cost import JobContext
-from cloudgan.launch.planning.ranking import (
-    OfferConstraints,
-    Ranking,
-    batch_reason,
-    group_rejected,
-    usable_options,
-)
-from cloudgan.schema.plan import NodePool, RejectedOffers
-
-if TYPE_CHECKING:
-    import datetime as dt
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from cloudgan.cost.estimation.candidates import PricedJob
-    from cloudgan.cost.estimation.throughput_model import ThroughputModel
-    from cloudgan.launch.planning.ranking import RankedOption
-    from cloudgan.schema.price_row import PriceRow
+from cloudgan.speed.spot import checkpoint_interval
+from cloudgan.speed.throughput_model import ThroughputModel
 
 _MOST_ROWS = 8
 
@@ -154,7 +150,7 @@ class OfferSearch:
             other_market: Spot offers that the request excludes: the smallest change, if they fit.
             all_options: Include the cheapest option of each configuration.
         """
-        options, why, chosen = found.options, "", self._within(found.options)
+        options, why, chosen = found.usable, "", self._within(found.usable)
         changes: tuple[str, ...] = ()
         if chosen is None:
             why, changes = self._why_none(options, other_market)
@@ -177,32 +173,32 @@ class OfferSearch:
             rejected=group_rejected(found.rejected),
         )
 
-    def _within(self, options: Sequence[RankedOption]) -> RankedOption | None:
+    def _within(self, options: Sequence[Candidate]) -> Candidate | None:
         try:
             return cheapest_within(options, *self._limits)
         except (BudgetError, PlanError):
             return None
 
     def _why_none(
-        self, options: Sequence[RankedOption], other_market: Sequence[PriceRow]
+        self, options: Sequence[Candidate], other_market: Sequence[PriceRow]
     ) -> tuple[str, tuple[str, ...]]:
         try:
             cheapest_within(options, *self._limits)
         except (BudgetError, PlanError) as error:
             limits = [math.inf if limit is None else limit for limit in self._limits]
             changes = smallest_changes(options, *limits)
-            if other_market and self._within(self.find(other_market).options):
+            if other_market and self._within(self.find(other_market).usable):
                 changes = ("--market=spot", *changes)
             return str(error), changes
         return "", ()
 
     def _rows(
-        self, options: Sequence[RankedOption], chosen: RankedOption | None
-    ) -> list[tuple[RankedOption, list[str]]]:
+        self, options: Sequence[Candidate], chosen: Candidate | None
+    ) -> list[tuple[Candidate, list[str]]]:
         """The options to show, with what each is best for; the chosen one is among them."""
         rows = [] if chosen is None else [(chosen, ["chosen"])]
         for grade in ("measured", "modelled"):
-            graded = [o for o in options if o.candidate and o.candidate.epoch.grade == grade]
+            graded = [o for o in options if o.timing and o.timing.epoch.grade == grade]
             for role, one in self._roles(graded):
                 known = next((roles for other, roles in rows if other is one), None)
                 if known is None:
@@ -211,7 +207,7 @@ class OfferSearch:
                     known.append(role)
         return rows
 
-    def _roles(self, options: Sequence[RankedOption]) -> Iterator[tuple[str, RankedOption]]:
+    def _roles(self, options: Sequence[Candidate]) -> Iterator[tuple[str, Candidate]]:
         if not options:
             return
         fitting = self._within(options)
@@ -241,7 +237,7 @@ class _Shown:
 
     def __init__(
         self,
-        options: Sequence[RankedOption],
+        options: Sequence[Candidate],
         job: PricedJob,
         on_demand: Mapping[str, float],
         today: dt.date,
@@ -254,9 +250,10 @@ class _Shown:
             if one.row.region not in regions:
                 regions.append(one.row.region)
 
-    def option(self, one: RankedOption, roles: tuple[str, ...] = ()) -> JobOption:
-        candidate, row = one.candidate, one.row
-        assert candidate is not None  # noqa: S101  only known throughputs are options
+    def option(self, one: Candidate, roles: tuple[str, ...] = ()) -> JobOption:
+        timing, row, usd = one.timing, one.row, one.known_usd
+        assert timing is not None  # noqa: S101  only known throughputs are options
+        assert usd is not None  # noqa: S101
         full = self._on_demand.get(row.model_copy(update={"market": "on_demand"}).offer)
         is_spot = row.market == "spot"
         preemption = self._job.preemption.of_node(row)
@@ -269,30 +266,30 @@ class _Shown:
             regions=(row.region, *sorted(others)),
             nodes=one.nodes,
             accelerators=one.nodes * row.accelerator_count,
-            batch=candidate.batch,
+            batch=timing.batch,
             global_batch=one.global_batch or 0,
             learning=batch_reason(one, self._network),
-            low_seconds=candidate.low_seconds,
-            seconds=candidate.seconds,
-            low_usd=one.priced.cost.known_low_usd,
+            low_seconds=timing.low_seconds,
+            seconds=timing.seconds,
+            low_usd=usd[0],
             usd=one.usd,
-            grade=candidate.epoch.grade,
-            basis=candidate.epoch.basis,
+            grade=timing.epoch.grade,
+            basis=timing.epoch.basis,
             age_days=row.age_days(self._today),
             is_age_bound=row.has_earliest_date,
             price_range=row.range_text,
-            risk=preemption_risk(candidate, self._job),
-            interruption=-math.expm1(-candidate.work_seconds / mean),
+            risk=preemption_risk(timing, self._job),
+            interruption=-math.expm1(-timing.work_seconds / mean),
             losses_per_node_hour=preemption.rate if is_spot else 0.0,
             losses_basis=self._job.preemption.basis(row) if is_spot else "",
             break_even_losses_per_node_hour=(
-                spot_break_even(candidate, full, self._job) if is_spot and full else None
+                spot_break_even(timing, full, self._job) if is_spot and full else None
             ),
             checkpoint_every_seconds=interval if math.isfinite(interval) else None,
         )
 
 
-def _place(one: RankedOption) -> tuple[object, ...]:
+def _place(one: Candidate) -> tuple[object, ...]:
     """What makes options of several regions the same row."""
     row = one.row
     return row.provider, row.node_type, row.market, row.usd_per_hour, one.nodes, one.global_batch

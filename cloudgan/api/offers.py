@@ -7,33 +7,33 @@ from collections.abc import Sequence
 
 from cloudgan.api.offer_choice import JobChoice, OfferSearch, node_pool
 from cloudgan.api.offers_report import Epoch, Offer, OffersReport
-from cloudgan.api.plan_inputs import batch_rule
 from cloudgan.core.clock import utc_today
 from cloudgan.core.command import command
 from cloudgan.core.errors import ConfigError, PlanError
-from cloudgan.cost.accounting.carbon import carbon_g_per_epoch
-from cloudgan.cost.estimation.candidates import BatchRule, PricedJob, price_best_batch
-from cloudgan.cost.estimation.measured_runs import (
-    PAPER_NETWORK,
-    PAPER_SHOWERS,
-    paper_measurements,
-    runs_of_network,
-)
-from cloudgan.cost.estimation.spot import Preemption
-from cloudgan.cost.estimation.throughput_model import (
-    EpochEstimate,
-    PricedEpoch,
-    ThroughputModel,
-    build_throughput_model,
-)
-from cloudgan.cost.prices.discontinued import refuse_missing_accelerator
-from cloudgan.cost.prices.price_file import catalog_with
-from cloudgan.launch.planning.ranking import RejectedOffer, group_rejected, why_not_sold
+from cloudgan.core.machines import refuse_missing_accelerator
+from cloudgan.launch.plan.candidates import Candidate, group_rejected, why_not_sold
+from cloudgan.launch.plan.launch_job import batch_rule
+from cloudgan.money.carbon import carbon_g_per_epoch
+from cloudgan.money.price_file import catalog_with
 from cloudgan.schema import record
 from cloudgan.schema.config import RunConfig
 from cloudgan.schema.options.money import OffersOptions
 from cloudgan.schema.price_row import STALE_DAYS, PriceRow
 from cloudgan.schema.run_folder import find_run_folder
+from cloudgan.speed.candidates import BatchRule, PricedJob, price_best_batch
+from cloudgan.speed.measured_runs import (
+    PAPER_NETWORK,
+    PAPER_SHOWERS,
+    paper_measurements,
+    runs_of_network,
+)
+from cloudgan.speed.spot import Preemption
+from cloudgan.speed.throughput_model import (
+    EpochEstimate,
+    PricedEpoch,
+    ThroughputModel,
+    build_throughput_model,
+)
 
 _HOUR_SECONDS = 3600
 
@@ -99,15 +99,15 @@ def offers(options: OffersOptions) -> OffersReport:
 
 def _sold(
     rows: Sequence[PriceRow], named: frozenset[str]
-) -> tuple[tuple[PriceRow, ...], tuple[RejectedOffer, ...]]:
+) -> tuple[tuple[PriceRow, ...], tuple[Candidate, ...]]:
     """The offers that an account can get, and the others with the reason.
 
     Raises:
         PlanError: There is none.
     """
-    why = {row.offer: why_not_sold(row, named, node_pool) for row in rows}
-    rejected = tuple(RejectedOffer(offer, reason) for offer, reason in why.items() if reason)
-    kept = tuple(row for row in rows if not why[row.offer])
+    found = [Candidate(row, why_not=why_not_sold(row, named, node_pool)) for row in rows]
+    rejected = tuple(one for one in found if one.why_not)
+    kept = tuple(one.row for one in found if not one.why_not)
     if not kept:
         reasons = "; ".join(group.reason for group in group_rejected(rejected))
         raise PlanError(f"none of these {len(rows)} offers can be provisioned: {reasons}")
@@ -130,7 +130,12 @@ def _throughput(run: str | None) -> tuple[ThroughputModel, list[str], BatchRule]
         )
     found, why = runs_of_network(folder.path.name, lines, config.model.network_name)
     notes = [f"throughput of the run not used: {why}"] if why else []
-    speeds = build_throughput_model(config.model.network_name, started.training_showers, found)
+    speeds = build_throughput_model(
+        config.model.network_name,
+        started.training_showers,
+        found,
+        drops_last=config.data.last_batch == "drop",
+    )
     return speeds, notes, batch_rule(config)
 
 

@@ -9,13 +9,13 @@ from cloudgan.core.clouds import CLOUDS
 from cloudgan.core.document import Document
 from cloudgan.core.durations import duration_range
 from cloudgan.core.errors import CloudganError, PlanError
-from cloudgan.cost.accounting.carbon import COVERS
-from cloudgan.cost.estimation.measured_runs import PAPER_NETWORK
+from cloudgan.money.carbon import COVERS
 from cloudgan.reports.page import Page
 from cloudgan.reports.result import Result, View
 from cloudgan.reports.table import Number, Table, time_cell, usd_cell, usd_range, usd_text
 from cloudgan.schema.presets import PROFILES
 from cloudgan.schema.training_config import TrainingConfig
+from cloudgan.speed.measured_runs import PAPER_NETWORK
 
 MOST_ROWS = 8
 OFFERS_CAPTION = "Offers, one node each, by the upper bound of the cost of an epoch."

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from cloudgan.cost.estimation.measured_runs import PAPER_SHOWERS
-from cloudgan.cost.estimation.scaling import EpochSteps, fit_scaling
-from cloudgan.cost.estimation.step_time import PAPER_BATCH
-from cloudgan.cost.estimation.timings import Timing
-from cloudgan.cost.paper.replay import Replay, ReplayedRun, replay, scaling_runs
-from cloudgan.cost.prices.catalog import load_catalog
+from cloudgan.money.catalog import load_catalog
+from cloudgan.money.paper_replay import Replay, ReplayedRun, replay, scaling_runs
+from cloudgan.reports.charts import Axis, Line, Plot, Point, PointSeries
 from cloudgan.reports.page import Page, Paragraph, Section
-from cloudgan.reports.plot_frame import Axis
 from cloudgan.reports.result import Result, View
-from cloudgan.reports.scatter import BandLine, BandPlot, Point, PointSeries, Scatter
 from cloudgan.reports.table import Table
+from cloudgan.speed.measured_runs import PAPER_SHOWERS
+from cloudgan.speed.scaling import EpochSteps, fit_scaling
+from cloudgan.speed.step_time import PAPER_BATCH
+from cloudgan.speed.timings import Timing
 
 _PRICES = ("on_demand_2021", "preemptible_2021", "on_demand", "spot")
 _HEADS = (
@@ -216,9 +215,9 @@ def _findings_table(replayed: Replay) -> Table:
     )
 
 
-def _cost_plot(replayed: Replay) -> Scatter:
+def _cost_plot(replayed: Replay) -> Plot:
     kinds = sorted({run.accelerator for run in replayed.runs})
-    return Scatter(
+    return Plot(
         "An epoch on each of the paper's machines, at preemptible prices of 2020/21",
         Axis("time of an epoch (s)", log=True),
         Axis("cost of an epoch (USD)", log=True),
@@ -226,7 +225,7 @@ def _cost_plot(replayed: Replay) -> Scatter:
             PointSeries(
                 kind,
                 tuple(
-                    Point(run.steady_epoch_seconds, usd, run.name, _tooltip(run))
+                    Point(run.steady_epoch_seconds, usd, run.name, _detail(run))
                     for run in replayed.runs
                     if run.accelerator == kind
                     and (usd := run.usd_per_epoch["preemptible_2021"]) is not None
@@ -239,12 +238,12 @@ def _cost_plot(replayed: Replay) -> Scatter:
     )
 
 
-def _tooltip(run: ReplayedRun) -> str:
+def _detail(run: ReplayedRun) -> str:
     costs = (f"{name.replace('_', ' ')}: {run.usd_per_epoch[name]}" for name in _PRICES)
     return f"{run.steady_epoch_seconds:.4g} s per epoch\n" + "\n".join(costs)
 
 
-def _scaling_plot(replayed: Replay) -> BandPlot:
+def _scaling_plot(replayed: Replay) -> Plot:
     runs = scaling_runs(replayed)
     fitted = fit_scaling(
         [
@@ -256,16 +255,16 @@ def _scaling_plot(replayed: Replay) -> BandPlot:
     )
     known = [fitted.predict(n) for n in _SIZES]
     points = tuple(
-        Point(run.accelerators, run.steady_epoch_seconds, run.name, _tooltip(run)) for run in runs
+        Point(run.accelerators, run.steady_epoch_seconds, run.name, _detail(run)) for run in runs
     )
-    line = BandLine(
+    line = Line(
         "model",
         tuple(map(float, _SIZES)),
         tuple(one.seconds for one in known),
         tuple(one.low_seconds for one in known),
         tuple(one.high_seconds for one in known),
     )
-    return BandPlot(
+    return Plot(
         "Time of an epoch on V100, fitted to 2 to 16 GPUs",
         Axis("GPUs", log=True, ticks=tuple(map(float, _SIZES))),
         Axis("time of an epoch (s)", log=True),

@@ -5,13 +5,13 @@ from __future__ import annotations
 from cloudgan.api.job_file import check_new, save_job, with_job_file
 from cloudgan.api.launch_options import PlanOptions
 from cloudgan.api.plan_result import PlanResult
-from cloudgan.api.planning import make_launch_plan
 from cloudgan.api.pod_software import known_wheels
-from cloudgan.api.sweep import SweepPlan, make_sweep, parse_seeds, plan_sweep
+from cloudgan.api.sweep import SweepPlan, make_sweep, plan_sweep
 from cloudgan.api.written_plan import write_plan
 from cloudgan.core.command import command
 from cloudgan.core.progress import Progress, Silent
 from cloudgan.launch.clouds.planner import BUILT_IN_CLOUDS, Clouds
+from cloudgan.launch.plan.launch_plan import make_launch_plan
 
 
 @command
@@ -31,15 +31,13 @@ def plan(
         BudgetError: The budget is too small.
     """
     options, progress = with_job_file(options), progress or Silent()
-    training = options.training
     if options.save:
         check_new(options.save)
     found: PlanResult | SweepPlan
     if options.seeds is not None:
-        sweep = make_sweep(parse_seeds(options.seeds, training), options, options, training)
-        found = plan_sweep(sweep, clouds=clouds)
+        found = plan_sweep(make_sweep(options.seeds, options), clouds=clouds)
     else:
-        made = make_launch_plan(options, options, training, known_wheels, clouds=clouds)
+        made = make_launch_plan(options, known_wheels, clouds=clouds)
         found = PlanResult(plan=made)
         if options.output:
             write_plan(made, options.output)

@@ -6,11 +6,11 @@ import datetime as dt
 from collections.abc import Iterator
 from typing import Any
 
-from cloudgan.api.grid_plan import grid_ranks
-from cloudgan.api.launch_data import NO_DATA, SIMULATED
 from cloudgan.core.clouds import CLOUDS
 from cloudgan.core.durations import duration_range, duration_text, format_duration
-from cloudgan.parallel.layout import make_layout, ranks_per_node
+from cloudgan.launch.plan.jobs import KINDS, grid_ranks
+from cloudgan.launch.plan.showers import SIMULATED
+from cloudgan.ranks.layout import make_layout, ranks_per_node
 from cloudgan.reports.result import Result, View
 from cloudgan.reports.table import Number, Table, usd_range
 from cloudgan.schema.plan import JobCost, MarketOffer, Plan, Selection
@@ -83,16 +83,8 @@ def _rows_of(text: str) -> int:
 
 def _line(plan: Plan) -> str:
     """Such as ``Plan mini-3a59: train mini, 20 epochs, 2,000 showers, on 2 x L4``."""
-    config, showers = plan.config, plan.showers
-    if config.task == "simulate":
-        work = f"simulate {plan.work} with {plan.program}"
-    elif config.task == "join":
-        work = f"train {plan.program}"
-    else:
-        work = f"{'evolve' if config.grid else 'train'} {plan.program}, {plan.work}"
-        if showers.source != NO_DATA and showers.records:
-            work += f", {showers.records:,} showers"
-    assumed = ", showers assumed (no --data)" if showers.source == NO_DATA else ""
+    work = KINDS[plan.config.job].work(plan)
+    assumed = ", showers assumed (no --data)" if plan.assumes_showers else ""
     return f"Plan {plan.run}: {work}, on {_machines(plan)}{assumed}"
 
 
@@ -177,7 +169,7 @@ def _notes(plan: Plan) -> Iterator[str]:
     if variables:
         yield f"env      {', '.join(variables)}"
     showers = plan.showers
-    if showers.source == NO_DATA and showers.records:
+    if plan.assumes_showers and showers.records:
         yield f"data     the paper's {showers.records:,} showers are assumed: give --data=FILE.h5"
     elif showers.upload_to and ((showers.minutes or 0) > _SHORT_MINUTES or showers.usd is None):
         cost = "of unknown cost" if showers.usd is None else f"for {showers.usd:.2f} USD"
@@ -214,7 +206,7 @@ def total(plan: Plan) -> str:
     text = f"{usd_range(low, high)} USD"
     if cost and cost.unknown:
         text += f", plus {', '.join(cost.unknown)} (unknown)"
-    if plan.config.task == "simulate":
+    if plan.config.job == "simulate":
         thousands = plan.config.simulation.showers / 1000
         text += f"; {usd_range(low / thousands, high / thousands)} USD per 1,000 showers"
     return text
@@ -225,7 +217,7 @@ def _abandoned(plan: Plan) -> str:
     pool, cost = plan.node_pool, plan.cost
     usd = "an unknown amount"
     if cost is not None:
-        of_nodes = {fee.name for fee in pool.fees if fee.per_node} if pool else set()
+        of_nodes = {fee.item.display for fee in pool.fees if fee.per_node} if pool else set()
         least = "at least " if set(cost.unpriced) - of_nodes else ""
         usd = f"{least}{_HOURS_PER_DAY * cost.cluster_usd_per_hour:.2f} USD a day"
     end = "the cloud deletes it" if pool and pool.ends_cluster else f"`cloudgan down {plan.run}`"
@@ -250,14 +242,13 @@ def _basis(plan: Plan) -> Iterator[str]:
         count = len(plan.wheels)
         how = f", installs {count} wheel{'' if count == 1 else 's'}" if count else ""
         how += " and others that `deploy` downloads" if plan.lacks_wheels else ""
-        is_known = "@" in workers.image or any(workers.image in one for one in plan.warnings)
-        digest = "" if is_known else "; its digest is resolved at deploy"
+        digest = "" if "@" in workers.image else "; its digest is recorded when a node pulls it"
         yield f"image      {workers.image}{how}{digest}"
     yield f"store      {plan.store}"
     if plan.showers.records is not None:
         of = "" if plan.showers.source == SIMULATED else "of "
         source = (
-            f"{plan.showers.records} showers, {_size(plan)} as shards, {of}{plan.showers.source}"
+            f"{plan.showers.records} showers, {_size(plan)} in a store, {of}{plan.showers.source}"
         )
         yield f"data       {source}"
     else:
@@ -301,7 +292,7 @@ def _requests(plan: Plan) -> Iterator[str]:
         size = sum(wheel.bytes for wheel in plan.wheels) / 2**20
         yield f"request    wheels, {size:.0f} MiB: PUT {plan.store.rstrip('/')}/wheels/"
     if plan.showers.upload_to:
-        yield f"request    shards of the data: PUT {plan.showers.upload_to}/"
+        yield f"request    store of the showers: PUT {plan.showers.upload_to}/"
     for step in plan.steps:
         yield f"request    {step.ensure}: {step.operation}"
 
@@ -334,9 +325,9 @@ def _node_pool(plan: Plan) -> str:
 def _parts(cost: JobCost) -> Iterator[str]:
     for part in cost.parts:
         if part.usd is None:
-            yield f"           {part.name}: unknown, {part.why_unknown}"
+            yield f"           {part.item.display}: unknown, {part.why_unknown}"
         elif part.usd >= _MIN_SHOWN_USD:
-            yield f"           {part.name}: {usd_range(part.low_usd or 0.0, part.usd)} USD"
+            yield f"           {part.item.display}: {usd_range(part.low_usd or 0.0, part.usd)} USD"
     if cost.startup_seconds is not None and cost.startup_low_seconds is not None:
         time = duration_range(cost.startup_low_seconds, cost.startup_seconds)
         yield f"startup    {time} ({cost.startup_basis})"

@@ -1,103 +1,46 @@
-"""Software of the pods: the container image, pinned to its digest, and the wheels they install."""
+"""Software of the pods: the container image of a resumed run, and the wheels they install."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
-from cloudgan.core import assets
-from cloudgan.core.errors import ConfigError, CredentialsError
-from cloudgan.launch.container_registry.client import Registry, RegistryError
-from cloudgan.launch.container_registry.image_reference import (
-    NODE_PLATFORM,
-    is_pinned,
-    parse,
-    resolve,
-)
-from cloudgan.launch.container_registry.login import registry_login
+from cloudgan.core.lock import locked
+from cloudgan.core.progress import Progress
 from cloudgan.launch.provisioning.wheels import (
     GLIBC_OF_TPU,
     cache_folder,
     dependency_wheels,
-    locked,
-    merge_locks,
     object_name,
     own_wheel,
 )
+from cloudgan.schema.image import tagged
+from cloudgan.schema.launch import Launch
+from cloudgan.schema.plan import Plan, Wheel
 from cloudgan.storage.store import open_store
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from cloudgan.core.progress import Progress
-    from cloudgan.schema.plan import Plan, Wheel
-
-    OpenRegistry = Callable[[str], Registry]
-
-_LOCK = "requirements/pod.txt"
-_GPU_LOCK, _TPU_LOCK = "requirements/gpu.txt", "requirements/tpu.txt"
-_MPI_LOCK, _OF_MPI = "requirements/mpi.txt", ("mpi4py", "mpich")
+_OF_MPI = ("mpi4py", "mpich")
+_OF_TENSORFLOW = ("absl-py", "h5py", "ml-dtypes", "numpy", "optree", "protobuf")
+"""The public image has these, built for its TensorFlow."""
 
 
-def open_registry(host: str) -> Registry:
-    """Opens the container registry of a host, with the login of this machine if there is one."""
-    try:
-        return Registry(host, registry_login(host))
-    except CredentialsError as error:  # a public image needs no login
-        return Registry(host, why_no_login=str(error))
-
-
-def pin_image(
-    plan: Plan,
-    before: Plan | None,
-    say: Callable[[str], None],
-    open_registry: OpenRegistry = open_registry,
-) -> Plan:
-    """Returns the plan with its image pinned to a digest, or with a warning why it is not.
+def with_pulled_image(plan: Plan, before: Launch, say: Callable[[str], None]) -> Plan:
+    """Returns the plan with the image that the nodes of an earlier attempt pulled, if its tag is the same.
 
     A resumed run keeps its image, even if the tag has moved.
 
     Args:
         plan: Plan with the requested image; its steps are not updated.
-        before: Plan that started the run; None: a new run.
+        before: Earlier attempts of the run.
         say: Receives a line for a kept image.
-        open_registry: Opens the registry of a host.
-
-    Raises:
-        ConfigError: The image does not exist, or not for the platform of the nodes.
     """
     image = plan.workers.image
-    if image is None or is_pinned(image):
+    if before.config_hash != plan.config.config_hash():
         return plan
-    kept = before.workers.image if before and before.spec_hash == plan.spec_hash else None
-    if kept and replace(parse(kept), digest=None) == parse(image) and is_pinned(kept):
-        say(f"resuming with the image of the run, {kept}")
-        return _with_image(plan, kept)
-    try:
-        found = resolve(image, open_registry)
-    except (CredentialsError, RegistryError) as error:
-        warning = (
-            f"image {image} is not pinned to a digest: {error}. Pods that start later can get"
-            " another image, and no record says which one trained. Give the image by its digest, or"
-            " log in to its registry on this machine"
-        )
-        return plan.model_copy(update={"warnings": (*plan.warnings, warning)})
-    _check_platform(plan, found.platforms)
-    return _with_image(plan, found.image)
-
-
-def _check_platform(plan: Plan, platforms: tuple[str, ...]) -> None:
-    if not platforms or NODE_PLATFORM in platforms or not plan.target.is_provisioned:
-        return
-    raise ConfigError(
-        f"--image={plan.workers.image} is built for {' and '.join(platforms)}, and the nodes are"
-        f" {NODE_PLATFORM}; build it with --platform={NODE_PLATFORM}, as `cloudgan"
-        " image` shows"
-    )
-
-
-def _with_image(plan: Plan, image: str) -> Plan:
-    workers = plan.workers.model_copy(update={"image": image})
+    pulled = next((one.image for one in reversed(before.attempts) if one.image), None)
+    if pulled is None or image != tagged(pulled):
+        return plan
+    say(f"resuming with the image of the run, {pulled}")
+    workers = plan.workers.model_copy(update={"image": pulled})
     return plan.model_copy(update={"workers": workers})
 
 
@@ -152,15 +95,14 @@ def upload_wheels(plan: Plan, progress: Progress) -> None:
 
 
 def _wheels(accelerator: str | None, *, has_ranks: bool, fetch: bool) -> tuple[Wheel, ...]:
-    folder, lock = cache_folder(), assets.read_text(_LOCK)
-    if has_ranks:
-        lock = merge_locks(lock, locked(assets.read_text(_MPI_LOCK), _OF_MPI))
+    folder, ranks = cache_folder(), _OF_MPI if has_ranks else ()
     if accelerator is None:
+        lock = locked("pod", packages=ranks, without=_OF_TENSORFLOW)
         others = dependency_wheels(lock, folder=folder, fetch=fetch)
     elif accelerator.upper().startswith("TPU"):
-        lock = merge_locks(lock, assets.read_text(_TPU_LOCK))
+        lock = locked("pod", "tpu", packages=ranks)
         others = dependency_wheels(lock, folder=folder, fetch=fetch, platform=GLIBC_OF_TPU)
     else:
-        lock = merge_locks(lock, assets.read_text(_GPU_LOCK))
+        lock = locked("pod", "gpu", packages=ranks)
         others = dependency_wheels(lock, folder=folder, fetch=fetch)
     return (own_wheel(folder), *others)

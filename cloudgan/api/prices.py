@@ -15,14 +15,14 @@ from cloudgan.core.clouds import CLOUDS
 from cloudgan.core.command import command
 from cloudgan.core.errors import CloudganError, CredentialsError
 from cloudgan.core.progress import Progress, Silent
-from cloudgan.cost.prices.catalog import (
+from cloudgan.money.catalog import (
     load_catalog,
     shipped_catalog,
     updated,
     write_catalog,
 )
-from cloudgan.cost.prices.fees import load_fees
-from cloudgan.cost.prices.refresh.feeds import RefreshResult
+from cloudgan.money.fees import load_fees
+from cloudgan.money.refresh.feeds import RefreshResult
 from cloudgan.reports.result import Result, View
 from cloudgan.reports.table import Number, Table
 from cloudgan.schema.options.money import PricesOptions
@@ -210,7 +210,7 @@ def prices(
 
 def _refreshed(provider: str | None, output: Path | None, progress: Progress) -> RefreshedPrices:
     """Downloads the clouds' price lists into the data folder; a cloud that failed keeps its old prices."""
-    from cloudgan.cost.prices.refresh.feeds import feeds_by_provider, refresh
+    from cloudgan.money.refresh.feeds import feeds_by_provider, refresh
 
     now = parse_time(utc_now())
     results = tuple(

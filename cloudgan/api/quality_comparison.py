@@ -13,11 +13,10 @@ from pydantic import Field
 
 from cloudgan.api.cost import read_launch, read_verdict
 from cloudgan.api.run import Run
-from cloudgan.core.clock import utc_today
 from cloudgan.core.durations import duration_text
-from cloudgan.cost.accounting.quality_cost import cost_until, end_of_step
-from cloudgan.cost.prices.catalog import load_catalog
-from cloudgan.cost.prices.fees import load_fees
+from cloudgan.money.catalog import load_catalog
+from cloudgan.money.fees import load_fees
+from cloudgan.money.quality_cost import cost_until, end_of_step
 from cloudgan.reports.page import Page, Section
 from cloudgan.reports.result import Result, View
 from cloudgan.reports.table import Table
@@ -194,7 +193,7 @@ def _judge(run: Run, criterion: StopCriterion | None, row: PriceRow | None) -> _
         step=step,
     )
     if line:
-        cost = cost_until(record, line, utc_today(), row=row, launch=launch, fees=load_fees())
+        cost = cost_until(record, line, row=row, launch=launch, fees=load_fees())
         found = found.model_copy(update=cost._asdict())
     elif outcome == "met":
         why = f"the record has no time at which step {step} was complete"

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cloudgan.core import settings
 from cloudgan.core.errors import ConfigError, install_command
 from cloudgan.core.hardware import nvidia_gpus
-from cloudgan.parallel.layout import make_layout, ranks_per_node, size_for
+from cloudgan.ranks.layout import Layout, make_layout, size_for
+from cloudgan.ranks.placement import check_accelerators, no_tpu
 from cloudgan.reports.table import Number, Table
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from cloudgan.parallel.layout import Layout
-    from cloudgan.schema.config import RunConfig
-    from cloudgan.schema.parallel import ParallelConfig
-    from cloudgan.schema.plan import Workers
+from cloudgan.schema.config import RunConfig
 
 
 def has_ranks(config: RunConfig) -> bool:
@@ -60,10 +55,10 @@ def local_layout(config: RunConfig, world: int | None = None) -> Layout:
             f" or start {size} processes"
         )
     if settings.has_tpu():
-        raise ConfigError(_no_tpu(parallel))
+        raise ConfigError(no_tpu(parallel))
     layout = make_layout(size, parallel)
     if world is None:
-        _check_accelerators(layout, parallel, nodes=1, per_node=len(nvidia_gpus()))
+        check_accelerators(layout, parallel, nodes=1, per_node=len(nvidia_gpus()))
     return layout
 
 
@@ -77,27 +72,6 @@ def check_mpi(option: str = "--parallel") -> None:
         raise ConfigError(
             f"{option} needs mpi4py, which is not installed; run {install_command('mpi')}"
         )
-
-
-def ranks_on(config: RunConfig, workers: Workers) -> int:
-    """Returns the ranks of a run on nodes: as requested, else one worker rank per accelerator.
-
-    With stages a worker rank has an accelerator for each. A node without accelerators has one worker
-    rank. Masters need no accelerator.
-
-    Raises:
-        ConfigError: The ranks fit no layout, or not the accelerators.
-    """
-    parallel, per_node = config.parallel, workers.accelerators_per_node
-    if (workers.accelerator or "").startswith("TPU"):
-        raise ConfigError(_no_tpu(parallel))
-    devices = workers.nodes * max(1, per_node // (len(parallel.stages) + 1))
-    masters = parallel.masters + (parallel.masters > 1)
-    _check_group(parallel.group, per_node)
-    layout = make_layout(parallel.ranks or masters + devices, parallel)
-    _check_accelerators(layout, parallel, nodes=workers.nodes, per_node=per_node)
-    ranks_per_node(layout, workers.nodes)
-    return layout.size
 
 
 def layout_table(layout: Layout) -> Table:
@@ -118,7 +92,7 @@ def layout_table(layout: Layout) -> Table:
 
 
 def stages_table(rows: Sequence[Mapping[str, Any]]) -> Table:
-    """Returns a row per network and device, from `DeviceStages.as_json`."""
+    """Returns a row per network and device, from `device_stages.place`."""
     cells = tuple(
         (
             row["network"],
@@ -144,38 +118,3 @@ def describe_ranks(config: RunConfig, layout: Layout) -> dict[str, Any]:
         "layout": layout.as_json(),
         "parallel": config.parallel.model_dump(mode="json"),
     }
-
-
-def _check_group(group: int, per_node: int) -> None:
-    if not per_node or per_node % group == 0 or group % per_node == 0:
-        return
-    fitting = [str(each) for each in range(1, per_node + 1) if per_node % each == 0]
-    raise ConfigError(
-        f"--group={group} does not divide the {per_node} accelerators of a node: each rank of a group"
-        f" has one; use --group={', '.join(fitting)}, or a multiple of {per_node}"
-    )
-
-
-def _check_accelerators(
-    layout: Layout, parallel: ParallelConfig, *, nodes: int, per_node: int
-) -> None:
-    """Checks that each worker rank has its own accelerator, or one per stage, where there are some."""
-    _check_group(layout.group, per_node)
-    each = len(parallel.stages) + 1
-    ranks, there = layout.size - layout.master_ranks, nodes * (per_node // each)
-    if not per_node or ranks <= there:
-        return
-    fits = layout.master_ranks + there // layout.group * layout.group
-    use = f"use --ranks={fits} or less" if there else f"give fewer stages than {each - 1}"
-    needs = f", which need {each} accelerators each for their stages" if each > 1 else ""
-    raise ConfigError(
-        f"--ranks={layout.size} has {ranks} worker ranks{needs}, and there are {nodes * per_node}"
-        f" accelerators: two ranks never share one; {use}"
-    )
-
-
-def _no_tpu(parallel: ParallelConfig) -> str:
-    return (
-        f"--parallel={parallel.mode} has a process per accelerator, but one process owns all cores of"
-        " a TPU; omit --parallel there, or use GPUs or CPUs"
-    )

@@ -5,23 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
 
 from cloudgan.core.errors import DataError
-from cloudgan.reports.page import Graphic, Section, fragment
+from cloudgan.core.progress import Progress
+from cloudgan.reports.charts import Axis, Line, Plot, Style
+from cloudgan.reports.page import Block, Section, fragment
 from cloudgan.reports.table import Table
 from cloudgan.schema import record
+from cloudgan.schema.config import RunConfig
+from cloudgan.schema.record import RunRecord
 from cloudgan.schema.run_folder import RunFolder, find_run_folder
 from cloudgan.schema.words import in_words
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from cloudgan.core.progress import Progress
-    from cloudgan.reports.page import Block
-    from cloudgan.schema.config import RunConfig
-    from cloudgan.schema.record import RunRecord
 
 Step = int | Literal["best"] | None
 """A checkpoint of a run: the number of its step, the best one that was validated, or the newest."""
@@ -112,7 +110,7 @@ class Run:
         found = self.record
         blocks: tuple[Block, ...] = (_facts(found),)
         if found.epochs():
-            blocks += (loss_graphic(found),)
+            blocks += (loss_chart(found),)
         return fragment((Section(f"Run {self.path.name}", blocks),))
 
 
@@ -130,30 +128,26 @@ def open_run(run: Run | RunFolder | str | Path) -> Run:
     return Run((run if isinstance(run, RunFolder) else find_run_folder(run)).path)
 
 
-def loss_graphic(found: RunRecord) -> Graphic:
-    """Draws the weighted losses of both networks, in training and on held-out showers."""
-    from cloudgan.reports import drawing
-
+def loss_chart(found: RunRecord) -> Plot:
+    """Returns the weighted losses of both networks, in training and on held-out showers."""
     epochs = found.epochs()
-    chart = drawing.Chart("losses", "Weighted totals", "step", "loss", log_y=True)
-    names = {in_words(name): name for name in epochs[0].losses}
-    return Graphic(
-        drawing.lines(
-            chart,
-            [float(epoch.step) for epoch in epochs],
-            {label: [one.losses[name]["total"] for one in epochs] for label, name in names.items()},
-            {
-                label: [
-                    one.held_out_losses[name]["total"] if one.held_out_losses else None
-                    for one in epochs
-                ]
-                for label, name in names.items()
-            },
-            ("training", "held out"),
-        ),
-        "Weighted sum of the terms of each network's loss, mean over each epoch. The losses of a GAN do not"
-        " fall to zero: the two networks balance each other.",
-    )
+    steps = tuple(float(epoch.step) for epoch in epochs)
+    lines = []
+    for number, name in enumerate(epochs[0].losses):
+        trained = tuple(one.losses[name]["total"] for one in epochs)
+        lines.append(Line(f"{in_words(name)}, training", steps, trained, style=Style(number)))
+        if any(one.held_out_losses for one in epochs):
+            held_out = tuple(
+                one.held_out_losses[name]["total"] if one.held_out_losses else None
+                for one in epochs
+            )
+            style = Style(number, second=True)
+            lines.append(Line(f"{in_words(name)}, held out", steps, held_out, style=style))
+    return Plot(
+        "Weighted totals", Axis("step"), Axis("loss", log=True), lines=tuple(lines),
+        caption="Weighted sum of the terms of each network's loss, mean over each epoch. The losses of a GAN"
+        " do not fall to zero: the two networks balance each other.",
+    )  # fmt: skip
 
 
 def _facts(found: RunRecord) -> Table:

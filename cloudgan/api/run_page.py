@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from cloudgan.api.cost import RunCost
-from cloudgan.api.run import Run, loss_graphic
+from cloudgan.api.run import Run, loss_chart
 from cloudgan.api.validate import Validation
-from cloudgan.api.validation_page import headline, improvement, validation_sections
+from cloudgan.api.validation_page import headline, validation_sections
 from cloudgan.core.errors import DataError
-from cloudgan.reports.page import Bullets, Graphic, KeyFigures, Page, Paragraph, Section
+from cloudgan.reports.charts import Axis, Line, Plot
+from cloudgan.reports.page import Bullets, KeyFigures, Page, Paragraph, Section
 from cloudgan.reports.table import Table
 from cloudgan.schema.losses import LOSS_TERMS
 from cloudgan.schema.quality import quality_of
@@ -44,18 +45,23 @@ def run_page(
     started = found.started()
     if started is None:
         raise DataError(f"{run.folder.record_file} holds no start of a process")
+    stopped, epochs, said = found.stopped(), found.epochs(), [introduction]
+    if stopped and epochs:
+        said.append(ending(stopped.reason, epochs[-1].step))
     judged: list[Section] = []
     if validation:
         untrained = validation.run.untrained if validation.run else None
-        of = (validation.assessment, validation.verdict, validation.samples, untrained)
-        judged = list(validation_sections(*of))
+        of = (validation.assessment, validation.verdict)
+        change = validation.run.change if validation.run else ""
+        judged = list(validation_sections(*of, validation.samples, untrained, change))
+        grade = headline(*of)
+        said.append(f"{grade[:1].upper()}{grade[1:]}.")
+        said.append(change)
     summary = Section("Summary", (_key_figures(found, validation, priced),))
-    trained = (
-        (_losses(found), *quality_sections(found), _speed(found, started)) if found.epochs() else ()
-    )
+    trained = (_losses(found), *quality_sections(found), _speed(found, started)) if epochs else ()
     return Page(
         title=f"Run {run.path.name}",
-        lead=" ".join(filter(None, (introduction, _ending(found), _judgement(validation)))),
+        lead=" ".join(filter(None, said)),
         sections=(
             *judged[:1],
             summary,
@@ -69,11 +75,6 @@ def run_page(
     )
 
 
-def _ending(run: RunRecord) -> str:
-    stopped, epochs = run.stopped(), run.epochs()
-    return ending(stopped.reason, epochs[-1].step) if stopped and epochs else ""
-
-
 def ending(reason: StopReason, step: int) -> str:
     """Returns why the training ended, as a sentence."""
     why = {
@@ -85,115 +86,73 @@ def ending(reason: StopReason, step: int) -> str:
     return f"Training ended after {step:,} steps, {why.get(reason, reason)}."
 
 
-def _judgement(validation: Validation | None) -> str:
-    if validation is None:
-        return ""
-    said = headline(validation.assessment, validation.verdict)
-    untrained = validation.run.untrained if validation.run else None
-    learned = f" {improvement(validation.assessment, untrained)}" if untrained else ""
-    return f"{said[:1].upper()}{said[1:]}.{learned}"
-
-
 def _key_figures(
     run: RunRecord, validation: Validation | None, priced: RunCost | None
 ) -> KeyFigures:
-    rate, steady = run.samples_per_second(), run.steady_epoch_seconds()
-    untrained = validation.run.untrained if validation and validation.run else None
+    def text(value: float | None, form: str, unit: str = "") -> str:
+        return "unknown" if value is None else f"{value:{form}}{unit}"
 
-    def before(name: str, where: str) -> str:
-        value = _value(untrained, name, where) if untrained else None
-        return f"untrained {_text(value, '.2g')}"
+    def measured(assessment: Assessment | None, name: str, where: str) -> str:
+        found = assessment.all(name) if assessment else ()
+        return text(next((m.value for m in found if m.where == where), None), ".2g")
 
-    learned = (
-        (_text(_value(validation.assessment, *each), ".2g"), label, before(*each))
-        for label, *each in (_LEARNED if validation else ())
-        if validation
-    )
-    return KeyFigures(
-        (
-            (_text(rate, ".0f"), "showers per second in training", "without the first call"),
-            (_text(steady, ".1f", " s"), "per epoch", "median, after the first"),
-            *learned,
-            *([priced.key_figure()] if priced else []),
-        )
-    )
-
-
-def _value(assessment: Assessment, name: str, where: str) -> float | None:
-    return next((m.value for m in assessment.all(name) if m.where == where), None)
+    figures = [
+        (text(run.samples_per_second(), ".0f"), "showers per second in training", "without the first call"),
+        (text(run.steady_epoch_seconds(), ".1f", " s"), "per epoch", "median, after the first"),
+    ]  # fmt: skip
+    for label, name, where in _LEARNED if validation else ():
+        untrained = validation.run.untrained if validation and validation.run else None
+        assessment = validation.assessment if validation else None
+        before = measured(untrained, name, where)
+        figures.append((measured(assessment, name, where), label, f"untrained {before}"))
+    return KeyFigures((*figures, *([priced.key_figure()] if priced else [])))
 
 
 def _losses(run: RunRecord) -> Section:
-    from cloudgan.reports import drawing
-
     epochs = run.epochs()
-    steps = [float(epoch.step) for epoch in epochs]
-    terms: dict[str, list[float | None]] = {
-        in_words(term): [epoch.losses["generator"][term] for epoch in epochs]
-        for term in LOSS_TERMS
-        if any(epoch.losses["generator"][term] for epoch in epochs)
-    }
-    chart = drawing.Chart("terms", "Generator, unweighted terms", "step", "loss", log_y=True)
-    return Section(
-        "Losses",
-        (
-            loss_graphic(run),
-            Graphic(
-                drawing.lines(chart, steps, terms),
-                "Terms of the generator's loss, before their weights. Real or fake: binary cross-entropy;"
-                " energies: percent; angle: rad.",
-            ),
-        ),
+    terms = [term for term in LOSS_TERMS if any(one.losses["generator"][term] for one in epochs)]
+    steps = tuple(float(epoch.step) for epoch in epochs)
+    lines = tuple(
+        Line(in_words(term), steps, tuple(one.losses["generator"][term] for one in epochs))
+        for term in terms
     )
+    chart = Plot(
+        "Generator, unweighted terms", Axis("step"), Axis("loss", log=True), lines=lines,
+        caption="Terms of the generator's loss, before their weights. Real or fake: binary cross-entropy;"
+        " energies: percent; angle: rad.",
+    )  # fmt: skip
+    return Section("Losses", (loss_chart(run), chart))
 
 
 def quality_sections(run: RunRecord) -> tuple[Section, ...]:
     """Returns the quality metrics over the epochs; nothing if no epoch was validated."""
-    from cloudgan.reports import drawing
-
     found = run.validations()
     if not found:
         return ()
-    steps = [float(each.step) for each in found]
-    series: dict[str, list[float | None]] = {
-        in_words(name): [each.metrics.get(name) for each in found]
+    steps = tuple(float(each.step) for each in found)
+    lines = tuple(
+        Line(in_words(name), steps, tuple(each.metrics.get(name) for each in found))
         for name in dict.fromkeys(name for each in found for name in each.metrics)
-    }
-    chart = drawing.Chart("quality", "Quality", "step", "distance from Monte Carlo", log_y=True)
-    return (
-        Section(
-            "Quality during training",
-            (
-                Graphic(
-                    drawing.lines(chart, steps, series),
-                    f"Of {found[-1].showers} generated showers against as many held-out ones, the"
-                    f" same at each validation; lower is better. {quality_of(found)}; the best"
-                    " checkpoint is kept (--step=best).",
-                ),
-            ),
-        ),
     )
+    chart = Plot(
+        "Quality", Axis("step"), Axis("distance from Monte Carlo", log=True), lines=lines,
+        caption=f"Of {found[-1].showers} generated showers against as many held-out ones, the same at each"
+        f" validation; lower is better. {quality_of(found)}; the best checkpoint is kept (--step=best).",
+    )  # fmt: skip
+    return (Section("Quality during training", (chart,)),)
 
 
 def _speed(run: RunRecord, started: Started) -> Section:
-    from cloudgan.reports import drawing
-
     epochs = run.epochs()
-    chart = drawing.Chart(
-        "throughput", "Throughput", "epoch", "showers per second", from_zero=True, height_inches=2.4
-    )
-    rates: list[float | None] = [epoch.samples_per_second or None for epoch in epochs]
-    return Section(
-        "Speed",
-        (
-            Graphic(
-                drawing.lines(chart, [float(e.epoch + 1) for e in epochs], {"training": rates}),
-                f"Training alone, on {started.hardware.describe()}, batch"
-                f" {started.numerics.global_batch_size}.",
-            ),
-            _durations(run, started),
-        ),
-    )
+    x = tuple(float(epoch.epoch + 1) for epoch in epochs)
+    rates = tuple(epoch.samples_per_second or None for epoch in epochs)
+    chart = Plot(
+        "Throughput", Axis("epoch"), Axis("showers per second", from_zero=True),
+        lines=(Line("training", x, rates),),
+        caption=f"Training alone, on {started.hardware.describe()}, batch"
+        f" {started.numerics.global_batch_size}.",
+    )  # fmt: skip
+    return Section("Speed", (chart, _durations(run, started)))
 
 
 def _durations(run: RunRecord, started: Started) -> Table:
@@ -238,7 +197,3 @@ def _provenance(run: Run, started: Started) -> Section:
         else "Networks and losses follow the 3DGAN of arXiv:2111.04628."
     )
     return Section("Provenance", (Paragraph(method), Bullets(tuple(facts))))
-
-
-def _text(value: float | None, form: str, unit: str = "") -> str:
-    return "unknown" if value is None else f"{value:{form}}{unit}"

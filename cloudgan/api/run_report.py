@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
 
 from cloudgan.api.cost import RunCost, price
 from cloudgan.api.run import Run
 from cloudgan.api.run_page import run_page
-from cloudgan.api.validate import DEMO_SHOWERS, RUN_SHOWERS, Validation, validate_run
-from cloudgan.core.errors import CloudganError, install_command
+from cloudgan.api.validate import RUN_SHOWERS, Validation, validate_run
+from cloudgan.core.errors import CloudganError
 from cloudgan.core.progress import Progress
 from cloudgan.reports.page import write
 from cloudgan.schema import record
-from cloudgan.schema.held_out import LEAST_TO_JUDGE
+from cloudgan.schema.held_out import LEAST_TO_COMPARE
 from cloudgan.schema.run_folder import RunFolder
 
 REPORT = "report.html"
@@ -47,33 +46,24 @@ def write_report(
     progress.start(f"writing {REPORT}")
     path = folder.path / REPORT
     try:
-        import_module("matplotlib")  # before showers are generated for nothing
         validation, introduction = _validation(folder, progress)
         progress.start(f"drawing the figures of {REPORT}")
         page = run_page(Run(folder.path), validation, _price(folder), introduction)
         write(page, path)
-    except ModuleNotFoundError as error:
-        return WrittenReport(
-            None, f"no {REPORT}: it needs {error.name}; run {install_command('physics')}"
-        )
     except CloudganError as error:
         return WrittenReport(None, f"no {REPORT}: {error}")
     return WrittenReport(path)
 
 
 def _validation(folder: RunFolder, progress: Progress) -> tuple[Validation | None, str]:
-    """Compares with held-out showers, as many as take little time; returns a sentence if they are few."""
+    """Compares with held-out showers, as many as take little time, or returns why not."""
     found = record.read(folder.record_file)
     started, rate = found.started(), found.samples_per_second() or 0.0
     held_out = started.held_out_showers if started else 0
-    showers = min(held_out, RUN_SHOWERS, max(DEMO_SHOWERS, int(rate * _SECONDS)))
-    if showers < DEMO_SHOWERS:
+    showers = min(held_out, RUN_SHOWERS, max(LEAST_TO_COMPARE, int(rate * _SECONDS)))
+    if showers < LEAST_TO_COMPARE:
         return None, f"With {held_out} held-out showers nothing can be compared with Monte Carlo."
-    validation = validate_run(
-        folder, progress, showers=showers, min_showers=DEMO_SHOWERS, classify=False
-    )
-    few = f"Only {showers} showers are compared, too few for a verdict: its grades are a first impression."
-    return validation, few if showers < LEAST_TO_JUDGE else ""
+    return validate_run(folder, progress, showers=showers, classify=False), ""
 
 
 def _price(folder: RunFolder) -> RunCost | None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from cloudgan.core.clock import utc_moment
 from cloudgan.core.errors import CloudganError, DataError
 from cloudgan.core.progress import Progress
-from cloudgan.launch.provisioning.launch_log import LaunchLog, spent_usd
+from cloudgan.launch.provisioning.launch_log import LaunchLog
 from cloudgan.launch.provisioning.run_results import RunResults
+from cloudgan.money.billing import launch_ledger, usd_until_now
 from cloudgan.schema.epoch_row import epoch_row
 from cloudgan.schema.heartbeat import Heartbeat
 from cloudgan.schema.plan import Plan
@@ -116,4 +116,4 @@ def budget_warning(plan: Plan, usd: float | None) -> BudgetWarning | None:
 
 def usd_so_far(launch_log: LaunchLog) -> float:
     """Returns the cost until now by launch.json."""
-    return spent_usd(launch_log.read(), utc_moment().timestamp())
+    return usd_until_now(launch_ledger(launch_log.read()))

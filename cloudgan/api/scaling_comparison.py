@@ -8,16 +8,15 @@ from typing import Any
 
 from cloudgan.api.cost import price
 from cloudgan.api.run import Run
-from cloudgan.api.scaling_figures import PublishedScaling
-from cloudgan.api.scaling_page import ScalingComparison
+from cloudgan.api.scaling_page import PublishedScaling, ScalingComparison
 from cloudgan.core.errors import ConfigError, DataError
-from cloudgan.cost.accounting.processes import NO_END, process_times
-from cloudgan.cost.estimation.run_scaling import ScalingRun, scaling_curves
-from cloudgan.cost.paper.power8 import Power8, replay_power8
-from cloudgan.cost.paper.replay import replay, scaling_runs
-from cloudgan.cost.prices.catalog import load_catalog
+from cloudgan.money.catalog import load_catalog
+from cloudgan.money.paper_replay import replay, scaling_runs
+from cloudgan.money.processes import NO_END, process_times
 from cloudgan.schema.config import RunConfig, differences
 from cloudgan.schema.record import RunRecord, Started
+from cloudgan.speed.power8 import Power8, replay_power8
+from cloudgan.speed.run_scaling import ScalingRun, scaling_curves
 
 _OF_THE_SIZE: dict[str, Any] = {
     "training": {
@@ -25,7 +24,7 @@ _OF_THE_SIZE: dict[str, Any] = {
         *("seed", "track"),
     },
     "parallel": {"ranks", "group", "masters"},
-    "data": {"path", "cache"},
+    "data": {"path"},
     "checkpoint": {"url"},
     "name": True,
     "schema_version": True,
@@ -163,7 +162,8 @@ def _activities(record: RunRecord) -> dict[str, float | None]:
     """Returns the seconds by activity over all processes; None if one of them is unknown."""
     found: dict[str, float | None] = {}
     for process in process_times(record):
-        for name, seconds in process.activities().items():
+        for item, seconds in process.activities().items():
+            name = item.display
             before = found.get(name, 0.0)
             found[name] = None if before is None or seconds is None else before + seconds
     return found

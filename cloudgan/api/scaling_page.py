@@ -1,32 +1,28 @@
-"""The result of `cloudgan compare --scaling`: tables and figures."""
+"""The result of `cloudgan compare --scaling`: tables, and speed-up and efficiency against n beside published ones."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Literal, get_args
 
 from pydantic import Field
 
-from cloudgan.api.scaling_figures import (
-    PublishedScaling,
-    cost_figure,
-    parts,
-    parts_figure,
-    quality_figure,
-    quality_name,
-    scaling_figures,
-)
-from cloudgan.cost.estimation.run_scaling import (
+from cloudgan.core.document import Document
+from cloudgan.reports.charts import Axis, Bar, Chart, Line, Plot, Point, PointSeries, StackedBars
+from cloudgan.reports.page import Block, Bullets, Page, Paragraph, Section
+from cloudgan.reports.result import Result, View
+from cloudgan.reports.table import Cell, Number, Table
+from cloudgan.speed.power8 import Power8
+from cloudgan.speed.run_scaling import (
     ModelledSpeed,
     ScalingCurve,
     ScalingRun,
     SerialShare,
     Speed,
 )
-from cloudgan.cost.paper.power8 import Power8
-from cloudgan.reports.page import Block, Bullets, Page, Paragraph, Section
-from cloudgan.reports.result import Result, View
-from cloudgan.reports.table import Cell, Number, Table
 
+Quantity = Literal["speed_up", "efficiency"]
+_BOTH = {"training": "training only", "end_to_end": "end to end"}
 _KEPT = {
     "strong": "one global batch for all sizes",
     "weak": "one batch per worker for all sizes",
@@ -37,6 +33,21 @@ _SPEEDS = (
 )
 _HEADS = ("n", "devices", "batch", "runs", *_SPEEDS, "kind")
 _PUBLISHED_HEADS = ("source", "n", "over n", *_SPEEDS[1:3], *_SPEEDS[4:], "kind")
+
+
+class PublishedScaling(Document):
+    """A published or computed size of other programs; efficiencies are over `base_n`."""
+
+    source: str
+    n: int = Field(ge=1)
+    base_n: int = Field(ge=1)
+    training_efficiency: float
+    end_to_end_efficiency: float
+    kind: str
+
+    def speed_up(self, efficiency: float) -> float:
+        """Returns the speed-up over the smallest size."""
+        return efficiency * self.n / self.base_n
 
 
 class ScalingComparison(Result):
@@ -72,15 +83,100 @@ class ScalingComparison(Result):
 
     def page(self) -> Page:
         """Returns a section per curve, the runs, and the published curves."""
-        sections = [_curve_section(curve, self) for curve in self.curves]
+        model = Paragraph(
+            "The fitted model is T = a [S (1 + b log2(n/n0)) + c]: the serial share is c over the time of"
+            " the smallest size, and b the growth of a step. Predicted sizes were not run."
+        )
+        sections = []
+        for curve in self.curves:
+            plots = tuple(self._plot(quantity, curve) for quantity in get_args(Quantity))
+            blocks: tuple[Block, ...] = (
+                *plots,
+                _size_table(curve),
+                Bullets(tuple(_shares(curve))),
+                model,
+            )
+            sections.append(Section(f"{curve.kind.capitalize()} scaling", blocks))
         if self.runs:
-            sections.append(Section("Parts of the time, quality and cost", _run_blocks(self)))
-        blocks: tuple[Block, ...] = (_published_table(self),)
-        if not self.runs:
-            blocks = (*scaling_figures(None, self.published), *blocks)
-        sections.append(Section("Published", blocks))
+            what = (*_run_charts(self.runs), _run_table(self))
+            sections.append(Section("Parts of the time, quality and cost", what))
+        quantities = () if self.runs else get_args(Quantity)
+        plots = tuple(self._plot(quantity) for quantity in quantities)
+        sections.append(Section("Published", (*plots, _published_table(self))))
         title = f"Scaling of {self.networks}" if self.networks else "Published scaling"
         return Page(title, "; ".join(self.notes), tuple(sections))
+
+    def _plot(self, quantity: Quantity, curve: ScalingCurve | None = None) -> Plot:
+        """Returns speed-up or efficiency against n: measured, fitted and published, and the ideal line.
+
+        A speed-up over a smallest size above 1 is multiplied by that size: all have one ideal line.
+        """
+        is_speed = quantity == "speed_up"
+        sizes = [one.n for one in self.published]
+        sizes += [one.n for one in curve.sizes] + [one.n for one in curve.modelled] if curve else []
+        ticks = _ticks(max(sizes))
+        ideal = {tick: tick if is_speed else 1.0 for tick in ticks}
+        if curve and is_speed:
+            n, devices = curve.base.n, curve.base.devices
+            ideal |= {float(one.n): n * one.devices / devices for one in curve.sizes}
+        series = [_measured(curve, name, quantity) for name in _BOTH] if curve else []
+        lines = [Line("ideal", tuple(sorted(ideal)), tuple(ideal[n] for n in sorted(ideal)))]
+        is_fitted = curve is not None and bool(curve.modelled)
+        if curve and is_fitted:
+            lines += [_fitted(curve, name, quantity) for name in _BOTH]
+        beside = {"POWER8": list(_BOTH)}
+        beside |= {f"arXiv:2111.04628, {label}": [name] for name, label in _BOTH.items()}
+        for title, names in beside.items():
+            points = (
+                Point(
+                    one.n,
+                    getattr(one, f"{name}_efficiency") * (one.n if is_speed else 1),
+                    f"{one.source}, {_BOTH[name]}",
+                    one.kind,
+                )
+                for one in self.published
+                if (one.base_n == 1) == (title == "POWER8")
+                for name in names
+            )
+            series.append(PointSeries(title, tuple(points)))
+        return Plot(
+            "Speed-up against workers" if is_speed else "Efficiency against workers",
+            Axis("n", log=True, ticks=ticks),
+            Axis("speed-up, times n of the smallest size", log=True)
+            if is_speed
+            else Axis("efficiency", from_zero=True),
+            tuple(series),
+            tuple(lines),
+            band_label="90 % band",
+            extrapolated_from=float(curve.sizes[-1].n) if curve and is_fitted else None,
+            caption="Dashed: predicted by the model, not run." if is_fitted else "",
+        )
+
+
+def _measured(curve: ScalingCurve, name: str, quantity: Quantity) -> PointSeries:
+    base = curve.base.n if quantity == "speed_up" else 1
+    speeds = ((one, getattr(one, name)) for one in curve.sizes)
+    points = (
+        Point(one.n, base * getattr(speed, quantity), ", ".join(one.runs))
+        for one, speed in speeds
+        if speed
+    )
+    return PointSeries(f"{_BOTH[name]}, measured", tuple(points))
+
+
+def _fitted(curve: ScalingCurve, name: str, quantity: Quantity) -> Line:
+    base = curve.base.n if quantity == "speed_up" else 1
+    found: list[ModelledSpeed] = [getattr(one, name) for one in curve.modelled]
+    values: list[float] = [base * getattr(one, quantity) for one in found]
+    low = (y * one.low / one.speed_up for y, one in zip(values, found, strict=True))
+    high = (y * one.high / one.speed_up for y, one in zip(values, found, strict=True))
+    sizes = tuple(float(one.n) for one in curve.modelled)
+    return Line(f"{_BOTH[name]}, model", sizes, tuple(values), tuple(low), tuple(high))
+
+
+def _ticks(most: float) -> tuple[float, ...]:
+    """Returns the powers of two up to the first that is not below `most`."""
+    return tuple(2.0**power for power in range(11) if 2.0**power < 2 * most)
 
 
 def _sizes(curves: tuple[ScalingCurve, ...]) -> Table:
@@ -132,7 +228,7 @@ def _modelled(one: ModelledSpeed) -> tuple[Cell, ...]:
 
 def _run_table(found: ScalingComparison) -> Table:
     """Returns a row per run: its seconds by activity, its quality and its cost."""
-    activities = parts(found.runs)
+    activities = _activities(found.runs)
     rows = tuple(
         (
             *(run.run, run.n),
@@ -146,7 +242,7 @@ def _run_table(found: ScalingComparison) -> Table:
         "Program time in seconds by activity; quality of the best validation; cost of the run."
     )
     return Table(
-        ("run", "n", *activities, quality_name(found.runs), "cost"),
+        ("run", "n", *activities, _quality_name(found.runs), "cost"),
         rows,
         caption,
         "lr" + "r" * (len(activities) + 1) + "l",
@@ -205,19 +301,35 @@ def _share(share: SerialShare) -> str:
     )
 
 
-def _curve_section(curve: ScalingCurve, found: ScalingComparison) -> Section:
-    blocks: tuple[Block, ...] = (
-        *scaling_figures(curve, found.published),
-        _size_table(curve),
-        Bullets(tuple(_shares(curve))),
-        Paragraph(
-            "The fitted model is T = a [S (1 + b log2(n/n0)) + c]: the serial share is c over the time of"
-            " the smallest size, and b the growth of a step. Predicted sizes were not run."
-        ),
+def _activities(runs: Sequence[ScalingRun]) -> tuple[str, ...]:
+    """Returns the activities in which any run spent time, in the order of a run."""
+    names = dict.fromkeys(name for run in runs for name in run.seconds)
+    return tuple(name for name in names if any(run.seconds.get(name, 0.0) != 0 for run in runs))
+
+
+def _quality_name(runs: Sequence[ScalingRun]) -> str:
+    return " or ".join(sorted({run.quality_name for run in runs} - {""})) or "quality"
+
+
+def _run_charts(runs: Sequence[ScalingRun]) -> Iterator[Chart]:
+    """Yields the program time by activity; quality and cost against n, where any is known."""
+    names = _activities(runs)
+    bars = (
+        Bar(f"n = {run.n}: {run.run}", tuple(run.seconds.get(name, 0.0) for name in names))
+        for run in runs
     )
-    return Section(f"{curve.kind.capitalize()} scaling", blocks)
-
-
-def _run_blocks(found: ScalingComparison) -> tuple[Block, ...]:
-    figures = (parts_figure(found.runs), quality_figure(found.runs), cost_figure(found.runs))
-    return (*(figure for figure in figures if figure), _run_table(found))
+    yield StackedBars("Parts of the program time", Axis("seconds"), names, tuple(bars))
+    quality = f"{_quality_name(runs)} of the best validation"
+    for title, label, values in (
+        ("Quality against workers", quality, [run.quality for run in runs]),
+        ("Cost against workers", "cost (USD)", [run.usd for run in runs]),
+    ):
+        points = tuple(
+            Point(run.n, value, run.run, run.cost)
+            for run, value in zip(runs, values, strict=True)
+            if value is not None
+        )
+        if points:
+            n = Axis("n", log=True, ticks=_ticks(max(point.x for point in points)))
+            y = Axis(label, from_zero=True)
+            yield Plot(title, n, y, (PointSeries("runs", points),))

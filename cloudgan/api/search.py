@@ -3,37 +3,32 @@
 from __future__ import annotations
 
 import hashlib
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cloudgan.api.notebook_progress import usual_progress
-from cloudgan.api.run_options import resolve
 from cloudgan.api.search_forecast import SearchForecast, forecast
 from cloudgan.api.search_result import PAGE, Search, check_extra, read_search, search_result
-from cloudgan.api.training_showers import count_showers, find_showers
 from cloudgan.core.command import command
-from cloudgan.core.errors import CloudganError, ConfigError, DataError
+from cloudgan.core.errors import CloudganError, ConfigError
 from cloudgan.core.labels import checked_name
 from cloudgan.core.local_path import local_path
 from cloudgan.core.progress import Progress
-from cloudgan.cost.prices.price_file import catalog_with
 from cloudgan.launch.kubernetes.manifests import CLAIM
+from cloudgan.money.price_file import catalog_with
 from cloudgan.reports.page import write as write_page
 from cloudgan.schema.held_out import check_can_validate, check_folds, held_out_every
 from cloudgan.schema.options.training import SearchOptions
 from cloudgan.schema.run_folder import RunFolder
 from cloudgan.schema.search import SearchConfig, parse_search, read_space, with_folds
 from cloudgan.schema.search_exchange import search_prefix
-from cloudgan.storage.bucket_shards import BucketShards
+from cloudgan.search.folder import SearchFolder
+from cloudgan.search.pod_blocks import PodBlocks, claim_store
+from cloudgan.storage.bucket_showers import BucketShowers
 from cloudgan.storage.store import open_store
 from cloudgan.training.cluster import visible_gpus
-
-if TYPE_CHECKING:  # Optuna is an extra
-    from cloudgan.search.pod_blocks import PodBlocks
-    from cloudgan.search.study import SearchFolder
+from cloudgan.training.run_options import resolve
 
 _NUMBERS = {"trials", "blocks"}
 """What can change when a search continues, beside its limits."""
@@ -157,7 +152,6 @@ def _continued(path: Path, fixed: list[str], changes: dict[str, Any]) -> SearchC
         ConfigError: There is none, or an option cannot change.
     """
     check_extra()
-    from cloudgan.search.study import SearchFolder
 
     found = SearchFolder(path).read_config()
     if found is None:
@@ -239,9 +233,10 @@ def start_search(
         CloudganError: Five trials in a row failed, or all of them.
     """
     check_extra()
+    from cloudgan.api.training_showers import as_store, count_showers, find_showers
     from cloudgan.search.blocks import LocalBlocks
     from cloudgan.search.coordinator import Coordinator
-    from cloudgan.search.study import SearchFolder, SearchStudy
+    from cloudgan.search.study import SearchStudy
 
     folder = SearchFolder(path)
     training = config.base.training
@@ -253,22 +248,19 @@ def start_search(
     local = None if config.store else LocalBlocks.of_machine(config.blocks)
     if folder.read_config() is None:
         RunFolder(path).refuse_foreign(folder.config_file.name)
-    showers = find_showers(config.base, RunFolder(path), may_convert=True)
+    base, showers = find_showers(config.base, RunFolder(path))
+    config = config.model_copy(update={"base": base})
     count = count_showers(showers)
     check_folds(config.fold_count, count)
     check_can_validate(config.base, count)
     _check_reaches_validation(config, count)
     with RunFolder(path).locked():
         if config.store:  # before long work
-            from cloudgan.search.pod_blocks import claim_store
-
             claim_store(open_store(f"{config.store}/{search_prefix(folder.path.name)}"), folder)
         lock = folder.journal_lock
         if lock.exists() or lock.is_symlink():
             progress.say(f"waits a few seconds for {lock}, which a killed process left")
-        if not isinstance(showers, Path):
-            _convert(config, folder, progress)
-            showers = folder.shards
+        showers = as_store(showers, RunFolder(path), progress)
         data = config.base.data.model_copy(update={"path": str(showers.resolve())})
         config = config.model_copy(update={"base": config.base.model_copy(update={"data": data})})
         folder.write_config(config)
@@ -324,16 +316,15 @@ def _check_reaches_validation(config: SearchConfig, showers: int) -> None:
         )
 
 
-def _pod_blocks(folder: SearchFolder, store: str, shards: Path, progress: Progress) -> PodBlocks:
+def _pod_blocks(folder: SearchFolder, store: str, showers: Path, progress: Progress) -> PodBlocks:
     """Uploads the showers, and becomes the coordinator of the search in the store."""
-    from cloudgan.data.shards.manifest import MANIFEST
-    from cloudgan.search.pod_blocks import PodBlocks
+    from cloudgan.data.manifest import MANIFEST
 
-    digest = hashlib.sha256((shards / MANIFEST).read_bytes()).hexdigest()[:16]
+    digest = hashlib.sha256((showers / MANIFEST).read_bytes()).hexdigest()[:16]
     data = f"data/{digest}"
-    remote = BucketShards(open_store(f"{store}/{data}"))
-    if not remote.is_copy_of(shards):
-        remote.upload(shards, progress)
+    remote = BucketShowers(open_store(f"{store}/{data}"))
+    if not remote.is_copy_of(showers):
+        remote.upload(showers, progress)
     name = folder.path.name
     return PodBlocks(open_store(f"{store}/{search_prefix(name)}"), folder, data, progress.say)
 
@@ -347,18 +338,3 @@ def _machine_price(offer: str | None, price_file: str | None) -> dict[str, Any]:
     own = local_path(price_file, source="--price-file") if price_file else None
     row = catalog_with(own).row(offer)
     return {"usd_per_hour": row.usd_per_hour, "priced_as": offer}
-
-
-def _convert(config: SearchConfig, folder: SearchFolder, progress: Progress) -> None:
-    """Converts the showers once for all trials, in a process of its own: it imports TensorFlow."""
-    named, unit = config.base.data.path, config.base.data.unit
-    progress.start("converting showers")
-    command = [sys.executable, "-m", "cloudgan", "convert", named, str(folder.shards)]
-    done = subprocess.run(  # noqa: S603
-        [*command, "--to=tfrecord", "--overwrite", *([f"--unit={unit}"] if unit else [])],
-        check=False,
-        capture_output=True,
-        text=True,
-    )
-    if done.returncode:
-        raise DataError(done.stderr.strip().rpartition("cloudgan: ")[2] or named)

@@ -14,15 +14,19 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
+from types import FrameType
 
 from cloudgan.core import settings
 from cloudgan.core.clock import utc_now
 from cloudgan.core.documents import parse_model
 from cloudgan.core.errors import CloudganError, ConfigError, DataError, TryAgain
+from cloudgan.core.progress import Progress
 from cloudgan.core.tail import tail_lines
 from cloudgan.schema import record
+from cloudgan.schema.config import RunConfig
 from cloudgan.schema.liveness import LivenessFile
 from cloudgan.schema.run_folder import RunFolder, checkpoint_name, checkpoint_steps
 from cloudgan.schema.search_exchange import (
@@ -40,11 +44,12 @@ from cloudgan.schema.search_exchange import (
 from cloudgan.search.blocks import LOG, PROGRAM, Block
 from cloudgan.storage.store import (
     ObjectMissingError,
+    Store,
     StoreError,
     open_store,
     retry_on_store_error,
 )
-from cloudgan.worker.pod_environment import read_pod_environment
+from cloudgan.worker.pod_environment import PodEnvironment, read_pod_environment
 from cloudgan.worker.status_beat import StatusBeat
 from cloudgan.worker.store_sync import (
     CHECKPOINTS,
@@ -54,16 +59,6 @@ from cloudgan.worker.store_sync import (
 )
 from cloudgan.worker.timeouts import Timeouts, Watchdog
 from cloudgan.worker.trainer_process import LogProgress, WorkerLog
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-    from types import FrameType
-
-    from cloudgan.core.progress import Progress
-    from cloudgan.schema.config import RunConfig
-    from cloudgan.storage.store import Store
-    from cloudgan.worker.pod_environment import PodEnvironment
 
 _POLL_SECONDS = 0.2
 _ASK_SECONDS, _LOOK_SECONDS = 1.0, 2.0

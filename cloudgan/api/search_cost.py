@@ -12,7 +12,7 @@ from pydantic import Field
 from cloudgan.api.launch_cost import cost_text, launch_cost
 from cloudgan.core.documents import parse_model
 from cloudgan.core.errors import ConfigError, DataError
-from cloudgan.cost.prices.price_file import catalog_with
+from cloudgan.money.price_file import catalog_with
 from cloudgan.reports.result import Result, View
 from cloudgan.reports.table import Table, time_cell, usd_cell, usd_text
 from cloudgan.schema import launch

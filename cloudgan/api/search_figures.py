@@ -3,87 +3,136 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+import textwrap
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from matplotlib import colormaps
-from matplotlib.axes import Axes
-from matplotlib.ticker import MaxNLocator
+from cloudgan.api.search_result import Search, Trial, key_name
+from cloudgan.reports.charts import (
+    COLOURS,
+    GREY,
+    Axis,
+    Bar,
+    Figure,
+    Line,
+    Plot,
+    Point,
+    PointSeries,
+    StackedBars,
+    Style,
+)
+from cloudgan.reports.page import Section
+from cloudgan.schema.words import in_words
 
-from cloudgan.api.search_result import key_name
-from cloudgan.reports.drawing import Chart, Drawing, bars, log_ticks, plain
-from cloudgan.reports.page import Graphic
-from cloudgan.reports.plot_frame import COLOURS, GREY, tick_text
-from cloudgan.schema.search import Point
-
-BEST_COLOUR = COLOURS[1]
+_SECOND_LABELS = {"seconds": "program time of the trial (s)", "usd": "price of the trial (USD)"}
 _WIDE = 8
 """Ratio of the largest to the smallest value from which a key has a logarithmic axis."""
 _TICKS = 5
 
-Valued = tuple[int, float, Point]
-"""Number, objective and point of a complete trial."""
+
+def search_figures(found: Search) -> Iterator[Section]:
+    """Yields a section per figure; `found` has a best trial."""
+    complete = [one for one in found.trials if one.state == "complete" and one.value is not None]
+    yield Section("History", (_history(found, complete),))
+    if found.importances:
+        bars = tuple(Bar(key_name(key), (share,)) for key, share in found.importances.items())
+        caption = (
+            "PED-ANOVA (arXiv:2304.10255), Optuna's evaluator: which keys distinguish the best trials, a"
+            " tenth of them but at least five, from the others. With few trials it is uncertain."
+        )
+        axis = Axis("importance (sum 1)")
+        chart = StackedBars("Importance of each key", axis, ("importance",), bars, caption)
+        yield Section("Importance of the keys", (chart,))
+    if len(complete) > 1:
+        yield Section("Parallel coordinates", (_parallel(found, complete),))
 
 
-def history(
-    complete: Sequence[Valued], others: Mapping[str, Sequence[int]], best: int, *, label: str,
-    sign: int,
-) -> Graphic:  # fmt: skip
-    """Draws the objective of each trial and the best one so far.
-
-    Args:
-        complete: Trials with an objective, by number.
-        others: Numbers of the trials without one, by state.
-        best: Number of the best trial.
-        label: Of the objective.
-        sign: 1: smaller is better, -1: larger.
-    """
-    numbers, values = [one[0] for one in complete], [one[1] for one in complete]
-    so_far = [sign * min(sign * value for value in values[: n + 1]) for n in range(len(values))]
-    with Drawing(height_inches=3.4) as drawing:
-        (axes,) = drawing.axes()
-        axes.step([*numbers, numbers[-1] + 1], [*so_far, so_far[-1]], where="post",
-                  color=GREY, label="best so far")  # fmt: skip
-        axes.plot(numbers, values, "o", color=COLOURS[0], label="trial")
-        place = numbers.index(best)
-        axes.plot([best], [values[place]], "*", color=BEST_COLOUR, markersize=15,
-                  label=f"best: trial {best}")  # fmt: skip
-        for state, found in others.items():
-            axes.plot(found, [0.02] * len(found), "x", color=GREY, label=state,
-                      transform=axes.get_xaxis_transform())  # fmt: skip
-        _finish(axes, "trial", label, values)
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-        return Graphic(drawing.svg("history", f"{label} of each trial"))
+def two_objectives(found: Search) -> Plot:
+    """Returns both objectives: the trials of the Pareto front, with their numbers, and the others."""
+    both = [one for one in found.trials if one.value is not None and one.second is not None]
+    front = [one for one in both if one.number in found.front]
+    others = [one for one in both if one.number not in found.front]
+    series = (("Pareto front", front, Style(1)), ("other trials", others, Style(0)))
+    return Plot(
+        "Trials between both objectives",
+        Axis(_SECOND_LABELS[found.second or "seconds"]),
+        _value_axis(found, both),
+        tuple(
+            PointSeries(
+                name,
+                tuple(
+                    Point(one.second or 0.0, one.value or 0.0, f"trial {one.number}",
+                          text=str(one.number) if trials is front else "")
+                    for one in trials
+                ),
+                style,
+            )
+            for name, trials, style in series
+        ),
+        front=tuple((one.second or 0.0, one.value or 0.0) for one in front),
+        caption="Left and below is better. Numbers are those of the trials of the Pareto front.",
+    )  # fmt: skip
 
 
-def importance(found: Mapping[str, float]) -> Graphic:
-    """Draws the importance of each key of the space."""
-    chart = Chart("importance", "Importance of each key", "importance (sum 1)", "key")
-    return Graphic(
-        bars(chart, list(map(key_name, found)), {"importance": list(found.values())}),
-        "PED-ANOVA (arXiv:2304.10255), Optuna's evaluator: which keys distinguish the best trials, a tenth of"
-        " them but at least five, from the others. With few trials it is uncertain.",
+def _value_axis(found: Search, trials: Sequence[Trial]) -> Axis:
+    values = [one.value or 0.0 for one in trials]
+    return Axis(in_words(found.objective), log=0 < min(values) < max(values) / _WIDE)
+
+
+def _history(found: Search, complete: Sequence[Trial]) -> Plot:
+    """Returns the objective of each trial and the best one so far."""
+    best = min if found.direction == "minimize" else max
+    steps: list[tuple[float, float]] = []
+    for one in complete:
+        value = one.value or 0.0
+        before = steps[-1][1] if steps else value
+        steps += [(one.number, before), (one.number, best(before, value))]
+    x, y = zip(*steps, (complete[-1].number + 1, steps[-1][1]), strict=True)
+    missing = [one for one in found.trials if one.state in {"pruned", "failed"}]
+    named = ", ".join(f"{one.number} ({one.state})" for one in missing)
+    label = in_words(found.objective)
+    return Plot(
+        f"{label} of each trial",
+        Axis("trial"),
+        _value_axis(found, complete),
+        tuple(
+            PointSeries(
+                name,
+                tuple(
+                    Point(one.number, one.value or 0.0, f"trial {one.number}")
+                    for one in complete
+                    if (one.number == found.best) == (style.number == 1)
+                ),
+                style,
+            )
+            for name, style in ((f"best: trial {found.best}", Style(1)), ("trial", Style(0)))
+        ),
+        (Line("best so far", x, y, style=Style(5)),),
+        caption=f"Without an objective: {named}." if missing else "",
     )
 
 
-def parallel(complete: Sequence[Valued], best: int, *, label: str) -> Graphic:
-    """Draws each complete trial as a line over the keys of the space and the objective."""
-    keys = list(dict.fromkeys(key for *_, point in complete for key in point))
-    values = [value for _, value, _ in complete]
-    columns: list[Sequence[Any]] = [[point.get(key) for *_, point in complete] for key in keys]
+def _parallel(found: Search, complete: Sequence[Trial]) -> Figure:
+    """Returns each complete trial as a line over the keys of the space and the objective."""
+    label = in_words(found.objective)
+    keys = list(dict.fromkeys(key for trial in complete for key in trial.point))
+    values = [trial.value or 0.0 for trial in complete]
+    columns: list[Sequence[Any]] = [[trial.point.get(key) for trial in complete] for key in keys]
     columns.append(values)
     places = [_scale(column) for column in columns]
-    colour, (share, _) = colormaps["viridis"], places[-1]
-    with Drawing(height_inches=3.8) as drawing:
-        (axes,) = drawing.axes()
-        for (number, *_), row in sorted(
-            zip(complete, zip(*columns, strict=True), strict=True),
-            key=lambda one: one[0][0] == best,
-        ):
+
+    def draw(axes: Any) -> None:
+        from matplotlib import colormaps
+
+        from cloudgan.reports.drawing import plain, tick_text
+
+        colour, (share, _) = colormaps["viridis"], places[-1]
+        rows = zip(complete, zip(*columns, strict=True), strict=True)
+        for trial, row in sorted(rows, key=lambda one: one[0].number == found.best):
             heights = [place(value) for (place, _), value in zip(places, row, strict=True)]
             style: dict[str, Any] = (
-                {"color": BEST_COLOUR, "linewidth": 3.0, "label": f"best: trial {best}"}
-                if number == best
+                {"color": COLOURS[1], "linewidth": 3.0, "label": f"best: trial {found.best}"}
+                if trial.number == found.best
                 else {"color": colour(0.9 * share(row[-1])), "linewidth": 1.2}
             )
             axes.plot(range(len(places)), heights, **style)
@@ -93,46 +142,18 @@ def parallel(complete: Sequence[Valued], best: int, *, label: str) -> Graphic:
                 text = tick_text(float(f"{tick:.3g}")) if isinstance(tick, float) else str(tick)
                 axes.annotate(plain(text), (at, place(tick)), (4, 0), textcoords="offset points",
                               fontsize=8, va="center")  # fmt: skip
-        names = [*map(key_name, keys), label]
-        axes.set_xticks(range(len(names)), list(map(plain, names)))
-        axes.set_xlim(-0.1, len(names) - 0.6)
+        names = [textwrap.fill(plain(name), 14) for name in (*map(key_name, keys), label)]
+        axes.set_xticks(range(len(names)), names)
+        axes.set_xlim(-0.1, len(names) - 0.4)
         axes.set_yticks([])
         axes.grid(visible=False)
         axes.spines[:].set_visible(False)
         axes.tick_params(length=0)
         axes.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0))
-        svg = drawing.svg("parallel", "Keys and objective of each complete trial")
+
     ends = f"from dark ({min(values):.4g}) to light ({max(values):.4g})"
-    return Graphic(svg, f"Each line is a complete trial; its colour is its {label}, {ends}.")
-
-
-def two_objectives(
-    series: Mapping[str, Sequence[tuple[float, float, int]]], labels: tuple[str, str]
-) -> Graphic:
-    """Draws both objectives: the trials of the Pareto front, with their numbers, and the others."""
-    with Drawing(height_inches=3.8) as drawing:
-        (axes,) = drawing.axes()
-        for (name, points), style in zip(series.items(), ("o-", "o"), strict=True):
-            x, y = [one[0] for one in points], [one[1] for one in points]
-            front = style == "o-"
-            axes.plot(x, y, style, color=BEST_COLOUR if front else COLOURS[0], label=name,
-                      linewidth=1, drawstyle="steps-post")  # fmt: skip
-            for at, value, number in points if front else ():
-                axes.annotate(f"{number}", (at, value), (5, 5), textcoords="offset points")
-        _finish(axes, *labels, [one[1] for points in series.values() for one in points])
-        return Graphic(
-            drawing.svg("front", "Trials between both objectives"),
-            "Left and below is better. Numbers are those of the trials of the Pareto front.",
-        )
-
-
-def _finish(axes: Axes, x_label: str, y_label: str, values: Sequence[float]) -> None:
-    if min(values) > 0 and max(values) > _WIDE * min(values):
-        axes.set_yscale("log")
-        log_ticks(axes.yaxis)
-    axes.set_xlabel(plain(x_label))
-    axes.set_ylabel(plain(y_label))
-    axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    caption = f"Each line is a complete trial; its colour is its {label}, {ends}."
+    return Figure("Keys and objective of each complete trial", draw, caption)
 
 
 def _scale(column: Sequence[object]) -> tuple[Callable[[object], float], list[object]]:
@@ -143,7 +164,7 @@ def _scale(column: Sequence[object]) -> tuple[Callable[[object], float], list[ob
         span = max(len(names) - 1, 1)
         return lambda value: names.index(str(value)) / span, list(names)
     low, high = min(numbers), max(numbers)
-    is_log = low > 0 and high > _WIDE * low
+    is_log = 0 < low < high / _WIDE
     shown = math.log if is_log else float
     width = (shown(high) - shown(low)) or 1.0
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,7 +14,7 @@ from pydantic import Field
 
 from cloudgan.core.document import Document
 from cloudgan.core.errors import ConfigError, DataError, install_command
-from cloudgan.reports.page import Graphic, KeyFigures, Page, Section
+from cloudgan.reports.page import KeyFigures, Page, Section
 from cloudgan.reports.result import Result, View
 from cloudgan.reports.table import Mark, Table
 from cloudgan.schema.record import RunRecord, read_if_whole
@@ -22,13 +22,13 @@ from cloudgan.schema.run_folder import RunFolder, find_run_folder
 from cloudgan.schema.search import Direction, Point, SearchConfig, Second
 from cloudgan.schema.search_exchange import TrialRun
 from cloudgan.schema.words import in_words
+from cloudgan.search.folder import SearchFolder
 
 if TYPE_CHECKING:  # Optuna is an extra
     from optuna.trial import FrozenTrial
 
-    from cloudgan.search.study import SearchFolder, SearchStudy
+    from cloudgan.search.study import SearchStudy
 
-_SECOND_LABELS = {"seconds": "program time of the trial (s)", "usd": "price of the trial (USD)"}
 PAGE = "report.html"
 _MOST_ROWS = 12
 """Of a screen; a search has 25 trials by default."""
@@ -147,15 +147,15 @@ class Search(Result):
 
     def page(self) -> Page:
         """Returns the report: the best trial, history, importance, parallel coordinates and all trials."""
+        from cloudgan.api.search_figures import search_figures, two_objectives  # they import this
+
         sections: list[Section] = []
         if self.best_trial:
-            sections = [
-                Section("Best trial", (self._best_figures(self.best_trial),)),
-                *self._figures(),
-            ]
+            best = Section("Best trial", (self._best_figures(self.best_trial),))
+            sections = [best, *search_figures(self)]
         if self.second and self.front:
             front = self._rows(tuple(self.trials[number] for number in self.front))
-            sections.append(Section("Pareto front", (self._plot(), front)))
+            sections.append(Section("Pareto front", (two_objectives(self), front)))
         note = f"Trials by number; {self.objective} is the median of the last three validations."
         table = replace(self._rows(self.trials), caption=note, interactive=True)
         sections.append(Section("Trials", (table,)))
@@ -171,27 +171,6 @@ class Search(Result):
                 *((_value_text(value), key_name(key), "") for key, value in best.point.items()),
             )
         )
-
-    def _figures(self) -> Iterator[Section]:
-        from cloudgan.api.search_figures import history, importance, parallel
-
-        complete = [
-            (trial.number, trial.value, trial.point)
-            for trial in self.trials
-            if trial.state == "complete" and trial.value is not None
-        ]
-        others = {
-            state: [one.number for one in self.trials if one.state == state]
-            for state in ("pruned", "failed")
-        }
-        best = self.best or 0
-        label, sign = in_words(self.objective), 1 if self.direction == "minimize" else -1
-        shown = {state: numbers for state, numbers in others.items() if numbers}
-        yield Section("History", (history(complete, shown, best, label=label, sign=sign),))
-        if self.importances:
-            yield Section("Importance of the keys", (importance(self.importances),))
-        if len(complete) > 1:
-            yield Section("Parallel coordinates", (parallel(complete, best, label=label),))
 
     def _rows(self, trials: Sequence[Trial]) -> Table:
         keys = list(dict.fromkeys(key for trial in self.trials for key in trial.point))
@@ -219,25 +198,6 @@ class Search(Result):
         if trial.number == self.best:
             return Mark(True, "best")
         return "front" if trial.number in self.front else trial.state
-
-    def _plot(self) -> Graphic:
-        from cloudgan.api.search_figures import two_objectives
-
-        series = {
-            "Pareto front": [self.trials[number] for number in self.front],
-            "other trials": [one for one in self.trials if one.number not in self.front],
-        }
-        return two_objectives(
-            {
-                name: [
-                    (trial.second, trial.value, trial.number)
-                    for trial in trials
-                    if trial.value is not None and trial.second is not None
-                ]
-                for name, trials in series.items()
-            },
-            (_SECOND_LABELS[self.second or "seconds"], in_words(self.objective)),
-        )
 
 
 def key_name(key: str) -> str:
@@ -268,7 +228,7 @@ def open_search(path: str | Path) -> tuple[SearchFolder, SearchConfig, SearchStu
         DataError: The folder holds no search.
     """
     check_extra()
-    from cloudgan.search.study import SearchFolder, SearchStudy
+    from cloudgan.search.study import SearchStudy
 
     folder = SearchFolder(find_run_folder(path).path)
     config = folder.read_config()

@@ -12,7 +12,8 @@ import signal
 import sys
 import threading
 import time
-from typing import TYPE_CHECKING, NoReturn
+from collections.abc import Sequence
+from typing import NoReturn
 
 from pydantic import Field
 
@@ -22,26 +23,11 @@ from cloudgan.core.document import Document
 from cloudgan.core.documents import parse_model
 from cloudgan.core.errors import CloudganError, DataError, TryAgain, install_command
 from cloudgan.core.hardware import this_machine
-from cloudgan.data.shards.manifest import (
-    MANIFEST,
-    Manifest,
-    ShardInfo,
-    SourceInfo,
-    manifest_bytes,
-)
+from cloudgan.data.manifest import MANIFEST, Manifest, PartInfo, SourceInfo, manifest_bytes
 from cloudgan.schema.liveness import LivenessFile
-from cloudgan.schema.simulation import SHARD_INFO, SHOWERS
-from cloudgan.storage.store import open_store
-from cloudgan.worker.pod_environment import read_pod_environment
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from types import FrameType
-
-    from cloudgan.schema.simulation import SimulationConfig
-    from cloudgan.simulation.geant4.shards import SimulatedShard
-    from cloudgan.storage.store import Store
-    from cloudgan.worker.pod_environment import PodEnvironment
+from cloudgan.schema.simulation import SHARD_INFO, SHOWERS, SimulationConfig
+from cloudgan.storage.store import Store, open_store
+from cloudgan.worker.pod_environment import PodEnvironment, read_pod_environment
 
 _POLL_SECONDS = 2.0
 
@@ -49,7 +35,7 @@ _POLL_SECONDS = 2.0
 class FinishedShard(Document):
     """Document of a finished shard in the store of its run."""
 
-    shard: ShardInfo
+    shard: PartInfo
     source: SourceInfo = Field(description="equal for all shards")
     core_seconds: float = Field(
         ge=0, allow_inf_nan=False, description="wall time of its processes; depends on the machine"
@@ -89,36 +75,33 @@ def simulate_missing(pod: PodEnvironment, store: Store, liveness: LivenessFile) 
     from cloudgan.simulation.geant4.shards import simulate_shards
     from cloudgan.simulation.geant4.workers import prepare_geant4
 
-    tables = pod.work / "geant4"
-    tables.mkdir(parents=True, exist_ok=True)
-    installation = prepare_geant4(tables, settings.geant4_data())
+    folder = pod.work / "geant4"
+    folder.mkdir(parents=True, exist_ok=True)
     count = 0
 
-    def on_event() -> None:
+    def on_showers(showers: int) -> None:
         nonlocal count
-        count += 1
+        count += showers
         liveness.update(count, 0)
 
-    events = sum(len(simulation.events(number)) for number in missing)
-    processes = min(training.threads or this_machine().cores, events)
     for shard in simulate_shards(
         simulation,
         training.seed,
         missing,
-        installation,
-        processes=processes,
+        prepare_geant4(folder, settings.geant4_data()),
+        folder,
+        processes=training.threads or this_machine().cores,
         version=__version__,
-        on_event=on_event,
+        on_showers=on_showers,
     ):
-        _keep(store, shard)
-
-
-def _keep(store: Store, shard: SimulatedShard) -> None:
-    store.put(f"{SHOWERS}/{shard.info.name}", shard.content)
-    document = FinishedShard(shard=shard.info, source=shard.source, core_seconds=shard.core_seconds)
-    store.put(_info_name(shard.number), document.model_dump_json().encode())
-    rate = shard.info.records / shard.core_seconds if shard.core_seconds else 0.0
-    _say(f"shard {shard.number}: {shard.info.records} showers, {rate:.3g} showers/s per core")
+        for name, content in shard.content.items():
+            store.put(f"{SHOWERS}/{name}", content)
+        document = FinishedShard(
+            shard=shard.info, source=shard.source, core_seconds=shard.core_seconds
+        )
+        store.put(_info_name(shard.number), document.model_dump_json().encode())
+        rate = shard.info.records / shard.core_seconds if shard.core_seconds else 0.0
+        _say(f"shard {shard.number}: {shard.info.records} showers, {rate:.3g} showers/s per core")
 
 
 def finish(simulation: SimulationConfig, store: Store, liveness: LivenessFile) -> Manifest:
@@ -135,7 +118,7 @@ def finish(simulation: SimulationConfig, store: Store, liveness: LivenessFile) -
         liveness.update(simulation.showers + polls, 0)
         time.sleep(_POLL_SECONDS)
     found = read_shards(store, range(simulation.shards))
-    sources = {one.source.model_dump_json(): one.shard.name for one in found}
+    sources = {one.source.model_dump_json(): one.shard.files[0].name for one in found}
     if len(sources) > 1:
         raise DataError(
             f"the shards {' and '.join(sorted(sources.values())[:2])} were simulated with different"
@@ -144,7 +127,7 @@ def finish(simulation: SimulationConfig, store: Store, liveness: LivenessFile) -
     manifest = Manifest(
         records=simulation.showers,
         shape=found[0].source.shape,
-        shards=tuple(one.shard for one in found),
+        parts=tuple(one.shard for one in found),
         sources=(found[0].source,),
     )
     store.put(f"{SHOWERS}/{MANIFEST}", manifest_bytes(manifest))
@@ -176,8 +159,7 @@ def main() -> int:
 
 
 def _say(line: str) -> None:
-    sys.stdout.write(line + "\n")
-    sys.stdout.flush()
+    print(line, flush=True)  # noqa: T201 - the log of the worker
 
 
 def _end_with_agent() -> None:
@@ -186,8 +168,7 @@ def _end_with_agent() -> None:
     A shard is in the store as a whole or not at all, so there is nothing to save.
     """
 
-    def end(number: int = 0, frame: FrameType | None = None) -> NoReturn:
-        del number, frame
+    def end(*_: object) -> NoReturn:
         os._exit(TryAgain.exit_code)
 
     def wait() -> None:

@@ -6,21 +6,21 @@ import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+import numpy as np
+from numpy.typing import NDArray
+
 from cloudgan.api.grid_samples import grid_generator, has_other_samples, is_grid
 from cloudgan.api.notebook_progress import usual_progress
+from cloudgan.api.run import Run, Step
 from cloudgan.api.tensorflow_import import import_tensorflow
 from cloudgan.core import ranges
 from cloudgan.core.errors import ConfigError
+from cloudgan.core.progress import Progress
+from cloudgan.data.showers import Showers
+from cloudgan.schema.run_folder import RunFolder
+from cloudgan.training.conditions import Conditions
 
-if TYPE_CHECKING:  # NumPy and TensorFlow are imported on use
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from cloudgan.api.run import Run, Step
-    from cloudgan.core.progress import Progress
-    from cloudgan.data.showers import Showers
-    from cloudgan.schema.run_folder import RunFolder
-    from cloudgan.training.conditions import Conditions
+if TYPE_CHECKING:
     from cloudgan.training.inference import RunGenerator
 
 Range = tuple[float, float]
@@ -83,7 +83,7 @@ def load_generator(
             " checkpoint with --step"
         )
     import_tensorflow()
-    from cloudgan.training.checkpoint_choice import find_checkpoint
+    from cloudgan.training.checkpoint import find_checkpoint
     from cloudgan.training.inference import TrainedGenerator
 
     return TrainedGenerator(find_checkpoint(folder, step, progress))
@@ -131,7 +131,10 @@ def _refuse_untrained(generator: RunGenerator, spans: tuple[Range, Range]) -> No
 def _flat_conditions(
     generator: RunGenerator, count: int, spans: tuple[Range, Range], seed: int
 ) -> Iterator[Conditions]:
-    """Draws energies and angles in blocks: a function of the seed and of the shower's number."""
+    """Draws energies and angles in blocks: a function of the seed and of the shower's number.
+
+    Energies over decades are flat in their logarithm.
+    """
     import numpy as np
 
     for first in range(0, count, _STREAM):
@@ -141,4 +144,7 @@ def _flat_conditions(
             (low + (high - low) * part).astype(np.float32)
             for part, (low, high) in zip(uniform, spans, strict=True)
         )
+        if generator.preset.log_energy:
+            low, high = spans[0]
+            energy = (low * (high / low) ** uniform[0]).clip(low, high).astype(np.float32)
         yield generator.conditions(energy, np.deg2rad(theta), extrapolate=True)

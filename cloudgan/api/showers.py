@@ -23,7 +23,6 @@ from cloudgan.api.grid_samples import (
 from cloudgan.api.notebook_progress import usual_progress
 from cloudgan.api.run import open_run
 from cloudgan.api.shower_samples import Range, drawn, load_generator, trained_or
-from cloudgan.api.tensorflow_import import import_tensorflow, require_tensorflow
 from cloudgan.core import settings
 from cloudgan.core.command import command
 from cloudgan.core.errors import ConfigError
@@ -32,7 +31,6 @@ from cloudgan.core.local_path import local_path
 from cloudgan.core.memory import size_text
 from cloudgan.core.progress import Progress
 from cloudgan.reports.result import Result, View
-from cloudgan.schema.ecal_unit import EcalUnit
 from cloudgan.schema.options.showers import ConvertOptions, GenerateOptions, SimulateOptions
 from cloudgan.schema.particle import PARTICLE_ATTRIBUTE, Particle
 from cloudgan.schema.provenance import git_commit
@@ -138,7 +136,7 @@ def simulate_parametric(
             "--particle=photon needs --engine=geant4: the parametric source is fitted to electrons, and"
             " has neither the depth at which a photon converts nor its fluctuations"
         )
-    from cloudgan.data.sources.parquet_writer import write_showers
+    from cloudgan.data.hits import write_showers
     from cloudgan.simulation.gflash import simulate as parametric
 
     _require_space(path, showers, _LEAST_BYTES)
@@ -156,14 +154,17 @@ def simulate_parametric(
 def _geant4(path: Path, options: SimulateOptions, progress: Progress) -> ShowerFile:
     _require_space(path, options.showers, _LEAST_BYTES)
     from cloudgan.simulation.geant4.events import DEFAULT_CUT_MM, PrimaryRequest
-    from cloudgan.simulation.geant4.production import SimulationRequest, produce
+    from cloudgan.simulation.geant4.production import produce
 
     cut_mm = DEFAULT_CUT_MM if options.cut_mm is None else options.cut_mm
     primaries = PrimaryRequest(
         options.seed, options.energy, options.theta, cut_mm, options.particle
     )
     produced = produce(
-        SimulationRequest(path, options.showers, primaries, settings.geant4_data()),
+        path,
+        options.showers,
+        primaries,
+        data=settings.geant4_data(),
         workers=options.workers,
         overwrite=options.overwrite,
         attrs=program_attributes(),
@@ -212,8 +213,8 @@ def generate(options: GenerateOptions, *, progress: Progress | None = None) -> S
         return ShowerFile(path=str(path), showers=count, cell=cell or "mixture", content="samples")
     with _claimed(path, overwrite=overwrite):
         generator = load_generator(folder, step, progress, cell=cell)
-        from cloudgan.data.sources.hdf5_writer import GENERATED
-        from cloudgan.data.sources.parquet_writer import write_showers
+        from cloudgan.data.hdf5_writer import GENERATED
+        from cloudgan.data.hits import write_showers
 
         least = math.prod(generator.preset.image_shape) * 4 // _MOST_COMPRESSION
         _require_space(path, options.showers, least)
@@ -231,7 +232,7 @@ def generate(options: GenerateOptions, *, progress: Progress | None = None) -> S
             attrs["trained_range"] = (
                 f"{low:.4g} to {high:.4g} GeV, {left:.4g} to {right:.4g} degrees"
             )
-        written = write_showers(path, blocks, attrs=attrs)
+        written = write_showers(path, blocks, attrs=attrs, layout=generator.summary.dataset)
         seconds = time.perf_counter() - began
         return ShowerFile(
             path=str(path),
@@ -261,50 +262,47 @@ def convert(options: ConvertOptions, *, progress: Progress | None = None) -> Sho
         given = f"--verify with the target {options.target}" if options.verify else "no target"
         raise ConfigError(f"{given} was given; valid: cloudgan {valid}")
     if options.verify:
-        return _verify(options.source, options.unit, progress or usual_progress())
-    from cloudgan.data.sources.convert import convert as convert_files
-    from cloudgan.data.sources.convert import target_layout
-    from cloudgan.data.sources.source import HDF5_SUFFIXES
-    from cloudgan.storage.bucket_shards import BucketShards, is_url, local_copy
+        return _verify(options, progress or usual_progress())
+    from cloudgan.data.convert import convert as convert_files
+    from cloudgan.data.convert import target_layout
+    from cloudgan.data.sources import HDF5_SUFFIXES
+    from cloudgan.storage.bucket_showers import BucketShowers, is_url, local_copy
 
     progress, named = progress or usual_progress(), options.target
     path = None if is_url(named) else local_path(named)
-    to_shards = path is None or target_layout(path, options.to) == "tfrecord"
-    if to_shards and is_url(options.source):
-        require_tensorflow()  # before the download
+    if path is not None:
+        target_layout(path, options.to)  # refuses an unknown one before the download
     with local_copy(options.source, progress) as local:
-        if to_shards:
-            import_tensorflow()  # writes the shards
         how: dict[str, Any] = {
-            "records_per_shard": options.records_per_shard,
             "unit": options.unit or "",
+            "binning": options.binning or "",
             "progress": progress,
         }
         if path is None:
             if options.to == "hdf5" or named.endswith(HDF5_SUFFIXES):
                 raise ConfigError(
-                    f"{named}: a bucket holds shards; for HDF5 give a local file such as showers.h5"
+                    f"{named}: a bucket holds a store; for HDF5 give a local file such as showers.h5"
                 )
-            bucket = BucketShards.from_url(named)
+            bucket = BucketShowers.from_url(named)
             bucket.require_absent(overwrite=options.overwrite)
             with tempfile.TemporaryDirectory(prefix="cloudgan-") as folder:
-                written = convert_files(local, Path(folder) / "shards", to="tfrecord", **how)
+                written = convert_files(local, Path(folder) / "store", to="store", **how)
                 bucket.upload(written.path, progress)
         else:
             written = convert_files(local, path, to=options.to, overwrite=options.overwrite, **how)
     return ShowerFile(path=named, showers=written.count, notes=tuple(written.notes))
 
 
-def _verify(source: str, unit: EcalUnit | None, progress: Progress) -> ShowerFile:
+def _verify(options: ConvertOptions, progress: Progress) -> ShowerFile:
     """Reads every shower of a source and compares it with its checksums; writes nothing."""
-    from cloudgan.data.sources.source import open_source, verify
-    from cloudgan.storage.bucket_shards import local_copy
+    from cloudgan.data.sources import open_source, verify
+    from cloudgan.storage.bucket_showers import local_copy
 
-    with local_copy(source, progress) as local:
-        found = open_source(local, unit or "")
+    with local_copy(options.source, progress) as local:
+        found = open_source(local, options.unit or "", options.binning or "")
         empty = verify(found, progress)
         return ShowerFile(
-            path=source,
+            path=options.source,
             showers=found.count,
             empty=empty,
             notes=tuple(found.describe()),
@@ -354,8 +352,8 @@ def _refuse_output(path: Path, *, overwrite: bool) -> None:
     Raises:
         ConfigError: It exists, its folder is missing, its suffix is unknown, or pyarrow is missing.
     """
-    from cloudgan.data.sources.parquet_writer import PARQUET_SUFFIX, require_parquet
-    from cloudgan.data.sources.source import HDF5_SUFFIXES
+    from cloudgan.data.hits import PARQUET_SUFFIX, require_parquet
+    from cloudgan.data.sources import HDF5_SUFFIXES
 
     refuse_existing(path, overwrite=overwrite)
     if path.suffix not in ("", PARQUET_SUFFIX, *HDF5_SUFFIXES):

@@ -10,21 +10,15 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from pydantic import Field
 
 from cloudgan.api.deploy_attempt import DeploySettings
 from cloudgan.api.deployment import Deployed, deploy_run
-from cloudgan.api.grid_plan import has_grid
-from cloudgan.api.join_plan import is_join
-from cloudgan.api.launch_request import LaunchRequest, ProvisioningRequest
 from cloudgan.api.notebook_progress import usual_progress
-from cloudgan.api.plan_inputs import Training, run_config
 from cloudgan.api.plan_result import PlanResult
-from cloudgan.api.planning import make_launch_plan
 from cloudgan.api.pod_software import known_wheels
-from cloudgan.api.simulation_plan import is_simulation
 from cloudgan.api.sweep_result import SweepResult, seed_result
 from cloudgan.api.targets import THIS_FOLDER, open_backend
 from cloudgan.core import ranges
@@ -40,11 +34,15 @@ from cloudgan.core.labels import checked_name
 from cloudgan.core.progress import Progress
 from cloudgan.core.ranges import MAX_SEED, Range
 from cloudgan.launch.clouds.planner import BUILT_IN_CLOUDS, Clouds
-from cloudgan.launch.planning.job_cost import without_startup
+from cloudgan.launch.plan.launch_job import asked_job
+from cloudgan.launch.plan.launch_plan import make_launch_plan
+from cloudgan.launch.plan.request import LaunchRequest
+from cloudgan.money.forecast import without_startup
 from cloudgan.reports.result import Result, View
 from cloudgan.reports.table import usd_range
 from cloudgan.schema import plan as plans
 from cloudgan.schema.options.shared import RunLocator
+from cloudgan.schema.options.training import Training
 from cloudgan.schema.plan import Plan, Workers
 from cloudgan.schema.run_folder import RUNS, RunFolder
 
@@ -93,15 +91,13 @@ class Sweep:
     Attributes:
         name: Name of the sweep; its runs are NAME-seed-SEED.
         seeds: The seeds, in the order of their runs.
-        request: Where the runs are launched.
-        provisioning: Which nodes are created; that of the last run.
+        request: What is launched, and where.
         training: The requested training, without a seed.
     """
 
     name: str
     seeds: tuple[int, ...]
     request: LaunchRequest
-    provisioning: ProvisioningRequest
     training: Training
 
     def run_name(self, seed: int) -> str:
@@ -111,14 +107,6 @@ class Sweep:
     def folder(self, seed: int) -> RunFolder:
         """Returns the folder of a seed's run on this machine."""
         return RunFolder(RUNS / self.run_name(seed))
-
-
-class SeedRequest(NamedTuple):
-    """The request for one seed of a sweep, as `deploy_run` takes it."""
-
-    request: LaunchRequest
-    provisioning: ProvisioningRequest
-    training: Training
 
 
 class SweepPlan(Result):
@@ -189,34 +177,21 @@ class SweepPlan(Result):
         return f"{self._first().question()[:-1]} for {count} run{'' if count == 1 else 's'}?"
 
 
-def make_sweep(
-    seeds: tuple[int, ...],
-    request: LaunchRequest,
-    provisioning: ProvisioningRequest,
-    training: Training,
-) -> Sweep:
-    """Returns the sweep of a request; its name is --name, or that of a run without --seeds.
+def make_sweep(text: str, request: LaunchRequest) -> Sweep:
+    """Returns the sweep of the seeds of --seeds; its name is --name, or that of a run without them.
 
     Raises:
         ConfigError: A name is too long, the runs do not train, or the configuration is not valid.
     """
-    if is_simulation(training):
-        raise ConfigError(
-            "--seeds compares trainings; a simulation has one --seed, and --showers=N makes it larger"
-        )
-    if is_join(training):
-        raise ConfigError(
-            "--seeds makes runs of its own, and the job join trains the trials of a search; omit --seeds"
-        )
-    if has_grid(training):
-        raise ConfigError(
-            "--seeds compares trainings of one GAN; deploy a grid of cells once per --seed"
-        )
-    draft = Workers(nodes=request.nodes or 1, cpus=1, memory_gib=1)
-    name = request.name or run_config(request, training, draft).name
+    training = request.training
+    seeds = parse_seeds(text, training)
+    job = asked_job(request)
+    if job.kind.no_seeds:
+        raise ConfigError(job.kind.no_seeds)
+    name = request.name or job.on(Workers(nodes=request.nodes or 1, cpus=1, memory_gib=1)).name
     for seed in seeds:
         checked_name(_run_name(name, seed))
-    return Sweep(name, seeds, request, provisioning, training)
+    return Sweep(name, seeds, request, training)
 
 
 def plan_sweep(sweep: Sweep, *, clouds: Clouds = BUILT_IN_CLOUDS) -> SweepPlan:
@@ -275,7 +250,7 @@ class _Deployment:
         self._shares_nodes = (
             sweep.request.is_provisioned
             and len(sweep.seeds) > 1
-            and not (sweep.provisioning.flex_start or sweep.request.reservation)
+            and not (sweep.request.flex_start or sweep.request.reservation)
         )
         self.previous: Plan | None = None
 
@@ -296,8 +271,7 @@ class _Deployment:
         )
 
     def _plan_first(self) -> Plan:
-        request, provisioning, training = self._request(0)
-        return make_launch_plan(request, provisioning, training, known_wheels, clouds=self._clouds)
+        return make_launch_plan(self._request(0), known_wheels, clouds=self._clouds)
 
     def run(self) -> SweepResult:
         """Runs all seeds."""
@@ -346,43 +320,40 @@ class _Deployment:
                 self._approve(found)
             self._approved = plan
 
-        one, previous = self._request(number), self.previous
+        previous = self.previous
         return deploy_run(
-            one.request,
-            one.provisioning,
-            one.training,
+            self._request(number),
             DeploySettings(approve),
             progress=self._progress,
             clouds=self._clouds,
             preferred_offer=previous.price.offer if previous and previous.price else None,
         )
 
-    def _request(self, number: int) -> SeedRequest:
+    def _request(self, number: int) -> LaunchRequest:
         """Returns the request of a seed: its share of the limits, on the nodes of the run before."""
         sweep, previous = self._sweep, self.previous
         seed, left = sweep.seeds[number], len(sweep.seeds) - number
-        request, provisioning = sweep.request, sweep.provisioning
+        request = sweep.request
         # Equal shares: the nodes live for as many of the first run's deadlines as there are seeds.
         share: dict[str, Any] = {
             "name": sweep.run_name(seed),
+            "seeds": None,
             "max_hours": request.max_hours / len(sweep.seeds),
             "budget_usd": request.budget_usd and request.budget_usd / len(sweep.seeds),
         }
-        request = request.model_copy(update=share)
         given: dict[str, Any] = sweep.training[0] | {_SEED: seed}
         if self._shares_nodes:
-            keep = provisioning.keep_nodes_seconds
+            keep = request.keep_nodes_seconds
             if left > 1:
                 keep = max(keep, _WAIT_SECONDS)
-            waits = {"keep_nodes_seconds": keep, "served_runs": len(sweep.seeds)}
-            provisioning = provisioning.model_copy(update=waits)
+            share |= {"keep_nodes_seconds": keep, "served_runs": len(sweep.seeds)}
         if previous is not None and previous.target.is_provisioned:
-            request = request.model_copy(update={"nodes": previous.workers.nodes})
+            share["nodes"] = previous.workers.nodes
             if (batch := previous.config.training.global_batch_size) is not None:
                 given |= {_GLOBAL_BATCH: batch, _BATCH: None}
             if self._shares_nodes and previous.target.zone:
-                provisioning = provisioning.model_copy(update={"zone": previous.target.zone})
-        return SeedRequest(request, provisioning, (given, sweep.training[1]))
+                share["zone"] = previous.target.zone
+        return request.model_copy(update=share).with_training((given, sweep.training[1]))
 
     def _note(self, result: Deployed, *, keeps: bool) -> None:
         """Remembers the plan of a run that ended, and whose nodes wait now."""

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 from pydantic import Field
 
 from cloudgan.api.cost import price
-from cloudgan.api.launch_request import LaunchRequest
 from cloudgan.core.errors import DataError
+from cloudgan.launch.plan.request import LaunchRequest
 from cloudgan.reports.result import Result, View
 from cloudgan.reports.table import Cell, Number, Table, usd_text
 from cloudgan.schema import record

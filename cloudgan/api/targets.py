@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import platform
-import re
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from cloudgan.api.launch_data import NO_SHOWERS
 from cloudgan.core import settings
 from cloudgan.core.clouds import CLOUDS, find, region_of
 from cloudgan.core.errors import (
@@ -20,33 +19,30 @@ from cloudgan.core.errors import (
 )
 from cloudgan.core.file_lock import holder
 from cloudgan.core.labels import as_value, checked_name
+from cloudgan.launch.backends.job_backend import JobBackend
+from cloudgan.launch.clouds.client import CloudClient
 from cloudgan.launch.clouds.planner import (
     BUILT_IN_CLOUDS,
+    Clouds,
     cloud_planner,
     open_cloud,
     with_login,
 )
+from cloudgan.launch.plan.launch_plan import NAMESPACE, existing_target
+from cloudgan.launch.plan.showers import NO_SHOWERS
 from cloudgan.schema import plan as plans
+from cloudgan.schema.config import RunConfig
 from cloudgan.schema.launch import UNBILLED
 from cloudgan.schema.options.shared import RunLocator
-from cloudgan.schema.plan import Target
+from cloudgan.schema.plan import Plan, Target
 from cloudgan.schema.run_document import ForeignDocumentError, RunSource, read_plan
 from cloudgan.schema.run_folder import RUNS, RunFolder, find_run_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from cloudgan.launch.backends.job_backend import JobBackend
-    from cloudgan.launch.clouds.client import CloudClient
-    from cloudgan.launch.clouds.planner import Clouds
     from cloudgan.launch.provisioning.provisioned_backend import ProvisionedBackend
-    from cloudgan.schema.config import RunConfig
-    from cloudgan.schema.plan import Plan
 
-NAMESPACE = "cloudgan"
 POD_STORES = ("pvc:", "gs://", "s3://", "https://")
 """How the URL of a store begins that pods on any cluster can reach."""
-_NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
 THIS_FOLDER = RunLocator()
@@ -96,7 +92,7 @@ def _open_provisioned(
 ) -> ProvisionedBackend:
     """Opens a cloud and the store of its runs."""
     from cloudgan.launch.backends.kubernetes.backend import KubernetesBackend
-    from cloudgan.launch.planning.plan_builder import all_steps
+    from cloudgan.launch.plan.build import all_steps
     from cloudgan.launch.provisioning.provisioned_backend import ProvisionedBackend
     from cloudgan.launch.provisioning.run_registry import RunRegistry
     from cloudgan.storage.store import open_store
@@ -117,32 +113,6 @@ def _open_provisioned(
         all_steps=lambda plan: all_steps(plan, clouds),
         say=say,
         poll_seconds=clouds.poll_seconds,
-    )
-
-
-def resolve_target(
-    provider: str | None = None, context: str | None = None, namespace: str | None = None
-) -> Target:
-    """Returns a target without provisioned nodes; looks the context up in the kubeconfig.
-
-    Raises:
-        ConfigError: The context does not exist, or the namespace is not a valid name.
-    """
-    if provider != "kubernetes":
-        return Target(provider="slurm" if provider == "slurm" else "local")
-    from cloudgan.launch.kubernetes.kubeconfig import find_context
-
-    if namespace is not None and not _NAMESPACE.fullmatch(namespace):
-        raise ConfigError(
-            f"--namespace={namespace} is not valid: a namespace has at most 63 lower-case letters,"
-            " digits and hyphens"
-        )
-    found = find_context(context)
-    return Target(
-        provider="kubernetes",
-        context=found.name,
-        server=found.server,
-        namespace=namespace or NAMESPACE,
     )
 
 
@@ -182,7 +152,7 @@ def find_run(
     if locator.provider in CLOUDS:
         return _find_provisioned(run, locator, say)
     _check_locator(locator)
-    target = resolve_target(locator.provider or "kubernetes", locator.context, locator.namespace)
+    target = existing_target(locator.provider or "kubernetes", locator.context, locator.namespace)
     backend = open_backend(target, say)
     found = backend.desired_state(run)
     if found is None:
@@ -382,7 +352,7 @@ def resolve_plan(plan: Plan, say: Callable[[str], None], clouds: Clouds = BUILT_
     if not plan.target.is_provisioned:
         return plan
     from cloudgan.launch.ops.metadata_server import disable_unless_reachable
-    from cloudgan.launch.planning.plan_builder import all_steps
+    from cloudgan.launch.plan.build import all_steps
 
     disable_unless_reachable()
     values = clouds.open(plan.target, say).resolve_placeholders(plan)

@@ -1,4 +1,4 @@
-"""Imports TensorFlow without its start-up messages."""
+"""Imports TensorFlow without its start-up messages; checks that what a training needs is installed."""
 
 from __future__ import annotations
 
@@ -9,13 +9,10 @@ import tempfile
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO
 
 from cloudgan.core import cuda_libraries, settings
-
-if TYPE_CHECKING:
-    from typing import IO
-
+from cloudgan.schema.training_config import EngineName
 
 _UNUSED = ("googleapiclient", "matplotlib", "sklearn")
 """TensorFlow and Keras import them, where they are installed, for parts that cloudgan does not use: over
@@ -68,14 +65,25 @@ def _unused() -> tuple[str, ...]:
     return _UNUSED if settings.keras_uses_jax() else _UNUSED + _UNUSED_WITHOUT_JAX
 
 
-def require_tensorflow() -> None:
-    """Checks that TensorFlow is installed, without the import; call it before something is written.
+def require_package(package: str | None, name: str | None = None) -> None:
+    """Checks that a package is installed, without the import; call it before something is written.
 
     Raises:
-        ModuleNotFoundError: It is not.
+        ModuleNotFoundError: It is not; its name is `name`, by default that of the package.
     """
-    if find_spec("tensorflow") is None:
-        raise ModuleNotFoundError("no package tensorflow", name="tensorflow")
+    if package and find_spec(package) is None:
+        raise ModuleNotFoundError(f"no package {package}", name=name or package)
+
+
+def require_tensorflow() -> None:
+    """Checks that TensorFlow is installed, as `require_package` does."""
+    require_package("tensorflow")
+
+
+def require_engine(engine: EngineName) -> None:
+    """Checks that the engine of a training is installed, as `require_package` does."""
+    for package in ("tensorflow",) if engine == "tensorflow" else ("jax", "jaxlib"):
+        require_package(package, engine)
 
 
 def _is_program() -> bool:

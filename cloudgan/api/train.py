@@ -6,51 +6,44 @@ import faulthandler
 import signal
 import sys
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
 
-from cloudgan.api.engine_import import (
-    import_engine,
-    prepare_engine,
-    require_engine,
-    require_tracker,
-)
 from cloudgan.api.notebook_progress import usual_progress
 from cloudgan.api.ranks import check_mpi, has_ranks, local_layout
 from cloudgan.api.run import Run
-from cloudgan.api.run_options import resolve
-from cloudgan.api.training_showers import as_shards, count_showers, find_showers
+from cloudgan.api.tensorflow_import import import_tensorflow, require_engine, require_package
 from cloudgan.core import ranges, settings
 from cloudgan.core.command import command
 from cloudgan.core.errors import ConfigError, DataError
 from cloudgan.core.hardware import this_machine
 from cloudgan.core.loopback_network import LoopbackNetwork
 from cloudgan.core.progress import Progress, Silent
-from cloudgan.models.device_stages import check_stages
+from cloudgan.gan.device_stages import check_stages
 from cloudgan.schema import launch
-from cloudgan.schema.config import differences
+from cloudgan.schema.config import RunConfig, differences
 from cloudgan.schema.held_out import check_can_validate
 from cloudgan.schema.options.training import TrainOptions
-from cloudgan.training.cluster import read_cluster
-from cloudgan.training.environment_checks import ComputeOptions, prepare_environment
-from cloudgan.training.expected_memory import expected_memory
-from cloudgan.training.forecast import describe_work, training_share
-from cloudgan.training.workers import LocalWorkers
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from cloudgan.core.progress import Progress
-    from cloudgan.data.sources.source import ShowerSource
-    from cloudgan.schema.config import RunConfig
-    from cloudgan.schema.record import Numerics
-    from cloudgan.schema.run_folder import RunFolder
-    from cloudgan.storage.bucket_shards import BucketShards
-    from cloudgan.training.cluster import Cluster
-    from cloudgan.training.outcome import Outcome
+from cloudgan.schema.run_folder import RunFolder
+from cloudgan.storage.bucket_showers import is_url
+from cloudgan.training.cluster import (
+    Cluster,
+    ComputeOptions,
+    prepare_environment,
+    read_cluster,
+    run_workers,
+)
+from cloudgan.training.forecast import (
+    ExpectedMemory,
+    describe_work,
+    expected_memory,
+    training_share,
+)
+from cloudgan.training.run_options import resolve
+from cloudgan.training.stopping import Outcome, StopFlag, raise_if_stopped
 
 
 @command
@@ -73,13 +66,7 @@ def train(options: TrainOptions, *, progress: Progress | None = None) -> Run:
     keys, file = options.training
     config, folder = resolve(keys, config=file, run=options.run)
     progress = progress or usual_progress()
-    train_run(
-        config,
-        folder,
-        progress,
-        quiet=True,
-        allow_open_ports=options.allow_open_ports,
-    )
+    train_run(config, folder, progress, quiet=True, allow_open_ports=options.allow_open_ports)
     if options.writes_report:
         from cloudgan.api.run_report import write_report  # imports all of the physics
 
@@ -117,98 +104,91 @@ def train_run(
         CloudganError: The run failed.
     """
     began = time.perf_counter() if began_seconds is None else began_seconds
-    if has_ranks(config):
-        return _train_with_ranks(
-            config,
-            folder,
-            progress,
-            quiet=quiet,
-            began_seconds=began,
-            allow_open_ports=allow_open_ports,
-        )
-    cluster_text, supervised = settings.tf_config(), settings.is_supervised()
-    starts_workers = cluster_text is None and config.training.workers > 1
+    ranks = has_ranks(config)
+    if ranks and settings.is_mpi_rank():
+        return _train_as_rank(config, folder, progress, began)
+    from cloudgan.api.training_showers import as_store, count_showers, find_showers
+
+    supervised = settings.is_supervised() and not ranks
+    cluster = None if ranks else read_cluster(settings.tf_config())
+    starts_workers = not ranks and settings.tf_config() is None and config.training.workers > 1
     ranges.Range(1, ranges.MAX_LOCAL_PROCESSES).check("--workers", config.training.workers)
-    _check_options(config, progress, has_workers=bool(cluster_text or starts_workers))
-    cluster = read_cluster(cluster_text)
+    _check_options(config, progress, has_workers=starts_workers or cluster is not None)
     if not (supervised or allow_open_ports):
         _check_ports(config, cluster, starts_workers=starts_workers)
-    is_chief = cluster is None or cluster.is_chief
-    if cluster is None and not supervised:
+    is_chief, is_alone = cluster is None or cluster.is_chief, cluster is None and not supervised
+    if is_alone:
         folder.refuse_foreign()
-    folder.check(config)
+    asked, (config, showers) = config, find_showers(config, folder, may_convert=cluster is None)
+    folder.check(asked if supervised else config)  # run.yaml of a pod has no geometry
     workers = len(cluster.workers) if cluster else config.training.workers
-    here = config.training.workers if starts_workers else 1
-    memory = expected_memory(config, workers=workers, processes=here)
+    memory = _expected_memory(config, workers, starts_workers=starts_workers)
     warning = memory.check() if memory else None
-    showers = find_showers(config, folder, may_convert=cluster is None)
-    showers_to_train = _training_showers(config, showers)
+    count = count_showers(showers)
+    check_can_validate(config, count)
     require_engine(config.training.engine)
-    if is_chief:
-        require_tracker(config)
+    require_package(config.training.tracker_package if is_chief else None)
     if not supervised:
         _check_copies(config)
     if is_chief:
-        progress.say(describe_work(config, showers_to_train))
+        progress.say(describe_work(config, training_share(config, count)))
     with folder.locked() if cluster is None else nullcontext():
-        # Set before the conversion imports TensorFlow, which reads these variables once.
-        options = ComputeOptions()
-        if cluster is None and not supervised:
+        if is_alone:
             _forget_start(config, folder)
-        if not starts_workers:
-            saved = _saved_numerics(config, folder, cluster, progress)
-            options = prepare_environment(config, saved, progress)
-            prepare_engine(config, options, supervised=supervised)
-        shards = as_shards(showers, folder, progress)
+        # Set before a conversion imports TensorFlow, which reads these variables once.
+        options = ComputeOptions()
+        if not (starts_workers or ranks):
+            options = _prepared_options(config, folder, cluster, progress)
+        store = as_store(showers, folder, progress)
         if is_chief and not supervised:
             folder.write_config(config)
             _note_attempt(config, folder)
+        if is_chief and not starts_workers:
+            _say_forecast(config, progress, memory, warning)
         if starts_workers:
             progress.end()  # the first worker shows the run
             command = ("train", f"--run={folder.path}", *(["--json"] if json else []))
-            isolated, workers = not allow_open_ports, config.training.workers
-            LocalWorkers(command, workers, folder.logs, quiet=quiet, isolated=isolated).run()
+            run_workers(command, workers, folder.logs, quiet=quiet, isolated=not allow_open_ports)
             return None
-        if is_chief:
-            about = warning or memory.describe() if memory else None
-            _say(progress, about, _validation_note(config))
-        outcome = _train_here(config, folder, shards, progress, options, began_seconds=began)
+        if ranks:
+            from cloudgan.api.train_ranks import start_ranks
+
+            outcome = start_ranks(
+                config, folder, progress, quiet=quiet, isolated=not allow_open_ports
+            )
+        else:
+            outcome = _train_here(config, folder, store, progress, options, began=began)
     return replace(outcome, memory=memory.as_json() if memory else None)
 
 
-def _training_showers(config: RunConfig, showers: Path | ShowerSource | BucketShards) -> int:
-    """Returns how many showers a run trains on.
+def _expected_memory(
+    config: RunConfig, workers: int, *, starts_workers: bool
+) -> ExpectedMemory | None:
+    """Returns the memory of a run on this machine; None: it is not known."""
+    if config.parallel.has_ranks:
+        ranks = local_layout(config).size
+        return expected_memory(config, workers=config.parallel.group, processes=ranks)
+    return expected_memory(config, workers=workers, processes=workers if starts_workers else 1)
 
-    Raises:
-        ConfigError: Too few are held out for its validations.
-    """
-    count = count_showers(showers)
-    check_can_validate(config, count)
-    return training_share(config, count)
 
-
-def _train_with_ranks(
-    config: RunConfig,
-    folder: RunFolder,
-    progress: Progress,
-    *,
-    quiet: bool,
-    began_seconds: float,
-    allow_open_ports: bool,
+def _train_as_rank(
+    config: RunConfig, folder: RunFolder, progress: Progress, began: float
 ) -> Outcome | None:
-    """Acts as a rank of an MPI world, or starts one on this machine."""
-    from cloudgan.api.train_ranks import start_ranks, train_rank
+    """Acts as a rank of an MPI world; without a supervisor rank 0 prepares the folder."""
+    from cloudgan.api.train_ranks import train_rank
+    from cloudgan.api.training_showers import as_store, find_showers
 
-    def shards(config: RunConfig) -> Path:
-        return as_shards(find_showers(config, folder, may_convert=True), folder, Silent())
+    supervised = settings.is_supervised()
+    if not supervised:
+        _check_options(config, progress, has_workers=False)
+        config, _ = find_showers(config, folder)
 
     @contextmanager
     def prepared(config: RunConfig) -> Iterator[None]:
-        _check_options(config, progress, has_workers=False)
         folder.refuse_foreign()
         folder.check(config)
         require_engine("tensorflow")
-        require_tracker(config)
+        require_package(config.training.tracker_package)
         _check_copies(config)
         with folder.locked():
             _forget_start(config, folder)
@@ -216,44 +196,25 @@ def _train_with_ranks(
             _note_attempt(config, folder)
             yield
 
-    if settings.is_mpi_rank():
-        supervised = settings.is_supervised()
-        return train_rank(
-            config,
-            folder,
-            progress,
-            shards=shards,
-            prepare=nullcontext if supervised else prepared,
-            start_time=began_seconds,
-        )
-    check_mpi()
-    ranks = local_layout(config).size
-    if not allow_open_ports:
-        _check_rank_ports(config)
-    memory = expected_memory(config, workers=config.parallel.group, processes=ranks)
-    warning = memory.check() if memory else None
-    showers = find_showers(config, folder, may_convert=True)
-    showers_to_train = _training_showers(config, showers)
-    with prepared(config):
-        progress.say(describe_work(config, showers_to_train))
-        _say(progress, warning or memory.describe() if memory else None, _validation_note(config))
-        as_shards(showers, folder, progress)
-        outcome = start_ranks(config, folder, progress, quiet=quiet, isolated=not allow_open_ports)
-    return replace(outcome, memory=memory.as_json() if memory else None)
+    return train_rank(
+        config,
+        folder,
+        progress,
+        store=lambda config: as_store(find_showers(config, folder)[1], folder, Silent()),
+        prepare=nullcontext if supervised else prepared,
+        start_time=began,
+    )
 
 
-def _check_rank_ports(config: RunConfig) -> None:
-    """Checks that no other user will reach the ports of the ranks of this machine.
-
-    Raises:
-        ConfigError: Others could, or the isolated ranks could not reach their bucket or tracker.
-    """
-    if lacking := _needs_network(config):
-        raise ConfigError(
-            f"the ranks run without a network, so they cannot {lacking}; give them the network and"
-            " accept that others can reach their ports: --allow-open-ports"
-        )
-    LoopbackNetwork.check("one process instead, without --parallel")
+def _say_forecast(
+    config: RunConfig, progress: Progress, memory: ExpectedMemory | None, warning: str | None
+) -> None:
+    """Shows the memory that the training will take, and that a stop criterion needs validations."""
+    if memory:
+        progress.say(warning or memory.describe())
+    training = config.training
+    if training.until and not training.validate_every:
+        progress.say(f"--until={training.until} without --validate-every: each epoch is validated")
 
 
 def _check_options(config: RunConfig, progress: Progress, *, has_workers: bool) -> None:
@@ -286,27 +247,20 @@ def _check_options(config: RunConfig, progress: Progress, *, has_workers: bool) 
         local_layout(config)
         check_mpi()
     if config.training.init_from:
-        from cloudgan.training.warm_start import find_warm_start
+        from cloudgan.training.checkpoint import find_warm_start
 
         find_warm_start(config, progress.say)
 
 
 def _check_ports(config: RunConfig, cluster: Cluster | None, *, starts_workers: bool) -> None:
-    """Checks that no other user will reach the servers of the engine, which ask for no credentials.
-
-    Raises:
-        ConfigError: Others could, or the isolated workers could not reach their bucket or tracker.
-    """
-    if starts_workers:
-        workers = config.training.workers
-        one_process = f"one process instead: --workers=1 --strategy=mirrored --replicas={workers}"
-        if lacking := _needs_network(config):
-            raise ConfigError(
-                f"the {workers} workers run without a network, so they cannot {lacking};"
-                f" run {one_process}, or give them the network and accept that others"
-                " can reach their ports: --allow-open-ports"
-            )
-        LoopbackNetwork.check(one_process)
+    """Refuses to let other users reach the servers of the engine, which ask for no credentials."""
+    workers = config.training.workers
+    if config.parallel.has_ranks:
+        alone = "one process instead, without --parallel"
+        _check_isolation(config, "the ranks", "give them", alone)
+    elif starts_workers:
+        one = f"one process instead: --workers=1 --strategy=mirrored --replicas={workers}"
+        _check_isolation(config, f"the {workers} workers", f"run {one}, or give them", one)
     elif cluster and len(cluster.workers) > 1:
         raise ConfigError(
             f"TF_CONFIG names {len(cluster.workers)} workers, whose servers listen on all"
@@ -316,28 +270,23 @@ def _check_ports(config: RunConfig, cluster: Cluster | None, *, starts_workers: 
         )
 
 
-def _needs_network(config: RunConfig) -> str:
-    """Returns what the processes of a run cannot do in a network of their own; empty: nothing is lacking."""
-    from cloudgan.storage.bucket_shards import is_url
+def _check_isolation(config: RunConfig, who: str, remedy: str, alone: str) -> None:
+    """Checks that processes of a run need no network, and that this machine can isolate their ports.
 
+    Raises:
+        ConfigError: They need one for their bucket or tracker, or others could reach their ports.
+    """
+    lacking = ""
     if is_url(config.checkpoint.url):
-        return f"copy checkpoints to {config.checkpoint.url}"
-    return f"reach the server of --track={config.training.track}" * bool(
-        config.training.tracker_package
-    )
-
-
-def _validation_note(config: RunConfig) -> str | None:
-    training = config.training
-    if training.validate_every or not training.until:
-        return None
-    return f"--until={training.until} without --validate-every: each epoch is validated"
-
-
-def _say(progress: Progress, *lines: str | None) -> None:
-    for line in lines:
-        if line:
-            progress.say(line)
+        lacking = f"copy checkpoints to {config.checkpoint.url}"
+    elif config.training.tracker_package:
+        lacking = f"reach the server of --track={config.training.track}"
+    if lacking:
+        raise ConfigError(
+            f"{who} run without a network, so they cannot {lacking}; {remedy} the network and accept"
+            " that others can reach their ports: --allow-open-ports"
+        )
+    LoopbackNetwork.check(alone)
 
 
 def _check_copies(config: RunConfig) -> None:
@@ -367,22 +316,27 @@ def _forget_start(config: RunConfig, folder: RunFolder) -> None:
     folder.check(config)  # again: another process may have trained until this one had the lock
     there = folder.read_config()
     if there and there.mathematics() != config.mathematics():
-        from cloudgan.training.checkpoint import run_checkpoints
+        from cloudgan.training.checkpoint import Checkpoints
 
-        checkpoints = run_checkpoints(config, folder, None)
+        checkpoints = Checkpoints.of_run(config, folder)
         if checkpoints.all_steps() == [0]:
             checkpoints.remove_later(-1)
 
 
-def _saved_numerics(
+def _prepared_options(
     config: RunConfig, folder: RunFolder, cluster: Cluster | None, progress: Progress
-) -> Numerics | None:
-    """Numerics of the newest checkpoint, which a resumed run reuses; None for a new run."""
+) -> ComputeOptions:
+    """Sets what the engine reads at import; a resumed run takes the options of its newest checkpoint."""
     # Imports NumPy, which a base installation lacks, and it must explain every command.
-    from cloudgan.training.checkpoint import resume_point, run_checkpoints
+    from cloudgan.training.checkpoint import Checkpoints
 
-    saved = resume_point(run_checkpoints(config, folder, cluster), folder, progress.say)
-    return saved.state.numerics if saved else None
+    saved = Checkpoints.of_run(config, folder, cluster).resume_point(folder, progress.say)
+    numerics = saved.state.numerics if saved else None
+    processes = config.training.workers if settings.is_supervised() else 1
+    options = prepare_environment(config, numerics, progress, processes=processes)
+    if config.training.engine == "jax":
+        settings.set_for_jax(options.threads)
+    return options
 
 
 def _note_attempt(config: RunConfig, folder: RunFolder) -> None:
@@ -396,36 +350,27 @@ def _note_attempt(config: RunConfig, folder: RunFolder) -> None:
 def _train_here(
     config: RunConfig,
     folder: RunFolder,
-    shards: Path,
+    store: Path,
     progress: Progress,
     options: ComputeOptions,
     *,
-    began_seconds: float,
+    began: float,
 ) -> Outcome:
     supervised = settings.is_supervised()
     if supervised:
         faulthandler.register(signal.SIGUSR1, all_threads=True)
-    start_engine = import_engine(config.training.engine, progress)
-    from cloudgan.training.context import make_context
+    uses_tensorflow = config.training.engine == "tensorflow"
+    progress.start("loading TensorFlow" if uses_tensorflow else "loading JAX")
+    if uses_tensorflow:
+        import_tensorflow()
     from cloudgan.training.run import train as run_training
-    from cloudgan.training.stopping import StopFlag, raise_if_stopped
 
-    cluster = read_cluster(settings.tf_config())
-    with StopFlag() as flag, start_engine.translate_lost_workers(cluster):
+    with StopFlag() as flag:
         if supervised:
             flag.stop_with_parent(sys.stdin)
-        context = make_context(
-            config,
-            folder,
-            shards,
-            cluster=cluster,
-            workers_here=config.training.workers if supervised else 1,
-            options=options,
-            progress=progress,
-            start_engine=start_engine,
+        outcome = run_training(
+            config, folder, store, options, flag=flag, progress=progress, start_time=began
         )
-        flag.install_handlers()
-        outcome = run_training(context, flag, progress, start_time=began_seconds)
     raise_if_stopped(
         outcome.reason, f"stopped after step {outcome.step}; rerun the command to resume"
     )

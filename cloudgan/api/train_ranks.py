@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import socket
 import sys
-from contextlib import nullcontext
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cloudgan.api.ranks import local_layout
 from cloudgan.api.tensorflow_import import import_tensorflow
@@ -18,31 +19,23 @@ from cloudgan.core.document import Document
 from cloudgan.core.documents import read_json, write_json
 from cloudgan.core.errors import ConfigError
 from cloudgan.core.held_port import SHARED, hold_port, number_of
-from cloudgan.core.progress import Silent
-from cloudgan.parallel.centre import KEPT
-from cloudgan.parallel.layout import make_layout
-from cloudgan.parallel.local_ranks import LocalRanks
-from cloudgan.parallel.profile import Profile
-from cloudgan.parallel.rank_process import joined_world, rank_stop_flag
-from cloudgan.parallel.trace import new_spans, write_trace
+from cloudgan.core.progress import Progress, Silent
+from cloudgan.parallel.master import Above, Master
+from cloudgan.parallel.parent import Parent
+from cloudgan.parallel.rank import KEPT, Rank, rank_url
+from cloudgan.parallel.run_keeper import RunKeeper
+from cloudgan.parallel.trace import Profile, new_spans, write_trace
+from cloudgan.parallel.worker import PREFIX, Worker
+from cloudgan.ranks.launch import LocalRanks
+from cloudgan.ranks.process import joined_world, rank_stop_flag
+from cloudgan.ranks.world import World
+from cloudgan.schema.config import RunConfig
 from cloudgan.schema.record_line import StopReason
-from cloudgan.training.checkpoint import BestCheckpoint
-from cloudgan.training.cluster import read_cluster, share_gpus
-from cloudgan.training.environment_checks import prepare_environment
-from cloudgan.training.outcome import Outcome
-from cloudgan.training.stopping import EXIT_CODES, raise_if_stopped
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from contextlib import AbstractContextManager
-
-    from cloudgan.core.progress import Progress
-    from cloudgan.parallel.centre import ResumedSteps
-    from cloudgan.parallel.communicator import Communicator
-    from cloudgan.parallel.layout import Layout, Role
-    from cloudgan.schema.config import RunConfig
-    from cloudgan.schema.run_folder import RunFolder
-    from cloudgan.training.checkpoint import Checkpoint
+from cloudgan.schema.run_folder import RunFolder
+from cloudgan.schema.stop_criterion import BestCheckpoint
+from cloudgan.training.checkpoint import Checkpoint, read_checkpoint
+from cloudgan.training.cluster import prepare_environment, share_gpus
+from cloudgan.training.stopping import EXIT_CODES, Outcome, raise_if_stopped
 
 
 def start_ranks(
@@ -107,7 +100,7 @@ def train_rank(
     folder: RunFolder,
     progress: Progress,
     *,
-    shards: Callable[[RunConfig], Path],
+    store: Callable[[RunConfig], Path],
     prepare: Callable[[RunConfig], Any],
     start_time: float,
 ) -> Outcome | None:
@@ -120,7 +113,7 @@ def train_rank(
         config: Of the run.
         folder: Of the run.
         progress: Shown by rank 0.
-        shards: Returns the folder of shards; called by the last rank, and under agents by all.
+        store: Returns the store; called by the last rank, and under agents by all.
         prepare: Checks and writes the run's folder; a context manager, entered by rank 0.
         start_time: `time.perf_counter()` at the start of the program.
 
@@ -138,15 +131,10 @@ def train_rank(
         with prepare(config) if world.rank == 0 else nullcontext():
             is_last = world.rank == world.size - 1
             finds = is_last or settings.has_agent()  # then each node has its own folder
-            found = world.gather(str(shards(config)) if finds else None)
-            outcome = _play_role(
-                world,
-                config,
-                folder,
-                Path(found[world.rank] or found[-1]),
-                progress=progress,
-                start_time=start_time,
-            )
+            found = world.gather(str(store(config)) if finds else None)
+            profile = Profile(new_spans(world.size) if config.parallel.trace else None)
+            rank = Rank.join(world, config, folder, profile)
+            outcome = _play_role(rank, Path(found[world.rank] or found[-1]), progress, start_time)
         if settings.has_agent():
             reason = world.gather(outcome.reason if outcome else None)[0]
     if settings.has_agent():
@@ -161,7 +149,7 @@ def train_rank(
     return outcome
 
 
-def _of_world(config: RunConfig, world: Communicator) -> RunConfig:
+def _of_world(config: RunConfig, world: World) -> RunConfig:
     """Returns the configuration with the size of the world.
 
     Raises:
@@ -173,75 +161,41 @@ def _of_world(config: RunConfig, world: Communicator) -> RunConfig:
 
 
 @dataclass(frozen=True)
-class _Rank:
-    """What each role needs; `ranks_here` train on this machine."""
+class _Inputs:
+    """What a role needs beside its rank; `ranks_here` train on this machine."""
 
-    world: Communicator
-    layout: Layout
-    config: RunConfig
-    folder: RunFolder
-    shards: Path
+    store: Path
+    progress: Progress
     start_time: float
     ranks_here: int
-    profile: Profile
-
-    @property
-    def role(self) -> Role:
-        """Role of this rank."""
-        return self.layout.roles[self.world.rank]
 
 
-def _play_role(
-    world: Communicator,
-    config: RunConfig,
-    folder: RunFolder,
-    shards: Path,
-    *,
-    progress: Progress,
-    start_time: float,
-) -> Outcome | None:
-    layout = make_layout(world.size, config.parallel)
-    role = layout.roles[world.rank]
-    group = world.split(layout.master_ranks + (role.worker or 0) if not role.is_master else 0)
-    resumed, steps, has_ended = _agree_on_point(world, config, folder, layout)
-    here = _share_devices(world, is_training=not role.is_master)
-    spans = new_spans(world.size) if config.parallel.trace else None
-    rank = _Rank(world, layout, config, folder, shards, start_time, here, Profile(spans))
+def _play_role(rank: Rank, store: Path, progress: Progress, start_time: float) -> Outcome | None:
+    is_training = not rank.role.is_master
+    here = _share_devices(rank.world, is_training=is_training)
+    inputs = _Inputs(store, progress, start_time, here)
     outcome = None
-    if not role.is_master:
-        _worker(rank, group, steps.workers if steps else None, has_ended=has_ended)
-    elif role.parent is not None:
-        _lower_master(rank, steps)
+    if is_training:
+        _worker(rank, inputs)
     else:
-        outcome = _master(rank, progress, resumed)
-    if spans:
-        write_trace(world, layout, folder.trace_file, spans)
+        with rank_stop_flag() as flag:
+            outcome = Master(rank, flag, _above(rank, inputs)).run()
+    if rank.profile.spans:
+        write_trace(rank.world, rank.layout, rank.folder.trace_file, rank.profile.spans)
     return outcome
 
 
-def _agree_on_point(
-    world: Communicator, config: RunConfig, folder: RunFolder, layout: Layout
-) -> tuple[Any, ResumedSteps | None, bool]:
-    """Returns where all ranks resume.
-
-    Returns:
-        The point (on rank 0), the steps of the others there, and whether its validations end the run.
-    """
-    from cloudgan.parallel.centre import ResumedSteps, find_point, rank_checkpoints
-    from cloudgan.training.quality_history import QualityHistory
-
-    found = world.gather(rank_checkpoints(config, folder, world.rank).all_steps())
-    workers = [found[layout.group_of(worker)[0]] for worker in range(layout.workers)]
-    masters = [found[rank] for rank in layout.masters if rank]
-    point = find_point(config, folder, workers, masters) if world.rank == 0 else None
-    state = point[0].state if point else None
-    steps = [state.worker_steps, state.master_steps] if state else None
-    stop = QualityHistory(config.training, state).stop
-    steps, has_ended = world.gather([steps, stop is not None])[0]
-    return point, ResumedSteps(*steps) if steps else None, has_ended
+def _above(rank: Rank, inputs: _Inputs) -> Above:
+    """Returns what is above a master: the run, or rank 0."""
+    if rank.role.parent is not None:
+        return Parent(rank)
+    validator = None
+    if rank.config.training.validates_every:
+        validator = partial(_measurer, rank.config, inputs.store)
+    return RunKeeper(rank, inputs.progress, start_time=inputs.start_time, validator=validator)
 
 
-def _share_devices(world: Communicator, *, is_training: bool) -> int:
+def _share_devices(world: World, *, is_training: bool) -> int:
     """Gives each training rank of a machine its own accelerators, and masters none.
 
     Returns:
@@ -261,56 +215,16 @@ def _share_devices(world: Communicator, *, is_training: bool) -> int:
     return len(here)
 
 
-def _master(rank: _Rank, progress: Progress, resumed: Any) -> Outcome:
-    from cloudgan.parallel.master import Master
-    from cloudgan.parallel.validator import Validator
-
-    training = rank.config.training
-    validator = None
-    if training.validates_every:
-        prepare = partial(_measurer, rank.config, rank.shards)
-        validator = Validator(prepare, start_time=rank.start_time)
-    with rank_stop_flag() as flag:
-        master = Master(
-            rank.world,
-            rank.layout,
-            rank.config,
-            rank.folder,
-            flag=flag,
-            profile=rank.profile,
-            progress=progress,
-            start_time=rank.start_time,
-            resumed=resumed,
-            validator=validator,
-        )
-        return master.run()
-
-
-def _lower_master(rank: _Rank, steps: ResumedSteps | None) -> None:
-    from cloudgan.parallel.lower_master import LowerMaster
-
-    with rank_stop_flag() as flag:
-        LowerMaster(
-            rank.world,
-            rank.layout,
-            rank.config,
-            rank.folder,
-            flag=flag,
-            profile=rank.profile,
-            resumed=steps,
-        ).run()
-
-
 def _measurer(
-    config: RunConfig, shards: Path
+    config: RunConfig, store: Path
 ) -> Callable[[Sequence[Any]], tuple[dict[str, float], int]]:
     """Returns the function that measures the quality of a generator on the held-out showers."""
     import_tensorflow()
-    from cloudgan.data.pipeline.training_set import open_training_set
-    from cloudgan.training.quality_evaluator import HeldOutMetrics
+    from cloudgan.data.batches import open_training_set
+    from cloudgan.training.quality import HeldOutMetrics
     from cloudgan.validation.acceptance.assess import quick_metrics
 
-    showers = open_training_set(shards, config.model, config.data, progress=Silent())
+    showers = open_training_set(store, config.model, config.data, progress=Silent())
     held_out = HeldOutMetrics(
         config.model, showers, seed=config.training.seed, measure=quick_metrics
     )
@@ -356,68 +270,53 @@ def worker_config(config: RunConfig, worker: int, workers: int, *, url: str = ""
     )
 
 
-def _worker(
-    rank: _Rank, group: Communicator, steps: Sequence[int] | None, *, has_ended: bool
-) -> None:
-    """Trains one rank's part of the run, after the own step in `steps` if it resumes."""
-    from cloudgan.parallel.centre import rank_checkpoints, rank_folder, rank_url
-    from cloudgan.parallel.place import Place
-
-    layout = rank.layout
-    place = Place(rank.world, group, layout, rank.role)
-    own = rank_folder(rank.folder, place.leader)
-    own.create()
-    checkpoints = rank_checkpoints(rank.config, rank.folder, place.leader)
-    url = rank_url(rank.config, place.leader)
-    config = worker_config(rank.config, place.number, layout.workers, url=url)
-    if steps is not None and has_ended:
-        ended = {"max_steps": max(1, steps[place.number])}
-        config = config.model_copy(update={"training": config.training.model_copy(update=ended)})
+def _worker(rank: Rank, inputs: _Inputs) -> None:
+    """Trains one rank's part of the run."""
+    layout, first = rank.layout, rank.first_step
+    rank.own_folder.create()
+    checkpoints = rank.checkpoints()
+    url = rank_url(rank.config, rank.leader)
+    config = worker_config(rank.config, rank.worker, layout.workers, url=url)
     saved: Checkpoint | None = None
     rule_state: dict[str, Any] = {}
-    if steps is not None:
-        saved, rule_state = _saved_worker(checkpoints.fetch(steps[place.number]))
-    if place.is_leader:
-        checkpoints.remove_later(steps[place.number] if steps else -1)
-    options = prepare_environment(config, saved.state.numerics if saved else None, Silent())
-    port = _join_group(group)
+    if rank.steps is not None:
+        if rank.steps.has_ended:
+            ended = config.training.model_copy(update={"max_steps": max(1, first)})
+            config = config.model_copy(update={"training": ended})
+        saved, rule_state = _saved_worker(checkpoints.fetch(first))
+    if rank.is_leader:
+        checkpoints.remove_later(-1 if rank.steps is None else first)
+    options = prepare_environment(
+        config, saved.state.numerics if saved else None, Silent(), processes=inputs.ranks_here
+    )
+    port = _join_group(rank.group)
     import_tensorflow()
-    from cloudgan.parallel.gan_exchange import gan_exchange
-    from cloudgan.training.context import WorkerAmong, make_context
-    from cloudgan.training.engines.tensorflow_engine import TensorFlowEngine
-    from cloudgan.training.run import train
-    from cloudgan.training.strategy import translate_lost_workers
+    from cloudgan.parallel.gan_networks import GanNetworks
+    from cloudgan.training.run import Among, train
 
-    cluster = read_cluster(settings.tf_config())
-    with port, rank_stop_flag() as flag, translate_lost_workers(cluster):
-        context = make_context(
-            config,
-            own,
-            rank.shards,
-            cluster=cluster,
-            workers_here=rank.ranks_here,
-            options=options,
+    def join(*networks: Any) -> Worker:
+        trained = saved.state.train_seconds if saved else 0.0
+        return Worker(rank, GanNetworks(*networks), rule_state, trained_before=trained)
+
+    with port, rank_stop_flag() as flag:
+        train(
+            *(config, rank.own_folder, inputs.store, options),
+            flag=flag,
             progress=Silent(),
-            start_engine=TensorFlowEngine,
-            among=WorkerAmong(place.number, layout.workers, saved),
+            start_time=inputs.start_time,
+            among=Among(rank.worker, layout.workers, saved, join),
         )
-        flag.install_handlers()
-        join = partial(gan_exchange, place, rule_state=rule_state, profile=rank.profile)
-        train(context, flag, Silent(), start_time=rank.start_time, join=join)
 
 
 def _saved_worker(path: Path) -> tuple[Checkpoint, dict[str, Any]]:
     """Reads a worker's checkpoint; returns it without the arrays of the update rule, and those."""
-    from cloudgan.parallel.place import PREFIX
-    from cloudgan.training.checkpoint import read_checkpoint
-
     found = read_checkpoint(path)
     rule = {n.removeprefix(PREFIX): a for n, a in found.arrays.items() if n.startswith(PREFIX)}
     arrays = {name: a for name, a in found.arrays.items() if not name.startswith(PREFIX)}
     return replace(found, arrays=arrays), rule
 
 
-def _join_group(group: Communicator) -> AbstractContextManager[object]:
+def _join_group(group: World) -> AbstractContextManager[object]:
     """Sets TF_CONFIG of a group of several ranks, from the addresses of its ranks; returns the held port.
 
     Under agents these are the addresses at which the agents reach each other: the name of a node may

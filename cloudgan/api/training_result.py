@@ -8,12 +8,13 @@ from typing import Any
 from pydantic import Field
 
 from cloudgan.api.ranks import stages_table
-from cloudgan.api.tensorflow_import import import_tensorflow
 from cloudgan.core.document import Document
 from cloudgan.core.durations import format_duration
 from cloudgan.core.hardware import this_machine
 from cloudgan.core.memory import in_gib
-from cloudgan.models.device_stages import check_stages, place
+from cloudgan.gan.convolutions import plan
+from cloudgan.gan.device_stages import check_stages, place
+from cloudgan.gan.footprint import network_sizes
 from cloudgan.reports.result import Result, View
 from cloudgan.reports.table import Table
 from cloudgan.schema import record
@@ -21,8 +22,8 @@ from cloudgan.schema.config import RunConfig
 from cloudgan.schema.held_out import LEAST_TO_JUDGE
 from cloudgan.schema.record_line import StopReason
 from cloudgan.schema.run_folder import RunFolder, shown_run
-from cloudgan.training.expected_memory import expected_memory
-from cloudgan.training.outcome import Outcome
+from cloudgan.training.forecast import expected_memory
+from cloudgan.training.stopping import Outcome
 
 
 class MemoryForecast(Document):
@@ -150,6 +151,9 @@ class TrainingDescription(Result):
     preset: str
     generator: NetworkSize
     discriminator: NetworkSize
+    layers: list[dict[str, Any]] = Field(
+        description="convolutions of both networks, as computed for the image shape"
+    )
     config_hash: str
     memory: MemoryForecast | None = Field(description="null: not measured on this device")
     stages: list[dict[str, Any]] = Field(
@@ -161,12 +165,13 @@ class TrainingDescription(Result):
         """Returns the parameters and the memory on one screen."""
         training, memory = self.config.training, self.memory
         networks = {"generator": self.generator, "discriminator": self.discriminator}
-        rows = tuple((name, each.parameters, each.trainable) for name, each in networks.items())
-        table = Table(("network", "parameters", "trained"), rows, align="lrr")
-        notes = []
+        table = _layers_table(self.layers)
         if self.stages:
             table = stages_table(self.stages)
-            notes = [f"{name}: {each.parameters:,} parameters" for name, each in networks.items()]
+        notes = [
+            f"{name}: {each.parameters:,} parameters, {each.trainable:,} trained"
+            for name, each in networks.items()
+        ]
         cells = "x".join(map(str, self.config.model.image_shape))
         if memory:
             free = f" of {in_gib(memory.free_bytes)} free" if memory.free_bytes else ""
@@ -183,6 +188,25 @@ class TrainingDescription(Result):
             notes=tuple(notes),
             commands=((bench, "the time of a step on this machine"),),
         )
+
+
+def _layers_table(layers: list[dict[str, Any]]) -> Table:
+    """The cells that each layer receives and returns, with its up-sampling and its kernel."""
+
+    def shown(sizes: tuple[int, ...]) -> str:
+        return "x".join(map(str, sizes))
+
+    rows = tuple(
+        (
+            layer["network"],
+            shown(layer["cells"]),
+            shown(layer["upsample"]) if max(layer["upsample"]) > 1 else "",
+            shown(layer["kernel"]),
+            shown(layer["output_cells"]),
+        )
+        for layer in layers
+    )
+    return Table(("network", "cells", "up-sampling", "kernel", "output cells"), rows, align="lrrrr")
 
 
 def training_result(
@@ -232,36 +256,31 @@ def _quality(outcome: Outcome, found: record.RunRecord, config: RunConfig) -> Qu
     )
 
 
-def describe_training(config: RunConfig) -> TrainingDescription:
+def describe_training(config: RunConfig, folder: RunFolder) -> TrainingDescription:
     """Returns the networks' parameter counts, the expected memory and the whole configuration.
+
+    Showers that are here give the networks their geometry, as in training.
 
     Raises:
         ConfigError: A stage is unknown.
+        DataError: The showers are damaged, or have too few cells for the networks.
     """
-    check_stages(config.parallel.stages, config.model)
-    import_tensorflow()
-    from cloudgan.models.layers import KerasMasks
-    from cloudgan.models.networks import build_discriminator, build_generator, count_parameters
+    if config.data.path and Path(config.data.path).exists():
+        from cloudgan.api.training_showers import find_showers
 
-    generator = build_generator(config.model)
-    discriminator = build_discriminator(config.model, KerasMasks(0))
+        config, _ = find_showers(config, folder)
+    stages, slots = config.parallel.stages, 2 if config.model.optimizer == "adam" else 1
+    check_stages(stages, config.model)
     processes = config.training.workers
     memory = expected_memory(config, workers=processes, processes=processes)
     return TrainingDescription.model_validate(
         {
             "preset": config.model.preset,
-            "generator": count_parameters(generator),
-            "discriminator": count_parameters(discriminator),
+            **network_sizes(config.model),
+            "layers": plan(config.model),
             "config_hash": config.config_hash(),
             "memory": memory.as_json() if memory else None,
-            "stages": _describe_stages(config),
+            "stages": place(config.model, stages, slots=slots) if stages else [],
             "config": config,
         }
     )
-
-
-def _describe_stages(config: RunConfig) -> list[dict[str, Any]]:
-    """Bytes per device and across each boundary, if the networks are on several devices."""
-    slots = 2 if config.model.optimizer == "adam" else 1
-    stages = config.parallel.stages
-    return [row.as_json() for row in place(config.model, stages, slots=slots)] if stages else []

@@ -1,103 +1,115 @@
-"""The showers of a run: finds them, counts them, and makes shards of them."""
+"""The showers of a run: found with their geometry, which the networks take, and made a store.
+
+Imports NumPy and h5py, which a base installation lacks: commands import it where they begin to work.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
-from cloudgan.api.tensorflow_import import import_tensorflow
 from cloudgan.core import settings
 from cloudgan.core.errors import ConfigError
+from cloudgan.core.progress import Progress
+from cloudgan.data.batches import Preprocessing
+from cloudgan.data.convert import convert, is_current
+from cloudgan.data.manifest import SourceInfo, has_manifest, read_manifest
+from cloudgan.data.sources import ShowerSource, open_source
+from cloudgan.schema.config import RunConfig
+from cloudgan.schema.presets import find_profile
+from cloudgan.schema.run_folder import RunFolder
+from cloudgan.storage.bucket_showers import BucketShowers, is_url
 
-if TYPE_CHECKING:
-    from cloudgan.core.progress import Progress
-    from cloudgan.data.sources.source import ShowerSource
-    from cloudgan.schema.config import RunConfig
-    from cloudgan.schema.run_folder import RunFolder
-    from cloudgan.storage.bucket_shards import BucketShards
+Found = Path | ShowerSource | BucketShowers
+"""A store, or what `as_store` converts or downloads."""
 
 
 def find_showers(
-    config: RunConfig, folder: RunFolder, *, may_convert: bool
-) -> Path | ShowerSource | BucketShards:
-    """Returns the folder of shards of a run's showers, or the source to convert or to download.
+    config: RunConfig, folder: RunFolder, *, may_convert: bool = True
+) -> tuple[RunConfig, Found]:
+    """Returns a run with the networks of its showers' geometry, and the showers.
 
     Args:
-        config: The run's configuration; `data.path` names the showers.
-        folder: Of the run.
+        config: Of the run; `data.path` names the showers.
+        folder: Of the run, where a copy of them can be.
         may_convert: False for a worker of a cluster, where each worker would convert the same files.
 
     Raises:
         DataError: The showers are missing or damaged, or have too few cells for the networks.
-        ConfigError: They changed since the run began, or `may_convert` forbids a conversion.
+        ConfigError: `may_convert` forbids a conversion.
     """
-    from cloudgan.data.pipeline.training_set import preprocessing
-    from cloudgan.data.shards.manifest import has_manifest
-    from cloudgan.data.sources.convert import is_current
-    from cloudgan.data.sources.source import open_source
-    from cloudgan.storage.bucket_shards import is_url
-
-    named = Path(config.data.path)
-    if has_manifest(named):
-        return named
-    if settings.is_supervised() and has_manifest(folder.shards):
-        return folder.shards  # the supervisor downloaded them
-    if is_url(config.data.path):
-        return _in_bucket(config.data.path, folder)
-    if not may_convert:
-        if has_manifest(folder.shards):
-            return folder.shards
-        raise ConfigError(
-            f"--data={config.data.path}: workers on several machines need a folder of shards; run"
-            f" `cloudgan convert {config.data.path} FOLDER` once and give --data=FOLDER"
-        )
-    source = open_source(config.data.path, config.data.unit or "")
-    preprocessing(config.model).check(source.shape, config.data.path)
-    if is_current(folder.shards, source):
-        return folder.shards
-    if folder.has_trained():
-        raise ConfigError(
-            f"{config.data.path} has changed since {folder.path} was trained on it; restore the file,"
-            " or give another --run"
-        )
-    return source
+    data, showers = config.data, _find(config, folder, may_convert=may_convert)
+    if isinstance(showers, ShowerSource):
+        config = with_geometry(config, showers.files[0].info)
+        Preprocessing.of(config.model).check(showers.shape, data.path, showers.layout)
+        return config, showers
+    manifest = read_manifest(showers) if isinstance(showers, Path) else showers.manifest
+    return with_geometry(config, manifest.sources[0]), showers
 
 
-def _in_bucket(url: str, folder: RunFolder) -> Path | BucketShards:
-    """Prefers the copy in the folder of a run that began, which needs no network."""
-    from cloudgan.data.shards.manifest import has_manifest
-    from cloudgan.storage.bucket_shards import BucketShards
+def _find(config: RunConfig, folder: RunFolder, *, may_convert: bool) -> Found:
+    data, has_copy = config.data, has_manifest(folder.store)
+    if has_manifest(data.path):
+        return Path(data.path)
+    if settings.is_supervised() and has_copy:
+        return folder.store  # the supervisor downloaded them
+    if is_url(data.path):
+        if has_copy and folder.record_file.exists():  # of a run that began: needs no network
+            return folder.store
+        bucket = BucketShowers.from_url(data.path)
+        return folder.store if bucket.is_downloaded(folder.store) else bucket
+    if may_convert:
+        return open_source(data.path, data.unit or "", data.binning or "")
+    if has_copy:
+        return folder.store
+    raise ConfigError(
+        f"--data={data.path}: workers on several machines need a store; run"
+        f" `cloudgan convert {data.path} FOLDER` once and give --data=FOLDER"
+    )
 
-    if folder.record_file.exists() and has_manifest(folder.shards):
-        return folder.shards
-    bucket = BucketShards.from_url(url)
-    return folder.shards if bucket.is_downloaded(folder.shards) else bucket
+
+def with_geometry(config: RunConfig, info: SourceInfo) -> RunConfig:
+    """Returns the configuration with the networks of the showers' geometry, where `info` states one.
+
+    The cells are theirs unless the configuration has other cells than its preset, axes whose ends meet are periodic,
+    energies over decades are conditioned on their logarithm, and what images do not show is no loss.
+    """
+    layout, model = info.dataset, config.model
+    if layout is None:
+        return config
+    own = find_profile(model.networks).preset.image_shape
+    keys: dict[str, Any] = {
+        "periodic_axes": model.periodic_axes or layout.periodic_axes,
+        "log_energy": model.log_energy or layout.spans_decades,
+        "image_shape": info.shape if model.image_shape == own else model.image_shape,
+    }
+    if not layout.tilts:
+        keys["loss_weights"] = model.loss_weights.model_copy(update={"angle": 0.0})
+    changed = type(model).model_validate(model.model_dump() | keys)
+    return config.model_copy(update={"model": changed})
 
 
-def count_showers(showers: Path | ShowerSource | BucketShards) -> int:
+def count_showers(showers: Found) -> int:
     """Returns the number of showers, held-out ones included."""
-    from cloudgan.data.shards.manifest import read_manifest
-
     return read_manifest(showers).records if isinstance(showers, Path) else showers.count
 
 
-def as_shards(
-    showers: Path | ShowerSource | BucketShards, folder: RunFolder, progress: Progress
-) -> Path:
-    """Converts or downloads showers into the run's folder, unless they are a folder of shards.
+def as_store(showers: Found, folder: RunFolder, progress: Progress) -> Path:
+    """Converts or downloads showers into the folder of a run, unless they are a store or were converted already.
 
     Raises:
-        DataError: A record is damaged; the message names the file and the record.
+        DataError: A record is damaged; the message names the file.
+        ConfigError: They changed since the run was trained on them.
     """
     if isinstance(showers, Path):
         return showers
-    from cloudgan.data.sources.source import ShowerSource
-
-    if not isinstance(showers, ShowerSource):
-        showers.download(folder.shards, progress)
-        return folder.shards
-    import_tensorflow()
-    from cloudgan.data.sources.convert import convert
-
-    convert(showers, folder.shards, overwrite=True, progress=progress)
-    return folder.shards
+    if isinstance(showers, BucketShowers):
+        showers.download(folder.store, progress)
+    elif not is_current(folder.store, showers):
+        if folder.has_trained():
+            raise ConfigError(
+                f"{showers.files[0].path} has changed since {folder.path} was trained on it; restore the"
+                " file, or give another --run"
+            )
+        convert(showers, folder.store, overwrite=True, progress=progress)
+    return folder.store

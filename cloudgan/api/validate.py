@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from cloudgan import __version__
 from cloudgan.api.file_pair import open_pair, refuse_other_particle
 from cloudgan.api.notebook_progress import usual_progress
-from cloudgan.api.run import open_run
+from cloudgan.api.run import Step, open_run
 from cloudgan.api.shower_samples import load_generator
 from cloudgan.api.tensorflow_import import import_tensorflow
 from cloudgan.api.validation_result import ValidationResult
@@ -17,28 +17,22 @@ from cloudgan.core.atomic_file import write_atomic
 from cloudgan.core.command import command
 from cloudgan.core.errors import ConfigError, DataError
 from cloudgan.core.progress import Progress
-from cloudgan.reports.page import Graphic, Paragraph, Section, fragment
+from cloudgan.data.showers import Showers
+from cloudgan.reports.page import Block, Graphic, Page, Paragraph, Section, fragment
+from cloudgan.reports.table import Table
 from cloudgan.schema import record
-from cloudgan.schema.held_out import too_few_held_out
+from cloudgan.schema.held_out import LEAST_TO_COMPARE, too_few_held_out
 from cloudgan.schema.options.showers import ValidateOptions
 from cloudgan.schema.run_folder import RunFolder, shown_run
-from cloudgan.validation.acceptance.gates import Gates
+from cloudgan.validation.acceptance.assessment import Assessment
+from cloudgan.validation.acceptance.gates import Gates, Verdict
+from cloudgan.validation.observables.observables import Observables
 
-if TYPE_CHECKING:
-    from cloudgan.api.run import Step
-    from cloudgan.core.progress import Progress
-    from cloudgan.data.showers import Showers
-    from cloudgan.reports.page import Block, Page
-    from cloudgan.reports.table import Table
+if TYPE_CHECKING:  # they load Keras and Matplotlib
     from cloudgan.training.inference import RunGenerator
-    from cloudgan.validation.acceptance.assessment import Assessment
-    from cloudgan.validation.acceptance.gates import Gates, Verdict
     from cloudgan.validation.figures.samples import Samples
-    from cloudgan.validation.observables.observables import Observables
 
 UNTRAINED_STEP = 0
-DEMO_SHOWERS = 20
-"""Least showers of a demo's validation, whose gates are wide."""
 RUN_SHOWERS = 1000
 """Showers that a run generates for a validation, by default."""
 
@@ -57,11 +51,13 @@ class RunFacts:
         folder: Of the run.
         step: Of the checkpoint.
         untrained: Assessment of the same network before its first step.
+        change: What training changed, in one sentence.
     """
 
     folder: RunFolder
     step: int
     untrained: Assessment
+    change: str
 
 
 @dataclass(frozen=True)
@@ -98,6 +94,7 @@ class Validation:
             step=self.run.step if self.run else None,
             reference=self.reference_name,
             untrained=self.run.untrained if self.run else None,
+            change=self.run.change if self.run else None,
             assessment=self.assessment,
             verdict=self.verdict,
             report=report,
@@ -115,6 +112,7 @@ class Validation:
             title=f"Validation of {self.title}",
             version=__version__,
             untrained=self.run.untrained if self.run else None,
+            change=self.run.change if self.run else "",
             provenance=self.provenance,
         )
 
@@ -152,7 +150,6 @@ def validate(
     options: ValidateOptions,
     *,
     gates: Gates | None = None,
-    min_showers: int | None = None,
     classify: bool = True,
     progress: Progress | None = None,
 ) -> Validation:
@@ -161,7 +158,6 @@ def validate(
     Args:
         options: The run, or the files.
         gates: Limits of the checks. Default: the shipped ones.
-        min_showers: Least number of showers of each sample. Default: 200.
         classify: Train classifiers too, which takes most of the time.
         progress: Receives each task and its progress.
 
@@ -169,15 +165,12 @@ def validate(
         ConfigError: The arguments contradict each other.
         DataError: A file is missing or damaged, too small, or of another shape.
     """
-    from cloudgan.validation.acceptance.assess import MIN_SHOWERS
-
-    min_showers = MIN_SHOWERS if min_showers is None else min_showers
     _check_sources(options)
-    step, showers, unit = options.step, options.showers, options.unit or ""
-    if showers is not None and showers < min_showers:
+    step, showers = options.step, options.showers
+    unit, binning = options.unit or "", options.binning or ""
+    if showers is not None and showers < LEAST_TO_COMPARE:
         raise ConfigError(
-            f"--showers={showers}: expected at least {min_showers}; the statistical errors of fewer are too"
-            " large for a verdict"
+            f"--showers={showers}: expected at least {LEAST_TO_COMPARE}; a verdict needs some hundreds"
         )
     progress = progress or usual_progress()
     if options.run is None:
@@ -186,10 +179,10 @@ def validate(
             str(options.reference),
             progress,
             unit=unit,
+            binning=binning,
             showers=showers,
             seed=options.seed,
             gates=gates,
-            min_showers=min_showers,
             classify=classify,
         )
     result = validate_run(
@@ -198,9 +191,9 @@ def validate(
         step=step,
         against=options.against,
         unit=unit,
+        binning=binning,
         showers=showers or RUN_SHOWERS,
         gates=gates,
-        min_showers=min_showers,
         classify=classify,
         seed=options.seed,
     )
@@ -238,9 +231,9 @@ def validate_run(
     step: Step = None,
     against: str | None = None,
     unit: str = "",
+    binning: str = "",
     showers: int = RUN_SHOWERS,
     gates: Gates | None = None,
-    min_showers: int,
     classify: bool = True,
     seed: int = 0,
 ) -> Validation:
@@ -252,16 +245,17 @@ def validate_run(
         step: Of the checkpoint. Default: the newest.
         against: File of Monte Carlo, instead of the held-out showers.
         unit: Of ECAL in that file, if it states none.
+        binning: Of its cells, see `open_source`.
         showers: At most this many.
         gates: Default: the shipped ones.
-        min_showers: Fewer showers are refused.
         classify: Train classifiers too.
-        seed: Of the random halves, the bootstrap errors and the classifiers.
+        seed: Of the permutations, the bootstrap errors and the classifiers.
 
     Raises:
         DataError: The run has no such checkpoint, or the reference does not fit it.
     """
     import_tensorflow()  # without the messages of its libraries
+    from cloudgan.api.validation_page import training_change
     from cloudgan.data.showers import join_showers
     from cloudgan.training.conditions import Conditions
     from cloudgan.validation.acceptance.assess import SampleNames, assess
@@ -273,12 +267,14 @@ def validate_run(
 
     generator = load_generator(folder, step, progress)
     progress.start("reading the reference")
-    name, reference, notes = _reference(folder, generator, against, showers, unit)
-    in_sample = _in_sample(folder, against, unit) if against else False
+    name, reference, notes = _reference(
+        folder, generator, against, showers, unit=unit, binning=binning
+    )
+    in_sample = _in_sample(folder, against, unit, binning) if against else False
     if against and in_sample is not False:
         notes = (_SAMPLE_NOTES[in_sample].format(run=folder.path.name, name=name), *notes)
         name = f"{name}, in sample" if in_sample else name
-    _check_enough(folder, len(reference), against, min_showers)
+    _check_enough(folder, len(reference), against, LEAST_TO_COMPARE)
     requested = Conditions.of(reference, generator.preset).angle_rad
     measured = observe(reference, name, requested_rad=requested)
     kept: list[Showers] = []
@@ -288,14 +284,13 @@ def validate_run(
     )
     at = generator.name
     before = assess(
-        untrained, measured, seed=seed, names=SampleNames("untrained generator", name), min_showers=min_showers,
-        classify=False,
+        untrained, measured, seed=seed, names=SampleNames("untrained generator", name), classify=classify,
     )  # fmt: skip
     after = assess(
-        trained, measured, seed=seed, names=SampleNames(f"generator, {at}", name), min_showers=min_showers,
-        classify=classify, notes=notes, progress=progress,
+        trained, measured, seed=seed, names=SampleNames(f"generator, {at}", name), classify=classify, notes=notes, progress=progress,
     )  # fmt: skip
-    overlap = overlap_region(trained, measured, min_showers=min_showers, seed=seed)
+    verdict = apply_gates(after, gates, in_sample=in_sample)
+    overlap = overlap_region(trained, measured, min_showers=LEAST_TO_COMPARE, seed=seed)
     return Validation(
         title=f"{folder.path.name}, {at}, against {name}",
         reference_name=name,
@@ -308,19 +303,21 @@ def validate_run(
             pick_pairs(join_showers(kept), reference[slice(0, sum(map(len, kept)))], matched=True),
         ),
         assessment=after,
-        verdict=apply_gates(after, gates, in_sample=in_sample),
-        run=RunFacts(folder, generator.step, before),
+        verdict=verdict,
+        run=RunFacts(
+            folder, generator.step, before, training_change(verdict, apply_gates(before, gates))
+        ),
     )
 
 
-def _in_sample(folder: RunFolder, against: str, unit: str) -> bool | None:
+def _in_sample(folder: RunFolder, against: str, unit: str, binning: str) -> bool | None:
     """Whether a run trained on one of these files; None: its record does not say on which it did."""
-    from cloudgan.data.sources.source import open_source
+    from cloudgan.data.sources import open_source
 
     started = record.read_if_whole(folder.record_file).started()
     if not (started and started.data_sha256):
         return None
-    return not open_source(against, unit).digests().isdisjoint(started.data_sha256)
+    return not open_source(against, unit, binning).digests().isdisjoint(started.data_sha256)
 
 
 def _check_enough(folder: RunFolder, count: int, against: str | None, needed: int) -> None:
@@ -338,36 +335,27 @@ def _check_enough(folder: RunFolder, count: int, against: str | None, needed: in
     raise DataError(too_few_held_out(shown_run(folder.path), count, showers, needed))
 
 
-def validate_demo(folder: RunFolder, progress: Progress) -> Validation:
-    """Validates the run of a demo by the shipped gates, without classifiers.
-
-    Raises:
-        DataError: As of `validate_run`.
-    """
-    return validate_run(folder, progress, min_showers=DEMO_SHOWERS, classify=False)
-
-
 def validate_files(
     generated: str,
     reference: str,
     progress: Progress,
     *,
     unit: str = "",
+    binning: str = "",
     showers: int | None = None,
     seed: int = 0,
     gates: Gates | None = None,
-    min_showers: int,
     classify: bool = True,
 ) -> Validation:
     """Validates a file of showers against a file of Monte Carlo; see `validate`."""
-    from cloudgan.data.shards.manifest import describe_empty
+    from cloudgan.data.manifest import describe_empty
     from cloudgan.validation.acceptance.assess import SampleNames, assess
     from cloudgan.validation.acceptance.gates import apply_gates
     from cloudgan.validation.figures.samples import Samples
     from cloudgan.validation.observables.observables import MAX_SHOWERS
     from cloudgan.validation.observables.overlap import overlap_region
 
-    pair = open_pair(generated, reference, min_showers=min_showers, unit=unit)
+    pair = open_pair(generated, reference, unit=unit, binning=binning)
     ours, theirs = pair.measure(showers or MAX_SHOWERS, progress)
     notes: tuple[str, ...] = ()
     if empty := int(theirs.empty.sum()):  # those of a generator stay: they are its fault
@@ -381,12 +369,11 @@ def validate_files(
         theirs,
         seed=seed,
         names=names,
-        min_showers=min_showers,
         classify=classify,
         notes=notes,
         progress=progress,
     )
-    overlap = overlap_region(ours, theirs, min_showers=min_showers, seed=seed)
+    overlap = overlap_region(ours, theirs, min_showers=LEAST_TO_COMPARE, seed=seed)
     return Validation(
         title=f"{pair.generated_name} against {pair.reference_name}",
         reference_name=pair.reference_name,
@@ -412,7 +399,13 @@ def _generated(
 
 
 def _reference(
-    folder: RunFolder, generator: RunGenerator, against: str | None, limit: int, unit: str
+    folder: RunFolder,
+    generator: RunGenerator,
+    against: str | None,
+    limit: int,
+    *,
+    unit: str,
+    binning: str,
 ) -> tuple[str, Showers, tuple[str, ...]]:
     """Returns held-out showers, or those of a file, cut to the shape of the generator, and notes."""
     from cloudgan.data.showers import Showers, central, measured_angle
@@ -422,7 +415,9 @@ def _reference(
     notes: tuple[str, ...] = ()
     if against:
         name = Path(against).name
-        showers, notes = _first_showers(against, limit, folder, particle, unit)
+        showers, notes = _first_showers(
+            against, limit, folder, particle, unit=unit, binning=binning
+        )
     else:
         name, showers = "held-out Monte Carlo", _held_out(folder, generator, limit)
     if showers.ecal_gev.shape[1:] == shape:
@@ -431,7 +426,7 @@ def _reference(
         ecal = central(showers.ecal_gev, shape)
     except ValueError as error:
         raise DataError(
-            f"{against or folder.shards}: {error}, the shape of the generator"
+            f"{against or folder.store}: {error}, the shape of the generator"
         ) from error
     # The measured angle of a cut image differs from that of the whole one; the generator was trained
     # on cut ones.
@@ -440,24 +435,24 @@ def _reference(
 
 
 def _held_out(folder: RunFolder, generator: RunGenerator, limit: int) -> Showers:
-    from cloudgan.data.pipeline.training_set import open_training_set
-    from cloudgan.data.shards.manifest import has_manifest
+    from cloudgan.data.batches import open_training_set
+    from cloudgan.data.manifest import has_manifest
 
     config = generator.config
     named = Path(config.data.path)
-    shards = named if has_manifest(named) else folder.shards
-    return open_training_set(shards, config.model, config.data, cache="none").held_out(limit)
+    store = named if has_manifest(named) else folder.store
+    return open_training_set(store, config.model, config.data).held_out(limit)
 
 
 def _first_showers(
-    file: str, limit: int, folder: RunFolder, particle: str | None, unit: str
+    file: str, limit: int, folder: RunFolder, particle: str | None, *, unit: str, binning: str
 ) -> tuple[Showers, tuple[str, ...]]:
     """Returns the first `limit` showers that are not empty, and a note about the others."""
-    from cloudgan.data.shards.manifest import describe_empty
+    from cloudgan.data.manifest import describe_empty
     from cloudgan.data.showers import join_showers
-    from cloudgan.data.sources.source import open_source
+    from cloudgan.data.sources import open_source
 
-    source = open_source(file, unit)
+    source = open_source(file, unit, binning)
     trained = {particle} if particle else set()
     refuse_other_particle(f"the generator of {folder.path.name}", trained, file, source.particles)
     blocks, count, empty = [], 0, list[int]()

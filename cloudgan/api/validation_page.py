@@ -3,31 +3,27 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from cloudgan.reports.page import Bullets, Graphic, KeyFigures, Page, Paragraph, Section
-from cloudgan.reports.table import Mark, Number, Table, error_text
+from cloudgan.reports.page import Block, Bullets, Graphic, KeyFigures, Page, Paragraph, Section
+from cloudgan.reports.table import Cell, Mark, Number, Table, error_text
 from cloudgan.schema.words import in_words
+from cloudgan.validation.acceptance.assessment import Assessment, Measure, Sample
+from cloudgan.validation.acceptance.gates import GRADES, Check, Verdict
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from cloudgan.reports.page import Block
-    from cloudgan.reports.table import Cell
-    from cloudgan.validation.acceptance.assessment import Assessment, Measure, Sample
-    from cloudgan.validation.acceptance.gates import Check, Grade, Verdict
+if TYPE_CHECKING:  # it loads Matplotlib
     from cloudgan.validation.figures.samples import Samples
 
 BASELINE_NOTE = (
-    "The MC-MC baseline is the same measure for two random halves of the Monte Carlo: the effect of"
-    " statistics alone."
+    "The MC-MC baseline is the same measure for Monte Carlo against Monte Carlo with as many showers, from random permutations"
+    " of both samples: the effect of statistics alone. p is the share of permutations in which any measure is as unusual."
 )
 _SHOWN = {"auc": "AUC", "fpd": "FPD", "metric": "3DGAN metric"}
 _CHANCE = 0.5
 _FEW = 2
 _LISTED = 3
-_GRADES: tuple[Grade, ...] = ("at the baseline", "good", "acceptable", "fail")
 
 
 def headline(assessment: Assessment, verdict: Verdict) -> str:
@@ -42,6 +38,13 @@ def headline(assessment: Assessment, verdict: Verdict) -> str:
             return f"{verdict.grade}: indistinguishable from {name} with {showers:,} showers"
         case "good":
             return f"good: all {_applied(verdict)} checks are within the limits for good"
+        case "cannot tell":
+            short = [check.title for check in condensed(verdict) if check.grade == "cannot tell"]
+            showers = min(assessment.generated.showers, assessment.reference.showers)
+            return (
+                f"cannot tell: {showers:,} showers are too few for {_listed(short)}; give about"
+                f" {verdict.needed:,} of each sample"
+            )
         case "acceptable":
             short = [check.title for check in condensed(verdict) if check.grade == "acceptable"]
             return f"acceptable: no check fails; not good: {_listed(short)}"
@@ -73,14 +76,14 @@ def findings(verdict: Verdict) -> Iterator[str]:
 def checks_table(checks: Sequence[Check], caption: str = "") -> Table:
     """Returns a row per check: value, MC-MC baseline, limits for good and acceptable, grade."""
     return Table(
-        ("property", "value", "baseline", "limits", "grade"),
+        ("property", "value", "baseline", "p", "limits", "grade"),
         tuple(
             (check.title, value(check.measure), baseline(check.measure, with_error=False),
-             limits(check), grade(check))
+             probability(check.measure), limits(check), grade(check))
             for check in checks
         ),
         caption,
-        "lrrll",
+        "lrrrll",
     )  # fmt: skip
 
 
@@ -101,13 +104,14 @@ def condensed(verdict: Verdict) -> tuple[Check, ...]:
 def measures_table(assessment: Assessment, untrained: Assessment | None = None) -> Table:
     """Returns all measures, each with its error and its MC-MC baseline."""
     before = {(m.name, m.where): m for m in untrained.measures} if untrained else {}
-    heads = ["measure", "where", "value", "baseline", "ideal", "at the baseline"]
+    heads = ["measure", "where", "value", "baseline", "ideal", "widths", "p"]
     rows: list[tuple[Cell, ...]] = []
     for measure in assessment.measures:
         row: list[Cell] = [
             in_words(measure.name), in_words(measure.where) or "all showers", value(measure),
             baseline(measure), Number(measure.ideal, f"{measure.ideal:g}"),
-            None if measure.value is None or measure.baseline is None else measure.is_at_baseline,
+            Number(measure.widths, "" if measure.widths is None else f"{measure.widths:.1f}"),
+            probability(measure),
         ]  # fmt: skip
         if untrained:
             row.insert(2, value(before.get((measure.name, measure.where))))
@@ -116,7 +120,7 @@ def measures_table(assessment: Assessment, untrained: Assessment | None = None) 
         heads.insert(2, "untrained")
     return Table(
         tuple(heads), tuple(rows), f"Generated against Monte Carlo. {BASELINE_NOTE}",
-        "ll" + "r" * (len(heads) - 3) + "l", interactive=True,
+        "ll" + "r" * (len(heads) - 2), interactive=True,
     )  # fmt: skip
 
 
@@ -140,6 +144,11 @@ def baseline(measure: Measure, *, with_error: bool = True) -> Number:
     return Number(measure.baseline, text)
 
 
+def probability(measure: Measure) -> Number:
+    """Returns the p-value, corrected for the number of measures."""
+    return Number(measure.p, "" if measure.p is None else f"{measure.p:.3f}")
+
+
 def limits(check: Check) -> str:
     """Returns the limits: ``1 ± 0.02 / 0.05`` around an ideal of 1, ``< 0.02 / 0.1`` above 0 or 0.5."""
     ideal = check.measure.ideal
@@ -154,6 +163,8 @@ def grade(check: Check) -> Mark | str:
         return check.grade
     if check.measure.value is None:
         return Mark(None)
+    if check.grade == "cannot tell":
+        return check.grade
     return Mark(check.grade != "fail", check.grade)
 
 
@@ -165,11 +176,12 @@ def validation_page(
     title: str,
     version: str,
     untrained: Assessment | None = None,
+    change: str = "",
     provenance: Sequence[Table] = (),
 ) -> Page:
     """Returns the whole report of a validation."""
     sections = (
-        *validation_sections(assessment, verdict, samples, untrained),
+        *validation_sections(assessment, verdict, samples, untrained, change),
         *([Section("Provenance", tuple(provenance))] if provenance else []),
     )
     return Page(
@@ -181,13 +193,17 @@ def validation_page(
 
 
 def validation_sections(
-    assessment: Assessment, verdict: Verdict, samples: Samples, untrained: Assessment | None
+    assessment: Assessment,
+    verdict: Verdict,
+    samples: Samples,
+    untrained: Assessment | None,
+    change: str = "",
 ) -> Iterator[Section]:
     """Yields showers beside Monte Carlo, the verdict, the other figures, all checks and all measures."""
     drawn = list(figure_sections(samples, assessment))
     first = 1 if samples.pairs else 0
     yield from drawn[:first]
-    yield verdict_section(assessment, verdict, untrained)
+    yield verdict_section(assessment, verdict, change)
     yield from drawn[first:]
     table = checks_table(
         verdict.checks,
@@ -197,18 +213,16 @@ def validation_sections(
     yield measures_section(assessment, untrained)
 
 
-def verdict_section(
-    assessment: Assessment, verdict: Verdict, untrained: Assessment | None = None
-) -> Section:
-    """Returns the grade, what training improved, the failed checks and the notes."""
+def verdict_section(assessment: Assessment, verdict: Verdict, change: str = "") -> Section:
+    """Returns the grade, what training changed, the failed checks and the notes."""
     samples = (
         f"Generated: {describe(assessment.generated)}.",
         f"Reference: {describe(assessment.reference)}.",
         BASELINE_NOTE,
     )
     blocks: list[Block] = [_key_figures(assessment, verdict)]
-    if untrained is not None:
-        blocks.append(Paragraph(improvement(assessment, untrained)))
+    if change:
+        blocks.append(Paragraph(change))
     if verdict.failures:
         blocks += [Paragraph("Failed checks, worst first:"), Bullets(verdict.failures)]
     else:
@@ -218,26 +232,21 @@ def verdict_section(
     )
 
 
-def improvement(assessment: Assessment, untrained: Assessment) -> str:
-    """Returns how many measures training brought nearer to their ideal value, as a sentence."""
-    before = {(m.name, m.where): m for m in untrained.measures}
-    better = worse = same = 0
-    for after in assessment.measures:
-        first = before.get((after.name, after.where))
-        if first is None or first.deviation is None or after.deviation is None:
-            continue
-        gain = first.deviation - after.deviation
-        scatter = math.hypot(first.error or 0.0, after.error or 0.0)
-        better += gain > scatter
-        worse += gain < -scatter
-        same += abs(gain) <= scatter
-    if not better + worse + same:
-        return "No measure of the untrained generator is known, so nothing says what training improved."
-    known = better + worse + same
-    said = f"Training improved {better} of {known} measures over the untrained generator"
-    if not better + worse:
-        return f"{said}: all are equal within their errors."
-    return f"{said}, worsened {worse}, and left {same} equal within their errors."
+def training_change(trained: Verdict, untrained: Verdict) -> str:
+    """Returns which gates training brought to pass and which to fail, as a sentence; what cannot tell is neither."""
+    after, before = ({c.title: c.grade for c in v.checks} for v in (trained, untrained))
+    failed = [title for title, grade in before.items() if grade == "fail"]
+    mended = [title for title in failed if after.get(title, "fail") not in {"cannot tell", "fail"}]
+    broken = [
+        title
+        for title, grade in after.items()
+        if grade == "fail" and before.get(title, "fail") != "fail"
+    ]
+    if not failed and not broken:
+        return "Training changed no gate: the untrained network fails none."
+    named = f": {_listed(mended)}" if mended else ""
+    said = f"Training: of {len(failed)} checks that the untrained network fails, {len(mended)} pass{named}"
+    return f"{said}; {len(broken)} fail only since{f': {_listed(broken)}' if broken else ''}."
 
 
 def figure_sections(samples: Samples, assessment: Assessment) -> Iterator[Section]:
@@ -255,9 +264,8 @@ def measures_section(assessment: Assessment, untrained: Assessment | None = None
     if untrained is not None:
         notes = (
             Paragraph(
-                "Untrained is the same network before its first step. Its energy response is nearly"
-                " right, because the output is calibrated on training showers; the other measures"
-                " show the learning."
+                "Untrained is the same network before its first step: its output layer has each cell's"
+                " distribution as measured on the training showers."
             ),
         )
     return Section("All measures", (*notes, measures_table(assessment, untrained)))
@@ -270,7 +278,7 @@ def _key_figures(assessment: Assessment, verdict: Verdict) -> KeyFigures:
     figures = [
         (verdict.grade, "grade", "the worst of the checks"),
         (f"{applied - failed} of {applied}", "checks passed",
-         f"{grades.count('at the baseline')} as near as two halves of the Monte Carlo"),
+         f"{grades.count('at the baseline')} as near as Monte Carlo to Monte Carlo"),
     ]  # fmt: skip
     for measure in assessment.measures:
         if measure.name in _SHOWN and measure.value is not None:
@@ -288,8 +296,8 @@ def _property(check: Check) -> tuple[str, str, float, float]:
 
 
 def _severity(check: Check) -> tuple[int, float]:
-    away = math.inf if check.measure.deviation is None else check.measure.deviation
-    return _GRADES.index(check.grade) if check.grade in _GRADES else -1, away
+    away = math.inf if check.measure.excess is None else check.measure.excess
+    return GRADES.index(check.grade) if check.grade in GRADES else -1, away
 
 
 def _applied(verdict: Verdict) -> int:

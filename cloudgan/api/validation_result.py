@@ -29,9 +29,9 @@ from cloudgan.validation.acceptance.gates import Check, Verdict
 
 _ROWS = 9
 """Of the checks on a terminal: with the lines around them they fill a screen of 24 lines."""
-_SIGNS = {"at the baseline": "✓", "good": "✓", "acceptable": "~", "fail": "✗"}
-_ORDER = ("fail", "acceptable", "good", "at the baseline")
-_LEGEND = "✓ good  ~ acceptable (limit)  ✗ fail    baseline: Monte Carlo with itself"
+_SIGNS = {"at the baseline": "✓", "good": "✓", "acceptable": "~", "cannot tell": "?", "fail": "✗"}
+_ORDER = ("fail", "cannot tell", "acceptable", "good", "at the baseline")
+_LEGEND = "✓ good  ~ acceptable (limit)  ? too few showers  ✗ fail  baseline: Monte Carlo"
 _PARENTHESES = re.compile(r" \((of \d+|second moment)\)")
 
 
@@ -44,6 +44,7 @@ class ValidationResult(Result):
     untrained: Assessment | None = Field(
         None, description="of the same network before its first step"
     )
+    change: str | None = Field(None, description="what training changed, in one sentence")
     assessment: Assessment
     verdict: Verdict
     report: str | None = Field(None, description="page with figures; null: not written")
@@ -55,11 +56,13 @@ class ValidationResult(Result):
         return View(
             line=headline(self.assessment, self.verdict),
             table=table,
-            notes=notes,
+            notes=(*notes, *filter(None, (self.change,))),
             warnings=seen_note(self.verdict),
             commands=tuple(self._commands()),
             basis=self.basis(),
-            done=None if self.verdict.in_sample else self.verdict.passed,
+            done=None
+            if self.verdict.in_sample or self.verdict.grade == "cannot tell"
+            else self.verdict.passed,
         )
 
     def basis(self) -> tuple[str | Table, ...]:
@@ -87,6 +90,8 @@ class ValidationResult(Result):
         if not self.gate or self.verdict.passed:
             return None
         missed = [check.title for check in self.verdict.checks if check.grade == "fail"]
+        if not missed:
+            return VerdictError(headline(self.assessment, self.verdict))
         return VerdictError(f"gates missed: {'; '.join(missed)}")
 
 
@@ -107,7 +112,7 @@ class DemoResult(ValidationResult):
         return View(
             line=f"{self.ending}\n{verdict}",
             table=table,
-            notes=(*notes, f"cost: {self.price}"),
+            notes=(*notes, *filter(None, (self.change,)), f"cost: {self.price}"),
             commands=(
                 (f"open {self.report}", f"figures; {self.program_seconds:.0f} s in all"),
                 ("cloudgan train showers.h5", "a GAN on your own showers"),
@@ -143,7 +148,7 @@ def _short(title: str) -> str:
 
 def _badness(check: Check) -> tuple[int, float]:
     grade = _ORDER.index(check.grade) if check.grade in _ORDER else len(_ORDER)
-    return grade, -(check.measure.deviation or 0.0) / (check.acceptable or 1.0)
+    return grade, -(check.measure.excess or 0.0) / (check.acceptable or 1.0)
 
 
 def _limit(check: Check) -> str:

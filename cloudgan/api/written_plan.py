@@ -8,7 +8,6 @@ from typing import Any
 
 import yaml
 
-from cloudgan.api.run_environment import check_variables_set
 from cloudgan.api.targets import open_backend
 from cloudgan.core.atomic_file import atomic_writer
 from cloudgan.core.errors import ConfigError
@@ -18,6 +17,7 @@ from cloudgan.launch.kubernetes.manifests import (
     PORT_PROBE,
     filled_secret,
 )
+from cloudgan.launch.plan.environment import check_variables_set
 from cloudgan.schema.plan import Plan
 
 _SHARED, _PRIVATE = 0o666, 0o600

@@ -1,4 +1,4 @@
-"""Benchmarks of this machine: training step, input pipeline, generator and scaling.
+"""Benchmarks of this machine: training step, input, generator, exchange, bandwidth, scaling and grids.
 
-May import training and everything below it, never api or cli. Read `step.py` first.
+May import training and everything below it, never api or cli. Read `harness.py` first.
 """

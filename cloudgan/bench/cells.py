@@ -1,215 +1,119 @@
-"""Speed-up of grids of cells: one core against a rank per cell, measured here or predicted.
+"""`bench cells`: speed-up of grids of cells, one core against a rank per cell, measured here or predicted.
 
-The engine `one` runs pinned to one core, the engine `ranks` with a rank per cell and a master, each as
-a process of `cloudgan evolve`, in turns. Times are those of the records: of an iteration, without the
-first, which traces the networks, and without start-up.
+The engine `one` runs pinned to one core, the engine `ranks` with a rank per cell and a master, each as a process of
+`cloudgan evolve`, in turns. Times are those of the records: of an iteration, without the first, which traces the
+networks, and without start-up. The figures of Perez et al. 2020, arXiv:2004.04633, stand beside ours.
 """
 
 from __future__ import annotations
 
 import statistics
 import tempfile
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
-from cloudgan.bench.measurement import Rounds, paired, spread
-from cloudgan.bench.training_program import core_shares, pinned, run_program
-from cloudgan.coevolution.cell_files import GridFolder
-from cloudgan.core.errors import CloudganError
+from cloudgan.bench.harness import Measured, Measurement, Row, bench, in_turns, ratios, spread
+from cloudgan.bench.programs import Program, core_shares, run_programs
+from cloudgan.coevolution.files import GridFolder
+from cloudgan.coevolution.grid import Grid
+from cloudgan.core.errors import CloudganError, ConfigError
 from cloudgan.core.hardware import this_machine
-from cloudgan.schema.cell_line import ROUTINES, WAIT
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from cloudgan.bench.measurement import Spread
-    from cloudgan.coevolution.grid import Grid
-    from cloudgan.core.progress import Progress
-    from cloudgan.schema.cell_line import CellLine
-    from cloudgan.schema.coevolution import Engine
+from cloudgan.core.progress import Progress
+from cloudgan.reports.table import Cell, Number, Table
+from cloudgan.schema.cell_line import ROUTINES, WAIT, CellLine
+from cloudgan.schema.coevolution import Engine
+from cloudgan.schema.options.bench import BenchCellsOptions
 
 _MEASURED_CELLS = 4
 """Grids of more cells than this, and than there are cores, are predicted."""
+_TOLERANCE = 1.1
+"""A speed-up above the number of cores by more than this factor is none of this program."""
 
 
-@dataclass(frozen=True)
-class Workload:
-    """What each cell does with the ring.
+class Published(NamedTuple):
+    """Published times on one core and distributed, and their ratio."""
 
-    Attributes:
-        iterations: At least two: the first one traces.
-        batches: Per iteration.
-        batch: Samples per batch.
-    """
-
-    iterations: int = 4
-    batches: int = 50
-    batch: int = 100
+    single: float
+    distributed: float
+    speedup: float
 
 
-@dataclass(frozen=True)
-class EngineRun:
-    """Seconds of one run of an engine, medians over its iterations.
-
-    Attributes:
-        iteration: Of an iteration of the whole grid.
-        slowest: Of its slowest cell, without gather and wait.
-        exchange: Least gather of a cell.
-        routines: By routine, and `wait` for the slowest cell: of all cells for `one`, of a cell (mean)
-            for `ranks`.
-    """
-
-    iteration: float
-    slowest: float
-    exchange: float
-    routines: dict[str, float]
-
-
-@dataclass(frozen=True)
-class GridSpeed:
-    """One grid: runs of one core, and runs of ranks or their prediction.
-
-    Attributes:
-        grid: Its size.
-        one: Runs on one core.
-        ranks: Runs of a rank per cell; empty: predicted.
-        predicted: Seconds of an iteration with a core per cell.
-    """
-
-    grid: Grid
-    one: Sequence[EngineRun]
-    ranks: Sequence[EngineRun]
-    predicted: float
-
-    @property
-    def name(self) -> str:
-        """Such as ``2x2``."""
-        return f"{self.grid.rows}x{self.grid.columns}"
-
-    @property
-    def single(self) -> Spread:
-        """Seconds of an iteration on one core."""
-        return spread([run.iteration for run in self.one])
-
-    @property
-    def distributed(self) -> Spread | None:
-        """Measured seconds of an iteration of ranks; None: predicted only."""
-        return spread([run.iteration for run in self.ranks]) if self.ranks else None
-
-    @property
-    def speedup(self) -> Spread | None:
-        """Of ranks, pairs of one round; None: predicted only."""
-        if not self.ranks:
-            return None
-        return paired([run.iteration for run in self.one], [run.iteration for run in self.ranks])
-
-    @property
-    def predicted_speedup(self) -> float:
-        """With a core per cell."""
-        return self.single.median / self.predicted
+PUBLISHED = {
+    "2x2": Published(339.6, 39.81, 8.53),
+    "3x3": Published(999.5, 73.24, 13.65),
+    "4x4": Published(1920.0, 126.68, 15.17),
+}
+"""Minutes by grid."""
+PUBLISHED_ROUTINES: dict[str, Published | None] = {
+    "gather": Published(19.4, 19.4, 1.0),
+    "train": Published(264.9, 43.8, 6.05),
+    "update_genomes": Published(199.8, 16.8, 11.89),
+    "mutate": Published(25.6, 17.9, 1.43),
+    "wait": None,
+    "overall": Published(509.6, 97.9, 5.21),
+}
+"""The profile of the routines, which has no waiting of its own."""
 
 
-@dataclass(frozen=True)
-class CellsResult:
-    """All grids, in the order of their size."""
-
-    workload: Workload
-    cores: int
-    grids: tuple[GridSpeed, ...]
-    interrupted: bool
+def _named(grid: Grid) -> str:
+    return f"{grid.rows}x{grid.columns}"
 
 
-def is_measured(grid: Grid, cores: int) -> bool:
-    """Returns whether ranks of the grid are started here, and not predicted only."""
-    return grid.cells <= max(_MEASURED_CELLS, cores)
-
-
-def measure_cells(
-    grids: Sequence[Grid], workload: Workload, *, rounds: int, progress: Progress
-) -> CellsResult:
+@bench("What does a grid of cells gain from a core per cell?")
+def measure(options: BenchCellsOptions, progress: Progress) -> Measurement:
     """Runs `cloudgan evolve` for each grid and engine in turns.
-
-    Args:
-        grids: At least one that `is_measured` on this machine.
-        workload: Of each cell.
-        rounds: Runs of each.
-        progress: Shows the runs.
 
     Raises:
         CloudganError: A run failed, or not one round was finished.
     """
     cores = this_machine().cores
-    ordered = sorted(set(grids), key=lambda grid: (grid.cells, grid.rows))
+    grids = sorted({Grid(*each) for each in options.grids}, key=lambda one: (one.cells, one.rows))
+    small = [grid for grid in grids if grid.cells <= max(_MEASURED_CELLS, cores)]
+    if not small:
+        given = ",".join(f"{rows}x{columns}" for rows, columns in options.grids)
+        raise ConfigError(
+            f"--grids={given}: the exchange is measured with the ranks of a small grid; add 2x2"
+        )
+    if find_spec("tensorflow") is None:
+        raise ModuleNotFoundError("No module named 'tensorflow'", name="tensorflow")
+    engines: dict[str, tuple[Grid, Engine]] = {}
+    for grid in grids:
+        engines[f"{_named(grid)} one"] = grid, "one"
+        if grid in small:
+            engines[f"{_named(grid)} ranks"] = grid, "ranks"
     with tempfile.TemporaryDirectory(prefix="cloudgan-bench-") as name:
-        turns = {}
-        for grid in ordered:
-            engines: list[Engine] = ["one", "ranks"] if is_measured(grid, cores) else ["one"]
-            for engine in engines:
-                turns[_turn_name(grid, engine)] = partial(_run, grid, engine, workload, Path(name))
-        measured = Rounds(turns)
-        measured.run(rounds, progress)
-    taken = measured.results
-    found = {grid: taken.get(_turn_name(grid, "one"), []) for grid in ordered}
-    ranks = {grid: taken.get(_turn_name(grid, "ranks"), []) for grid in ordered}
-    speeds = tuple(
-        GridSpeed(grid, found[grid], ranks[grid], predict(grid, found[grid], ranks))
-        for grid in ordered
-        if found[grid]
-    )
-    return CellsResult(workload, cores, speeds, measured.interrupted)
+        turns = {key: partial(_run, *one, options, Path(name)) for key, one in engines.items()}
+        measured, interrupted = in_turns(turns, options.rounds, progress)
+    runs = {engines[one.name]: one for one in measured}
+    found = cells_measurement(options, runs, cores)
+    return found.model_copy(update={"interrupted": interrupted})
 
 
-def predict(grid: Grid, one: Sequence[EngineRun], ranks: dict[Grid, list[EngineRun]]) -> float:
-    """Predicts the seconds of an iteration with a core per cell.
-
-    A synchronous grid waits for its slowest cell, whose seconds are measured on one core; to that comes
-    the exchange of the smallest measured grid, in proportion to the neighbours.
-
-    Args:
-        grid: Predicted.
-        one: Its runs on one core.
-        ranks: Runs of ranks by grid.
-    """
-    slowest = statistics.median(run.slowest for run in one)
-    for known, runs in ranks.items():
-        if runs:
-            exchange = statistics.median(run.exchange for run in runs)
-            return slowest + exchange * _neighbours(grid) / max(1, _neighbours(known))
-    return slowest
-
-
-def _neighbours(grid: Grid) -> int:
-    return len(grid.neighbours(0, "von_neumann"))
-
-
-def _turn_name(grid: Grid, engine: Engine) -> str:
-    return f"{grid.rows}x{grid.columns} {engine}"
-
-
-def _run(grid: Grid, engine: Engine, workload: Workload, folder: Path) -> EngineRun:
+def _run(grid: Grid, engine: Engine, options: BenchCellsOptions, folder: Path) -> Row:
     """Runs `cloudgan evolve` once and reads its records."""
     with tempfile.TemporaryDirectory(dir=folder) as place:
         path = Path(place)
         words = (
-            *("evolve", f"--run={path / 'run'}", f"--grid={grid.rows}x{grid.columns}"),
-            *("--task=ring", f"--engine={engine}", "--threads=1", "--json"),
-            "--neighbourhood=von_neumann",
-            *(f"--iterations={workload.iterations}", f"--batches={workload.batches}"),
-            f"--batch={workload.batch}",
+            *("evolve", f"--run={path / 'run'}", f"--grid={_named(grid)}", "--task=ring"),
+            *(f"--engine={engine}", "--threads=1", "--json", "--neighbourhood=von_neumann"),
+            *(f"--iterations={options.iterations}", f"--batches={options.batches}"),
+            f"--batch={options.batch}",
         )
-        if engine == "one":
-            with pinned(core_shares(this_machine().cores)[0]):
-                run_program(words, path / "log")
-        else:
-            run_program(words, path / "log")
+        cores = core_shares(this_machine().cores)[0] if engine == "one" else frozenset()
+        run_programs(Program(words, path / "log", cores=cores))
         files = GridFolder(path / "run", grid)
         return summarize(engine, [files.cell(number).lines() for number in range(grid.cells)])
 
 
-def summarize(engine: Engine, records: Sequence[Sequence[CellLine]]) -> EngineRun:
-    """Returns the seconds of a run from the records of its cells.
+def summarize(engine: Engine, records: Sequence[Sequence[CellLine]]) -> Row:
+    """Returns the seconds of a run from the records of its cells: medians over its iterations.
+
+    `iteration_seconds` of the whole grid; `slowest_seconds` of its slowest cell, without gather and wait;
+    `exchange_seconds`, the least gather of a cell; and by routine, and `wait` for the slowest cell: of all cells
+    for `one`, of a cell (mean) for `ranks`.
 
     Raises:
         CloudganError: A cell has fewer than two iterations.
@@ -217,50 +121,164 @@ def summarize(engine: Engine, records: Sequence[Sequence[CellLine]]) -> EngineRu
     steady = [record[1:] for record in records]
     if not all(steady):
         raise CloudganError("the first iteration was the only one; give --iterations=2 or more")
-    rows = list(zip(*steady, strict=True))
-    iterations, slowest, exchange = [], [], []
-    routines: dict[str, list[float]] = {name: [] for name in (*ROUTINES, WAIT)}
-    for row in rows:
-        cells = [line.seconds for line in row]
+    rows = []
+    for lines in zip(*steady, strict=True):
+        cells = [line.seconds for line in lines]
         totals = [sum(seconds.values()) for seconds in cells]
-        iterations.append(sum(totals) if engine == "one" else max(totals))
-        apart = [s["gather"] + s.get(WAIT, 0.0) for s in cells]
-        slowest.append(max(t - other for t, other in zip(totals, apart, strict=True)))
-        exchange.append(min(seconds["gather"] for seconds in cells))
-        for name, values in routines.items():
+        busy = [sum(s.values()) - s["gather"] - s.get(WAIT, 0.0) for s in cells]
+        row = {
+            "iteration_seconds": sum(totals) if engine == "one" else max(totals),
+            "slowest_seconds": max(busy),
+            "exchange_seconds": min(seconds["gather"] for seconds in cells),
+        }
+        for name in (*ROUTINES, WAIT):
             spent = [seconds.get(name, 0.0) for seconds in cells]
-            values.append(sum(spent) if engine == "one" else statistics.fmean(spent))
-    return EngineRun(
-        statistics.median(iterations),
-        statistics.median(slowest),
-        statistics.median(exchange),
-        {name: statistics.median(values) for name, values in routines.items()},
+            row[name] = sum(spent) if engine == "one" else statistics.fmean(spent)
+        rows.append(row)
+    return {key: statistics.median(row[key] for row in rows) for key in rows[0]}
+
+
+Runs = Mapping[tuple[Grid, Engine], Measured]
+"""Rows of `summarize` by grid and engine."""
+
+
+def predict(grid: Grid, runs: Runs) -> float:
+    """Predicts the seconds of an iteration with a core per cell.
+
+    A synchronous grid waits for its slowest cell, whose seconds are measured on one core; to that comes
+    the exchange of the smallest grid that ranks ran, in proportion to the neighbours.
+    """
+
+    def neighbours(of: Grid) -> int:
+        return len(of.neighbours(0, "von_neumann"))
+
+    slowest = runs[grid, "one"].spread("slowest_seconds").median
+    known = next((each for each, engine in runs if engine == "ranks"), None)
+    if known is None:
+        return slowest
+    exchange = runs[known, "ranks"].spread("exchange_seconds").median
+    return slowest + exchange * neighbours(grid) / max(1, neighbours(known))
+
+
+def cells_measurement(options: BenchCellsOptions, runs: Runs, cores: int) -> Measurement:
+    """Returns the two tables of the source with our figures: speed-up of grids, and seconds by routine."""
+
+    def mean(measured: Measured) -> Cell:
+        values = measured.values("iteration_seconds")
+        middle = statistics.fmean(values)
+        error = f" ± {statistics.stdev(values):.2g}" if len(values) > 1 else ""
+        return Number(middle, f"{middle:.3g}{error}")
+
+    grids, routines, crowded, impossible = [], [], [], []
+    rows: list[tuple[Cell, ...]] = []
+    speedup = 0.0
+    for grid in (each for each, engine in runs if engine == "one"):
+        name, one, ranks = _named(grid), runs[grid, "one"], runs.get((grid, "ranks"))
+        seconds, predicted = one.spread("iteration_seconds"), predict(grid, runs)
+        speedup = seconds.median / predicted
+        theirs = f"{PUBLISHED[name].speedup:.2f}" if name in PUBLISHED else "-"
+        both = None
+        if ranks:
+            values = (each.values("iteration_seconds") for each in (one, ranks))
+            both = spread(ratios(*values))
+            used = min(cores, grid.cells)
+            rows.append((name, "measured", used, mean(one), mean(ranks), both.describe(), theirs))
+            routines.append(_routine_table(name, one, ranks))
+            crowded += [name] if grid.cells > cores else []
+            impossible += [name] if both.median > _TOLERANCE * cores else []
+        ours = f"{predicted:.3g}", f"{speedup:.3g}"
+        rows.append((name, "predicted", grid.cells, mean(one), *ours, theirs))
+        grids.append(
+            {
+                "grid": name,
+                "cells": grid.cells,
+                "single_core_seconds": seconds.as_json(),
+                "distributed_seconds": ranks.spread("iteration_seconds").as_json()
+                if ranks
+                else None,
+                "speedup": both.as_json() if both else None,
+                "predicted": {"cores": grid.cells, "seconds": predicted, "speedup": speedup},
+                "routines": {
+                    "single_core": _by_routine(one),
+                    "distributed": _by_routine(ranks) if ranks else None,
+                },
+            }
+        )
+    rounds = min(len(one.rows) for (_, engine), one in runs.items() if engine == "one")
+    turns = f"mean ± standard deviation of {rounds} rounds in turns" if rounds > 1 else "one round"
+    caption = (
+        f"Seconds per iteration: ring, {options.batches} batches of {options.batch} per cell; {turns},"
+        f" {this_machine().describe()}. Predicted: a core per cell, from the slowest cell on one core"
+        " and the measured exchange; not measured."
+    )
+    heads = (
+        *("grid", "kind", "cores of ranks", "single core s", "distributed s"),
+        *("speed-up", "published speed-up"),
+    )
+    why = _explanation(crowded, impossible, cores)
+    last = f"{grids[-1]['grid']}: {speedup:.3g} times as fast with a core per cell, predicted"
+    return Measurement(
+        task="ring",
+        iterations=options.iterations,
+        batches=options.batches,
+        batch=options.batch,
+        cores=cores,
+        grids=grids,
+        published={
+            "grids": {name: one._asdict() for name, one in PUBLISHED.items()},
+            "routines": {name: one._asdict() for name, one in PUBLISHED_ROUTINES.items() if one},
+            "source": "arXiv:2004.04633",
+        },
+        explanation=why,
+        lines=(last, why),
+        tables=(Table(heads, tuple(rows), caption, "llrrrrr"), *routines),
     )
 
 
-def speed_json(speed: GridSpeed) -> dict[str, Any]:
-    """Returns the figures of one grid."""
-    distributed, speedup = speed.distributed, speed.speedup
-    return {
-        "grid": speed.name,
-        "cells": speed.grid.cells,
-        "single_core_seconds": speed.single.as_json(),
-        "distributed_seconds": distributed.as_json() if distributed else None,
-        "speedup": speedup.as_json() if speedup else None,
-        "predicted": {
-            "cores": speed.grid.cells,
-            "seconds": speed.predicted,
-            "speedup": speed.predicted_speedup,
-        },
-        "routines": {
-            "single_core": mean_routines(speed.one),
-            "distributed": mean_routines(speed.ranks) if speed.ranks else None,
-        },
-    }
-
-
-def mean_routines(runs: Sequence[EngineRun]) -> dict[str, float]:
+def _by_routine(measured: Measured) -> dict[str, Any]:
     """Returns the mean over runs by routine, of the wait, and overall."""
-    names = (*ROUTINES, WAIT)
-    means = {name: statistics.fmean(run.routines[name] for run in runs) for name in names}
+    means = {name: statistics.fmean(measured.values(name)) for name in (*ROUTINES, WAIT)}
     return means | {"overall": sum(means.values())}
+
+
+def _routine_table(grid: str, one: Measured, ranks: Measured) -> Table:
+    """Returns the seconds by routine of a grid that was measured, beside the published minutes."""
+    single, distributed = _by_routine(one), _by_routine(ranks)
+    rows = []
+    for name, theirs in PUBLISHED_ROUTINES.items():
+        a, b = single[name], distributed[name]
+        published = ("-", "-", "-")
+        if theirs:
+            published = f"{theirs.single:g}", f"{theirs.distributed:g}", f"{theirs.speedup:.2f}"
+        speedup = f"{a / b:.3g}" if a and b else "-"
+        rows.append((name, f"{a:.4g}", f"{b:.4g}", speedup, *published))
+    heads = (
+        *("routine", "single core s", "distributed s", "speed-up"),
+        *("published single", "published distributed", "published speed-up"),
+    )
+    caption = (
+        f"{grid}: seconds per iteration, of all cells on one core and of a cell (mean) among"
+        " ranks, which wait for the slowest cell. Published in the source's unit."
+    )
+    return Table(heads, tuple(rows), caption, "lrrrrrr")
+
+
+def _explanation(crowded: Sequence[str], impossible: Sequence[str], cores: int) -> str:
+    """Returns why the published speed-ups are not to be expected, and what disturbed the measurement."""
+    text = (
+        "A speed-up above the number of cells, as published, needs a single-core program that does more work"
+        " per cell than a rank does. Here both engines run the same code at full speed, so the number of"
+        " cores bounds the speed-up."
+    )
+    if crowded:
+        text += (
+            f" {', '.join(crowded)} was measured with more ranks than the {cores} cores, which"
+            " bound its speed-up."
+        )
+    if impossible:
+        text += (
+            f" The measured speed-up of {', '.join(impossible)} exceeds the {cores} cores: other"
+            " programs used them, and several ranks get a larger share of a busy machine than one"
+            " process. Measure again when it is idle."
+        )
+    return text

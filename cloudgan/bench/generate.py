@@ -1,284 +1,173 @@
-"""Measures a generator's showers per second beside those of the simulations, in turns."""
+"""`bench generate`: a generator's showers per second beside those of the simulations, in turns.
+
+The second half is the work of the children: showers from a generator as `generate` makes them, from its ONNX
+export, from the parametric source and from Geant4. What one source needs is imported by its own function.
+"""
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
-from itertools import count as numbers
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
-from cloudgan.bench.measurement import Rounds, Spread, paired, spread
-from cloudgan.bench.measuring_process import MeasuringProcess
-from cloudgan.core.errors import ConfigError, install_command
+import numpy as np
+
+from cloudgan.bench.child import Child
+from cloudgan.bench.harness import (
+    Column,
+    Measured,
+    Measurement,
+    bench,
+    in_turns,
+    ratios,
+    table_of,
+    timed,
+    variants_json,
+    with_range,
+)
+from cloudgan.core.errors import CloudganError, ConfigError, install_command
 from cloudgan.core.hardware import this_machine
+from cloudgan.core.progress import Progress
 from cloudgan.core.settings import geant4_data
-from cloudgan.reports.table import Table
+from cloudgan.schema.options.bench import BenchGenerateOptions
+from cloudgan.schema.presets import find_preset
+from cloudgan.schema.run_folder import RunFolder
 from cloudgan.simulation.geant4.engine import PLANE_CELLS
+from cloudgan.simulation.geant4.events import check_energy
 from cloudgan.simulation.geant4.workers import prepare_geant4
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from cloudgan.core.progress import Progress
 
 GENERATOR, ONNX = "generator, TensorFlow", "generator, ONNX Runtime"
 PARAMETRIC, GEANT4 = "parametric source", "Geant4"
-_ROUND_SECONDS = 0.5
-_SHOWERS_OF_A_STREAM = 50  # block size of the parametric source
-_SINGLE_SHOWERS = 5
-_ONNX_PACKAGES = ("onnx", "onnxruntime")
-
 RECORDED_SECONDS_PER_GEV = 0.0098
 RECORDED = "recorded: Geant4 11.4.1, 0.0098 s of one core per GeV, November 2026"
 """Used where Geant4 cannot run: 200 electrons of 10 GeV, 60 of 50 GeV, range cut 0.7 mm."""
+_HERE = "cloudgan.bench.generate:{}_rows"
+
+COLUMNS = (
+    Column("showers_per_second", "showers/s"),
+    Column("times_geant4", "times Geant4", with_range),
+    Column("times_geant4_cpu", "by CPU time"),
+    Column("showers_per_cpu_second", "showers/CPU s"),
+    Column("latency_seconds", "one shower, ms", scale=1000),
+    Column("latency_cpu_seconds", "CPU ms", scale=1000),
+    Column("seconds_per_shower"),
+)
 
 
-class GenerateRound(NamedTuple):
-    """One turn of a source: wall and CPU seconds per shower, then those of a request for one shower."""
-
-    seconds: float
-    cpu_seconds: float
-    latency_seconds: float
-    latency_cpu_seconds: float
-
-
-@dataclass(frozen=True)
-class Source:
-    """A source of showers, and its rounds.
-
-    Attributes:
-        name: Name of the source.
-        showers_per_round: Showers of each round.
-        rounds: In order.
-    """
-
-    name: str
-    showers_per_round: int
-    rounds: Sequence[GenerateRound]
-
-    @property
-    def seconds_per_shower(self) -> Spread:
-        """Of wall time."""
-        return spread([one.seconds for one in self.rounds])
-
-    @property
-    def showers_per_second(self) -> Spread:
-        """Of wall time."""
-        return spread([1 / one.seconds for one in self.rounds])
-
-    @property
-    def showers_per_cpu_second(self) -> Spread:
-        """Of CPU time, which other work on the machine hardly changes."""
-        return spread([1 / one.cpu_seconds for one in self.rounds])
-
-    @property
-    def latency_seconds(self) -> Spread:
-        """Of wall time of a request for one shower."""
-        return spread([one.latency_seconds for one in self.rounds])
-
-    @property
-    def latency_cpu_seconds(self) -> Spread:
-        """Of CPU time of a request for one shower."""
-        return spread([one.latency_cpu_seconds for one in self.rounds])
-
-    def as_json(self) -> dict[str, Any]:
-        """Returns all results by name."""
-        return {
-            "name": self.name,
-            "showers_per_round": self.showers_per_round,
-            "seconds_per_shower": self.seconds_per_shower.as_json(),
-            "showers_per_second": self.showers_per_second.as_json(),
-            "showers_per_cpu_second": self.showers_per_cpu_second.as_json(),
-            "latency_seconds": self.latency_seconds.as_json(),
-            "latency_cpu_seconds": self.latency_cpu_seconds.as_json(),
-            "rounds": [one._asdict() for one in self.rounds],
-        }
-
-
-@dataclass(frozen=True)
-class GenerateResult:
-    """All measurements; the generator comes first.
-
-    Attributes:
-        preset: Of the generator.
-        cells: Of a shower of the generator and of the parametric source; Geant4 always simulates
-            75 x 75 x 25.
-        energy_gev: Range of the electrons, for all sources.
-        threads: Of each generator.
-        core: The core that all share; None: not pinned.
-        sources: Generators, then the simulations.
-        interrupted: Whether Ctrl-C ended it early.
-        left_out: Reason by name of each source that is missing.
-    """
-
-    preset: str
-    cells: tuple[int, int, int]
-    energy_gev: tuple[float, float]
-    threads: int
-    core: int | None
-    sources: tuple[Source, ...]
-    interrupted: bool
-    left_out: Mapping[str, str]
-
-    def times_geant4(self, source: Source, *, cpu: bool = False) -> Spread:
-        """How many times as fast as Geant4 a source is, pairs of one round.
-
-        Without Geant4 in the run, its recorded time is compared; `is_recorded` says so.
-
-        Args:
-            source: One of `sources`.
-            cpu: By CPU time, not wall time.
-        """
-        column = 1 if cpu else 0
-        own = [one[column] for one in source.rounds]
-        for other in self.sources:
-            if other.name == GEANT4:
-                return paired([one[column] for one in other.rounds], own)
-        recorded = RECORDED_SECONDS_PER_GEV * sum(self.energy_gev) / 2
-        return spread([recorded / seconds for seconds in own])
-
-    @property
-    def is_recorded(self) -> bool:
-        """Whether the time of Geant4 is a recorded one."""
-        return all(source.name != GEANT4 for source in self.sources)
-
-    def as_json(self) -> dict[str, Any]:
-        """By name, with the ratios to Geant4 of each source."""
-        ratios = ("times_geant4", False), ("times_geant4_cpu", True)
-        return {
-            "preset": self.preset,
-            "cells": list(self.cells),
-            "energy_gev": list(self.energy_gev),
-            "threads": self.threads,
-            "core": self.core,
-            "interrupted": self.interrupted,
-            "left_out": dict(self.left_out),
-            "geant4": RECORDED if self.is_recorded else "measured in this run",
-            "sources": [
-                source.as_json()
-                | {name: self.times_geant4(source, cpu=cpu).as_json() for name, cpu in ratios}
-                for source in self.sources
-            ],
-        }
-
-
-def generate_table(result: GenerateResult) -> Table:
-    """Returns a row per source."""
-    rows = tuple(
-        (
-            *(one.name, one.showers_per_second.median, result.times_geant4(one).describe()),
-            *(result.times_geant4(one, cpu=True).median, one.showers_per_cpu_second.median),
-            *(1000 * one.latency_seconds.median, 1000 * one.latency_cpu_seconds.median),
-        )
-        for one in result.sources
-    )
-    x, y, z = result.cells
-    low, high = result.energy_gev
-    energy = f"{low:g} GeV" if low == high else f"{low:g} to {high:g} GeV"
-    where = "sharing one core" if result.core is not None else f"{result.threads} threads"
-    caption = (
-        f"{result.preset}, {x}x{y}x{z} cells, electrons of {energy}, {where},"
-        f" {this_machine().describe()}. Medians (least to most) of"
-        f" {len(result.sources[0].rounds)} rounds in turns."
-    )
-    if any(one.name == GEANT4 for one in result.sources):
-        caption += f" Geant4 simulates {PLANE_CELLS}x{PLANE_CELLS}x25 cells for any preset."
-    columns = (
-        *("source", "showers/s", "times Geant4", "by CPU time", "showers/CPU s"),
-        *("one shower, ms", "CPU ms"),
-    )
-    return Table(columns, rows, caption, "lrlrrrr")
-
-
-class GenerateRequest(NamedTuple):
-    """What to measure.
-
-    Attributes:
-        preset: Of the generator, without a run.
-        run: Folder of a run; its newest checkpoint is loaded.
-        batch: Showers per call of the generators; None: as `generate`.
-        threads: Of TensorFlow and ONNX Runtime; the simulations use one.
-        energy_gev: Range of the electrons.
-    """
-
-    preset: str
-    run: str | None
-    batch: int | None
-    threads: int
-    energy_gev: tuple[float, float]
-
-
-def measure_generate(asked: GenerateRequest, *, rounds: int, progress: Progress) -> GenerateResult:
-    """Measures the generator in TensorFlow and in ONNX Runtime, the parametric source and Geant4 in turns.
+@bench("How fast are showers generated, and how much faster than Geant4?")
+def measure(options: BenchGenerateOptions, progress: Progress) -> Measurement:
+    """Measures the generator in TensorFlow and ONNX Runtime, the parametric source and Geant4.
 
     With one thread all are pinned to one core, if the system supports it.
-
-    Args:
-        asked: What to measure.
-        rounds: Measurements of each.
-        progress: Progress of the rounds.
 
     Raises:
         DataError: The run has no checkpoint.
         CloudganError: A process died, or no round was completed.
     """
-    core = _core() if asked.threads == 1 else None
-    energy_gev = list(asked.energy_gev)
+    if options.run and options.preset:
+        raise ConfigError("--run sets the preset: give --run or --preset, not both")
+    check_energy(options.energy)
+    affinity = getattr(os, "sched_getaffinity", None)
+    core = max(affinity(0)) if affinity and options.threads == 1 else None
     left_out: dict[str, str] = {}
+    children: dict[str, Child] = {}
+    facts: dict[str, dict[str, Any]] = {}
     with ExitStack() as stack:
 
-        def begin(name: str, work: str, **given: Any) -> MeasuringProcess:
-            process = stack.enter_context(MeasuringProcess(name))
-            process.ask("begin", work=work, core=core, energy_gev=energy_gev, **given)
-            return process
+        def begin(name: str, work: str, **given: Any) -> None:
+            """Builds a source alone: its warm-up turn finds how many showers half a second holds."""
+            child = stack.enter_context(
+                Child(name, _HERE.format(work), core=core, energy_gev=options.energy, **given)
+            )
+            children[name], facts[name] = child, child.facts()
+            child()
 
         progress.start("building the generator")
-        given: dict[str, Any] = {
-            "preset": asked.preset,
-            "run": asked.run,
-            "batch": asked.batch,
-            "threads": asked.threads,
+        given = {
+            "preset": options.preset or "mini",
+            "run": options.run,
+            "batch": options.batch,
+            "threads": options.threads,
         }
-        generator = begin(GENERATOR, "generate", **given)
-        built = generator.ask("describe")
-        sources = {GENERATOR: _calibrate_count(generator, built["batch"])}
-        if missing := [name for name in _ONNX_PACKAGES if find_spec(name) is None]:
-            command = install_command("export")
-            left_out[ONNX] = f"the package {missing[0]} is missing; run {command}"
+        begin(GENERATOR, "generator", **given)
+        built = facts[GENERATOR]
+        missing = [name for name in ("onnx", "onnxruntime", "tf2onnx") if find_spec(name) is None]
+        if missing:
+            left_out[ONNX] = f"the package {missing[0]} is missing; run {install_command('export')}"
         else:
-            exported = begin(ONNX, "onnx", **given | {"batch": built["batch"]})
-            sources[ONNX] = _calibrate_count(exported, built["batch"])
-        parametric = begin(PARAMETRIC, "simulate", cells=built["cells"][:2])
-        sources[PARAMETRIC] = _calibrate_count(parametric, _SHOWERS_OF_A_STREAM)
-        tables, reason = usable_tables(stack, progress)
+            begin(ONNX, "onnx", **given | {"batch": built["batch"]})
+        begin(PARAMETRIC, "parametric", cells=built["cells"][:2])
+        progress.start("preparing Geant4")
+        tables, reason = usable_tables(stack)
         if tables:
-            sources[GEANT4] = _calibrate_count(begin(GEANT4, "geant4", tables=tables), 1)
+            begin(GEANT4, "geant4", tables=tables)
         else:
             left_out[GEANT4] = reason
-        rounds_run = Rounds(
-            {name: partial(_turn, *source, numbers(2)) for name, source in sources.items()}
-        )
-        rounds_run.run(rounds, progress)
-    x, y, z = built["cells"]
-    return GenerateResult(
-        *(built["preset"], (x, y, z), asked.energy_gev, asked.threads, core),
-        sources=tuple(
-            Source(name, sources[name][1], taken) for name, taken in rounds_run.results.items()
-        ),
-        interrupted=rounds_run.interrupted,
-        left_out=left_out,
+        measured, interrupted = in_turns(children, options.rounds, progress)
+    return generate_measurement(
+        options, built, measured, left_out=left_out, core=core, interrupted=interrupted
     )
 
 
-def usable_tables(stack: ExitStack, progress: Progress) -> tuple[dict[str, str] | None, str]:
+def generate_measurement(
+    options: BenchGenerateOptions,
+    built: Mapping[str, Any],
+    measured: Sequence[Measured],
+    *,
+    left_out: Mapping[str, str],
+    core: int | None,
+    interrupted: bool,
+) -> Measurement:
+    """Returns the result, with the ratios to Geant4: measured in pairs of one round, or to its recorded time."""
+    low, high = options.energy
+    recorded = RECORDED_SECONDS_PER_GEV * (low + high) / 2
+    geant4 = next((one for one in measured if one.name == GEANT4), None)
+    for one in measured:
+        for key, what in (
+            ("times_geant4", "showers_per_second"),
+            ("times_geant4_cpu", "showers_per_cpu_second"),
+        ):
+            theirs = geant4.values(what) if geant4 else [1 / recorded] * len(one.rows)
+            one.put(key, ratios(one.values(what), theirs))
+    first = measured[0]
+    speed, ratio = first.spread("showers_per_second").median, first.spread("times_geant4")
+    lines = [f"{first.name}: {speed:.3g} showers/s, {ratio.describe()} times as fast as Geant4"]
+    lines += [f"{name} is left out: {reason}" for name, reason in left_out.items()]
+    if not geant4:
+        lines.append(f"Geant4's time is {RECORDED}")
+    x, y, z = built["cells"]
+    energy = f"{low:g} GeV" if low == high else f"{low:g} to {high:g} GeV"
+    where = "sharing one core" if core is not None else f"{options.threads} threads"
+    caption = (
+        f"{built['preset']}, {x}x{y}x{z} cells, electrons of {energy}, {where},"
+        f" {this_machine().describe()}. Medians (least to most) of {len(first.rows)} rounds in turns."
+    )
+    if geant4:
+        caption += f" Geant4 simulates {PLANE_CELLS}x{PLANE_CELLS}x25 cells for any preset."
+    return Measurement(
+        preset=built["preset"],
+        cells=built["cells"],
+        energy_gev=options.energy,
+        threads=options.threads,
+        core=core,
+        left_out=dict(left_out),
+        geant4="measured in this run" if geant4 else RECORDED,
+        sources=variants_json(measured, COLUMNS),
+        interrupted=interrupted,
+        lines=tuple(lines),
+        tables=(table_of(measured, COLUMNS, caption, head="source"),),
+    )
+
+
+def usable_tables(stack: ExitStack) -> tuple[dict[str, str] | None, str]:
     """Returns the Geant4 tables, valid while `stack` is open, or None and the reason."""
-    progress.start("preparing Geant4")
     folder = stack.enter_context(TemporaryDirectory(prefix="cloudgan-"))
     try:
         return prepare_geant4(Path(folder), geant4_data()).tables.as_json(), ""
@@ -288,23 +177,169 @@ def usable_tables(stack: ExitStack, progress: Progress) -> tuple[dict[str, str] 
         return None, str(error)
 
 
-def _calibrate_count(process: MeasuringProcess, least: int) -> tuple[MeasuringProcess, int]:
-    """Warms up, then returns the showers per half second, a multiple of `least`."""
-    process.ask("round", count=least, seed=0)
-    process.ask("latency", count=1, seed=0)
-    seconds: float = least * process.ask("round", count=least, seed=1)["seconds"]
-    return process, least * max(1, math.ceil(_ROUND_SECONDS / seconds))
+# Work of the children: each function yields facts, then rows.
+
+_ROUND_SECONDS, _SINGLE_SHOWERS = 0.5, 5
+_BLOCK_OF_SOURCE = 50  # showers of the parametric source at a time
+_ANGLE_RAD, _THETA_DEG = (1.05, 2.09), (60.0, 120.0)
 
 
-def _turn(process: MeasuringProcess, count: int, seeds: Iterator[int]) -> GenerateRound:
-    taken = process.ask("round", count=count, seed=next(seeds))
-    if count == 1:  # Geant4: a round is a request for one shower
-        return GenerateRound(*taken.values(), *taken.values())
-    single = process.ask("latency", count=_SINGLE_SHOWERS, seed=next(seeds))
-    return GenerateRound(*taken.values(), *single.values())
+def _rows(
+    make: Callable[[int, int], object], least: int, facts: Mapping[str, Any] | None = None
+) -> Iterator[dict[str, Any]]:
+    """Yields facts, then rows: seconds per shower of half a second of showers, and of requests for one.
+
+    Args:
+        make: Makes a number of showers with a seed.
+        least: A round makes a multiple of this number.
+        facts: Of the source.
+    """
+    yield dict(facts or {})
+    make(least, 0)
+    make(1, 0)
+    seconds, _ = timed(lambda: make(least, 1))
+    count = least * max(1, math.ceil(_ROUND_SECONDS / seconds))
+    for seed in itertools.count(2):
+        wall, cpu = timed(partial(make, count, seed), count)
+        latency = wall, cpu
+        if count > 1:  # else a round is a request for one shower
+            single = [partial(make, 1, seed + number) for number in range(_SINGLE_SHOWERS)]
+            latency = timed(partial(_call_each, single), _SINGLE_SHOWERS)
+        yield {
+            "seconds_per_shower": wall,
+            "cpu_seconds_per_shower": cpu,
+            "showers_per_second": 1 / wall,
+            "showers_per_cpu_second": 1 / cpu,
+            "latency_seconds": latency[0],
+            "latency_cpu_seconds": latency[1],
+            "showers": count,
+        }
 
 
-def _core() -> int | None:
-    """Returns the last available core; None if pinning is not supported."""
-    affinity = getattr(os, "sched_getaffinity", None)
-    return max(affinity(0)) if affinity else None
+def _call_each(calls: Sequence[Callable[[], object]]) -> None:
+    for call in calls:
+        call()
+
+
+def generator_rows(
+    preset: str, run: str | None, batch: int | None, threads: int, energy_gev: tuple[float, float]
+) -> Iterator[dict[str, Any]]:
+    """Measures a generator with the weights of a run, else with initial ones, as `generate` uses it.
+
+    Args:
+        preset: Of the generator, without a run.
+        run: Folder of a run; its newest checkpoint is loaded.
+        batch: Showers at a time; None: as `generate`.
+        threads: Of TensorFlow.
+        energy_gev: Range of the electrons.
+
+    Raises:
+        DataError: The run has no checkpoint.
+    """
+    from cloudgan.schema.training_config import TrainingConfig
+    from cloudgan.training.checkpoint import find_checkpoint
+    from cloudgan.training.conditions import Conditions
+    from cloudgan.training.inference import ShowerGenerator, TrainedGenerator
+    from cloudgan.training.tensorflow_backend import set_up_devices
+
+    set_up_devices(TrainingConfig(), threads=threads)
+    conditions: Callable[..., Conditions] = Conditions
+    if run is None:
+        generator = ShowerGenerator(find_preset(preset), block=batch)
+    else:
+        generator = TrainedGenerator(find_checkpoint(RunFolder(run), None), block=batch)
+        conditions = generator.conditions
+
+    def make(count: int, seed: int) -> None:
+        asked = conditions(*_energy_and_angle(count, seed, energy_gev))
+        if sum(map(len, generator.showers(asked, seed=seed))) != count:
+            raise CloudganError("the generator returned a wrong number of showers")
+
+    built = generator.preset
+    facts = {"preset": built.preset, "cells": built.image_shape, "batch": generator.block}
+    yield from _rows(make, generator.block, facts)
+
+
+def onnx_rows(
+    preset: str, run: str | None, batch: int, threads: int, energy_gev: tuple[float, float]
+) -> Iterator[dict[str, Any]]:
+    """Measures the ONNX model of a generator in ONNX Runtime, with the measured angles, as `generate` makes them.
+
+    TensorFlow writes the model and is idle afterwards. The arguments are those of `generator_rows`.
+    """
+    import onnxruntime
+
+    from cloudgan.data.showers import measured_angle
+    from cloudgan.exports.layout import noise_length
+    from cloudgan.exports.shower_model import (
+        network_in_gev,
+        save_onnx,
+        shower_model,
+        trained_network,
+    )
+    from cloudgan.training.checkpoint import find_checkpoint
+
+    if run is None:
+        model = find_preset(preset)
+        network, fit = network_in_gev(model), None
+    else:
+        checkpoint = find_checkpoint(RunFolder(run), None)
+        model = checkpoint.state.config.model
+        network, fit = trained_network(checkpoint), checkpoint.state.summary.angle_fit
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
+    with TemporaryDirectory(prefix="cloudgan-") as folder:
+        path = Path(folder, "generator.onnx")
+        save_onnx(shower_model(model, network, fit), model, {}, path)
+        session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+
+    def make(count: int, seed: int) -> None:
+        energy, theta = _energy_and_angle(count, seed, energy_gev)
+        noise = np.random.default_rng(seed).standard_normal(
+            (count, noise_length(model)), np.float32
+        )
+        for first in range(0, count, batch):
+            rows = slice(first, first + batch)
+            given = {"energy": energy[rows], "theta": theta[rows], "noise": noise[rows]}
+            measured_angle(session.run(None, given)[0])
+
+    yield from _rows(make, batch)
+
+
+def _energy_and_angle(count: int, seed: int, energy_gev: tuple[float, float]) -> tuple[Any, ...]:
+    random = np.random.default_rng(seed)
+    return tuple(
+        random.uniform(low, high, count).astype(np.float32)
+        for low, high in (energy_gev, _ANGLE_RAD)
+    )
+
+
+def parametric_rows(
+    cells: tuple[int, int], energy_gev: tuple[float, float]
+) -> Iterator[dict[str, Any]]:
+    """Measures the parametric source for a window of cells in x and y."""
+    from cloudgan.simulation.gflash import simulate
+
+    def make(count: int, seed: int) -> None:
+        for _ in simulate(count, seed=seed, energy_gev=energy_gev, cells=cells):
+            pass
+
+    yield from _rows(make, _BLOCK_OF_SOURCE)
+
+
+def geant4_rows(
+    tables: Mapping[str, str], energy_gev: tuple[float, float]
+) -> Iterator[dict[str, Any]]:
+    """Measures Geant4; `tables` are from `Tables.as_json`."""
+    from cloudgan.simulation.geant4.engine import Engine
+    from cloudgan.simulation.geant4.events import DEFAULT_CUT_MM, PrimaryRequest, primary
+    from cloudgan.simulation.geant4.tables import Tables
+
+    engine = Engine(Tables.from_json(tables), DEFAULT_CUT_MM)
+
+    def make(count: int, seed: int) -> None:
+        asked = PrimaryRequest(seed, (energy_gev[0], energy_gev[1]), _THETA_DEG)
+        for number in range(count):
+            engine.simulate(primary(asked, number))
+
+    yield from _rows(make, 1)

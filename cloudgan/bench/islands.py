@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import statistics
-from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations, pairwise
+from typing import NamedTuple
 
 LEAST_RATIO = 1.5
 """Between the slowest of the better links and the fastest of the others: smaller steps are noise."""
-_TWO = 2
 
 
 class Islands(NamedTuple):
@@ -45,48 +42,35 @@ def find_islands(bandwidth: Sequence[Sequence[float]]) -> Islands:
     """
     count = len(bandwidth)
     links = {
-        (one, other): min(bandwidth[one][other], bandwidth[other][one])
-        for one in range(count)
-        for other in range(one + 1, count)
+        (a, b): min(bandwidth[a][b], bandwidth[b][a]) for a, b in combinations(range(count), 2)
     }
-    least = _least_of_the_better(sorted(links.values()))
-    if least is not None:
-        ranks = _divided(count, {pair for pair, value in links.items() if value >= least})
-        across = _values(links, ranks, inside=False)
-        if _TWO * sum(value < least for value in across) > len(across):
-            inside = _values(links, ranks, inside=True)
-            return Islands(
-                ranks,
-                statistics.median(inside) if inside else None,
-                statistics.median(across),
-                _group(count, ranks),
-            )
-    return Islands(
-        (tuple(range(count)),), statistics.median(links.values()) if links else None, None, None
-    )
-
-
-def _least_of_the_better(ordered: Sequence[float]) -> float | None:
-    """Returns the bandwidth above the largest relative step; None if no step is large enough."""
-    steps = [(above / below, above) for below, above in pairwise(ordered) if below]
-    ratio, above = max(steps, default=(0.0, 0.0))
-    return above if ratio >= LEAST_RATIO else None
-
-
-def _divided(count: int, better: set[tuple[int, int]]) -> tuple[tuple[int, ...], ...]:
-    """Returns the ranks as complete subgraphs, each the largest among the ranks that are left."""
-    left, found = set(range(count)), []
+    every = statistics.median(links.values()) if links else None
+    one_island = Islands((tuple(range(count)),), every, None, None)
+    steps = [(above / below, above) for below, above in pairwise(sorted(links.values())) if below]
+    ratio, least = max(steps, default=(0.0, 0.0))
+    if ratio < LEAST_RATIO:
+        return one_island
+    left, ranks = set(range(count)), []
     while left:
-        near = {
-            rank: {other for other in left if (min(rank, other), max(rank, other)) in better}
-            for rank in left
-        }
-        largest = min(
-            _cliques(near, set(), set(left), set()), key=lambda ranks: (-len(ranks), ranks)
-        )
-        found.append(largest)
-        left -= set(largest)
-    return tuple(sorted(found))
+        near = {a: {b for b in left - {a} if links[min(a, b), max(a, b)] >= least} for a in left}
+        ranks.append(min(_cliques(near, set(), left, set()), key=lambda one: (-len(one), one)))
+        left = left - set(ranks[-1])
+    home = {rank: number for number, island in enumerate(ranks) for rank in island}
+    inside = [value for (a, b), value in links.items() if home[a] == home[b]]
+    across = [value for (a, b), value in links.items() if home[a] != home[b]]
+    if 2 * sum(value < least for value in across) <= len(across):
+        return one_island
+    fitting = (
+        size
+        for size in range(count, 1, -1)
+        if count % size == 0 and all(home[a] == home[a - a % size] for a in range(count))
+    )
+    return Islands(
+        tuple(sorted(ranks)),
+        statistics.median(inside) if inside else None,
+        statistics.median(across),
+        next(fitting, None),
+    )
 
 
 def _cliques(
@@ -99,21 +83,4 @@ def _cliques(
     pivot = max(sorted(possible | seen), key=lambda rank: len(near[rank] & possible))
     for rank in sorted(possible - near[pivot]):
         yield from _cliques(near, chosen | {rank}, possible & near[rank], seen & near[rank])
-        possible = possible - {rank}
-        seen = seen | {rank}
-
-
-def _values(
-    links: Mapping[tuple[int, int], float], ranks: Sequence[tuple[int, ...]], *, inside: bool
-) -> list[float]:
-    home = {rank: number for number, island in enumerate(ranks) for rank in island}
-    return [value for (one, other), value in links.items() if (home[one] == home[other]) == inside]
-
-
-def _group(count: int, ranks: Sequence[tuple[int, ...]]) -> int | None:
-    home = {rank: number for number, island in enumerate(ranks) for rank in island}
-    for size in range(count, _TWO - 1, -1):
-        blocks = [range(first, first + size) for first in range(0, count - size + 1, size)]
-        if count % size == 0 and all(len({home[rank] for rank in block}) == 1 for block in blocks):
-            return size
-    return None
+        possible, seen = possible - {rank}, seen | {rank}

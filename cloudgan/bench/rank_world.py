@@ -1,46 +1,58 @@
-"""Worlds of ranks that measure: started on this machine, and joined by each of their processes."""
+"""Worlds of ranks that measure: a function runs in each rank, and what it returns on rank 0 is the result."""
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import closing
-from typing import TYPE_CHECKING
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
+from cloudgan.bench.child import named_function
+from cloudgan.core.documents import parse_json
 from cloudgan.core.errors import CloudganError, ConfigError
 from cloudgan.core.loopback_network import IsolationError, LoopbackNetwork
 from cloudgan.core.settings import child_environment
-from cloudgan.parallel import communication
-from cloudgan.parallel.hydra import find_program
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from cloudgan.parallel.communicator import Communicator
+from cloudgan.ranks import mpi
+from cloudgan.ranks.hydra import find_program
+from cloudgan.ranks.world import World
 
 
-def run_ranks(module: str, request: Path, ranks: int, *, limit: float, remedy: str) -> None:
-    """Runs `python -m MODULE REQUEST` as the ranks of a world, with MPICH's process manager.
+def run_ranks(work: str, ranks: int, *, limit: float, remedy: str, **given: Any) -> Any:
+    """Calls a function in each rank of a new world on this machine, with MPICH's process manager.
 
     Args:
-        module: Calls `as_rank`.
-        request: File that states what the ranks do.
+        work: As ``module:function``. It gets the world, and returns a JSON value.
         ranks: Of the world.
         limit: Seconds after which the world is ended.
         remedy: What to run if this machine cannot isolate the ports of ranks.
+        **given: Keywords of the function.
+
+    Returns:
+        What it returned on rank 0.
 
     Raises:
         ConfigError: mpiexec or mpi4py is not installed, or the kernel does not isolate their ports.
         CloudganError: The world failed, with the last line that it printed.
     """
-    communication.check_library()
-    command = [
-        *(str(find_program()), "-launcher", "fork", "-n", str(ranks)),
-        *(sys.executable, "-m", module, str(request)),
-    ]
+    mpi.check_library()
+    mpiexec = str(find_program())
     try:
-        with closing(_network(remedy)) as network:
+        network = LoopbackNetwork.create()
+    except IsolationError as error:
+        raise ConfigError(
+            "ranks are started with mpiexec, which listens on all addresses of this machine and cannot"
+            f" be isolated here: {error}. {remedy}"
+        ) from error
+    with closing(network), TemporaryDirectory(prefix="cloudgan-bench-") as folder:
+        result = Path(folder, "result.json")
+        task = json.dumps({"work": work, "given": given, "result": str(result)})
+        command = [mpiexec, "-launcher", "fork", "-n", str(ranks)]
+        command += [sys.executable, "-m", "cloudgan.bench.rank_world", task]
+        try:
             done = subprocess.run(  # noqa: S603
                 network.command(command),
                 pass_fds=network.descriptors,
@@ -50,34 +62,41 @@ def run_ranks(module: str, request: Path, ranks: int, *, limit: float, remedy: s
                 timeout=limit,
                 check=False,
             )
-    except subprocess.TimeoutExpired as error:
-        raise CloudganError(f"{ranks} ranks did not end within {limit:.0f} s") from error
-    if done.returncode:
-        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-        raise CloudganError(f"{ranks} ranks ended with {done.returncode}: {last}")
+        except subprocess.TimeoutExpired as error:
+            raise CloudganError(f"{ranks} ranks did not end within {limit:.0f} s") from error
+        if done.returncode:
+            last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+            raise CloudganError(f"{ranks} ranks ended with {done.returncode}: {last}")
+        return parse_json(result.read_bytes(), "the result of the ranks")
 
 
-def as_rank(work: Callable[[Communicator], None]) -> None:
+def as_rank(work: Callable[[World], None]) -> None:
     """Joins the world of this process, does the work of its rank, and leaves in order.
 
     A rank that fails ends by `os._exit`, as a training rank does, and the others with it.
     """
-    world = communication.world()
-    communication.end_with_parent(1)
+    world = mpi.world()
+    mpi.end_with_parent(1)
     try:
         work(world)
         world.gather(None)
-        communication.finalize()
+        mpi.finalize()
     except CloudganError as error:
         sys.stderr.write(f"rank {world.rank}: {error}\n")
-        communication.leave(error.exit_code)
+        mpi.leave(error.exit_code)
 
 
-def _network(remedy: str) -> LoopbackNetwork:
-    try:
-        return LoopbackNetwork.create()
-    except IsolationError as error:
-        raise ConfigError(
-            "ranks are started with mpiexec, which listens on all addresses of this machine and cannot"
-            f" be isolated here: {error}. {remedy}"
-        ) from error
+def main() -> None:
+    """Does this process' rank of the task on its command line."""
+    task = parse_json(sys.argv[1], "task")
+
+    def work(world: World) -> None:
+        found = named_function(task["work"])(world, **task["given"])
+        if world.rank == 0:
+            Path(task["result"]).write_text(json.dumps(found), encoding="utf-8")
+
+    as_rank(work)
+
+
+if __name__ == "__main__":
+    main()

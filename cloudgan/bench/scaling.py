@@ -1,46 +1,48 @@
-"""Scaling over replicas or processes: the same cores, shared in several ways.
+"""`bench scaling`: the same cores, shared in several ways.
 
-The efficiency of a variant is its speed over that of one replica in one process with all cores as
-threads. On accelerators each replica has its own device, so it is the speed over that many times the
-speed of one. Beside each variant of n parts stand n independent runs on the same shares of the machine,
-which exchange nothing: what they lack is the price of small batches and few threads, and what the
-variant lacks against them is the price of the exchange.
+The efficiency of a variant is its speed over that of one replica in one process with all cores as threads. On
+accelerators each replica has its own device, so it is the speed over that many times the speed of one. Beside each
+variant of n parts stand n independent runs on the same shares of the machine, which exchange nothing: what they lack
+is the price of small batches and few threads, and what the variant lacks against them is the price of the exchange.
 """
 
 from __future__ import annotations
 
 import math
 import tempfile
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
-from cloudgan.bench.measurement import Rounds, Spread, paired, spread
-from cloudgan.bench.training_program import ProgramRun, make_showers, run_train
+from cloudgan.bench.harness import (
+    Column,
+    Measured,
+    Measurement,
+    Row,
+    bench,
+    in_turns,
+    ratios,
+    table_of,
+    variants_json,
+    with_range,
+)
+from cloudgan.bench.programs import make_showers, run_train
 from cloudgan.core.errors import ConfigError, Interrupted
 from cloudgan.core.hardware import this_machine
-from cloudgan.reports.table import Table
-from cloudgan.schema.config import parse_config
+from cloudgan.core.progress import Progress
+from cloudgan.schema.config import RunConfig, parse_config
+from cloudgan.schema.options.bench import Batch, BenchScalingOptions
 from cloudgan.schema.presets import find_preset, find_profile
-from cloudgan.schema.provenance import versions
-from cloudgan.training.expected_memory import expected_memory
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from cloudgan.core.progress import Progress
-    from cloudgan.schema.config import RunConfig
+from cloudgan.training.forecast import expected_memory
 
 Kind = Literal["strong", "weak"]
-_LEAST_SHOWERS = 250
-_LEAST_STEPS = 4
-TWO_CALLS = 40
+_LEAST_SHOWERS, _LEAST_STEPS = 250, 4
+_TWO_CALLS = 40
 """Steps of two calls of a device with the default of training.steps_per_loop: the first one, which compiles, is
 not timed, so it must not be the only one."""
 _TRAINED_SHARE = 0.9  # held_out_fraction is a tenth by default
-_STREAM = 50
 
 
 class ScalingVariant(NamedTuple):
@@ -76,81 +78,13 @@ class ScalingVariant(NamedTuple):
 
 
 BASE = ScalingVariant()
+Study = dict[ScalingVariant, RunConfig]
+"""Configuration of each variant, the base first; of one of its independent runs."""
 
 
-@dataclass(frozen=True)
-class ScalingStudy:
-    """What is measured for one preset and batch.
-
-    Attributes:
-        kind: strong: all variants have one global batch; weak: each replica has one batch.
-        configs: By variant, the base first; of one of its independent runs.
-    """
-
-    kind: Kind
-    configs: dict[ScalingVariant, RunConfig]
-
-    def batch(self, variant: ScalingVariant) -> int:
-        """Returns the showers per step of all parts of a variant."""
-        runs = self.configs[variant].global_batch(variant.replicas * variant.workers)
-        return runs * variant.copies
-
-
-@dataclass(frozen=True)
-class ScalingPoint:
-    """One variant and its runs, in order."""
-
-    variant: ScalingVariant
-    global_batch: int
-    runs: Sequence[ProgramRun]
-
-    @property
-    def training(self) -> list[float]:
-        """Showers per second while training, the first call left out."""
-        return [one.steady_showers_per_second for one in self.runs]
-
-    @property
-    def end_to_end(self) -> list[float]:
-        """Showers per second of program time."""
-        return [one.showers / one.program_seconds for one in self.runs]
-
-    def of(self, name: str) -> Spread:
-        """Sums up one of the durations of `ProgramRun`."""
-        return spread([getattr(one, name) for one in self.runs])
-
-
-@dataclass(frozen=True)
-class ScalingResult:
-    """All measurements of a study; the base, threads only, is the first point.
-
-    Attributes:
-        kind: strong: all points have one global batch; weak: each replica has one batch.
-        preset: What was trained.
-        steps: Of each run.
-        points: In the order of a round.
-        interrupted: Whether Ctrl-C ended it early.
-    """
-
-    kind: Kind
-    preset: str
-    steps: int
-    points: tuple[ScalingPoint, ...]
-    interrupted: bool
-
-    def training_efficiency(self, variant: ScalingPoint) -> Spread:
-        """Of training only, pairs of one round."""
-        return self._efficiency(variant, lambda one: one.training)
-
-    def end_to_end_efficiency(self, variant: ScalingPoint) -> Spread:
-        """Of program time, pairs of one round."""
-        return self._efficiency(variant, lambda one: one.end_to_end)
-
-    def _efficiency(
-        self, variant: ScalingPoint, speeds: Callable[[ScalingPoint], list[float]]
-    ) -> Spread:
-        base = self.points[0]
-        grown = 1 if base.runs[0].device == "CPU" else variant.variant.parts
-        return paired(speeds(variant), [grown * speed for speed in speeds(base)])
+def batch_of(study: Study, variant: ScalingVariant) -> int:
+    """Returns the showers per step of all parts of a variant."""
+    return study[variant].global_batch(variant.replicas * variant.workers) * variant.copies
 
 
 def make_study(
@@ -158,11 +92,11 @@ def make_study(
     variants: Sequence[ScalingVariant],
     *,
     preset: str,
-    batch: int | Literal["usual", "largest"] = "usual",
+    batch: Batch = "usual",
     steps: int | None = None,
     conv_impl: str = "auto",
     predict: Sequence[int] = (),
-) -> ScalingStudy:
+) -> Study:
     """Returns the configuration of each variant, of its independent runs and of the predicted devices.
 
     Args:
@@ -179,61 +113,51 @@ def make_study(
         ConfigError: A value is not allowed, the replicas do not divide the batch, or no batch fits.
     """
     profile = find_profile(find_preset(preset).networks)
-    usual = profile.bench_batch
     parts = sorted({one.parts for one in variants if one.parts > 1})
     measured = [*variants, *(ScalingVariant(copies=n) for n in parts)]
-    at = partial(_configs, kind, preset=preset, conv_impl=conv_impl)
-    if batch == "largest":
-        size = _largest_batch(kind, at(measured, batch=math.lcm(*parts), steps=_LEAST_STEPS))
-    else:
-        size = usual if batch == "usual" else batch
+    at = partial(_config, kind, preset=preset, conv_impl=conv_impl)
+    size = profile.bench_batch if batch == "usual" else batch
+    if size == "largest":
+        least = {one: at(one, batch=math.lcm(*parts), steps=_LEAST_STEPS) for one in measured}
+        size = _largest_batch(kind, least)
     wanted = profile.bench_steps if steps is None else steps
-    if size != usual:
-        wanted = max(min(wanted, _LEAST_STEPS), round(wanted * usual / size))
+    if size != profile.bench_batch:
+        wanted = max(min(wanted, _LEAST_STEPS), round(wanted * profile.bench_batch / size))
     measured += [ScalingVariant(share_of=n) for n in predict]
-    return ScalingStudy(kind, at(measured, batch=size, steps=wanted))
+    return {one: at(one, batch=size, steps=wanted) for one in measured}
 
 
-def _configs(
-    kind: Kind,
-    variants: Sequence[ScalingVariant],
-    *,
-    preset: str,
-    batch: int,
-    steps: int,
-    conv_impl: str,
-) -> dict[ScalingVariant, RunConfig]:
-    size = "global_batch_size" if kind == "strong" else "batch_per_replica"
-    made = {}
-    for variant in variants:
-        own = batch
-        if kind == "strong":
-            own = -(-batch // variant.share_of) // variant.copies
-        training: dict[str, Any] = {size: own, "max_steps": steps, "conv_impl": conv_impl}
-        # Enough epochs for the steps; no test losses, which belong to an epoch's end.
-        training |= {"epochs": max(1, steps), "validation_showers": 0}
-        if steps < TWO_CALLS:
-            training["steps_per_loop"] = 1
-        if variant.workers > 1:
-            training |= {"strategy": "multiworker", "workers": variant.workers}
-        elif variant.replicas > 1:
-            training |= {"strategy": "mirrored", "replicas": variant.replicas}
-        else:
-            training |= {"strategy": "one"}
-        asked = {"model": {"preset": preset}, "training": training}
-        made[variant] = parse_config(asked, f"the command line ({variant.name})")
-        made[variant].global_batch(variant.replicas * variant.workers)
-    return made
+def _config(
+    kind: Kind, variant: ScalingVariant, *, preset: str, batch: int, steps: int, conv_impl: str
+) -> RunConfig:
+    size = "batch_per_replica"
+    if kind == "strong":
+        size, batch = "global_batch_size", -(-batch // variant.share_of) // variant.copies
+    training: dict[str, Any] = {size: batch, "max_steps": steps, "conv_impl": conv_impl}
+    # Enough epochs for the steps; no test losses, which belong to an epoch's end.
+    training |= {"epochs": max(1, steps), "validation_showers": 0, "strategy": "one"}
+    if steps < _TWO_CALLS:
+        training["steps_per_loop"] = 1
+    if variant.workers > 1:
+        training |= {"strategy": "multiworker", "workers": variant.workers}
+    elif variant.replicas > 1:
+        training |= {"strategy": "mirrored", "replicas": variant.replicas}
+    asked = {"model": {"preset": preset}, "training": training}
+    config = parse_config(asked, f"the command line ({variant.name})")
+    config.global_batch(
+        variant.replicas * variant.workers
+    )  # refuses what the replicas do not divide
+    return config
 
 
-def _largest_batch(kind: Kind, configs: dict[ScalingVariant, RunConfig]) -> int:
+def _largest_batch(kind: Kind, study: Study) -> int:
     """Returns the largest batch with which every variant should fit; a multiple of their parts.
 
     Raises:
         ConfigError: The free memory is unknown, or too small.
     """
     fits = []
-    for variant, config in configs.items():
+    for variant, config in study.items():
         here = variant.workers * variant.copies
         found = expected_memory(config, workers=variant.workers, processes=here)
         largest = found.largest_batch() if found else None
@@ -241,160 +165,157 @@ def _largest_batch(kind: Kind, configs: dict[ScalingVariant, RunConfig]) -> int:
             why = "no batch fits into the memory" if largest == 0 else "the free memory is unknown"
             raise ConfigError(f"--batches=largest: {why}; give a number, such as --batches=16")
         fits.append(largest * (variant.parts if kind == "strong" else 1))
-    several = math.lcm(*(variant.parts for variant in configs))
+    several = math.lcm(*(variant.parts for variant in study))
     return max(min(fits) // several, 1) * several
 
 
-def measure_scaling(
-    studies: Sequence[ScalingStudy], *, rounds: int, progress: Progress
-) -> list[ScalingResult]:
-    """Runs the program for each variant of each study in turns, on simulated showers.
-
-    Args:
-        studies: In the order of their measurement.
-        rounds: Runs of each variant.
-        progress: Shows the runs.
-
-    Returns:
-        One result for each study; fewer after Ctrl-C.
+@bench("What do replicas and processes gain, and what do they cost?")
+def measure(options: BenchScalingOptions, progress: Progress) -> Measurement:
+    """Runs `train` for each variant in turns on simulated showers; the last finished study stays after Ctrl-C.
 
     Raises:
         CloudganError: A run failed.
         Interrupted: Nothing was measured.
     """
-    results: list[ScalingResult] = []
+    if options.strong == options.weak:
+        raise ConfigError(
+            "give --strong (constant global batch) or --weak (constant batch per replica)"
+        )
+    if options.predict and options.weak:
+        raise ConfigError(
+            "--predict is the bound of strong scaling; that of weak scaling is 1: remove it"
+        )
+    variants = [BASE, *(ScalingVariant(replicas=n) for n in options.replicas)]
+    variants = list(dict.fromkeys(variants + [ScalingVariant(workers=n) for n in options.workers]))
+    if len(variants) == 1:
+        raise ConfigError(
+            "nothing to compare with one replica: give --replicas=1,2 or --workers=1,2"
+        )
+    kind: Kind = "strong" if options.strong else "weak"
+    studies = [
+        make_study(
+            kind,
+            variants,
+            preset=preset,
+            batch=batch,
+            steps=options.steps,
+            conv_impl=options.conv_impl,
+            predict=options.predict,
+        )
+        for preset in dict.fromkeys(options.presets)
+        for batch in options.batches
+    ]
+    results: list[list[Measured]] = []
+    interrupted = False
     for study in studies:
         try:
-            results.append(_measure(study, rounds=rounds, progress=progress))
+            found, interrupted = measure_study(study, options.rounds, progress)
+            results.append(found)
         except Interrupted:
             if not results:
                 raise
-            results[-1] = replace(results[-1], interrupted=True)
-        if results[-1].interrupted:
+            interrupted = True
+        if interrupted:
             break
-    return results
+    return scaling_measurement(kind, results, interrupted)
 
 
-def _measure(study: ScalingStudy, *, rounds: int, progress: Progress) -> ScalingResult:
-    configs, first = study.configs, study.configs[BASE]
+def measure_study(study: Study, rounds: int, progress: Progress) -> tuple[list[Measured], bool]:
+    """Measures the variants of a study in turns, on one store of simulated showers."""
+    first = study[BASE]
+    facts: dict[str, dict[str, Any]] = {
+        variant.name: {
+            "preset": first.model.preset,
+            **variant._asdict(),
+            "parts": variant.parts,
+            "global_batch": batch_of(study, variant),
+            "steps": first.training.max_steps,
+        }
+        for variant in study
+    }
+    most = max(one["global_batch"] for one in facts.values())
+    showers = max(_LEAST_SHOWERS, math.ceil(2 * most / _TRAINED_SHARE))
+
+    def turn(variant: ScalingVariant, config: RunConfig, numbers: Iterator[int]) -> Row:
+        place = folder / variant.name / str(next(numbers))
+        row, found = run_train(config, place, copies=variant.copies)
+        started, own = found.started(), facts[variant.name]
+        own["device"] = started.numerics.device if started else "unknown"
+        return row | {"seconds_per_step": own["global_batch"] / row["showers_per_second"]}
+
     with tempfile.TemporaryDirectory(prefix="cloudgan-bench-") as name:
         folder = Path(name)
-        most = max(study.batch(variant) for variant in configs)
-        needed = max(_LEAST_SHOWERS, 2 * most / _TRAINED_SHARE)
-        showers = _STREAM * -(-int(needed) // _STREAM)
-        progress.start(f"simulating and converting {showers} showers")
-        shards = make_showers(folder, showers, first.model.image_shape[:2])
-        rounds_run = Rounds(
-            {
-                variant.name: partial(
-                    _turn, _on(config, shards), variant.copies, folder / variant.name, count()
-                )
-                for variant, config in configs.items()
-            }
-        )
-        rounds_run.run(rounds, progress)
-    taken = rounds_run.results
-    points = tuple(
-        ScalingPoint(variant, study.batch(variant), taken[variant.name])
-        for variant in configs
-        if variant.name in taken
-    )
-    steps = first.training.max_steps or 0
-    return ScalingResult(study.kind, first.model.preset, steps, points, rounds_run.interrupted)
+        store = make_showers(folder, showers, progress, first.model.image_shape[:2])
+        turns = {}
+        for variant, config in study.items():
+            data = config.data.model_copy(update={"path": str(store)})
+            trained = config.model_copy(update={"data": data})
+            turns[variant.name] = partial(turn, variant, trained, count())
+        measured, interrupted = in_turns(turns, rounds, progress)
+    for one in measured:
+        one.facts.update(facts[one.name])
+    add_efficiencies(measured)
+    return measured, interrupted
 
 
-def _on(config: RunConfig, shards: Path) -> RunConfig:
-    return config.model_copy(update={"data": config.data.model_copy(update={"path": str(shards)})})
+def add_efficiencies(measured: Sequence[Measured]) -> None:
+    """Adds speeds over those of the first variant, pairs of one round; on accelerators by device."""
+    base = measured[0]
+    for key, speed in (
+        ("training_only", "showers_per_second"),
+        ("end_to_end", "end_to_end_showers_per_second"),
+    ):
+        for one in measured:
+            devices = 1 if base.facts["device"] == "CPU" else one.facts["parts"]
+            one.put(key, [r / devices for r in ratios(one.values(speed), base.values(speed))])
 
 
-def _turn(config: RunConfig, copies: int, folder: Path, numbers: Iterator[int]) -> ProgramRun:
-    return run_train(config, folder / str(next(numbers)), copies=copies)
+COLUMNS = (
+    Column("showers_per_second", "showers/s, training only"),
+    Column("end_to_end_showers_per_second", "showers/s, end to end"),
+    Column("seconds_per_step", "s per step"),
+    Column("program_seconds", "program s"),
+    Column("startup_seconds", "start-up s"),
+    Column("first_call_seconds", "first call s"),
+    Column("cpu_seconds", "CPU s"),
+    Column("training_only", "efficiency, training only", with_range),
+    Column("end_to_end", "efficiency, end to end", with_range),
+)
 
 
-_DURATIONS = ("program_seconds", "startup_seconds", "first_call_seconds", "cpu_seconds")
-
-
-def scaling_json(results: Sequence[ScalingResult]) -> dict[str, Any]:
-    """Returns all results by name; `efficiency` by variant, against threads only."""
-    return {
-        "machine": this_machine().describe(),
-        "versions": versions(),
-        "scaling": results[0].kind,
-        "interrupted": results[-1].interrupted,
-        "studies": [_study(result) for result in results],
-    }
-
-
-def _study(result: ScalingResult) -> dict[str, Any]:
-    return {
-        "preset": result.preset,
-        "global_batch": result.points[0].global_batch,
-        "steps": result.steps,
-        "rounds": min(len(variant.runs) for variant in result.points),
-        "variants": [_variant(variant) for variant in result.points],
-        "efficiency": {
-            variant.variant.name: {
-                "training_only": result.training_efficiency(variant).as_json(),
-                "end_to_end": result.end_to_end_efficiency(variant).as_json(),
-            }
-            for variant in result.points[1:]
-        },
-    }
-
-
-def _variant(variant: ScalingPoint) -> dict[str, Any]:
-    return {
-        "name": variant.variant.name,
-        **variant.variant._asdict(),
-        "global_batch": variant.global_batch,
-        "device": variant.runs[0].device,
-        "training_showers_per_second": spread(variant.training).as_json(),
-        "end_to_end_showers_per_second": spread(variant.end_to_end).as_json(),
-        **{name: variant.of(name).as_json() for name in _DURATIONS},
-        "runs": [one._asdict() for one in variant.runs],
-    }
-
-
-def scaling_table(results: Sequence[ScalingResult]) -> Table:
-    """A row for each preset, batch and variant."""
-    rows = tuple(
-        (
-            *(result.preset, variant.variant.name, variant.global_batch),
-            *(spread(variant.training).median, spread(variant.end_to_end).median),
-            variant.global_batch / spread(variant.training).median,
-            *(variant.of("program_seconds").median, variant.of("startup_seconds").median),
-            *(variant.of("first_call_seconds").median, variant.of("cpu_seconds").median),
-            result.training_efficiency(variant).describe(),
-            result.end_to_end_efficiency(variant).describe(),
-        )
-        for result in results
-        for variant in result.points
-    )
-    columns = (
-        *("preset", "variant", "showers per step", "showers/s, training only"),
-        *(
-            "showers/s, end to end",
-            "s per step",
-            "program s",
-            "start-up s",
-            "first call s",
-            "CPU s",
-        ),
-        *("efficiency, training only", "efficiency, end to end"),
-    )
-    kind = results[0].kind
+def scaling_measurement(
+    kind: Kind, studies: Sequence[Sequence[Measured]], interrupted: bool
+) -> Measurement:
+    """Returns a row for each preset, batch and variant; both efficiencies stand side by side."""
+    every = [one for study in studies for one in study]
+    last = studies[-1][-1]
     kept = "one global batch" if kind == "strong" else "one batch per replica"
-    steps = ", ".join(dict.fromkeys(str(result.steps) for result in results))
-    rounds = min(len(variant.runs) for result in results for variant in result.points)
+    steps = ", ".join(dict.fromkeys(str(one.facts["steps"]) for one in every))
     said = (
-        f"{kind.capitalize()} scaling, {kept}: {steps} steps, {rounds} rounds in turns,"
+        f"{kind.capitalize()} scaling, {kept}: {steps} steps,"
+        f" {min(len(one.rows) for one in every)} rounds in turns,"
         f" {this_machine().describe()}. Efficiency against the same cores used by threads: median"
         " (least to most) of pairs of one round. Independent runs exchange nothing: the bound of"
         " replicas and processes."
     )
-    if any(variant.variant.share_of > 1 for result in results for variant in result.points):
+    if any(one.facts["share_of"] > 1 for one in every):
         said += (
             ' "One of n devices" is one replica with its share of the batch, measured on this machine;'
             " its efficiency is the predicted bound of n devices, without their exchange."
         )
-    return Table(columns, rows, said, "llrrrrrrrrrr")
+    facts = {"preset": "preset", "showers per step": "global_batch"}
+    reached = last.spread("training_only").describe()
+    return Measurement(
+        scaling=kind,
+        studies=[
+            {
+                "name": f"{study[0].facts['preset']}, {study[0].facts['global_batch']}",
+                "rounds": min(len(one.rows) for one in study),
+                "variants": variants_json(study, COLUMNS),
+            }
+            for study in studies
+        ],
+        interrupted=interrupted,
+        lines=(f"{last.facts['preset']}: {last.name} reach {reached} of the speed of threads",),
+        tables=(table_of(every, COLUMNS, said, facts),),
+    )

@@ -1,57 +1,65 @@
-"""Measures training steps of one or two variants in turns, and the limit of the machine."""
+"""`bench step`: the training step against another form of it, and the limits of the machine.
+
+The limit of direct convolution is its counted arithmetic at the speed of matrix products, measured in the same
+rounds. In the roofline (Williams, Waterman and Patterson, doi:10.1145/1498765.1498785) intensity is operations
+per byte of input, output and weights, each counted once; the roof is the speed of a large matrix product, and
+below its ridge the bandwidth of a large copy.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
-from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, get_args
+from typing import Any, NamedTuple, get_args
 
-from cloudgan.bench.arithmetic import step_macs
-from cloudgan.bench.measurement import Rounds, Spread, paired, spread
-from cloudgan.bench.measuring_process import MeasuringProcess
-from cloudgan.core.errors import ConfigError, UnknownNameError
-from cloudgan.models.convolutions import convolutions
-from cloudgan.schema.config import parse_config
+from cloudgan.bench.arithmetic import PASSES, Pass, generator_macs, step_macs
+from cloudgan.bench.child import Child
+from cloudgan.bench.harness import (
+    Column,
+    Measured,
+    Measurement,
+    bench,
+    in_turns,
+    ratios,
+    spread,
+    table_of,
+    variants_json,
+)
+from cloudgan.core.atomic_file import write_atomic
+from cloudgan.core.errors import CloudganError, ConfigError, UnknownNameError
+from cloudgan.core.hardware import this_machine
+from cloudgan.core.progress import Progress
+from cloudgan.gan.convolutions import Form, convolutions
+from cloudgan.reports.charts import COLOURS, GREY
+from cloudgan.reports.drawing import INK, Drawing
+from cloudgan.reports.page import Graphic
+from cloudgan.reports.table import Table
+from cloudgan.schema.config import RunConfig, parse_config
+from cloudgan.schema.options.bench import BenchStepOptions
+from cloudgan.schema.presets import Preset
 from cloudgan.schema.training_config import ConvImplOption
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from cloudgan.core.progress import Progress
-    from cloudgan.schema.config import RunConfig
-    from cloudgan.schema.presets import Preset
 
 _SETTINGS = {"precision": str, "replicas": int, "threads": int}
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*")
+_BYTES = {"float32": 4, "bfloat16": 2, "float64": 8}
 
 
-@dataclass(frozen=True)
-class Variant:
-    """One way to do the same work.
-
-    Attributes:
-        name: Conv_impl and other options, for tables.
-        config: Preset, batch, precision, replicas, threads and kernels are used of it.
-        environment: Additional variables of its process.
-    """
+class Variant(NamedTuple):
+    """One way to do the same work: its name for tables, its run, and variables of its process."""
 
     name: str
     config: RunConfig
-    environment: dict[str, str] = field(default_factory=dict)
+    environment: Mapping[str, str] = {}
 
 
-def make_variant(
-    conv_impl: str, preset: str, training: Mapping[str, Any], environment: Mapping[str, str]
-) -> Variant:
+def make_variant(conv_impl: str, preset: str, training: Mapping[str, Any]) -> Variant:
     """Creates a variant.
 
     Args:
         conv_impl: auto, published or fast.
         preset: Name of the preset.
         training: Keys of `training` in run.yaml; None: default.
-        environment: Variables of its process.
 
     Raises:
         ConfigError: An invalid value.
@@ -62,11 +70,8 @@ def make_variant(
             " --precision=float32"
         )
     said = {key: value for key, value in training.items() if value is not None}
-    config = parse_config(
-        {"model": {"preset": preset}, "training": said | {"conv_impl": conv_impl}},
-        "the command line",
-    )
-    return Variant(conv_impl, config, dict(environment))
+    asked = {"model": {"preset": preset}, "training": said | {"conv_impl": conv_impl}}
+    return Variant(conv_impl, parse_config(asked, "the command line"))
 
 
 def parse_against(text: str, own: Variant, preset: str, training: Mapping[str, Any]) -> Variant:
@@ -82,10 +87,9 @@ def parse_against(text: str, own: Variant, preset: str, training: Mapping[str, A
         ConfigError: No such conv_impl or setting, or an invalid value.
     """
     conv_impl, _, rest = text.partition(":")
-    if conv_impl not in get_args(ConvImplOption):
-        raise UnknownNameError(
-            "conv_impl in --against", conv_impl, (*get_args(ConvImplOption), "none")
-        )
+    known = get_args(ConvImplOption)
+    if conv_impl not in known:
+        raise UnknownNameError("conv_impl in --against", conv_impl, (*known, "none"))
     settings: dict[str, Any] = {}
     environment: dict[str, str] = {}
     for part in filter(None, rest.split(",")):
@@ -97,203 +101,310 @@ def parse_against(text: str, own: Variant, preset: str, training: Mapping[str, A
             )
         if _VARIABLE.fullmatch(key):
             environment[key] = value
+        elif key not in _SETTINGS:
+            raise UnknownNameError("setting in --against", key, _SETTINGS)
+        elif _SETTINGS[key] is int and not value.isdecimal():
+            raise ConfigError(f"--against: {key} is a whole number, got {value!r}")
         else:
-            settings[key] = _context(key, value)
-    made = make_variant(conv_impl, preset, dict(training) | settings, environment)
+            settings[key] = _SETTINGS[key](value)
+    config = make_variant(conv_impl, preset, dict(training) | settings).config
     name = f"{conv_impl} ({rest.replace(',', ', ')})" if rest else conv_impl
-    return Variant(f"{name}, again" if name == own.name else name, made.config, environment)
-
-
-def _context(key: str, value: str) -> Any:
-    if key not in _SETTINGS:
-        raise UnknownNameError("setting in --against", key, _SETTINGS)
-    if _SETTINGS[key] is int and not value.isdecimal():
-        raise ConfigError(f"--against: {key} is a whole number, got {value!r}")
-    return _SETTINGS[key](value)
-
-
-class Round(NamedTuple):
-    """One turn of a variant.
-
-    Attributes:
-        seconds: Wall time of a step.
-        cpu_seconds: Of all threads of the process, for a step.
-        matmul_gflops: Measured right after it.
-    """
-
-    seconds: float
-    cpu_seconds: float
-    matmul_gflops: float
-
-
-@dataclass(frozen=True)
-class MeasuredVariant:
-    """A variant and its rounds.
-
-    Attributes:
-        variant: The requested variant.
-        built: Reported by its process: conv_impl, device, threads, replicas,
-            global_batch, steps (of a round), first_loss (of the discriminator on real showers,
-            before any update).
-        rounds: In their order.
-    """
-
-    variant: Variant
-    built: dict[str, Any]
-    rounds: Sequence[Round]
-
-    @property
-    def label(self) -> str:
-        """The name, and the conv_impl that `auto` resolved to."""
-        impl, name = str(self.built["conv_impl"]), self.variant.name
-        return name if impl in name else f"{name} ({impl})"
-
-    @property
-    def preset(self) -> Preset:
-        """Preset of the step."""
-        return self.variant.config.model
-
-    @property
-    def seconds(self) -> Spread:
-        """Of a step."""
-        return spread([one.seconds for one in self.rounds])
-
-    @property
-    def cpu_seconds(self) -> Spread:
-        """Of a step."""
-        return spread([one.cpu_seconds for one in self.rounds])
-
-    @property
-    def showers_per_second(self) -> Spread:
-        """Of the global batch."""
-        return spread([self.built["global_batch"] / one.seconds for one in self.rounds])
-
-    @property
-    def matmul_gflops(self) -> Spread:
-        """The machine's matrix speed in the rounds."""
-        return spread([one.matmul_gflops for one in self.rounds])
-
-    @property
-    def limit_seconds(self) -> Spread:
-        """Minimum time of direct convolution by phases for a step, at that speed."""
-        return spread(self._limits())
-
-    @property
-    def share_of_direct_limit(self) -> Spread:
-        """The limit's seconds over the step's, each pair of the same round."""
-        return paired(self._limits(), [one.seconds for one in self.rounds])
-
-    def _limits(self) -> list[float]:
-        products = sum(step_macs(self.preset, "phases").values()) * self.built["global_batch"]
-        return [2e-9 * products / one.matmul_gflops for one in self.rounds]
-
-
-@dataclass(frozen=True)
-class StepResult:
-    """All that was measured.
-
-    Attributes:
-        own: The requested variant.
-        against: The variant to compare with; None: none.
-        layers: Of the own variant, by number: seconds by pass and of all_passes in one call, and
-            matmul_gflops just before; empty unless requested.
-        copy_gb_per_second: What a large copy reads and writes; None unless requested.
-        interrupted: Whether Ctrl-C ended it early.
-    """
-
-    own: MeasuredVariant
-    against: MeasuredVariant | None
-    layers: tuple[dict[str, float], ...] = field(default=())
-    copy_gb_per_second: float | None = None
-    interrupted: bool = False
-
-    @property
-    def ratio(self) -> Spread | None:
-        """Seconds of the other variant over those of the own, pairs of one round."""
-        return self._ratio("seconds")
-
-    @property
-    def cpu_ratio(self) -> Spread | None:
-        """The same of CPU seconds, which other work on the machine hardly changes."""
-        return self._ratio("cpu_seconds")
-
-    @property
-    def peak_beside_layers(self) -> float:
-        """The machine's matrix speed while layers were timed, 10^9 operations per second."""
-        return spread([one["matmul_gflops"] for one in self.layers]).median
-
-    def _ratio(self, what: str) -> Spread | None:
-        if self.against is None:
-            return None
-        above, below = (
-            [getattr(one, what) for one in side.rounds] for side in (self.against, self.own)
-        )
-        return paired(above, below)
+    return Variant(f"{name}, again" if name == own.name else name, config, environment)
 
 
 def measure_step(
-    own: Variant, against: Variant | None, *, rounds: int, layers: bool, progress: Progress
-) -> StepResult:
-    """Measures variants in turns, each in its own process.
-
-    Args:
-        own: The requested variant.
-        against: The variant to compare with.
-        rounds: Measurements of each.
-        layers: Also time each convolution of the own variant.
-        progress: Progress of the rounds.
+    variants: Sequence[Variant], rounds: int, progress: Progress
+) -> tuple[list[Measured], bool]:
+    """Measures variants in turns, each in its own process, after a turn that warms up.
 
     Raises:
         CloudganError: A process died, a loss is not finite, or no round was completed.
     """
-    variants = [own, *([against] if against else [])]
     with ExitStack() as stack:
         progress.start("building and tracing")
-        processes = [
-            stack.enter_context(MeasuringProcess(variant.name, variant.environment))
-            for variant in variants
-        ]
-        for process, variant in zip(processes, variants, strict=True):
-            process.send("begin", work="step", config=variant.config.model_dump(mode="json"))
-        for process in processes:
-            process.receive()
-        built = [process.ask("warm_up") for process in processes]
-        asks = zip(variants, processes, built, strict=True)
-        rounds_run = Rounds(
-            {v.name: partial(_turn, process, said["steps"]) for v, process, said in asks}
-        )
-        rounds_run.run(rounds, progress)
-        timed: list[dict[str, float]] = []
-        copy = None
-        interrupted = rounds_run.interrupted
-        if layers and not interrupted:
-            copy = processes[0].ask("copy")["gb_per_second"]
-            interrupted = _time_layers(processes[0], own.config.model, timed, progress)
-    found = [
-        MeasuredVariant(variant, said, rounds_run.results[variant.name])
-        for variant, said in zip(variants, built, strict=True)
-        if variant.name in rounds_run.results
+        children = {one.name: stack.enter_context(_child(one, "steps")) for one in variants}
+        facts = {
+            one.name: {
+                "environment": dict(one.environment),
+                "precision": one.config.training.precision,
+                **children[one.name].facts(),
+            }
+            for one in variants
+        }
+        for child in children.values():
+            child()
+        measured, interrupted = in_turns(children, rounds, progress, facts=facts)
+    for one in measured:
+        add_limits(one, variants[0].config.model)
+    return measured, interrupted
+
+
+def _child(variant: Variant, work: str) -> Child:
+    config = variant.config.model_dump(mode="json")
+    work = f"cloudgan.bench.step_work:{work}"
+    return Child(variant.name, work, environment=variant.environment, config=config)
+
+
+def add_limits(measured: Measured, preset: Preset) -> None:
+    """Adds the seconds of direct convolution at the matrix speed of each round, and their share of the step's."""
+    gflop = _gflop(preset, "phases") * measured.facts["global_batch"]
+    limits = [gflop / speed for speed in measured.values("matmul_gflops")]
+    measured.put("limit_seconds", limits)
+    measured.put("share_of_direct_limit", ratios(limits, measured.values("seconds_per_step")))
+
+
+def plain_step(
+    preset: str, training: Mapping[str, Any], rounds: int, progress: Progress
+) -> Measured:
+    """Measures the step of a preset alone, as `train` computes it."""
+    (found,), _ = measure_step([make_variant("auto", preset, training)], rounds, progress)
+    return found
+
+
+def _gflop(preset: Preset, form: Form) -> float:
+    """Returns 10^9 operations of a step per shower."""
+    return 2e-9 * sum(step_macs(preset, form).values())
+
+
+COLUMNS = (
+    Column("seconds_per_step", "s/step, median"),
+    Column("seconds_per_step", "least", lambda found: found.min),
+    Column(
+        "seconds_per_step",
+        "quartiles",
+        lambda found: f"{found.lower_quartile:.3g} to {found.upper_quartile:.3g}",
+    ),
+    Column("showers_per_second", "showers/s"),
+    Column("cpu_seconds_per_step", "CPU s/step"),
+    Column("matmul_gflops", "matrix product GFLOP/s"),
+    Column("share_of_direct_limit", "share of direct limit", lambda found: f"{found.median:.0%}"),
+    Column("limit_seconds"),
+)
+
+
+@bench("How fast is a training step, and how near to the limit of the machine?")
+def measure(options: BenchStepOptions, progress: Progress) -> Measurement:
+    """Measures a step against a variant of it, and with `roofline` each convolution alone."""
+    training = {
+        "batch_per_replica": options.batch,
+        "precision": options.precision,
+        "replicas": options.replicas,
+        "threads": options.threads,
+    }
+    own = make_variant(options.conv_impl, options.preset, training)
+    variants = [own]
+    if options.against != "none":
+        variants.append(parse_against(options.against, own, options.preset, training))
+    measured, interrupted = measure_step(variants, options.rounds, progress)
+    timed: list[Mapping[str, float]] = []
+    copy = None
+    if options.roofline and not interrupted:
+        with _child(own, "layers") as child:
+            copy = child.facts()["copy_gb_per_second"]
+            progress.start("timing convolutions", len(convolutions(own.config.model)), "layers")
+            try:
+                for layer in convolutions(own.config.model):
+                    timed.append(child())
+                    progress.advance(1, f"{layer.network} {layer.name}")
+            except KeyboardInterrupt:
+                interrupted = True
+    found = step_measurement(own.config.model, measured, timed, copy)
+    if options.roofline and not interrupted:
+        with Drawing(height_inches=6.0) as drawing:
+            draw_roofline(drawing, measured[0], own.config.model, timed, copy)
+            write_atomic(options.roofline, drawing.png())
+    return found.model_copy(update={"interrupted": interrupted})
+
+
+def step_measurement(
+    preset: Preset,
+    variants: Sequence[Measured],
+    timed: Sequence[Mapping[str, float]] = (),
+    copy_gb_per_second: float | None = None,
+) -> Measurement:
+    """Returns what was measured as JSON, tables, sentences and the roofline for a page.
+
+    Args:
+        preset: Of the networks.
+        variants: The requested one, and the one that it is compared with if it had a turn.
+        timed: Of the requested one: seconds of each convolution by pass, and matmul_gflops.
+        copy_gb_per_second: What a large copy reads and writes; None unless convolutions were timed.
+    """
+    own, *others = variants
+    rounds = min(len(one.rows) for one in variants)
+    share, limit = own.spread("share_of_direct_limit"), own.spread("limit_seconds")
+    label, batch = _label(own), own.facts["global_batch"]
+    ratio = {
+        key: spread(ratios(other.values(key), own.values(key)))
+        for other in others
+        for key in ("seconds_per_step", "cpu_seconds_per_step")
+    }
+    lines = [
+        f"ratio {_label(other)} / {label}: {ratio['seconds_per_step'].describe()} of wall time,"
+        f" {ratio['cpu_seconds_per_step'].describe()} of CPU time (median, least to most, of"
+        f" {ratio['seconds_per_step'].count} rounds)"
+        for other in others
     ]
-    other = found[1] if len(found) > 1 else None
-    return StepResult(found[0], other, tuple(timed), copy, interrupted)
+    past = ", because it needs fewer multiplications than direct convolution"
+    lines.append(
+        f"limit of direct convolution: {_gflop(preset, 'phases'):.4g} GFLOP a shower"
+        f" ({_gflop(preset, 'published'):.4g} as published), at the measured matrix speed"
+        f" {limit.describe()} s/step"
+    )
+    lines.append(
+        f"{label} reaches {share.median:.0%} ({share.min:.0%} to {share.max:.0%}) of that"
+        f" limit{past if share.median > 1 else ''}"
+    )
+    shown = [Measured(_label(one), one.facts, one.rows) for one in variants]
+    caption = (
+        f"Preset {preset.preset}, {batch} showers a step, {rounds} rounds in turns,"
+        f" {this_machine().describe()}."
+    )
+    layers = layer_passes(own, preset, timed)
+
+    def pictures() -> tuple[Graphic, ...]:
+        if not layers:
+            return ()
+        with Drawing(height_inches=5.5) as drawing:
+            draw_roofline(drawing, own, preset, timed, copy_gb_per_second)
+            drawn = drawing.svg("roofline: speed of each convolution against its intensity")
+        return (Graphic(drawn, "Roofline"),)
+
+    return Measurement(
+        preset=preset.preset,
+        global_batch=batch,
+        rounds=rounds,
+        variants=variants_json(variants, COLUMNS),
+        ratio=ratio["seconds_per_step"].as_json() if ratio else None,
+        cpu_ratio=ratio["cpu_seconds_per_step"].as_json() if ratio else None,
+        share_of_direct_limit=share.as_json(),
+        limit={
+            "of": "direct convolution by phases, at the measured speed of matrix products",
+            "gflop_per_shower": _gflop(preset, "phases"),
+            "published_gflop_per_shower": _gflop(preset, "published"),
+            "generator_gflop": 2e-9 * generator_macs(preset, "phases"),
+            "parts_gflop": {n: 2e-9 * macs for n, macs in step_macs(preset, "phases").items()},
+            "seconds_per_step": limit.as_json(),
+        },
+        copy_gb_per_second=copy_gb_per_second,
+        layers=layers,
+        lines=tuple(lines),
+        tables=(
+            table_of(shown, COLUMNS, caption),
+            *([_layer_table(own, layers)] if layers else []),
+        ),
+        pictures=pictures,
+    )
 
 
-def _turn(process: MeasuringProcess, steps: int) -> Round:
-    step, peak = process.ask("round", steps=steps), process.ask("matmul")
-    return Round(step["seconds"], step["cpu_seconds"], peak["gflops"])
+def _label(one: Measured) -> str:
+    """Returns the name, and the conv_impl that `auto` resolved to."""
+    impl = str(one.facts["conv_impl"])
+    return one.name if impl in one.name else f"{one.name} ({impl})"
 
 
-def _time_layers(
-    process: MeasuringProcess, preset: Preset, timed: list[dict[str, float]], progress: Progress
-) -> bool:
-    """Fills `timed`; returns whether Ctrl-C came."""
-    layers = convolutions(preset)
-    progress.start("timing convolutions", len(layers), "layers")
-    try:
-        for number, layer in enumerate(layers):
-            peak = process.ask("matmul")
-            timed.append(process.ask("layer", number=number) | {"matmul_gflops": peak["gflops"]})
-            progress.advance(1, f"{layer.network} {layer.name}")
-    except KeyboardInterrupt:
-        return True
-    return False
+def _counted(own: Measured) -> Form:
+    """Returns the form whose products are counted."""
+    return "published" if own.facts["conv_impl"] == "published" else "phases"
+
+
+def layer_passes(
+    own: Measured, preset: Preset, timed: Sequence[Mapping[str, float]]
+) -> list[dict[str, Any]]:
+    """Returns a row per timed convolution and pass: seconds and 10^9 operations of a batch, intensity."""
+    batch = own.facts["global_batch"] // own.facts["replicas"]
+    width = _BYTES[own.facts["precision"]]
+    found = []
+    for layer, seconds in zip(convolutions(preset), timed, strict=False):
+        gflop = 2e-9 * layer.macs(_counted(own)) * batch
+        moved = width * (layer.values * batch + layer.weights)
+        short = f"{layer.network[0].upper()}{int(layer.name.removeprefix('conv')) + 1}"
+        found += [
+            {
+                "name": f"{short} {name}",
+                "label": short,
+                "network": layer.network,
+                "layer": layer.name,
+                "pass": name,
+                "seconds": seconds[name],
+                "gflop": gflop,
+                "gflops": gflop / seconds[name],
+                "flop_per_byte": 1e9 * gflop / moved,
+                "seconds_of_all_passes": seconds["all_passes"],
+            }
+            for name in PASSES
+        ]
+    return found
+
+
+def _layer_table(own: Measured, layers: Sequence[Mapping[str, Any]]) -> Table:
+    counted = "direct convolution by phases, for any implementation"
+    if _counted(own) == "published":
+        counted = "published, with the up-sampled image"
+    rows = tuple(
+        (
+            *(one["label"], one["pass"].replace("_", " "), 1000 * one["seconds"]),
+            *(one["gflops"], one["flop_per_byte"]),
+        )
+        for one in layers
+    )
+    caption = f"Each convolution alone; operations are counted as {counted}."
+    return Table(("layer", "pass", "ms/batch", "GFLOP/s", "FLOP/byte"), rows, caption)
+
+
+_MARKERS: dict[Pass, str] = {"forward": "o", "input_gradient": "^", "weight_gradient": "s"}
+
+
+def draw_roofline(
+    drawing: Drawing,
+    own: Measured,
+    preset: Preset,
+    timed: Sequence[Mapping[str, float]],
+    bandwidth: float | None,
+) -> None:
+    """Draws all passes below the roof; the arguments are those of `step_measurement`.
+
+    Raises:
+        CloudganError: No layer was timed.
+    """
+    layers = layer_passes(own, preset, timed)
+    if not layers or bandwidth is None:
+        raise CloudganError("no layer was timed, so there is no roofline to draw")
+    peak = spread([one["matmul_gflops"] for one in timed]).median
+    (axes,) = drawing.axes()
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log", base=2)
+    ridge, intensities = peak / bandwidth, [one["flop_per_byte"] for one in layers]
+    low, high = min([ridge, *intensities]) / 2, 2 * max([ridge, *intensities])
+    copy, product = f"copy: {bandwidth:.3g} GB/s", f"matrix product: {peak:.3g} GFLOP/s"
+    axes.plot([low, ridge], [low * bandwidth, peak], "--", color=GREY, label=copy)
+    axes.plot([ridge, high], [peak, peak], color=INK, label=product)
+    for number, network in enumerate(dict.fromkeys(one["network"] for one in layers)):
+        for name, marker in _MARKERS.items():
+            mine = [one for one in layers if (one["network"], one["pass"]) == (network, name)]
+            axes.plot(
+                [one["flop_per_byte"] for one in mine],
+                [one["gflops"] for one in mine],
+                linestyle="",
+                marker=marker,
+                color=COLOURS[number],
+                label=f"{network}, {name.replace('_', ' ')}",
+            )
+    # Labels alternate above and below, because layers of similar intensity are close.
+    labels = sorted({one["flop_per_byte"]: one["label"] for one in layers}.items())
+    for number, (intensity, label) in enumerate(labels):
+        speeds = [one["gflops"] for one in layers if one["label"] == label]
+        place, shift = ((max(speeds), 6), (min(speeds), -14))[number % 2]
+        axes.annotate(
+            label, (intensity, place), (0, shift), textcoords="offset points", ha="center"
+        )
+    axes.set_xlabel("arithmetic intensity (FLOP per byte of input, output and weights)")
+    axes.set_ylabel("speed (GFLOP/s)")
+    batch = own.facts["global_batch"] // own.facts["replicas"]
+    axes.set_title(
+        f"{preset.preset}, {own.facts['conv_impl']} kernels, batch {batch},"
+        f" {own.facts['precision']}, {own.facts['threads']} threads"
+    )
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter("{x:g}")
+    drawing.figure.legend(loc="outside lower center", ncols=3)

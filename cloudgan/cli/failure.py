@@ -40,6 +40,7 @@ _EXTRAS = {
     "matplotlib": "physics",
     "onnx": "export",
     "onnxruntime": "export",
+    "tf2onnx": "export",
     "kubernetes": "kubernetes",
     "mlflow": "mlflow",
     "wandb": "wandb",

@@ -242,7 +242,7 @@ generate   time per shower of a generator, of the parametric source and of Geant
 bandwidth  from each MPI rank to each
 cells      grids of cells: one core against a rank per cell
 parallel   speed-up, staleness and load of masters for any number of workers
-scaling    replicas or worker processes against threads, or quality by batch
+scaling    replicas or worker processes against threads
 `cloudgan bench COMMAND --help` is one screen, --help-all every flag."""
 PROGRAM = Program(
     name="cloudgan",

@@ -8,11 +8,13 @@ individuals (the engine does it), *update_genomes* selects before the training a
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cloudgan.coevolution.evolution import (
     Purpose,
@@ -22,20 +24,12 @@ from cloudgan.coevolution.evolution import (
     replace_worst,
     tournament,
 )
-from cloudgan.coevolution.individual import Individual
+from cloudgan.coevolution.grid import Grid
 from cloudgan.coevolution.mixture import Mixture, evolve_weights
-from cloudgan.coevolution.pictures import is_pictured
-from cloudgan.coevolution.task import KINDS, Draw, Kind
+from cloudgan.coevolution.record import is_pictured
+from cloudgan.coevolution.task import KINDS, Draw, Individual, Kind, Pair, Quality, Task
 from cloudgan.schema.cell_line import ROUTINES, CellLine
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from cloudgan.coevolution.grid import Grid
-    from cloudgan.coevolution.task import Pair, Quality, Task
-    from cloudgan.schema.coevolution import CoevolutionConfig
+from cloudgan.schema.coevolution import CoevolutionConfig
 
 
 @dataclass(frozen=True)

@@ -7,22 +7,17 @@ that neither the order of the cells nor the number of processes changes them.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from enum import IntEnum
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from cloudgan.coevolution.task import Draw, Individual
+from cloudgan.schema.coevolution import AdversarialLoss, Aggregate, CoevolutionConfig
 
-    from numpy.typing import NDArray
-
-    from cloudgan.coevolution.individual import Individual
-    from cloudgan.coevolution.task import Draw
-    from cloudgan.schema.coevolution import AdversarialLoss, Aggregate, CoevolutionConfig
-
-    Numbers = NDArray[np.float64]
+Numbers = NDArray[np.float64]
 
 _SMALLEST_RATE = 1e-7
 """A mutation never stops the learning."""

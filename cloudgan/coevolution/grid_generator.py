@@ -2,32 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from cloudgan.coevolution.evolution import Purpose, random_numbers
 from cloudgan.coevolution.mixture import assign
+from cloudgan.coevolution.result_file import GridResult, Weights
 from cloudgan.coevolution.task import Draw
 from cloudgan.core.errors import DataError
-from cloudgan.data.showers import join_showers
+from cloudgan.core.progress import Progress
+from cloudgan.data.showers import Showers, join_showers
 from cloudgan.data.summary import TrainingSummary
+from cloudgan.schema.config import RunConfig
+from cloudgan.training.conditions import Conditions
 from cloudgan.training.inference import RunGenerator
 from cloudgan.training.rng import Rng
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
-    from cloudgan.coevolution.result_file import GridResult, Weights
-    from cloudgan.core.progress import Progress
-    from cloudgan.data.showers import Showers
-    from cloudgan.schema.config import RunConfig
-    from cloudgan.training.conditions import Conditions
 
 _BLOCKS_TOGETHER = 32
 """Blocks whose showers are sorted by generator: weights are swapped rarely, and memory stays small."""

@@ -7,27 +7,21 @@ function once, however many cells it has.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+import keras
 import numpy as np
 import tensorflow as tf
+from numpy.typing import NDArray
 
-from cloudgan.coevolution.individual import StateLayout
-from cloudgan.coevolution.task import KINDS, Draw, Kind
+from cloudgan.coevolution.task import KINDS, Draw, Individual, Kind
 from cloudgan.core.errors import DataError
-from cloudgan.models.losses import binary_crossentropy
+from cloudgan.gan.losses import binary_crossentropy
+from cloudgan.ranks.flat import FlatLayout, Floats
 from cloudgan.schema.coevolution import ADVERSARIAL_LOSSES
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    import keras
-    from numpy.typing import NDArray
-
-    from cloudgan.coevolution.individual import Individual
-    from cloudgan.coevolution.task import Floats
 
 Batch = dict[str, tf.Tensor]
 
@@ -136,7 +130,7 @@ class KerasPair(ABC):
     def new_weights(self, kind: Kind, seed: int) -> Sequence[NDArray[Any]]:
         """Returns the first weights of a network, in the order of `Network.variables`."""
 
-    def layout(self, kind: Kind) -> StateLayout:
+    def layout(self, kind: Kind) -> FlatLayout:
         """Returns names and shapes of the arrays of an individual."""
         return self._layouts[kind]
 
@@ -145,7 +139,7 @@ class KerasPair(ABC):
         layout = self._layouts[kind]
         state = np.zeros(layout.size, np.float32)
         weights = self.new_weights(kind, seed)
-        for view, array in zip(layout.views(state), weights, strict=False):
+        for view, array in zip(layout.views(state).values(), weights, strict=False):
             view[...] = array
         return state
 
@@ -230,7 +224,7 @@ class KerasPair(ABC):
 
     def weights_of(self, individual: Individual) -> NDArray[np.float32]:
         """Returns the weights of an individual as one array, without a copy."""
-        return individual.state[: self._layouts[individual.kind].weights_size]
+        return individual.state[: self._layouts[individual.kind].leading_size]
 
     def with_weights(self, kind: Kind, compute: Callable[[Any], Any]) -> Any:
         """Returns the traced function of weights and an argument that sets the weights and computes.
@@ -256,7 +250,7 @@ class KerasPair(ABC):
                 lambda array: tf.TensorSpec((None, *array.shape[1:]), array.dtype), fakes.samples
             )
             batch = tf.nest.map_structure(tf.TensorSpec.from_tensor, fakes.batch)
-            weights = tf.TensorSpec((None, self._layouts["discriminator"].weights_size))
+            weights = tf.TensorSpec((None, self._layouts["discriminator"].leading_size))
             self._judges[samples] = tf.function(
                 self._judge,
                 autograph=False,
@@ -355,9 +349,9 @@ def by_name(weights: Sequence[keras.Variable]) -> dict[str, NDArray[np.float32]]
     }
 
 
-def _layout(network: Network, kind: Kind) -> StateLayout:
+def _layout(network: Network, kind: Kind) -> FlatLayout:
     variables = network.variables()
-    return StateLayout(
+    return FlatLayout(
         tuple(f"{kind}/{number:03d}/{v.name}" for number, v in enumerate(variables)),
         tuple(tuple(v.shape) for v in variables),
         len(network.weights()),

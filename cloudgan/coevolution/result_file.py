@@ -5,98 +5,74 @@ A NumPy archive without pickles: the weights of the best generator of each cell,
 
 from __future__ import annotations
 
-import json
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import ConfigDict, Field, model_validator
 
+from cloudgan.coevolution.cell import CellState
 from cloudgan.coevolution.grid import Grid
-from cloudgan.coevolution.individual import Individual
 from cloudgan.coevolution.mixture import Mixture
+from cloudgan.coevolution.task import Individual, Pair, Task
+from cloudgan.core.arrays import as_archive, read_arrays
 from cloudgan.core.atomic_file import write_atomic
 from cloudgan.core.document import Document
 from cloudgan.core.documents import parse_model
 from cloudgan.core.errors import ConfigError, DataError, show
-from cloudgan.schema.coevolution import MAX_CELLS, TaskName
-from cloudgan.training.array_archive import as_archive, read_arrays
+from cloudgan.schema.coevolution import MAX_CELLS, CoevolutionConfig, TaskName
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
-    from cloudgan.coevolution.cell import CellState
-    from cloudgan.coevolution.task import Pair, Task
-    from cloudgan.schema.coevolution import CoevolutionConfig
-
-    Weights = Mapping[str, NDArray[np.float32]]
+Weights = dict[str, NDArray[np.float32]]
 
 _META = "meta.json"
 _UNTRAINED = "untrained"
 _SUM_TOLERANCE = 1e-6
 
 
-class _Document(Document):
-    """The JSON text of the file; the lists have one entry per cell, row by row."""
+class GridResult(Document):
+    """The result of a grid; sequences have one entry per cell, row by row. The file has it as JSON text.
 
-    model_config = ConfigDict(allow_inf_nan=False)
+    Attributes:
+        generators: Weights of each cell's best generator, as `Pair.generator_weights` returns them.
+        untrained: Weights of a generator before its training.
+        mixtures: Of each cell and its neighbours.
+        scores: Of the mixtures, lower is better; None: not measured.
+        facts: What the task needs beside the weights to generate, as JSON.
+        ensemble: Cells whose generators were chosen among all; empty: no choice was made.
+    """
+
+    model_config = ConfigDict(allow_inf_nan=False, arbitrary_types_allowed=True)
 
     schema_version: Literal[1] = 1
     task: TaskName
     rows: int = Field(ge=1, le=MAX_CELLS)
     columns: int = Field(ge=1, le=MAX_CELLS)
     iteration: int = Field(ge=0)
-    members: tuple[tuple[int, ...], ...]
-    weights: tuple[tuple[float, ...], ...]
+    generators: tuple[Weights, ...] = Field((), exclude=True)
+    untrained: Weights = Field({}, exclude=True)
+    mixtures: tuple[Mixture, ...]
     scores: tuple[float | None, ...]
     facts: dict[str, Any]
     ensemble: tuple[int, ...] = ()
 
     @model_validator(mode="after")
-    def _consistent(self) -> _Document:
+    def _consistent(self) -> GridResult:
         cells = self.rows * self.columns
-        if not len(self.members) == len(self.weights) == len(self.scores) == cells:
+        if not len(self.mixtures) == len(self.scores) == cells:
             raise ValueError(f"a grid of {cells} cells needs as many mixtures and scores")
-        for members, weights in zip(self.members, self.weights, strict=True):
-            known = set(range(cells)).issuperset(members)
-            if not members or len(members) != len(weights) or not known:
+        known = set(range(cells))
+        for mixture in self.mixtures:
+            members, weights = mixture.members, mixture.weights
+            if not members or len(members) != len(weights) or not known.issuperset(members):
                 raise ValueError("a mixture names cells that do not exist, or lacks weights")
             if min(weights) < 0 or abs(sum(weights) - 1) > _SUM_TOLERANCE:
                 raise ValueError("the weights of a mixture are not shares with sum 1")
-        if not set(range(cells)).issuperset(self.ensemble):
+        if not known.issuperset(self.ensemble):
             raise ValueError("the ensemble names cells that do not exist")
         return self
-
-
-@dataclass(frozen=True)
-class GridResult:
-    """The result of a grid; sequences have one entry per cell, row by row.
-
-    Attributes:
-        task: Name of the task.
-        grid: Its size.
-        iteration: Iterations done.
-        generators: Weights of each cell's best generator, as `Pair.generator_weights` returns them.
-        untrained: Weights of a generator before its training.
-        mixtures: Of each cell and its neighbours.
-        scores: Of the mixtures, lower is better; infinite: not measured.
-        facts: What the task needs beside the weights to generate, as JSON.
-        ensemble: Cells whose generators were chosen among all; empty: no choice was made.
-    """
-
-    task: TaskName
-    grid: Grid
-    iteration: int
-    generators: tuple[Weights, ...]
-    untrained: Weights
-    mixtures: tuple[Mixture, ...]
-    scores: tuple[float, ...]
-    facts: Mapping[str, Any]
-    ensemble: tuple[int, ...] = ()
 
     @classmethod
     def of(
@@ -111,21 +87,29 @@ class GridResult:
         first = pair.initial("generator", config.seed)
         untrained = Individual("generator", first, config.learning_rate, "bce", math.inf, "")
         return cls(
-            config.task,
-            Grid(config.rows, config.columns),
-            min(state.iteration for state in states),
-            tuple(pair.generator_weights(state.population.generators[0]) for state in states),
-            pair.generator_weights(untrained),
-            tuple(state.mixture for state in states),
-            tuple(state.score for state in states),
-            task.facts(),
-            ensemble,
+            task=config.task,
+            rows=config.rows,
+            columns=config.columns,
+            iteration=min(state.iteration for state in states),
+            generators=tuple(
+                pair.generator_weights(state.population.generators[0]) for state in states
+            ),
+            untrained=pair.generator_weights(untrained),
+            mixtures=tuple(state.mixture for state in states),
+            scores=tuple(s.score if math.isfinite(s.score) else None for s in states),
+            facts=task.facts(),
+            ensemble=ensemble,
         )
+
+    @property
+    def grid(self) -> Grid:
+        """The grid."""
+        return Grid(self.rows, self.columns)
 
     @property
     def best(self) -> int:
         """Number of the cell whose mixture has the lowest score."""
-        return int(np.argmin(self.scores))
+        return int(np.argmin([math.inf if score is None else score for score in self.scores]))
 
     def choose(self, cell: str) -> Mixture:
         """Returns what a name of `cells` stands for: generators and their shares.
@@ -169,24 +153,13 @@ def write_result(path: Path, result: GridResult) -> None:
     Raises:
         CloudganError: It could not be written; an earlier one is unchanged.
     """
-    document = _Document(
-        task=result.task,
-        rows=result.grid.rows,
-        columns=result.grid.columns,
-        iteration=result.iteration,
-        members=tuple(mixture.members for mixture in result.mixtures),
-        weights=tuple(mixture.weights for mixture in result.mixtures),
-        scores=tuple(score if math.isfinite(score) else None for score in result.scores),
-        facts=dict(result.facts),
-        ensemble=result.ensemble,
-    )
     parts = {result.grid.name(number): one for number, one in enumerate(result.generators)}
     arrays: dict[str, NDArray[Any]] = {
         f"{part}/{name}": array
         for part, weights in (*parts.items(), (_UNTRAINED, result.untrained))
         for name, array in weights.items()
     }
-    arrays[_META] = np.frombuffer(json.dumps(document.model_dump()).encode(), np.uint8)
+    arrays[_META] = np.frombuffer(result.model_dump_json().encode(), np.uint8)
     write_atomic(path, as_archive(arrays))
 
 
@@ -205,8 +178,8 @@ def read_result(path: Path) -> GridResult:
     meta = arrays.pop(_META, None)
     if meta is None or meta.dtype != np.uint8:
         raise DataError(f"{path}: not the result of a grid: it has no {_META}")
-    document = parse_model(meta.tobytes(), _Document, str(path))
-    grid = Grid(document.rows, document.columns)
+    result = parse_model(meta.tobytes(), GridResult, str(path))
+    grid = result.grid
     parts = [*map(grid.name, range(grid.cells)), _UNTRAINED]
     found: dict[str, dict[str, NDArray[Any]]] = {part: {} for part in parts}
     for name in sorted(arrays):
@@ -217,17 +190,8 @@ def read_result(path: Path) -> GridResult:
     shapes = {name: array.shape for name, array in found[_UNTRAINED].items()}
     for part, weights in found.items():
         _check(path, part, weights, shapes)
-    return GridResult(
-        document.task,
-        grid,
-        document.iteration,
-        tuple(found[part] for part in parts[:-1]),
-        found[_UNTRAINED],
-        tuple(map(Mixture, document.members, document.weights)),
-        tuple(math.inf if score is None else score for score in document.scores),
-        document.facts,
-        document.ensemble,
-    )
+    *generators, untrained = found.values()
+    return result.model_copy(update={"generators": tuple(generators), "untrained": untrained})
 
 
 def _check(path: Path, part: str, weights: Weights, shapes: Mapping[str, tuple[int, ...]]) -> None:

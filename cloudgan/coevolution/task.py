@@ -1,22 +1,20 @@
-"""What a grid of cells trains: the interface between the evolution and a task. Imports no TensorFlow.
+"""What a grid of cells trains: individuals, and the interface between the evolution and a task. Imports no TensorFlow.
 
 A task brings data, networks and a measure of quality. The rest of the package knows no task.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, NamedTuple, Protocol
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+import numpy as np
+from numpy.typing import NDArray
 
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from cloudgan.coevolution.individual import Individual, StateLayout
-
-    Floats = NDArray[np.float32]
+from cloudgan.core.errors import DataError
+from cloudgan.ranks.flat import FlatLayout, Floats
+from cloudgan.schema.coevolution import AdversarialLoss
 
 Kind = Literal["generator", "discriminator"]
 KINDS: tuple[Kind, Kind] = ("generator", "discriminator")
@@ -51,14 +49,81 @@ class Quality:
     details: Mapping[str, float] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Individual:
+    """A network that competes; immutable but for the content of `state`, which its owner may reuse.
+
+    Attributes:
+        kind: Generator or discriminator.
+        state: Weights and optimiser slots, float32, as `Pair.layout` says.
+        rate: Learning rate.
+        loss: Adversarial loss that it is trained with.
+        fitness: Aggregated loss against the adversaries of the neighbourhood; lower is better.
+        name: ``CELL/ITERATION/NUMBER`` of its creation.
+        parent: Name of the individual that it was trained from; empty for the first ones.
+    """
+
+    kind: Kind
+    state: Floats
+    rate: float
+    loss: AdversarialLoss
+    fitness: float
+    name: str
+    parent: str = ""
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether all values are finite."""
+        return bool(np.isfinite(self.state).all() and np.isfinite(self.rate))
+
+    def child(self, name: str) -> Individual:
+        """Returns a copy of its own, which names this individual as its parent."""
+        return replace(self, state=self.state.copy(), name=name, parent=self.name)
+
+    def header(self) -> dict[str, Any]:
+        """Returns everything but the state, as JSON; an infinite fitness is null."""
+        return {
+            "kind": self.kind,
+            "rate": self.rate,
+            "loss": self.loss,
+            "fitness": self.fitness if np.isfinite(self.fitness) else None,
+            "name": self.name,
+            "parent": self.parent,
+        }
+
+    @classmethod
+    def from_header(cls, header: Mapping[str, Any], state: Floats) -> Individual:
+        """Returns the individual of a header and a state.
+
+        Raises:
+            DataError: The header is not that of an individual.
+        """
+        try:
+            return cls(
+                kind=header["kind"],
+                state=state,
+                rate=float(header["rate"]),
+                loss=header["loss"],
+                fitness=_number(header["fitness"]),
+                name=str(header["name"]),
+                parent=str(header["parent"]),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise DataError(f"the header of an individual is not valid: {error}") from error
+
+
+def _number(value: float | None) -> float:
+    return float("inf") if value is None else float(value)
+
+
 class Pair(Protocol):
     """A generator and a discriminator with their optimisers, traced once per process.
 
     Individuals are loaded into it, trained, and read back.
     """
 
-    def layout(self, kind: Kind) -> StateLayout:
-        """Returns names and shapes of the arrays of an individual."""
+    def layout(self, kind: Kind) -> FlatLayout:
+        """Returns where the arrays of an individual are: weights, then optimiser slots and counters."""
 
     def initial(self, kind: Kind, seed: int) -> Floats:
         """Returns the state of a new individual: weights drawn from `seed`, empty optimiser slots."""

@@ -1,4 +1,4 @@
-"""Files outside the package: k8s/, deploy/ and the requirement files of workers.
+"""Files outside the package: k8s/, deploy/ and the locked requirements.
 
 A wheel holds them inside the package; a checkout and an editable installation beside it.
 """
@@ -14,10 +14,7 @@ ROOTS = (
     "deploy",
     "k8s",
     "requirements/gpu.txt",
-    "requirements/mpi.txt",
-    "requirements/pod.txt",
-    "requirements/tpu.txt",
-    "requirements/train.txt",
+    "requirements/lock.txt",
 )
 """Folders and files of the checkout; pyproject.toml includes the same ones in the wheel."""
 

@@ -59,7 +59,6 @@ class Cloud:
         zone_suffix: Regular expression of what a zone adds to its region: ``a`` in us-east-1a.
         bucket_scheme: Scheme of a bucket's URL.
         bucket_example: A bucket's URL.
-        registry_hosts: Regular expression of the hosts of its private container registries.
         metadata_url: Metadata service of a virtual machine.
         pod_endpoints: Addresses and ports that pods need for identity and preemption notices.
         billing: Billing rules of nodes, the latest last.
@@ -69,9 +68,8 @@ class Cloud:
             plans; the fields below are needed for launches.
         store: Class of the bucket's store.
         client: Class of the `launch.clouds.client.CloudClient`.
-        registry_login: Function that returns the login of a registry host.
-        metadata_service: Class of the `worker.preemption.MetadataService`.
-        price_feeds: Function that returns the price feeds of `cost.prices.refresh`.
+        metadata_service: How it announces the end of a node, for `worker.preemption.MetadataService`.
+        price_feeds: Function that returns the price feeds of `money.refresh`.
     """
 
     title: str
@@ -82,7 +80,6 @@ class Cloud:
     zone_suffix: str
     bucket_scheme: str
     bucket_example: str
-    registry_hosts: str
     metadata_url: str
     pod_endpoints: tuple[tuple[str, int], ...]
     billing: tuple[BillingRule, ...]
@@ -91,7 +88,6 @@ class Cloud:
     cluster_access: str = ""
     store: str = ""
     client: str = ""
-    registry_login: str = ""
     metadata_service: str = ""
     price_feeds: str = ""
 
@@ -114,7 +110,6 @@ CLOUDS: dict[str, Cloud] = {
         zone_suffix=r"(?<=[0-9])[a-z]$",
         bucket_scheme="s3",
         bucket_example="s3://BUCKET/prefix",
-        registry_hosts=r"\d{12}\.dkr\.ecr(-fips)?\.[a-z0-9-]+\.amazonaws\.com(\.cn)?",
         metadata_url="http://169.254.169.254",
         pod_endpoints=(_INSTANCE_METADATA, ("169.254.170.23", 80)),
         billing=(
@@ -135,9 +130,8 @@ CLOUDS: dict[str, Cloud] = {
         cluster_access="aws eks create-access-entry, then aws eks associate-access-policy with"
         " AmazonEKSClusterAdminPolicy",
         client="cloudgan.launch.clouds.aws.client:AwsClient",
-        registry_login="cloudgan.launch.clouds.aws.login:registry_login",
-        metadata_service="cloudgan.worker.preemption:AwsMetadata",
-        price_feeds="cloudgan.cost.prices.refresh.aws:price_feeds",
+        metadata_service="cloudgan.worker.preemption:AWS",
+        price_feeds="cloudgan.money.refresh.aws:price_feeds",
     ),
     "azure": Cloud(
         title="Azure",
@@ -148,7 +142,6 @@ CLOUDS: dict[str, Cloud] = {
         zone_suffix=r"-[0-9]$",
         bucket_scheme="https",
         bucket_example="https://ACCOUNT.blob.core.windows.net/CONTAINER/prefix",
-        registry_hosts=r"[a-z0-9]{5,50}\.azurecr\.(io|cn|us)",
         metadata_url="http://169.254.169.254",
         pod_endpoints=(_INSTANCE_METADATA,),
         billing=(
@@ -170,9 +163,8 @@ CLOUDS: dict[str, Cloud] = {
         planner="cloudgan.launch.clouds.azure.planner",
         cluster_access="az role assignment create --role 'cloudgan launcher'",
         client="cloudgan.launch.clouds.azure.client:AzureClient",
-        registry_login="cloudgan.launch.clouds.azure.registry_login:registry_login",
-        metadata_service="cloudgan.worker.preemption:AzureMetadata",
-        price_feeds="cloudgan.cost.prices.refresh.azure:price_feeds",
+        metadata_service="cloudgan.worker.preemption:AZURE",
+        price_feeds="cloudgan.money.refresh.azure:price_feeds",
     ),
     "gcp": Cloud(
         title="GCP",
@@ -183,7 +175,6 @@ CLOUDS: dict[str, Cloud] = {
         zone_suffix=r"-[a-z]$",
         bucket_scheme="gs",
         bucket_example="gs://BUCKET/prefix",
-        registry_hosts=r"gcr\.io|[a-z]+\.gcr\.io|[a-z0-9-]+-docker\.pkg\.dev",
         metadata_url="http://metadata.google.internal",
         pod_endpoints=(_INSTANCE_METADATA, ("169.254.169.252", 988)),
         billing=(
@@ -199,9 +190,8 @@ CLOUDS: dict[str, Cloud] = {
         cluster_access="the role of deploy/gcp/resources.yaml on the condition in"
         " resources-condition.yaml",
         client="cloudgan.launch.clouds.gcp.client:GcpClient",
-        registry_login="cloudgan.launch.clouds.gcp.login:registry_login",
-        metadata_service="cloudgan.worker.preemption:GoogleMetadata",
-        price_feeds="cloudgan.cost.prices.refresh.gcp:price_feeds",
+        metadata_service="cloudgan.worker.preemption:GOOGLE",
+        price_feeds="cloudgan.money.refresh.gcp:price_feeds",
     ),
 }
 
@@ -233,12 +223,6 @@ def of_bucket(url: str) -> str | None:
     scheme, separator, _ = url.partition("://")
     found = (name for name, cloud in CLOUDS.items() if separator and cloud.bucket_scheme == scheme)
     return next(found, None)
-
-
-def of_registry(host: str) -> str | None:
-    """Returns the cloud whose private container registry a host is; None: none that is known."""
-    matches = (name for name, row in CLOUDS.items() if re.fullmatch(row.registry_hosts, host))
-    return next(matches, None)
 
 
 def has_system_node(name: str) -> bool:

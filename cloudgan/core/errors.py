@@ -57,9 +57,18 @@ class CloudganError(Exception):
     is_printed = False
     """Whether the JSON output already holds this error."""
 
-    def __init__(self, *details: object) -> None:
-        """Masks the message; an `OutputError` has the details of an OSError."""
-        super().__init__(*(masked(one) if isinstance(one, str) else one for one in details))
+    def __init__(self, *details: object, hint: str = "") -> None:
+        """Masks the message; an `OutputError` has the details of an OSError.
+
+        Args:
+            details: The message.
+            hint: What to do next, added to the message; `reason` is the message without it.
+        """
+        shown = [masked(one) if isinstance(one, str) else one for one in details]
+        self.reason = str(shown[0]) if shown else ""
+        if hint:
+            shown[0] = f"{self.reason}; {masked(hint)}"
+        super().__init__(*shown)
 
 
 class ConfigError(CloudganError):

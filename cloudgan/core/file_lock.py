@@ -8,9 +8,9 @@ import sys
 from collections.abc import Iterator
 from contextvars import ContextVar
 from pathlib import Path
-from typing import TextIO
+from typing import BinaryIO, TextIO
 
-from cloudgan.core.atomic_file import write_error
+from cloudgan.core.atomic_file import atomic_writer, unfinished, write_error
 from cloudgan.core.errors import ConfigError
 
 if sys.platform == "win32":
@@ -85,6 +85,23 @@ def locked_target(target: Path) -> Iterator[bool]:
         with contextlib.suppress(OSError):  # it is not empty
             for folder in new:
                 folder.rmdir()
+
+
+@contextlib.contextmanager
+def locked_writer(target: Path) -> Iterator[BinaryIO]:
+    """Yields a file that replaces `target` when the block succeeds; no other process writes it meanwhile.
+
+    Removes what killed writers of `target` left.
+
+    Raises:
+        ConfigError: Another process writes it, or the folder is not writable.
+        DiskFullError: The disk is full; the old file is unchanged.
+    """
+    with locked_target(target) as is_locked:
+        for left in unfinished(target) if is_locked else ():
+            left.unlink(missing_ok=True)
+        with atomic_writer(target, error_class=ConfigError) as file:
+            yield file
 
 
 def take(path: Path) -> tuple[TextIO, bool]:

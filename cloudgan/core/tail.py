@@ -1,4 +1,4 @@
-"""Reads the lines of a file that another process may still be writing."""
+"""Reads the lines that another process writes, or wrote before it ended."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 _POLL_SECONDS: Final = 0.2
+_LAST_LINES: Final = 12
 
 
 def tail_lines(path: Path, is_over: Callable[[], bool] | None = None) -> Iterator[str]:
@@ -29,3 +30,9 @@ def tail_lines(path: Path, is_over: Callable[[], bool] | None = None) -> Iterato
             time.sleep(_POLL_SECONDS)
     if rest:
         yield rest.decode(errors="replace")
+
+
+def last_lines(text: str) -> str:
+    """Returns the end of a message about a process that failed: the last lines that it wrote, if any."""
+    lines = text.splitlines()[-_LAST_LINES:]
+    return "; its last lines:\n" + "\n".join(f"  {line}" for line in lines) if lines else ""

@@ -1,5 +1,5 @@
-"""Showers: files (sources/), sharded datasets (shards/), and the input pipeline of training (pipeline/).
+"""Showers: files of others, the store, and the batches of training.
 
-May import schema and core; three modules import TensorFlow. Start with showers.py, then
-sources/source.py.
+`sources` detects a layout (`hdf5`, `published`) and its `units`, `convert` writes a `store`, `batches` reads
+it. May import schema and core; two modules import TensorFlow. Start with showers.py, then sources.py.
 """

@@ -12,8 +12,7 @@ import struct
 from collections.abc import Mapping
 
 from cloudgan.core.clock import parse_time
-from cloudgan.data.record_checksums import frame_record
-from cloudgan.data.tfrecord_format import delimited
+from cloudgan.data.tfrecord import frame_record
 from cloudgan.schema.record import Line, RunRecord
 
 _VERSION = b"brain.Event:2"
@@ -31,7 +30,7 @@ def scalar_events(record: RunRecord) -> tuple[bytes, ...]:
 
 def event_file(events: tuple[bytes, ...]) -> bytes:
     """Returns the content of an event file."""
-    version = _double(_WALL_TIME, 0.0) + delimited(_FILE_VERSION, _VERSION)
+    version = _double(_WALL_TIME, 0.0) + _delimited(_FILE_VERSION, _VERSION)
     return b"".join(map(frame_record, (version, *events)))
 
 
@@ -53,11 +52,13 @@ def scalars_of(line: Line) -> dict[str, float]:
 def event(line: Line, scalars: Mapping[str, float]) -> bytes:
     """Returns an event with numbers by tag, at the time and step of a line."""
     values = b"".join(
-        delimited(_VALUE, delimited(_TAG, tag.encode()) + struct.pack("<Bf", _SIMPLE_VALUE, value))
+        _delimited(
+            _VALUE, _delimited(_TAG, tag.encode()) + struct.pack("<Bf", _SIMPLE_VALUE, value)
+        )
         for tag, value in scalars.items()
     )
     head = _double(_WALL_TIME, parse_time(line.time).timestamp()) + _varint(_STEP, line.step)
-    return head + delimited(_SUMMARY, values)
+    return head + _delimited(_SUMMARY, values)
 
 
 def _double(tag: int, value: float) -> bytes:
@@ -70,3 +71,8 @@ def _varint(tag: int, value: int) -> bytes:
         found.append(value & 0x7F | 0x80)
         value >>= 7
     return bytes([*found, value])
+
+
+def _delimited(tag: int, content: bytes) -> bytes:
+    """Returns a field of a protocol buffer: its tag, the length, and the bytes."""
+    return _varint(tag, len(content)) + content

@@ -1,4 +1,4 @@
-"""Showers: energies in GeV, angles in radians.
+"""Showers: energies in GeV, angles in radians, images dense or as lists of their non-zero cells.
 
 Shapes: N showers of X x Y x Z cells, Z along the depth; the shower axis tilts in the y-z plane.
 NumPy only, so that simulation and validation run anywhere.
@@ -6,14 +6,26 @@ NumPy only, so that simulation and validation run anywhere.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 CELL_MM = 5.1
 """Edge of a cell of the CLIC ECAL in x and y, mm (key4hep/k4geo, CLIC_o2_v04 ECalBarrel_o2_v01_01.xml)."""
+ENERGY_UNIT_GEV = 100.0
+"""The networks get energy/100 (`Y = energy/100` in the authors' GetDataAngle)."""
+LEAST_CELL_GEV = 2e-6
+"""Smaller generated cells are set to zero: a ReLU network fills all cells, and the authors' analysis cuts at
+1e-4 in units of GeV*50."""
+Number = TypeVar("Number", bound=np.number)
+
+SMALL_IMAGE = 1 << 16
+ANGLE_BLOCK = 256
+"""Images made dense at once: 67 MB of 51 x 51 x 25 cells."""
 
 
 @dataclass(frozen=True)
@@ -41,8 +53,117 @@ class Showers:
         return Showers(self.ecal_gev[rows], self.energy_gev[rows], theta, self.mtheta_rad[rows])
 
 
-def central(ecal: NDArray[np.float32], shape: tuple[int, int, int]) -> NDArray[np.float32]:
-    """Returns the central `shape` = (x, y) cells of (..., X, Y, Z) images; Z is not cut.
+def join_showers(parts: Iterable[Showers]) -> Showers:
+    """Concatenates `parts`; theta is None if it is unknown in one of them."""
+    found = list(parts)
+    return Showers(
+        np.concatenate([part.ecal_gev for part in found]),
+        np.concatenate([part.energy_gev for part in found]),
+        join_known([part.theta_rad for part in found]),
+        np.concatenate([part.mtheta_rad for part in found]),
+    )
+
+
+def join_known(parts: Sequence[NDArray[np.float32] | None]) -> NDArray[np.float32] | None:
+    """Concatenates `parts`; None if one of them is unknown."""
+    known = [part for part in parts if part is not None]
+    return np.concatenate(known) if len(known) == len(parts) else None
+
+
+def cell_dtype(shape: tuple[int, ...]) -> np.dtype[Any]:
+    """Returns the integer type that numbers the cells of an image."""
+    return np.dtype("<u2" if np.prod(shape) <= SMALL_IMAGE else "<u4")
+
+
+@dataclass(frozen=True)
+class Cells:
+    """The non-zero cells of N images, about 1 % of all: row i has the cells first[i]:first[i + 1].
+
+    Attributes:
+        cell: Flat number of each cell in its image, C order, (K,).
+        value: Energy of each cell, (K,).
+        first: Start of each image in both arrays, int64 (N + 1,).
+        shape: (X, Y, Z) of an image.
+    """
+
+    cell: NDArray[Any]
+    value: NDArray[Any]
+    first: NDArray[np.int64]
+    shape: tuple[int, int, int]
+
+    @classmethod
+    def of(cls, images: NDArray[Any]) -> Cells:
+        """Returns the cells of dense images (N, X, Y, Z) whose bits are not all zero: -0.0 stays."""
+        flat = np.ascontiguousarray(images).reshape(len(images), -1)
+        filled = np.flatnonzero(flat.view(f"u{flat.dtype.itemsize}").reshape(-1))
+        first = np.searchsorted(filled, np.arange(len(flat) + 1) * flat.shape[1])
+        cell = (filled % flat.shape[1]).astype(cell_dtype(images.shape[1:]))
+        return cls(cell, flat.reshape(-1)[filled], first.astype(np.int64), images.shape[1:])
+
+    def __len__(self) -> int:
+        return len(self.first) - 1
+
+    @property
+    def row(self) -> NDArray[np.int64]:
+        """The image of each cell, (K,)."""
+        return np.repeat(np.arange(len(self)), np.diff(self.first))
+
+    def rows(self, start: int, stop: int) -> Cells:
+        """Returns the images from `start` on, before `stop`; views of the same arrays."""
+        first = self.first[start : stop + 1]
+        inside = slice(first[0], first[-1])
+        return Cells(self.cell[inside], self.value[inside], first - first[0], self.shape)
+
+    def places(self) -> NDArray[np.intp]:
+        """Returns the number of each cell among all cells of all images, (K,)."""
+        starts = np.arange(len(self), dtype=np.intp) * int(np.prod(self.shape))
+        places = np.repeat(starts, np.diff(self.first))
+        places += self.cell
+        return places
+
+    def dense(self) -> NDArray[Any]:
+        """Returns the images, (N, X, Y, Z)."""
+        images = np.zeros(len(self) * int(np.prod(self.shape)), self.value.dtype)
+        images[self.places()] = self.value
+        return images.reshape(len(self), *self.shape)
+
+    def sums(self) -> NDArray[np.float64]:
+        """Returns the sum over each image, (N,)."""
+        return np.bincount(self.row, self.value, len(self)).astype(np.float64, copy=False)
+
+    def with_values(self, value: NDArray[Any]) -> Cells:
+        """Returns the same cells with other values."""
+        return Cells(self.cell, value, self.first, self.shape)
+
+    def central(self, shape: tuple[int, int, int]) -> Cells:
+        """Crops as `central` does for dense images."""
+        if shape == self.shape:
+            return self
+        moved = central_numbers(self.shape, shape)[self.cell]
+        kept = moved >= 0
+        first = np.concatenate(([0], np.cumsum(kept)))[self.first]
+        return Cells(moved[kept].astype(cell_dtype(shape)), self.value[kept], first, shape)
+
+    def measured_angle(self) -> NDArray[np.float32]:
+        """Returns `measured_angle` of the images, float32 (N,); makes a block of them dense at a time."""
+        found = [np.zeros(0, np.float32)]
+        found += [
+            measured_angle(self.rows(row, row + ANGLE_BLOCK).dense())
+            for row in range(0, len(self), ANGLE_BLOCK)
+        ]
+        return np.concatenate(found)
+
+
+@lru_cache(8)
+def central_numbers(shape: tuple[int, int, int], cut: tuple[int, int, int]) -> NDArray[np.int32]:
+    """Returns for each cell of an image of `shape` its number in the central `cut`, or -1."""
+    numbers = np.full(shape, -1, np.int32)
+    central(numbers, cut)[:] = np.arange(np.prod(cut), dtype=np.int32).reshape(cut)
+    return numbers.reshape(-1)
+
+
+def central(ecal: NDArray[Number], shape: tuple[int, int, int]) -> NDArray[Number]:
+    """Returns a view of the central `shape` = (x, y) cells of (..., X, Y, Z) images; Z is not cut.
 
     Raises:
         ValueError: An image is smaller than `shape`, or has another number of layers.
@@ -102,16 +223,3 @@ def angle_of_layers(
     slope = np.where(z < z_mean, -slope, slope)
     weight = z * (layer > 0)
     return ratio(((np.pi / 2 - np.arctan(slope)) * weight).sum(1), weight.sum(1)).astype(np.float32)
-
-
-def join_showers(parts: Iterable[Showers]) -> Showers:
-    """Concatenates `parts`; theta is None if it is unknown in one of them."""
-    found = list(parts)
-    thetas = [part.theta_rad for part in found]
-    known = [theta for theta in thetas if theta is not None]
-    return Showers(
-        np.concatenate([part.ecal_gev for part in found]),
-        np.concatenate([part.energy_gev for part in found]),
-        np.concatenate(known) if len(known) == len(found) else None,
-        np.concatenate([part.mtheta_rad for part in found]),
-    )

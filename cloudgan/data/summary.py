@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
 from cloudgan.core.document import Document
-from cloudgan.data.pipeline.preprocessing import ENERGY_UNIT_GEV, Preprocessing
-from cloudgan.data.sources.raw_showers import energies_gev, thetas_rad
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from numpy.typing import NDArray
-
-    from cloudgan.data.shards.reader import SparseShowers
-
-    Floats = NDArray[np.float64]
+from cloudgan.data.layouts import Layout
+from cloudgan.data.showers import ENERGY_UNIT_GEV, Cells
 
 MIN_THETA_SPREAD_RAD = 1e-3
 """Below this spread all showers have one angle, and no line is fitted."""
@@ -55,41 +47,53 @@ class TrainingSummary(Document):
     )
     angle_fit: AngleFit | None = Field(description="None where theta is unknown or one angle")
     particle: str | None = Field(None, description="primary particle; None: the files state none")
+    dataset: Layout | None = Field(None, description="layout that `generate` writes; None: 3DGAN's")
 
 
 def summarize(
-    parts: Iterable[SparseShowers], view: Preprocessing, count: int, particle: str | None = None
+    parts: Iterable[tuple[Cells, Cells, NDArray[np.float32], NDArray[np.float32]]],
+    power: float,
+    theta: NDArray[np.float32] | None,
+    count: int,
+    *,
+    particle: str | None = None,
+    layout: Layout | None = None,
 ) -> TrainingSummary:
-    """Summarizes `parts`, a sample of `count` training showers of one particle."""
-    layers, image_sums, contained = [], [], []
-    energies, mthetas, thetas = [], [], []
-    for part in parts:
-        prepared, energy = view.prepare(part), energies_gev(part.columns)
-        cut = part.cells.central(view.shape)
-        depth = cut.row * view.shape[2] + cut.cell % view.shape[2]
-        layer = np.bincount(depth, cut.value, len(part.cells) * view.shape[2])
-        layers.append(layer.reshape(-1, view.shape[2]) / energy[:, None])
-        unit = (energy / ENERGY_UNIT_GEV) ** view.power
-        image_sums.append(prepared.image.sums() / unit)
-        whole = part.cells.sums()
-        contained.append(np.divide(cut.sums(), whole, out=np.ones_like(whole), where=whole > 0))
+    """Summarizes a sample of `count` training showers of one particle.
+
+    Args:
+        parts: Of the sample: whole showers in GeV, images of the networks, energies in GeV, angles in rad.
+        power: Of the images.
+        theta: Polar angles of the sample, rad; None: unknown.
+        count: All training showers.
+        particle: Primary particle; None: unknown.
+        layout: Of the files; None: 3DGAN's.
+    """
+    layers, image_sums, contained, energies, angles = [], [], [], [], []
+    for whole, image, energy, angle in parts:
+        cut, depth = whole.central(image.shape), image.shape[2]
+        place = cut.row * depth + cut.cell % depth
+        layer = np.bincount(place, cut.value, len(whole) * depth)
+        layers.append(layer.reshape(-1, depth) / energy[:, None])
+        image_sums.append(image.sums() / (energy / ENERGY_UNIT_GEV) ** power)
+        all_cells = whole.sums()
+        share = np.divide(cut.sums(), all_cells, out=np.ones_like(all_cells), where=all_cells > 0)
+        contained.append(share)
         energies.append(energy)
-        mthetas.append(prepared.angle[:, 0])
-        theta = thetas_rad(part.columns)
-        thetas.append(np.full(len(energy), np.nan, np.float32) if theta is None else theta)
-    energy, mtheta, theta = (np.concatenate(v) for v in (energies, mthetas, thetas))
-    known = bool(np.isfinite(theta).all())
+        angles.append(angle)
+    energy, mtheta = np.concatenate(energies), np.concatenate(angles)
     return TrainingSummary(
         count=count,
         sampled=len(energy),
         energy_range_gev=_range(energy),
-        theta_range_rad=_range(theta) if known else None,
+        theta_range_rad=None if theta is None else _range(theta),
         mtheta_range_rad=_range(mtheta),
         layer_fraction=tuple(np.concatenate(layers).mean(0).tolist()),
         mean_image_sum_per_unit=float(np.concatenate(image_sums).mean()),
         contained_fraction=float(np.concatenate(contained).mean()),
-        angle_fit=_fit(theta, mtheta) if known else None,
+        angle_fit=None if theta is None else _fit(theta, mtheta),
         particle=particle,
+        dataset=layout,
     )
 
 

@@ -1,5 +1,5 @@
 """Trained generators as files for other programs: ONNX, Keras, SavedModel.
 
-Imports `training` (checkpoints), `models` and `data`. ONNX is written without TensorFlow. Read first:
-`onnx_generator.py`.
+Keras writes all three; ONNX with tf2onnx. Imports `training` (checkpoints), `gan` and `data`. Read first:
+`shower_model.py`.
 """

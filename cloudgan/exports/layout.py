@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from cloudgan.core.document import Document
-from cloudgan.models.shower_frame import table_shape
-from cloudgan.schema.network_size import generator_table
+from cloudgan.gan.shower_frame import table_shape
+from cloudgan.schema.presets import Preset, generator_table
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # loads NumPy, which a base installation does not have
     from cloudgan.data.summary import TrainingSummary
-    from cloudgan.schema.presets import Preset
 
 
 class Tensor(Document):

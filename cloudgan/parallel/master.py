@@ -1,319 +1,349 @@
-"""The master at rank 0: keeps the centre, the record and the checkpoints of the run. Needs no TensorFlow."""
+"""A master: answers the ranks below it in order of arrival, and lets them save. Needs no TensorFlow.
+
+What is above it differs. Rank 0 keeps the run: its record, its validations and its checkpoints
+(`run_keeper`). Another master is itself a worker of rank 0 (`parent`): its centre is what it exchanges.
+"""
 
 from __future__ import annotations
 
-import io
 import time
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from cloudgan.core.errors import CloudganError
-from cloudgan.data.pipeline.epoch_sampler import EpochSampler
-from cloudgan.data.summary import TrainingSummary
-from cloudgan.parallel.centre import AVERAGE, Centre, Point, PointFiles
-from cloudgan.parallel.flat_weights import FlatLayout
-from cloudgan.parallel.master_record import MasterRecord
-from cloudgan.parallel.messages import Report, Tag
-from cloudgan.parallel.serving import Serving
-from cloudgan.parallel.update_rules import make_rule, make_rule_of_masters
-from cloudgan.schema.epoch_row import quality_note
-from cloudgan.schema.record import Started
-from cloudgan.training.outcome import Outcome
-from cloudgan.training.quality_history import QualityHistory
-from cloudgan.training.stopping import EXIT_CODES
+from cloudgan.core.errors import CloudganError, TryAgain
+from cloudgan.parallel.centre import Centre, Child, Point
+from cloudgan.parallel.messages import Answer, Described, Report, Tag, Update, Wanted
+from cloudgan.parallel.rank import Rank
+from cloudgan.parallel.update_rules import UpdateRule
+from cloudgan.ranks.world import Message
+from cloudgan.schema.record_line import StopReason
+from cloudgan.training.stopping import EXIT_CODES, REASONS, Outcome, StopFlag
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from cloudgan.core.progress import Progress
-    from cloudgan.parallel.communicator import Communicator, Message
-    from cloudgan.parallel.layout import Layout
-    from cloudgan.parallel.messages import Update
-    from cloudgan.parallel.profile import Profile
-    from cloudgan.parallel.update_rules import Floats
-    from cloudgan.parallel.validator import Measured, Validator
-    from cloudgan.schema.config import RunConfig
-    from cloudgan.schema.record_line import StopReason
-    from cloudgan.schema.run_folder import RunFolder
-    from cloudgan.training.checkpoint import Checkpoint
-    from cloudgan.training.stopping import StopFlag
+_LOOK_SECONDS = 0.5
 
 
-class Master(Serving):
-    """Serves the workers of a world, or the masters below rank 0, until all have ended."""
+class Above:
+    """What is above a master."""
 
-    def __init__(
-        self,
-        world: Communicator,
-        layout: Layout,
-        config: RunConfig,
-        folder: RunFolder,
-        *,
-        flag: StopFlag,
-        profile: Profile,
-        progress: Progress,
-        start_time: float,
-        resumed: tuple[Checkpoint, dict[str, Floats]] | None,
-        validator: Validator | None,
-    ) -> None:
-        """Prepares the master.
+    def begin(self, master: Master, described: Described) -> tuple[Centre, UpdateRule]:
+        """Returns the centre with which the workers begin, and the rule between them and this master."""
+        raise NotImplementedError
+
+    def begun(self, master: Master) -> None:
+        """Does what is due before the workers begin."""
+
+    def count(self, number: int, update: Update, steps: int, staleness: Counter[int]) -> None:
+        """Counts updates of a worker.
 
         Args:
-            world: All ranks.
-            layout: Of the world.
-            config: Of the run.
-            folder: Of the run.
-            flag: Stop requests.
-            profile: Of this rank.
-            progress: Shows the progress of all workers together.
-            start_time: `time.perf_counter()` at the start of the program.
-            resumed: The point from which all ranks resume, and the arrays of the rule; None: a new run.
-            validator: Validates the centre after epochs; None: never.
+            number: Of the worker.
+            update: The last one.
+            steps: Since the last update that was counted.
+            staleness: Of all updates since then.
         """
-        saved = resumed[0].state if resumed else None
-        super().__init__(
-            world, layout, flag, profile, worker_steps=saved.worker_steps if saved else None
-        )
-        self._config, self._folder = config, folder
-        self._progress, self._start_time = progress, start_time
-        self._resumed, self._validator = resumed, validator
-        self._due: int | None = None
-        self._saved_at = time.perf_counter()
-        self._saved_step = saved.step if saved else -1
-        self._quality = QualityHistory(config.training, saved)
-        self._stop = self._quality.stop
+        raise NotImplementedError
 
-    def run(self) -> Outcome:
-        """Serves until all workers have ended, and saves the centre.
+    def count_master(self, rank: int, report: Report) -> None:
+        """Counts what a master below has done; its workers are counted by `count`."""
+
+    def moved(self, master: Master) -> None:
+        """Does what is due after an update, before it is answered."""
+
+    def is_due(self, master: Master) -> bool:
+        """Whether children wait until this master has exchanged with the one above it."""
+        del master
+        return False
+
+    def exchange(self, master: Master) -> None:
+        """Exchanges with the master above, when it is due."""
+
+    def write(self, master: Master, point: Point) -> bool:
+        """Writes a point that all children have saved; returns whether it is written, copied and told."""
+        raise NotImplementedError
+
+    def check(self, master: Master) -> None:
+        """Called twice a second: limits."""
+
+    def end(self, master: Master) -> Outcome | None:
+        """Ends after the last update: saves, and says how the run ended if it keeps it."""
+        raise NotImplementedError
+
+    def failed(self, error: CloudganError) -> None:
+        """Notes why the master fails."""
+
+
+class Master:
+    """Serves workers, or masters, until all have ended.
+
+    Attributes:
+        world: All ranks.
+        worker_steps: Own steps of the workers below, by number.
+        centre: Its weights; set when the children have joined.
+        rule: Between the children and this master; set when they have joined.
+        point: That the children save for; None: none.
+        stop: Why the children are asked to stop; None: not.
+        updates: Received from all children.
+        ages: Updates since they were last recorded, by staleness.
+        waiting_cpu: CPU seconds while it waited for messages.
+        service_cpu: CPU seconds of what it did with them.
+    """
+
+    centre: Centre
+    rule: UpdateRule
+
+    def __init__(self, rank: Rank, flag: StopFlag, above: Above) -> None:
+        """Prepares a master."""
+        self.world, self._layout, self._flag, self._above = rank.world, rank.layout, flag, above
+        self._spent = rank.profile.spent
+        below = rank.layout.children(rank.world.rank)
+        self._children = {each: Child(each, rank.layout.workers_below(each)) for each in below}
+        self._first = below[0]
+        steps, numbers = rank.steps, rank.layout.workers_below(rank.world.rank)
+        self.worker_steps = {n: steps.workers[n] if steps else 0 for n in numbers}
+        self._held: list[Child] = []
+        self.point: Point | None = None
+        self.stop: StopReason | None = None
+        self._looked_at = 0.0
+        self.updates, self.ages = 0, Counter[int]()
+        self.waiting_cpu = self.service_cpu = 0.0
+
+    @property
+    def child_ranks(self) -> tuple[int, ...]:
+        """Ranks of the children."""
+        return tuple(self._children)
+
+    def run(self) -> Outcome | None:
+        """Serves until all children have ended; returns how the run ended on rank 0.
 
         Raises:
-            CloudganError: A worker froze, or a checkpoint could not be written.
+            CloudganError: A child froze, a master is silent, or a checkpoint could not be written.
         """
-        self._start()
+        described, *_ = [found for child in self._children.values() if (found := self._join(child))]
+        self.centre, self.rule = self._above.begin(self, described)
+        self._received = np.empty_like(self.centre.weights)
+        self._above.begun(self)
+        for child in self._children.values():
+            child.heard_at = time.monotonic()
+            self.world.send(self.centre.weights, child.rank, Tag.CENTRE)
         try:
             self._serve()
-            self._end()
+            outcome = self._above.end(self)
         except CloudganError as error:
-            self._record.stop("failed", str(error))
+            self._above.failed(error)
             raise
-        reason = self._reason()
-        message = "" if reason in EXIT_CODES else self._quality_message()
-        self._record.stop(reason, message)
-        self._end_children()
-        return Outcome(
-            reason,
-            self._record.step,
-            self._record.epoch,
-            self._record.train_seconds,
-            self._files.path_of(self._record.step),
-            self._quality.best,
-        )
+        for child in self._children.values():
+            self._send(child, Answer(Wanted.END))
+        return outcome
 
-    def _start(self) -> None:
-        """Receives what the workers join with; answers each with the centre."""
-        self._progress.start("starting the workers")
-        joined = {rank: self._join(rank) for rank in self._children}
-        first = joined[self._first]
-        flat = FlatLayout.from_json(first["flat"])
-        started = Started.model_validate_json(first["started"])
-        summary = TrainingSummary.model_validate_json(first["summary"])
-        self._recalibrates = bool(first["recalibrates"])
-        template = self._resumed[0].arrays if self._resumed else self._receive_arrays()
-        make = make_rule_of_masters if self._layout.has_top else make_rule
-        self._rule = make(
-            self._config.parallel,
-            workers=len(self._children),
-            trainable=flat.trainable_size,
-            learning_rate=started.learning_rate,
-        )
-        self._centre = self._make_centre(flat, template)
-        self._received = np.empty(flat.size, np.float32)
-        self._files = PointFiles(
-            self._config,
-            self._folder,
-            flat,
-            template,
-            numerics=started.numerics,
-            summary=summary,
-        )
-        sampler = EpochSampler(
-            (started.training_showers,),
-            seed=self._config.training.seed,
-            global_batch_size=started.numerics.global_batch_size,
-            last_batch=self._config.data.last_batch,
-        )
-        saved = self._resumed[0] if self._resumed else None
-        self._record = MasterRecord(
-            self._config,
-            self._folder,
-            self._layout,
-            sampler,
-            self._progress,
-            saved=saved,
-            start_time=self._start_time,
-        )
-        self._record.master.seconds = self._profile.seconds
-        self._record.start(started, saved)
-        if not self._resumed:
-            point = Point.of(self._centre, self._rule, 0, None)
-            for child in self._children.values():
-                point.save(child, [0] * (len(child.workers) + self._layout.has_top))
-            point.asked |= self._children.keys()
-            self._point = point
-            self._close_point()
-        self._resumed = None
-        self._send_centre()
-
-    def _receive_arrays(self) -> dict[str, Any]:
-        message = self._world.wait(self._first, Tag.ARRAYS)
+    def receive_arrays(self) -> NDArray[np.uint8]:
+        """Receives the archive of all arrays with which a new run begins."""
+        message = self.world.wait(self._first, Tag.ARRAYS)
         packed = np.empty(message.bytes, np.uint8)
-        self._world.receive(packed, message.source, message.tag)
-        with np.load(io.BytesIO(packed.tobytes()), allow_pickle=False) as archive:
-            return {name: archive[name] for name in archive.files}
+        self.world.receive(packed, message.source, message.tag)
+        return packed
 
-    def _make_centre(self, flat: FlatLayout, template: Mapping[str, Any]) -> Centre:
-        weights = np.empty(flat.size, np.float32)
-        flat.pack((template[name] for name in flat.names), weights)
-        decay = self._config.model.ema_decay
-        average = weights.copy() if decay else None
-        if self._resumed:
-            state = self._resumed[1]
-            if decay:
-                average = np.array(state.pop(AVERAGE), np.float32)
-            self._rule.restore(state)
-        return Centre(flat, weights, average, decay=decay)
+    def open_saved_point(self, point: Point) -> None:
+        """Opens the point at which a new run begins, of which all children have their part."""
+        for child in self._children.values():
+            is_master = self._layout.roles[child.rank].is_master
+            point.save(child, [0] * (len(child.workers) + is_master))
+        point.asked |= self._children.keys()
+        self.point = point
+        self.close_point()
 
-    def _counted(self, number: int, update: Update, staleness: int) -> int:
-        steps = self._steps_since(number, update)
-        self._record.master.staleness[staleness] += 1
-        self._record.update(number, update, steps, Counter({staleness: 1}))
-        return steps
+    def close_point(self) -> None:
+        """Ends the open point if all children have saved and its part here is written."""
+        point = self.point
+        if point and self.is_saved(point) and self._above.write(self, point):
+            self.point = None
+
+    def wait_for_point(self) -> None:
+        """Receives what the open point waits for, until it is closed."""
+        while self.point:
+            self._look()
+            if message := self.world.poll():
+                self._handle(message)
+            else:
+                time.sleep(0.01)
+            self.close_point()
+
+    def is_saved(self, point: Point) -> bool:
+        """Whether all children have saved for a point; asks those that have ended for the rest."""
+        for child in self._children.values():
+            if not child.is_done:
+                continue
+            point.save(child, child.ended_with)
+            if child.rank not in point.asked:
+                point.asked.add(child.rank)
+                if self._recalibrates(child, point):
+                    self._send(child, Answer(Wanted.RECALIBRATE))
+                    self._send_average(child, point)
+        if len(point.saved) < len(self._children):
+            return False
+        return not point.recalibrates or point.inference is not None
+
+    def _join(self, child: Child) -> Described | None:
+        """Receives what a child joins with; returns the run if it describes it.
+
+        Raises:
+            TryAgain: It resumes from another point.
+        """
+        message = self.world.wait(child.rank, Tag.JOIN, meanwhile=self._notice_signal)
+        found = self.world.receive_json(message)
+        step = int(found["step"])
+        expected = sum(self.worker_steps[number] for number in child.workers)
+        if step != expected:
+            raise TryAgain(
+                f"rank {child.rank} resumes after its step {step}, and the checkpoint of the run has"
+                f" step {expected} of it; start all ranks again"
+            )
+        return Described.model_validate_json(found["run"]) if found["run"] else None
+
+    def _serve(self) -> None:
+        """Answers until all children have ended."""
+        while any(not child.is_done for child in self._children.values()):
+            began, cpu = time.perf_counter(), time.thread_time()
+            message = self.world.wait(meanwhile=self._look)
+            arrived, cpu_arrived = time.perf_counter(), time.thread_time()
+            self._spent("wait", began, arrived)
+            self.waiting_cpu += cpu_arrived - cpu
+            self._handle(message)
+            self._spent("update", arrived, time.perf_counter())
+            self.service_cpu += time.thread_time() - cpu_arrived
+            if self._above.is_due(self):
+                self._above.exchange(self)
+                self._answer_held()
+            self.close_point()
 
     def _handle(self, message: Message) -> None:
-        if message.tag != Tag.REPORT:
-            super()._handle(message)
-            return
         child = self._children[message.source]
         child.heard()
-        report = Report.from_json(self._world.receive_json(message))
-        steps = 0
-        for number, each in report.workers.items():
-            more = self._steps_since(number, each.update)
-            self._record.update(number, each.update, more, each.staleness)
-            steps += more
-        self._record.report(child.rank, report)
-        self._record.master.staleness[self._centre.clock - child.clock] += 1
+        if message.tag == Tag.REPORT:
+            report = Report.from_json(self.world.receive_json(message))
+            counted = [self._count(n, w.update, w.staleness) for n, w in report.workers.items()]
+            self._above.count_master(child.rank, report)
+            self._update(child, sum(counted))
+            return
+        values: NDArray[Any]
+        if message.tag == Tag.RECALIBRATED:
+            values = np.empty(message.bytes // 4, np.float32)
+            self.world.receive(values, message.source, message.tag)
+            if self.point:
+                self.point.inference = values
+            return
+        values = np.empty(message.bytes // 8)
+        self.world.receive(values, message.source, message.tag)
+        if message.tag == Tag.FETCH:
+            child.clock = self.centre.clock
+            self._answer(child)
+        elif message.tag == Tag.UPDATE:
+            self._update_of_worker(child, Update.from_array(values))
+        elif message.tag == Tag.SAVED and self.point:
+            self.point.save(child, values)
+        elif message.tag == Tag.DONE:
+            self._done(child, REASONS[int(values[0])], values[1:])
+
+    def _update_of_worker(self, child: Child, update: Update) -> None:
+        (number,) = child.workers
+        steps = self._count(number, update, Counter({self.centre.clock - child.clock: 1}))
+        if not np.isfinite(update.losses).all():
+            raise CloudganError(
+                f"a loss of worker {number} is NaN or infinite up to its step {update.step};"
+                " the last checkpoint is older. Rerun with a smaller model.learning_rate or fewer"
+                " workers"
+            )
         self._update(child, steps)
 
-    def _moved(self) -> None:
-        """Ends epochs, and opens a point if one is due.
+    def _count(self, number: int, update: Update, staleness: Counter[int]) -> int:
+        """Counts updates of a worker; returns its steps since the one before."""
+        steps = update.step - self.worker_steps[number]
+        self.worker_steps[number] = update.step
+        self._above.count(number, update, steps, staleness)
+        return steps
 
-        Not within a synchronous round, and before the workers of a round are answered: they save when they
-        have the answer, with the weights of the point.
+    def _update(self, child: Child, steps: int) -> None:
+        """Receives the weights of a child, moves the centre, and answers."""
+        self.world.receive(self._received, child.rank, Tag.WEIGHTS)
+        child.updates += 1
+        self.updates += 1
+        self._flag.stepped = True
+        staleness = self.centre.clock - child.clock
+        self.ages[staleness] += 1
+        if self.rule.answers_first:
+            self._answer(child)
+        self.centre.move(self.rule, self._received, staleness, steps)
+        child.clock = self.centre.clock
+        if not (self.rule.answers_first or self.rule.fetches_first):
+            self._held.append(child)
+        self._above.moved(self)
+        self._answer_held()
+
+    def _answer_held(self) -> None:
+        """Answers the children that wait, unless a synchronous rule waits for more updates."""
+        if self.rule.pending or self._above.is_due(self):
+            return
+        for child in self._held:
+            child.clock = self.centre.clock
+            self._answer(child)
+        self._held.clear()
+
+    def _answer(self, child: Child) -> None:
+        wanted, point = Wanted.NOTHING, self.point
+        if point and child.rank not in point.asked:
+            point.asked.add(child.rank)
+            wanted = Wanted.SAVE
+            if self._recalibrates(child, point):
+                wanted |= Wanted.RECALIBRATE
+        if self.stop:
+            wanted |= Wanted.STOP
+        self._send(child, Answer(wanted, REASONS.index(self.stop) if self.stop else 0))
+        self.world.send(self.centre.weights, child.rank, Tag.CENTRE)
+        if wanted & Wanted.RECALIBRATE and point:
+            self._send_average(child, point)
+        child.heard_at = time.monotonic()  # the time of this master is not the silence of the child
+
+    def _send(self, child: Child, answer: Answer) -> None:
+        self.world.send(answer.as_array(), child.rank, Tag.ANSWER)
+
+    def _recalibrates(self, child: Child, point: Point) -> bool:
+        """Whether a child fits the statistics of the point's average."""
+        return child.rank == self._first and point.recalibrates and point.average is not None
+
+    def _send_average(self, child: Child, point: Point) -> None:
+        assert point.average is not None  # noqa: S101  `_recalibrates` said so
+        self.world.send(point.average, child.rank, Tag.CENTRE)
+
+    def _done(self, child: Child, reason: StopReason, steps: Any) -> None:
+        child.ended_with = [int(step) for step in steps]
+        if reason in EXIT_CODES:
+            self.stop = self.stop or reason
+        self.rule.worker_ended(self.centre.weights)
+        self._above.moved(self)
+        self._answer_held()
+
+    def _notice_signal(self) -> None:
+        if self._flag.reason:
+            self.stop = self.stop or self._flag.reason
+
+    def _look(self) -> None:
+        """Called before each message, also of a queue that is never empty: signals, limits, silence.
+
+        Raises:
+            TryAgain: A child has frozen.
         """
-        record = self._record
-        if record.is_epoch_over and record.step:
-            epoch = record.epoch
-            record.finish_epoch()
-            record.show_epoch()
-            every = self._config.training.validates_every
-            if self._validator and record.epoch // every > epoch // every:
-                self._due = record.epoch - 1
-        is_due = self._due is not None or self._is_save_due()
-        if is_due and not self._point and not self._rule.pending:
-            self._open_point()
-
-    def _is_save_due(self) -> bool:
-        wanted = self._config.checkpoint
-        steps = self._record.step - max(0, self._saved_step)
-        if not steps:
-            return False
-        if wanted.every_steps and steps >= wanted.every_steps:
-            return True
-        return time.perf_counter() - self._saved_at >= wanted.every_seconds
-
-    def _open_point(self) -> None:
-        """Opens a point, with the validation that is due."""
-        self._point = Point.of(self._centre, self._rule, self._record.step, self._due)
-        self._point.recalibrates = self._recalibrates
-        self._due = None
-        self._saved_step, self._saved_at = self._record.step, time.perf_counter()
-
-    def _close_point(self) -> None:
-        """Writes the open point if all workers have saved and its validation is known; closes it when copied."""
-        point = self._point
-        if point is None or not self._is_saved(point):
+        self._notice_signal()
+        now = time.monotonic()
+        if now - self._looked_at < _LOOK_SECONDS:
             return
-        if point.written is None:
-            if point.epoch is not None and self._validator:
-                found = self._validator.result(
-                    point.step, point.epoch, self._files.inference_weights(point)
+        self._looked_at = now
+        for child in self._children.values():
+            # A busy master may not have read the child's message.
+            if child.is_silent(now) and not self.world.poll(child.rank):
+                raise TryAgain(
+                    f"{child.name} has sent nothing for {now - child.heard_at:.0f} s and may be"
+                    " frozen; start all ranks again to resume from the last checkpoint"
                 )
-                if found is None:
-                    return
-                self._validated(found)
-            point.written = self._write(point)
-        if not self._files.are_copied():
-            return
-        self._point = None
-        path, size, seconds = point.written
-        problem = self._files.copy_problem
-        self._record.checkpointed(str(path), seconds, size, step=point.step, problem=problem)
-
-    def _validated(self, found: Measured) -> None:
-        line = self._quality.add(
-            found.checkpoint,
-            showers=found.showers,
-            seconds=found.seconds,
-            program_seconds=found.program_seconds,
-        )
-        ended = self._start_time + line.program_seconds
-        self._profile.spent("validate", ended - line.seconds, ended, is_beside=True)
-        self._record.write(line)
-        self._progress.say(f"epoch {line.epoch + 1:>2}  {quality_note(line)}")
-        self._stop = self._stop or self._quality.stop
-
-    def _write(self, point: Point) -> tuple[Path, int, float]:
-        began = time.perf_counter()
-        path, size = self._files.save(
-            point,
-            train_seconds=self._record.train_seconds,
-            quality=self._quality.state(),
-        )
-        ended = time.perf_counter()
-        self._profile.spent("save", began, ended)
-        return path, size, ended - began
-
-    def _end(self) -> None:
-        """Saves the centre after the last update."""
-        self._record.finish_epoch()
-        self._wait_for_point()
-        if self._record.step == self._saved_step and self._due is None:
-            return
-        self._open_point()
-        self._wait_for_point()
-
-    def _check(self, now: float) -> None:
-        """Closes a point that is validated and copied, and looks at the limit of time, too."""
-        super()._check(now)
-        record = getattr(self, "_record", None)
-        if record is None:
-            return
-        self._close_point()
-        limit = self._config.training.max_seconds
-        if limit is not None and record.train_seconds >= limit:
-            self._stop = self._stop or "max_seconds"
-
-    def _reason(self) -> StopReason:
-        if self._stop:
-            return self._stop
-        limit = self._config.training.max_steps
-        # The centre of a run that was resumed lacks steps that its workers have trained.
-        trained = sum(self._worker_steps.values())
-        return "max_steps" if limit and trained >= limit else "finished"
-
-    def _quality_message(self) -> str:
-        return self._quality.stop_message() if self._validator else ""
+        self._above.check(self)

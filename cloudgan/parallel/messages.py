@@ -1,7 +1,7 @@
 """What workers and masters send each other: headers of numbers, and flat buffers of weights.
 
-A worker joins with `Tag.JOIN` (JSON), and for a new run the first worker sends all its arrays
-(`Tag.ARRAYS`). It exchanges with `Tag.UPDATE`: an `Update`, then the weights; or, where the rule
+A worker joins with `Tag.JOIN` (JSON; the first one with `Described`), and for a new run the first worker
+sends all its arrays (`Tag.ARRAYS`). It exchanges with `Tag.UPDATE`: an `Update`, then the weights; or, where the rule
 fetches first, with a `FETCH` before. The master answers with an `Answer`, then the weights, unless the
 answer ends the worker. A worker confirms a saved checkpoint with `Tag.SAVED`, and its end with
 `Tag.DONE`; weights for inference return with `Tag.RECALIBRATED`. All numbers are float64: steps are
@@ -22,7 +22,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from cloudgan.parallel.profile import ROUTINES, Seconds
+from cloudgan.core.document import Document
+from cloudgan.data.summary import TrainingSummary
+from cloudgan.parallel.trace import ROUTINES, Seconds
+from cloudgan.ranks.flat import FlatLayout
+from cloudgan.schema.record import Started
 
 Header = np.dtype(np.float64)
 
@@ -41,7 +45,22 @@ class Tag(IntEnum):
     RECALIBRATED = 9
     DONE = 10
     REPORT = 11
-    TRACE = 12
+
+
+class Described(Document):
+    """What the first worker of a master tells it about the run when it joins.
+
+    Attributes:
+        flat: Layout of the weights that are exchanged; the leading ones are trained.
+        started: The line of the record.
+        summary: Of the training set.
+        recalibrates: Whether it can fit the statistics of an averaged generator.
+    """
+
+    flat: FlatLayout
+    started: Started
+    summary: TrainingSummary
+    recalibrates: bool
 
 
 class Wanted(IntFlag):

@@ -1,6 +1,6 @@
-"""What all ranks did when, as a trace that Perfetto and Chrome open.
+"""Seconds of a rank by routine, and what all ranks did when, as a trace that Perfetto and Chrome open.
 
-The file is the JSON object form of the Trace Event Format: complete events (`X`) in microseconds, and
+The trace is the JSON object form of the Trace Event Format: complete events (`X`) in microseconds, and
 metadata events (`M`) that name processes and threads; each rank is a process. Source:
 https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU
 """
@@ -10,19 +10,15 @@ from __future__ import annotations
 import json
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple, dataclass, fields
+from pathlib import Path
+from typing import Any
 
 from cloudgan.core.atomic_file import write_atomic
 from cloudgan.core.clock import utc_moment
-from cloudgan.parallel.messages import Tag
-from cloudgan.parallel.profile import ROUTINES
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-
-    from cloudgan.parallel.communicator import Communicator
-    from cloudgan.parallel.layout import Layout, Role
+from cloudgan.ranks.layout import Layout, Role
+from cloudgan.ranks.world import World
 
 MOST_SPANS = 100_000
 """Of all ranks: about 10 MB."""
@@ -30,6 +26,37 @@ MOST_SPANS = 100_000
 _FEWEST_SPANS = 100
 _SILENCE_SECONDS = 300.0
 _MICRO = 1e6
+_TAG = 64
+"""Of spans on their way to rank 0; beyond those of `messages.Tag`."""
+
+
+@dataclass
+class Seconds:
+    """Seconds of a rank by routine, since it joined.
+
+    Attributes:
+        train: Steps of the worker; of a master none.
+        gather: Weights copied from the device, and what is sent computed from them.
+        update: Weights moved by the rule, and copied to the device.
+        wait: For an answer; of a master for messages.
+        validate: Quality metrics of a master, by another thread.
+        save: Checkpoints.
+    """
+
+    train: float = 0.0
+    gather: float = 0.0
+    update: float = 0.0
+    wait: float = 0.0
+    validate: float = 0.0
+    save: float = 0.0
+
+    def minus(self, before: Seconds) -> Seconds:
+        """Returns the seconds since `before`."""
+        pairs = zip(astuple(self), astuple(before), strict=True)
+        return Seconds(*(max(0.0, now - then) for now, then in pairs))
+
+
+ROUTINES = tuple(field.name for field in fields(Seconds))
 
 
 class Spans:
@@ -80,13 +107,43 @@ class Spans:
         return round((seconds + self._origin) * _MICRO)
 
 
+class Profile:
+    """Adds up what a rank does.
+
+    Attributes:
+        seconds: By routine.
+        spans: Of each; None without a trace.
+    """
+
+    def __init__(self, spans: Spans | None = None) -> None:
+        self.seconds = Seconds()
+        self.spans = spans
+
+    def spent(self, routine: str, began: float, ended: float, *, is_beside: bool = False) -> None:
+        """Counts the time from `began` to `ended`, both of `time.perf_counter`.
+
+        Args:
+            routine: Name of one of `Seconds`.
+            began: When it began.
+            ended: When it ended.
+            is_beside: Whether another thread did it.
+        """
+        setattr(self.seconds, routine, getattr(self.seconds, routine) + ended - began)
+        self.show(routine, began, ended, is_beside=is_beside)
+
+    def show(self, routine: str, began: float, ended: float, *, is_beside: bool = False) -> None:
+        """Adds a span to the trace only."""
+        if self.spans:
+            self.spans.add(routine, began, ended, is_beside=is_beside)
+
+
 def new_spans(size: int) -> Spans:
     """Returns the spans of one of `size` ranks."""
     origin = utc_moment().timestamp() - time.perf_counter()
     return Spans(max(_FEWEST_SPANS, MOST_SPANS // size), origin)
 
 
-def write_trace(world: Communicator, layout: Layout, path: Path, spans: Spans) -> None:
+def write_trace(world: World, layout: Layout, path: Path, spans: Spans) -> None:
     """Writes the spans of all ranks to a file; all ranks call it, and rank 0 writes.
 
     Raises:
@@ -94,11 +151,11 @@ def write_trace(world: Communicator, layout: Layout, path: Path, spans: Spans) -
         DataError: The file cannot be written.
     """
     if world.rank:
-        world.send_json(spans.as_json(), 0, Tag.TRACE)
+        world.send_json(spans.as_json(), 0, _TAG)
         return
     found = [spans.as_json()]
     for rank in range(1, world.size):
-        message = world.wait(rank, Tag.TRACE, seconds=_SILENCE_SECONDS)
+        message = world.wait(rank, _TAG, seconds=_SILENCE_SECONDS)
         found.append(world.receive_json(message))
     write_atomic(path, json.dumps(trace_events(layout, found)).encode())
 

@@ -1,16 +1,11 @@
 """Self-contained HTML pages, without external libraries, fonts or image files; Markdown and CSV too.
 
-A page is a value: sections of paragraphs, tables, graphics, plots and key figures. Text is escaped;
-graphics are SVG from `cloudgan.reports.drawing`. Pages with plots or interactive tables contain one
-script (page.js) and are readable without it; the content security policy blocks everything else.
-For example::
+A page is a value: sections of paragraphs, tables, key figures and charts. One template (page.html.jinja)
+with a style sheet renders it; the only script sorts tables, and the content security policy blocks
+everything else. For example::
 
-    seconds, usd = Axis("time for the job (h)", log=True), Axis("cost of the job (USD)", log=True)
-    spot = PointSeries("spot", (Point(2.0, 31.5, "8 x A", "us-east1"), Point(9.0, 12.0, "2 x A")))
-    plot = Scatter("Time and cost", seconds, usd, (spot,), front=((2.0, 31.5), (9.0, 12.0)))
-    bars = StackedBars("Line items", Axis("cost (USD)"), ("steady", "egress"),
-                       (Bar("8 x A", (30.0, None)), Bar("2 x A", (11.0, 1.0))))
-    write(Page("Offers", sections=(Section("Plots", (plot, bars)),)), path)
+    costs = StackedBars("Line items", Axis("cost (USD)"), ("steady",), (Bar("8 x A", (30.0,)),))
+    write(Page("Offers", sections=(Section("Costs", (costs, Paragraph("Without taxes."))),)), path)
 """
 
 from __future__ import annotations
@@ -18,24 +13,25 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from html import escape
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
 from importlib import resources
 from pathlib import Path
-from uuid import uuid4
+from typing import Any
 
 from cloudgan.core.atomic_file import write_atomic
-from cloudgan.reports.heat_map import HeatMap
-from cloudgan.reports.pictures import Pictures
-from cloudgan.reports.scatter import BandPlot, Scatter
-from cloudgan.reports.stacked_bars import StackedBars
+from cloudgan.reports.charts import Chart
 from cloudgan.reports.table import (
+    Cell,
+    Mark,
     Table,
+    cell_text,
     csv_text,
+    is_unknown,
     markdown,
     markdown_text,
-    table_html,
+    number_of,
 )
 
 
@@ -59,12 +55,6 @@ class Links:
 
     items: tuple[tuple[str, str], ...]
 
-    def html(self, name: str) -> str:
-        """Returns the list; `name` is of blocks that draw."""
-        del name
-        rows = (f'<li><a href="{escape(to)}">{escape(text)}</a></li>' for text, to in self.items)
-        return f"<ul>{''.join(rows)}</ul>"
-
 
 @dataclass(frozen=True)
 class KeyFigures:
@@ -75,14 +65,13 @@ class KeyFigures:
 
 @dataclass(frozen=True)
 class Graphic:
-    """An SVG element and its caption."""
+    """An SVG element of `drawing.Drawing`, and its caption."""
 
     svg: str
     caption: str = ""
 
 
-Plot = Scatter | BandPlot | StackedBars | HeatMap
-Block = Paragraph | Bullets | Links | KeyFigures | Table | Graphic | Pictures | Plot
+Block = Paragraph | Bullets | Links | KeyFigures | Table | Graphic | Chart
 
 
 @dataclass(frozen=True)
@@ -109,35 +98,34 @@ class Page:
     lead: str = ""
     sections: tuple[Section, ...] = ()
     footer: str = ""
-    language: str = field(default="en")
+    language: str = "en"
 
 
 def render(page: Page) -> str:
     """Returns the page as one HTML document."""
-    lead = f'<p class="lead">{escape(page.lead)}</p>' if page.lead else ""
-    sections = "\n".join(_section(section, f"{n}") for n, section in enumerate(page.sections, 1))
-    footer = f"<footer><p>{escape(page.footer)}</p></footer>" if page.footer else ""
-    script = _part("page.js") if _acts(page) else ""
-    return (
-        f'<!DOCTYPE html>\n<html lang="{escape(page.language)}">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{_policy(page, script)}">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        '<meta name="color-scheme" content="light dark">\n'
-        f"<title>{escape(page.title)}</title>\n<style>\n{_part('page.css')}</style>\n</head>\n"
-        f"<body>\n<header><h1>{escape(page.title)}</h1>{lead}</header>\n"
-        f"{_contents(page)}<main>\n{sections}\n</main>\n{footer}\n"
-        + (f"<script>{script}</script>\n" if script else "")
-        + "</body>\n</html>\n"
+    body = _template().sections(page.sections)
+    script = _part("page.js") if " data-sorts>" in body else ""
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    allowed = f"sha256-{digest}" if script else "none"
+    images = " img-src data:;" if "data:image" in body else ""
+    # Blocks all requests, and all scripts but this one.
+    policy = (
+        f"default-src 'none'; script-src '{allowed}'; style-src 'unsafe-inline';{images}"
+        " base-uri 'none'; form-action 'none'"
     )
+    return str(_template().whole(page, body, _part("page.css"), script, policy))
 
 
 def fragment(sections: Sequence[Section]) -> str:
     """Returns sections as HTML for the output cell of a notebook: styles of its own, no script."""
     style = _part("page.css").replace(":root {", "& {").replace("body {", "& {")
-    html = [_section(section, uuid4().hex[:8]) for section in sections]
-    return "\n".join(
-        ['<div class="cloudgan">', f"<style>.cloudgan {{\n{style}}}</style>", *html, "</div>"]
-    )
+    body = _template().sections(sections)
+    return f'<div class="cloudgan">\n<style>.cloudgan {{\n{style}}}</style>{body}\n</div>'
+
+
+def table_html(table: Table) -> str:
+    """Returns a table in a box with horizontal scrolling."""
+    return str(_template().table(table))
 
 
 def write(page: Page, path: Path) -> None:
@@ -146,78 +134,38 @@ def write(page: Page, path: Path) -> None:
     write_atomic(path, render(page).encode(errors="replace"))
 
 
-def _section(section: Section, key: str) -> str:
-    blocks = (_block(block, f"plot-{key}-{n}") for n, block in enumerate(section.blocks, 1))
-    shown = "\n".join(blocks)
-    return f'<section id="section-{key}"><h2>{escape(section.title)}</h2>\n{shown}\n</section>'
-
-
-_LISTED = 4
-"""A page with fewer sections has no list of contents."""
-
-
-def _contents(page: Page) -> str:
-    """Returns links to the sections."""
-    if len(page.sections) < _LISTED:
-        return ""
-    items = "".join(
-        f'<li><a href="#section-{n}">{escape(section.title)}</a></li>'
-        for n, section in enumerate(page.sections, 1)
-    )
-    return f'<nav class="contents" aria-label="Contents"><ol>{items}</ol></nav>\n'
-
-
-def _acts(page: Page) -> bool:
-    """Returns whether the page needs the script."""
-    return any(
-        block.interactive if isinstance(block, Table) else isinstance(block, Plot)
-        for block in _blocks(page)
-    )
-
-
-def _blocks(page: Page) -> list[Block]:
-    return [block for section in page.sections for block in section.blocks]
-
-
 def _part(name: str) -> str:
     return resources.files("cloudgan.reports").joinpath(name).read_text(encoding="utf-8")
 
 
-def _policy(page: Page, script: str) -> str:
-    """Returns a policy that blocks all requests and all scripts except `script`."""
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    runs = f"'sha256-{digest}'" if script else "'none'"
-    images = any(
-        isinstance(block, Pictures) or (isinstance(block, Graphic) and "data:image" in block.svg)
-        for block in _blocks(page)
-    )
-    return (
-        f"default-src 'none'; script-src {runs}; style-src 'unsafe-inline';"
-        + " img-src data:;" * images
-        + " base-uri 'none'; form-action 'none'"
-    )
+_MIDDLING, _LONG = 24, 60
+"""Characters of a text that wraps on a narrow, and on any screen."""
 
 
-def _block(block: Block, name: str) -> str:
-    match block:
-        case Paragraph(text):
-            return f"<p>{escape(text)}</p>"
-        case Bullets(items):
-            return "<ul>" + "".join(f"<li>{escape(item)}</li>" for item in items) + "</ul>"
-        case KeyFigures(items):
-            return '<dl class="key">' + "".join(_key_figure(*item) for item in items) + "</dl>"
-        case Graphic(svg, caption):
-            note = f"<figcaption>{escape(caption)}</figcaption>" if caption else ""
-            return f'<figure><div class="wide">{svg}</div>{note}</figure>'
-        case Table():
-            return table_html(block)
-        case Links() | Pictures() | Scatter() | BandPlot() | StackedBars() | HeatMap():
-            return block.html(name)
+@cache
+def _template() -> Any:
+    """Returns the macros of the template; jinja2 and Matplotlib are imported when they are needed."""
+    from jinja2 import Environment, StrictUndefined
 
+    def fold(cell: Cell) -> str:
+        letters = len(cell) if isinstance(cell, str) else 0
+        return " long" if letters > _LONG else " middling" if letters > _MIDDLING else ""
 
-def _key_figure(value: str, label: str, remark: str) -> str:
-    note = f"<small>{escape(remark)}</small>" if remark else ""
-    return f"<div><dt>{escape(label)}</dt><dd>{escape(value)}{note}</dd></div>"
+    def drawn(chart: Chart, width: str) -> str:
+        from cloudgan.reports import drawing
+
+        return drawing.chart_svg(chart, drawing.BROAD if width == "broad" else drawing.SLIM)
+
+    environment = Environment(autoescape=True, undefined=StrictUndefined)
+    environment.filters |= {
+        "drawn": drawn,
+        "fold": fold,
+        "kind": lambda block: type(block).__name__,
+        "number": number_of,
+        "words": cell_text,
+    }
+    environment.tests |= {"mark": lambda cell: isinstance(cell, Mark), "unknown": is_unknown}
+    return environment.from_string(_part("page.html.jinja")).module
 
 
 # Beginnings of a heading, a quotation or a list.
@@ -225,7 +173,7 @@ _OPENING = re.compile(r"^(\d+(?=[.)](\s|$))|(?=[#>+=-]))")
 
 
 def page_markdown(page: Page) -> str:
-    """Returns title, lead, text and tables of all sections, without plots and graphics.
+    """Returns title, lead, text and tables of all sections, without charts and graphics.
 
     Source: GitHub Flavored Markdown 0.29.
     """
@@ -240,12 +188,8 @@ def page_markdown(page: Page) -> str:
 
 def page_csv(page: Page) -> str:
     """Returns the tables of the page, separated by empty lines."""
-    return "\n".join(map(csv_text, _tables(page.sections)))
-
-
-def _tables(sections: tuple[Section, ...]) -> Iterator[Table]:
-    for section in sections:
-        yield from (block for block in section.blocks if isinstance(block, Table))
+    blocks = [block for section in page.sections for block in section.blocks]
+    return "\n".join(csv_text(block) for block in blocks if isinstance(block, Table))
 
 
 def _block_markdown(block: Block) -> str:
@@ -257,16 +201,14 @@ def _block_markdown(block: Block) -> str:
         case Links(items):
             return "\n".join(f"- [{markdown_text(text)}](<{to}>)" for text, to in items)
         case KeyFigures(items):
-            return "\n".join(f"- {_key_figure_markdown(*item)}" for item in items)
+            return "\n".join(
+                f"- {_line(label)}: {markdown_text(value)}"
+                + (f" ({markdown_text(remark)})" if remark else "")
+                for value, label, remark in items
+            )
         case Table():
             return markdown(block)
-        case _:
-            return ""
-
-
-def _key_figure_markdown(value: str, label: str, remark: str) -> str:
-    note = f" ({markdown_text(remark)})" if remark else ""
-    return f"{_line(label)}: {markdown_text(value)}{note}"
+    return ""
 
 
 def _line(text: str) -> str:

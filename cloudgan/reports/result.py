@@ -13,8 +13,8 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict
 
 from cloudgan.core.errors import CloudganError
-from cloudgan.reports.page import Page
-from cloudgan.reports.table import Table, table_html
+from cloudgan.reports.page import Page, table_html
+from cloudgan.reports.table import Table
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Tables: one value, rendered as HTML, Markdown or CSV; a terminal view is in `cli/views`."""
+"""Tables: one value, rendered as Markdown and CSV here, as HTML by `page.py`, for a terminal in `cli/views`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import io
 import math
 import re
 from dataclasses import dataclass
-from html import escape
 
 from cloudgan.core.durations import duration_text
 
@@ -59,7 +58,7 @@ class Table:
         rows: One cell per column.
         caption: Caption.
         align: One letter per column, ``l`` or ``r``; default: columns of numbers are ``r``.
-        interactive: The reader of an HTML page can sort and filter the rows.
+        interactive: The reader of an HTML page can sort the rows.
         priority: One digit per column: what a narrow terminal hides first has the highest; 0 is never
             hidden. Default: nothing is.
     """
@@ -133,59 +132,6 @@ def number_of(cell: Cell) -> float | None:
             return float(cell)  # NumPy floats print differently
         case int():
             return cell
-
-
-_MIDDLING = 24  # characters: wraps on a narrow screen
-_LONG = 60  # characters: wraps on any screen
-
-
-def table_html(table: Table) -> str:
-    """Returns the table in a box with horizontal scrolling.
-
-    Cells have ``data-value`` (numeric sort key) or ``data-unknown`` (last in both directions).
-    """
-    sides = table.alignment()
-    caption = f"<caption><span>{escape(table.caption)}</span></caption>" if table.caption else ""
-    named = f' role="region" tabindex="0" aria-label="{escape(table.caption)}"' * bool(caption)
-    head = "".join(
-        f'<th scope="col" class="{side}">{escape(column)}</th>'
-        for side, column in zip(sides, table.columns, strict=True)
-    )
-    body = "\n".join(
-        "<tr>" + "".join(_cell(c, s) for s, c in zip(sides, row, strict=True)) + "</tr>"
-        for row in table.rows
-    )
-    html = (
-        f'<div class="wide"{named}><table>{caption}\n<thead><tr>{head}</tr></thead>\n'
-        f"<tbody>\n{body}\n</tbody></table></div>"
-    )
-    return f'<div class="rows" data-rows>{html}</div>' if table.interactive else html
-
-
-def _cell(cell: Cell, side: str) -> str:
-    letters = len(cell) if isinstance(cell, str) else 0
-    long = " long" if letters > _LONG else " middling" if letters > _MIDDLING else ""
-    return f'<td class="{side}{long}"{_order(cell)}>{_content(cell)}</td>'
-
-
-def _order(cell: Cell) -> str:
-    if is_unknown(cell):
-        return " data-unknown"
-    number = number_of(cell)
-    if number is None:
-        return ""
-    # JavaScript's spelling.
-    key = repr(number) if math.isfinite(number) else "Infinity" if number > 0 else "-Infinity"
-    return f' data-value="{key}"'
-
-
-def _content(cell: Cell) -> str:
-    text = escape(cell_text(cell))
-    if isinstance(cell, Mark):
-        return f'<span class="mark {cell.word()}">{text}</span>'
-    if is_unknown(cell):
-        return f'<span class="unknown">{text}</span>'
-    return text
 
 
 _SHORTEST_RULE = 3

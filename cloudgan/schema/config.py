@@ -44,7 +44,7 @@ class DataConfig(_Part):
     """The training showers and their order."""
 
     path: str = argument(
-        "showers: HDF5, TFRecord, or a folder or bucket of shards; files as path, glob or comma list; shards are what `cloudgan convert` writes",
+        "showers: HDF5, TFRecord, or a store, in a folder or bucket; files as path, glob or comma list; a store is what `cloudgan convert` writes",
         "",
         topic="Data",
         name="data",
@@ -52,9 +52,15 @@ class DataConfig(_Part):
     unit: EcalUnit | None = flag(
         None, "unit of the cells in files that state none; only where several fit", "Data"
     )
+    binning: str | None = flag(
+        None,
+        "cells of the file; a binning XML of CaloChallenge, or a dataset.yaml of `cloudgan init dataset`",
+        "Data",
+        placeholder="FILE",
+    )
     held_out_fraction: float = flag(
         0.1,
-        "share of the showers for validation; and for losses; `validate` needs 200 such showers",
+        "share of the showers for validation; and for losses; a verdict needs some hundreds",
         "Quality",
         screen=True,
         name="held-out",
@@ -67,17 +73,22 @@ class DataConfig(_Part):
         description="number of the first held-out shower, for cross-validation; default: the last of the"
         " first group of round(1 / held_out_fraction) showers",
     )
-    cache: Literal["auto", "memory", "disk", "none"] = Field(
-        "auto",
-        description="preprocessed images in memory, in a file beside the shards, or decoded each time;"
-        " auto: memory for small sets, else a file; the results are the same",
-    )
     last_batch: Literal["carry", "drop"] = Field(
         "carry",
         description="fill the last batch of an epoch with the next epoch's first showers, or"
         " drop it as the published code does",
     )
-    shards_per_group: int = Field(4, ge=1, le=10**6, description="shards shuffled together")
+    blocks_per_group: int = Field(
+        4, ge=1, le=10**6, description="blocks of 1024 showers that are shuffled together"
+    )
+
+    @model_serializer(mode="wrap")
+    def _without_unused_keys(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Omits what was not given, so that the documents and hashes of other runs stay as they are."""
+        found: dict[str, Any] = dump(self)
+        if self.binning is None:
+            found.pop("binning", None)
+        return found
 
     @model_validator(mode="after")
     def _fold_exists(self) -> Self:
@@ -156,6 +167,11 @@ class RunConfig(_Part):
         return found
 
     @property
+    def job(self) -> str:
+        """Kind of the job: train, evolve (a grid), simulate or join."""
+        return "evolve" if self.grid else self.task
+
+    @property
     def has_ranks(self) -> bool:
         """Whether MPI ranks train the run: masters and workers, or the cells of a grid."""
         return self.parallel.has_ranks or self.grid is not None
@@ -205,7 +221,6 @@ class RunConfig(_Part):
             f"--stages={','.join(parallel.stages)}": bool(parallel.stages),
             "--loop=fit": training.loop == "fit",
             "--precision=float64": training.precision == "float64",
-            "--validate-every, --until and --patience": bool(training.validates_every),
             "--strategy=tpu": training.strategy == "tpu",
         }
         if found := [name for name, is_given in missing.items() if is_given]:
@@ -302,7 +317,6 @@ class RunConfig(_Part):
                 *("max_seconds", "steps_per_loop", "validation_showers", "track"),
                 *("conv_impl", "validate_every", "until", "patience", "smooth", "engine"),
             },
-            "data": {"cache"},
             "parallel": self.parallel.without_effect() if self.parallel.has_ranks else True,
             "grid": True,
         }

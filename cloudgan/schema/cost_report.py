@@ -11,6 +11,7 @@ from pydantic import AwareDatetime, Field, model_validator
 
 from cloudgan.core.document import Document
 from cloudgan.core.documents import read_json, write_json
+from cloudgan.schema.item import BillCategory, Item
 from cloudgan.schema.price_row import FeeRow, PriceRow, Text
 
 Duration = Literal["steady_epoch_seconds", "program_seconds", "billed_seconds"]
@@ -29,7 +30,8 @@ class Durations(Document):
 class LineItem(Document):
     """One line item: time or quantity, cost and price row; or why the cost is unknown."""
 
-    name: Text
+    item: Item
+    name: Text = Field(description="title; with the price row if the item has several")
     seconds: float | None = Field(ge=0, allow_inf_nan=False, description="None: unknown")
     node_seconds: float | None = Field(
         default=None, ge=0, allow_inf_nan=False, description="seconds times nodes"
@@ -263,7 +265,6 @@ def write(path: Path, report: CostReport) -> None:
     write_json(path, report)
 
 
-BillCategory = Literal["compute", "disk", "storage", "network", "control plane", "other"]
 BILL_CATEGORIES: tuple[BillCategory, ...] = (
     "compute",
     "disk",

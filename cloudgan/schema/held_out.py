@@ -8,7 +8,11 @@ from cloudgan.core.errors import ConfigError
 from cloudgan.schema.config import RunConfig
 
 LEAST_TO_JUDGE = 200
-"""With fewer, two halves of the Monte Carlo differ as much as a good generator and the Monte Carlo."""
+"""With fewer, two samples of Monte Carlo differ as much as a good generator and the Monte Carlo."""
+LEAST_TO_COMPARE = 20
+"""Fewer are refused; whether more suffice for a verdict, their null distributions tell."""
+MOST_TO_JUDGE = 500
+"""Held-out showers of a validation while training, or all if there are fewer."""
 
 
 def held_out_every(fraction: float, showers: int) -> int:

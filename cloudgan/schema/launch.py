@@ -13,7 +13,7 @@ from pydantic import AwareDatetime, Field, JsonValue, model_validator
 from cloudgan.core.document import Document
 from cloudgan.core.documents import read_json, write_json
 from cloudgan.core.ranges import MAX_PROCESSES
-from cloudgan.schema.price_row import Market, PriceRow, Text
+from cloudgan.schema.price_row import DataMove, Market, PoolFee, PriceRow, Text
 
 FILE_NAME = "launch.json"
 LOCAL = "local"
@@ -84,11 +84,19 @@ class Cluster(Document):
     system_nodes: int | None = Field(default=None, ge=0, le=MAX_PROCESSES)
     created_at: AwareDatetime | None = None
     deleted_at: AwareDatetime | None = None
-    own_run_seconds: float | None = Field(
-        default=None, ge=0, allow_inf_nan=False, description="use by this run"
+    run_seconds: float | None = Field(
+        default=None,
+        ge=0,
+        allow_inf_nan=False,
+        description="of its time until `deleted_at`, what this run pays: moments that several runs"
+        " use are divided equally, idle ones belong to the run before",
     )
-    all_runs_seconds: float | None = Field(
-        default=None, gt=0, allow_inf_nan=False, description="sum of the use by all runs"
+    idle_since: AwareDatetime | None = Field(
+        default=None,
+        description="it waits for another run at the cost of this one; None: it does not",
+    )
+    idle_until: AwareDatetime | None = Field(
+        default=None, description="another run took it, or it was deleted; None: not observed"
     )
 
     @model_validator(mode="after")
@@ -97,18 +105,13 @@ class Cluster(Document):
             raise ValueError(
                 f"cluster {self.name} was deleted at {self.deleted_at}, before its creation"
             )
-        if (self.own_run_seconds or 0) > (self.all_runs_seconds or float("inf")):
-            raise ValueError(f"cluster {self.name}: one run used it longer than all runs together")
+        if self.created_at and self.deleted_at and self.run_seconds:
+            whole = (self.deleted_at - self.created_at).total_seconds()
+            if self.run_seconds > whole * (1 + 1e-9):
+                raise ValueError(
+                    f"cluster {self.name}: a run pays {self.run_seconds} s of its {whole} s"
+                )
         return self
-
-    def share_seconds(self) -> float | None:
-        """Returns this run's share of its lifetime, in proportion to use; None: unknown."""
-        if None in (self.created_at, self.deleted_at, self.own_run_seconds, self.all_runs_seconds):
-            return None
-        if not (self.created_at and self.deleted_at and self.all_runs_seconds):
-            return None
-        share = (self.own_run_seconds or 0.0) / self.all_runs_seconds
-        return (self.deleted_at - self.created_at).total_seconds() * share
 
 
 class KeptNodes(Document):
@@ -140,6 +143,14 @@ class Attempt(Document):
     )
     nodes: tuple[Node, ...] = ()
     price_rows: tuple[PriceRow, ...] = Field(default=(), description="price rows of the selection")
+    fees: tuple[PoolFee, ...] | None = Field(
+        default=None, description="billed beside the nodes; None: unknown"
+    )
+    data: DataMove | None = Field(default=None, description="that nodes download; None: unknown")
+    image: Text | None = Field(
+        default=None,
+        description="of the workers, with the digest that a node pulled; None: unknown",
+    )
     requests: tuple[SentRequest, ...] = ()
     end_reason: str | None = Field(default=None, description="reason of the end; None: running")
     program_started_at: AwareDatetime | None = Field(
@@ -178,6 +189,22 @@ class Attempt(Document):
         """Whether a provider bills the attempt."""
         return self.provider not in UNBILLED
 
+    @property
+    def is_refused(self) -> bool:
+        """Whether it ended before anything was requested, so that it cost nothing."""
+        used = (self.nodes, self.requests, self.cluster, self.uploaded_gib, self.program_started_at)
+        return self.end_reason is not None and not any(used)
+
+    @property
+    def price(self) -> PriceRow | None:
+        """The price of its node type in its region and market; None: unknown."""
+        of = (self.provider, self.node_type, self.region, self.market)
+        rows = (one for one in self.price_rows)
+        return next(
+            (one for one in rows if (one.provider, one.node_type, one.region, one.market) == of),
+            None,
+        )
+
     def billed_seconds(self) -> float | None:
         """Returns the time from the first start to the last end of a node; None: unknown."""
         ups = [node.started_at for node in self.nodes if node.started_at]
@@ -207,7 +234,7 @@ class Launch(Document):
 
     def billed_seconds(self) -> float | None:
         """Returns the sum over the attempts; None: unknown, as for local runs."""
-        seconds = [attempt.billed_seconds() for attempt in self.attempts]
+        seconds = [one.billed_seconds() for one in self.attempts if not one.is_refused]
         known = [each for each in seconds if each is not None]
         return sum(known) if known and len(known) == len(seconds) else None
 

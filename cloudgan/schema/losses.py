@@ -1,81 +1,45 @@
-"""The loss terms of both networks. Add one: a function in `cloudgan/models/losses.py` and an entry here.
+"""The loss terms of both networks. Add one: a weight here, and its function in `FUNCTIONS` of `cloudgan/gan/losses.py`.
 
-The preset's weights, their JSON schema, and the loss columns of record and TensorBoard follow.
+The weights' JSON schema, and the loss columns of record and TensorBoard follow.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
-from pydantic import ConfigDict, Field, create_model
+from pydantic import ConfigDict, Field
 
 from cloudgan.core.document import Document
 
 
-class LossTerm(NamedTuple):
-    """One term of the losses.
-
-    Attributes:
-        function: `module:name` of its function, imported by the training step only.
-        weight: Default weight in a preset; 0 leaves the term out of the total.
-        description: One line for the JSON schema.
-        generator_only: No term of the discriminator's updates; computed only with a weight.
-    """
-
-    function: str
-    weight: float
-    description: str
-    generator_only: bool = False
+def _weight(default: float, description: str) -> Any:
+    return Field(default, ge=0, le=1e9, description=description)
 
 
-LOSS_TERMS: dict[str, LossTerm] = {
-    # The four published terms, arXiv:2111.04628.
-    "real_fake": LossTerm(
-        "cloudgan.models.losses:real_fake", 3.0, "binary cross-entropy of real against fake"
-    ),
-    "energy": LossTerm(
-        "cloudgan.models.losses:energy", 0.1, "percentage error of the primary energy"
-    ),
-    "angle": LossTerm(
-        "cloudgan.models.losses:angle", 25.0, "absolute error of the measured angle, rad"
-    ),
-    "ecal_sum": LossTerm(
-        "cloudgan.models.losses:ecal_sum", 0.1, "percentage error of the sum over all cells"
-    ),
-    "longitudinal": LossTerm(
-        "cloudgan.models.losses:longitudinal",
-        0.0,
-        "|batch mean of layer energy / E - training mean|, summed over layers",
-        generator_only=True,
-    ),
-    "shape": LossTerm(
-        "cloudgan.models.losses:shape",
-        0.0,
-        "energy score of shower shapes: layers, columns, rings, hits",
-        generator_only=True,
-    ),
-}
-
-
-class LossWeightsBase(Document):
-    """Weights of the loss terms by name."""
+class LossWeights(Document):
+    """Weights of the loss terms by name; 0 leaves a term out of the total."""
 
     model_config = ConfigDict(allow_inf_nan=False)
+
+    # The four published terms, arXiv:2111.04628.
+    real_fake: float = _weight(3.0, "binary cross-entropy of real against fake")
+    energy: float = _weight(0.1, "percentage error of the primary energy")
+    angle: float = _weight(25.0, "absolute error of the measured angle, rad")
+    ecal_sum: float = _weight(0.1, "percentage error of the sum over all cells")
+    longitudinal: float = _weight(
+        0.0, "|batch mean of layer energy / E - training mean|, summed over layers"
+    )
+    shape: float = _weight(0.0, "energy score of shower shapes: layers, columns, rings, hits")
 
     def __getitem__(self, name: str) -> float:
         return float(getattr(self, name))
 
 
-def make_loss_weights() -> type[LossWeightsBase]:
-    """Returns the model with one field for each entry of `LOSS_TERMS`."""
-    fields: dict[str, Any] = {
-        name: (float, Field(term.weight, ge=0, le=1e9, description=term.description))
-        for name, term in LOSS_TERMS.items()
-    }
-    return create_model("LossWeights", __base__=LossWeightsBase, **fields)
-
+LOSS_TERMS = tuple(LossWeights.model_fields)
+GENERATOR_TERMS = frozenset({"longitudinal", "shape"})
+"""No terms of the discriminator's updates; computed only with a weight."""
 
 PASSES = ("discriminator_real", "discriminator_fake", "generator")
 """Passes of a training step, the rows of its losses."""

@@ -6,6 +6,7 @@ the run is kept. A plan holds names of secrets, never their values.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -18,7 +19,8 @@ from cloudgan.core.documents import read_json, write_json
 from cloudgan.core.errors import ConfigError, show
 from cloudgan.core.labels import LONGEST_NAME, NAME_PATTERN, Labels
 from cloudgan.schema.config import RunConfig
-from cloudgan.schema.price_row import FeeKind, Market, PriceRow, Text
+from cloudgan.schema.item import Item
+from cloudgan.schema.price_row import Market, PoolFee, PriceRow, Text
 
 FILE_NAME = "plan.json"
 
@@ -143,22 +145,6 @@ class Toleration(Document):
     effect: Literal["NoSchedule", "NoExecute"] = "NoSchedule"
 
 
-NODE_DISKS = "disks of the nodes"
-NODE_ADDRESSES = "public addresses of the nodes"
-
-
-class PoolFee(Document):
-    """What the cloud bills by the hour beside the nodes, as long as they exist."""
-
-    name: Text = Field(description="such as: disks of the nodes")
-    kind: FeeKind
-    product: str = Field(
-        default="", description="in fees.csv, such as pd-balanced; empty: the cheapest"
-    )
-    quantity: Size = Field(default=1.0, description="GiB of a disk, or a number")
-    per_node: bool = Field(default=True, description="false: once for the cluster")
-
-
 class ReusedNodes(Document):
     """Nodes that an earlier run kept for the next one."""
 
@@ -201,12 +187,8 @@ class NodePool(Document):
         default="",
         description="nearest generally available node type; empty: this type is available",
     )
-    fees: tuple[PoolFee, ...] = Field(
-        (), description="disks, addresses and load balancers of nodes"
-    )
-    notes: tuple[str, ...] = Field(
-        default=(), description="notes for the user, such as a discontinued node type"
-    )
+    fees: tuple[PoolFee, ...] = Field((), description="of disks, addresses and load balancers")
+    notes: tuple[str, ...] = Field((), description="for the user, such as a retired node type")
 
 
 class Workers(Document):
@@ -226,9 +208,7 @@ class Workers(Document):
     resource: Text = Field(default="nvidia.com/gpu", description="extended resource in Kubernetes")
     tolerations: tuple[Toleration, ...] = ()
     pod_labels: dict[str, str] = Field(default_factory=dict)
-    environment: dict[str, str] = Field(
-        default={}, description="variables that the accelerators require"
-    )
+    environment: dict[str, str] = Field({}, description="variables that the accelerators need")
     grace_seconds: int = Field(default=60, ge=1, description="from SIGTERM to SIGKILL")
     allow_open_ports: bool = Field(False, description="whether other users may reach the ports")
 
@@ -241,11 +221,21 @@ class Limits(Document):
     max_usd_per_hour: Size | None = None
     gang_timeout_seconds: Size = 1200.0
     capacity_wait_seconds: Size | None = Field(
-        default=None,
+        None,
         description="until the first flex-start node, free of node charges; None: no such wait",
     )
     deadline_seconds: Count = Field(description="deadline of the job, from its start")
     deadline_reason: Text = Field(description="limit that determines the deadline")
+
+    @property
+    def ends_by_budget(self) -> bool:
+        """Whether the budget determines the deadline: it ends the run before the time limit does."""
+        return self.deadline_seconds < longest_seconds(self.max_hours)
+
+
+def longest_seconds(max_hours: float) -> int:
+    """Returns the deadline of a time limit alone, in seconds."""
+    return max(1, math.floor(max_hours * 3600))
 
 
 class Wheel(Document):
@@ -256,15 +246,20 @@ class Wheel(Document):
     bytes: Count
 
 
+NO_DATA = "none given: the paper's are assumed"  # source of the showers of a plan without data
+
+
 class Showers(Document):
     """The training data, and their conversion and upload."""
 
     source: Text = Field(description="as requested")
     records: int | None = Field(default=None, ge=1)
-    gib: float | None = Field(default=None, ge=0, description="size of the shards; None: unknown")
+    gib: float | None = Field(default=None, ge=0, description="size of the store; None: unknown")
     gib_is_exact: bool = False
     upload_to: str | None = Field(default=None, description="None: no upload")
-    convert: bool = Field(default=False, description="whether the data must be converted to shards")
+    convert: bool = Field(
+        default=False, description="whether the data must be converted to a store"
+    )
     minutes: float | None = Field(default=None, ge=0, description="upload time at 100 Mbit/s")
     usd: Usd | None = Field(default=None, description="cost of the upload; None: unknown")
 
@@ -272,7 +267,7 @@ class Showers(Document):
 class ForecastPart(Document):
     """A part of the cost of a job, in USD; None: unknown, with the reason in `why_unknown`."""
 
-    name: Text
+    item: Item
     low_usd: Usd | None = None
     usd: Usd | None = Field(default=None, description="at the slow edge of the band")
     why_unknown: str = ""
@@ -284,7 +279,7 @@ class JobCost(Document):
     parts: tuple[ForecastPart, ...]
     known_low_usd: Usd = Field(description="sum of the known parts")
     known_usd: Usd = Field(description="sum of the known parts, at the slow edge")
-    unknown: tuple[Text, ...] = Field(default=(), description="names of the unknown parts")
+    unknown: tuple[Text, ...] = Field(default=(), description="titles of the unknown parts")
     startup_low_seconds: Seconds | None = Field(
         default=None, description="until the nodes are ready"
     )
@@ -376,7 +371,14 @@ class Step(Document):
         default="cluster", description="recipient; steps up to the store are free of charge"
     )
     find: str | None = Field(default=None, description="address to find the resource with GET")
-    body: JsonValue = None
+    kind: str | None = Field(default=None, description="of a cloud's resource: a row of its table")
+    ref: dict[str, str] = Field(
+        default={}, description="parts of the full name of a cloud's resource"
+    )
+    body: JsonValue = Field(
+        default=None,
+        description="{'$ref': NAME} is known after earlier steps only, {'$after_seconds': N} a time from then",
+    )
 
     @property
     def operation(self) -> str:
@@ -434,6 +436,11 @@ class Plan(Document):
         grid = self.config.grid
         epochs = self.config.training.epochs
         return grid.describe() if grid else f"{epochs} epoch{'' if epochs == 1 else 's'}"
+
+    @property
+    def assumes_showers(self) -> bool:
+        """Whether no data were given, and the plan is for as many showers as the paper's."""
+        return self.showers.source == NO_DATA
 
     @property
     def has_peers(self) -> bool:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+from functools import cache
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import (
     ConfigDict,
@@ -20,68 +21,39 @@ from pydantic import (
 
 from cloudgan.core.document import Document
 from cloudgan.core.errors import UnknownNameError
-from cloudgan.core.flags import flag
-from cloudgan.schema.losses import LossWeightsBase, make_loss_weights
+from cloudgan.core.flags import Text, flag
+from cloudgan.schema.architecture import (
+    AXES,
+    Axes,
+    Block,
+    Cells,
+    Discriminator,
+    Generator,
+    discriminator_for,
+    generator_for,
+    read_cells,
+    resized,
+    scaled,
+)
+from cloudgan.schema.losses import LossWeights
 
-if TYPE_CHECKING:
-
-    class LossWeights(LossWeightsBase):
-        """Weights of the loss terms by name."""
-
-        def __init__(self, **weights: float) -> None: ...
-
-else:
-    LossWeights = make_loss_weights()
-
-
-Cells = tuple[int, int, int]
 Side = Annotated[int, Field(ge=1, le=1024)]
 """Cells along one axis; a shower of 1024 cells on each is 4 GiB."""
+Axis = Literal["x", "y", "z"]
 Beta = Annotated[float, Field(ge=0, lt=1)]
 Width = Annotated[float, Field(ge=0.125, le=8)]
 Depth = Annotated[int, Field(ge=1, le=8)]
 SIZE_KEYS = ("generator_width", "generator_depth", "discriminator_width", "discriminator_depth")
-"""Factors on the networks of a preset; `cloudgan.schema.network_size` applies them."""
-
-
-class Block(NamedTuple):
-    """Up-sampling, zero padding, convolution, activation, batch norm, dropout; in this order."""
-
-    filters: int
-    kernel: Cells
-    upsample: Cells = (1, 1, 1)
-    pad: Cells = (0, 0, 0)
-    padding: str = "valid"
-    bias: bool = True
-    activate: bool = True
-    normalise: bool = True
-    initializer: str | None = None  # None: the network's own
-
-
-class Generator(NamedTuple):
-    """A dense start on a coarse grid and what follows."""
-
-    grid: Cells
-    channels: int
-    blocks: tuple[Block, ...]
-    leak: float = 0.0  # slope of the activation below zero
-    initializer: str = "he_uniform"
-    subpixel: int = 1  # depth-to-space factor after the last block
-
-
-class Discriminator(NamedTuple):
-    """Blocks over the image; two dense heads follow, the other outputs are measured."""
-
-    blocks: tuple[Block, ...]
-    leak: float = 0.3
-    initializer: str = "glorot_uniform"
-    space_to_depth: int = 1
-    pool: int = 1  # average pooling before the heads
+"""Factors on the networks of a preset; `generator_table` and `discriminator_table` apply them."""
 
 
 def networks() -> dict[str, str]:
     """Returns what each network is for, by name."""
     return {name: profile.summary for name, profile in PROFILES.items()}
+
+
+PROFILES: dict[str, NetworkProfile] = {}
+"""The networks by name; filled below."""
 
 
 class Preset(Document):
@@ -102,10 +74,18 @@ class Preset(Document):
         description="architecture of the networks",
         json_schema_extra=lambda schema: schema.update(enum=list(PROFILES)),
     )
-    image_shape: tuple[Side, Side, Side] = Field(
-        (51, 51, 25), description="cells in x, y and depth; larger showers are cut to the centre"
+    image_shape: Annotated[tuple[Side, Side, Side], Text(read_cells, "XxYxZ", joint="x")] = flag(
+        (51, 51, 25),
+        "cells in x, y and depth; wider showers are cut to the centre; the networks of any shape are computed",
+        "Model",
+        words="the preset's",
     )
-    latent_size: int = Field(256, gt=3, le=2**16, description="length of the generator's input")
+    periodic_axes: tuple[Axis, ...] = Field(
+        (),
+        max_length=3,
+        description="axes whose ends meet, such as an angle about the beam: convolutions go on at the other end",
+    )
+    latent_size: int = Field(256, ge=2, le=2**16, description="generator's input, with conditions")
     noise_channels: int = Field(
         0,
         ge=0,
@@ -151,6 +131,10 @@ class Preset(Document):
         description="the generator's output has each cell's distribution as measured on training showers;"
         " needs condition: concatenate; replaces the three output keys above",
     )
+    log_energy: bool = Field(
+        False,
+        description="the generator's first layers get log10(energy/100): for energies over decades",
+    )
     ema_decay: float = Field(
         0.0,
         ge=0,
@@ -167,9 +151,13 @@ class Preset(Document):
     discriminator_depth: Depth = Field(1, description="as generator_depth")
 
     @model_serializer(mode="wrap")
-    def _without_usual_sizes(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Omits factors of 1, so that the documents and hashes of other runs stay as they are."""
+    def _without_unused_keys(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Omits unused keys, so that the documents and hashes of other runs stay as they are."""
         found: dict[str, Any] = dump(self)
+        if not self.periodic_axes:
+            found.pop("periodic_axes", None)
+        if not self.log_energy:
+            found.pop("log_energy", None)
         for key in SIZE_KEYS:
             if getattr(self, key) == 1:
                 found.pop(key, None)
@@ -177,13 +165,31 @@ class Preset(Document):
 
     @property
     def network_name(self) -> str:
-        """The networks with their factors: what measured times and qualities belong to."""
+        """The networks with what differs from their preset: what measured times and qualities belong to."""
+        own = PROFILES[self.networks].preset.image_shape if self.networks in PROFILES else ()
+        shape = [f"{'x'.join(map(str, self.image_shape))} cells"] * (self.image_shape != own)
+        periodic = [f"periodic {axis}" for axis in self.periodic_axes]
         factors = [
             f"{key.replace('_', ' ')} {getattr(self, key):g}"
             for key in SIZE_KEYS
             if getattr(self, key) != 1
         ]
-        return f"{self.networks} ({', '.join(factors)})" if factors else self.networks
+        differs = ", ".join((*shape, *periodic, *factors))
+        return f"{self.networks} ({differs})" if differs else self.networks
+
+    @property
+    def periodic(self) -> Axes:
+        """Whether the ends of x, y and depth meet."""
+        x, y, z = (axis in self.periodic_axes for axis in AXES)
+        return x, y, z
+
+    @model_validator(mode="after")
+    def _networks_of_the_shape_exist(self) -> Preset:
+        # The networks' own presets are made before their table.
+        if self.networks in PROFILES:
+            generator_table(self)
+            discriminator_table(self)
+        return self
 
     @model_validator(mode="after")
     def _marginals_know_the_energy(self) -> Preset:
@@ -205,7 +211,7 @@ class MeasuredMemory(NamedTuple):
 
     Attributes:
         process_mib: Of a process with a compiled step, without weights and showers.
-        factor: Memory per shower over the count of `cloudgan.models.footprint`.
+        factor: Memory per shower over the count of `cloudgan.gan.footprint`.
         replica_mib: Of each further replica in a process, without weights: its own operations.
     """
 
@@ -214,7 +220,7 @@ class MeasuredMemory(NamedTuple):
     replica_mib: int = 80
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class NetworkProfile:
     """One network: its architecture, the preset that trains it, and its defaults.
 
@@ -280,6 +286,7 @@ _MINI = _SMOKE.model_copy(
         "preset": "mini",
         "networks": "mini",
         "image_shape": (17, 17, 25),
+        "latent_size": 2,  # energy and angle: what fluctuates comes from the measured tables
         "cell_marginals": True,
         "energy_scaled_output": False,
         "calibrated_output": False,
@@ -289,10 +296,11 @@ _MINI = _SMOKE.model_copy(
         # The angle loss would make every measured angle the requested one; in showers it scatters by
         # 3 degrees. The layers have their mean from the marginals.
         "loss_weights": LossWeights(angle=0.0, shape=40.0),
+        "ema_decay": 0.998,
     }
 )
 
-PROFILES: dict[str, NetworkProfile] = {
+PROFILES |= {
     # arXiv:2111.04628 and the authors' public code, channels last.
     "paper": NetworkProfile(
         "51x51x25, the published 3DGAN",
@@ -453,3 +461,37 @@ def find_profile(networks: str) -> NetworkProfile:
 def find_preset(name: str) -> Preset:
     """Returns the preset called `name`; raises what `find_profile` raises."""
     return find_profile(name).preset
+
+
+def generator_table(preset: Preset) -> Generator:
+    """Returns the architecture of the generator for the image and the factors of a preset.
+
+    The width multiplies the channels of the start and the filters of all blocks but the last, which
+    makes the image.
+    """
+    size = preset.generator_width, preset.generator_depth
+    return _generator(find_profile(preset.networks), preset.image_shape, preset.periodic, *size)
+
+
+def discriminator_table(preset: Preset) -> Discriminator:
+    """Returns the architecture of the discriminator; the width multiplies the filters of all blocks."""
+    size = preset.discriminator_width, preset.discriminator_depth
+    return _discriminator(find_profile(preset.networks), preset.image_shape, preset.periodic, *size)
+
+
+@cache
+def _generator(
+    profile: NetworkProfile, shape: Cells, periodic: Axes, width: float, depth: int
+) -> Generator:
+    table = generator_for(profile.generator, shape, periodic)
+    *hidden, last = table.blocks
+    blocks = (*resized(hidden, width, depth), last)
+    return table._replace(channels=scaled(table.channels, width), blocks=blocks)
+
+
+@cache
+def _discriminator(
+    profile: NetworkProfile, shape: Cells, periodic: Axes, width: float, depth: int
+) -> Discriminator:
+    table = discriminator_for(profile.discriminator, shape, periodic)
+    return table._replace(blocks=resized(table.blocks, width, depth))

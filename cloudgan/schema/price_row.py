@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import datetime as dt
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self, overload
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, overload
 
 from pydantic import AfterValidator, Field, model_validator
 
+from cloudgan.core import machines
 from cloudgan.core.document import Document
 from cloudgan.core.ranges import MAX_USD
+from cloudgan.schema.item import Item
 
 UNKNOWN_DATE = "unknown"
 STALE_DAYS = 90
@@ -75,7 +77,18 @@ Text = Annotated[str, Field(min_length=1)]
 
 
 class PriceRow(SourcedRow):
-    """A row of `nodes.csv`; an unknown price has no row."""
+    """A row of `nodes.csv`; an unknown price has no row.
+
+    What the file does not say of the node is in machines.csv.
+    """
+
+    OF_THE_MACHINE: ClassVar = (
+        "accelerator",
+        "accelerator_count",
+        "accelerator_memory_gib",
+        "vcpu",
+        "memory_gib",
+    )
 
     provider: Text
     node_type: Text
@@ -103,6 +116,13 @@ class PriceRow(SourcedRow):
     )
     high_usd_per_hour: Positive | None = Field(default=None, description="highest reading")
     range_since: Date | None = Field(default=None, description="first reading of the range")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _is_of_its_machine(cls, row: Any) -> Any:
+        if not isinstance(row, dict) or any(name in row for name in cls.OF_THE_MACHINE):
+            return row
+        return row | machines.facts(row.get("provider"), row.get("node_type"))
 
     @model_validator(mode="after")
     def _is_within_its_range(self) -> Self:
@@ -189,3 +209,59 @@ class FeeRow(SourcedRow):
     def usd_per_hour(self) -> float:
         """Price of one unit per hour; clouds count a month as 730 hours."""
         return self.usd / self._MONTH_HOURS if self.unit == "gib_month" else self.usd
+
+    @property
+    def is_by_time(self) -> bool:
+        """Whether it is paid for as long as something exists: such an amount is in seconds."""
+        return self.kind not in ("storage_gib_month", "egress_gib")
+
+    def in_units(self, amount: float) -> float:
+        """Returns an amount, of seconds for what is paid by time, in the unit of the price."""
+        if not self.is_by_time:
+            return amount
+        return amount / _HOUR_SECONDS / (self._MONTH_HOURS if self.unit == "gib_month" else 1)
+
+    def cost_usd(self, amount: float) -> float:
+        """Returns the price of an amount: GiB or GiB months, or seconds of what is paid by time."""
+        return self.in_units(amount) * self.usd
+
+
+class PoolFee(Document):
+    """What the cloud bills by the hour beside the nodes, as long as they exist."""
+
+    kind: FeeKind
+    product: str = Field(
+        default="", description="in fees.csv, such as pd-balanced; empty: the cheapest"
+    )
+    quantity: float = Field(
+        default=1.0, gt=0, allow_inf_nan=False, description="GiB of a disk, or a number"
+    )
+    per_node: bool = Field(default=True, description="false: once for the cluster")
+
+    @property
+    def item(self) -> Item:
+        """Its item of cost."""
+        return _FEE_ITEMS[self.kind, self.per_node]
+
+
+CONTROL_PLANE = PoolFee(kind="control_plane", per_node=False)
+SYSTEM_NODE = PoolFee(kind="system_node", per_node=False)
+_FEE_ITEMS = {
+    ("control_plane", False): Item.CLUSTER,
+    ("system_node", False): Item.SYSTEM_NODES,
+    ("load_balancer", False): Item.LOAD_BALANCER,
+    ("disk", False): Item.CLUSTER_DISKS,
+    ("public_ip", False): Item.CLUSTER_ADDRESSES,
+    ("disk", True): Item.DISKS,
+    ("public_ip", True): Item.ADDRESSES,
+}
+
+
+class DataMove(Document):
+    """The data that each node downloads once."""
+
+    gib: float | None = Field(default=None, ge=0, allow_inf_nan=False, description="None: unknown")
+    provider: str | None = Field(
+        default=None, description="cloud that stores them; None: this machine, free of charge"
+    )
+    region: str | None = Field(default=None, description="None: unknown")

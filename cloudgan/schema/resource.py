@@ -33,6 +33,8 @@ class Resource:
         fee: Name in the fee list, such as ``GKE standard``; None: no fee.
         parent: Name of the containing resource, such as the cluster of a node pool.
         is_free: Whether it is free of charge, such as a subnet.
+        may_be_foreign: Whether runs use one that another user created, such as a cluster.
+        ends_run: Whether it ends nodes without a launcher, and is deleted after them.
     """
 
     kind: str
@@ -50,6 +52,8 @@ class Resource:
     fee: str | None = None
     parent: str = ""
     is_free: bool = False
+    may_be_foreign: bool = False
+    ends_run: bool = False
 
     @property
     def is_cluster(self) -> bool:
@@ -90,8 +94,10 @@ class Finding(NamedTuple):
         subject: What was checked, such as ``quota NVIDIA_V100_GPUS in us-central1``.
         status: Result; unknown: it could not be determined.
         message: What was found and, unless ok, the command to run or the request to make.
+        is_quota: Whether a quota is missing, of a login that may do everything else.
     """
 
     subject: str
     status: Literal["ok", "missing", "unknown"]
     message: str
+    is_quota: bool = False

@@ -131,7 +131,7 @@ class RunFolder:
         self.verdict_file = self.path / "verdict.json"
         self.trace_file = self.path / "trace.json"
         self.summary_file = self.path / "data_summary.json"
-        self.shards = self.path / "data"
+        self.store = self.path / "data"
         self.checkpoints = self.path / "checkpoints"
         self.logs = self.path / "logs"
 

@@ -75,6 +75,7 @@ class RunState:
         started_at: Start of the job by the provider's clock, ISO 8601; None: not started, or unknown.
         ended_at: End of the job by the provider's clock.
         nodes: Existing provisioned nodes; None: unknown, or the backend provisions none.
+        image: Image of the workers with the digest that a node pulled; None: unknown.
     """
 
     phase: Phase
@@ -84,6 +85,7 @@ class RunState:
     started_at: str | None = None
     ended_at: str | None = None
     nodes: tuple[Node, ...] | None = None
+    image: str | None = None
 
     @property
     def is_over(self) -> bool:

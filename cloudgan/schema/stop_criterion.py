@@ -1,4 +1,4 @@
-"""The stop criterion of training: a quality metric and its limit, such as ``metric<0.15``."""
+"""The stop criterion of training, such as ``metric<0.15``, and the best checkpoint by its metric."""
 
 from __future__ import annotations
 
@@ -6,9 +6,13 @@ import math
 import operator
 import re
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from pydantic import ConfigDict, Field
+
+from cloudgan.core.document import Document
 from cloudgan.core.errors import ConfigError, UnknownNameError
+from cloudgan.schema.record_line import Loss
 
 METRIC = "metric"
 METRICS = (METRIC, "response", "profile_z", "hits", "angle", "separation")
@@ -46,6 +50,32 @@ class StopCriterion(NamedTuple):
 
 DEFAULT_RANKING = StopCriterion(METRIC, "<", 0.0)
 """Ranking of generators without a stop criterion: the smallest metric is best."""
+
+
+class BestCheckpoint(Document):
+    """The best validated checkpoint, with all its metrics so that another one can rank it later."""
+
+    model_config = ConfigDict(ser_json_inf_nan="strings")
+
+    step: int = Field(ge=0)
+    epoch: int = Field(ge=0)
+    metrics: dict[str, Loss]
+
+    def as_json(self) -> dict[str, Any]:
+        """Returns it as JSON; NaN becomes null."""
+        metrics = {name: v if math.isfinite(v) else None for name, v in self.metrics.items()}
+        return {"step": self.step, "epoch": self.epoch, "metrics": metrics}
+
+    def value(self, ranking: StopCriterion) -> float:
+        """Returns the ranking metric; NaN if it was not measured."""
+        return self.metrics.get(ranking.name, math.nan)
+
+    def is_better_than(self, other: BestCheckpoint | None, ranking: StopCriterion) -> bool:
+        """Whether it ranks above `other`; on a tie the earlier one stays."""
+        value = self.value(ranking)
+        if other is None or math.isnan(value):
+            return not math.isnan(value)
+        return ranking.is_better(value, other.value(ranking))
 
 
 def parse_stop_criterion(text: str) -> StopCriterion:

@@ -10,20 +10,15 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from cloudgan.core.errors import ConfigError
 from cloudgan.core.hardware import this_machine
 from cloudgan.core.settings import child_environment
+from cloudgan.schema.search_exchange import TrialRun, TrialStates
 from cloudgan.training.cluster import share_gpus
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from cloudgan.schema.search_exchange import TrialRun
-    from cloudgan.search.study import SearchStudy
 
 _GRACE_SECONDS = 60.0
 LOG = "block.log"
@@ -130,7 +125,7 @@ class LocalBlocks:
         """Returns the threads of each block's process; None: a single block has all."""
         return max(1, this_machine().cores // len(self.blocks)) if len(self.blocks) > 1 else None
 
-    def note(self, study: SearchStudy) -> None:
+    def note(self, states: TrialStates) -> None:
         """Keeps nothing: the study has the states of the trials."""
 
     def close(self, *, finished: bool) -> None:

@@ -10,33 +10,30 @@ import math
 import signal
 import statistics
 import time
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import FrameType
+from typing import Protocol
 
 from optuna.trial import TrialState
 
 from cloudgan.core.errors import CloudganError, ConfigError, Interrupted, TryAgain
 from cloudgan.core.file_lock import holder
+from cloudgan.core.progress import Progress
 from cloudgan.core.tail import tail_lines
-from cloudgan.schema.record import Checkpointed, read_if_whole
+from cloudgan.schema.config import RunConfig
+from cloudgan.schema.record import Checkpointed, RunRecord, read_if_whole
 from cloudgan.schema.run_folder import RunFolder
+from cloudgan.schema.search import SearchConfig
+from cloudgan.schema.search_exchange import TrialRun, TrialStates
 from cloudgan.search.blocks import LOG
+from cloudgan.search.folder import SearchFolder
 from cloudgan.search.objectives import (
     objective_median,
     objective_values,
     second_objective,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-    from types import FrameType
-
-    from cloudgan.core.progress import Progress
-    from cloudgan.schema.config import RunConfig
-    from cloudgan.schema.record import RunRecord
-    from cloudgan.schema.search import SearchConfig
-    from cloudgan.schema.search_exchange import TrialRun
-    from cloudgan.search.study import SearchFolder, SearchStudy
+from cloudgan.search.study import SearchStudy
 
 _MOST_ATTEMPTS = 3
 _MOST_FAILURES = 5
@@ -81,8 +78,8 @@ class TrialBlocks(Protocol):
     def run_threads(self) -> int | None:
         """Returns the threads of each trial; None: the trial's own."""
 
-    def note(self, study: SearchStudy) -> None:
-        """Takes the history after each look at the blocks."""
+    def note(self, states: TrialStates) -> None:
+        """Takes the states of the trials after each look at the blocks."""
 
     def close(self, *, finished: bool) -> None:
         """Leaves the blocks at the end of a search, or of a coordinator that will continue it."""
@@ -202,7 +199,7 @@ class Coordinator:
         for block in blocks:
             if block.index in self._on:
                 self._follow(block, self._on[block.index])
-        self._blocks.note(self._study)
+        self._blocks.note(self._study.states())
         return are_left or bool(self._on or self._waiting)
 
     def _start_trials(self, blocks: Sequence[TrialBlock]) -> bool:

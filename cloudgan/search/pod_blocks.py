@@ -10,7 +10,9 @@ from __future__ import annotations
 import secrets
 import threading
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
 
 from cloudgan.core.atomic_file import write_atomic
 from cloudgan.core.clock import utc_now
@@ -34,14 +36,8 @@ from cloudgan.schema.search_exchange import (
     TrialStates,
 )
 from cloudgan.search.blocks import LOG
-from cloudgan.storage.store import ObjectExistsError, ObjectMissingError, StoreError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
-
-    from cloudgan.search.study import SearchFolder, SearchStudy
-    from cloudgan.storage.store import Store
+from cloudgan.search.folder import SearchFolder
+from cloudgan.storage.store import ObjectExistsError, ObjectMissingError, Store, StoreError
 
 LOST = -9
 """Exit code of a training whose block was lost, as of a process that was killed."""
@@ -319,12 +315,11 @@ class PodBlocks:
         """Returns None: a pod sets the threads of its trials."""
         return None
 
-    def note(self, study: SearchStudy) -> None:
+    def note(self, states: TrialStates) -> None:
         """Writes the states of the trials and the best one, if they changed."""
-        found = study.states()
-        if found != self._states:
-            self._store.put(STATES, found.model_dump_json().encode())
-            self._states = found
+        if states != self._states:
+            self._store.put(STATES, states.model_dump_json().encode())
+            self._states = states
 
     def close(self, *, finished: bool) -> None:
         """Leaves the blocks; those of a finished search end."""

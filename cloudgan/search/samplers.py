@@ -15,25 +15,21 @@ from __future__ import annotations
 import itertools
 import math
 import warnings
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import optuna
-from optuna.trial import TrialState
+from numpy.typing import NDArray
+from optuna import Study
+from optuna.distributions import BaseDistribution
+from optuna.trial import FrozenTrial, TrialState
 from threadpoolctl import threadpool_limits
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+from cloudgan.schema.search import Dimension, SamplerName
 
-    from numpy.typing import NDArray
-    from optuna import Study
-    from optuna.distributions import BaseDistribution
-    from optuna.trial import FrozenTrial
-
-    from cloudgan.schema.search import Dimension, SamplerName
-
-    Floats = NDArray[np.float64]
+Floats = NDArray[np.float64]
 
 _FIRST_POINTS = 5  # a Gaussian process through fewer has nothing to model
 _CANDIDATES, _NEAR_BEST = 512, 64

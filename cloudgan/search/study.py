@@ -8,29 +8,23 @@ from __future__ import annotations
 
 import logging
 import warnings
+from collections.abc import Sequence
 from copy import copy
 from itertools import islice
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import optuna
 from optuna.exceptions import ExperimentalWarning
-from optuna.storages import InMemoryStorage, JournalStorage
+from optuna.storages import BaseStorage, InMemoryStorage, JournalStorage
 from optuna.storages.journal import JournalFileBackend, JournalFileSymlinkLock
-from optuna.trial import TrialState
+from optuna.trial import FrozenTrial, TrialState
 
-from cloudgan.core.documents import read_json, write_json
-from cloudgan.core.errors import ConfigError, DataError
+from cloudgan.core.errors import DataError
 from cloudgan.core.file_lock import cut_last_line
-from cloudgan.schema.search import FILE_NAME, SearchConfig
+from cloudgan.schema.search import SearchConfig
 from cloudgan.schema.search_exchange import TrialRun, TrialStates
+from cloudgan.search.folder import SearchFolder
 from cloudgan.search.samplers import distributions, grid, make_sampler
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from optuna.storages import BaseStorage
-    from optuna.trial import FrozenTrial
 
 REASON = "reason"
 """Attribute of a failed trial."""
@@ -44,73 +38,6 @@ _FEWEST_TO_COMPARE = 4
 _FEWEST_BEST, _FEWEST_FOR_IMPORTANCE = 5, 8
 _LOCK_SECONDS = 3
 """A write takes milliseconds: an older lock is that of a killed process."""
-
-
-class SearchFolder:
-    """Paths of the files of a search."""
-
-    def __init__(self, path: Path) -> None:
-        """Names the files in the folder `path`."""
-        self.path = path
-        self.config_file = path / FILE_NAME
-        self.journal_file = path / "journal.log"
-        self.journal_lock = path / "journal.log.lock"
-        self.shards = path / "data"
-
-    def trial(self, number: int) -> Path:
-        """Returns the folder of a trial; without folds it is that of an ordinary run."""
-        return self.run(TrialRun(number))
-
-    def run(self, run: TrialRun) -> Path:
-        """Returns the folder of a run of a trial."""
-        return self.path / run.path
-
-    def read_config(self) -> SearchConfig | None:
-        """Returns the search in the folder; None: there is none."""
-        if not self.config_file.exists():
-            return None
-        return read_json(self.config_file, SearchConfig)
-
-    def write_config(self, config: SearchConfig) -> None:
-        """Writes search.json.
-
-        Raises:
-            ConfigError: The folder holds trials of another search; names what differs.
-        """
-        before = self.read_config()
-        changes = _differences(before, config) if before else []
-        if changes and (self.path / "trials").exists():
-            raise ConfigError(
-                f"{self.path} holds another search: {', '.join(changes)} changed; give another"
-                f" --run, or continue it with `cloudgan search {self.path}`"
-            )
-        if changes:  # it started no trial
-            self.journal_file.unlink(missing_ok=True)
-        self.path.mkdir(parents=True, exist_ok=True)
-        write_json(self.config_file, config)
-
-
-def _differences(before: SearchConfig, now: SearchConfig) -> list[str]:
-    """What may not change: not the number of trials or of blocks."""
-    found = [
-        name
-        for name in (
-            "sampler",
-            "objective",
-            "direction",
-            "prune",
-            "folds",
-            "second",
-            "usd_per_hour",
-            "store",
-        )
-        if getattr(before, name) != getattr(now, name)
-    ]
-    if before.base != now.base:
-        found.append("the run that all trials share")
-    keys = {**before.space, **now.space}
-    changed = [key for key in keys if before.space.get(key) != now.space.get(key)]
-    return found + [f"the space of {key}" for key in changed]
 
 
 class _Lock(JournalFileSymlinkLock):

@@ -9,12 +9,10 @@ import gzip
 import io
 import re
 import zlib
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Iterator
+from typing import Final, NamedTuple
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from cloudgan.storage.store import Store
+from cloudgan.storage.store import Store
 
 LARGEST_BYTES: Final = 256 << 20
 """Limit of one log, compressed and uncompressed; zlib expands 1 MB to 1 GB at most."""

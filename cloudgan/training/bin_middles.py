@@ -24,7 +24,11 @@ def bin_middles(share: Floats, mean: Floats, overlap: Floats) -> tuple[Floats, F
         overlap: Share of each knot in the layers of another, (stages, knot, knot); rows sum to 1.
     """
     bins = share.shape[2:]
-    inside = [_inside_bins(size) for size in bins]
+    inside = []
+    for size in bins:
+        place = (np.arange(size * _PARTS) + 0.5) / _PARTS - 0.5
+        place = np.clip(place, 0, size - 1)
+        inside.append(np.maximum(0.0, 1 - np.abs(place[:, None] - np.arange(size))))
 
     def between(values: Floats) -> Floats:
         return np.asarray(inside[0] @ values @ inside[1].T)
@@ -46,10 +50,3 @@ def bin_middles(share: Floats, mean: Floats, overlap: Floats) -> tuple[Floats, F
         )
         threshold = threshold + np.clip(ndtri(share) - ndtri(found), -1, 1)
     return threshold, log_mean
-
-
-def _inside_bins(bins: int) -> Floats:
-    """Weights of the middles at `_PARTS` places in each bin, (bins * `_PARTS`, bins)."""
-    place = (np.arange(bins * _PARTS) + 0.5) / _PARTS - 0.5
-    place = np.clip(place, 0, bins - 1)
-    return np.maximum(0.0, 1 - np.abs(place[:, None] - np.arange(bins)))

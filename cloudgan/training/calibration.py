@@ -8,28 +8,21 @@ section 3.2). Held-out showers are never used.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import keras
 import numpy as np
+from numpy.typing import NDArray
 
-from cloudgan.models.differentiable_observables import shower_shape
-from cloudgan.models.networks import build_generator, latent_of
-from cloudgan.training.draws import Call
-from cloudgan.training.shared_work import ALONE
+from cloudgan.data.batches import Batch, TrainingSet
+from cloudgan.gan.differentiable_observables import shower_shape
+from cloudgan.gan.networks import build_generator, latent_of
+from cloudgan.schema.presets import Preset
+from cloudgan.training.rng import Call, Rng
+from cloudgan.training.shared_work import ALONE, SharedWork
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from numpy.typing import NDArray
-
-    from cloudgan.data.pipeline.preprocessing import Batch
-    from cloudgan.data.pipeline.training_set import TrainingSet
-    from cloudgan.schema.presets import Preset
-    from cloudgan.training.draws import Draws
-    from cloudgan.training.shared_work import SharedWork
-
-    Floats = NDArray[np.float64]
+Floats = NDArray[np.float64]
 
 SHOWERS = 1024
 """Training showers that each constant is measured with: a spread is then known to 3 %."""
@@ -40,7 +33,7 @@ _BLOCK = 64
 class BatchNormRecalibrator:
     """Recalibrates copies of a generator; the trained network itself never changes."""
 
-    def __init__(self, preset: Preset, rng: Draws, showers: Batch) -> None:
+    def __init__(self, preset: Preset, rng: Rng, showers: Batch) -> None:
         """Stores the conditions of `showers` and their mean sum of scaled cells."""
         self._preset = preset
         self._copy = build_generator(preset)
@@ -110,7 +103,7 @@ def _moments(values: Floats) -> Floats:
 
 
 def recalibrator_of_training_set(
-    preset: Preset, rng: Draws, showers: TrainingSet
+    preset: Preset, rng: Rng, showers: TrainingSet
 ) -> BatchNormRecalibrator | None:
     """Returns the recalibrator, for presets with an output constant or an averaged generator.
 

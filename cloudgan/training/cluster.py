@@ -1,17 +1,41 @@
-"""Position of this process among the workers, and the GPUs of each. Imports no TensorFlow."""
+"""Where a process trains: its place among the workers, its accelerators, the settings of its libraries.
+
+All of it is settled before TensorFlow is imported; `run_workers` starts several workers on this machine. Imports neither NumPy nor TensorFlow: the agent of a
+pod and the coordinator of a search use it.
+"""
 
 from __future__ import annotations
 
+import json
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from pathlib import Path
+from typing import Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from cloudgan.core import settings
+from cloudgan.core.cuda_libraries import describe_libraries
 from cloudgan.core.documents import parse_json, validated
-from cloudgan.core.errors import ConfigError, TryAgain, show
-from cloudgan.core.hardware import nvidia_gpus
-from cloudgan.core.settings import variable
+from cloudgan.core.errors import CloudganError, ConfigError, Interrupted, TryAgain, show
+from cloudgan.core.hardware import cpu_features, has_bfloat16, nvidia_gpus, this_machine
+from cloudgan.core.held_port import SHARED, hold_port, number_of
+from cloudgan.core.loopback_network import LoopbackNetwork
+from cloudgan.core.progress import Progress
+from cloudgan.core.settings import child_environment
+from cloudgan.schema.config import RunConfig
+from cloudgan.schema.record import DEFAULT_INSTRUCTIONS, Numerics
+
+_MAX_PORT = 65_535
+_VISIBLE = "CUDA_VISIBLE_DEVICES"
+XLA_VARIABLE, XLA_FLAG = "TF_XLA_FLAGS", "--tf_xla_auto_jit=2"
+"""Compiles GPU clusters with XLA; on a CPU it has no effect without another flag."""
+_TWO_BYTE_PRECISIONS = frozenset({"bfloat16", "mixed"})
+_WITH_AVX512 = ("AVX512", "AVX10", "DEFAULT", "ALL")
 
 
 @dataclass(frozen=True)
@@ -110,8 +134,14 @@ def refuse_different_checkpoints(steps: Sequence[int | None]) -> None:
     )
 
 
-_MAX_PORT = 65_535
-_VISIBLE = "CUDA_VISIBLE_DEVICES"
+def visible_gpus() -> list[str]:
+    """Returns the GPUs that this process may use; as in CUDA a negative number ends the list."""
+    asked = settings.variable(_VISIBLE)
+    if asked is None:
+        return [str(number) for number in range(len(nvidia_gpus()))]
+    names = [name.strip() for name in asked.split(",") if name.strip()]
+    hidden = next((i for i, name in enumerate(names) if name.startswith("-")), len(names))
+    return names[:hidden]
 
 
 def share_gpus(workers: int) -> list[dict[str, str]]:
@@ -132,11 +162,249 @@ def share_gpus(workers: int) -> list[dict[str, str]]:
     return [{_VISIBLE: ",".join(gpus[each * i : each * (i + 1)])} for i in range(workers)]
 
 
-def visible_gpus() -> list[str]:
-    """Returns the GPUs that this process may use; as in CUDA a negative number ends the list."""
-    asked = variable(_VISIBLE)
-    if asked is None:
-        return [str(number) for number in range(len(nvidia_gpus()))]
-    names = [name.strip() for name in asked.split(",") if name.strip()]
-    hidden = next((i for i, name in enumerate(names) if name.startswith("-")), len(names))
-    return names[:hidden]
+def refuse_missing_accelerators(found: int, library: str = "TensorFlow") -> None:
+    """Refuses to train with fewer accelerators than the plan of the worker pays for.
+
+    Args:
+        found: Accelerators that `library`, the engine's, sees.
+        library: Its name.
+
+    Raises:
+        ConfigError: Fewer than planned; the message has the causes that this machine shows.
+    """
+    planned = settings.planned_accelerators()
+    if found >= planned:
+        return
+    there = nvidia_gpus()
+    listed = f"{len(there)} x {there[0].name}" if there else "no GPU"
+    if hidden := settings.variable(_VISIBLE):
+        listed += f", with {_VISIBLE}={hidden}"
+    raise ConfigError(
+        f"the plan has {planned} accelerators for this worker (CLOUDGAN_ACCELERATORS), and {library}"
+        f" finds {found}; nothing was trained. nvidia-smi lists {listed}; {describe_libraries()}. Without"
+        " a driver, the node or its device plugin is at fault: run `cloudgan check`. Without libraries,"
+        " deploy without --image, or use an image with cloudgan[gpu] (`cloudgan image --kind=gpu`)"
+    )
+
+
+class ComputeOptions(NamedTuple):
+    """Choices between implementations of the same mathematics.
+
+    Attributes:
+        conv_impl: Convolution implementation of the checkpoint; None: no checkpoint.
+        threads: Intra-op threads.
+        instructions: Newest instruction set that oneDNN may use.
+        xla: Whether XLA compiles what runs on a GPU.
+    """
+
+    conv_impl: str | None = None
+    threads: int = 1
+    instructions: str = DEFAULT_INSTRUCTIONS
+    xla: bool = False
+
+
+class Machine(NamedTuple):
+    """Hardware that the checks depend on: CPU features as Linux names them, and GPUs."""
+
+    features: frozenset[str]
+    gpus: int
+
+
+def prepare_environment(
+    config: RunConfig, saved: Numerics | None, progress: Progress, *, processes: int = 1
+) -> ComputeOptions:
+    """Checks the environment and sets the variables that TensorFlow reads on import.
+
+    A resumed run takes the options of its checkpoint, so that it continues bit for bit; flags and
+    variables take precedence. Variables that the user set are never changed: only those that would
+    abort the process are refused.
+
+    Args:
+        config: The run.
+        saved: Numerics of the newest checkpoint; None for a new run.
+        progress: Shows the warnings.
+        processes: That share the cores of this machine.
+
+    Raises:
+        ConfigError: A variable would abort the process.
+    """
+    precision, hidden = config.training.precision, settings.variable(_VISIBLE) == "-1"
+    machine = Machine(cpu_features(), 0 if hidden else len(nvidia_gpus()))
+    for warning in check_environment(precision, machine):
+        progress.say(warning)
+    options = ComputeOptions(threads=max(1, this_machine().cores // processes))
+    if saved:
+        options = ComputeOptions(saved.conv_impl, saved.threads, saved.instructions, saved.xla)
+    if config.training.threads:
+        options = options._replace(threads=config.training.threads)
+    if limit := settings.onednn_instructions():
+        options = options._replace(instructions=limit)
+    if flags := settings.variable(XLA_VARIABLE):
+        options = options._replace(xla=XLA_FLAG in flags)
+    if "tensorflow" not in sys.modules:
+        found = {}
+        if options.instructions != DEFAULT_INSTRUCTIONS:
+            found["ONEDNN_MAX_CPU_ISA"] = options.instructions
+        if options.xla:
+            found[XLA_VARIABLE] = XLA_FLAG
+        settings.set_for_tensorflow(found)
+    return options
+
+
+def check_environment(precision: str, machine: Machine) -> list[str]:
+    """Returns one sentence for each setting that makes training many times slower.
+
+    The factors are measured (docs/performance.md).
+
+    Raises:
+        ConfigError: Two-byte numbers, with oneDNN limited to instructions that cannot compute them.
+    """
+    if machine.gpus:
+        return []
+    is_short, limit = precision in _TWO_BYTE_PRECISIONS, settings.onednn_instructions()
+    is_limited = limit and not limit.upper().startswith(_WITH_AVX512)
+    if is_short and is_limited and "avx512f" in machine.features:
+        raise ConfigError(
+            f"--precision={precision} with ONEDNN_MAX_CPU_ISA={limit}: oneDNN aborts the process at"
+            " the first product. Unset ONEDNN_MAX_CPU_ISA, or use --precision=float32"
+        )
+    found = []
+    if not settings.is_on("TF_ENABLE_ONEDNN_OPTS"):
+        found.append(
+            "TF_ENABLE_ONEDNN_OPTS=0 is set: a step takes two to three times as long, single"
+            " convolutions up to 45 times; unset it unless you need the numbers of Eigen"
+        )
+    if "tf_xla_cpu_global_jit" in (settings.variable(XLA_VARIABLE) or ""):
+        found.append(
+            "TF_XLA_FLAGS enables XLA on this CPU, which made a step 16 times as long; unset it"
+        )
+    if is_short and not settings.has_tpu() and not has_bfloat16(machine.features):
+        effect = (
+            "so float32 is used"
+            if precision == "mixed"
+            else "so a step is slower than in float32, 6 to 16 times with AVX2 only, and rounds more:"
+            " convolutions accumulate in bfloat16 too"
+        )
+        found.append(
+            f"--precision={precision}: this CPU reports no bfloat16 instructions"
+            f" (avx512_bf16 or amx_bf16), {effect}"
+        )
+    return found
+
+
+_GRACE_SECONDS = 30.0
+_POLL_SECONDS = 0.1
+Workers = list[subprocess.Popen[bytes]]
+
+
+def run_workers(
+    arguments: Sequence[str], count: int, logs: Path, *, quiet: bool = False, isolated: bool = True
+) -> None:
+    """Runs `count` processes of `python -m cloudgan ARGUMENTS`, one multiworker run, until they end.
+
+    Each runs in its own session, so that Ctrl-C reaches it once, through this process; each watches
+    its standard input and stops when this process dies. They share a network namespace, because
+    TensorFlow's servers listen on all addresses.
+
+    Args:
+        arguments: Of each.
+        count: Number of processes.
+        logs: Folder of their logs.
+        quiet: The chief writes to its log too, instead of standard output and error.
+        isolated: Whether their ports are out of reach of all other processes.
+
+    Raises:
+        ConfigError: Their number does not divide this machine's GPUs.
+        CloudganError: A worker failed; the others were stopped.
+        IsolationError: This machine cannot isolate their ports.
+        Interrupted: Ctrl-C; all stopped after the same step.
+        TryAgain: SIGTERM; all stopped after the same step.
+    """
+    gpus, signals, workers = share_gpus(count), list[int](), Workers()
+    network = LoopbackNetwork.create() if isolated else None
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = {n: signal.signal(n, lambda number, _: signals.append(number)) for n in numbers}
+    held = [hold_port() for _ in range(count)]
+    peers = [f"127.0.0.1:{number_of(one)}" for one in held]
+    command = [sys.executable, "-m", "cloudgan", *arguments]
+    try:
+        logs.mkdir(parents=True, exist_ok=True)
+        for index in range(count):
+            task = {"cluster": {"worker": peers}, "task": {"type": "worker", "index": index}}
+            inherits = index == 0 and not quiet  # only the chief writes to the terminal
+            with _log(logs, index).open("ab") as file:
+                process = subprocess.Popen(  # noqa: S603
+                    network.command(command) if network else command,
+                    pass_fds=network.descriptors if network else (),
+                    env=child_environment(
+                        TF_CONFIG=json.dumps(task), CLOUDGAN_SUPERVISED="1", **SHARED, **gpus[index]
+                    ),
+                    stdin=subprocess.PIPE,
+                    stdout=None if inherits else file,
+                    stderr=None if inherits else file,
+                    start_new_session=True,
+                )
+            workers.append(process)
+        passed_on = 0
+        while any(worker.poll() is None for worker in workers):
+            if signals and signals[-1] != passed_on:
+                passed_on = signals[-1]
+                _signal(workers, passed_on)
+            if not signals:
+                _raise_for_dead(workers, logs)
+            time.sleep(_POLL_SECONDS)
+        if not signals:
+            _raise_for_dead(workers, logs)
+    finally:
+        for one in held:
+            one.close()
+        _end(workers)
+        if network:
+            network.close()
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    if signals:
+        error = Interrupted if signals[-1] == signal.SIGINT else TryAgain
+        raise error("stopped; rerun the command to resume from the last checkpoint")
+
+
+def _log(logs: Path, index: int) -> Path:
+    return logs / f"worker-{index}.log"
+
+
+def _raise_for_dead(workers: Workers, logs: Path) -> None:
+    dead = [index for index, worker in enumerate(workers) if worker.poll()]
+    if not dead:
+        return
+    # A killed worker has a negative exit code; the others fail as a consequence.
+    first = min(dead, key=lambda index: workers[index].returncode)
+    code, log = workers[first].returncode, _log(logs, first)
+    how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    words = [line for line in lines if line.startswith("cloudgan: ")]
+    said = f", which ends with {words[-1]!r}" if words else ""
+    raise CloudganError(
+        f"worker {first} of {len(workers)} (process {workers[first].pid}) died with {how};"
+        f" the others were stopped. Its log is {log}{said}. Rerun the command to resume from"
+        " the last checkpoint"
+    )
+
+
+def _signal(workers: Workers, number: int) -> None:
+    for worker in workers:
+        if worker.poll() is None:
+            worker.send_signal(number)
+
+
+def _end(workers: Workers) -> None:
+    """Stops the running workers: SIGTERM, then SIGKILL after the grace period."""
+    _signal(workers, signal.SIGTERM)
+    deadline = time.monotonic() + _GRACE_SECONDS
+    for worker in workers:
+        try:
+            worker.wait(max(0.1, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            worker.kill()
+            worker.wait()
+        if worker.stdin:
+            worker.stdin.close()

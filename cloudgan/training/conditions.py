@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+import numpy as np
+from numpy.typing import NDArray
 
-    from cloudgan.data.showers import Showers
-    from cloudgan.schema.presets import Preset
+from cloudgan.data.showers import Showers
+from cloudgan.schema.presets import Preset
 
-    Floats = NDArray[np.float32]
+Floats = NDArray[np.float32]
 
 
 @dataclass(frozen=True)

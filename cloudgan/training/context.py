@@ -1,35 +1,108 @@
-"""The training context of one process: devices, data, checkpoints."""
+"""What one process trains with: devices, data and checkpoints, and what is asked of an engine."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
-
-import numpy as np
+from typing import Any, Protocol
 
 from cloudgan.core import settings
-from cloudgan.core.errors import ConfigError
-from cloudgan.core.hardware import this_machine
-from cloudgan.data.pipeline.epoch_sampler import EpochSampler
-from cloudgan.data.pipeline.training_set import TrainingSet, open_training_set
-from cloudgan.models.convolutions import choose_conv_impl
+from cloudgan.core.clock import utc_now
+from cloudgan.core.hardware import Accelerator, this_machine
+from cloudgan.core.progress import Progress
+from cloudgan.data.batches import ReadingTime, TrainingSet
+from cloudgan.data.epoch_sampler import EpochSampler
+from cloudgan.schema.config import RunConfig
 from cloudgan.schema.presets import find_profile
-from cloudgan.schema.record import DEFAULT_INSTRUCTIONS, Numerics
-from cloudgan.training.calibration import scale_of_training_set
-from cloudgan.training.checkpoint import Checkpoint, Checkpoints, resume_point, run_checkpoints
-from cloudgan.training.quality_history import QualityHistory
+from cloudgan.schema.provenance import git_commit, installed_wheels, versions
+from cloudgan.schema.record import Numerics, Started
+from cloudgan.schema.run_folder import RunFolder
+from cloudgan.training.calibration import BatchNormRecalibrator
+from cloudgan.training.checkpoint import Checkpoint, Checkpoints
+from cloudgan.training.cluster import Cluster
+from cloudgan.training.forecast import expected_peak_bytes
+from cloudgan.training.gan import Gan, scaled_learning_rate
+from cloudgan.training.quality import QualityHistory
+from cloudgan.training.shared_work import ALONE, SharedWork
+from cloudgan.training.step import GanStep
+from cloudgan.training.stopping import StopFlag
 
-if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-    from pathlib import Path
+LossTable = dict[str, dict[str, float]]
 
-    from cloudgan.core.progress import Progress
-    from cloudgan.schema.config import RunConfig
-    from cloudgan.schema.run_folder import RunFolder
-    from cloudgan.training.cluster import Cluster
-    from cloudgan.training.engines.engine import Engine
-    from cloudgan.training.environment_checks import ComputeOptions
+
+class Engine(Protocol):
+    """Devices of this process and the compiled steps of its run, of TensorFlow or JAX.
+
+    Attributes:
+        errors: Classes of the errors that steps raise.
+        strategy: Name of how the replicas work together.
+        replicas: Of all processes.
+        accelerators: Of this process, by name.
+        device: Name of the computing device; CPU without an accelerator.
+        conv_device: Kind of device that the choice of a convolution depends on.
+        software: Fields of `Numerics` that name the libraries.
+        held_out_losses: Returns the losses on held-out showers; None: no epoch ends in this process.
+    """
+
+    errors: tuple[type[Exception], ...]
+    strategy: str
+    replicas: int
+    accelerators: tuple[Accelerator, ...]
+    device: str
+    conv_device: str
+    software: dict[str, Any]
+    held_out_losses: Callable[[], LossTable | None] | None
+
+    def __init__(
+        self, config: RunConfig, cluster: Cluster | None, *, threads: int, progress: Progress
+    ) -> None:
+        """Sets up the devices, of which none may be missing."""
+
+    @staticmethod
+    def translated_errors(cluster: Cluster | None) -> AbstractContextManager[None]:
+        """Translates errors of the library that have a known cause to those for a user."""
+
+    def scope(self) -> AbstractContextManager[Any]:
+        """Creates and assigns variables inside."""
+
+    def resolve_precision(self, precision: str) -> str:
+        """Returns float32, bfloat16, float16 or float64 for `precision` on this machine."""
+
+    def agree_on_checkpoint(self, cluster: Cluster, step: int | None) -> None:
+        """Raises TryAgain unless all workers found the same checkpoint."""
+
+    def shared_work(self, context: TrainingContext) -> SharedWork:
+        """Returns this process' share of a validation."""
+
+    def local_devices(self, local_replicas: int) -> tuple[str | None, ...]:
+        """Returns the devices that generate for a validation; None: the engine's choice."""
+
+    def compile(self, context: TrainingContext, gan: Gan, step: GanStep) -> None:
+        """Compiles the steps of a run, each a `step` of `gan`; it may go on in the background."""
+
+    def run_steps(self, iterator: Any, steps: int, votes: Any) -> tuple[Any, Any]:
+        """Runs steps; all workers call it with the same number.
+
+        Args:
+            iterator: Of `batches`.
+            steps: 0 or more.
+            votes: Of this worker, (N,).
+
+        Returns:
+            Sum over the steps of the global mean losses, (passes, columns), and sum of all votes;
+            the same on every worker.
+        """
+
+    def batches(self, reading: ReadingTime, step: int) -> Any:
+        """Returns the endless batches of this worker from `step` on; readers add their time."""
+
+    def blank_iterator(self) -> Any:
+        """Returns an iterator for 0 steps."""
+
+    def read_back(self) -> None:
+        """Makes the variables of the networks those of the last step."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +112,8 @@ class TrainingContext:
     Attributes:
         numerics: What determines the bits in addition to the configuration.
         saved: Checkpoint that the run resumes from; None for a new run.
+        flag: Stop requests.
+        start_time: `time.perf_counter()` when the process began.
     """
 
     config: RunConfig
@@ -50,6 +125,9 @@ class TrainingContext:
     saved: Checkpoint | None
     training_set: TrainingSet
     sampler: EpochSampler
+    flag: StopFlag
+    progress: Progress
+    start_time: float
 
     @property
     def is_chief(self) -> bool:
@@ -61,14 +139,17 @@ class TrainingContext:
         """Steps of earlier processes."""
         return self.saved.state.step if self.saved else 0
 
-    @property
-    def last_step(self) -> int:
-        """Step at which training ends, unless it is stopped earlier."""
-        if self.quality_history().stop:
-            return self.first_step
+    @cached_property
+    def end_step(self) -> int:
+        """Step at which the epochs or the configured steps end."""
         training = self.config.training
         end = self.sampler.steps_through(training.epochs - 1)
         return min(end, training.max_steps or end)
+
+    @property
+    def last_step(self) -> int:
+        """Step at which training ends, unless it is stopped earlier."""
+        return self.first_step if self.quality_history().stop else self.end_step
 
     @property
     def ends_an_epoch(self) -> bool:
@@ -82,18 +163,7 @@ class TrainingContext:
     def held_out_batches(self) -> int:
         """Global batches of held-out showers for the losses after an epoch."""
         most = self.config.training.validation_showers
-        count = min(most, self.training_set.held_out_count)
-        return count // self.numerics.global_batch_size
-
-    @property
-    def layer_target(self) -> np.ndarray[Any, Any]:
-        """Mean over the training showers of layer energy over primary energy, (Z,)."""
-        return np.array(self.training_set.summary.layer_fraction)
-
-    @cached_property
-    def shape_scale(self) -> np.ndarray[Any, Any] | None:
-        """Spread of each shape feature at given energy and angle, (F,); None without a shape loss."""
-        return scale_of_training_set(self.config.model, self.training_set)
+        return min(most, self.training_set.held_out_count) // self.numerics.global_batch_size
 
     def quality_history(self) -> QualityHistory:
         """Returns what the validations of earlier processes showed."""
@@ -117,10 +187,8 @@ class TrainingContext:
         accelerator. A step of the large ones on a CPU takes seconds, so each is a call of its own
         and signals take effect in time. The number must be the same on every worker.
         """
-        if self.numerics.device != "CPU":
-            usual = 20
-        else:
-            usual = find_profile(self.config.model.networks).steps_per_loop
+        on_cpu = self.numerics.device == "CPU"
+        usual = find_profile(self.config.model.networks).steps_per_loop if on_cpu else 20
         steps = self.config.training.steps_per_loop or usual
         return min(steps, self.config.checkpoint.every_steps or steps)
 
@@ -130,145 +198,67 @@ class TrainingContext:
             return ()
         before, now = dict(self.saved.state.numerics), dict(self.numerics)
         return tuple(
-            f"{key}: {_shown(before[key])} -> {_shown(now[key])}"
+            f"{key}: {'none' if before[key] == '' else before[key]} -> "
+            f"{'none' if now[key] == '' else now[key]}"
             for key in now
             if now[key] != before[key]
         )
 
-
-def _shown(value: Any) -> Any:
-    return "none" if value == "" else value
-
-
-class StartEngine(Protocol):
-    """The class of an engine."""
-
-    def __call__(
-        self, config: RunConfig, cluster: Cluster | None, *, threads: int, progress: Progress
-    ) -> Engine:
-        """Sets up the devices of this process."""
-
-    def translate_lost_workers(self, cluster: Cluster | None) -> AbstractContextManager[None]:
-        """Translates errors after the loss of another worker to TryAgain."""
-
-
-class WorkerAmong(NamedTuple):
-    """Position of this process among workers that exchange weights (`cloudgan.parallel`).
-
-    Attributes:
-        worker: Number of this worker from 0.
-        workers: Number of workers; this one trains every `workers`-th step of the run.
-        saved: Its checkpoint at the point from which all of them resume; None for a new run.
-    """
-
-    worker: int
-    workers: int
-    saved: Checkpoint | None
-
-
-def make_context(
-    config: RunConfig,
-    folder: RunFolder,
-    shards: Path,
-    *,
-    cluster: Cluster | None,
-    workers_here: int,
-    options: ComputeOptions,
-    progress: Progress,
-    start_engine: StartEngine,
-    among: WorkerAmong | None = None,
-) -> TrainingContext:
-    """Starts the engine, opens the data and finds the newest checkpoint.
-
-    Args:
-        config: The run.
-        folder: Of the run.
-        shards: Folder of shards from `cloudgan convert`.
-        cluster: Position of this worker; None for a single process.
-        workers_here: Processes that share the cores of this machine.
-        options: Compute options, from before the engine was imported.
-        progress: Progress of the data preparation.
-        start_engine: Class of the engine.
-        among: Position among workers that exchange weights; None: no other worker.
-
-    Raises:
-        ConfigError: Replicas, batch and checkpoint do not fit together.
-        DataError: The showers are damaged or do not fit the preset.
-        TryAgain: The workers found different checkpoints.
-    """
-    checkpoints = run_checkpoints(config, folder, cluster)
-    saved = among.saved if among else resume_point(checkpoints, folder, progress.say)
-    threads = options.threads or max(1, this_machine().cores // workers_here)
-    engine = start_engine(config, cluster, threads=threads, progress=progress)
-    workers = len(cluster.workers) if cluster and engine.strategy == "multiworker" else 1
-    if cluster and workers > 1:
-        engine.agree_on_checkpoint(cluster, saved.state.step if saved else None)
-    precision = (
-        saved.state.numerics.precision
-        if saved
-        else engine.resolve_precision(config.training.precision)
-    )
-    numerics = _numerics(config, engine, options, precision, threads=threads, workers=workers)
-    if saved:
-        _check_batch(numerics, saved.state.numerics)
-    training_set = open_training_set(shards, config.model, config.data, progress=progress)
-    sampler = EpochSampler(
-        training_set.train_counts,
-        seed=config.training.seed,
-        global_batch_size=numerics.global_batch_size,
-        shards_per_group=config.data.shards_per_group,
-        last_batch=config.data.last_batch,
-        worker=among.worker if among else 0,
-        workers=among.workers if among else 1,
-    )
-    return TrainingContext(
-        config,
-        folder,
-        cluster,
-        engine,
-        numerics,
-        checkpoints,
-        saved,
-        training_set,
-        sampler,
-    )
-
-
-def with_precision(config: RunConfig, precision: str) -> RunConfig:
-    """Returns `config` with a resolved precision."""
-    training = config.training.model_copy(update={"precision": precision})
-    return config.model_copy(update={"training": training})
-
-
-def _numerics(
-    config: RunConfig,
-    engine: Engine,
-    options: ComputeOptions,
-    precision: str,
-    *,
-    threads: int,
-    workers: int,
-) -> Numerics:
-    device = engine.conv_device()
-    return Numerics(
-        processor=this_machine().processor,
-        device=engine.device_kind(),
-        threads=threads,
-        replicas=engine.replicas,
-        workers=workers,
-        global_batch_size=config.global_batch(engine.replicas),
-        precision=precision,
-        conv_impl=choose_conv_impl(with_precision(config, precision), device, options.conv_impl),
-        instructions=settings.onednn_instructions() or DEFAULT_INSTRUCTIONS,
-        **engine.software(),
-    )
-
-
-def _check_batch(now: Numerics, before: Numerics) -> None:
-    """Refuses another global batch: the position in the data counts global batches."""
-    if now.global_batch_size != before.global_batch_size:
-        raise ConfigError(
-            f"the run was trained with a global batch of {before.global_batch_size}, not"
-            f" {now.global_batch_size} ({now.replicas} replicas); use"
-            f" --global-batch={before.global_batch_size} to resume it"
+    def start_line(self) -> Started:
+        """Returns the first record line of this process: hardware, software and data."""
+        config = self.config
+        return Started(
+            time=utc_now(),
+            step=self.first_step,
+            config_hash=config.config_hash(),
+            training_showers=self.training_set.count,
+            held_out_showers=self.training_set.held_out_count,
+            hardware=this_machine(self.engine.accelerators),
+            numerics=self.numerics,
+            versions=versions(),
+            git_commit=git_commit(),
+            strategy=self.engine.strategy,
+            loop=config.training.loop,
+            learning_rate=scaled_learning_rate(config, self.numerics.global_batch_size),
+            notes=self.training_set.describe(),
+            data_sha256=self.training_set.digests,
+            startup_seconds=0.0,
+            expected_memory_bytes=expected_peak_bytes(config, self.numerics),
+            image=settings.image(),
+            smoke_seconds=settings.smoke_seconds(),
+            wheels=installed_wheels(),
         )
+
+
+class TrainedWeights:
+    """The weights after the last step, as checkpoints and validations read them."""
+
+    def __init__(
+        self, gan: Gan, engine: Engine, recalibrator: BatchNormRecalibrator | None
+    ) -> None:
+        """Reads the networks of `gan`, to which the engine writes back what it has trained."""
+        self._gan, self._engine, self._recalibrator = gan, engine, recalibrator
+        self._recalibrated: tuple[int, list[Any]] = (-1, [])
+
+    def arrays(self, step: int) -> dict[str, Any]:
+        """Returns all variables, the averaged generator recalibrated; training keeps its own state."""
+        self._engine.read_back()
+        arrays = {name: variable.numpy() for name, variable in self._gan.variables().items()}
+        if self._gan.ema_generator:
+            names = [name for name in arrays if name.startswith("ema_generator/")]
+            arrays |= zip(names, self.inference(step), strict=True)
+        return arrays
+
+    def inference(self, step: int, work: SharedWork = ALONE) -> list[Any]:
+        """Returns the weights for inference after `step`, in Keras order.
+
+        With the processes of `work` a collective operation: only the chief saves, so that it alone may
+        have them already.
+        """
+        self._engine.read_back()
+        weights: list[Any] = self._gan.inference_generator.get_weights()
+        if not (self._gan.ema_generator and self._recalibrator):
+            return weights
+        if step != self._recalibrated[0] or work.processes > 1:
+            self._recalibrated = step, self._recalibrator.recalibrate(weights, work)
+        return self._recalibrated[1]

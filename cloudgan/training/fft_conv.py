@@ -1,4 +1,4 @@
-"""Convolution stages on a CPU in float32, by `cloudgan.models.cpu_kernels` in TensorFlow's graph.
+"""Convolution stages on a CPU in float32, by `cloudgan.gan.kernels` in TensorFlow's graph.
 
 A stage defers its batch norm and dropout to the next stage, which applies them while it reads: the
 output of a stage is its activated cells and two numbers per channel.
@@ -7,25 +7,19 @@ output of a stage is its activated cells and two numbers per channel.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import keras
 import numpy as np
 import tensorflow as tf
 
-from cloudgan.models.cpu_kernels.convolution import Convolution
-from cloudgan.models.cpu_kernels.emitter import LANES
-from cloudgan.models.cpu_kernels.fusion import Fusion
-from cloudgan.models.cpu_kernels.geometry import Geometry, blocks_of, from_spectrum, to_spectrum
-from cloudgan.models.cpu_kernels.program import kernel_floats
-from cloudgan.models.layers import ConvolutionLayer, PhaseStages
-from cloudgan.training.draws import dropout_threshold
-
-if TYPE_CHECKING:
-    from cloudgan.models.cpu_kernels.convolution import Team
-    from cloudgan.models.layers import Stage
-    from cloudgan.schema.presets import Block
-    from cloudgan.training.rng import Rng
+from cloudgan.gan.kernels.convolution import Convolution, Team
+from cloudgan.gan.kernels.emitter import LANES
+from cloudgan.gan.kernels.geometry import Geometry, blocks_of, from_spectrum, to_spectrum
+from cloudgan.gan.kernels.program import Fusion, kernel_floats
+from cloudgan.gan.layers import ConvolutionLayer, PhaseStages, Stage
+from cloudgan.schema.architecture import Block
+from cloudgan.training.rng import Rng, dropout_threshold
 
 Output = tuple[tf.Tensor, tf.Tensor, tf.Tensor]
 
@@ -56,46 +50,37 @@ class FftConv:
         uniform: tf.Tensor | None = None,
     ) -> Output:
         """Runs the forward pass and defines its gradient."""
+        sizes = self.sizes
 
         @tf.custom_gradient
-        def run(*given: tf.Tensor) -> tuple[Output, Any]:
-            image, scale, shift, kernel, _ = given
-            inputs = self._inputs(image, scale, shift, uniform)
-            active, sums, squares = self._forward(inputs, kernel, bias)
+        def run(
+            image: tf.Tensor, scale: tf.Tensor, shift: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor
+        ) -> tuple[Output, Any]:
+            inputs = {"image": image, "scale": _padded(scale), "shift": _padded(shift)}
+            if uniform is not None:
+                inputs["uniform"] = uniform
+            spectrum = _spectrum(self._spectrum_of, sizes, kernel)
+            given = inputs | {"kernel": spectrum, "bias": _padded(bias)}
+            active, sums, squares = _call(self._native.forward, given, 3)
+            active.set_shape((image.shape[0], *sizes.output, sizes.filters))
 
-            def gradient(*of: tf.Tensor) -> tuple[tf.Tensor, ...]:
-                outer = self._outer(active, *of)
-                d_image, d_scale, d_shift = self._input_gradient(inputs, outer, kernel)
-                return d_image, d_scale, d_shift, *self._kernel_gradient(inputs, outer)
+            def gradient(
+                of_active: tf.Tensor, of_sums: tf.Tensor, of_squares: tf.Tensor
+            ) -> tuple[tf.Tensor, ...]:
+                outer = {
+                    "gradient": of_active,
+                    "active": active,
+                    "of_sums": _padded(tf.cast(of_sums, tf.float32)),
+                    "of_squares": _padded(tf.cast(2 * of_squares, tf.float32)),
+                }
+                d_input = self._input_gradient(inputs, outer, kernel)
+                return (*d_input, *self._kernel_gradient(inputs, outer))
 
-            return (active, sums, squares), gradient
+            totals = (_total(each, sizes.filters, tf.float64) for each in (sums, squares))
+            return (active, *totals), gradient
 
         result: Output = run(image, scale, shift, kernel, bias)
         return result
-
-    def _inputs(
-        self, image: tf.Tensor, scale: tf.Tensor, shift: tf.Tensor, uniform: tf.Tensor | None
-    ) -> dict[str, tf.Tensor]:
-        inputs = {"image": image, "scale": _padded(scale), "shift": _padded(shift)}
-        return inputs if uniform is None else inputs | {"uniform": uniform}
-
-    def _outer(
-        self, active: tf.Tensor, of_active: tf.Tensor, of_sums: tf.Tensor, of_squares: tf.Tensor
-    ) -> dict[str, tf.Tensor]:
-        return {
-            "gradient": of_active,
-            "active": active,
-            "of_sums": _padded(tf.cast(of_sums, tf.float32)),
-            "of_squares": _padded(tf.cast(2 * of_squares, tf.float32)),
-        }
-
-    def _forward(self, inputs: dict[str, tf.Tensor], kernel: tf.Tensor, bias: tf.Tensor) -> Output:
-        spectrum = _spectrum(self._spectrum_of, self.sizes, kernel)
-        given = inputs | {"kernel": spectrum, "bias": _padded(bias)}
-        active, sums, squares = _call(self._native.forward, given, 3)
-        rows, (x, y, z), filters = inputs["image"].shape[0], self.sizes.output, self.sizes.filters
-        active.set_shape((rows, x, y, z, filters))
-        return active, _total(sums, filters, tf.float64), _total(squares, filters, tf.float64)
 
     def _input_gradient(
         self, inputs: dict[str, tf.Tensor], outer: dict[str, tf.Tensor], kernel: tf.Tensor
@@ -116,7 +101,7 @@ class FftConv:
         taps_x, taps_y, taps_z = sizes.kernel
         spectrum.set_shape((kernel_floats(sizes),))
         spectrum = tf.reshape(
-            spectrum, (-1, taps_x * sizes.channels, sizes.filter_blocks, 2, LANES)
+            spectrum, (-1, taps_x * sizes.channels, sizes.result.blocks, 2, LANES)
         )
         spectrum = tf.transpose(spectrum, (0, 3, 1, 2, 4))
         spectrum = tf.reshape(spectrum, (self._spectrum_of.shape[0], -1))
@@ -141,11 +126,11 @@ def _call(run: Any, given: dict[str, tf.Tensor], outputs: int) -> list[tf.Tensor
 def _spectrum(matrix: np.ndarray[Any, Any], sizes: Geometry, kernel: tf.Tensor) -> tf.Tensor:
     """Returns the kernel at each frequency, in the layout of `kernel_floats`."""
     taps_x, taps_y, taps_z = sizes.kernel
-    room = sizes.filter_blocks * LANES - sizes.filters
+    room = sizes.result.blocks * LANES - sizes.filters
     kernel = tf.pad(kernel, [(0, 0)] * 4 + [(0, room)])
     kernel = tf.reshape(tf.transpose(kernel, (1, 2, 0, 3, 4)), (taps_y * taps_z, -1))
     spectrum = tf.matmul(tf.constant(matrix, tf.float32), kernel)
-    spectrum = tf.reshape(spectrum, (-1, 2, taps_x * sizes.channels, sizes.filter_blocks, LANES))
+    spectrum = tf.reshape(spectrum, (-1, 2, taps_x * sizes.channels, sizes.result.blocks, LANES))
     return tf.reshape(tf.transpose(spectrum, (0, 2, 3, 1, 4)), (-1,))
 
 
@@ -202,7 +187,8 @@ def transforms_pay(stage: Stage) -> bool:
     """Whether a stage is convolved by transforms."""
     block = stage.block
     few = np.prod(block.kernel) < LEAST_TAPS
-    return block.upsample == (1, 1, 1) and not few and not stage.synchronized
+    plain = block.upsample == (1, 1, 1) and not any(block.periodic)
+    return plain and not few and not stage.synchronized
 
 
 class FusedStage(ConvolutionLayer):
@@ -267,7 +253,10 @@ class FusedStage(ConvolutionLayer):
             ones = tf.ones((stage.block.filters,))
             return ones, tf.zeros_like(ones)
         if training:
-            mean, variance = self._moments(sums, squares, rows)
+            count = tf.constant(float(rows * np.prod(self._sizes.output)), tf.float64)
+            exact = sums / count
+            variance = tf.cast(tf.maximum(squares / count - exact**2, 0.0), tf.float32)
+            mean = tf.cast(exact, tf.float32)
             for moving, found in ((norm.moving_mean, mean), (norm.moving_variance, variance)):
                 kept = tf.convert_to_tensor(moving) * stage.momentum
                 moving.assign(kept + found * (1 - stage.momentum))
@@ -276,14 +265,6 @@ class FusedStage(ConvolutionLayer):
             variance = tf.convert_to_tensor(norm.moving_variance)
         scale = tf.convert_to_tensor(norm.gamma) * tf.math.rsqrt(variance + stage.epsilon)
         return scale, tf.convert_to_tensor(norm.beta) - mean * scale
-
-    def _moments(
-        self, sums: tf.Tensor, squares: tf.Tensor, rows: int
-    ) -> tuple[tf.Tensor, tf.Tensor]:
-        count = tf.constant(float(rows * np.prod(self._sizes.output)), tf.float64)
-        mean = sums / count
-        variance = tf.maximum(squares / count - mean**2, 0.0)
-        return tf.cast(mean, tf.float32), tf.cast(variance, tf.float32)
 
 
 class ApplyDeferred(keras.layers.Layer):
@@ -306,15 +287,10 @@ class ApplyDeferred(keras.layers.Layer):
 
 def _rng(stage: Stage) -> Rng:
     """Returns the random numbers of a stage with dropout, which training injects as `masks`."""
-    return cast("Rng", stage.masks)
+    return cast(Rng, stage.masks)
 
 
 def geometry_of(block: Block, size: tuple[int, int, int], channels: int) -> Geometry:
     """Returns the sizes of a block's convolution over `size` cells."""
-    if block.padding == "valid":
-        return Geometry(size, channels, block.kernel, block.filters, block.pad, block.pad)
-    (x0, x1), (y0, y1), (z0, z1) = (
-        (pad + (taps - 1) // 2, pad + taps // 2)
-        for pad, taps in zip(block.pad, block.kernel, strict=True)
-    )
+    (x0, x1), (y0, y1), (z0, z1) = block.margins
     return Geometry(size, channels, block.kernel, block.filters, (x0, y0, z0), (x1, y1, z1))

@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import keras
 from keras import ops
 
 from cloudgan.core.hardware import this_machine
-from cloudgan.models.cell_marginals import MarginalOutput
-from cloudgan.models.layers import PUBLISHED, PhaseStages
-from cloudgan.models.networks import Output, build_discriminator, build_generator
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from cloudgan.models.layers import MaskSource, StageBuilder
-    from cloudgan.schema.config import RunConfig
-    from cloudgan.schema.presets import Preset
+from cloudgan.gan.cell_marginals import MarginalOutput
+from cloudgan.gan.layers import PUBLISHED, MaskSource, PhaseStages, StageBuilder
+from cloudgan.gan.networks import Output, build_discriminator, build_generator
+from cloudgan.schema.config import RunConfig
+from cloudgan.schema.presets import Preset
+from cloudgan.training.backend import backend
 
 POLICIES = {
     "float32": "float32",
@@ -160,11 +157,57 @@ def _optimizer(preset: Preset, rate: Any, precision: str) -> Any:
         if preset.optimizer == "rmsprop"
         else keras.optimizers.Adam(rate, beta_1=beta_1, beta_2=beta_2)
     )
-    if precision != "float16":
-        return made
-    from cloudgan.training.precision import with_loss_scaling  # noqa: PLC0415
+    return LossScale(made) if precision == "float16" else made
 
-    return with_loss_scaling(made, precision)
+
+class LossScale:
+    """An optimiser with dynamic loss scaling: in float16 small gradients would underflow.
+
+    The loss is multiplied before differentiation and the gradients are divided. An update with NaN or
+    infinite gradients is applied as zero and halves the scale: unlike in Keras' `LossScaleOptimizer`,
+    which skips it, the moments decay and the iteration counts. Keras 3.15 checks the gradients of the first replica only,
+    before the reduction: an overflow on another replica would reach the weights of all.
+    """
+
+    def __init__(
+        self, optimizer: keras.Optimizer, *, first: float = 2.0**15, growth_steps: int = 2000
+    ) -> None:
+        """Starts with the scale `first` and doubles it after `growth_steps` finite updates."""
+        self.optimizer = optimizer
+        self._first, self._growth_steps = first, growth_steps
+
+    def build(self, weights: list[Any]) -> None:
+        """Creates the variables of the optimiser and of the scale."""
+        self.optimizer.build(weights)
+        form: dict[str, Any] = {"trainable": False, "aggregation": "only_first_replica"}
+        self._scale = keras.Variable(self._first, dtype="float32", name="loss_scale", **form)
+        self._good = keras.Variable(0, dtype="int32", name="good_updates", **form)
+
+    @property
+    def variables(self) -> list[keras.Variable]:
+        """All variables of a checkpoint."""
+        return [*self.optimizer.variables, self._scale, self._good]
+
+    @property
+    def scale(self) -> Any:
+        """Factor of the loss to differentiate, float32."""
+        return backend().read(self._scale)
+
+    def unscaled(self, gradients: Sequence[Any]) -> list[Any]:
+        """Returns the gradients of the unscaled loss, and adapts the scale.
+
+        Args:
+            gradients: Of the scaled loss, summed over the replicas; the same on each of them, so
+                all copies of the scale stay equal.
+        """
+        scale, good = self.scale, backend().read(self._good)
+        finite = ops.all(ops.stack([ops.all(ops.isfinite(each)) for each in gradients]))
+        grows = good + 1 >= self._growth_steps
+        factor = ops.where(finite, ops.where(grows, 2.0, 1.0), 0.5)
+        counted = ops.where(ops.logical_and(finite, ops.logical_not(grows)), good + 1, 0)
+        backend().put(self._scale, scale * factor)
+        backend().put(self._good, ops.cast(counted, "int32"))
+        return [ops.where(finite, each / scale, ops.zeros_like(each)) for each in gradients]
 
 
 def scaled_learning_rate(config: RunConfig, global_batch_size: int) -> float:
@@ -218,7 +261,7 @@ def make_stages(conv_impl: str) -> StageBuilder:
         # Imported on demand: its compiler is needed on a CPU with TensorFlow only.
         import tensorflow as tf  # noqa: PLC0415
 
-        from cloudgan.models.cpu_kernels.convolution import Team  # noqa: PLC0415
+        from cloudgan.gan.kernels.convolution import Team  # noqa: PLC0415
         from cloudgan.training.fft_conv import FftStages  # noqa: PLC0415
 
         asked = tf.config.threading.get_intra_op_parallelism_threads()

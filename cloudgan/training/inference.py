@@ -3,37 +3,32 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import keras
 import numpy as np
-import tensorflow as tf
+from keras import ops
+from numpy.typing import NDArray
 
 from cloudgan.core.errors import ConfigError
 from cloudgan.core.progress import Progress, Silent
-from cloudgan.data.pipeline.preprocessing import ENERGY_UNIT_GEV, LEAST_CELL_GEV
-from cloudgan.data.showers import Showers, measured_angle
-from cloudgan.models.convolutions import choose_conv_impl
-from cloudgan.models.networks import build_generator, latent_of
+from cloudgan.data.geometry import as_read_out
+from cloudgan.data.layouts import Layout
+from cloudgan.data.showers import ENERGY_UNIT_GEV, LEAST_CELL_GEV, Showers, measured_angle
+from cloudgan.data.summary import TrainingSummary
+from cloudgan.gan.convolutions import choose_conv_impl
+from cloudgan.gan.layers import StageBuilder
+from cloudgan.gan.networks import build_generator, latent_of
 from cloudgan.schema.config import RunConfig
-from cloudgan.training.checkpoint import restore_part
+from cloudgan.schema.presets import Preset
+from cloudgan.training.backend import backend
+from cloudgan.training.checkpoint import Checkpoint, restore_part
 from cloudgan.training.conditions import Conditions
-from cloudgan.training.draws import Call
 from cloudgan.training.gan import make_stages
-from cloudgan.training.rng import Rng
-from cloudgan.training.strategy import device_kind
+from cloudgan.training.rng import Call, Rng
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from numpy.typing import NDArray
-
-    from cloudgan.data.summary import TrainingSummary
-    from cloudgan.models.layers import StageBuilder
-    from cloudgan.schema.presets import Preset
-    from cloudgan.training.checkpoint import Checkpoint
-
-    Floats = NDArray[np.float32]
+Floats = NDArray[np.float32]
 
 _ROUNDING = 1e-5
 _ACCELERATOR_BLOCK = 256
@@ -43,7 +38,7 @@ _CACHED_CELLS = 2**19
 
 def usual_block(preset: Preset) -> int:
     """Returns the number of showers to compute at a time on this device, a power of two on a CPU."""
-    if device_kind() != "CPU":
+    if backend().device_kind() != "CPU":
         return _ACCELERATOR_BLOCK
     most = max(1, _CACHED_CELLS // math.prod(preset.image_shape))
     return 1 << (most.bit_length() - 1)
@@ -51,11 +46,17 @@ def usual_block(preset: Preset) -> int:
 
 def _stages(preset: Preset) -> StageBuilder:
     """Returns the fastest stage builder for inference in float32 on this device."""
-    return make_stages(choose_conv_impl(RunConfig(model=preset), device_kind()))
+    return make_stages(choose_conv_impl(RunConfig(model=preset), backend().conv_device()))
 
 
 class ShowerGenerator:
-    """The generator of a preset with its initial weights."""
+    """The generator of a preset with its initial weights.
+
+    Attributes:
+        layout: Of the showers that it was trained on; None: 3DGAN's.
+    """
+
+    layout: Layout | None = None
 
     def __init__(self, preset: Preset, *, block: int | None = None) -> None:
         """Builds the network.
@@ -72,7 +73,9 @@ class ShowerGenerator:
         units: dict[str, Any] = {"image_power": 1.0, "image_scale": 1.0} if self._in_gev else {}
         network = build_generator(preset.model_copy(update=units), stages=_stages(preset))
         self.network = network
-        self._images = tf.function(lambda latent: network(latent, training=False)[..., 0])
+        self._images = backend().compiled(
+            lambda latent: network(latent, training=False)[..., 0], network.variables
+        )
 
     def set_weights(self, weights: Sequence[Any]) -> None:
         """Sets the weights of a trained generator, in Keras order."""
@@ -116,24 +119,26 @@ class ShowerGenerator:
         self._traced = max(self._traced, count)
         fill = (0, self._traced - count if count > 1 else 0)
         energy, angle = (
-            tf.constant(np.pad(values[rows], fill, "edge")[:, None], tf.float32)
+            ops.convert_to_tensor(np.pad(values[rows], fill, "edge")[:, None], "float32")
             for values in (conditions.energy_gev / ENERGY_UNIT_GEV, conditions.angle_rad)
         )
-        row = tf.constant(before + rows.start, tf.int64)
-        with rng.at(tf.zeros((), tf.int64), row, Call.GENERATE):
+        with rng.at(0, before + rows.start, Call.GENERATE):
             latent = latent_of(self.preset, rng, energy, angle)
         ecal = self.ecal_gev(latent)[:count]
-        theta = conditions.theta_rad
+        theta, layout = conditions.theta_rad, self.layout
+        if layout:
+            ecal = as_read_out(layout, ecal)
+        is_shown = layout is None or layout.tilts
         return Showers(
             ecal,
             conditions.energy_gev[rows],
             None if theta is None else theta[rows],
-            measured_angle(ecal),
+            measured_angle(ecal) if is_shown else conditions.angle_rad[rows],
         )
 
     def ecal_gev(self, latent: Any) -> Floats:
         """Returns cells in GeV, (B, X, Y, Z), for inputs of the network (B, `latent_length`)."""
-        ecal: Floats = self._images(latent).numpy()
+        ecal: Floats = self._images(latent)
         if not self._in_gev:
             ecal **= np.float32(1 / self.preset.image_power)
             ecal /= np.float32(self.preset.image_scale)
@@ -162,6 +167,7 @@ class RunGenerator(ShowerGenerator):
     ) -> None:
         """Builds the network with its initial weights."""
         self.config, self.summary, self.step, self.name = config, summary, step, name
+        self.layout = summary.dataset
         super().__init__(config.model, block=block)
 
     def conditions(

@@ -1,16 +1,18 @@
-"""Measures the tables of `cloudgan.models.cell_marginals` on training showers."""
+"""Measures the tables of `cloudgan.gan.cell_marginals` on training showers."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.interpolate import RegularGridInterpolator
 from scipy.ndimage import gaussian_filter
 from scipy.special import ndtr, ndtri
 
-from cloudgan.data.pipeline.preprocessing import ENERGY_UNIT_GEV, LEAST_CELL_GEV
-from cloudgan.models.shower_frame import (
+from cloudgan.data.batches import TrainingSet
+from cloudgan.data.showers import ENERGY_UNIT_GEV, LEAST_CELL_GEV
+from cloudgan.gan.shower_frame import (
     CLASS_STEP,
     CLASSES,
     ENERGY_KNOTS,
@@ -24,23 +26,18 @@ from cloudgan.models.shower_frame import (
     STAGES,
     Conditions,
     bin_number,
+    corrected,
     knot_position,
     layer_terms,
-    spectrum_corners,
-    spectrum_place,
-    stage_position,
+    middle_position,
+    stages,
     table_shape,
 )
+from cloudgan.schema.presets import Preset
 from cloudgan.training.bin_middles import bin_middles
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from cloudgan.data.pipeline.training_set import TrainingSet
-    from cloudgan.schema.presets import Preset
-
-    Floats = NDArray[np.float64]
-    Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
 
 MOST_SHOWERS = 10_000
 """Training showers that are measured, spread over the whole set; more change nothing that can be seen."""
@@ -205,11 +202,11 @@ class _Place:
         shares = np.linspace(*_KNOT_SHARES, ENERGY_KNOTS)
         log_layers = np.log(np.maximum(layers, 1e-6))
         # Knots must increase, also for a layer that no shower reaches.
-        self.stage = stage_position(layers, np).astype(np.int64)
+        self.stage = stages(layers, np)
         known = [log_layers[self.stage == stage] for stage in range(STAGES)]
         filled = [np.quantile(values if values.size else log_layers, shares) for values in known]
         self.knots = np.stack(filled) + 1e-3 * np.arange(ENERGY_KNOTS)
-        self.knot, self.position = self._between(log_layers)
+        self.knot, self.position = knot_position(log_layers, self.knots, self.stage, np)
 
     def _depth(self, showers: _Showers) -> Floats:
         """Place of each layer along the axis, in cells: the least squares of the layers' centres."""
@@ -230,11 +227,6 @@ class _Place:
             mean = (weight * found).sum(1, keepdims=True)
             found = (weight * slope * (shift + slope * mean)).sum(0) / norm
         return found - found[0]
-
-    def _between(self, log_layers: Floats) -> tuple[Integers, Floats]:
-        """Lower knot and position between two knots of each layer, (N, Z)."""
-        knot, position = knot_position(log_layers, self.knots[self.stage], np)
-        return knot.astype(np.int64), position
 
     def of_hits(self, hits: _Hits) -> tuple[Integers, Floats]:
         """Row of each hit in the table at its lower knot, and its position between the knots."""
@@ -332,14 +324,14 @@ def _windowed(place: _Place, showers: _Showers) -> tuple[Floats, Floats]:
 def _barycentres(axis: Floats, density: Floats, cells: int) -> Floats:
     """Barycentres in a window of `cells` of showers around `axis`, whose mean cells are `density` by bins."""
     cell = np.arange(cells) - (cells - 1) / 2
-    number = np.clip(bin_number(np.abs(cell - axis[..., None]), np) - 0.5, 0, len(density) - 1)
+    number = middle_position(np.abs(cell - axis[..., None]), len(density), np)
     weight = np.exp(np.interp(number, np.arange(len(density)), np.log(density + _TINY)))
     return np.asarray(weight @ cell / weight.sum(-1))
 
 
 def _between(distances: Floats, bins: int) -> tuple[Integers, Floats]:
     """The lower of the two bins whose middles are about signed distances, and the position between them."""
-    place = np.clip(bin_number(np.abs(distances), np) - 0.5, 0.0, bins - 1.0)
+    place = middle_position(np.abs(distances), bins, np)
     lower = np.minimum(np.floor(place), bins - 2.0)
     return lower.astype(np.int64), place - lower
 
@@ -425,18 +417,10 @@ def _log_hits(cells: Floats, level: Floats) -> Floats:
 
 def _log_means(cells: Floats, spectrum: Floats) -> Floats:
     """Logarithm of the mean energy of the hits of each cell with the spectrum, (F,)."""
-    corners = spectrum_corners(spectrum, np)
     total = np.zeros(len(cells))
     for level in (np.arange(_LEVELS) + 0.5) / _LEVELS:
         log_hit = _log_hits(cells, np.full(len(cells), level))
-        place = spectrum_place(cells[:, 0], log_hit, np)
-        at = corners[place.row.astype(np.int64)].T
-        total += np.exp(
-            log_hit
-            + at[0]
-            + place.of_node * (at[1] + place.of_class * at[3])
-            + place.of_class * at[2]
-        )
+        total += np.exp(corrected(log_hit, cells[:, 0], spectrum, np))
     return np.asarray(np.log(total / _LEVELS))
 
 

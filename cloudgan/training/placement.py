@@ -7,17 +7,14 @@ and their gradients cross between devices. `keras.distribution` has no effect wi
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import Any
 
+import keras
 import tensorflow as tf
 
-from cloudgan.models.device_stages import device_of
-from cloudgan.training.strategy import stage_devices
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    import keras
+from cloudgan.gan.device_stages import device_of
+from cloudgan.training.tensorflow_backend import slots, stage_devices
 
 
 def place_networks(networks: Sequence[keras.Model | None], stages: Sequence[str]) -> None:
@@ -59,9 +56,8 @@ def place_slots(optimizer: Any, weights: Sequence[keras.Variable]) -> None:
         optimizer: Built with `weights`, possibly with loss scaling.
         weights: Placed weights.
     """
-    for name in ("_momentums", "_velocities"):
-        slots = getattr(getattr(optimizer, "optimizer", optimizer), name, ())
-        for slot, weight in zip(slots, weights, strict=False):
+    for name in ("momentum", "velocity"):
+        for slot, weight in zip(slots(optimizer, name), weights, strict=False):
             _move_variable(slot, weight.value.device)
 
 

@@ -10,25 +10,21 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import TYPE_CHECKING, NamedTuple, TextIO
+from typing import NamedTuple, TextIO
 
 import tensorflow as tf
 
 from cloudgan.core import settings
 from cloudgan.core.errors import CloudganError, TryAgain
 from cloudgan.schema.config import RunConfig
-from cloudgan.training.cluster import read_cluster
-from cloudgan.training.planned_devices import refuse_missing_accelerators
-from cloudgan.training.strategy import (
+from cloudgan.training.cluster import Cluster, read_cluster, refuse_missing_accelerators
+from cloudgan.training.tensorflow_backend import (
     choose_strategy,
     device_kind,
     make_strategy,
     set_up_devices,
-    translate_lost_workers,
+    translated_errors,
 )
-
-if TYPE_CHECKING:
-    from cloudgan.training.cluster import Cluster
 
 _EDGE, _KERNEL, _MATRIX = 8, 3, 64
 _BUFFER = 250_000
@@ -85,7 +81,7 @@ def _compute(cluster: Cluster | None) -> SmokeResult:
     started, config = time.monotonic(), RunConfig()
     set_up_devices(config.training, threads=1)
     try:
-        with translate_lost_workers(cluster):
+        with translated_errors(cluster):
             strategy = make_strategy(config, choose_strategy(config.training, cluster))
             own, everywhere = _step(strategy)
     except tf.errors.OpError as error:

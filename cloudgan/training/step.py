@@ -1,30 +1,29 @@
-"""One adversarial training step per replica; the only module that computes gradients.
+"""One adversarial training step per replica, in `keras.ops`: TensorFlow and JAX run the same text.
+
+The step changes variables. TensorFlow traces it in replica context; `jax_backend.pure` runs it on
+traced values of the variables. What differs between the two are the functions of `backend()`.
 
 Shapes: B is the batch per replica; image (B, X, Y, Z, 1) of powered cells; energy/100, angle in
-rad and sum in scaled GeV are (B, 1); step and first_row are int64 (1,). Losses are sums over the
-replica divided by the *global* batch, because Keras sums gradients over the replicas.
+rad and sum in scaled GeV are (B, 1); step and first_row are integers (1,). Losses are sums over the
+replica divided by the *global* batch, because gradients are summed over the replicas.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
+from typing import Any, TypedDict, TypeVar
 
-import tensorflow as tf
+import keras
+import numpy as np
+from keras import ops
 
-from cloudgan.models import losses
-from cloudgan.models.differentiable_observables import shower_shape
-from cloudgan.models.networks import latent_of
-from cloudgan.training.draws import Call
-from cloudgan.training.gan import Gan, batch_norm_statistics
-from cloudgan.training.update import update
-
-if TYPE_CHECKING:
-    import keras
-    import numpy as np
-
-    from cloudgan.schema.presets import Preset
-    from cloudgan.training.rng import Rng
+from cloudgan.gan import losses
+from cloudgan.gan.differentiable_observables import shower_shape
+from cloudgan.gan.networks import latent_of
+from cloudgan.schema.presets import Preset
+from cloudgan.training.backend import backend
+from cloudgan.training.gan import Gan, LossScale, batch_norm_statistics
+from cloudgan.training.rng import Call, Rng
 
 Result = TypeVar("Result")
 Adversarial = Callable[[Any, Any], Any]
@@ -32,14 +31,14 @@ Adversarial = Callable[[Any, Any], Any]
 
 
 class Batch(TypedDict):
-    """One element of the input pipeline, for one replica."""
+    """Real showers of one replica, and where they are in the run."""
 
-    image: tf.Tensor
-    energy: tf.Tensor
-    angle: tf.Tensor
-    ecal: tf.Tensor
-    step: tf.Tensor
-    first_row: tf.Tensor
+    image: Any
+    energy: Any
+    angle: Any
+    ecal: Any
+    step: Any
+    first_row: Any
 
 
 class GanStep:
@@ -71,8 +70,8 @@ class GanStep:
         self._global_batch_size = global_batch_size
         self._layer_target, self._shape_scale = layer_target, shape_scale
 
-    def __call__(self, batch: Batch) -> tf.Tensor:
-        """Runs the step in replica context.
+    def __call__(self, batch: Batch) -> Any:
+        """Runs the step on one replica.
 
         Returns:
             This replica's share of the global mean losses, rows `PASSES`, columns `loss_columns()`; the
@@ -81,32 +80,45 @@ class GanStep:
         batch = self._in_own_precision(batch)
         fake = self.fake(batch)
         real, faked = self.train_discriminator(batch, fake)
-        generator = self.train_generator(batch, fake, averaged=self._statistics())
+        # Keras keeps statistics per replica, so a checkpoint would hold those of the first one only.
+        several = backend().replicas() > 1
+        networks = (self._gan.generator, self._gan.discriminator) if several else ()
+        averaged = [weight for network in networks for weight in batch_norm_statistics(network)]
+        generator = self.train_generator(batch, fake, averaged=averaged)
         self.update_ema_generator()
-        return tf.stack([real, faked, generator])
+        return ops.stack([real, faked, generator])
 
-    def fake(self, batch: Batch) -> tf.Tensor:
+    def fake(self, batch: Batch) -> Any:
         """Returns showers (B, X, Y, Z, 1) of the trained generator, in inference mode."""
-        with self._rng.at(batch["step"][0], batch["first_row"][0], Call.FAKE):
+        with self._at(batch, Call.FAKE):
             return self._gan.generator(self._latent(batch), training=False)
 
     def train_discriminator(
-        self, batch: Batch, fake: tf.Tensor, adversarial: Adversarial = losses.binary_crossentropy
-    ) -> tuple[tf.Tensor, tf.Tensor]:
+        self, batch: Batch, fake: Any, adversarial: Adversarial = losses.binary_crossentropy
+    ) -> tuple[Any, Any]:
         """Updates the discriminator on real, then on fake showers; returns a row of losses of each."""
-        real = self._update_discriminator(
-            batch, batch["image"], adversarial, label=1.0, call=Call.REAL
-        )
-        faked = self._update_discriminator(batch, fake, adversarial, label=0.0, call=Call.FAKE)
-        return real, faked
+        discriminator, optimizer = self._gan.discriminator, self._gan.discriminator_optimizer
+
+        def update(image: Any, label: float, call: int) -> Any:
+            with self._at(batch, call):
+                labels = self._flipped(label, batch)
+
+                def losses() -> tuple[Any, Any]:
+                    outputs = discriminator(image, training=True)
+                    return self._losses(batch, labels, outputs, adversarial=adversarial)
+
+                return descend([discriminator], optimizer, losses)
+
+        real = update(batch["image"], 1.0, Call.REAL)
+        return real, update(fake, 0.0, Call.FAKE)
 
     def train_generator(
         self,
         batch: Batch,
-        fake: tf.Tensor,
+        fake: Any,
         adversarial: Adversarial = losses.binary_crossentropy,
         averaged: Sequence[keras.Variable] = (),
-    ) -> tf.Tensor:
+    ) -> Any:
         """Updates the generator as often as the preset says, but not its average.
 
         Args:
@@ -118,190 +130,60 @@ class GanStep:
         Returns:
             Mean row of losses of the updates.
         """
-        updates = self._preset.generator_updates
-        features = self._features(batch["image"], batch), self._features(fake, batch)
+        networks = [self._gan.generator, self._gan.discriminator]
+        updates, optimizer = self._preset.generator_updates, self._gan.generator_optimizer
+        target, other = self._features(batch["image"], batch), self._features(fake, batch)
+
+        def update(call: int, other: Any, averaged: Sequence[keras.Variable]) -> tuple[Any, Any]:
+            with self._at(batch, call):
+                latent = self._latent(batch)
+
+                def losses() -> tuple[tuple[Any, Any], Any]:
+                    fake = networks[0](latent, training=True)
+                    outputs = networks[1](fake, training=True)
+                    ones, own = ops.ones_like(batch["energy"]), self._features(fake, batch)
+                    more = {"image": fake, "features": (target, own, other)}
+                    row, total = self._losses(batch, ones, outputs, adversarial=adversarial, **more)
+                    return (row, own), total
+
+                return descend(networks, optimizer, losses, averaged)
+
         rows = []
         for number in range(updates):
-            row, own = self._update_generator(
-                batch,
-                Call.GENERATOR + number,
-                features,
-                adversarial,
-                averaged if number == updates - 1 else (),
-            )
+            last = number == updates - 1
+            row, other = update(Call.GENERATOR + number, other, averaged if last else ())
             rows.append(row)
-            features = features[0], own
-        return tf.add_n(rows) / updates
+        return sum(rows[1:], rows[0]) / updates
 
-    def evaluate(self, batch: Batch) -> tf.Tensor:
+    def evaluate(self, batch: Batch) -> Any:
         """Returns the losses on held-out showers: inference mode, no flips, no update; rows as a step's."""
         batch = self._in_own_precision(batch)
-        return self.judge(batch, *self.sample(batch))
+        fake, other = self.sample(batch)
+        return ops.stack([self.judge_real(batch), *self.judge_fake(batch, fake, other)])
 
-    def sample(self, batch: Batch) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns showers of the generator for inference, and the shape features of others."""
-        with self._rng.at(batch["step"][0], batch["first_row"][0], Call.TEST):
-            fake = self._gan.inference_generator(self._latent(batch), training=False)
-        return fake, self._other_features(batch)
+    def sample(self, batch: Batch) -> tuple[Any, Any]:
+        """Returns showers of the generator for inference, and the shape features (B, F) of others."""
+        generator, other = self._gan.inference_generator, ops.zeros(())
+        with self._at(batch, Call.TEST):
+            fake = generator(self._latent(batch), training=False)
+        if self._preset.loss_weights["shape"]:
+            with self._at(batch, Call.FAKE):
+                other = self._features(generator(self._latent(batch), training=False), batch)
+        return fake, other
 
-    def judge(self, batch: Batch, fake: tf.Tensor, other: tf.Tensor) -> tf.Tensor:
-        """Returns the losses of showers that `sample` returned, with the discriminator as it is."""
-        return tf.stack([self.judge_real(batch), *self.judge_fake(batch, fake, other)])
-
-    def judge_real(self, batch: Batch) -> tf.Tensor:
+    def judge_real(self, batch: Batch) -> Any:
         """Returns the discriminator's row of losses on real showers."""
         outputs = self._gan.discriminator(batch["image"], training=False)
-        return self._losses(batch, tf.ones_like(batch["energy"]), outputs)[0]
+        return self._losses(batch, ops.ones_like(batch["energy"]), outputs)[0]
 
-    def judge_fake(
-        self, batch: Batch, fake: tf.Tensor, other: tf.Tensor
-    ) -> tuple[tf.Tensor, tf.Tensor]:
+    def judge_fake(self, batch: Batch, fake: Any, other: Any) -> tuple[Any, Any]:
         """Returns the rows of discriminator and generator on showers that `sample` returned."""
         outputs = self._gan.discriminator(fake, training=False)
         features = (self._features(batch["image"], batch), self._features(fake, batch), other)
-        ones = tf.ones_like(batch["energy"])
-        of_discriminator, _ = self._losses(batch, tf.zeros_like(ones), outputs)
+        ones = ops.ones_like(batch["energy"])
+        of_discriminator, _ = self._losses(batch, ops.zeros_like(ones), outputs)
         of_generator, _ = self._losses(batch, ones, outputs, image=fake, features=features)
         return of_discriminator, of_generator
-
-    @property
-    def loss_dtype(self) -> str:
-        """Type of the losses: float32, or float64 with float64 weights."""
-        return str(self._gan.generator.weights[0].dtype)
-
-    def _in_own_precision(self, batch: Batch) -> Batch:
-        names = ("image", "energy", "angle", "ecal")
-        return batch | {name: tf.cast(batch[name], self.loss_dtype) for name in names}  # type: ignore[return-value, literal-required]
-
-    def _update_discriminator(
-        self, batch: Batch, image: tf.Tensor, adversarial: Adversarial, *, label: float, call: int
-    ) -> tf.Tensor:
-        with self._rng.at(batch["step"][0], batch["first_row"][0], call):
-            labels = self._flipped(label, batch)
-
-            def losses() -> tuple[tf.Tensor, tf.Tensor]:
-                outputs = self._gan.discriminator(image, training=True)
-                return self._losses(batch, labels, outputs, adversarial=adversarial)
-
-            return descend(self._gan.discriminator, self._gan.discriminator_optimizer, losses)
-
-    def _update_generator(
-        self,
-        batch: Batch,
-        call: int,
-        features: tuple[tf.Tensor, tf.Tensor],
-        adversarial: Adversarial,
-        averaged: Sequence[keras.Variable],
-    ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Updates the generator; returns the losses and the shape features of its showers.
-
-        Args:
-            batch: Real showers.
-            call: Position of the random numbers.
-            features: Shape features of real showers, and of others generated for the same conditions.
-            adversarial: Loss of real against fake.
-            averaged: Variables that get their mean over the replicas.
-        """
-        with self._rng.at(batch["step"][0], batch["first_row"][0], call):
-            latent = self._latent(batch)
-
-            def losses() -> tuple[tuple[tf.Tensor, tf.Tensor], tf.Tensor]:
-                fake = self._gan.generator(latent, training=True)
-                outputs = self._gan.discriminator(fake, training=True)
-                ones = tf.ones_like(batch["energy"])
-                own = self._features(fake, batch)
-                row, total = self._losses(
-                    batch,
-                    ones,
-                    outputs,
-                    image=fake,
-                    features=(features[0], own, features[1]),
-                    adversarial=adversarial,
-                )
-                return (row, own), total
-
-            return descend(self._gan.generator, self._gan.generator_optimizer, losses, averaged)
-
-    def _losses(
-        self, batch: Batch, labels: tf.Tensor, outputs: list[tf.Tensor], **more: Any
-    ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns one row of `loss_columns()`, and the total to differentiate.
-
-        Args:
-            batch: Targets.
-            labels: Of real against fake.
-            outputs: Of the discriminator.
-            more: `image` and `features` of `LossInputs`, in the generator's pass, and `adversarial`.
-        """
-        context = tf.distribute.get_replica_context()
-        values, total = losses.weighted_losses(
-            losses.LossInputs(
-                self._preset,
-                labels,
-                batch["energy"],
-                batch["angle"],
-                batch["ecal"],
-                outputs,
-                self._global_batch_size,
-                batch_mean=self._batch_mean,
-                replicas=context.num_replicas_in_sync,
-                layer_target=self._layer_target,
-                feature_scale=self._shape_scale,
-                **more,
-            )
-        )
-        return tf.stack([*values, total]), total
-
-    def _batch_mean(self, values: tf.Tensor) -> tf.Tensor:
-        """Mean over the global batch, the same on every replica."""
-        mean = tf.reduce_sum(values, 0) / self._global_batch_size
-        context = tf.distribute.get_replica_context()
-        replicas = context.num_replicas_in_sync
-        if replicas == 1:
-            return mean
-
-        @tf.custom_gradient
-        def shared(own: tf.Tensor) -> Any:
-            # The loss of the mean has the same slope on every replica: their sum needs no collective.
-            total = context.all_reduce(tf.distribute.ReduceOp.SUM, own)
-            return total, lambda slope: slope * replicas
-
-        return shared(mean)
-
-    def _features(self, image: tf.Tensor, batch: Batch) -> tf.Tensor:
-        """Shape features, (B, F); a scalar 0 without a shape term."""
-        if not self._preset.loss_weights["shape"]:
-            return tf.zeros((), image.dtype)
-        return shower_shape(self._preset, image, batch["energy"])
-
-    def _other_features(self, batch: Batch) -> tf.Tensor:
-        """Shape features of other generated showers with the batch's conditions."""
-        if not self._preset.loss_weights["shape"]:
-            return tf.zeros(())
-        with self._rng.at(batch["step"][0], batch["first_row"][0], Call.FAKE):
-            image = self._gan.inference_generator(self._latent(batch), training=False)
-            return self._features(image, batch)
-
-    def _latent(self, batch: Batch) -> tf.Tensor:
-        return latent_of(self._preset, self._rng, batch["energy"], batch["angle"])
-
-    def _flipped(self, label: float, batch: Batch) -> tf.Tensor:
-        energy = batch["energy"]
-        if not self._preset.label_flip_fraction:
-            return tf.fill(energy.shape, tf.cast(label, energy.dtype))
-        step = 0 if self._preset.label_flips == "frozen" else None
-        flips = self._rng.bernoulli(self._preset.label_flip_fraction, energy.shape[0], step=step)
-        return tf.where(flips, tf.cast(1 - label, energy.dtype), tf.cast(label, energy.dtype))
-
-    def _statistics(self) -> list[keras.Variable]:
-        """Returns the batch norm statistics, which the last update averages over the replicas.
-
-        Keras keeps them per replica, so a checkpoint would hold those of the first one only.
-        """
-        if tf.distribute.get_replica_context().num_replicas_in_sync == 1:
-            return []
-        networks = (self._gan.generator, self._gan.discriminator)
-        return [weight for network in networks for weight in batch_norm_statistics(network)]
 
     def update_ema_generator(self) -> None:
         """Updates the moving average of the generator.
@@ -313,35 +195,119 @@ class GanStep:
             return
         share = 1 - self._preset.ema_decay
         pairs = zip(self._gan.ema_generator.weights, self._gan.generator.weights, strict=True)
-        for ema_generator, weight in pairs:
+        for average, weight in pairs:
             if weight.trainable:
-                ema_generator.assign_add((weight - ema_generator) * share)
+                average.assign_add((weight - average) * share)
             else:
-                ema_generator.assign(weight)
+                average.assign(weight)
+
+    @property
+    def loss_dtype(self) -> str:
+        """Type of the losses: float32, or float64 with float64 weights."""
+        return str(self._gan.generator.weights[0].dtype)
+
+    def _in_own_precision(self, batch: Batch) -> Batch:
+        names = ("image", "energy", "angle", "ecal")
+        return batch | {name: ops.cast(batch[name], self.loss_dtype) for name in names}  # type: ignore[return-value, literal-required]
+
+    def _at(self, batch: Batch, call: int) -> Any:
+        """Sets the position of the random numbers."""
+        return self._rng.at(batch["step"][0], batch["first_row"][0], call)
+
+    def _losses(
+        self, batch: Batch, labels: Any, outputs: list[Any], **more: Any
+    ) -> tuple[Any, Any]:
+        """Returns one row of `loss_columns()`, and the total to differentiate.
+
+        Args:
+            batch: Targets.
+            labels: Of real against fake.
+            outputs: Of the discriminator.
+            more: `image` and `features` of `LossInputs`, in the generator's pass, and `adversarial`.
+        """
+        values, total = losses.weighted_losses(
+            losses.LossInputs(
+                self._preset,
+                labels,
+                batch["energy"],
+                batch["angle"],
+                batch["ecal"],
+                outputs,
+                self._global_batch_size,
+                batch_mean=self._batch_mean,
+                replicas=backend().replicas(),
+                layer_target=self._layer_target,
+                feature_scale=self._shape_scale,
+                **more,
+            )
+        )
+        return ops.stack([*values, total]), total
+
+    def _batch_mean(self, values: Any) -> Any:
+        """Mean over the global batch, the same on every replica."""
+        mean, replicas = ops.sum(values, 0) / self._global_batch_size, backend().replicas()
+        if replicas == 1:
+            return mean
+
+        @ops.custom_gradient
+        def shared(own: Any) -> Any:
+            # The loss of the mean has the same slope on every replica: their sum needs no collective.
+            (total,) = backend().sum_over_replicas([own])
+            return total, lambda slope: slope * replicas
+
+        return shared(mean)
+
+    def _features(self, image: Any, batch: Batch) -> Any:
+        """Shape features, (B, F); a scalar 0 without a shape term."""
+        if not self._preset.loss_weights["shape"]:
+            return ops.zeros((), image.dtype)
+        return shower_shape(self._preset, image, batch["energy"])
+
+    def _latent(self, batch: Batch) -> Any:
+        return latent_of(self._preset, self._rng, batch["energy"], batch["angle"])
+
+    def _flipped(self, label: float, batch: Batch) -> Any:
+        energy = batch["energy"]
+        labels = ops.full(energy.shape, label, energy.dtype)
+        if not self._preset.label_flip_fraction:
+            return labels
+        step = 0 if self._preset.label_flips == "frozen" else None
+        flips = self._rng.bernoulli(self._preset.label_flip_fraction, energy.shape[0], step=step)
+        return ops.where(flips, 1 - labels, labels)
 
 
 def descend(
-    learner: keras.Model,
-    optimizer: keras.Optimizer,
-    losses: Callable[[], tuple[Result, tf.Tensor]],
+    networks: Sequence[keras.Model],
+    optimizer: keras.Optimizer | LossScale,
+    losses: Callable[[], tuple[Result, Any]],
     averaged: Sequence[keras.Variable] = (),
 ) -> Result:
-    """Updates a network once, in replica context.
+    """Updates the first network once, on each replica by the sum of the gradients of all.
 
     Args:
-        learner: Network whose trainable weights are updated.
-        optimizer: Built with them.
-        losses: Returns any result, and this replica's share of the loss; it calls the learner and its
-            adversary.
-        averaged: Variables that get their mean over the replicas.
+        networks: All that `losses` calls; the others change their batch norm statistics only.
+        optimizer: Adam or RMSprop, built with the first network's trainable weights.
+        losses: Returns any result, and this replica's share of the loss.
+        averaged: Variables that get their mean over the replicas, in the collective of the gradients;
+            of the weights' type.
 
     Returns:
         The result of `losses`.
     """
-    with tf.GradientTape() as tape:
+    here, weights = backend(), networks[0].trainable_variables
+    scale = optimizer.scale if isinstance(optimizer, LossScale) else None
+
+    def scaled() -> tuple[Result, Any]:
         result, loss = losses()
-        loss = optimizer.scale_loss(loss)
-    weights = learner.trainable_variables
-    gradients = tape.gradient(loss, [weight.value for weight in weights])
-    update(optimizer, weights, gradients, averaged)
+        return result, loss if scale is None else loss * ops.cast(scale, loss.dtype)
+
+    result, gradients = here.gradients(networks, scaled)
+    own = [here.read(variable) for variable in averaged]
+    summed = here.sum_over_replicas([*gradients, *own])
+    gradients, sums = summed[: len(gradients)], summed[len(gradients) :]
+    for variable, total in zip(averaged, sums, strict=True):
+        variable.assign(total / here.replicas())
+    if isinstance(optimizer, LossScale):
+        gradients, optimizer = optimizer.unscaled(gradients), optimizer.optimizer
+    here.apply_gradients(optimizer, weights, gradients)
     return result

@@ -1,4 +1,4 @@
-"""Signals and stop requests, and the exit code of each.
+"""Signals and stop requests, and how a run ended, with the exit code. Imports no TensorFlow.
 
 A Python signal handler runs only when the current C++ call returns, which takes seconds in a first
 step. A thread therefore reads the signal from the wake-up pipe.
@@ -10,14 +10,25 @@ import os
 import signal
 import socket
 import threading
+from dataclasses import dataclass
+from pathlib import Path
 from types import FrameType
-from typing import Self, TextIO, get_args
+from typing import Any, Self, TextIO, get_args
 
 from cloudgan.core.atomic_file import remove_unfinished
 from cloudgan.core.errors import CloudganError, Interrupted, TryAgain
 from cloudgan.schema.record_line import StopReason
+from cloudgan.schema.stop_criterion import BestCheckpoint
 
 REASONS: tuple[StopReason, ...] = get_args(StopReason)
+STOP_REASONS: tuple[StopReason, ...] = (
+    "interrupted",
+    "terminated",
+    "max_seconds",
+    "reached",
+    "plateau",
+)
+"""Reasons for which a worker may stop all workers, in order of precedence."""
 _ERRORS: dict[StopReason, type[CloudganError]] = {
     "interrupted": Interrupted,
     "terminated": TryAgain,
@@ -36,6 +47,19 @@ def raise_if_stopped(reason: StopReason | None, message: str) -> None:
     """
     if reason in _ERRORS:
         raise _ERRORS[reason](message)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a process ended; `best` validated checkpoint and `memory` forecast, if known."""
+
+    reason: StopReason
+    step: int
+    epoch: int
+    train_seconds: float
+    checkpoint: Path
+    best: BestCheckpoint | None = None
+    memory: dict[str, Any] | None = None
 
 
 class StopTraining(Exception):

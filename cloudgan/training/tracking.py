@@ -24,7 +24,7 @@ from cloudgan.core.documents import parse_json, read_bytes
 from cloudgan.core.errors import CredentialsError, shorten
 from cloudgan.core.masking import hide, masked
 from cloudgan.data.event_file import event, event_file, scalars_of
-from cloudgan.data.record_checksums import frame_record
+from cloudgan.data.tfrecord import frame_record
 from cloudgan.schema import record
 from cloudgan.schema.config import RunConfig
 from cloudgan.schema.record_line import StopReason

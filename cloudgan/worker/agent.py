@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import math
 import secrets
+import socket
 import sys
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 from cloudgan.core import settings
 from cloudgan.core.clock import utc_now
 from cloudgan.core.cuda_libraries import loader_environment
 from cloudgan.core.errors import CloudganError, TryAgain
 from cloudgan.core.held_port import SHARED, hold_port, number_of
-from cloudgan.parallel.layout import divide_ranks, make_layout, ranks_per_node
+from cloudgan.ranks.layout import divide_ranks, make_layout, ranks_per_node
 from cloudgan.schema.grid_status import FILE_NAME as GRID_STATUS
 from cloudgan.schema.heartbeat import FILE_NAME as HEARTBEAT
 from cloudgan.schema.liveness import LivenessFile
@@ -25,14 +26,21 @@ from cloudgan.schema.search_exchange import search_prefix
 from cloudgan.schema.simulation import SHARD_INFO
 from cloudgan.storage.store import StoreError, open_store, retry_on_store_error
 from cloudgan.worker.control import ControlServer
-from cloudgan.worker.pod_environment import PeerResolver
-from cloudgan.worker.preemption import PreemptionWatcher, StopRequest, open_metadata, record_notice
+from cloudgan.worker.pod_environment import PeerResolver, PodEnvironment
+from cloudgan.worker.preemption import (
+    MetadataService,
+    PreemptionNotice,
+    PreemptionWatcher,
+    StopRequest,
+    record_notice,
+)
 from cloudgan.worker.rank_processes import RankLauncher
 from cloudgan.worker.rendezvous import Rendezvous
 from cloudgan.worker.rendezvous_client import (
     ChiefRendezvousClient,
     FollowerRendezvousClient,
     IndependentClient,
+    RendezvousClient,
 )
 from cloudgan.worker.restart_rounds import AgentDependencies, RestartCounter, RestartRounds
 from cloudgan.worker.state import AgentState, heartbeat_key, read_heartbeat, run_succeeded
@@ -44,17 +52,8 @@ from cloudgan.worker.store_sync import (
     file_upload,
     stage_showers,
 )
+from cloudgan.worker.timeouts import Timeouts
 from cloudgan.worker.trainer_process import LogProgress, TrainerProcess, WorkerLog, pjrt_library
-
-if TYPE_CHECKING:
-    import socket
-    from collections.abc import Callable, Sequence
-
-    from cloudgan.worker.pod_environment import PodEnvironment
-    from cloudgan.worker.preemption import PreemptionNotice
-    from cloudgan.worker.rendezvous_client import RendezvousClient
-    from cloudgan.worker.timeouts import Timeouts
-
 
 TRAIN = (sys.executable, "-m", "cloudgan", "train")
 EVOLVE = (sys.executable, "-m", "cloudgan", "evolve")
@@ -204,7 +203,7 @@ class WorkerAgent:
             self._on_notice_received(notice)
             rendezvous_client.notify()
 
-        service = open_metadata(pod.cloud, pod.metadata_url)
+        service = MetadataService(pod.cloud, pod.metadata_url)
         return PreemptionWatcher(service, take, self._log.say, every_seconds=every)
 
     def _on_notice_received(self, notice: PreemptionNotice) -> None:

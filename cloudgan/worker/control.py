@@ -1,60 +1,69 @@
-"""HTTP control server of a worker: `/state` for probes and, on the chief, `/join` for the workers.
+"""HTTP between the agents of a run: `/state` for probes and, on the chief, `/join` for the other workers.
 
-It accepts no commands. `/join` is signed with the secret of the run, in both directions; `/state` is
-open, because a kubelet's probe has no secret, and shows phase and step only. Requests are short; longer,
-slower and too many ones are rejected.
+It accepts no commands. `/state` is open, because a kubelet's probe has no secret, and shows phase and step only.
+`/join` is signed with the secret of the run in both directions (HMAC-SHA256 of time and content): who does not
+have the secret can neither join nor pose as the chief.
+
+Threat model: the run's NetworkPolicy keeps other pods from this port as from TensorFlow's, which has no
+authentication at all; `deploy` probes whether it does. So neither encryption nor limits for one address are here,
+and who can read the traffic may send a request again for five minutes, which repeats an old status of a worker.
 """
 
 from __future__ import annotations
 
 import http.client
 import json
-import re
-import secrets
 import socket
 import socketserver
 import threading
 import time
-from collections import Counter
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Any, NamedTuple, cast, get_args
+from typing import Annotated, Any, Final, cast
+
+from pydantic import ConfigDict, Field, ValidationError
 
 from cloudgan.core.clock import utc_moment
+from cloudgan.core.document import Document
 from cloudgan.core.documents import parse_json
 from cloudgan.core.errors import DataError
+from cloudgan.core.run_secret import RunSecret
 from cloudgan.schema.heartbeat import Phase
 from cloudgan.worker.preemption import PreemptionNotice
-from cloudgan.worker.rendezvous import JoinResponse, MemberState
+from cloudgan.worker.rendezvous import JoinResponse, MemberState, Rendezvous
+from cloudgan.worker.state import AgentState, AgentStatus
 
-if TYPE_CHECKING:
-    from cloudgan.core.run_secret import RunSecret
-    from cloudgan.worker.rendezvous import Rendezvous
-    from cloudgan.worker.state import AgentState, AgentStatus
-
-_AT_A_TIME = 64
-_AT_A_TIME_EACH = 32
-"""Connections of one address: another host cannot occupy all threads."""
-_PATIENCE_SECONDS = 5.0
-_MOST_REQUEST_BYTES = 1024
-_MOST_ANSWER_BYTES = 65_536
-_INCARNATION = re.compile(r"[0-9A-Za-z-]{1,64}")
-_NOTICE = re.compile(r"([a-z]{1,16})-([0-9]{0,6})")
-_NONCE = re.compile(r"[0-9a-f]{32}")
-_SECONDS = re.compile(r"[0-9]{1,11}")
-_SIGNATURE = re.compile(r"[0-9a-f]{64}")
-_LONGEST_SECONDS = 999_999.0
-_MOST_GENERATION, _MOST_PORT = 999_999, 65_535
-_PHASES = frozenset(get_args(Phase))
-_JOIN = "/join"
-_TIME, _NONCE_HEADER, _SIGNED = "Cloudgan-Time", "Cloudgan-Nonce", "Cloudgan-Signature"
-_MOST_SKEW_SECONDS = 300
-_UNSIGNED_PER_SECOND = 20
-_MOST_ADDRESSES = 1024
+_AT_A_TIME: Final = 64
+_PATIENCE_SECONDS: Final = 5.0
+_MOST_REQUEST_BYTES: Final = 1024
+_MOST_ANSWER_BYTES: Final = 65_536
+_MOST_SKEW_SECONDS: Final = 300
+_MOST_DIGITS: Final = 11
+_JOIN: Final = "/join"
+_TIME, _SIGNED = "Cloudgan-Time", "Cloudgan-Signature"
 
 
 class RejectedError(ValueError):
     """The chief rejects the requests of this worker, or its response is not from a chief."""
+
+
+class JoinRequest(Document):
+    """Body of a `/join`: the status of a worker other than the chief."""
+
+    model_config = ConfigDict(strict=True)
+
+    index: int = Field(ge=1)
+    incarnation: str = Field(pattern=r"^[0-9A-Za-z-]{1,64}$")
+    phase: Phase
+    generation: int = Field(ge=0, le=999_999)
+    notice: tuple[Annotated[str, Field(pattern=r"^[a-z]{1,16}$")], float | None] | None
+    port: int = Field(ge=0, le=65_535)
+
+    def member(self) -> MemberState:
+        """Returns the status as the rendezvous keeps it."""
+        notice = PreemptionNotice(*self.notice) if self.notice else None
+        now = time.monotonic()
+        return MemberState(self.incarnation, self.phase, self.generation, now, notice, self.port)
 
 
 class ControlServer:
@@ -68,8 +77,7 @@ class ControlServer:
         secret: RunSecret | None = None,
     ) -> None:
         """Listens on `address`; serves `/join` if there is a rendezvous and a secret."""
-        join = _Joining(rendezvous, secret, state.world) if rendezvous and secret else None
-        self._server = _Server(address, state, join)
+        self._server = _Server(address, state, rendezvous, secret)
         self._thread = threading.Thread(
             target=self._server.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True
         )
@@ -91,11 +99,15 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 128
 
-    def __init__(self, address: tuple[str, int], state: AgentState, join: _Joining | None) -> None:
-        self.state, self.join = state, join
-        self.unsigned = _RateLimit(_UNSIGNED_PER_SECOND)
-        self._lock = threading.Lock()
-        self._open: Counter[str] = Counter()
+    def __init__(
+        self,
+        address: tuple[str, int],
+        state: AgentState,
+        rendezvous: Rendezvous | None,
+        secret: RunSecret | None,
+    ) -> None:
+        self.state, self.rendezvous, self.secret = state, rendezvous, secret
+        self._free = threading.BoundedSemaphore(_AT_A_TIME)
         if ":" in address[0] or (not address[0] and socket.has_dualstack_ipv6()):
             self.address_family = socket.AF_INET6
         # The supervisor of nodes on this machine holds the ports of their agents.
@@ -109,12 +121,8 @@ class _Server(ThreadingHTTPServer):
         socketserver.TCPServer.server_bind(self)  # HTTPServer's own queries DNS
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Serves the request in a thread; limits the number of threads, also per address."""
-        host = str(client_address[0])
-        with self._lock:
-            is_free = self._open.total() < _AT_A_TIME and self._open[host] < _AT_A_TIME_EACH
-            self._open[host] += is_free
-        if is_free:
+        """Serves the request in a thread; closes the connection if there are too many."""
+        if self._free.acquire(blocking=False):
             super().process_request(request, client_address)
         else:
             self.shutdown_request(request)
@@ -124,87 +132,10 @@ class _Server(ThreadingHTTPServer):
         try:
             super().process_request_thread(request, client_address)
         finally:
-            host = str(client_address[0])
-            with self._lock:
-                self._open[host] -= 1
-                if not self._open[host]:
-                    del self._open[host]
+            self._free.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Ignores aborted connections."""
-
-
-class _RateLimit:
-    """Counts the requests of each address within the present second."""
-
-    def __init__(self, per_second: int) -> None:
-        self._per_second = per_second
-        self._second, self._seen = 0, Counter[str]()
-        self._lock = threading.Lock()
-
-    def admits(self, host: str) -> bool:
-        second = int(time.monotonic())
-        with self._lock:
-            if second != self._second or len(self._seen) > _MOST_ADDRESSES:
-                self._second, self._seen = second, Counter()
-            self._seen[host] += 1
-            return self._seen[host] <= self._per_second
-
-
-class _Answer(NamedTuple):
-    status: HTTPStatus
-    content: dict[str, Any]
-    nonce: str = ""
-    """Of the signed request; empty: the answer is not signed."""
-
-
-class _Joining:
-    """Verifies signed requests and passes them to the rendezvous."""
-
-    def __init__(
-        self,
-        rendezvous: Rendezvous,
-        secret: RunSecret,
-        world: int,
-    ) -> None:
-        self._rendezvous, self.secret, self._world = rendezvous, secret, world
-        self._used: dict[str, float] = {}
-        self._lock = threading.Lock()
-
-    def answer(self, headers: Any, body: bytes) -> _Answer:
-        """Returns the answer; UNAUTHORIZED unless the request is signed, recent and new."""
-        at, nonce = str(headers.get(_TIME, "")), str(headers.get(_NONCE_HEADER, ""))
-        signature = str(headers.get(_SIGNED, ""))
-        well_formed = (
-            _SECONDS.fullmatch(at) and _NONCE.fullmatch(nonce) and _SIGNATURE.fullmatch(signature)
-        )
-        if not (well_formed and self.secret.verifies(signature, "POST", _JOIN, at, nonce, body)):
-            return _Answer(HTTPStatus.UNAUTHORIZED, {"error": "the request is not signed"})
-        skew = utc_moment().timestamp() - int(at)
-        if abs(skew) > _MOST_SKEW_SECONDS:
-            error = f"the clocks of the two workers differ by {abs(skew):.0f} s"
-            return _Answer(HTTPStatus.UNAUTHORIZED, {"error": error}, nonce)
-        if not self._is_new(nonce):
-            return _Answer(HTTPStatus.UNAUTHORIZED, {"error": "the request was sent before"})
-        requested = _parse_join(body, self._world)
-        response = self._rendezvous.join(*requested) if requested else None
-        if response is None:
-            error = "invalid worker, phase or generation"
-            return _Answer(HTTPStatus.BAD_REQUEST, {"error": error}, nonce)
-        return _Answer(HTTPStatus.OK, response._asdict(), nonce)
-
-    def _is_new(self, nonce: str) -> bool:
-        """Remembers the nonces of signed requests while their time stamps are accepted."""
-        now = time.monotonic()
-        with self._lock:
-            for old, until in tuple(self._used.items()):  # in order of arrival
-                if until > now:
-                    break
-                del self._used[old]
-            if nonce in self._used:
-                return False
-            self._used[nonce] = now + 2 * _MOST_SKEW_SECONDS
-            return True
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -214,93 +145,71 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """Serves `/state`."""
-        server = cast("_Server", self.server)
         if self.path.partition("?")[0] == "/state":
-            self._unsigned(_Answer(HTTPStatus.OK, server.state.as_json()))
+            self._send(HTTPStatus.OK, cast("_Server", self.server).state.as_json())
         else:
-            self._unsigned(_NOT_FOUND)
+            self._refuse(HTTPStatus.NOT_FOUND, "valid: GET /state and, on worker 0, POST /join")
 
     def do_POST(self) -> None:
         """Serves `/join`."""
         server = cast("_Server", self.server)
         length = self.headers.get("Content-Length", "")
-        if self.path != _JOIN or server.join is None:
-            self._unsigned(_NOT_FOUND)
-        elif not (length.isascii() and length.isdigit() and len(length) < 5):  # noqa: PLR2004
-            self._unsigned(_Answer(HTTPStatus.LENGTH_REQUIRED, {"error": "no Content-Length"}))
+        if self.path != _JOIN or server.rendezvous is None or server.secret is None:
+            self._refuse(HTTPStatus.NOT_FOUND, "valid: GET /state and, on worker 0, POST /join")
+        elif not (length.isascii() and length.isdigit() and len(length) < _MOST_DIGITS):
+            self._refuse(HTTPStatus.LENGTH_REQUIRED, "no Content-Length")
         elif int(length) > _MOST_REQUEST_BYTES:
-            error = {"error": f"at most {_MOST_REQUEST_BYTES} bytes"}
-            self._unsigned(_Answer(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, error))
+            self._refuse(
+                HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"at most {_MOST_REQUEST_BYTES} bytes"
+            )
         else:
-            answer = server.join.answer(self.headers, self.rfile.read(int(length)))
-            if answer.nonce:
-                body = json.dumps(answer.content).encode()
-                self._send(
-                    answer.status, body, server.join.secret.sign("answer", answer.nonce, body)
-                )
-            else:
-                self._unsigned(answer)
+            self._join(server.rendezvous, server.secret, self.rfile.read(int(length)))
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  http.server's own name
         """Logs nothing: requests come every second."""
 
-    def _unsigned(self, answer: _Answer) -> None:
-        """Answers a request without signature; closes the connection if there are too many."""
-        self.close_connection = True
-        if cast("_Server", self.server).unsigned.admits(str(self.client_address[0])):
-            self._send(answer.status, json.dumps(answer.content).encode())
+    def _join(self, rendezvous: Rendezvous, secret: RunSecret, body: bytes) -> None:
+        at, signature = self.headers.get(_TIME, ""), self.headers.get(_SIGNED, "")
+        is_time = at.isascii() and at.isdigit() and len(at) <= _MOST_DIGITS
+        if not (is_time and secret.verifies(signature, "POST", _JOIN, at, body)):
+            self._refuse(HTTPStatus.UNAUTHORIZED, "the request is not signed")
+            return
+        sign = (secret, signature)
+        skew = abs(utc_moment().timestamp() - int(at))
+        if skew > _MOST_SKEW_SECONDS:
+            why = f"the clocks of the two workers differ by {skew:.0f} s"
+            self._send(HTTPStatus.UNAUTHORIZED, {"error": why}, sign)
+            return
+        response = None
+        try:
+            asked = JoinRequest.model_validate_json(body)
+        except ValidationError:
+            asked = None
+        if asked and asked.index < cast("_Server", self.server).state.world:
+            response = rendezvous.join(asked.index, asked.member())
+        if response is None:
+            why = "invalid worker, phase or generation"
+            self._send(HTTPStatus.BAD_REQUEST, {"error": why}, sign)
+        else:
+            self._send(HTTPStatus.OK, response._asdict(), sign)
 
-    def _send(self, status: HTTPStatus, body: bytes, signature: str = "") -> None:
+    def _refuse(self, status: HTTPStatus, why: str) -> None:
+        self.close_connection = True
+        self._send(status, {"error": why})
+
+    def _send(
+        self, status: HTTPStatus, content: dict[str, Any], sign: tuple[RunSecret, str] | None = None
+    ) -> None:
+        """Sends an answer; `sign` are the secret and the signature of the request."""
+        body = json.dumps(content).encode()
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))
-        if signature:
-            self.send_header(_SIGNED, signature)
+        if sign:
+            secret, asked = sign
+            self.send_header(_SIGNED, secret.sign("answer", asked, body))
         self.end_headers()
         self.wfile.write(body)
-
-
-_NOT_FOUND = _Answer(
-    HTTPStatus.NOT_FOUND, {"error": "valid: GET /state and, on worker 0, POST /join"}
-)
-
-
-def _parse_join(body: bytes, world: int) -> tuple[int, MemberState] | None:
-    try:
-        given = parse_json(body, "request")
-        index, generation, port = (given[name] for name in ("index", "generation", "port"))
-        incarnation, phase, notice = (given[name] for name in ("incarnation", "phase", "notice"))
-    except (DataError, KeyError, TypeError):
-        return None
-    # The chief (index 0) does not join over HTTP.
-    limits = ((index, 1, world - 1), (generation, 0, _MOST_GENERATION), (port, 0, _MOST_PORT))
-    if not all(type(value) is int and low <= value <= high for value, low, high in limits):
-        return None
-    if not all(isinstance(text, str) for text in (incarnation, phase, notice)):
-        return None
-    if not _INCARNATION.fullmatch(incarnation) or phase not in _PHASES:
-        return None
-    known = cast("Phase", phase)
-    member = MemberState(
-        incarnation, known, generation, time.monotonic(), _decode_notice(notice), port
-    )
-    return index, member
-
-
-def _encode_notice(notice: PreemptionNotice | None) -> str:
-    """Encodes a notice as CLOUD-SECONDS; unknown seconds are empty."""
-    if notice is None:
-        return ""
-    left = "" if notice.seconds is None else f"{min(notice.seconds, _LONGEST_SECONDS):.0f}"
-    return f"{notice.cloud}-{left}"
-
-
-def _decode_notice(word: str) -> PreemptionNotice | None:
-    """Decodes a notice; None if it is invalid or empty."""
-    found = _NOTICE.fullmatch(word)
-    if found is None:
-        return None
-    return PreemptionNotice(found[1], float(found[2]) if found[2] else None)
 
 
 def join_chief(
@@ -317,23 +226,17 @@ def join_chief(
         "incarnation": incarnation,
         "phase": status.phase,
         "generation": status.generation,
-        "notice": _encode_notice(status.notice),
+        "notice": status.notice and (status.notice.cloud, status.notice.seconds),
         "port": status.port,
     }
-    body, nonce = json.dumps(values).encode(), secrets.token_hex(16)
-    at = f"{utc_moment().timestamp():.0f}"
-    headers = {
-        _TIME: at,
-        _NONCE_HEADER: nonce,
-        _SIGNED: secret.sign("POST", _JOIN, at, nonce, body),
-    }
+    body, at = json.dumps(values).encode(), f"{utc_moment().timestamp():.0f}"
+    asked = secret.sign("POST", _JOIN, at, body)
     connection = http.client.HTTPConnection(*address, timeout=_PATIENCE_SECONDS)
     try:
-        connection.request("POST", _JOIN, body, headers)
+        connection.request("POST", _JOIN, body, {_TIME: at, _SIGNED: asked})
         answer = connection.getresponse()
         content = answer.read(_MOST_ANSWER_BYTES)
-        signature = answer.getheader(_SIGNED, "")
-        if not secret.verifies(signature, "answer", nonce, content):
+        if not secret.verifies(answer.getheader(_SIGNED, ""), "answer", asked, content):
             raise RejectedError("it does not have the secret of this run")
         found = parse_json(content, "answer")
         if answer.status != HTTPStatus.OK:

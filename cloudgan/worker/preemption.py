@@ -1,21 +1,7 @@
 """Preemption notices: reads them from the cloud's metadata service and adds them to the record.
 
-Plain HTTP without proxies, because the addresses exist on the node only. Sources:
-
-
-- Google Cloud: ``instance/preempted`` changes from FALSE to TRUE; ``wait_for_change`` keeps the
-  request open until then. The node ends 30 s later.
-  https://cloud.google.com/compute/docs/instances/create-use-spot and
-  https://cloud.google.com/compute/docs/metadata/querying-metadata (2026-11-21). Not verified: whether
-  the GKE metadata server, which serves pods, has this path. If not, the watcher logs it once, and
-  the kubelet sends SIGTERM.
-- AWS: ``spot/instance-action`` is missing (404) until two minutes before the end; polled every 5 s
-  with a session token.
-  https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-instance-termination-notices.html
-  (2026-11-21)
-- Azure: ``scheduledevents`` lists a Preempt event at least 30 s ahead; polled every second. All
-  nodes of a scale set see it, so it counts only if it names this one. The first response may take
-  two minutes. https://learn.microsoft.com/azure/virtual-machines/linux/scheduled-events (2026-11-21)
+Plain HTTP without proxies, because the addresses exist on the node only. Each cloud is a generator that asks
+once per step and keeps its token, tag or name between the steps; its row of `core.clouds` names it.
 """
 
 from __future__ import annotations
@@ -27,22 +13,24 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 from types import FrameType
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 from urllib.parse import quote, urlsplit
 
 from cloudgan.core.clock import utc_moment, utc_now
-from cloudgan.core.clouds import CLOUDS, find, load
+from cloudgan.core.clouds import find, load
 from cloudgan.core.documents import parse_json
 from cloudgan.core.errors import DataError, TryAgain
 from cloudgan.schema import record
 
-_MOST_BYTES = 65536
+_MOST_BYTES: Final = 65536
+_PATIENCE_SECONDS: Final = 5.0
 
 
 class PreemptionNotice(NamedTuple):
@@ -59,14 +47,195 @@ class PreemptionNotice(NamedTuple):
     event: str = ""
 
 
-class MetadataService(Protocol):
-    """Metadata service of a cloud's nodes.
+class _Answer(NamedTuple):
+    status: int
+    headers: Mapping[str, str]
+    body: str
+    path: str
+
+    def unexpected(self) -> ValueError:
+        return ValueError(f"{self.path} returned {self.status} {self.body.strip()[:80]!r}")
+
+    def mapping(self) -> dict[str, Any]:
+        try:
+            found = parse_json(self.body, "answer", any_text=True)
+        except DataError as error:
+            raise ValueError(str(error)) from error
+        if not isinstance(found, dict):
+            raise ValueError(f"expected a JSON object, not {self.body.strip()[:80]!r}")  # noqa: TRY004  foreign
+        return found
+
+
+def _ask(
+    url: str,
+    path: str,
+    headers: Mapping[str, str],
+    *,
+    method: str = "GET",
+    body: str | None = None,
+    patience_seconds: float = _PATIENCE_SECONDS,
+    expected: Collection[int] = (HTTPStatus.OK,),
+) -> _Answer:
+    """Sends one request.
+
+    Raises:
+        OSError: The service does not respond.
+        ValueError: The response is not from this service.
+    """
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    connection = http.client.HTTPConnection(host, parts.port or 80, timeout=patience_seconds)
+    try:
+        connection.request(method, path, body, dict(headers))
+        answer = connection.getresponse()
+        named = {name.lower(): value for name, value in answer.getheaders()}
+        text = answer.read(_MOST_BYTES).decode(errors="replace")
+    except http.client.HTTPException as error:
+        raise ValueError(f"{host} does not speak HTTP: {error}") from error
+    finally:
+        connection.close()
+    found = _Answer(answer.status, named, text, f"{host}{path.partition('?')[0]}")
+    if answer.status not in expected:
+        raise found.unexpected()
+    return found
+
+
+Ask = Callable[..., _Answer]
+"""`_ask` with the URL of a service."""
+Notices = Iterator[PreemptionNotice | None]
+
+
+def google_notices(ask: Ask, *, wait_seconds: int = 60) -> Notices:
+    """Compute Engine and Cloud TPU: ``instance/preempted`` changes from FALSE to TRUE, 30 s before the end.
+
+    The first request is answered at once; ``wait_for_change`` keeps the later ones open until a change, at most
+    `wait_seconds`. https://cloud.google.com/compute/docs/instances/create-use-spot and
+    https://cloud.google.com/compute/docs/metadata/querying-metadata (2026-11-21). Not verified: whether the GKE
+    metadata server, which serves pods, has this path. If not, the watcher logs it once, and the kubelet sends
+    SIGTERM.
+    """
+    query, patience = "", _PATIENCE_SECONDS
+    while True:
+        answer = ask(
+            f"/computeMetadata/v1/instance/preempted{query}",
+            {"Metadata-Flavor": "Google"},
+            patience_seconds=patience,
+        )
+        said = answer.body.strip().upper()
+        if said not in {"TRUE", "FALSE"}:
+            raise answer.unexpected()
+        tag = quote(answer.headers.get("etag", ""))
+        wait = f"?wait_for_change=true&last_etag={tag}&timeout_sec={wait_seconds}"
+        query, patience = (
+            (wait, _PATIENCE_SECONDS + wait_seconds) if tag else ("", _PATIENCE_SECONDS)
+        )
+        yield PreemptionNotice("gcp", 30.0) if said == "TRUE" else None
+
+
+def aws_notices(ask: Ask) -> Notices:
+    """EC2: ``spot/instance-action`` is missing (404) until two minutes before the end.
+
+    IMDSv2, with a session token; from a pod it needs a hop limit of 2.
+    https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-instance-termination-notices.html (2026-11-21)
+    """
+    path, token = "/latest/meta-data/spot/instance-action", ""
+    none_or_expired = (HTTPStatus.OK, HTTPStatus.NOT_FOUND, HTTPStatus.UNAUTHORIZED)
+    while True:
+        if is_new := not token:
+            headers = {"X-aws-ec2-metadata-token-ttl-seconds": "21600"}
+            answer = ask("/latest/api/token", headers, method="PUT")
+            token = answer.body.strip()
+            if not (token and token.isprintable()):
+                raise answer.unexpected()
+        answer = ask(path, {"X-aws-ec2-metadata-token": token}, expected=none_or_expired)
+        if answer.status == HTTPStatus.UNAUTHORIZED and not is_new:
+            token = ""
+            continue
+        if answer.status == HTTPStatus.NOT_FOUND:
+            yield None
+            continue
+        found = answer.mapping() if answer.status == HTTPStatus.OK else {}
+        if found.get("action") not in {"terminate", "stop", "hibernate"}:
+            raise answer.unexpected()
+        yield PreemptionNotice("aws", _seconds_until(found.get("time")))
+
+
+_AZURE_HEADERS: Final = {"Metadata": "true"}
+_AZURE_EVENTS: Final = "/metadata/scheduledevents?api-version=2020-07-01"
+
+
+def azure_notices(ask: Ask) -> Notices:
+    """Azure: ``scheduledevents`` lists a Preempt event at least 30 s ahead.
+
+    All nodes of a scale set see it, so it counts only if it names this one. The first response may take two
+    minutes. https://learn.microsoft.com/azure/virtual-machines/linux/scheduled-events (2026-11-21)
+    """
+    answer = ask(
+        "/metadata/instance/compute/name?api-version=2021-02-01&format=text", _AZURE_HEADERS
+    )
+    if not (name := answer.body.strip().lower()):
+        raise answer.unexpected()
+    patience = 150.0
+    while True:
+        answer = ask(_AZURE_EVENTS, _AZURE_HEADERS, patience_seconds=patience)
+        patience = 10.0
+        events = answer.mapping().get("Events")
+        if not isinstance(events, list):
+            raise answer.unexpected()
+        ours = (one for one in events if isinstance(one, dict) and _preempts(one, name))
+        event = next(ours, None)
+        if event is None:
+            yield None
+        else:
+            left, known_as = _seconds_until(event.get("NotBefore")), event.get("EventId")
+            yield PreemptionNotice("azure", left, str(known_as or ""))
+
+
+def _preempts(event: Mapping[str, Any], node: str) -> bool:
+    names = event.get("Resources")
+    named = isinstance(names, list) and node in [str(name).lower() for name in names]
+    return named and event.get("EventType") == "Preempt"
+
+
+def acknowledge_to_azure(ask: Ask, notice: PreemptionNotice) -> None:
+    """Starts the event, so that the cloud may end the node at once; the other clouds accept no answer."""
+    body = json.dumps({"StartRequests": [{"EventId": notice.event}]})
+    headers = {**_AZURE_HEADERS, "Content-Type": "application/json"}
+    ask(_AZURE_EVENTS, headers, method="POST", body=body)
+
+
+class _Service(NamedTuple):
+    """How a cloud announces the end of a node.
 
     Attributes:
+        notices: Generator of its answers; an exception ends it.
         every_seconds: Polling interval that the cloud recommends.
+        acknowledge: Sends that the node may end; None: the cloud does not ask.
     """
 
+    notices: Callable[[Ask], Notices]
     every_seconds: float
+    acknowledge: Callable[[Ask, PreemptionNotice], None] | None = None
+
+
+GOOGLE: Final = _Service(google_notices, every_seconds=1.0)
+AWS: Final = _Service(aws_notices, every_seconds=5.0)
+AZURE: Final = _Service(azure_notices, every_seconds=1.0, acknowledge=acknowledge_to_azure)
+
+
+class MetadataService:
+    """Metadata service of a cloud's nodes, at `url` or at its address of `core.clouds`."""
+
+    def __init__(self, cloud: str, url: str | None = None) -> None:
+        """Sends no request.
+
+        Raises:
+            UnknownNameError: No cloud has this name.
+        """
+        self._ask: Ask = partial(_ask, url or find(cloud).metadata_url)
+        self._service: _Service = load(cloud, find(cloud).metadata_service)
+        self.every_seconds = self._service.every_seconds
+        self._notices: Notices = self._service.notices(self._ask)
 
     def read_notice(self) -> PreemptionNotice | None:
         """Returns the notice; None if there is none.
@@ -75,216 +244,26 @@ class MetadataService(Protocol):
             OSError: The service does not respond.
             ValueError: The response is not from this service.
         """
-
-    def acknowledge(self, notice: PreemptionNotice) -> None:
-        """Acknowledges a notice, so that the cloud may end the node at once.
-
-        Raises:
-            OSError: The service does not respond.
-            ValueError: The response is not from this service.
-        """
-
-
-class _HttpResponse(NamedTuple):
-    status: int
-    headers: Mapping[str, str]
-    body: str
-
-
-class _Endpoint:
-    """HTTP endpoint of a service."""
-
-    def __init__(self, url: str) -> None:
-        parts = urlsplit(url)
-        self._host, self._port = parts.hostname or "", parts.port or 80
-
-    def request(
-        self,
-        path: str,
-        headers: Mapping[str, str],
-        *,
-        method: str = "GET",
-        body: str | None = None,
-        patience_seconds: float = 5.0,
-    ) -> _HttpResponse:
-        connection = http.client.HTTPConnection(self._host, self._port, timeout=patience_seconds)
         try:
-            connection.request(method, path, body, dict(headers))
-            answer = connection.getresponse()
-            found = {name.lower(): value for name, value in answer.getheaders()}
-            text = answer.read(_MOST_BYTES).decode(errors="replace")
-            return _HttpResponse(answer.status, found, text)
-        except http.client.HTTPException as error:
-            raise ValueError(f"{self._host} does not speak HTTP: {error}") from error
-        finally:
-            connection.close()
-
-    def unexpected(self, path: str, answer: _HttpResponse) -> ValueError:
-        """Returns the exception for an unexpected response."""
-        content = answer.body.strip()[:80]
-        return ValueError(f"{self._host}{path} returned {answer.status} {content!r}")
-
-
-class GoogleMetadata:
-    """Compute Engine and Cloud TPU."""
-
-    every_seconds = 1.0
-    _NOTICE_SECONDS = 30.0
-    _HEADERS = {"Metadata-Flavor": "Google"}  # noqa: RUF012  a constant
-    _PATH = "/computeMetadata/v1/instance/preempted"
-
-    def __init__(self, url: str = CLOUDS["gcp"].metadata_url, *, wait_seconds: int = 60) -> None:
-        """Keeps a request open for at most `wait_seconds`."""
-        self._endpoint, self._wait_seconds = _Endpoint(url), wait_seconds
-        self._tag = ""
-
-    def read_notice(self) -> PreemptionNotice | None:
-        """Returns at once the first time, later after a change or `wait_seconds`."""
-        path, patience = self._PATH, 5.0
-        if self._tag:
-            wait = f"wait_for_change=true&last_etag={quote(self._tag)}"
-            path = f"{path}?{wait}&timeout_sec={self._wait_seconds}"
-            patience += self._wait_seconds
-        answer = self._endpoint.request(path, self._HEADERS, patience_seconds=patience)
-        state = answer.body.strip().upper()
-        if answer.status != HTTPStatus.OK or state not in {"TRUE", "FALSE"}:
-            self._tag = ""
-            raise self._endpoint.unexpected(self._PATH, answer)
-        self._tag = answer.headers.get("etag", "")
-        return PreemptionNotice("gcp", self._NOTICE_SECONDS) if state == "TRUE" else None
+            return next(self._notices)
+        except (OSError, ValueError):
+            self._notices = self._service.notices(self._ask)
+            raise
 
     def acknowledge(self, notice: PreemptionNotice) -> None:
-        """Does nothing: the cloud accepts no acknowledgement."""
-
-
-class AwsMetadata:
-    """EC2, IMDSv2; from a pod it needs a hop limit of 2."""
-
-    every_seconds = 5.0
-    _PATH = "/latest/meta-data/spot/instance-action"
-    _TOKEN_SECONDS = 21600
-
-    def __init__(self, url: str = CLOUDS["aws"].metadata_url) -> None:
-        self._endpoint, self._token = _Endpoint(url), ""
-
-    def read_notice(self) -> PreemptionNotice | None:
-        """Returns the notice; renews an expired token once."""
-        answer = self._request_notice()
-        if answer.status == HTTPStatus.UNAUTHORIZED:
-            self._token = ""
-            answer = self._request_notice()
-        if answer.status == HTTPStatus.NOT_FOUND:
-            return None
-        if answer.status != HTTPStatus.OK:
-            raise self._endpoint.unexpected(self._PATH, answer)
-        found = _mapping(answer.body)
-        if found.get("action") not in {"terminate", "stop", "hibernate"}:
-            raise self._endpoint.unexpected(self._PATH, answer)
-        return PreemptionNotice("aws", _seconds_until(found.get("time")))
-
-    def acknowledge(self, notice: PreemptionNotice) -> None:
-        """Does nothing: the cloud accepts no acknowledgement."""
-
-    def _request_notice(self) -> _HttpResponse:
-        if not self._token:
-            headers = {"X-aws-ec2-metadata-token-ttl-seconds": str(self._TOKEN_SECONDS)}
-            answer = self._endpoint.request("/latest/api/token", headers, method="PUT")
-            token = answer.body.strip()
-            if answer.status != HTTPStatus.OK or not token.isprintable() or not token:
-                raise self._endpoint.unexpected("/latest/api/token", answer)
-            self._token = token
-        return self._endpoint.request(self._PATH, {"X-aws-ec2-metadata-token": self._token})
-
-
-class AzureMetadata:
-    """Azure virtual machines."""
-
-    every_seconds = 1.0
-    _HEADERS = {"Metadata": "true"}  # noqa: RUF012  a constant
-    _EVENTS = "/metadata/scheduledevents?api-version=2020-07-01"
-    _NAME = "/metadata/instance/compute/name?api-version=2021-02-01&format=text"
-
-    def __init__(
-        self, url: str = CLOUDS["azure"].metadata_url, *, first_patience_seconds: float = 150.0
-    ) -> None:
-        """Waits `first_patience_seconds` for the first response."""
-        self._endpoint, self._name = _Endpoint(url), ""
-        self._patience_seconds = first_patience_seconds
-
-    def read_notice(self) -> PreemptionNotice | None:
-        """Returns the notice that names this node."""
-        if not self._name:
-            self._name = self._own_name()
-        answer = self._endpoint.request(
-            self._EVENTS, self._HEADERS, patience_seconds=self._patience_seconds
-        )
-        if answer.status != HTTPStatus.OK:
-            raise self._endpoint.unexpected(self._EVENTS, answer)
-        self._patience_seconds = 10.0
-        events = _mapping(answer.body).get("Events")
-        if not isinstance(events, list):
-            raise self._endpoint.unexpected(self._EVENTS, answer)
-        for event in events:
-            if isinstance(event, dict) and self._is_ours(event):
-                left = _seconds_until(event.get("NotBefore"))
-                return PreemptionNotice("azure", left, str(event.get("EventId") or ""))
-        return None
-
-    def acknowledge(self, notice: PreemptionNotice) -> None:
-        """Starts the event."""
-        if not notice.event:
-            return
-        body = json.dumps({"StartRequests": [{"EventId": notice.event}]})
-        headers = {**self._HEADERS, "Content-Type": "application/json"}
-        answer = self._endpoint.request(self._EVENTS, headers, method="POST", body=body)
-        if answer.status != HTTPStatus.OK:
-            raise self._endpoint.unexpected(self._EVENTS, answer)
-
-    def _is_ours(self, event: Mapping[str, Any]) -> bool:
-        names = event.get("Resources")
-        ours = isinstance(names, list) and self._name in [str(name).lower() for name in names]
-        return ours and event.get("EventType") == "Preempt"
-
-    def _own_name(self) -> str:
-        answer = self._endpoint.request(self._NAME, self._HEADERS)
-        name = answer.body.strip().lower()
-        if answer.status != HTTPStatus.OK or not name:
-            raise self._endpoint.unexpected(self._NAME, answer)
-        return name
-
-
-def open_metadata(cloud: str, url: str | None = None) -> MetadataService:
-    """Returns the metadata service of a cloud, at `url` or at its default address.
-
-    Raises:
-        UnknownNameError: No cloud has this name.
-    """
-    service: MetadataService = load(cloud, find(cloud).metadata_service)(
-        url or find(cloud).metadata_url
-    )
-    return service
-
-
-def _mapping(body: str) -> dict[str, Any]:
-    try:
-        found = parse_json(body, "answer", any_text=True)
-    except DataError as error:
-        raise ValueError(str(error)) from error
-    if not isinstance(found, dict):
-        raise ValueError(f"expected a JSON object, not {body.strip()[:80]!r}")  # noqa: TRY004  foreign
-    return found
+        """Acknowledges a notice, where the cloud asks for it; raises like `read_notice`."""
+        if self._service.acknowledge and notice.event:
+            self._service.acknowledge(self._ask, notice)
 
 
 def _seconds_until(moment: object) -> float | None:
     """Returns the seconds until an ISO 8601 or HTTP time; None if it is neither."""
     text = str(moment or "")
     for parse in (datetime.fromisoformat, parsedate_to_datetime):
-        try:
+        with contextlib.suppress(ValueError):
             found = parse(text)
-        except ValueError:
-            continue
-        found = found if found.tzinfo else found.replace(tzinfo=UTC)
-        return max(0.0, (found - utc_moment()).total_seconds())
+            found = found if found.tzinfo else found.replace(tzinfo=UTC)
+            return max(0.0, (found - utc_moment()).total_seconds())
     return None
 
 
@@ -350,15 +329,11 @@ def record_notice(path: Path, worker: int, notice: PreemptionNotice) -> None:
 
     A missing or unreadable record gets no line.
     """
-    try:
+    with contextlib.suppress(DataError, OSError):
         lines = record.read(path).lines
-    except DataError:
-        return
-    step = lines[-1].step if lines else 0
-    values = {"worker": worker, "cloud": notice.cloud, "seconds": notice.seconds}
-    line = record.PreemptionNotice(time=utc_now(), step=step, **values)
-    with contextlib.suppress(OSError):
-        record.append(path, line)
+        step = lines[-1].step if lines else 0
+        values = {"worker": worker, "cloud": notice.cloud, "seconds": notice.seconds}
+        record.append(path, record.PreemptionNotice(time=utc_now(), step=step, **values))
 
 
 class StopRequest:
@@ -371,7 +346,7 @@ class StopRequest:
         self.requested = False
         self._was_signalled = False
         self._ends_seconds = float("inf")
-        self._at_once: Callable[[], None] = _nothing
+        self._at_once: Callable[[], None] = lambda: None
 
     def request(self, within_seconds: float | None = None) -> None:
         """Requests a stop; `within_seconds` is the time until the node ends, if known."""
@@ -397,7 +372,3 @@ class StopRequest:
             os._exit(TryAgain.exit_code)
         self._was_signalled = True
         self.request()
-
-
-def _nothing() -> None:
-    """Does nothing before a trainer exists."""

@@ -13,19 +13,15 @@ import shutil
 import signal
 import subprocess
 import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from shlex import join
-from typing import IO, TYPE_CHECKING
+from typing import IO
 
 from cloudgan.core.errors import TryAgain
-from cloudgan.parallel import hydra
-from cloudgan.worker.trainer_process import TrainerProcess
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-    from pathlib import Path
-
-    from cloudgan.core.loopback_network import LoopbackNetwork
-    from cloudgan.worker.trainer_process import WorkerLog
+from cloudgan.core.loopback_network import LoopbackNetwork
+from cloudgan.ranks import hydra
+from cloudgan.worker.trainer_process import TrainerProcess, WorkerLog
 
 _LAUNCH_SECONDS = 30.0
 _END_SECONDS = 5.0

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from cloudgan.schema.heartbeat import Phase
-    from cloudgan.worker.preemption import PreemptionNotice
+from cloudgan.schema.heartbeat import Phase
+from cloudgan.worker.preemption import PreemptionNotice
 
 _FRESH_SECONDS = 5.0
 _READY = frozenset({"gathering", "waiting"})

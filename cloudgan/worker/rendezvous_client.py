@@ -5,46 +5,50 @@ from __future__ import annotations
 import socket
 import threading
 import time
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from collections.abc import Callable
+from typing import NamedTuple
 
+from cloudgan.core.run_secret import RunSecret
 from cloudgan.storage.store import StoreError
 from cloudgan.worker.control import RejectedError, join_chief
+from cloudgan.worker.pod_environment import Peers
 from cloudgan.worker.rendezvous import JoinResponse, MemberState, Rendezvous
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from cloudgan.core.run_secret import RunSecret
-    from cloudgan.worker.pod_environment import Peers
-    from cloudgan.worker.state import AgentState, AgentStatus
-    from cloudgan.worker.timeouts import Timeouts
+from cloudgan.worker.state import AgentState, AgentStatus
+from cloudgan.worker.timeouts import Timeouts
 
 _STORE_PAUSE_SECONDS = 5.0
 
 
-class RendezvousClient(Protocol):
-    """What a worker needs to know of the others."""
+class RendezvousClient:
+    """What a worker needs to know of the others; as it is, that of a worker without others."""
 
     def next_generation(self) -> int | None:
         """Returns the generation to start now; None while this worker waits."""
+        return None
 
     def restart_reason(self) -> str | None:
         """Returns why the present generation must end; None if it need not."""
+        return None
 
     def ports(self) -> tuple[int, ...]:
         """Returns TensorFlow's port of each worker in the present generation; empty: as configured."""
+        return ()
 
     def launch(self) -> str:
         """Returns the arguments with which this worker starts its ranks; empty: there are none."""
+        return ""
 
     def is_smoke_step(self) -> bool:
         """Whether the present generation is a smoke step, not a training."""
+        return False
 
     def missing_workers(self) -> tuple[int, ...]:
         """Returns the workers without a recent status."""
+        return ()
 
     def is_over(self) -> bool:
-        """Whether the run has succeeded."""
+        """Whether the chief has ended the run with success."""
+        return False
 
     def notify(self) -> None:
         """Sends a changed status at once."""
@@ -53,8 +57,8 @@ class RendezvousClient(Protocol):
         """Reports the exit of this worker."""
 
 
-class IndependentClient:
-    """Client of a worker that works without the others, as in a simulation."""
+class IndependentClient(RendezvousClient):
+    """Client of a worker that works without the others, as in a simulation: the backend replaces lost ones."""
 
     def __init__(self, state: AgentState, before_begin: Callable[[], object]) -> None:
         """Calls `before_begin` once before each start."""
@@ -73,38 +77,8 @@ class IndependentClient:
         self._generation += 1
         return self._generation
 
-    def restart_reason(self) -> str | None:
-        """Returns None: a lost worker does not affect the others."""
-        return None
 
-    def ports(self) -> tuple[int, ...]:
-        """Returns no ports."""
-        return ()
-
-    def launch(self) -> str:
-        """Returns nothing: a simulation has no ranks."""
-        return ""
-
-    def is_smoke_step(self) -> bool:
-        """Returns False."""
-        return False
-
-    def missing_workers(self) -> tuple[int, ...]:
-        """Returns no workers: the backend replaces lost ones."""
-        return ()
-
-    def is_over(self) -> bool:
-        """Returns False: the program of this worker ends its work."""
-        return False
-
-    def notify(self) -> None:
-        """Does nothing."""
-
-    def close(self, exit_code: int) -> None:
-        """Does nothing."""
-
-
-class ChiefRendezvousClient:
+class ChiefRendezvousClient(RendezvousClient):
     """Client of worker 0, which holds the rendezvous."""
 
     def __init__(
@@ -164,10 +138,6 @@ class ChiefRendezvousClient:
         self._note()
         return self._rendezvous.missing_members(time.monotonic())
 
-    def is_over(self) -> bool:
-        """Returns False: only the chief's own trainer ends a run."""
-        return False
-
     def notify(self) -> None:
         """Updates the chief's own status."""
         self._note()
@@ -189,7 +159,7 @@ class _Latest(NamedTuple):
     answer: JoinResponse
 
 
-class FollowerRendezvousClient:
+class FollowerRendezvousClient(RendezvousClient):
     """Client of the other workers: a thread sends their status to the chief every second."""
 
     def __init__(

@@ -9,30 +9,24 @@ from __future__ import annotations
 import signal
 import socket
 import time
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from pydantic import Field, ValidationError
 
 from cloudgan.core.document import Document
 from cloudgan.core.errors import CloudganError, ConfigError, NoProgress, TryAgain
-from cloudgan.storage.store import ObjectMissingError
-from cloudgan.worker.timeouts import Watchdog
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from cloudgan.schema.heartbeat import Phase
-    from cloudgan.schema.liveness import LivenessFile
-    from cloudgan.storage.store import Store
-    from cloudgan.worker.pod_environment import PeerResolver, Peers
-    from cloudgan.worker.preemption import StopRequest
-    from cloudgan.worker.rendezvous_client import RendezvousClient
-    from cloudgan.worker.state import AgentState
-    from cloudgan.worker.store_sync import Background
-    from cloudgan.worker.timeouts import Timeouts
-    from cloudgan.worker.trainer_process import TrainerProcess
-
+from cloudgan.schema.heartbeat import Phase
+from cloudgan.schema.liveness import LivenessFile
+from cloudgan.storage.store import ObjectMissingError, Store
+from cloudgan.worker.pod_environment import PeerResolver, Peers
+from cloudgan.worker.preemption import StopRequest
+from cloudgan.worker.rendezvous_client import RendezvousClient
+from cloudgan.worker.state import AgentState
+from cloudgan.worker.store_sync import Background
+from cloudgan.worker.timeouts import Timeouts, Watchdog
+from cloudgan.worker.trainer_process import TrainerProcess
 
 _FINISHED, _AGAIN = 0, TryAgain.exit_code
 _FAULT = CloudganError.exit_code

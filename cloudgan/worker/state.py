@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
 from cloudgan.core.clock import utc_now
 from cloudgan.schema import record
-from cloudgan.schema.heartbeat import FILE_NAME, Heartbeat
+from cloudgan.schema.heartbeat import FILE_NAME, Heartbeat, Phase
+from cloudgan.schema.liveness import Liveness
 from cloudgan.schema.quality import quality_of
-from cloudgan.storage.store import ObjectMissingError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from cloudgan.schema.heartbeat import Phase
-    from cloudgan.schema.liveness import Liveness
-    from cloudgan.storage.store import Store
-    from cloudgan.worker.pod_environment import PodEnvironment
-    from cloudgan.worker.preemption import PreemptionNotice
+from cloudgan.storage.store import ObjectMissingError, Store
+from cloudgan.worker.pod_environment import PodEnvironment
+from cloudgan.worker.preemption import PreemptionNotice
 
 
 class AgentStatus(NamedTuple):

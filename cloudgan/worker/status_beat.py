@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
-from cloudgan.schema.search_exchange import STATUS
-from cloudgan.storage.store import StoreError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from cloudgan.schema.search_exchange import BlockStatus
-    from cloudgan.storage.store import Store
+from cloudgan.schema.search_exchange import STATUS, BlockStatus
+from cloudgan.storage.store import Store, StoreError
 
 _LAST_SECONDS = 10.0
 

@@ -7,29 +7,22 @@ import hashlib
 import shutil
 import threading
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from cloudgan.core.atomic_file import write_atomic
 from cloudgan.core.documents import write_json
 from cloudgan.core.errors import CloudganError, ConfigError
+from cloudgan.core.progress import Progress
 from cloudgan.schema import coevolution, record
+from cloudgan.schema.coevolution import CoevolutionConfig
+from cloudgan.schema.config import RunConfig
 from cloudgan.schema.grid_states import CELLS, newest_point, saved_in_store
 from cloudgan.schema.quality import best_step
-from cloudgan.schema.run_folder import checkpoint_name, checkpoint_steps
-from cloudgan.storage.bucket_shards import BucketShards, is_url
-from cloudgan.storage.store import ObjectMissingError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from cloudgan.core.progress import Progress
-    from cloudgan.schema.coevolution import CoevolutionConfig
-    from cloudgan.schema.config import RunConfig
-    from cloudgan.schema.run_folder import RunFolder
-    from cloudgan.storage.store import Store
-    from cloudgan.worker.pod_environment import PodEnvironment
-
+from cloudgan.schema.run_folder import RunFolder, checkpoint_name, checkpoint_steps
+from cloudgan.storage.bucket_showers import BucketShowers, is_url
+from cloudgan.storage.store import ObjectMissingError, Store
+from cloudgan.worker.pod_environment import PodEnvironment
 
 _LOOK_SECONDS = 0.2
 _RETRY_SECONDS = 1.0
@@ -234,9 +227,9 @@ def _size(folder: RunFolder) -> int:
 
 
 def stage_showers(pod: PodEnvironment, progress: Progress) -> None:
-    """Downloads the shards that run.yaml names, unless they are a local folder or the task has none.
+    """Downloads the store of showers that run.yaml names, unless they are a local folder or the task has none.
 
-    A relative path is relative to the store. The run's folder links to the shards; `data.path`
+    A relative path is relative to the store. The run's folder links to it; `data.path`
     stays unchanged, so that the run keeps its identity.
 
 
@@ -249,17 +242,19 @@ def stage_showers(pod: PodEnvironment, progress: Progress) -> None:
     if grid and grid.task != "showers":
         return
     if not named:
-        raise ConfigError("run.yaml names no showers; set data.path to a folder of shards or a URL")
+        raise ConfigError(
+            "run.yaml names no showers; set data.path to a store from `cloudgan convert` or a URL"
+        )
     if Path(named).is_absolute():
         return
     url = named if is_url(named) else f"{pod.store_url}/{named}"
     target = pod.work / "data" / hashlib.sha256(url.encode()).hexdigest()[:16]
     target.mkdir(parents=True, exist_ok=True)
-    BucketShards.from_url(url).download(target, progress)
-    shards = pod.folder.shards
-    shards.parent.mkdir(parents=True, exist_ok=True)
-    shards.unlink(missing_ok=True)
-    shards.symlink_to(target, target_is_directory=True)
+    BucketShowers.from_url(url).download(target, progress)
+    store = pod.folder.store
+    store.parent.mkdir(parents=True, exist_ok=True)
+    store.unlink(missing_ok=True)
+    store.symlink_to(target, target_is_directory=True)
 
 
 class Background:

@@ -11,17 +11,20 @@ import argparse
 import gzip
 import math
 import struct
+import sys
 import zlib
 from pathlib import Path
 
 import numpy as np
 
-from cloudgan.coevolution.comparison import compare
+from cloudgan.coevolution.engine import GridRun, run_here
+from cloudgan.coevolution.ensemble import compare
 from cloudgan.coevolution.evolution import Purpose, random_numbers
+from cloudgan.coevolution.files import GridFolder
 from cloudgan.coevolution.grid import check_grid
-from cloudgan.coevolution.one_process import OneProcess
-from cloudgan.coevolution.task import Draw, Quality
+from cloudgan.coevolution.task import KINDS, Draw, Quality
 from cloudgan.coevolution.tasks.dense_pair import DensePair, dense_network
+from cloudgan.core.progress import Silent
 from cloudgan.schema.coevolution import CoevolutionConfig, parse_grid
 
 LATENT, HIDDEN = 64, 256  # the networks of Lipizzaner (arXiv:1811.12843)
@@ -128,6 +131,14 @@ def _batch(images, random, size):
     return {"real": images[rows], "noise": random.standard_normal((size, LATENT), np.float32)}
 
 
+class Lines(Silent):
+    """Prints a line for each iteration."""
+
+    def say(self, line):
+        """Prints a line."""
+        print(line)
+
+
 def main():
     """Trains the grid, prints its scores, and writes images of the best generator."""
     parser = argparse.ArgumentParser(description="a grid of cells on the digits of MNIST")
@@ -135,6 +146,7 @@ def main():
     parser.add_argument("--grid", default="2x2")
     parser.add_argument("--iterations", type=int, default=20)
     parser.add_argument("--batches", type=int, default=50)
+    parser.add_argument("--run", type=Path, default=Path("digits"))
     parser.add_argument("--out", type=Path, default=Path("digits.npy"))
     asked = parser.parse_args()
     rows, columns = parse_grid("--grid", asked.grid)
@@ -150,16 +162,14 @@ def main():
         read_images(asked.folder, f"{part}-images-idx3-ubyte") for part in ("train", "t10k")
     )
     task = Digits(training, held_out, config.batch_size)
-    pair = task.make_pair()
-    engine = OneProcess(config, check_grid(config), task, pair)
-
-    def after(lines):
-        print(
-            f"iteration {engine.iteration}: best score {min(x.score for x in lines.values()):.4g}"
-        )
-
-    engine.run(after)
-    states = [cell.state for cell in engine.cells]
+    grid = check_grid(config)
+    folder = GridFolder(asked.run, grid)
+    folder.write_config(config)
+    end, _, pair = run_here(GridRun(config, grid, folder, lambda _: task), Lines())
+    if end.reason != "finished":
+        sys.exit(f"stopped after iteration {end.iteration}; the same command continues")
+    layouts = {kind: pair.layout(kind) for kind in KINDS}
+    states = [folder.cell(cell).read(end.iteration, layouts) for cell in range(grid.cells)]
     found = compare(config, states, task=task, pair=pair)
     print(f"mixture {found.mixture.score:.4g}, best generator {found.best_generator.score:.4g}")
     generator = states[found.best_generator_cell].population.generators[0]

@@ -49,7 +49,7 @@ def test_an_unknown_option_is_refused_with_its_name(tmp_path):
 
 @pytest.mark.tf
 def test_the_values_of_a_start_that_failed_are_not_those_of_the_next_command(tmp_path):
-    from cloudgan.coevolution.cell_files import GridFolder
+    from cloudgan.coevolution.files import GridFolder
     from cloudgan.schema.coevolution import CoevolutionConfig
 
     folder = GridFolder(tmp_path / "run")

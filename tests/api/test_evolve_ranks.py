@@ -12,9 +12,9 @@ import time
 
 import pytest
 
-from cloudgan.coevolution.cell_files import GridFolder
+from cloudgan.coevolution.files import GridFolder
 from cloudgan.coevolution.grid import Grid
-from cloudgan.parallel.hydra import find_program
+from cloudgan.ranks.hydra import find_program
 from forking_server import ForkedProgram
 
 GRID = ("evolve", "--task=ring", "--grid=1x2", "--iterations=8", "--batches=10", "--threads=1")

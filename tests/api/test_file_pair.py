@@ -10,8 +10,8 @@ import pytest
 from cloudgan.api.file_pair import open_pair, provenance_table
 from cloudgan.core.errors import ConfigError, DataError
 from cloudgan.core.progress import Silent
-from cloudgan.data.sources.hdf5_writer import write_hdf5
-from cloudgan.data.sources.source import open_source
+from cloudgan.data.hdf5_writer import write_hdf5
+from cloudgan.data.sources import open_source
 from cloudgan.simulation.gflash import simulate
 
 
@@ -40,7 +40,7 @@ class Recorded(Silent):
 
 def test_both_files_are_measured_with_progress(files):
     progress = Recorded()
-    pair = open_pair(*files, min_showers=30)
+    pair = open_pair(*files)
     generated, reference = pair.measure(1000, progress)
     assert (len(generated), len(reference)) == (30, 45)
     assert progress.tasks == [("reading b.h5", 45, "showers"), ("reading a.h5", 30, "showers")]
@@ -49,7 +49,7 @@ def test_both_files_are_measured_with_progress(files):
 
 
 def test_at_most_the_given_number_of_showers_is_measured(files):
-    generated, reference = open_pair(*files, min_showers=30).measure(31, Silent())
+    generated, reference = open_pair(*files).measure(31, Silent())
     assert (len(generated), len(reference)) == (30, 31)
 
 
@@ -59,36 +59,37 @@ def test_the_same_file_twice_is_refused_for_any_spelling_of_its_path(files, tmp_
     same = ((files[0], files[0]), (files[0], str(link)), (str(link), ",".join(files)))
     for generated, reference in same:
         with pytest.raises(ConfigError, match=r"a\.h5 is both --generated and --reference"):
-            open_pair(generated, reference, min_showers=30)
+            open_pair(generated, reference)
 
 
 def test_a_copy_of_the_reference_is_refused(files, tmp_path):
     copy = shutil.copy(files[0], tmp_path / "copy.h5")
-    pair = open_pair(str(copy), files[0], min_showers=30)
+    pair = open_pair(str(copy), files[0])
     with pytest.raises(DataError, match=r"copy\.h5 and a\.h5 hold the same showers"):
         pair.measure(1000, Silent())
 
 
 def test_files_with_the_same_name_are_named_with_their_folders(files, tmp_path):
     other = a_file(tmp_path / "inner" / "a.h5", seed=5)
-    pair = open_pair(other, files[0], min_showers=30)
+    pair = open_pair(other, files[0])
     assert (pair.generated_name, pair.reference_name) == (other, files[0])
 
 
 def test_different_shapes_are_refused_with_the_command_to_run(files, tmp_path):
     wide = a_file(tmp_path / "wide.h5", cells=(11, 11))
     with pytest.raises(DataError, match=r"9x9x25 cells and wide\.h5 of 11x11x25.*validate RUN"):
-        open_pair(files[0], wide, min_showers=30)
+        open_pair(files[0], wide)
 
 
-def test_too_few_showers_are_refused(files):
-    with pytest.raises(DataError, match=r"a\.h5 holds 30 showers; at least 31 are needed"):
-        open_pair(*files, min_showers=31)
+def test_too_few_showers_are_refused(files, tmp_path):
+    few = a_file(tmp_path / "few.h5", count=19)
+    with pytest.raises(DataError, match=r"few\.h5 holds 19 showers; at least 20 are needed"):
+        open_pair(few, files[0])
 
 
 def test_a_missing_file_is_named(files):
     with pytest.raises(DataError, match=r"nowhere\.h5 does not exist"):
-        open_pair(files[0], "nowhere.h5", min_showers=30)
+        open_pair(files[0], "nowhere.h5")
 
 
 @pytest.fixture(scope="module")
@@ -138,11 +139,11 @@ def test_samples_of_two_particles_are_refused(tmp_path):
     photons = a_file_of(tmp_path / "photons.h5", "photon", seed=1)
     electrons = a_file_of(tmp_path / "electrons.h5", "electron", seed=2)
     with pytest.raises(DataError, match=r"photons.h5 has photon showers and electrons.h5 electron"):
-        open_pair(photons, electrons, min_showers=30)
+        open_pair(photons, electrons)
 
 
 @pytest.mark.parametrize("particle", [None, "photon"])
 def test_a_file_that_states_no_particle_is_compared_with_any(tmp_path, particle):
     one = a_file_of(tmp_path / "one.h5", "photon", seed=1)
     other = a_file_of(tmp_path / "other.h5", particle, seed=2)
-    assert len(open_pair(one, other, min_showers=30).reference.particles) <= 1
+    assert len(open_pair(one, other).reference.particles) <= 1

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from cloudgan.api.showers import generate
-from cloudgan.coevolution.cell_files import GridFolder
-from cloudgan.coevolution.grid import Grid
+from cloudgan.coevolution.files import GridFolder
 from cloudgan.coevolution.mixture import Mixture
 from cloudgan.coevolution.result_file import GridResult, write_result
 from cloudgan.core.errors import ConfigError, DataError
@@ -39,12 +38,26 @@ SUMMARY = TrainingSummary(
 def cells():
     """Weights of two generators; the second one makes empty showers."""
     from cloudgan.coevolution.keras_pair import by_name
-    from cloudgan.models.networks import build_generator
+    from cloudgan.gan.networks import build_generator
 
     network = build_generator(RUN.model, seeds=random.Random(1))
     full = by_name(network.weights)
     network.get_layer("output").calibration.assign(0.0)
     return full, by_name(network.weights)
+
+
+def result_of(task, generators, untrained, mixtures, facts):
+    return GridResult(
+        task=task,
+        rows=1,
+        columns=2,
+        iteration=5,
+        scores=(0.1, 0.2),
+        generators=generators,
+        untrained=untrained,
+        mixtures=mixtures,
+        facts=facts,
+    )
 
 
 @pytest.fixture(scope="module")
@@ -53,16 +66,8 @@ def grid(cells, tmp_path_factory):
     folder = tmp_path_factory.mktemp("grid")
     config = CoevolutionConfig(task="showers", rows=1, columns=2, neighbourhood="ring")
     mixtures = (Mixture((0, 1), (0.25, 0.75)), Mixture((1, 0), (0.5, 0.5)))
-    result = GridResult(
-        "showers",
-        Grid(1, 2),
-        5,
-        cells,
-        cells[1],
-        mixtures,
-        (0.1, 0.2),
-        {"summary": SUMMARY.model_dump(mode="json")},
-    )
+    facts = {"summary": SUMMARY.model_dump(mode="json")}
+    result = result_of("showers", cells, cells[1], mixtures, facts)
     files = GridFolder(folder)
     files.write_config(config)
     files.run.write_config(RUN)
@@ -148,7 +153,7 @@ def ring(tmp_path_factory):
     folder = tmp_path_factory.mktemp("ring")
     config = CoevolutionConfig(task="ring", rows=1, columns=2, neighbourhood="ring")
     pair = find_task(config).make_pair()
-    from cloudgan.coevolution.individual import Individual
+    from cloudgan.coevolution.task import Individual
 
     one = pair.generator_weights(
         Individual("generator", pair.initial("generator", 1), 1e-3, "bce", 0.0, "")
@@ -162,7 +167,7 @@ def ring(tmp_path_factory):
     mixtures = (Mixture((0, 1), (0.25, 0.75)),) * 2
     files = GridFolder(folder)
     files.write_config(config)
-    result = GridResult("ring", Grid(1, 2), 5, tuple(points), one, mixtures, (0.1, 0.2), {})
+    result = result_of("ring", tuple(points), one, mixtures, {})
     write_result(files.result_file, result)
     return folder
 

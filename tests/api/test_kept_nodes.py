@@ -8,11 +8,20 @@ import pytest
 
 from cloudgan.api import kept_nodes
 from cloudgan.launch.provisioning.launch_log import LaunchLog
+from cloudgan.money.billing import launch_ledger
+from cloudgan.money.fees import Fees
+from cloudgan.schema import launch
 from cloudgan.schema import plan as plans
-from cloudgan.schema.launch import Node
+from cloudgan.schema.item import Item
+from cloudgan.schema.launch import Cluster, Node
 from cloudgan.schema.plan import NodePool, ReusedNodes
+from cloudgan.schema.price_row import FeeRow
 from cloudgan.schema.run_folder import RunFolder
 
+FEE = {
+    "kind": "control_plane", "provider": "gcp", "name": "GKE standard", "region": "any",
+    "usd": 0.1, "unit": "hour", "source": "a test", "confidence": "A", "date": "2026-11-01",
+}  # fmt: skip
 UP = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)
 
 
@@ -43,6 +52,44 @@ def test_the_waiting_ends_when_the_next_run_uses_the_nodes(first):
     assert kept.seconds() == 1800
     kept_nodes.end_waiting(second(plan, kept.since + dt.timedelta(minutes=5), plan.run), print)
     assert log.read().attempts[-1].kept.seconds() == 300
+
+
+def test_the_idle_hours_of_a_kept_cluster_are_paid_by_the_run_that_kept_it(first):
+    """1 h of use and 10 h idle at 0.10 USD/h: unknown until another run takes it, then 1.10 USD."""
+    plan, log = first
+    there = plan.target.model_copy(update={"provider": "gcp", "region": "r", "cluster": "c"})
+    plan = plan.model_copy(update={"target": there})
+    attempt = log.read().attempts[0]
+    cluster = Cluster(
+        name="c",
+        control_plane="GKE standard",
+        system_nodes=0,
+        created_at=UP,
+        deleted_at=UP + dt.timedelta(hours=1),
+        run_seconds=3600,
+        idle_since=UP + dt.timedelta(hours=1),
+    )
+    node = Node(name="a", started_at=UP, terminated_at=UP + dt.timedelta(hours=1))
+    changes = {"provider": "gcp", "region": "r", "market": "spot", "cluster": cluster}
+    attempt = attempt.model_copy(update=changes | {"nodes": (node,), "kept": None, "fees": None})
+    whole = log.read().model_copy(update={"attempts": (attempt,)})
+    launch.write(kept_nodes.RUNS / plan.run / "launch.json", whole)
+    plane = Fees((FeeRow(**FEE),))
+
+    def paid():
+        return launch_ledger(log.read(), plane).of(Item.CLUSTER)
+
+    assert "cluster (unknown share)" in paid().total().unknown
+    assert paid().until(UP + dt.timedelta(hours=3)).known_usd == pytest.approx(0.3)
+    asked = attempt.requests[0].model_copy(update={"sent_at": UP + dt.timedelta(hours=11)})
+    later = attempt.model_copy(update={"requests": (asked,), "cluster": None})
+    launch.write(
+        kept_nodes.RUNS / "two" / "launch.json",
+        whole.model_copy(update={"run": "two", "attempts": (later,)}),
+    )
+    kept_nodes.end_waiting(plan.model_copy(update={"run": "two"}), print)
+    assert paid().known_usd == pytest.approx(1.1)
+    assert paid().total().unknown == ()
 
 
 def test_a_run_of_another_machine_is_not_changed(first, tmp_path):

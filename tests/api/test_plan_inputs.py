@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cloudgan.api.plan_inputs import memory_warnings
+from cloudgan.launch.plan.launch_job import memory_warnings
 from cloudgan.schema.config import parse_config
 from cloudgan.schema.plan import Workers
 

@@ -11,7 +11,7 @@ import pytest
 
 import cloudgan as cg
 from cloudgan.core.errors import ConfigError
-from cloudgan.training.workers import LocalWorkers
+from cloudgan.training.cluster import run_workers
 
 FUNCTIONS = [name for name in cg.__all__ if inspect.isfunction(getattr(cg, name))]
 HEAVY = (
@@ -55,7 +55,7 @@ def test_each_function_is_typed_and_documents_arguments_and_errors(name):
 
 
 def test_cost_is_the_function_even_after_its_package_is_imported():
-    from cloudgan.cost.prices.catalog import load_catalog
+    from cloudgan.money.catalog import load_catalog
 
     assert load_catalog().rows
     assert cg.cost is __import__("cloudgan.api.cost", fromlist=["cost"]).cost
@@ -91,7 +91,7 @@ def test_options_that_the_configuration_does_not_have_are_refused(tmp_path):
 
 @pytest.mark.parametrize("quiet", [True, False])
 def test_only_quiet_workers_write_nothing_to_the_terminal(tmp_path, capfd, quiet):
-    LocalWorkers(("--version",), 2, tmp_path, quiet=quiet).run()
+    run_workers(("--version",), 2, tmp_path, quiet=quiet)
     logs = [(tmp_path / f"worker-{index}.log").read_text() for index in range(2)]
     assert [cg.__version__ in log for log in logs] == [quiet, True]
     assert (cg.__version__ in capfd.readouterr().out) is not quiet

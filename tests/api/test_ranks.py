@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from cloudgan.api import ranks
-from cloudgan.api.ranks import check_mpi, layout_table, local_layout, ranks_on, stages_table
+from cloudgan.api.ranks import check_mpi, layout_table, local_layout, stages_table
 from cloudgan.core.errors import ConfigError
 from cloudgan.core.hardware import Accelerator
-from cloudgan.models.device_stages import place
+from cloudgan.gan.device_stages import place
+from cloudgan.ranks.placement import ranks_on
 from cloudgan.schema.config import parse_config
 from cloudgan.schema.plan import Workers
 from cloudgan.schema.presets import find_preset
@@ -105,7 +106,7 @@ def test_without_mpi4py_the_extra_is_named(monkeypatch):
 
 
 def test_the_table_of_stages_has_bytes_per_device_and_across_the_boundary():
-    rows = [row.as_json() for row in place(find_preset("mini"), ("conv1",), slots=2)]
+    rows = place(find_preset("mini"), ("conv1",), slots=2)
     table = stages_table(rows)
     assert table.rows[1][:3] == ("generator", 1, "conv1")
     assert table.rows[0][-1].value == 0

@@ -27,8 +27,9 @@ from cloudgan.schema.search import Dimension, SearchConfig
 from cloudgan.search import pod_blocks
 from cloudgan.search.blocks import LOG
 from cloudgan.search.coordinator import Coordinator
+from cloudgan.search.folder import SearchFolder
 from cloudgan.search.pod_blocks import PodBlocks
-from cloudgan.search.study import SearchFolder, SearchStudy
+from cloudgan.search.study import SearchStudy
 from cloudgan.storage.store import open_store
 from cloudgan.worker.pod_environment import Peers, PodEnvironment
 

@@ -13,7 +13,8 @@ from cloudgan.schema import record
 from cloudgan.schema.config import parse_config
 from cloudgan.schema.search import Dimension, SearchConfig, with_folds
 from cloudgan.schema.search_exchange import BlockStatus, Spell, TrialRun, TrialStates
-from cloudgan.search.study import SearchFolder, SearchStudy
+from cloudgan.search.folder import SearchFolder
+from cloudgan.search.study import SearchStudy
 
 
 def status(seconds, *spells, **more):

@@ -9,7 +9,7 @@ import pytest
 
 from cloudgan.api.shower_production import FinishedShard, finish, finished_shards
 from cloudgan.core.errors import DataError
-from cloudgan.data.shards.manifest import ColumnInfo, ShardInfo, SourceInfo, parse_manifest
+from cloudgan.data.manifest import ColumnInfo, PartInfo, SourceInfo, StoredFile, parse_manifest
 from cloudgan.schema.liveness import LivenessFile
 from cloudgan.schema.simulation import SimulationConfig
 from cloudgan.storage.folder import FolderStore
@@ -19,17 +19,14 @@ SIMULATION = SimulationConfig(showers=5, showers_per_shard=2)
 
 def put(store, number, decided="ECAL is GeV*50."):
     content = b"shower" * len(SIMULATION.events(number))
-    name = f"showers-{number:05d}.tfrecord"
-    shard = ShardInfo(
-        name=name,
-        records=len(SIMULATION.events(number)),
-        bytes=len(content),
-        sha256=hashlib.sha256(content).hexdigest(),
-        source=0,
-    )
+    name = f"part-{number:05d}-cells.npy"
+    digest = hashlib.sha256(content).hexdigest()
+    names = (name, *(f"part-{number:05d}-{one}.npy" for one in ("offsets", "values", "energy")))
+    files = tuple(StoredFile(name=one, bytes=len(content), sha256=digest) for one in names)
+    shard = PartInfo(records=len(SIMULATION.events(number)), source=0, files=files)
     source = SourceInfo(
         name="Geant4 electrons, seed 0",
-        layout="simulated shards",
+        layout="simulated store",
         bytes=0,
         modified_ns=0,
         records=5,
@@ -50,7 +47,7 @@ def store(tmp_path):
 
 def test_a_shard_without_its_document_is_not_finished(store):
     put(store, 0)
-    store.put("showers/showers-00001.tfrecord", b"half")
+    store.put("showers/part-00001-cells.npy", b"half")
     assert finished_shards(store) == {0}
 
 
@@ -66,7 +63,7 @@ def test_the_manifest_is_written_when_the_last_shard_of_another_worker_is_there(
     put(store, 1)
     waiting.join(10)
     found = parse_manifest(store.read("showers/manifest.json"), "manifest")
-    assert [shard.records for shard in found.shards] == [2, 2, 1]
+    assert [part.records for part in found.parts] == [2, 2, 1]
     assert found.records == 5
 
 

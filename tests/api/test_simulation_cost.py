@@ -6,16 +6,22 @@ import pytest
 
 from cloudgan.api.simulation_cost import is_simulation, simulation_cost
 from cloudgan.core.errors import DataError
-from cloudgan.cost.prices.price_file import read_price_file
+from cloudgan.money.price_file import read_price_file
 from cloudgan.schema import launch
+from cloudgan.schema import plan as plans
 from cloudgan.schema.config import RunConfig
 from cloudgan.schema.run_folder import RunFolder
-from cloudgan.schema.simulation import SimulationConfig
+from cloudgan.schema.simulation import SHARD_INFO, SimulationConfig
+from cloudgan.storage.store import open_store
 
 TIMES = {
     "program_started_at": "2026-11-22T10:00:00Z",
     "program_ended_at": "2026-11-22T10:30:00Z",
+    "end_reason": "finished",
 }
+
+
+PRICED = {"provider": "lab", "region": "room", "market": "on_demand"}
 
 
 @pytest.fixture
@@ -43,7 +49,7 @@ def run(tmp_path):
 
 def test_all_nodes_are_paid_for_their_whole_time(run, own_prices):
     rows = tuple(row.model_dump() for row in read_price_file(own_prices).rows)
-    found = simulation_cost(run(**TIMES, price_rows=rows))
+    found = simulation_cost(run(**TIMES | PRICED, price_rows=rows))
     assert (found.showers, found.node_seconds) == (5000, 7200)
     assert found.usd == pytest.approx(6)
     assert found.usd_per_1000_showers == pytest.approx(1.2)
@@ -60,6 +66,27 @@ def test_an_offer_prices_nodes_without_a_price(run, own_prices):
 
 def test_the_workers_of_a_local_run_share_one_machine(run):
     assert simulation_cost(run(provider="local", **TIMES)).node_seconds == 1800
+
+
+def test_a_run_that_ended_after_a_part_is_priced_by_the_showers_it_made(
+    run, own_prices, plan_of, tmp_path
+):
+    """5,000 showers were asked for, and three shards of 500 made: 4 USD per 1,000, not 1.20."""
+    stopped = TIMES | {"end_reason": "stopped: the deadline"}
+    folder = run(**stopped)
+    config = folder.read_config()
+    simulation = config.simulation.model_copy(update={"showers_per_shard": 500})
+    folder.write_config(config.model_copy(update={"simulation": simulation}))
+    priced = {"offer": "lab/cpu/room/on_demand", "price_file": own_prices}
+    unknown = simulation_cost(folder, **priced)
+    assert (unknown.showers, unknown.usd_per_1000_showers) == (None, None)
+    plan = plan_of(name="run", store=(tmp_path / "store").as_uri())
+    plans.write(folder.path / plans.FILE_NAME, plan)
+    for number in range(3):
+        open_store(plan.store).put(f"runs/run/{SHARD_INFO}/{number:05d}.json", b"{}")
+    found = simulation_cost(folder, **priced)
+    assert (found.showers, found.usd) == (1500, pytest.approx(6))
+    assert found.usd_per_1000_showers == pytest.approx(4)
 
 
 def test_a_run_that_has_not_ended_has_no_cost(run):

@@ -8,8 +8,6 @@ import sys
 import pytest
 
 from cloudgan.api import tensorflow_import
-from cloudgan.api.showers import convert
-from cloudgan.storage import bucket_shards
 from fuzz.project import write_showers
 
 
@@ -93,11 +91,3 @@ def test_a_demo_without_tensorflow_simulates_nothing(without_tensorflow, cloudga
     said = cloudgan_here("demo", exits=2)
     assert "needs the package 'tensorflow'" in said.stderr
     assert list(without_tensorflow.iterdir()) == []
-
-
-def test_a_conversion_without_tensorflow_downloads_nothing(without_tensorflow, monkeypatch):
-    reads = []
-    monkeypatch.setattr(bucket_shards, "local_copy", lambda *words: reads.append(words))
-    with pytest.raises(ModuleNotFoundError):
-        convert("s3://bucket/showers", "shards")
-    assert reads == []

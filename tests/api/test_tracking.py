@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from cli.test_status import numerics
-from cloudgan.data.tfrecord_format import record_extents
+from cloudgan.data.tfrecord import record_extents
 from cloudgan.schema import record
 from cloudgan.schema.config import parse_config
 from cloudgan.schema.run_folder import RunFolder
@@ -152,7 +152,7 @@ def test_tensorboard_gets_a_file_of_events_per_process(run, tmp_path):
     run("tensorboard", epoch(0, step=10), validated(10, math.nan), stopped(10, "interrupted"))
     run("tensorboard", epoch(1, step=20), stopped(20))
     files = sorted((tmp_path / "run" / "tensorboard").iterdir())
-    assert [len(record_extents(path).size) for path in files] == [4, 3]  # the version is one
+    assert [len(record_extents(path)) for path in files] == [4, 3]  # the version is one
 
 
 def test_tensorboard_that_cannot_write_does_not_end_the_training(run, tmp_path):

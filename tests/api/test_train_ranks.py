@@ -7,7 +7,7 @@ import pytest
 from cloudgan.api.ranks import has_ranks
 from cloudgan.api.train_ranks import worker_config
 from cloudgan.core.errors import ConfigError
-from cloudgan.parallel.child import LEAST_SILENCE_SECONDS, Child
+from cloudgan.parallel.centre import LEAST_SILENCE_SECONDS, Child
 from cloudgan.schema.config import RunConfig
 
 

@@ -26,17 +26,17 @@ from cloudgan.api.validation_page import (
     condensed,
     describe,
     headline,
-    improvement,
     limits,
     measures_table,
+    training_change,
     validation_page,
     verdict_section,
 )
 from cloudgan.api.validation_result import ValidationResult
 from cloudgan.core.errors import VerdictError
+from cloudgan.data.hdf5_writer import write_hdf5
 from cloudgan.data.showers import join_showers
-from cloudgan.data.sources.hdf5_writer import write_hdf5
-from cloudgan.data.sources.source import open_source
+from cloudgan.data.sources import open_source
 from cloudgan.reports.page import Page, page_markdown, render
 from cloudgan.reports.table import Mark, cell_text, csv_text
 from cloudgan.simulation.gflash import simulate
@@ -119,22 +119,27 @@ def test_a_page_without_failures_states_that_no_check_failed():
     assert "No check failed." in render(page)
 
 
-def measured(value, error=0.01):
-    measure = Measure(name="fpd", value=value, error=error)
-    return an_assessment().model_copy(update={"measures": (measure,)})
+def graded(**grades):
+    return a_verdict(
+        "fail", *(a_check(title, SEPARATION, grade) for title, grade in grades.items())
+    )
 
 
 @pytest.mark.parametrize(
     ("before", "after", "said"),
     [
-        (0.5, 0.1, "improved 1 of 1 measures over the untrained generator, worsened 0, and left 0"),
-        (0.1, -0.5, "improved 0 of 1 measures over the untrained generator, worsened 1, and left 0"),
-        (0.105, 0.1, "improved 0 of 1 measures over the untrained generator: all are equal within"),
-        (None, 0.1, "nothing says what training improved"),
+        ({"tail": "fail", "hits": "good"}, {"tail": "good", "hits": "fail"},
+         "Training: of 1 checks that the untrained network fails, 1 pass: tail; 1 fail only since: hits."),
+        ({"tail": "fail", "hits": "fail"}, {"tail": "acceptable", "hits": "cannot tell"},
+         "Training: of 2 checks that the untrained network fails, 1 pass: tail; 0 fail only since."),
+        ({"tail": "fail"}, {"tail": "fail"},
+         "Training: of 1 checks that the untrained network fails, 0 pass; 0 fail only since."),
+        ({"tail": "good"}, {"tail": "at the baseline"},
+         "Training changed no gate: the untrained network fails none."),
     ],
 )  # fmt: skip
-def test_a_sentence_says_how_many_measures_training_improved(before, after, said):
-    assert said in improvement(measured(after), measured(before))
+def test_one_line_says_what_training_changed(before, after, said):
+    assert training_change(graded(**after), graded(**before)) == said
 
 
 def rows(table):
@@ -143,11 +148,11 @@ def rows(table):
 
 def test_a_check_shows_value_error_baseline_limits_and_grade_to_the_same_digits():
     assert rows(checks_table(a_failed_verdict().checks)) == [
-        ["energy response, 10-40 GeV", "1.050 ± 0.004", "1.001", "1 ± 0.02 / 0.05", "✗ fail"],
-        ["width of the response, 10-40 GeV", "1.02 ± 0.06", "1.01", "1 ± 0.02 / 0.05", "✓ at the baseline"],
-        ["separation, hits", "0.030 ± 0.004", "0.018", "< 0.02 / 0.05", "✓ good"],
-        ["classifier, high level", "0.83 ± 0.02", "0.49", "< 0.75 / 0.95", "✓ acceptable"],
-        ["slope of the angle", "unknown", "unknown", "1 ± 0.02 / 0.05", "? unknown"],
+        ["energy response, 10-40 GeV", "1.050 ± 0.004", "1.001", "0.002", "1 ± 0.02 / 0.05", "✗ fail"],
+        ["width of the response, 10-40 GeV", "1.02 ± 0.06", "1.01", "0.800", "1 ± 0.02 / 0.05", "✓ at the baseline"],
+        ["separation, hits", "0.030 ± 0.004", "0.018", "unknown", "< 0.02 / 0.05", "✓ good"],
+        ["classifier, high level", "0.83 ± 0.02", "0.49", "unknown", "< 0.75 / 0.95", "✓ acceptable"],
+        ["slope of the angle", "unknown", "unknown", "unknown", "1 ± 0.02 / 0.05", "? unknown"],
     ]  # fmt: skip
 
 
@@ -168,17 +173,18 @@ def test_a_baseline_without_an_error_has_the_digits_of_the_value():
 
 def test_all_measures_are_listed_with_error_and_baseline():
     table = measures_table(an_assessment())
-    assert table.columns == ("measure", "where", "value", "baseline", "ideal", "at the baseline")
+    assert table.columns == ("measure", "where", "value", "baseline", "ideal", "widths", "p")
     assert rows(table)[1] == [
-        "energy resolution", "10-40 GeV", "1.02 ± 0.06", "1.01 ± 0.05", "1", "yes",
+        "energy resolution", "10-40 GeV", "1.02 ± 0.06", "1.01 ± 0.05", "1", "0.4", "0.800",
     ]  # fmt: skip
-    assert rows(table)[0][-1] == "no"
+    assert rows(table)[0][-1] == "0.002"
     assert rows(table)[-1] == [
         "measured against requested angle, slope",
         "all showers",
         "unknown",
         "unknown",
         "1",
+        "unknown",
         "unknown",
     ]
     assert "1.0503" in csv_text(table)
@@ -226,6 +232,12 @@ def test_the_terminal_shows_the_worst_of_many_bins_and_all_of_few():
         (
             a_verdict("at the baseline", BASELINE),
             "at the baseline: indistinguishable from b.h5 with 300 showers",
+        ),
+        (
+            a_verdict("cannot tell", a_check("tail", WIDTH, "cannot tell")).model_copy(
+                update={"needed": 1200}
+            ),
+            "cannot tell: 300 showers are too few for tail; give about 1,200 of each sample",
         ),
         (a_verdict("good", BASELINE, GOOD), "good: all 2 checks are within the limits for good"),
         (

@@ -7,11 +7,11 @@ from cloudgan.validation.acceptance.gates import Check, Verdict
 
 RESPONSE = Measure(
     name="response", where="10-40 GeV", value=1.0503, error=0.0042, baseline=1.0012,
-    baseline_error=0.0031, ideal=1.0,
+    baseline_error=0.0031, ideal=1.0, p=0.002, widths=14.2,
 )  # fmt: skip
 WIDTH = Measure(
     name="response_width", where="10-40 GeV", value=1.02, error=0.06, baseline=1.013, baseline_error=0.05,
-    ideal=1.0,
+    ideal=1.0, p=0.8, widths=0.4,
 )  # fmt: skip
 SEPARATION = Measure(
     name="separation", where="hits", value=0.03, error=0.004, baseline=0.018, baseline_error=0.004
@@ -45,7 +45,11 @@ def a_verdict(grade: str, *checks: Check, notes: tuple[str, ...] = ()) -> Verdic
     """Of these checks; their messages are its failures."""
     failures = tuple(check.message for check in checks if check.message)
     return Verdict(
-        grade=grade, passed=grade != "fail", checks=checks, failures=failures, notes=notes
+        grade=grade,
+        passed=grade not in {"cannot tell", "fail"},
+        checks=checks,
+        failures=failures,
+        notes=notes,
     )
 
 

@@ -7,8 +7,9 @@ from math import prod
 import pytest
 
 from cloudgan.bench.arithmetic import discriminator_macs, generator_macs, step_macs
-from cloudgan.models.convolutions import Convolution, convolutions
-from cloudgan.schema.presets import PROFILES, Block, find_preset, find_profile
+from cloudgan.gan.convolutions import Convolution, convolutions
+from cloudgan.schema.architecture import Block
+from cloudgan.schema.presets import PROFILES, find_preset, find_profile
 
 PAPER = find_preset("paper")
 

@@ -2,80 +2,76 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 
 import pytest
 
-from cloudgan.bench.bandwidth import (
-    BandwidthResult,
-    advice,
-    bandwidth_json,
-    bandwidth_page,
-    bandwidth_tables,
-    bucket_bytes,
-)
-from cloudgan.bench.bandwidth_ranks import MeasuredLinks, measure_links
-from cloudgan.bench.islands import find_islands
-from cloudgan.parallel.communicator import Alone
+from cloudgan.bench.bandwidth import bandwidth_measurement, bucket_bytes, measure_links
+from cloudgan.ranks.world import Alone
 from cloudgan.reports.page import render
 
 GIGA = 1e9
 
 
-def result(better, *, hosts=("a",) * 8):
-    """A result of two sizes: of the small one a tenth, the second of three turns the best."""
+def result(better, *, hosts=("a",) * 8, calm=False):
+    """Links of two sizes: of the small one a tenth, the second of three turns the best unless `calm`."""
+    best = 1 if calm else 2
     values = [
         [508 * GIGA if a == b else (36.8 if better(a, b) else 17.0) * GIGA for b in range(8)]
         for a in range(8)
     ]
     turns = [
-        [[(part * one, 2 * part * one, part * one) for one in row] for row in values]
-        for part in (0.5, 0.05)
+        [[(part * one / best, part * one, part * one / best) for one in row] for row in values]
+        for part in (1, 0.1)
     ]
-    links = MeasuredLinks.model_validate({"turns": turns, "hosts": hosts, "seconds": 1.0})
-    return BandwidthResult("mini", (bucket_bytes("mini"), 1024), links, find_islands(values))
+    sizes = (bucket_bytes("mini"), 1024)
+    given = {"sizes": sizes, "turns": turns, "hosts": hosts, "seconds": 1.0}
+    return bandwidth_measurement("mini", given)
+
+
+def in_halves(a, b):
+    return a // 4 == b // 4
 
 
 @pytest.fixture
 def halves():
-    return result(lambda a, b: a // 4 == b // 4)
+    return result(in_halves)
 
 
 def test_the_message_is_the_gradients_of_the_larger_network():
-    assert bucket_bytes("mini") == 4 * 553_986
+    assert bucket_bytes("mini") == 4 * 28_760
 
 
 def test_islands_are_named_with_the_group_that_fits(halves):
-    said = advice(halves)
+    said = halves.lines[0]
     assert said.startswith("2 islands: ranks 0 to 3; ranks 4 to 7 (36.8 GB/s inside, 17 GB/s")
     assert "--group=4 keeps the gradients" in said
-    assert "any --group fits" in advice(result(lambda a, b: True))
-    alternating = advice(result(lambda a, b: a % 2 == b % 2))
+    assert "any --group fits" in result(lambda a, b: True).lines[0]
+    alternating = result(lambda a, b: a % 2 == b % 2).lines[0]
     assert "ranks 0, 2, 4, 6; ranks 1, 3, 5, 7" in alternating
     assert "No --group above 1" in alternating
-    assert "ranks 0 to 6; rank 7 (" in advice(result(lambda a, b: 7 not in {a, b}))
+    assert "ranks 0 to 6; rank 7 (" in result(lambda a, b: 7 not in {a, b}).lines[0]
 
 
 def test_tables_have_median_and_best_and_json_both_matrices(halves):
-    large, small = bandwidth_tables(halves)
+    large, small = halves.tables
     assert large.rows[0][:3] == ("0", "254 (508)", "18.4 (36.8)")
     assert small.rows[0][1] == "25.4 (50.8)"
     assert "own memory on the diagonal" in large.caption
-    first = bandwidth_json(halves)["messages"][0]
+    first = halves.messages[0]
     assert first["bytes"] == bucket_bytes("mini")
     assert (first["median"][0][4], first["best"][0][4]) == (8.5 * GIGA, 17 * GIGA)
 
 
 def test_ranks_of_several_machines_are_named_after_them(halves):
-    several = result(lambda a, b: a // 4 == b // 4, hosts=("a",) * 4 + ("b",) * 4)
-    assert bandwidth_tables(several)[0].columns[5] == "4 (b)"
-    assert bandwidth_tables(halves)[0].columns[5] == "4"
+    several = result(in_halves, hosts=("a",) * 4 + ("b",) * 4)
+    assert several.tables[0].columns[5] == "4 (b)"
+    assert halves.tables[0].columns[5] == "4"
 
 
 def test_the_page_has_a_heat_map_for_each_size_and_summary(halves):
-    text = render(bandwidth_page(halves))
-    assert text.count('class="broad"') == 4
+    text = render(halves.page())
+    assert text.count('<div class="broad">') == 4
     assert "--group=4" in text
 
 
@@ -86,18 +82,14 @@ def test_too_few_and_too_many_ranks_are_refused(cloudgan_here, ranks):
 
 
 def test_load_that_disturbs_the_measurement_is_named(halves):
-    steady = halves.links.turns[0]
-    calm = tuple(tuple((one[1],) * 3 for one in row) for row in steady)
-    links = halves.links.model_copy(update={"turns": (calm, halves.links.turns[1])})
-    undisturbed = dataclasses.replace(halves, links=links)
-    assert "Other load disturbed" in advice(halves)
-    assert "Other load disturbed" not in advice(undisturbed)
+    assert "Other load disturbed" in halves.lines[0]
+    assert "Other load disturbed" not in result(in_halves, calm=True).lines[0]
 
 
 def test_one_rank_alone_copies_in_its_own_memory():
     found = measure_links(Alone(), (10**6, 1024), 3)
-    assert len(found.hosts) == 1
-    (((large,),), ((small,),)) = found.turns
+    assert len(found["hosts"]) == 1
+    (((large,),), ((small,),)) = found["turns"]
     assert len(large) == len(small) == 3
     assert min(*large, *small) > 0
 

@@ -1,58 +1,51 @@
 """Predictions of `bench parallel` and the times that they are from."""
 
+from __future__ import annotations
+
 import pytest
 
-from cloudgan.bench.parallel import (
-    explanation,
-    find_times,
-    forecast,
-    forecast_json,
-    forecast_page,
-    forecast_table,
-    measured_table,
-    nnlo_table,
-)
+from cloudgan.bench.parallel import find_times, parallel_measurement
 from cloudgan.bench.sleeping_ranks import MeasuredWorld
 from cloudgan.core.progress import Silent
 from cloudgan.parallel.prediction import Times
 from cloudgan.reports.page import page_csv, render
+from cloudgan.schema.options.bench import BenchParallelOptions
+
+ONE = MeasuredWorld(
+    workers=1, steps=100, updates=10, steps_per_second=16, step_seconds=0.05, exchange_seconds=0.1,
+    service_seconds=0.025, service_cpu_seconds=0.02, waiting_cpu_share=0.032,
+    peak_memory_bytes=90 * 2**20, staleness=0.0, centre=1.0,
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
 def found():
     times = Times(step=0.05, service=0.0025, message=0.0005)
-    return forecast(times, "Times: given.", [2, 100], [1, 4])
+    return parallel_measurement(times, "Times: given.", [2, 100], [1, 4])
 
 
 def test_each_prediction_is_marked_and_needs_a_worker_for_each_master(found):
-    table = forecast_table(found)
-    assert [row[:3] for row in table.rows] == [
-        ("predicted", 2, 1),
-        ("predicted", 100, 1),
-        ("predicted", 100, 4),
-    ]
+    table = found.tables[0]
+    rows = [("predicted", 2, 1), ("predicted", 100, 1), ("predicted", 100, 4)]
+    assert [row[:3] for row in table.rows] == rows
     assert "not measured" in table.caption
-    assert all(row["kind"] == "predicted" for row in forecast_json(found)["predicted"])
+    assert all(row["kind"] == "predicted" for row in found.predicted)
+    assert "ideal" in render(found.page())
+    assert "predicted" in page_csv(found.page())
 
 
 def test_the_published_curve_is_shown_with_both_predictions_and_their_explanation(found):
-    rows = {row[0]: row for row in nnlo_table(found).rows}
+    rows = {row[0]: row for row in found.tables[-1].rows}
     assert rows[20][1] == "10"
     assert float(rows[20][2]) == pytest.approx(10, rel=0.05)
     assert rows[8][1] == "-"
     # 50 ms over 2.5 ms.
-    assert "limits the speed-up to 20. Times: given." in explanation(found)[1]
-
-
-def test_the_page_has_the_ideal_line_and_the_tables(found):
-    page = forecast_page(found)
-    assert "ideal" in render(page)
-    assert "predicted" in page_csv(page)
+    assert "limits the speed-up to 20. Times: given." in found.explanation[1]
 
 
 def test_times_that_are_not_given_are_measured_and_named():
-    given = {"preset": "smoke", "mode": "easgd", "sync_every": 10, "progress": Silent()}
-    times, origin = find_times(step=0.05, service=0.002, message=None, **given)
+    given = {"preset": "smoke", "sync_every": 10, "step_seconds": 0.05, "service_seconds": 0.002}
+    times, origin = find_times(BenchParallelOptions(**given), Silent())
     assert (times.step, times.service, times.sync_every) == (0.05, 0.002, 10)
     assert 0 < times.message < 1
     assert origin.count("given") == 2
@@ -60,35 +53,16 @@ def test_times_that_are_not_given_are_measured_and_named():
 
 
 def test_measured_worlds_are_shown_with_their_predictions_and_n_times_one_worker():
-    one = MeasuredWorld(
-        workers=1,
-        steps=100,
-        updates=10,
-        steps_per_second=16,
-        step_seconds=0.05,
-        exchange_seconds=0.1,
-        service_seconds=0.025,
-        service_cpu_seconds=0.02,
-        waiting_cpu_share=0.032,
-        peak_memory_bytes=90 * 2**20,
-        staleness=0.0,
-        centre=1.0,
+    four = ONE.model_copy(
+        update={"workers": 4, "steps_per_second": 48.0, "peak_memory_bytes": None}
     )
-    more = {"workers": 4, "steps_per_second": 48.0, "peak_memory_bytes": None}
-    found = forecast(
-        Times(0.05, 0.025, sync_every=10), "", [8], [1], (one, one.model_copy(update=more))
-    )
-    kind, workers, _, speedup, per_worker, _, load, _, waits = forecast_table(found).rows[1]
+    found = parallel_measurement(Times(0.05, 0.025, sync_every=10), "", [8], [1], (ONE, four))
+    layouts, worlds, _ = found.tables
+    kind, workers, _, speedup, per_worker, _, load, _, waits = layouts.rows[1]
     assert (kind, workers) == ("measured", 4)
     assert (speedup, per_worker, load, waits) == ("2.4", "0.60", "12%", "40%")
-    assert [row[:2] for row in forecast_table(found).rows[2:]] == [
-        ("predicted", 1),
-        ("predicted", 4),
-        ("predicted", 8),
-    ]
-    rows = measured_table(found).rows
-    assert rows[0] == (1, "16.0", "1.00", "100.0", "25.0", "20.0", "3.2%", "90")
-    assert rows[1][:3] == (4, "48.0", "0.75")
-    assert rows[1][-1] == "-"
-    assert measured_table(found) in forecast_page(found).sections[0].blocks
-    assert forecast_json(found)["measured"][0]["speedup"] == pytest.approx(0.8)
+    assert [row[1] for row in layouts.rows[2:]] == [1, 4, 8]
+    assert worlds.rows[0] == (1, "16.0", "1.00", "100.0", "25.0", "20.0", "3.2%", "90")
+    assert worlds.rows[1][:3] == (4, "48.0", "0.75")
+    assert worlds.rows[1][-1] == "-"
+    assert found.measured[0]["speedup"] == pytest.approx(0.8)

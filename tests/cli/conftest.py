@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 from cli.provisioned import Desk, few_showers
+from cloudgan.core.hardware import Hardware
+from cloudgan.schema import record
+from cloudgan.schema.config import RunConfig
 from cloudgan.schema.plan import Wheel
+from cloudgan.schema.presets import find_preset
+from cloudgan.schema.record import Epoch, Numerics, Started
+from cloudgan.schema.run_folder import RunFolder
 from launch.ops.cloud_double import installed
 
 if TYPE_CHECKING:
@@ -73,3 +79,66 @@ def desk(user_folder, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("cloudgan.api.deploy_attempt.upload_wheels", lambda plan, progress: None)
     few_showers(user_folder / "showers")
     return Desk(user_folder, tmp_path / "buckets", capsys)
+
+
+@pytest.fixture
+def run_on(tmp_path):
+    """Writes a run with a first epoch of 300 s and a steady one of 100 s."""
+
+    def write(device, preset="paper", replicas=1, folder=tmp_path / "mine"):
+        folder = RunFolder(folder)
+        folder.write_config(RunConfig(model=find_preset(preset)))
+        numerics = Numerics(
+            processor="a chip",
+            device=device,
+            threads=2,
+            replicas=replicas,
+            workers=1,
+            global_batch_size=32 * replicas,
+            precision="float32",
+            math_library="oneDNN",
+            tensorflow="2.21",
+            keras="3.15",
+        )
+        start = Started(
+            time="2026-11-21T12:00:00Z",
+            step=0,
+            config_hash="abc",
+            training_showers=1000,
+            held_out_showers=10,
+            hardware=Hardware(processor="a chip", cores=2, memory_gib=4),
+            numerics=numerics,
+            versions={},
+            git_commit=None,
+            strategy="one",
+            loop="custom",
+            learning_rate=0.001,
+            notes=(),
+            startup_seconds=5,
+        )
+        record.append(folder.record_file, start)
+        for number, seconds in enumerate((300.0, 100.0)):
+            record.append(
+                folder.record_file,
+                Epoch(
+                    time="2026-11-21T12:00:00Z",
+                    step=number + 1,
+                    epoch=number,
+                    first=number == 0,
+                    complete=True,
+                    steps=31,
+                    samples=992,
+                    carried_samples=0,
+                    dropped_samples=8,
+                    train_seconds=seconds,
+                    trace_seconds=1,
+                    validation_seconds=2,
+                    checkpoint_seconds=1,
+                    samples_per_second=10,
+                    losses={},
+                    held_out_losses=None,
+                ),
+            )
+        return folder.path
+
+    return write

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -13,15 +12,9 @@ from cloudgan.api.deploy import deploy
 from cloudgan.api.plan import plan
 from cloudgan.api.plan_result import PlanResult
 from cloudgan.cli.program import Program
-from cloudgan.data.shards.manifest import (
-    ColumnInfo,
-    Manifest,
-    ShardInfo,
-    SourceInfo,
-    write_manifest,
-)
 from cloudgan.schema import launch
 from cloudgan.schema.plan import Plan
+from data.conftest import make_any_store
 from launch.provisioning.cloud_double import CloudDouble, clouds
 
 if TYPE_CHECKING:
@@ -89,24 +82,5 @@ class Desk:
 
 
 def few_showers(folder: Path, records: int = 8) -> None:
-    """Writes a folder of shards as `cloudgan convert` does."""
-    folder.mkdir()
-    content = b"showers"
-    (folder / "part-0.tfrecord").write_bytes(content)
-    source = SourceInfo(
-        name="showers.h5",
-        layout="3dgan",
-        bytes=7,
-        modified_ns=1,
-        records=records,
-        shape=(51, 51, 25),
-        ecal_per_gev=50.0,
-        ecal_decided="by a test",
-        columns=(ColumnInfo(name="energy", dtype="<f4"),),
-    )
-    digits = hashlib.sha256(content).hexdigest()
-    shard = ShardInfo(name="part-0.tfrecord", records=records, bytes=7, sha256=digits, source=0)
-    shape = (51, 51, 25)
-    write_manifest(
-        folder, Manifest(records=records, shape=shape, shards=(shard,), sources=(source,))
-    )
+    """Writes a store as `cloudgan convert` does, of files that nobody reads."""
+    make_any_store(folder, 1, records=records)

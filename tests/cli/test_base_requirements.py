@@ -1,12 +1,11 @@
-"""With the packages of requirements/base.txt only: no command needs an extra to show its help."""
+"""Without any extra: no command needs an extra to show its help."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 
-BASE = Path(__file__).parents[2] / "requirements" / "base.txt"
+from cloudgan.core.lock import locked
 
 ALL_HELP = """
 import contextlib, io, sys
@@ -50,7 +49,7 @@ print(len(lines), failed)
 
 
 def test_every_command_shows_its_help_without_any_extra():
-    rows = BASE.read_text(encoding="utf-8").splitlines()
+    rows = locked().splitlines()
     base = [row.partition("==")[0] for row in rows if "==" in row and not row.startswith(" ")]
     command = [sys.executable, "-c", ALL_HELP, *base]
     done = subprocess.run(command, capture_output=True, text=True, check=True)

@@ -41,7 +41,7 @@ def test_the_generator_and_the_simulations_are_measured_on_the_same_electrons(ru
     geant4 = [one for one in said["sources"] if one["name"] == "Geant4"]
     generator = generators[0]
     assert (said["cells"], said["energy_gev"]) == ([9, 9, 25], [2, 4])
-    assert generator["showers_per_round"] % 16 == 0
+    assert generator["rounds"][0]["showers"] % 16 == 0
     assert parametric["name"] == "parametric source"
     for other in said["sources"]:
         assert other["latency_seconds"]["median"] > 0
@@ -55,37 +55,55 @@ def test_the_generator_and_the_simulations_are_measured_on_the_same_electrons(ru
 
 
 def test_a_whole_training_run_is_timed(tmp_path):
+    from cloudgan.bench.programs import make_showers, run_train
     from cloudgan.bench.scaling import BASE, make_study
-    from cloudgan.bench.training_program import make_showers, run_train
+    from cloudgan.core.progress import Silent
 
-    shards = make_showers(tmp_path, 50, (9, 9))
+    shards = make_showers(tmp_path, 50, Silent(), (9, 9))
     asked = {"preset": "smoke", "batch": 32, "steps": 15, "conv_impl": "published"}
-    config = make_study("strong", [BASE], **asked).configs[BASE]
+    config = make_study("strong", [BASE], **asked)[BASE]
     plain = config.model.model_copy(update=PLAIN)
     data = config.data.model_copy(update={"path": str(shards)})
-    took = run_train(config.model_copy(update={"model": plain, "data": data}), tmp_path / "round")
-    assert took.showers == 15 * 32
-    assert took.device == "CPU"
-    assert 0 < took.first_call_seconds < took.program_seconds
-    assert took.startup_seconds < took.program_seconds
-    trained = took.showers / took.steady_showers_per_second
-    assert trained < took.program_seconds - took.startup_seconds
-    assert took.cpu_seconds > 0
+    config = config.model_copy(update={"model": plain, "data": data})
+    took, record = run_train(config, tmp_path / "round")
+    assert took["showers"] == 15 * 32
+    assert record.started().numerics.device == "CPU"
+    assert 0 < took["first_call_seconds"] < took["program_seconds"]
+    trained = took["showers"] / took["showers_per_second"]
+    assert trained < took["program_seconds"] - took["startup_seconds"]
+    assert took["cpu_seconds"] > 0
 
 
-def test_batches_are_compared_after_the_same_showers_with_the_same_learning_rate(run_cloudgan):
-    flags = ("--quality=1800", "--presets=smoke", "--batches=18,36", "--rounds=1", "--json")
-    said = json.loads(run_cloudgan("bench", "scaling", *flags).stdout)
-    small, large = said["batches"]
-    assert (said["training_showers"], said["epochs"]) == (1800, 1)
-    assert (small["steps"], large["steps"]) == (100, 50)
-    assert [one["runs"][0]["showers"] for one in (small, large)] == [1800, 1800]
-    assert small["learning_rate"] == large["learning_rate"] == pytest.approx(0.001)
-    for one in (small, large):
-        assert set(one["metrics"]) >= {"metric", "separation"}
-        assert 0 < one["metrics"]["separation"]["median"] <= 1
-        assert 0 < one["seconds_per_shower"]["median"] < 1
-    assert small["metrics"]["metric"] != large["metrics"]["metric"]
+@pytest.mark.parametrize(
+    ("kind", "batches"), [("--strong", [32, 32, 32, 32]), ("--weak", [32, 64, 64, 64])]
+)
+def test_replicas_and_processes_are_measured_against_threads(run_cloudgan, kind, batches):
+    flags = (kind, "--replicas=2", "--workers=2", "--presets=smoke", "--steps=4", "--rounds=1")
+    (study,) = json.loads(run_cloudgan("bench", "scaling", *flags, "--json").stdout)["studies"]
+    names = ["threads only", "2 replicas", "2 processes", "2 independent runs"]
+    assert [one["name"] for one in study["variants"]] == names
+    assert [one["global_batch"] for one in study["variants"]] == batches
+    for one in study["variants"]:
+        (row,) = one["rounds"]
+        assert row["showers"] == 4 * one["global_batch"]
+        assert 0 < row["end_to_end"] < 10
+        assert 0 < row["training_only"] < 10
+        assert row["seconds_per_step"] * row["showers_per_second"] == pytest.approx(
+            one["global_batch"]
+        )
+
+
+def test_a_grid_is_measured_on_one_core_and_with_a_rank_per_cell(run_cloudgan):
+    pytest.importorskip("mpi4py")
+    flags = ("--grids=1x2", "--rounds=1", "--iterations=2", "--batches=1", "--batch=4", "--json")
+    found = json.loads(run_cloudgan("bench", "cells", *flags).stdout)
+    (grid,) = found["grids"]
+    assert (grid["grid"], grid["cells"]) == ("1x2", 2)
+    assert grid["speedup"]["count"] == 1
+    for how in ("single_core", "distributed"):
+        parts = dict(grid["routines"][how])
+        assert parts.pop("overall") == pytest.approx(sum(parts.values()))
+        assert parts["train"] > 0
 
 
 QUICK = ("--preset=smoke", "--rounds=2", "--seconds=0.01", "--batch=8", "--threads=2")
@@ -93,8 +111,8 @@ QUICK = ("--preset=smoke", "--rounds=2", "--seconds=0.01", "--batch=8", "--threa
 
 @pytest.fixture(scope="module")
 def shards(tmp_path_factory):
-    from cloudgan.data.sources.convert import convert
-    from cloudgan.data.sources.hdf5_writer import write_hdf5
+    from cloudgan.data.convert import convert
+    from cloudgan.data.hdf5_writer import write_hdf5
     from cloudgan.simulation.gflash import simulate
 
     folder = tmp_path_factory.mktemp("input")
@@ -103,44 +121,23 @@ def shards(tmp_path_factory):
     return folder / "set"
 
 
-def test_three_variants_alternate_and_ratios_are_of_medians(cloudgan_here, shards):
+def test_the_rates_of_a_store_are_cold_and_warm(cloudgan_here, shards):
     flags = (*QUICK, f"--data={shards}", "--step-showers-per-second=100", "--json")
     found = json.loads(cloudgan_here("bench", "input", *flags).stdout)
-    assert [one["name"] for one in found["variants"]] == ["decoded", "memory", "file"]
+    (one,) = found["variants"]
     assert (found["showers"], found["rounds"], found["batch"], found["threads"]) == (36, 2, 8, 2)
     assert found["bytes_per_image"] == 9 * 9 * 25 * 4
-    for one in found["variants"]:
-        rate = one["showers_per_second"]["median"]
-        assert one["ratio_to_step"] == pytest.approx(rate / 100)
-        assert one["image_bytes_per_second"] == pytest.approx(rate * 8100)
-        assert one["cpu_seconds"]["min"] > 0
-        assert one["cold_showers_per_second"]["count"] == 2
-    assert found["ratio"]["min"] <= found["ratio"]["median"] <= found["ratio"]["max"]
-    assert found["make_file_seconds"] > 0
-    again = json.loads(cloudgan_here("bench", "input", *flags).stdout)
-    assert again["make_file_seconds"] is None
+    rate = one["showers_per_second"]["median"]
+    assert one["ratio_to_step"]["median"] == pytest.approx(rate / 100)
+    assert one["image_bytes_per_second"]["median"] == pytest.approx(rate * 8100)
+    assert one["cpu_seconds"]["min"] > 0
+    assert one["cold_showers_per_second"]["count"] == 2
 
 
 def test_without_data_showers_are_simulated(cloudgan_here):
     said = cloudgan_here("bench", "input", *QUICK, "--showers=20")
     assert "smoke, batches of 8, 2 readers, 18 showers" in said.stdout
     assert "The rate of a step is unknown" in said.stdout
-    assert "From the file showers come" in said.stdout
-
-
-def test_without_disk_space_two_variants_remain_with_a_note(
-    cloudgan_here, tmp_path, shards, monkeypatch
-):
-    from cloudgan.data.pipeline import preprocessed_cache as prepared_cache
-
-    monkeypatch.setattr(prepared_cache, "SPARE_BYTES", 1 << 60)
-    for path in (shards / prepared_cache.FOLDER).glob("*.cells"):
-        path.unlink()
-    said = cloudgan_here("bench", "input", *QUICK, f"--data={shards}", "--json")
-    found = json.loads(said.stdout)
-    assert [one["name"] for one in found["variants"]] == ["decoded", "memory"]
-    assert "has too little space" in found["no_file"]
-    assert found["ratio"] is None
 
 
 @pytest.mark.parametrize(

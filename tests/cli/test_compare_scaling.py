@@ -7,7 +7,7 @@ import json
 import pytest
 
 from cloudgan.core.hardware import Hardware
-from cloudgan.cost.prices.catalog import load_catalog
+from cloudgan.money.catalog import load_catalog
 from cloudgan.schema import record
 from cloudgan.schema.config import RunConfig
 from cloudgan.schema.record import Epoch, Numerics, Started, Stopped, Validated

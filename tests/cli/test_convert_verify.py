@@ -7,7 +7,7 @@ import json
 import pytest
 
 from cloudgan.cli.main import main
-from data.conftest import make_hdf5, make_shards
+from data.conftest import flip, make_hdf5, make_store
 
 
 @pytest.fixture
@@ -25,12 +25,12 @@ def verify(capsys):
 
 
 @pytest.fixture
-def shards(tmp_path):
-    return make_shards(tmp_path / "set", make_hdf5(tmp_path / "a.h5", shape=(5, 5, 4)))
+def store(tmp_path):
+    return make_store(tmp_path / "set", make_hdf5(tmp_path / "a.h5", shape=(5, 5, 4)))
 
 
-def test_every_layout_is_verified(shards, tmp_path, verify):
-    for source in (shards, tmp_path / "a.h5", f"{shards},{tmp_path / 'a.h5'}"):
+def test_every_layout_is_verified(store, tmp_path, verify):
+    for source in (store, tmp_path / "a.h5", f"{store},{tmp_path / 'a.h5'}"):
         code, output, errors = verify("--verify", source, "--json")
         assert (code, errors) == (0, [])
         found = json.loads(output)
@@ -38,39 +38,38 @@ def test_every_layout_is_verified(shards, tmp_path, verify):
         assert found["showers"] == (40 if "," in str(source) else 20)
 
 
-def test_a_bucket_is_verified(shards, verify):
-    code, output, _ = verify("--verify", shards.as_uri(), "--json")
+def test_a_bucket_is_verified(store, verify):
+    code, output, _ = verify("--verify", store.as_uri(), "--json")
     assert (code, json.loads(output)["showers"]) == (0, 20)
-    path = shards / "showers-00003.tfrecord"
-    path.write_bytes(path.read_bytes()[:-6] + b"\0\0" + path.read_bytes()[-4:])
-    code, _, errors = verify("--verify", shards.as_uri())
+    flip(store / "part-00003-energy.npy", -6)
+    code, _, errors = verify("--verify", store.as_uri())
     assert code == 2
-    assert f"{shards}/showers-00003.tfrecord, record 1: damaged: its checksum" in errors[0]
+    assert f"{store}/part-00003-energy.npy is damaged: its SHA-256" in errors[0]
 
 
 @pytest.mark.parametrize(
     ("name", "named"),
     [
-        ("showers-00002.tfrecord", "showers-00002.tfrecord, record"),
+        ("part-00002-values.npy", "part-00002-values.npy is damaged"),
         ("manifest.json", "manifest.json"),
     ],
 )
-def test_one_flipped_bit_ends_with_2_and_one_line(shards, verify, name, named):
-    content = bytearray((shards / name).read_bytes())
+def test_one_flipped_bit_ends_with_2_and_one_line(store, verify, name, named):
+    content = bytearray((store / name).read_bytes())
     content[len(content) // 2] ^= 1
-    (shards / name).write_bytes(content)
-    code, _, errors = verify("--verify", shards)
+    (store / name).write_bytes(content)
+    code, _, errors = verify("--verify", store)
     assert code == 2
     assert len(errors) == 1
     assert named in errors[0]
     assert "Traceback" not in errors[0]
 
 
-def test_either_a_target_or_verify_is_given(shards, tmp_path, verify):
-    code, _, errors = verify(shards)
+def test_either_a_target_or_verify_is_given(store, tmp_path, verify):
+    code, _, errors = verify(store)
     assert code == 2
     assert "no target was given; valid: cloudgan convert --verify SOURCE" in errors[0]
-    code, _, errors = verify(shards, tmp_path / "b.h5", "--verify")
+    code, _, errors = verify(store, tmp_path / "b.h5", "--verify")
     assert code == 2
     assert "--verify with the target" in errors[0]
     assert not (tmp_path / "b.h5").exists()

@@ -33,7 +33,7 @@ def test_the_json_output_equals_verdict_and_cost_on_disk(small_demo, run_cloudga
     kept = json.loads((small_demo.run / "verdict.json").read_text())
     assert kept == {key: small_demo.said[key] for key in kept}
     measures = {each["measure"]["name"] for each in kept["verdict"]["checks"]}
-    assert measures == {gate.measure for gate in load_gates().gate} - {"auc"}
+    assert measures == {gate.measure for gate in load_gates().gate}
     priced = json.loads(run_cloudgan("cost", small_demo.run, "--json").stdout)
     assert small_demo.said["cost"] == priced
 
@@ -47,9 +47,11 @@ def test_the_untrained_network_has_the_measured_energy_profile_and_angle(small_d
     assert untrained["angle_slope", ""] == pytest.approx(1, abs=0.5)
 
 
-def test_twenty_steps_do_not_pass_the_default_gates(small_demo):
-    assert small_demo.said["verdict"]["passed"] is False
-    assert small_demo.said["verdict"]["failures"]
+def test_twenty_steps_do_not_pass_the_default_gates_and_40_showers_are_too_few_to_tell(small_demo):
+    verdict = small_demo.said["verdict"]
+    assert verdict["passed"] is False
+    assert verdict["needed"] > 40
+    assert verdict["grade"] in {"cannot tell", "fail"}
 
 
 def test_the_report_names_the_limit_that_ended_the_training(small_demo):
@@ -66,7 +68,7 @@ def test_the_report_loads_nothing_and_has_every_section(small_demo):
     assert not re.search(r"@import|url\((?!#)", page)
     for part in (
         "Verdict",
-        "Failed checks",
+        "Checks",
         "Losses",
         "Throughput",
         "Cost of an epoch",

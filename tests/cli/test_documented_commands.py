@@ -68,7 +68,7 @@ NOT_HERE = {
     "bench": "measures for minutes: test_bench*.py run each one with small limits",
     "cancel": LAUNCHED,
     "compare --scaling": "needs runs of several workers: test_compare_scaling.py",
-    "cost runs/first --billing-export": "needs a bill: tests/cost",
+    "cost runs/first --billing-export": "needs a bill: tests/money",
     "crossvalidate --show=": "needs the runs of another line: tests/api/test_crossvalidation.py",
     "down": LAUNCHED,
     "exec": LAUNCHED,
@@ -82,6 +82,7 @@ NOT_HERE = {
     "shell": LAUNCHED,
     "status mine --": LAUNCHED,
     "tensorboard": "serves until Ctrl-C: test_live.py",
+    "train showers.h5 --preset=mini --image-shape": "needs such showers: test_train_shapes.py",
     **dict.fromkeys(
         (
             "train --config=a.yaml",
@@ -116,6 +117,7 @@ SHOWERS = "train test geant4 full g4train g4test reference"
 OFFER = "gcp/g2-standard-4/us-central1/spot"
 EXITS = {
     "offers --epochs=60 --max-hours=1 --budget-usd=10 --accelerator=v100 --market=on_demand": 5,
+    "cost plan.json --ci=base.json --budget-usd=40 --report=comment.md": 6,  # parts are unknown
     "offers --epochs=60 --run=mine --market=spot": 5,  # no node has times of this network
     **dict.fromkeys(
         (
@@ -166,7 +168,7 @@ def trained(made_once, run_cloudgan):
             for line in (
                 "simulate showers.h5 --showers=420",
                 "simulate fast.h5 --showers=420 --seed=1",
-                "convert showers.h5 shards",
+                "convert showers.h5 store",
                 f"train showers.h5 {epoch} --validate-every=1 --run=runs/mine",
                 "generate mine mine.h5 --showers=210",
                 "validate mine --report=runs/mine/report.html",
@@ -180,8 +182,8 @@ def trained(made_once, run_cloudgan):
             for name in RUNS.split():
                 shutil.copytree("runs/mine", f"runs/{name}")
             shutil.copytree("runs/grid", "runs/showers")
-            shutil.copytree("shards", "FOLDER")
-            shutil.copytree("shards", "runs/electrons/store/runs/electrons/showers")
+            shutil.copytree("store", "FOLDER")
+            shutil.copytree("store", "runs/electrons/store/runs/electrons/showers")
             priced = run_cloudgan("cost", "mine", f"--price-as={OFFER}", "--json").stdout
             for name in ("plan.json", "base.json"):
                 Path(name).write_text(priced)

@@ -1,4 +1,4 @@
-"""`cloudgan export`: the folder that it writes, its model card, and what it refuses. No TensorFlow."""
+"""`cloudgan export`: the folder that it writes, its model card, and what it refuses."""
 
 from __future__ import annotations
 
@@ -14,10 +14,13 @@ import pytest
 import cloudgan as cg
 from cloudgan.core.errors import DataError
 from cloudgan.data.summary import AngleFit
-from cloudgan.exports.onnx_generator import onnx_generator
+from cloudgan.exports.layout import noise_length
+from cloudgan.exports.shower_model import network_in_gev, shower_model
 from cloudgan.schema.presets import find_preset
 from cloudgan.schema.run_folder import RunFolder
 from exports.example_run import ENERGY_GEV, THETA_RAD, example_run
+
+pytestmark = pytest.mark.tf
 
 
 @pytest.fixture
@@ -30,9 +33,14 @@ def test_the_model_is_the_averaged_generator_of_the_checkpoint(run, tmp_path, cl
     said = json.loads(cloudgan_here("export", run, tmp_path / "out", "--json").stdout)
     model = onnx.load(tmp_path / "out" / "generator.onnx")
     facts = {each.key: each.value for each in model.metadata_props}
-    weights = example_run(tmp_path / "again")
-    fit = AngleFit(offset_rad=0.1, slope=0.9)
-    assert model == onnx_generator(find_preset("smoke"), weights, fit, facts)
+    weights, preset = example_run(tmp_path / "again"), find_preset("smoke")
+    network = network_in_gev(preset)
+    network.set_weights(list(weights.values()))
+    expected = shower_model(preset, network, AngleFit(offset_rad=0.1, slope=0.9))
+    noise = np.random.default_rng(5).standard_normal((2, noise_length(preset)), np.float32)
+    given = {"energy": np.float32([20, 80]), "theta": np.float32([1.5, 1.2]), "noise": noise}
+    (found,) = onnxruntime.InferenceSession(model.SerializeToString()).run(None, given)
+    assert np.abs(found - expected(given).numpy()).max() <= 1e-5 * found.max() > 0
     assert said["model"] == str(tmp_path / "out" / "generator.onnx")
     assert said["card"]["file"]["bytes"] == (tmp_path / "out" / "generator.onnx").stat().st_size
     assert facts == {
@@ -117,11 +125,17 @@ def test_an_export_is_replaced_only_with_overwrite(run, tmp_path, cloudgan_here)
 
 
 def test_a_missing_package_is_named_with_its_extra(run, tmp_path, cloudgan_here, monkeypatch):
-    for name in [name for name in sys.modules if name.startswith("cloudgan.exports.onnx")]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "onnx", None)
-    assert ".[export]" in cloudgan_here("export", run, tmp_path / "out", exits=2).stderr
-    assert [each.name for each in tmp_path.iterdir()] == ["mine"]
+    for kind, missing, extra in [
+        ("onnx", "tf2onnx", "export"),
+        ("onnx", "onnx", "export"),
+        ("keras", "tensorflow", "train"),
+    ]:
+        with monkeypatch.context() as patched:
+            patched.setitem(sys.modules, missing, None)
+            done = cloudgan_here("export", run, tmp_path / "out", f"--format={kind}", exits=2)
+        assert f".[{extra}]" in done.stderr
+        assert repr(missing) in done.stderr
+        assert [each.name for each in tmp_path.iterdir()] == ["mine"]
 
 
 def test_a_full_disk_ends_with_1_and_leaves_no_part(run, tmp_path, cloudgan_here, monkeypatch):
@@ -143,7 +157,7 @@ def test_weights_of_another_architecture_are_refused(tmp_path):
         arrays = {name: archive[name] for name in archive.files}
     arrays["ema_generator/000/kernel"] = arrays["ema_generator/000/kernel"][:-1]
     np.savez(path, **arrays)
-    with pytest.raises(DataError, match="do not match preset smoke"):
+    with pytest.raises(DataError, match="has shape"):
         cg.export(tmp_path / "mine", tmp_path / "out")
 
 

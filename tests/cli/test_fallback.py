@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import sys
 
 import pytest
 
@@ -13,7 +12,6 @@ from cloudgan.launch.provisioning.run_registry import RunRegistry
 from cloudgan.schema.run_document import read_plan
 from cloudgan.schema.run_state import RunState, WorkerState
 from cloudgan.storage.folder import FolderStore
-from fuzz.project import write_showers
 from launch.provisioning.cloud_double import POOL, RulesDouble, clouds
 from launch.provisioning.place_double import PlaceDouble
 
@@ -292,16 +290,6 @@ def test_deploy_without_a_login_downloads_no_wheel(desk, monkeypatch):
     error = desk.deploy(*V100, exits=2)
     assert "no login was found" in error
     assert downloads == []
-
-
-def test_deploy_without_tensorflow_refuses_data_to_convert_before_anything_is_created(
-    desk, monkeypatch
-):
-    monkeypatch.setitem(sys.modules, "tensorflow", None)
-    write_showers(desk.folder / "own.h5")
-    error = desk.type("deploy", "--data=own.h5", "--yes", "--allow-stale-price", *V100, exits=2)[1]
-    assert "needs the package 'tensorflow'" in error
-    assert desk.doubles["gcp"].made == []
 
 
 class Died(BaseException):

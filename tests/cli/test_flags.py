@@ -50,7 +50,7 @@ PROGRAM.run(["completion", "bash"])
 
 def test_one_line_in_one_file_adds_a_flag_everywhere(tmp_path):
     shutil.copytree(PACKAGE, tmp_path / "cloudgan", ignore=shutil.ignore_patterns("__pycache__"))
-    module = tmp_path / "cloudgan" / "api" / "launch_request.py"
+    module = tmp_path / "cloudgan" / "launch" / "plan" / "flags.py"
     text = module.read_text()
     at = text.index("    accelerator: str | None = flag(")
     module.write_text(text[:at] + LINE + text[at:])

@@ -11,8 +11,8 @@ import pytest
 from cli.provisioned import RUN
 from cloudgan.core import settings
 from cloudgan.core.clock import utc_today
-from cloudgan.cost.prices.catalog import load_catalog, write_refreshed
-from cost.prices.refresh.conftest import lists as prices_server
+from cloudgan.money.catalog import load_catalog, write_refreshed
+from money.refresh.conftest import lists as prices_server
 
 AZURE = ("--provider=azure", "--accelerator=a100", "--market=on_demand", "--region=eastus")
 NODE = "Standard_NC24ads_A100_v4"

@@ -11,7 +11,7 @@ import pytest
 
 from cloudgan import __version__
 
-LOCKS = {"cpu": "train", "gpu": "gpu", "tpu": "tpu"}
+TENSORFLOW = {"cpu": "tensorflow", "gpu": "nvidia-nccl-cu12", "tpu": "tensorflow-tpu"}
 
 
 @pytest.fixture(autouse=True)
@@ -25,7 +25,7 @@ def contents(folder):
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
 
 
-@pytest.mark.parametrize("kind", LOCKS)
+@pytest.mark.parametrize("kind", TENSORFLOW)
 def test_the_folder_has_exactly_what_the_dockerfile_copies_for_its_kind(
     cloudgan_here, tmp_path, kind
 ):
@@ -36,12 +36,14 @@ def test_the_folder_has_exactly_what_the_dockerfile_copies_for_its_kind(
     text = found.pop("Dockerfile").decode()
     assert set(found) == {
         f"dist/cloudgan-{__version__}-py3-none-any.whl",
-        f"requirements/{LOCKS[kind]}.txt",
-        "requirements/pod.txt",
+        "requirements.txt",
     }
+    locked = re.findall(r"(?m)^([a-z0-9-]+)==", found["requirements.txt"].decode())
+    assert {TENSORFLOW[kind], "boto3"} <= set(locked)
+    assert not {*TENSORFLOW.values()} - {"tensorflow", TENSORFLOW[kind]} & set(locked)
     copied = re.findall(r"(?m)^COPY (?!--from)(\S+)", text)
     assert {name.partition("/")[0] for name in found} == set(copied)
-    assert re.findall(r"(?m)^ARG KIND=(\w+)$", text) == [kind], "gcloud passes no build argument"
+    assert "KIND" not in text, "gcloud passes no build argument"
 
 
 def test_each_builder_has_one_command_and_the_image_flag_for_its_result(cloudgan_here, tmp_path):
@@ -66,8 +68,7 @@ def test_a_context_is_replaced_and_leaves_nothing_beside_it(cloudgan_here, tmp_p
     (tmp_path / "mine").mkdir()
     for kind in ("cpu", "gpu", "gpu"):
         cloudgan_here("image", "mine", f"--kind={kind}")
-    assert "requirements/gpu.txt" in contents(tmp_path / "mine")
-    assert "requirements/train.txt" not in contents(tmp_path / "mine")
+    assert b"nvidia-nccl-cu12==" in contents(tmp_path / "mine")["requirements.txt"]
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith("mine")] == ["mine"]
 
 
@@ -77,7 +78,7 @@ def test_a_context_is_replaced_and_leaves_nothing_beside_it(cloudgan_here, tmp_p
         lambda folder: (folder / "SHA256SUMS").unlink(),
         lambda folder: (folder / "notes.txt").write_text("mine"),
         lambda folder: (folder / "Dockerfile").write_text("FROM scratch"),
-        lambda folder: (folder / "requirements/pod.txt").unlink(),
+        lambda folder: (folder / "requirements.txt").unlink(),
         lambda folder: (folder / "SHA256SUMS").write_bytes(b"\xff"),
         lambda folder: (folder / "link").symlink_to("nowhere"),
     ],

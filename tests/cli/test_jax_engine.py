@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cloudgan.api import engine_import
+from cloudgan.api import tensorflow_import
 from cloudgan.api.launch_data import check_startable
 from cloudgan.cli.failure import explain
 from cloudgan.cli.main import main
@@ -19,8 +19,6 @@ from cloudgan.schema.config import parse_config
         ["--stages=conv1"],
         ["--loop=fit"],
         ["--precision=float64"],
-        ["--validate-every=1"],
-        ["--until=metric<0.2"],
         ["--strategy=tpu"],
     ],
     ids=lambda given: given[0],
@@ -36,9 +34,9 @@ def test_an_option_that_jax_lacks_is_named_with_exit_code_2(given, capsys, tmp_p
 
 
 def test_without_jax_the_extra_is_named(monkeypatch):
-    monkeypatch.setattr(engine_import, "find_spec", lambda name: None)
+    monkeypatch.setattr(tensorflow_import, "find_spec", lambda name: None)
     with pytest.raises(ModuleNotFoundError) as missing:
-        engine_import.require_engine("jax")
+        tensorflow_import.require_engine("jax")
     failure = explain(missing.value)
     assert failure.exit_code == 2
     assert "[jax]" in failure.message

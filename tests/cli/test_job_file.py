@@ -155,8 +155,7 @@ def test_an_empty_job_is_a_plan_of_the_defaults(here, planned, text):
     ],
 )
 def test_a_saved_plan_plans_the_same(here, planned, monkeypatch, words):
-    for module in ("planning", "provisioned_plan"):
-        monkeypatch.setattr(f"cloudgan.api.{module}.utc_moment", lambda: NOON)
+    monkeypatch.setattr("cloudgan.launch.plan.launch_plan.utc_moment", lambda: NOON)
     here(own="max_hours: 900\n", mine=f"{ON_CLOUD}data: showers\nrun: train --preset=mini\n")
     once = planned("--save=job.yaml", *words)
     assert planned("job.yaml") == once

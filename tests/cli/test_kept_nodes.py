@@ -36,7 +36,6 @@ def google(tmp_path, monkeypatch, user_folder):
     from launch.clouds.gcp.kubernetes_nodes import join
 
     monkeypatch.setattr("cloudgan.api.deployment.all_wheels", lambda *_: ())
-    monkeypatch.setattr("cloudgan.api.deploy_attempt.pin_image", lambda plan, *_: plan)
     sleep = time.sleep
     monkeypatch.setattr("time.sleep", lambda seconds: sleep(min(seconds, 0.05)))
     monkeypatch.setattr(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from cloudgan.api.launch_request import LaunchRequest
 from cloudgan.core.errors import ConfigError
 from cloudgan.core.options import build
+from cloudgan.launch.plan.request import LaunchRequest
 
 
 def launch_flags(**given):

@@ -60,7 +60,6 @@ def lab(cloud, user_folder, tmp_path, monkeypatch):
     from emulators.kubernetes import Image, local_cluster, python_image
 
     monkeypatch.setattr("cloudgan.api.deployment.all_wheels", lambda *_: ())
-    monkeypatch.setattr("cloudgan.api.deploy_attempt.pin_image", lambda plan, *_: plan)
     sleep = time.sleep
     monkeypatch.setattr("time.sleep", lambda seconds: sleep(min(seconds, 0.02)))
     python = python_image(Path(__file__).parents[2])

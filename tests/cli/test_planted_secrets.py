@@ -25,7 +25,6 @@ VARIABLES = {
     "GOOGLE_OAUTH_ACCESS_TOKEN": SECRET,
     "STORAGE_EMULATOR_HOST": f"http://marie:{SECRET}@{CLOSED}",
     "HTTPS_PROXY": f"http://marie:{SECRET}@{CLOSED}",
-    "CLOUDGAN_DOCKER_MIRROR": f"http://marie:{SECRET}@{CLOSED}",
     "CLOUDGAN_GCP_PRICES_URL": f"http://marie:{SECRET}@{CLOSED}",
     "CLOUDGAN_AWS_PRICES_URL": f"http://marie:{SECRET}@{CLOSED}",
     "CLOUDGAN_AZURE_PRICES_URL": f"http://marie:{SECRET}@{CLOSED}?code={SECRET}",
@@ -81,11 +80,6 @@ def planted(user_folder, tmp_path, monkeypatch):
     few_showers(user_folder / "showers")
     for name, value in VARIABLES.items():
         monkeypatch.setenv(name, value)
-    (tmp_path / "docker").mkdir()
-    pair = base64.b64encode(f"marie:{SECRET}".encode()).decode()
-    logins = {"auths": {"https://index.docker.io/v1/": {"auth": pair}}}
-    (tmp_path / "docker" / "config.json").write_text(json.dumps(logins))
-    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path / "docker"))
     monkeypatch.setattr("cloudgan.launch.kubernetes.api._FIRST_CONTACT_SECONDS", 0.0)
     monkeypatch.setattr("time.sleep", lambda _: None)
     return user_folder

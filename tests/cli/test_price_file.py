@@ -7,7 +7,7 @@ import json
 import pytest
 
 from cloudgan.core.errors import ConfigError, DataError
-from cloudgan.cost.prices.price_file import read_price_file
+from cloudgan.money.price_file import read_price_file
 
 CLUSTER = ("plan", "--provider=kubernetes", "--store=gs://lab/cloudgan", "--json")
 FILE = """

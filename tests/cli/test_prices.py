@@ -10,8 +10,8 @@ import pytest
 
 from cloudgan.api.prices import prices
 from cloudgan.core.clock import utc_today
-from cloudgan.cost.prices.catalog import shipped_catalog, write_refreshed
-from cloudgan.cost.prices.fees import load_fees
+from cloudgan.money.catalog import shipped_catalog, write_refreshed
+from cloudgan.money.fees import load_fees
 
 HEADS = ["node", "USD/h", "market", "where", "days", "old", "grade"]
 

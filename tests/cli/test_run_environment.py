@@ -8,8 +8,8 @@ import pytest
 
 import cloudgan as cg
 from cli.provisioned import few_showers
-from cloudgan.api.launch_request import LaunchRequest
 from cloudgan.core.errors import ConfigError
+from cloudgan.launch.plan.request import LaunchRequest
 
 PLANTED = "pl4nted-secret"
 TOKEN = f"hf_{'pl4nted'}{'0' * 30}"

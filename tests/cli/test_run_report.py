@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import re
 import shutil
-import sys
 
 import pytest
 
@@ -28,17 +28,13 @@ def test_the_page_has_losses_and_showers_beside_monte_carlo_and_says_that_they_a
     written = write_report(run, Silent(), least_seconds=0)
     assert written == (run.path / "report.html", "")
     page = written.path.read_text(encoding="utf-8")
-    assert "Only 40 showers are compared, too few for a verdict" in page
+    assert re.search(r"Cannot tell: 40 showers are too few for .*; give about [\d,]+ of each", page)
     for part in ("Losses", "Energy response", "held-out Monte Carlo"):
         assert part in page, part
 
 
-def test_a_short_training_gets_no_page_and_a_missing_package_is_named(run, monkeypatch):
+def test_a_short_training_gets_no_page(run):
     from cloudgan.api.run_report import write_report
 
     assert write_report(run, Silent(), least_seconds=1e6) == (None, "")
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    written = write_report(run, Silent(), least_seconds=0)
-    assert written.path is None
-    assert "no report.html: it needs matplotlib; run `pip install" in written.why_missing
     assert not (run.path / "report.html").exists()

@@ -62,7 +62,8 @@ def a_search_in(folder):
     pytest.importorskip("optuna")
     from cloudgan.schema.config import parse_config
     from cloudgan.schema.search import FOLD, Dimension, SearchConfig
-    from cloudgan.search.study import SearchFolder, SearchStudy
+    from cloudgan.search.folder import SearchFolder
+    from cloudgan.search.study import SearchStudy
 
     base = parse_config({"model": {"preset": "smoke"}}, "test")
     rate = {"model.learning_rate": Dimension(low=1e-4, high=1e-2)}

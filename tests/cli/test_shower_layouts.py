@@ -10,8 +10,8 @@ import h5py
 import numpy as np
 import pytest
 
+from cloudgan.data.hdf5_writer import GENERATED, write_hdf5
 from cloudgan.data.showers import join_showers
-from cloudgan.data.sources.hdf5_writer import GENERATED, write_hdf5
 from cloudgan.simulation.gflash import simulate
 
 COUNT = 60
@@ -288,26 +288,6 @@ def test_a_compressed_file_comes_with_the_command_that_unpacks_it(tmp_path, refu
     assert f"unpack it first ({command})" in refused(tmp_path / name)
 
 
-PUBLIC = {
-    "CaloChallenge": {"incident_energies": np.ones((9, 1)), "showers": np.ones((9, 368))},
-    "CaloGAN": {"energy": np.ones((9, 1)), "layer_0": np.ones((9, 3, 96))},
-    "Par04": {"incident_energy": np.ones(9), "showers": np.ones((9, 9, 16, 45))},
-    "Getting High": {"30x30/layers": np.ones((9, 30, 30, 30)), "30x30/energy": np.ones((9, 1))},
-}
-
-
-@pytest.mark.parametrize("layout", PUBLIC)
-def test_another_public_layout_is_refused_with_what_it_has_and_what_is_needed(
-    tmp_path, refused, layout
-):
-    with h5py.File(tmp_path / "a.h5", "w") as file:
-        for name, values in PUBLIC[layout].items():
-            file[name] = values
-    message = refused(tmp_path / "a.h5")
-    assert all(name.partition("/")[0] in message for name in PUBLIC[layout])
-    assert "Needed are ECAL, with the depth last, and energy [N]" in message
-
-
 @pytest.fixture
 def with_empty(write, showers):
     """60 showers, of which number 7 is empty and number 40 nearly so."""
@@ -367,9 +347,9 @@ def test_a_file_of_empty_showers_is_refused(cloudgan_here, tmp_path, showers):
 @pytest.mark.parametrize(
     ("preset", "wide", "deep", "said"),
     [
-        ("paper", 25, 25, "showers have 25x25x25 cells, the preset needs 51x51x25: use a preset"),
-        ("smoke", 25, 20, "another depth (the last axis) than 25"),
-        ("smoke", 7, 25, "no preset has fewer than 9 cells"),
+        ("paper", 25, 25, "showers have 25x25x25 cells, the preset needs 51x51x25: add"),
+        ("smoke", 25, 20, "--image-shape=25x25x20"),
+        ("smoke", 7, 25, "--image-shape=7x7x25"),
     ],
 )
 def test_showers_of_the_wrong_shape_are_refused_before_they_are_converted(

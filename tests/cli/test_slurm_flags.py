@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 
 from cli.provisioned import basis
-from cloudgan.api.launch_request import NOTHING_PROVISIONED, LaunchRequest
-from cloudgan.api.request_checks import check_request
 from cloudgan.cli.main import main
 from cloudgan.core.errors import ConfigError
 from cloudgan.core.options import build
+from cloudgan.launch.plan.request import LaunchRequest, check_request
 
 
 def launch_flags(**given):
@@ -76,7 +75,7 @@ def test_account_qos_constraint_reservation_and_prologue_are_in_plan_and_script(
 
 def test_slurm_s_flags_are_refused_elsewhere():
     with pytest.raises(ConfigError, match=r"--account and --qos: only valid with --provider=slurm"):
-        check_request(launch_flags(account="hep", qos="gpu"), NOTHING_PROVISIONED)
+        check_request(launch_flags(account="hep", qos="gpu"))
 
 
 @pytest.mark.parametrize(

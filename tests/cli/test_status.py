@@ -17,7 +17,7 @@ from cloudgan.core.clock import utc_moment
 from cloudgan.core.documents import write_json
 from cloudgan.core.errors import ConfigError, UnknownNameError
 from cloudgan.core.hardware import Hardware
-from cloudgan.cost.prices.catalog import load_catalog
+from cloudgan.money.catalog import load_catalog
 from cloudgan.schema import plan as plans
 from cloudgan.schema import record
 from cloudgan.schema.coevolution import CoevolutionConfig

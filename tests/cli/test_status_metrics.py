@@ -15,7 +15,7 @@ from cli.test_status import beat
 from cloudgan.api import launched_run, runs
 from cloudgan.api.run_status import RunStatus
 from cloudgan.cli.views.prometheus import Metric, exposition
-from cloudgan.cost.prices.catalog import load_catalog
+from cloudgan.money.catalog import load_catalog
 from cloudgan.schema.config import parse_config
 from cloudgan.schema.launch import Launch, Node
 from cloudgan.schema.run_folder import RunFolder

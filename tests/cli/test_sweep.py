@@ -133,7 +133,7 @@ def test_budget_and_hours_hold_for_all_seeds_together(desk, gcp):
     limits = found["plan"]["limits"]
     assert (limits["max_hours"], limits["budget_usd"]) == (2, BUDGET / 3)
     one, rest = found["plan"]["cost"], 2
-    startup = next(part for part in one["parts"] if part["name"] == "node startup")
+    startup = next(part for part in one["parts"] if part["item"] == "startup")
     assert found["high_usd"] == pytest.approx(3 * one["known_usd"] - rest * startup["usd"])
     pool = found["plan"]["node_pool"]
     assert (pool["served_runs"], pool["keep_seconds"]) == (3, 600), "they may live for all seeds"

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from cloudgan.api import targets
-from cloudgan.api.targets import RunLocator, find_run, resolve_target, run_folder
+from cloudgan.api.targets import RunLocator, find_run, run_folder
 from cloudgan.core.errors import ConfigError, UnknownNameError
 from cloudgan.launch.backends.local.backend import LocalBackend
+from cloudgan.launch.plan.launch_plan import existing_target
 from cloudgan.launch.provisioning.run_registry import RunRegistry
 from cloudgan.schema import plan as plans
 from cloudgan.schema.plan import NodePool, Target
@@ -86,18 +87,18 @@ def test_an_unknown_run_of_a_cluster_is_refused_with_the_known_ones(
 
 
 def test_a_target_is_resolved_offline(user_folder):
-    assert resolve_target() == resolve_target("local") == Target(provider="local")
-    assert resolve_target("slurm") == Target(provider="slurm")
-    found = resolve_target("kubernetes", "lab", "physics")
+    assert existing_target() == existing_target("local") == Target(provider="local")
+    assert existing_target("slurm") == Target(provider="slurm")
+    found = existing_target("kubernetes", "lab", "physics")
     assert (found.context, found.namespace) == ("lab", "physics")
     assert found.server == "https://lab.example:6443"
-    assert resolve_target("kubernetes").namespace == "cloudgan"
+    assert existing_target("kubernetes").namespace == "cloudgan"
 
 
 @pytest.mark.parametrize("namespace", ["", "A", "a_b", "a/b", "-a", "a" * 64])
 def test_an_invalid_namespace_is_refused(user_folder, namespace):
     with pytest.raises(ConfigError, match="--namespace="):
-        resolve_target("kubernetes", "lab", namespace)
+        existing_target("kubernetes", "lab", namespace)
 
 
 def provisioned(plan_of, folder, name="gan", region=REGION):

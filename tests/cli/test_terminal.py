@@ -7,7 +7,7 @@ import re
 import pytest
 
 from cli.test_compare import write_run
-from cloudgan.data.sources.hdf5_writer import write_hdf5
+from cloudgan.data.hdf5_writer import write_hdf5
 from cloudgan.simulation.gflash import simulate
 from terminal import Program, run_in_terminal
 

@@ -23,7 +23,7 @@ def _quick(monkeypatch):
 
 @pytest.fixture
 def against(small_demo):
-    """All of the demo's 200 showers: its 40 held-out ones are too few for a verdict."""
+    """All of the demo's 200 showers."""
     return f"--against={small_demo.copy / 'showers.h5'}"
 
 
@@ -45,26 +45,31 @@ def mirrored(small_demo, tmp_path):
 def test_without_gate_a_failed_verdict_exits_with_0(small_demo, mirrored, cloudgan_here):
     shown = cloudgan_here("validate", small_demo.copy, mirrored, "--step=20").stdout.splitlines()
     assert shown[0].startswith("✗ fail: ")
-    marks = [words[-1] for line in shown if (words := line.split()) and words[-1] in {*"✗~✓"}]
+    marks = [words[-1] for line in shown if (words := line.split()) and words[-1] in {*"✗?~✓"}]
     assert marks[0] == "✗", "the worst come first"
-    assert marks == sorted(marks, key="✗~✓".index)
+    assert marks == sorted(marks, key="✗?~✓".index)
     assert f"cloudgan validate {small_demo.copy} --report=small.html" in "\n".join(shown)
 
 
-def test_too_few_held_out_showers_are_refused_before_any_is_generated_with_the_ways_out(
-    small_demo, cloudgan_here
+def test_with_few_held_out_showers_nothing_can_be_told_and_the_gate_is_not_passed(
+    small_demo, tmp_path, cloudgan_here
 ):
-    said = cloudgan_here("validate", small_demo.copy, exits=2).stderr
-    assert "generating" not in said
-    assert "held out 40 of 200 showers, and a verdict needs 200" in said
-    assert f"`cloudgan validate {small_demo.copy} --against=FILE`" in said
+    """A gate of which 40 showers cannot say whether it is met."""
+    gates = tmp_path / "strict.toml"
+    gates.write_text(
+        'schema_version = 2\n[[gate]]\nmeasure = "diversity"\ntitle = "diversity"\ngood = 0.01\n'
+        'acceptable = 0.01\nmessage = "{value}"\n'
+    )
+    done = cloudgan_here("validate", small_demo.copy, "--step=0", f"--gate={gates}", exits=7)
+    assert "cannot tell: 40 showers are too few for diversity; give about" in done.stderr
+    assert "fail" not in done.stdout.splitlines()[0]
 
 
 @pytest.mark.slow
 def test_a_new_process_shows_no_messages_of_the_libraries(small_demo):
-    command = [sys.executable, "-m", "cloudgan", "validate", str(small_demo.copy)]
+    command = [sys.executable, "-m", "cloudgan", "validate", str(small_demo.copy), "--step=0"]
     done = subprocess.run(command, check=False, capture_output=True, text=True)
-    assert done.returncode == 2
+    assert done.returncode == 0
     assert "oneDNN" not in done.stderr
     assert "absl" not in done.stderr
 
@@ -153,7 +158,7 @@ def test_the_report_of_a_run_is_written(small_demo, against, tmp_path, cloudgan_
     [
         (["--gate=nowhere.toml"], "nowhere.toml"),
         (["--against=nowhere.h5"], "nowhere.h5"),
-        (["--showers=100"], "expected at least 200"),
+        (["--showers=10"], "expected at least 20"),
         (["--gat"], "Did you mean '--gate'"),
     ],
 )

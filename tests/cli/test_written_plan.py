@@ -38,7 +38,7 @@ def login_node(user_folder, tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=os.pathsep)
     monkeypatch.setenv("RECEIVED", str(tmp_path / "received"))
     monkeypatch.setenv("LAB_LOGIN", "pl4nted-secret")
-    monkeypatch.setattr("cloudgan.api.planning.utc_moment", lambda: NOW)
+    monkeypatch.setattr("cloudgan.launch.plan.launch_plan.utc_moment", lambda: NOW)
     few_showers(user_folder / "showers")
     (user_folder / "site.sh").write_text("module load cuda\n")
     return user_folder

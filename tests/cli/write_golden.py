@@ -51,14 +51,14 @@ def help_screens() -> str:
 
 
 def validation_screen() -> str:
-    """Returns the screen of a validation: the package's gates on the numbers of a real run of the preset mini.
+    """Returns the screen of a validation of two files: the package's gates on stored numbers.
 
-    validate.json has them: `cloudgan validate RUN --json` after 185 steps on 400 showers of Geant4.
+    validate.json has them: 600 showers of the parametric source against 600 of Geant4.
     """
     assessment = read_json(GOLDEN / "validate.json", Assessment)
-    verdict = apply_gates(assessment, in_sample=False)
+    verdict = apply_gates(assessment)
     result = ValidationResult(
-        run="runs/mini", step=185, reference="held-out", assessment=assessment, verdict=verdict
+        reference=assessment.reference.name, assessment=assessment, verdict=verdict
     )
     text = io.StringIO()
     with (
@@ -86,8 +86,8 @@ def _printed(command: str) -> str:
         for module in ("offers", "cost"):
             name = f"cloudgan.api.{module}.utc_today"
             stack.enter_context(mock.patch(name, return_value=TODAY))
-        for module in ("planning", "provisioned_plan", "local_runs"):
-            name = f"cloudgan.api.{module}.utc_moment"
+        for module in ("launch.plan.launch_plan", "api.local_runs"):
+            name = f"cloudgan.{module}.utc_moment"
             stack.enter_context(mock.patch(name, return_value=moment))
         stack.enter_context(contextlib.redirect_stdout(text))
         stack.enter_context(contextlib.suppress(SystemExit))

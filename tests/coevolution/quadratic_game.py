@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import numpy as np
 
+from cloudgan.coevolution.engine import Cells, GridRun
 from cloudgan.coevolution.evolution import random_numbers
-from cloudgan.coevolution.individual import StateLayout
+from cloudgan.coevolution.files import GridFolder
+from cloudgan.coevolution.grid import check_grid
 from cloudgan.coevolution.task import KINDS, Quality
+from cloudgan.ranks.flat import FlatLayout
+from cloudgan.training.stopping import StopFlag
 
-LAYOUT = StateLayout(("weights", "iteration"), ((3,), ()), 1)
+LAYOUT = FlatLayout(("weights", "iteration"), ((3,), ()), 1)
 
 
 class QuadraticGame:
@@ -86,3 +90,10 @@ class QuadraticPair:
         noise = random_numbers(draw).normal(size=(samples, 1)) * 0.01
         found = (generator.state[:3].mean() + noise).astype(np.float32)
         return found if rows is None else found[rows]
+
+
+def cells_in(path, config, *, show=lambda lines: None, task=None):
+    """Returns the cells of a grid in this process; they continue the run in the folder `path`."""
+    grid, task = check_grid(config), task or QuadraticGame()
+    run = GridRun(config, grid, GridFolder(path, grid), lambda _: task)
+    return Cells(run, config, task, task.make_pair(), flag=StopFlag(), show=show)

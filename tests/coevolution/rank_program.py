@@ -5,11 +5,11 @@ import time
 from functools import partial
 from pathlib import Path
 
-from cloudgan.coevolution.cell_files import GridFolder
+from cloudgan.coevolution.engine import GridRun, run_rank
+from cloudgan.coevolution.files import GridFolder
 from cloudgan.coevolution.grid import check_grid
-from cloudgan.coevolution.rank_engine import GridRun, run_rank
 from cloudgan.core.progress import Silent
-from cloudgan.parallel.rank_process import fail, joined_world
+from cloudgan.ranks.process import fail, joined_world
 from cloudgan.training.stopping import EXIT_CODES
 from coevolution.quadratic_game import QuadraticGame, QuadraticPair
 
@@ -31,13 +31,9 @@ grid = check_grid(config)
 folder = GridFolder(path, grid)
 with joined_world(folder.run) as world:
     failed = partial(fail, folder.run, world.rank)
-    run = GridRun(
-        config,
-        grid,
-        folder,
-        make_task=lambda _: SlowGame(),
-        failed=lambda error: failed(error.exit_code, str(error)),
+    run = GridRun(config, grid, folder, make_task=lambda _: SlowGame())
+    end = run_rank(
+        *(world, run, Silent()), failed=lambda error: failed(error.exit_code, str(error))
     )
-    end = run_rank(world, run, Silent())
 if end:
     sys.exit(EXIT_CODES.get(end.reason, 0))

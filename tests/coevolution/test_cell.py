@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import math
+import tempfile
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from cloudgan.coevolution.cell_files import GridFolder
+from cloudgan.coevolution.files import GridFolder, keep_pictures, pictured
 from cloudgan.coevolution.grid import Grid, check_grid
-from cloudgan.coevolution.one_process import OneProcess
-from cloudgan.coevolution.pictures import keep_pictures, pictured
 from cloudgan.coevolution.task import KINDS
 from cloudgan.core.errors import CloudganError, DataError, TryAgain
 from cloudgan.schema.coevolution import CoevolutionConfig
 from cloudgan.storage.folder import FolderStore
 from cloudgan.storage.store import StoreCredentialsError, StoreError, open_store
-from coevolution.quadratic_game import LAYOUT, QuadraticGame, QuadraticPair
+from coevolution.quadratic_game import LAYOUT, cells_in
 
 LAYOUTS = dict.fromkeys(KINDS, LAYOUT)
 
@@ -27,14 +27,22 @@ def config(**values):
     return CoevolutionConfig.model_validate(given | values)
 
 
-def grid_of(settings, states=None):
-    return OneProcess(settings, check_grid(settings), QuadraticGame(), QuadraticPair(), states)
+@pytest.fixture(scope="module", autouse=True)
+def _scratch(tmp_path_factory):
+    tempfile.tempdir, before = str(tmp_path_factory.mktemp("grids")), tempfile.tempdir
+    yield
+    tempfile.tempdir = before
 
 
-def evolved(settings, states=None):
+def grid_of(settings, path=None, show=lambda lines: None):
+    return cells_in(path or Path(tempfile.mkdtemp()), settings, show=show)
+
+
+def evolved(settings, path=None):
     """Runs a grid; returns its cells and all lines."""
-    engine, lines = grid_of(settings, states), []
-    engine.run(lambda found: lines.append(tuple(found.values())))
+    lines = []
+    engine = grid_of(settings, path, lambda found: lines.append(tuple(found)))
+    engine.run()
     return engine, lines
 
 
@@ -98,13 +106,9 @@ def test_a_run_that_was_saved_and_continued_has_the_bits_of_one_that_was_not(tmp
     )
     expected, lines = evolved(whole)
     assert any(len(each[0].members) > 4 for each in lines[5:])
-    first, _ = evolved(whole.model_copy(update={"iterations": 7}))
-    folder = GridFolder(tmp_path, check_grid(whole))
-    for cell in first.cells:
-        folder.cell(cell.number).save(cell.state)
-    assert folder.newest_common() == 7
-    states = [folder.cell(number).read(7, LAYOUTS) for number in range(6)]
-    assert bits(evolved(whole, states)[0]) == bits(expected)
+    evolved(whole.model_copy(update={"iterations": 7}), tmp_path)
+    assert GridFolder(tmp_path, check_grid(whole)).newest_common() == 7
+    assert bits(evolved(whole, tmp_path)[0]) == bits(expected)
 
 
 def test_a_cell_whose_networks_became_nan_takes_those_of_its_best_neighbour():
@@ -156,14 +160,15 @@ def test_each_batch_updates_the_generators_and_every_kth_the_discriminators():
 
 def test_two_saved_states_are_kept_and_the_newest_common_one_is_found(tmp_path):
     settings = config(iterations=4)
-    folder, engine = GridFolder(tmp_path, check_grid(settings)), grid_of(settings)
+    folder = GridFolder(tmp_path, check_grid(settings))
 
     def save(lines):
-        for cell in lines:
+        for cell in engine.cells:
             if cell.number != 3 or cell.state.iteration < 4:
                 folder.cell(cell.number).save(cell.state)
 
-    engine.run(save)
+    engine = grid_of(settings, show=save)
+    engine.run()
     assert folder.cell(0).saved() == [3, 4]
     assert folder.cell(3).saved() == [2, 3]
     assert folder.newest_common() == 3
@@ -222,19 +227,19 @@ def test_a_cell_continues_on_another_disk_with_the_bits_and_the_record_of_the_fi
     settings = config(iterations=6)
     first, second = tmp_path / "first", tmp_path / "second"
     files = grid_on(first, tmp_path / "store", settings).cell(1)
-    engine = grid_of(settings)
     lines, states = [], {}
 
     def save(found):
         cell = engine.cells[1]
-        files.append(found[cell])
-        lines.append(found[cell])
+        files.append(found[1])
+        lines.append(found[1])
         keep_pictures(files, cell, 6)
         if cell.state.iteration % 2 == 0:
             files.save(cell.state)
             states[cell.state.iteration] = cell.state
 
-    engine.run(save)
+    engine = grid_of(settings, show=save)
+    engine.run()
     assert files.points() == [4, 6]
     (second / "cells" / "0-1").mkdir(parents=True)
     (second / "cells" / "0-1" / "state-000000002.npz").write_text("of an earlier generation")
@@ -266,7 +271,7 @@ def test_a_cell_waits_while_the_store_fails_and_its_training_goes_on(tmp_path, m
             raise failures.pop()
         return put(*given, **options)
 
-    monkeypatch.setattr("cloudgan.coevolution.cell_files._PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr("cloudgan.coevolution.files._PAUSE_SECONDS", 0.01)
     monkeypatch.setattr(FolderStore, "put", fail)
     files.append(evolved(settings)[1][0][0])
     files.save(evolved(settings)[0].cells[0].state)
@@ -275,8 +280,8 @@ def test_a_cell_waits_while_the_store_fails_and_its_training_goes_on(tmp_path, m
 
 
 def test_a_store_that_fails_for_long_starts_all_ranks_again(tmp_path, monkeypatch):
-    monkeypatch.setattr("cloudgan.coevolution.cell_files._PATIENCE_SECONDS", 0.0)
-    monkeypatch.setattr("cloudgan.coevolution.cell_files._PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr("cloudgan.coevolution.files._PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr("cloudgan.coevolution.files._PAUSE_SECONDS", 0.01)
     settings = config(iterations=1)
     files = grid_on(tmp_path / "disk", tmp_path / "store", settings).cell(0)
     state = evolved(settings)[0].cells[0].state

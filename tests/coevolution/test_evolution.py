@@ -15,8 +15,7 @@ from cloudgan.coevolution.evolution import (
     replace_worst,
     tournament,
 )
-from cloudgan.coevolution.individual import Individual
-from cloudgan.coevolution.task import Draw
+from cloudgan.coevolution.task import Draw, Individual
 from cloudgan.schema.coevolution import CoevolutionConfig
 
 LOSSES = np.array([[1.0, 4.0, 1.0], [2.0, 3.0, 2.5], [0.1, np.nan, 0.2]])

@@ -7,15 +7,15 @@ import time
 
 import pytest
 
-from cloudgan.coevolution.cell_files import GridFolder
 from cloudgan.coevolution.control import Control
+from cloudgan.coevolution.engine import GridRun, run_cell
+from cloudgan.coevolution.files import GridFolder
 from cloudgan.coevolution.grid import check_grid
-from cloudgan.coevolution.rank_engine import CellRank, GridRun
-from cloudgan.parallel.communicator import Alone
+from cloudgan.ranks.world import Alone
 from cloudgan.schema.coevolution import CoevolutionConfig
 from cloudgan.training.stopping import StopFlag
 from coevolution.quadratic_game import QuadraticGame, QuadraticPair
-from parallel.ranks_in_turns import Killed, Turns
+from ranks.turns import Killed, Turns
 
 CHANGES = [
     {"iteration": 2, "neighbourhood": "none"},
@@ -49,10 +49,10 @@ def started(path, config, turns, slow):
             return SlowPair()
 
     def cell(rank):
-        run = GridRun(config, grid, folder, lambda _: SlowGame(), failed=pytest.fail)
+        run = GridRun(config, grid, folder, lambda _: SlowGame())
         flag = StopFlag()
         control = Control(Alone(), flag, silence_seconds=30, failed=pytest.fail)
-        return CellRank(rank, run, config, control, flag).run()
+        return run_cell(rank, run, config, control, flag)[0]
 
     assert turns.run(cell) == [None] * grid.cells
     return [folder.cell(number) for number in range(grid.cells)]

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 import zipfile
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from cloudgan.coevolution.grid import Grid
 from cloudgan.coevolution.mixture import Mixture
 from cloudgan.coevolution.result_file import GridResult, read_result, write_result
 from cloudgan.core.errors import ConfigError, DataError
@@ -23,15 +21,16 @@ def weights(value):
 
 
 RESULT = GridResult(
-    "ring",
-    Grid(2, 3),
-    12,
-    tuple(weights(number) for number in range(6)),
-    weights(9),
-    tuple(Mixture((n, (n + 1) % 6), (0.25, 0.75)) for n in range(6)),
-    (3.0, 2.0, float("inf"), 1.5, 4.0, 5.0),
-    {"summary": {"count": 3}},
-    (4, 0),
+    task="ring",
+    rows=2,
+    columns=3,
+    iteration=12,
+    generators=tuple(weights(number) for number in range(6)),
+    untrained=weights(9),
+    mixtures=tuple(Mixture((n, (n + 1) % 6), (0.25, 0.75)) for n in range(6)),
+    scores=(3.0, 2.0, None, 1.5, 4.0, 5.0),
+    facts={"summary": {"count": 3}},
+    ensemble=(4, 0),
 )
 
 
@@ -50,8 +49,7 @@ def test_a_result_is_read_as_it_was_written(path):
         assert list(mine) == list(its)
         for name, array in its.items():
             np.testing.assert_array_equal(mine[name], array)
-    nothing = {"generators": (), "untrained": {}}
-    assert replace(found, **nothing) == replace(RESULT, **nothing)
+    assert found.model_dump() == RESULT.model_dump()
 
 
 def test_the_best_cell_has_the_lowest_score_and_its_mixture_is_the_result():
@@ -64,7 +62,7 @@ def test_the_best_cell_has_the_lowest_score_and_its_mixture_is_the_result():
 
 def test_an_ensemble_that_was_not_chosen_is_refused_with_the_command_that_chooses_one():
     with pytest.raises(ConfigError, match="cloudgan evolve --run=FOLDER --ensemble=greedy"):
-        replace(RESULT, ensemble=()).choose("ensemble")
+        RESULT.model_copy(update={"ensemble": ()}).choose("ensemble")
 
 
 @pytest.mark.parametrize(
@@ -99,6 +97,10 @@ def document(**changes):
     return change
 
 
+def mixtures(members, weights):
+    return document(mixtures=[{"members": members, "weights": weights}] * 6)
+
+
 def with_nan(arrays):
     arrays["1-2/000/kernel"][1, 1] = np.nan
 
@@ -111,11 +113,11 @@ DAMAGE = {
     "NaN": with_nan,
     "no text": lambda arrays: arrays.pop("meta.json"),
     "a text of numbers": lambda arrays: arrays.update({"meta.json": np.zeros(5)}),
-    "an unknown member": document(members=[[0, 6]] * 6),
+    "an unknown member": mixtures([0, 6], [0.5, 0.5]),
     "an ensemble of unknown cells": document(ensemble=[6]),
-    "no members": document(members=[[]] * 6, weights=[[]] * 6),
-    "weights of sum 2": document(weights=[[1.0, 1.0]] * 6),
-    "a negative weight": document(weights=[[-1.0, 2.0]] * 6),
+    "no members": mixtures([], []),
+    "weights of sum 2": mixtures([0, 1], [1.0, 1.0]),
+    "a negative weight": mixtures([0, 1], [-1.0, 2.0]),
     "too few scores": document(scores=[1.0]),
     "another grid": document(rows=3),
     "an unknown key": document(more=1),

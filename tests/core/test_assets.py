@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 
 def test_a_checkout_has_its_assets_under_the_names_that_people_see():
     assert assets.folder() == ROOT
-    assert {"deploy/README.md", "k8s/README.md", "requirements/pod.txt"} <= set(assets.names())
+    assert {"deploy/README.md", "k8s/README.md", "requirements/lock.txt"} <= set(assets.names())
     assert assets.read_text("k8s/README.md") == (ROOT / "k8s/README.md").read_text("utf-8")
 
 

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-import hashlib
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import h5py
 import numpy as np
 import pytest
 
-from cloudgan.data.record_checksums import frame_record
-from cloudgan.data.shards.manifest import Manifest, ShardInfo, read_manifest, write_manifest
-from cloudgan.data.shards.shower_record import encode_block
-from cloudgan.data.sources.hdf5 import Hdf5File
-from cloudgan.data.tfrecord_format import record_extents
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from cloudgan.data.hdf5 import Hdf5File
+from cloudgan.data.manifest import (
+    ARRAYS,
+    ColumnInfo,
+    Manifest,
+    PartInfo,
+    SourceInfo,
+    StoredFile,
+    read_manifest,
+    write_manifest,
+)
+from cloudgan.data.store import Writer
 
 SHAPE = (51, 51, 25)
 
@@ -63,63 +67,65 @@ def make_hdf5(path: Path, count: int = 20, *, per_gev: float = 50, **changes: An
     return path
 
 
-def make_shards(folder: Path, *sources: Path, per_shard: int = 6) -> Path:
-    """Writes a sharded set without TensorFlow."""
-    folder.mkdir()
-    shards, infos = [], []
-    for number, source in enumerate(sources):
+def make_store(folder: Path, *sources: Path, part: int = 6) -> Path:
+    """Writes a store whose parts have `part` showers."""
+    writer = Writer(folder, part_bytes=1)
+    for source in sources:
         file = Hdf5File(source)
-        infos.append(file.info)
-        for block in file.raw_blocks(per_shard):
-            content = b"".join(map(frame_record, encode_block(block, file.info.columns)))
-            name = f"showers-{len(shards):05d}.tfrecord"
-            (folder / name).write_bytes(content)
-            digest = hashlib.sha256(content).hexdigest()
-            shards.append(
-                ShardInfo(
-                    name=name,
-                    records=len(block),
-                    bytes=len(content),
-                    sha256=digest,
-                    source=number,
-                )
-            )
-    total = sum(info.records for info in infos)
-    write_manifest(
-        folder,
-        Manifest(records=total, shape=infos[0].shape, shards=tuple(shards), sources=tuple(infos)),
-    )
+        writer.begin(file.info)
+        for block in file.raw_blocks(part):
+            writer.append(block)
+    writer.finish()
     return folder
 
 
-def replace_record(folder: Path, number: int, record: int, change: Any) -> None:
-    """Writes a record as `change` returns it, with valid checksums in shard and manifest."""
-    path = folder / f"showers-{number:05d}.tfrecord"
-    content = path.read_bytes()
-    records = [
-        content[start : start + size] for start, size in zip(*record_extents(path), strict=True)
-    ]
-    records[record] = change(records[record])
-    path.write_bytes(b"".join(map(frame_record, records)))
-    reseal(folder)
-
-
-def reseal(folder: Path, **changes: Any) -> None:
-    """Writes a manifest that fits the shards as they are now; `changes` replace its fields."""
-    manifest = read_manifest(folder)
-    shards = tuple(
-        shard.model_copy(
-            update={"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
-        )
-        for shard in manifest.shards
-        for content in [(folder / shard.name).read_bytes()]
+def make_any_store(folder: Path, parts: int = 3, *, records: int = 2, mark: str = "a") -> Path:
+    """Writes a manifest and files of a few bytes each, which nobody can read as showers."""
+    folder.mkdir(parents=True, exist_ok=True)
+    infos = []
+    for number in range(parts):
+        paths = [folder / f"part-{number:05d}-{name}.npy" for name in (*ARRAYS, "energy")]
+        for path in paths:
+            path.write_bytes(f"{path.name} {mark}".encode() * 9)
+        files = tuple(map(StoredFile.of, paths))
+        infos.append(PartInfo(records=records, source=0, files=files))
+    source = SourceInfo(
+        name="s.h5",
+        layout="3DGAN",
+        bytes=1,
+        modified_ns=0,
+        records=records * parts,
+        shape=SHAPE,
+        ecal_per_gev=50,
+        ecal_decided="so",
+        columns=(ColumnInfo(name="energy", dtype="<f4"),),
     )
-    write_manifest(folder, manifest.model_copy(update={"shards": shards} | changes))
+    whole = Manifest(records=records * parts, shape=SHAPE, parts=tuple(infos), sources=(source,))
+    write_manifest(folder, whole)
+    return folder
+
+
+def flip(path: Path, byte: int, bit: int = 3) -> None:
+    """Changes one bit of a file."""
+    content = bytearray(path.read_bytes())
+    content[byte] ^= 1 << bit
+    path.write_bytes(content)
+
+
+def reseal(folder: Path, name: str, array: np.ndarray) -> None:
+    """Replaces an array and its checksums: damage that only the numbers show."""
+    np.save(folder / name, array)
+    manifest = read_manifest(folder)
+    parts = tuple(
+        part.model_copy(update={"files": tuple(StoredFile.of(folder / f.name) for f in part.files)})
+        for part in manifest.parts
+    )
+    write_manifest(folder, manifest.model_copy(update={"parts": parts}))
 
 
 @pytest.fixture
-def write_shards() -> Any:
-    return make_shards
+def write_store() -> Any:
+    return make_store
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import sys
 
 PROGRAM = """
 import sys
-import cloudgan.data.sources.convert, cloudgan.data.pipeline.epoch_sampler, cloudgan.data.sources.source, cloudgan.data.pipeline.training_set
+import cloudgan.data.convert, cloudgan.data.epoch_sampler, cloudgan.data.sources, cloudgan.data.batches
 sys.exit("tensorflow" in sys.modules)
 """
 

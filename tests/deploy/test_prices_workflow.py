@@ -22,7 +22,7 @@ def test_every_action_is_pinned_and_nothing_is_installed_without_a_hash():
     install = next(step["run"] for step in STEPS if "pip" in step.get("run", ""))
     locked, own = (line for line in install.replace("\\\n", " ").splitlines() if "pip" in line)
     assert "--require-hashes" in locked
-    assert all((ROOT / name).exists() for name in re.findall(r"requirements/\w+\.txt", locked))
+    assert "python -P cloudgan/core/lock.py build aws > locked.txt" in install
     assert {"--no-index", "--no-build-isolation", "--no-deps", "."} <= set(own.split())
 
 

@@ -15,9 +15,9 @@ LOGIN = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "planted-secret"}
 
 @pytest.fixture(scope="session")
 def shards(tmp_path_factory):
-    """A few hundred showers as a folder of shards."""
-    from cloudgan.data.sources.convert import convert
-    from cloudgan.data.sources.hdf5_writer import write_hdf5
+    """A few hundred showers as a store."""
+    from cloudgan.data.convert import convert
+    from cloudgan.data.hdf5_writer import write_hdf5
     from cloudgan.simulation.gflash import simulate
 
     folder = tmp_path_factory.mktemp("showers")

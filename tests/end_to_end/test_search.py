@@ -62,8 +62,8 @@ def searching(here, store, *flags):
 
 
 def write_space_and_showers(here):
-    from cloudgan.data.sources.convert import convert
-    from cloudgan.data.sources.hdf5_writer import write_hdf5
+    from cloudgan.data.convert import convert
+    from cloudgan.data.hdf5_writer import write_hdf5
     from cloudgan.simulation.gflash import simulate
 
     write_hdf5(here / "showers.h5", simulate(420, seed=1, cells=(9, 9), block=50))

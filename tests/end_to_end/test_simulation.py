@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from cloudgan.core.errors import ConfigError
-from cloudgan.data.shards.manifest import read_manifest
-from cloudgan.data.sources.source import open_source
+from cloudgan.data.manifest import read_manifest
+from cloudgan.data.sources import open_source
 from cloudgan.simulation.geant4.workers import prepare_geant4
 from cloudgan.storage.store import open_store
 from command_options import job
@@ -32,7 +32,11 @@ date: 2026-11-20
 nodes:
   - {offer: lab/cpu-32/room-1, vcpu: 32, memory_gib: 64, usd_per_hour: 1.5}
 """
-FILES = ("manifest.json", *(f"showers-{number:05d}.tfrecord" for number in range(6)))
+ARRAYS = ("cells", "energy", "eta", "mtheta", "offsets", "sum", "theta", "values")
+FILES = (
+    "manifest.json",
+    *(f"part-{number:05d}-{name}.npy" for number in range(6) for name in ARRAYS),
+)
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -1,4 +1,4 @@
-"""The folder of a run whose checkpoint no training wrote; made without TensorFlow."""
+"""The folder of a run whose checkpoint no training wrote."""
 
 from __future__ import annotations
 

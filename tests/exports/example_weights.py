@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from cloudgan.exports.generator_weights import weight_shapes
-from cloudgan.models.shower_frame import CLASSES, ENERGY_KNOTS, NODES, STAGES, table_shape
+from cloudgan.gan.networks import build_generator
+from cloudgan.gan.shower_frame import CLASSES, ENERGY_KNOTS, NODES, STAGES, table_shape
 
 
 def example_weights(preset, seed=1):
-    """Returns weights by name, as `read_weights` does, with smooth tables of showers of 10 to 100 GeV."""
+    """Returns weights by ``layer/name``, in the order of Keras, with smooth tables of showers of 10 to 100 GeV."""
     rng = np.random.default_rng(seed)
     tables = _tables(preset.image_shape, rng) if preset.cell_marginals else {}
     made = {}
-    for name, shape in weight_shapes(preset).items():
+    for weight in build_generator(preset).weights:
+        name, shape = "/".join(weight.path.split("/")[-2:]), tuple(weight.shape)
         owner, _, leaf = name.partition("/")
         if owner == "output":
             value = 1.3 if leaf == "calibration" else tables[leaf]

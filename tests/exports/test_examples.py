@@ -16,6 +16,7 @@ import pytest
 import cloudgan as cg
 from exports.example_run import example_run
 
+pytestmark = pytest.mark.tf
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 
 

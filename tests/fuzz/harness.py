@@ -24,6 +24,7 @@ import warnings
 from collections import Counter
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
+from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     Writer = Callable[[Path], None]
+
+resource_tracker.ensure_running()  # one process of Python itself, which ends with this one
 
 DOCUMENTED = frozenset({0, 2, 3, 5, 6, 7})
 """Exit codes of a command with bad input; 1 would be a fault of cloudgan."""

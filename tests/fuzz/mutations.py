@@ -25,7 +25,7 @@ WORDS = (
     "日本語", "\udcff", "a\nb", "a\tb", "\r", "\x1b[31m", "%s%n", "$(id)", "`id`", "; id", "*", "?", "[", "[a-", "**",
     "{0.__class__}", "gs://", "gs://a", "gs://a b/c", "s3://", "s3:///x", "s3://A_B", "file:///etc/passwd", "http://[", "https://",
     "https://u:p@h/c", "pvc:", "pvc:../x", "-", "--", "---", "--=", "=", "a=b", "@file", "best", "latest", "\\", "C:\\x", "con",
-    "runs", "runs/", "runs/mine", "runs/mine/run.yaml", "showers.h5", "shards", "run.yaml", "missing", "missing/x.h5",
+    "runs", "runs/", "runs/mine", "runs/mine/run.yaml", "showers.h5", "store", "run.yaml", "missing", "missing/x.h5",
     "gcp/n1-standard-8+1xV100/us-central1/spot", "gcp/x", "////", "v100:0", "v100:-1", "v100:1e3", ":8", "metric<0.1",
     "metric<nan", "metric<", "<", "foo<1", "0m", "-1m", "99999999d", "1e30h", "20m", "pool=gpu", "pool=", "=gpu", "a=b,a=c",
 )  # fmt: skip

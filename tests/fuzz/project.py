@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
-import hashlib
 import io
 import json
 from typing import TYPE_CHECKING, Any
@@ -15,15 +14,13 @@ import yaml
 
 from cloudgan.cli.main import main
 from cloudgan.core.hardware import Hardware
-from cloudgan.data.shards.manifest import Manifest, ShardInfo, write_manifest
-from cloudgan.data.shards.shower_record import encode_block
-from cloudgan.data.sources.hdf5 import Hdf5File
 from cloudgan.data.summary import TrainingSummary
 from cloudgan.schema import launch, record
 from cloudgan.schema.config import RunConfig, parse_config
 from cloudgan.schema.launch import Attempt, Launch, Node
 from cloudgan.schema.record import Epoch, Numerics, Started, Stopped
 from cloudgan.training.checkpoint import State
+from data.conftest import make_store
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -115,7 +112,7 @@ def make_project(folder: Path) -> Path:
     """Writes the project into an empty folder."""
     folder.mkdir(parents=True)
     write_showers(folder / "showers.h5")
-    write_shards(folder / "shards", folder / "showers.h5")
+    make_store(folder / "store", folder / "showers.h5", part=4)
     (folder / "run.yaml").write_text(yaml.safe_dump(RUN_YAML))
     (folder / "timings.csv").write_bytes(TIMINGS)
     (folder / "own-prices.yaml").write_bytes(OWN_PRICES)
@@ -168,26 +165,6 @@ def write_showers(path: Path, count: int = 8, **changes: Any) -> None:
         file.attrs["source"] = "a test"
         if changes.get("ECAL", ecal) is ecal:
             file["ECAL"].attrs["cloudgan_ecal_per_gev"] = 50.0
-
-
-def write_shards(folder: Path, source: Path, per_shard: int = 4) -> None:
-    """Writes a sharded dataset without TensorFlow."""
-    folder.mkdir()
-    file = Hdf5File(source)
-    shards = []
-    for block in file.raw_blocks(per_shard):
-        content = b"".join(map(framed, encode_block(block, file.info.columns)))
-        name = f"showers-{len(shards):05d}.tfrecord"
-        (folder / name).write_bytes(content)
-        digest = hashlib.sha256(content).hexdigest()
-        shards.append(
-            ShardInfo(name=name, records=len(block), bytes=len(content), sha256=digest, source=0)
-        )
-    info = file.info
-    write_manifest(
-        folder,
-        Manifest(records=info.records, shape=info.shape, shards=tuple(shards), sources=(info,)),
-    )
 
 
 def framed(content: bytes) -> bytes:

@@ -144,7 +144,7 @@ def documents() -> Iterator[tuple[str, Case]]:
         f"{RUN}/record.jsonl": ("cost", RUN),
         f"{RUN}/run.yaml": ("offers", f"--run={RUN}"),
         f"{RUN}/plan.json": ("status", "mine"),
-        "shards/manifest.json": ("convert", "shards", "out.h5"),
+        "store/manifest.json": ("convert", "store", "out.h5"),
     }
     for file, words in read_by.items():
         for name, content in {

@@ -85,7 +85,7 @@ OF_FLAG = {
     "an output that exists": ("output", "showers.h5", {}),
     "an output that is a folder": ("output", "runs", {}),
     "an output below a file": ("output", "run.yaml/x.h5", {}),
-    "a target that exists": ("target", "shards", {}),
+    "a target that exists": ("target", "store", {}),
     "a step that is no step": ("step", "first", {}),
     "energies upside down": ("energy", "100:10", {}),
     "a grid of no cells": ("grid", "0x0", {}),

@@ -1,4 +1,4 @@
-"""HDF5 files, shards, manifests and published TFRecord files: structure, values and bytes damaged."""
+"""HDF5 files, stores, manifests and published TFRecord files: structure, values and bytes damaged."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import json
 import pytest
 from hypothesis import strategies as st
 
-from cloudgan.data.tfrecord_format import encode
 from fuzz.harness import Case
 from fuzz.mutations import (
     SPECIAL_FILES,
@@ -27,8 +26,8 @@ HDF5_READERS = (
     ("train", "--preset=smoke", "--data=showers.h5", "--run=runs/new"),
     ("plan", "--preset=smoke", "--data=showers.h5"),
 )
-SHARD_READERS = tuple(
-    tuple(word.replace("showers.h5", "shards") for word in words) for words in HDF5_READERS
+STORE_READERS = tuple(
+    tuple(word.replace("showers.h5", "store") for word in words) for words in HDF5_READERS
 )
 
 
@@ -84,36 +83,29 @@ def test_damaged_headers_of_an_hdf5_file_are_refused_or_harmless(holds, project)
 
 
 def test_a_changed_manifest_is_refused_or_harmless(holds, project):
-    tree = json.loads((project / "shards/manifest.json").read_bytes())
-    made = changed_tree(tree).map(lambda one: ({"shards/manifest.json": as_json(one[0])}, one[1]))
-    holds(cases_of(SHARD_READERS, made), 40)
+    tree = json.loads((project / "store/manifest.json").read_bytes())
+    made = changed_tree(tree).map(lambda one: ({"store/manifest.json": as_json(one[0])}, one[1]))
+    holds(cases_of(STORE_READERS, made), 40)
 
 
-@pytest.mark.parametrize("name", ["shards/manifest.json", "shards/showers-00000.tfrecord"])
-def test_damaged_shards_are_refused_or_harmless(name, holds, project):
+@pytest.mark.parametrize("name", ["store/manifest.json", "store/part-00000-values.npy"])
+def test_damaged_files_of_a_store_are_refused_or_harmless(name, holds, project):
     valid = (project / name).read_bytes()
     made = damaged(valid).map(lambda content: ({name: content}, f"{name}: {content[:40]!r}"))
-    holds(cases_of(SHARD_READERS, made), 20)
+    holds(cases_of(STORE_READERS, made), 20)
 
 
-def test_the_start_of_a_shard_damaged_is_refused_or_harmless(holds, project):
-    name = "shards/showers-00000.tfrecord"
+def test_the_start_of_a_file_damaged_is_refused_or_harmless(holds, project):
+    name = "store/part-00000-values.npy"
     valid = (project / name).read_bytes()
     made = damaged(valid[:80]).map(
         lambda content: ({name: content + valid[80:]}, f"{content[:80]!r}")
     )
-    holds(cases_of(SHARD_READERS, made), 20)
-
-
-FEATURES = st.dictionaries(
-    st.sampled_from(("ECAL", "energy", "cells", "columns", "values", "", "é")),
-    st.binary(max_size=40),
-    max_size=4,
-)
+    holds(cases_of(STORE_READERS, made), 20)
 
 
 def test_strange_records_are_refused_or_harmless(holds):
-    content = st.one_of(st.binary(max_size=60), FEATURES.map(encode))
+    content = st.binary(max_size=60)
     records = st.lists(content, max_size=3).map(lambda found: b"".join(map(framed, found)))
     made = records.map(lambda content: ({"showers.tfrecord": content}, repr(content[:80])))
     readers = tuple(
@@ -124,12 +116,12 @@ def test_strange_records_are_refused_or_harmless(holds):
 
 
 @pytest.mark.parametrize(
-    "name", ["showers.h5", "shards/manifest.json", "shards/showers-00001.tfrecord"]
+    "name", ["showers.h5", "store/manifest.json", "store/part-00001-offsets.npy"]
 )
 def test_special_files_instead_of_showers_are_refused(name, holds):
     made = st.sampled_from(sorted(SPECIAL_FILES)).map(
         lambda kind: ({name: special(SPECIAL_FILES[kind])}, f"{name}: {kind}")
     )
     holds(
-        cases_of(HDF5_READERS if name == "showers.h5" else SHARD_READERS, made), len(SPECIAL_FILES)
+        cases_of(HDF5_READERS if name == "showers.h5" else STORE_READERS, made), len(SPECIAL_FILES)
     )

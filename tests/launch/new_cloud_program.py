@@ -1,10 +1,12 @@
-"""Adds a cloud: one row of the table and one planner module, then runs `cloudgan` with the arguments."""
+"""Adds a cloud: a row of clouds, one of machines and a planner module, then runs `cloudgan` with the arguments."""
 
 from __future__ import annotations
 
 import sys
+import tempfile
+from pathlib import Path
 
-from cloudgan.core import clouds
+from cloudgan.core import clouds, machines
 
 clouds.CLOUDS["nimbus"] = clouds.Cloud(
     title="Nimbus",
@@ -15,12 +17,22 @@ clouds.CLOUDS["nimbus"] = clouds.Cloud(
     zone_suffix=r"-[a-z]$",
     bucket_scheme="nimbus",
     bucket_example="nimbus://BUCKET/prefix",
-    registry_hosts=r"registry\.nimbus\.example",
     metadata_url="http://169.254.169.254",
     pod_endpoints=(),
     billing=(),
     planner="__main__",
 )
+MACHINES = tempfile.NamedTemporaryFile("w", suffix=".csv")  # noqa: SIM115  until the program ends
+V100 = next(
+    one
+    for one in machines.TABLE.read_text().splitlines()
+    if one.startswith("gcp,n1-standard-8+1xV100,")
+)
+MACHINES.write(
+    machines.TABLE.read_text() + V100.replace("gcp,n1-standard-8+1xV100,", "nimbus,n-v100,") + "\n"
+)
+MACHINES.flush()
+machines.TABLE = Path(MACHINES.name)
 clouds.CloudName = clouds.Literal[tuple(clouds.CLOUDS)]
 
 from cloudgan.launch.clouds.planner import desired_state_step

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cloudgan.cost.prices.catalog import shipped_catalog, write_refreshed
+from cloudgan.money.catalog import shipped_catalog, write_refreshed
 
 pytestmark = pytest.mark.slow
 

@@ -14,18 +14,18 @@ import time
 from collections.abc import Callable
 
 from cloudgan import __version__
-from cloudgan.api.launch_request import LaunchRequest, ProvisioningRequest
-from cloudgan.api.planning import make_launch_plan
-from cloudgan.api.targets import NAMESPACE, RUNS, RunLocator, account_target
+from cloudgan.api.targets import RUNS, RunLocator, account_target
 from cloudgan.cli.main import main
 from cloudgan.core.clock import utc_moment, utc_now
 from cloudgan.core.clouds import has_system_node
 from cloudgan.core.documents import parse_json, write_json
 from cloudgan.core.labels import RUN
-from cloudgan.cost.prices.fees import load_fees
 from cloudgan.launch.clouds.client import CloudClient
 from cloudgan.launch.clouds.planner import open_cloud
+from cloudgan.launch.plan.launch_plan import NAMESPACE, make_launch_plan
+from cloudgan.launch.plan.request import LaunchRequest
 from cloudgan.launch.provisioning.nodes import list_nodes
+from cloudgan.money.fees import load_fees
 from cloudgan.schema import plan as plans
 from cloudgan.schema.plan import Plan, Target
 from cloudgan.schema.run_document import read_plan
@@ -98,17 +98,18 @@ def _prepare(
     """Prices the test by a plan of two nodes, without a login."""
     name = f"live-test-{utc_moment():%m%d-%H%M%S}"
     request = LaunchRequest(
-        provider=given.provider, name=name, nodes=NODES, accelerator=given.accelerator
-    )
-    provisioning = ProvisioningRequest(
+        provider=given.provider,
+        name=name,
+        nodes=NODES,
+        accelerator=given.accelerator,
         project=account.project,
         subscription=account.subscription,
         profile=account.profile,
         regions=(account.region,) if account.region else (),
         market="on_demand",
+        run_keys={"training.epochs": 1, "training.max_steps": 1},
     )
-    hour = ({"training.epochs": 1, "training.max_steps": 1}, None)
-    price = make_launch_plan(request, provisioning, hour, lambda *_: ()).price
+    price = make_launch_plan(request, lambda *_: ()).price
     if price is None:
         raise SystemExit(f"the price of {given.accelerator} is unknown; give another --accelerator")
     fees_usd, unknown = _cluster_fees(given.provider, price.region)

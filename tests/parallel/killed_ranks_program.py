@@ -16,14 +16,12 @@ from pathlib import Path
 import numpy as np
 
 from cloudgan.api import train_ranks
-from cloudgan.bench.sleeping_ranks import _arrays, _joining
+from cloudgan.bench.sleeping_ranks import SleepingNetworks
 from cloudgan.core.atomic_file import write_atomic
 from cloudgan.core.progress import Silent
-from cloudgan.parallel import centre, lower_master, master
-from cloudgan.parallel.exchange import Networks, WorkerExchange
-from cloudgan.parallel.flat_weights import FlatLayout
-from cloudgan.parallel.place import PREFIX, Place
-from cloudgan.parallel.update_rules import make_rule
+from cloudgan.parallel.centre import Centre
+from cloudgan.parallel.master import Master
+from cloudgan.parallel.worker import PREFIX, Worker
 from cloudgan.schema.losses import PASSES, loss_columns
 from cloudgan.schema.run_folder import RunFolder, checkpoint_name
 from cloudgan.training.checkpoint import Checkpoints
@@ -79,13 +77,21 @@ def dying(function, *before, after=()):
     return call
 
 
+class Networks(SleepingNetworks):
+    def write(self, weights):
+        super().write(weights)
+        if self.loop and self.loop.step:
+            die_in("exchange")
+
+    loop = None
+
+
 class Loop:
-    def __init__(self, place, step, weights):
-        self.step, self.weights, self.place = step, weights, place
+    def __init__(self, rank, worker, weights):
+        self.step, self.weights, self.rank, self.worker = rank.first_step, weights, rank, worker
         self.train_seconds, self.epoch_seconds = 0.0, 0.0
         self.loss_sums = np.zeros((len(PASSES), len(loss_columns())))
-        self.path = centre.rank_folder(folder, place.leader).checkpoints
-        self.exchange = None
+        self.path = rank.own_folder.checkpoints
 
     def advance(self):
         time.sleep(0.002)
@@ -93,74 +99,53 @@ class Loop:
         self.step += 1
         self.train_seconds += 0.002
         self.epoch_seconds = self.train_seconds
-        if self.place.is_leader:
-            write_atomic(notes / f"step-{self.place.number}", str(self.step).encode())
+        if self.rank.is_leader:
+            write_atomic(notes / f"step-{self.rank.worker}", str(self.step).encode())
         if is_validating.exists():
             die_in("validation")
 
     def save(self):
         die_in("save")
-        if self.place.is_leader:
+        if self.rank.is_leader:
             self.write()
 
     def write(self):
         self.path.mkdir(parents=True, exist_ok=True)
         with (self.path / "new").open("wb") as file:
-            np.savez(file, weights=self.weights, **self.exchange.arrays())
+            np.savez(file, weights=self.weights, **self.worker.arrays())
         (self.path / "new").rename(self.path / checkpoint_name(self.step))
 
 
-def work(rank, group, steps, *, has_ended):
-    place = Place(rank.world, group, rank.layout, rank.role)
+def work(rank, inputs):
     die_in("start")
-    parallel, number = rank.config.parallel, place.number
-    loop = Loop(place, steps[number] if steps else 0, np.zeros(SIZE, np.float32))
-    flat = FlatLayout(("generator/000/kernel",), ((SIZE,),), 1)
-    served = len(place.layout.children(place.master))
-    rule = make_rule(parallel, workers=served, trainable=SIZE, learning_rate=1.0)
-    if steps:
-        with np.load(loop.path / checkpoint_name(loop.step)) as saved:
-            loop.weights[:] = saved["weights"]
-            rule.restore({name.removeprefix(PREFIX): saved[name] for name in saved.files})
-
-    def read(into):
-        into[:] = loop.weights
-
-    def write(found):
-        loop.weights[:] = found
-        if loop.step:
-            die_in("exchange")
-
-    networks = Networks(
-        SIZE,
-        read,
-        write,
-        None,
-        lambda: _joining(flat, SHOWERS),
-        lambda: _arrays(loop.weights),
-    )
-    every = parallel.sync_every
-    exchange = WorkerExchange(place, networks, rule, rank.profile, every=every, is_new=not steps)
-    loop.exchange = exchange
-    if not steps and place.is_leader:
+    networks, rule = Networks(np.zeros(SIZE, np.float32), SHOWERS), {}
+    if rank.steps:
+        path = rank.own_folder.checkpoints / checkpoint_name(rank.first_step)
+        with np.load(path) as saved:
+            networks.weights[:] = saved["weights"]
+            names = [name for name in saved.files if name.startswith(PREFIX)]
+            rule = {name.removeprefix(PREFIX): saved[name] for name in names}
+    worker = Worker(rank, networks, rule)
+    networks.loop = loop = Loop(rank, worker, networks.weights)
+    if not rank.steps and rank.is_leader:
         loop.write()  # as a training run does before it joins
-    exchange.begin(loop.step)
+    worker.begin(loop.step)
     reason, limit = "max_steps", rank.config.training.max_steps
-    own = -(-(limit - number) // place.layout.workers)
+    own = -(-(limit - rank.worker) // rank.layout.workers)
     try:
         while loop.step < own:
             loop.advance()
-            exchange.after_block(loop)
+            worker.after_block(loop)
     except StopTraining as stop:
         reason = stop.reason
-    exchange.before_last_save(loop)
+    worker.before_last_save(loop)
     loop.save()
-    exchange.leave(loop.step, reason)
+    worker.leave(loop.step, reason)
 
 
-def measurer(config, shards):
+def measurer(config, store):
     """Returns a validation that lasts until the victim has died in it, and then ends at once."""
-    del config, shards
+    del config, store
 
     def measure(weights):
         deadline = time.monotonic() + 60
@@ -176,16 +161,15 @@ def measurer(config, shards):
 
 train_ranks._worker, train_ranks._measurer = work, measurer
 if orders["is_master"]:
-    for kind in (master.Master, lower_master.LowerMaster):
-        kind._start = dying(kind._start, "start")
-    centre.Centre.move = dying(centre.Centre.move, after=("exchange", "validation"))
+    Master.run = dying(Master.run, "start")
+    Centre.move = dying(Centre.move, after=("exchange", "validation"))
     Checkpoints.save = dying(Checkpoints.save, after=("save",))
 
 train_ranks.train_rank(
     folder.read_config(),
     folder,
     Silent(),
-    shards=lambda config: folder.path,
+    store=lambda config: folder.path,
     prepare=lambda config: nullcontext(),
     start_time=time.perf_counter(),
 )

@@ -11,17 +11,18 @@ from cloudgan.core.progress import Silent
 from cloudgan.schema import record
 from cloudgan.schema.run_folder import RunFolder
 from cloudgan.storage.folder import FolderStore
-from parallel.ranks_in_turns import Turns
+from cloudgan.training.checkpoint import read_checkpoint
 from parallel.world_in_turns import config_of, run_world
+from ranks.turns import Turns
 
 TURN_SECONDS = 0.002
 MANY = 3000
 
 
 @pytest.fixture
-def turns(monkeypatch):
-    """Four ranks; workers whose steps take no time, so that the queue of the master is never empty."""
-    found = Turns(4)
+def turns(monkeypatch, request):
+    """Ranks (four by default); the steps of workers take no time: the queue of the master is never empty."""
+    found = Turns(getattr(request, "param", 4))
     found.more = 0.0
     for name in ("monotonic", "perf_counter"):
         monkeypatch.setattr(f"time.{name}", lambda: found.count * TURN_SECONDS + found.more)
@@ -29,13 +30,26 @@ def turns(monkeypatch):
     return found
 
 
-@pytest.mark.parametrize("mode", ["downpour", "easgd", "gem"])
-def test_a_master_that_is_never_idle_ends_the_run_at_its_limit_of_time(tmp_path, turns, mode):
-    config = config_of(workers=3, steps=MANY, training={"max_seconds": 20}, mode=mode)
-    outcome = run_world(turns, tmp_path / "run", config)
+@pytest.mark.parametrize(
+    ("turns", "options"),
+    [
+        (4, {"mode": "downpour"}),
+        (4, {"mode": "easgd"}),
+        (4, {"mode": "gem"}),
+        (5, {"mode": "easgd", "ranks": 5, "masters": 2, "master_sync_every": 3}),
+    ],
+    indirect=["turns"],
+)
+def test_a_master_that_is_never_idle_ends_the_run_at_its_limit_of_time(tmp_path, turns, options):
+    """The end and the last checkpoint reach the workers through the masters between."""
+    config = config_of(workers=3, steps=MANY, training={"max_seconds": 20}, **options)
+    outcome, *others = run_world(turns, tmp_path / "run", config)
     assert outcome.reason == "max_seconds"
     assert 20 <= outcome.train_seconds < 25
     assert record.read(RunFolder(tmp_path / "run").record_file).stopped().reason == "max_seconds"
+    steps = [found[0] for found in others if found]
+    assert sum(steps) == outcome.step < MANY
+    assert read_checkpoint(outcome.checkpoint).state.worker_steps == tuple(steps)
 
 
 def test_a_master_that_is_never_idle_notices_a_frozen_worker(tmp_path, turns):
@@ -61,7 +75,7 @@ def test_a_worker_whose_message_a_busy_master_has_not_read_is_not_frozen(tmp_pat
                     turns.next(0, moved=True)
 
     config = config_of(workers=3, steps=99)
-    outcome = run_world(turns, tmp_path / "run", config, progress=Slow())
+    outcome = run_world(turns, tmp_path / "run", config, progress=Slow())[0]
     assert (outcome.reason, outcome.step) == ("max_steps", 99)
 
 

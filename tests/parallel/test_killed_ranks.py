@@ -10,8 +10,8 @@ from types import SimpleNamespace
 import pytest
 
 from cloudgan.core.progress import Silent
-from cloudgan.parallel import local_ranks
-from cloudgan.parallel.local_ranks import LocalRanks
+from cloudgan.ranks import launch
+from cloudgan.ranks.launch import LocalRanks
 from cloudgan.schema import record
 from cloudgan.schema.config import RunConfig
 from cloudgan.schema.run_folder import RunFolder
@@ -54,7 +54,7 @@ def test_a_killed_rank_costs_one_checkpoint_interval_at_most_and_leaves_no_proce
         newest=lambda: max(folder.saved_steps(), default=-1),
         quiet=True,
     )
-    monkeypatch.setattr(local_ranks, "sys", SimpleNamespace(executable=shim(tmp_path)))
+    monkeypatch.setattr(launch, "sys", SimpleNamespace(executable=shim(tmp_path)))
     ranks.run()
     kills = [json.loads(path.read_text()) for path in sorted(notes.glob("kill-[0-9]"))]
     assert [kill["phase"] for kill in kills] == ["start", "exchange", "save", "validation"]

@@ -1,42 +1,115 @@
-"""Synchronous Downpour that is killed at each of its messages, and started again."""
+"""Runs with masters and workers that are killed at their messages, and started again."""
 
 from __future__ import annotations
 
 import shutil
 
+import numpy as np
 import pytest
 
-from parallel.ranks_in_turns import Killed, Turns
+from cloudgan.core.errors import TryAgain
+from cloudgan.core.progress import Silent
+from cloudgan.parallel.master import Master
+from cloudgan.parallel.messages import Tag
+from cloudgan.parallel.rank import Rank
+from cloudgan.parallel.run_keeper import RunKeeper
+from cloudgan.schema.run_folder import RunFolder
+from cloudgan.training.stopping import StopFlag
 from parallel.world_in_turns import centre, config_of, run_world
+from ranks.turns import Killed, Turns
+
+GROUP = {"ranks": 5, "group": 2}
+TREE = {"ranks": 5, "masters": 2, "master_sync_every": 1}
+
+
+def killed_and_resumed(path, config, messages, every=1):
+    """Yields the message and the centre of runs that were killed at a message and started again."""
+    ranks = config.parallel.ranks
+    for message in range(1, messages + 1, every):
+        with pytest.raises(Killed):
+            run_world(Turns(ranks, kill_at=message), path, config)
+        run_world(Turns(ranks), path, config)
+        yield message, centre(path)
+        shutil.rmtree(path)
+
+
+@pytest.fixture(autouse=True)
+def _no_sleep(monkeypatch):
+    monkeypatch.setattr("time.sleep", lambda seconds: None)  # only one rank runs
 
 
 @pytest.mark.parametrize(
-    ("steps", "options", "messages"),
+    ("steps", "options", "every"),
     [
-        pytest.param(7, {"master_optimizer": "adam"}, 44, id="adam, one worker ends first"),
-        pytest.param(8, {}, 49, id="sgd", marks=pytest.mark.slow),
+        pytest.param(7, {"master_optimizer": "adam"}, 1, id="adam, one worker ends first"),
+        pytest.param(8, {}, 1, id="sgd", marks=pytest.mark.slow),
+        pytest.param(8, GROUP, 5, id="groups"),
+        pytest.param(6, TREE, 7, id="tree"),
+        pytest.param(6, TREE, 1, id="tree, each message", marks=pytest.mark.slow),
     ],
 )
 def test_a_synchronous_run_killed_at_any_message_and_resumed_has_the_bits_of_one_undisturbed(
-    tmp_path, monkeypatch, steps, options, messages
+    tmp_path, steps, options, every
 ):
-    monkeypatch.setattr("time.sleep", lambda seconds: None)  # only one rank runs
     config = config_of(
         workers=2, steps=steps, synchronous=True, checkpoint={"every_steps": 1}, **options
     )
-    undisturbed = Turns(3)
+    undisturbed = Turns(config.parallel.ranks)
     run_world(undisturbed, tmp_path / "undisturbed", config)
     step, weights = centre(tmp_path / "undisturbed")
-    assert step == steps
-    assert undisturbed.sent == messages
-    wrong = []
-    for message in range(1, messages + 1):
-        path = tmp_path / "run"
-        with pytest.raises(Killed):
-            run_world(Turns(3, kill_at=message), path, config)
-        run_world(Turns(3), path, config)
-        found, resumed = centre(path)
-        if (found, resumed.tobytes()) != (step, weights.tobytes()):
-            wrong.append(message)
-        shutil.rmtree(path)
+    assert (step, undisturbed.sent > 30) == (steps, True)
+    wrong = [
+        message
+        for message, (found, resumed) in killed_and_resumed(
+            tmp_path / "run", config, undisturbed.sent, every
+        )
+        if (found, resumed.tobytes()) != (step, weights.tobytes())
+    ]
     assert wrong == []
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param({"mode": "gem"}, id="gem"),  # killed before the first step, too
+        pytest.param({"mode": "easgd", **TREE}, id="easgd, tree"),
+        pytest.param({"mode": "gem", **TREE}, id="gem, tree", marks=pytest.mark.slow),
+    ],
+)
+def test_an_asynchronous_run_killed_at_any_message_and_resumed_ends(tmp_path, options):
+    config = config_of(workers=2, steps=6, checkpoint={"every_steps": 2}, **options)
+    undisturbed = Turns(config.parallel.ranks)
+    run_world(undisturbed, tmp_path / "undisturbed", config)
+    found = list(killed_and_resumed(tmp_path / "run", config, undisturbed.sent, every=5))
+    assert len(found) >= 8
+    for message, (step, weights) in found:
+        assert 0 < step <= 6, message  # the centre lacks steps that its workers have trained
+        assert np.isfinite(weights).all()
+
+
+def test_each_master_of_a_tree_moves_towards_rank_0_by_the_rule_of_its_workers(tmp_path):
+    config = config_of(workers=2, steps=2, mode="easgd", **TREE)
+    *_, first, second = run_world(Turns(5), tmp_path / "run", config)
+    _, weights = centre(tmp_path / "run")
+    trained = [np.sin(np.float32(1)), np.sin(np.float32(11))]  # of the two workers, from 0
+    below = [0.9 * one for one in trained]  # one worker each: force / 1
+    orders = [0.45 * a + 0.45 * (b - 0.45 * a) for a, b in (below, below[::-1])]  # force / 2
+    assert min(abs(weights[0] - orders[0]), abs(weights[0] - orders[1])) < 1e-6
+    for (step, own), one in zip((first, second), trained, strict=True):
+        assert step == 1
+        assert np.frombuffer(own, np.float32)[0] == pytest.approx(0.1 * one, rel=1e-5)
+
+
+def test_a_rank_that_resumes_elsewhere_ends_the_world(tmp_path):
+    config, folder = config_of(workers=1, steps=2), RunFolder(tmp_path / "run")
+
+    def act(world):
+        rank = Rank.join(world, config, folder)
+        if world.rank:
+            return world.send_json({"step": 2, "run": None}, 0, Tag.JOIN)
+        keeper = RunKeeper(rank, Silent(), start_time=0.0, validator=None)
+        return Master(rank, StopFlag(), keeper).run()
+
+    with pytest.raises(TryAgain, match=r"rank 1 resumes after its step 2, .* has step 0"):
+        Turns(2).run(act)
+    assert not folder.path.exists()

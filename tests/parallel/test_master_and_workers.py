@@ -4,26 +4,24 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from cloudgan.bench.sleeping_ranks import MeasuredWorld, SleepRequest, run_world
+from cloudgan.bench.sleeping_ranks import MeasuredWorld, run_world
 from cloudgan.core.documents import read_json
-from cloudgan.parallel.centre import find_point, rank_folder
+from cloudgan.parallel.rank import find_point, rank_folder
 from cloudgan.schema import record
 from cloudgan.schema.config import RunConfig
 from cloudgan.schema.run_folder import RunFolder
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 _VALUES = 1000
 
 
-def request(folder: Path, *, workers: int, steps: int, **options: Any) -> SleepRequest:
-    """A request; its options are of the section `parallel`, except those that are named here."""
+def world(folder: Path, *, workers: int, steps: int, **options: Any) -> MeasuredWorld:
+    """Runs a world; its options are of the section `parallel`, except those that are named here."""
     showers, training = options.pop("showers", 10**9), options.pop("training", {})
     checkpoint = {"every_steps": options.pop("every_steps", 4), "keep": 2}
     config = RunConfig.model_validate(
@@ -34,17 +32,12 @@ def request(folder: Path, *, workers: int, steps: int, **options: Any) -> SleepR
             "parallel": {"ranks": _ranks(workers, **options)} | options,
         }
     )
-    return SleepRequest(
-        folder=folder / "run", config=config, values=_VALUES, sleep_seconds=0.01, showers=showers
-    )
+    (folder / "config.json").write_text(config.model_dump_json())
+    return run_world(folder / "run", config, values=_VALUES, sleep_seconds=0.01, showers=showers)
 
 
 def _ranks(workers: int, *, masters: int = 1, **_: Any) -> int:
     return workers + masters + (masters > 1)
-
-
-def world(folder: Path, **options: Any) -> MeasuredWorld:
-    return run_world(request(folder, **options))
 
 
 def test_the_centre_of_downpour_has_the_steps_of_all_workers_and_a_point_that_all_saved(tmp_path):
@@ -171,4 +164,4 @@ def test_the_master_ends_the_run_when_the_centre_no_longer_improves(tmp_path):
 
 
 def read_config(folder: Path) -> RunConfig:
-    return read_json(folder / "request.json", SleepRequest).config
+    return read_json(folder / "config.json", RunConfig)

@@ -4,10 +4,9 @@ import json
 
 import pytest
 
-from cloudgan.parallel.communicator import Alone
-from cloudgan.parallel.layout import Layout, Role, make_layout
-from cloudgan.parallel.profile import Profile
-from cloudgan.parallel.trace import Spans, new_spans, trace_events, write_trace
+from cloudgan.parallel.trace import Profile, Spans, new_spans, trace_events, write_trace
+from cloudgan.ranks.layout import Layout, Role, make_layout
+from cloudgan.ranks.world import Alone
 from cloudgan.schema.parallel import ParallelConfig
 
 

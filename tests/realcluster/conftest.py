@@ -1,31 +1,32 @@
-"""One real control plane for the tests of this folder, with the back-off of its Job controller shortened."""
+"""Clients of the double and of the real control plane."""
 
 from __future__ import annotations
 
-import json
-import subprocess
-from pathlib import Path
+import contextlib
 
 import pytest
 
-BUILD = Path(__file__).parent / "build.sh"
+from emulators.kubernetes import Image
+from launch.backends.kubernetes.lab import IMAGE
 
 
-@pytest.fixture(scope="session")
-def cluster(tmp_path_factory):
-    """Clients of the core and the batch API; delays of 0.2 s, at most 2 s, instead of 10 s and 10 min."""
-    found = subprocess.run([BUILD, "--find"], capture_output=True, text=True)
-    if found.returncode:
-        pytest.skip("the real control plane is not built; run `make cluster`")
+@pytest.fixture
+def connect(cluster, tmp_path):
+    """Returns what runs a cluster of two nodes, and gives clients of its core and its batch API."""
     kubernetes = pytest.importorskip("kubernetes")
-    words = ["up", "--dir", str(tmp_path_factory.mktemp("cluster") / "state"), "--nodes", "2"]
-    words += ["--job-backoff", "200ms", "--job-backoff-max", "2s", "--exit-on-stdin-eof"]
-    program = subprocess.Popen(
-        [found.stdout.strip(), *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
-    with program:
-        ready = json.loads(program.stdout.readline())
-        client = kubernetes.config.new_client_from_config(ready["kubeconfig"])
-        with client:
-            yield kubernetes.client.CoreV1Api(client), kubernetes.client.BatchV1Api(client)
-        program.stdin.close()
+
+    @contextlib.contextmanager
+    def run(**options):
+        known = {"nodes": 2, "images": {"none": Image(), IMAGE: Image()}, "root": tmp_path}
+        with cluster(**known | options) as made:
+            kubeconfig = str(made.kubeconfig(tmp_path / "kubeconfig"))
+            with kubernetes.config.new_client_from_config(kubeconfig) as client:
+                yield kubernetes.client.CoreV1Api(client), kubernetes.client.BatchV1Api(client)
+
+    return run
+
+
+@pytest.fixture
+def apis(connect):
+    with connect() as clients:
+        yield clients

@@ -16,9 +16,9 @@ WAITS = "trap 'exit 143' TERM; sleep 600 & wait"
 
 
 @pytest.fixture
-def run(cluster):
+def run(apis):
     """Creates the Job of k8s/job.yaml with commands of the test, and deletes it."""
-    _, batch = cluster
+    _, batch = apis
     made = []
 
     def create(name, *, workers=2, wheels="true", trainer=WAITS):
@@ -62,8 +62,8 @@ def eventually(what):
     raise AssertionError(f"not within {SECONDS:.0f} s")
 
 
-def test_a_worker_that_is_evicted_twelve_times_in_a_row_is_replaced_each_time(cluster, run):
-    core, batch = cluster
+def test_a_worker_that_is_evicted_twelve_times_in_a_row_is_replaced_each_time(apis, run):
+    core, batch = apis
     run("evicted")
 
     def up(index, *, but=""):
@@ -89,11 +89,11 @@ def test_a_worker_that_is_evicted_twelve_times_in_a_row_is_replaced_each_time(cl
 
 
 @pytest.mark.parametrize("code", [75, 137, 143])
-def test_an_init_container_that_another_try_may_help_does_not_end_the_job(cluster, run, code):
+def test_an_init_container_that_another_try_may_help_does_not_end_the_job(apis, run, code):
     """Eight pods whose store fails for ten seconds: with one limit of six for all of them the Job failed."""
     name, until = f"outage-{code}", int(time.time()) + 10
     run(name, workers=8, wheels=f"[ $(date +%s) -gt {until} ] || exit {code}", trainer="true")
-    assert eventually(lambda: ended(cluster[1], name))[0] == "Complete"
+    assert eventually(lambda: ended(apis[1], name))[0] == "Complete"
 
 
 @pytest.mark.parametrize(
@@ -103,6 +103,6 @@ def test_an_init_container_that_another_try_may_help_does_not_end_the_job(cluste
         ("damaged", {"wheels": "exit 1"}, "PodFailurePolicy"),
     ],
 )
-def test_what_no_try_helps_ends_all_workers(cluster, run, name, commands, reason):
+def test_what_no_try_helps_ends_all_workers(apis, run, name, commands, reason):
     run(name, **commands)
-    assert eventually(lambda: ended(cluster[1], name)) == ("Failed", reason)
+    assert eventually(lambda: ended(apis[1], name)) == ("Failed", reason)

@@ -18,8 +18,8 @@ MODE = "$(HOME) $$"
 SAYS = 'echo "- $LAB_MODE, $(printf %s "$LAB_LOGIN" | sha256sum)"'
 
 
-def test_a_pod_waits_for_the_secret_of_its_run_and_has_all_variables(cluster, monkeypatch):
-    core, _ = cluster
+def test_a_pod_waits_for_the_secret_of_its_run_and_has_all_variables(apis, monkeypatch):
+    core, _ = apis
     monkeypatch.setenv("LAB_LOGIN", PLANTED)
     workers = {"nodes": 1, "env": {"LAB_MODE": MODE}, "secrets": ("LAB_LOGIN",)}
     plan = plan_of(workers=workers, store="s3://lab/x")

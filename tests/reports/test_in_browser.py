@@ -1,4 +1,4 @@
-"""Pages in a real browser: mouse, keyboard, dark mode, small screen."""
+"""Pages in a real browser: mouse, keyboard, screen reader, dark mode, small screen, print, strict policy."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 from cloudgan.reports.page import Page, Section, write
 from cloudgan.reports.table import Table
 
-TABLE = "[data-rows]"
-POINTS = "figure.plot .broad .point"
+TABLE = "[data-sorts]"
+DRAWN = "[...document.querySelectorAll('.chart svg')].filter(svg => svg.checkVisibility())"
 
 
 @pytest.fixture
@@ -23,15 +23,14 @@ def page(browser, sample_page, tmp_path):
 
 
 def column(page, number):
-    cells = (
-        f"document.querySelector('{TABLE}')"
-        f".querySelectorAll('tbody tr:not([hidden]) td:nth-child({number})')"
-    )
+    cells = f"document.querySelector('{TABLE}').querySelectorAll('tbody td:nth-child({number})')"
     return page.run(f"[...{cells}].map(cell => cell.textContent)")
 
 
-def sorted_by(page, number):
-    return page.run(f"document.querySelector('{TABLE} th:nth-child({number})').ariaSort")
+def orders(page):
+    return page.run(
+        f"[...document.querySelector('{TABLE}').querySelectorAll('th')].map(h => h.ariaSort)"
+    )
 
 
 def test_a_click_sorts_by_numbers_and_unknown_stays_last_both_ways(page):
@@ -40,15 +39,15 @@ def test_a_click_sorts_by_numbers_and_unknown_stays_last_both_ways(page):
     button = f"{TABLE} th:nth-child(2) button"
     page.click(button)
     up = column(page, 2)
-    assert sorted_by(page, 2) == "ascending"
+    assert orders(page) == [None, "ascending", None, None, None]
     page.click(button)
     down = column(page, 2)
-    assert sorted_by(page, 2) == "descending"
+    assert orders(page)[1] == "descending"
     assert up[-1] == down[-1] == "unknown"
     assert up[:-1] == down[-2::-1]
     assert up[1:4] == ["8.75", "12.5", "104.2"]  # as numbers, not as text
     page.click(button)
-    assert sorted_by(page, 2) is None
+    assert orders(page)[1] is None
     assert column(page, 2) == as_written
 
 
@@ -64,66 +63,52 @@ def test_numbers_of_any_size_and_sign_are_sorted(browser, tmp_path):
     assert column(browser, 1) == [*reversed(ascending), ""]
 
 
-def test_the_keyboard_sorts_too(page):
+@pytest.mark.parametrize(("key", "text"), [("Enter", "\r"), (" ", " ")])
+def test_the_keyboard_sorts_one_column_at_a_time(page, key, text):
+    page.click(f"{TABLE} th:nth-child(3) button")
     page.run(f"document.querySelector('{TABLE} th:nth-child(1) button').focus()")
-    page.press("Enter", "\r")
-    assert sorted_by(page, 1) == "ascending"
+    page.press(key, text)
+    assert orders(page) == ["ascending", None, None, None, None]
     names = column(page, 1)
     assert names.index("Hill 9") < names.index("Hill 10")  # as people count
 
 
-def test_a_filter_keeps_the_rows_with_all_words_and_counts_them(page):
-    page.run(f"document.querySelector('{TABLE} input').focus()")
-    page.type("hill pass")
-    assert column(page, 1) == []
-    assert page.run(f"document.querySelector('{TABLE} output').textContent") == "0 of 5 rows"
-    page.run(
-        f"(() => {{ const i = document.querySelector('{TABLE} input'); i.value = 'hill';"
-        " i.dispatchEvent(new Event('input')); })()"
+def spoken(page, role):
+    """Names of what a screen reader meets."""
+    page.ask("Accessibility.enable")
+    nodes = page.ask("Accessibility.getFullAXTree")["nodes"]
+    page.ask("Accessibility.disable")
+    return [
+        node.get("name", {}).get("value", "")
+        for node in nodes
+        if not node["ignored"] and node["role"]["value"] == role
+    ]
+
+
+def test_controls_tables_and_figures_have_a_name_for_screen_readers(page):
+    buttons = spoken(page, "button")
+    assert "size (km²)" in [name.rstrip(" ↕") for name in buttons]
+    assert all(buttons)
+    assert spoken(page, "table") == ["Places, and what is known of them."]  # others are folded away
+    figures = [name for name in spoken(page, "image") if name]
+    assert figures == [
+        "Time against cost of one job",
+        "Time for one round, measured and fitted",
+        "What the money went to",
+    ]
+
+
+def test_the_data_of_a_plot_can_be_opened_with_the_keyboard_and_sorted(page):
+    page.run("document.querySelector('figure summary').focus()")
+    page.press("Enter", "\r")
+    opened = "document.querySelector('figure details[open] table')"
+    assert page.run(f"{opened}.tBodies[0].rows.length") == 20
+    page.run(f"{opened}.querySelectorAll('th button')[3].click()")
+    costs = page.run(
+        f"[...{opened}.tBodies[0].rows].map(row => Number(row.cells[3].dataset.value))"
     )
-    assert column(page, 1) == ["Hill 9", "Hill 10"]
-    assert page.run(f"document.querySelector('{TABLE} output').textContent") == "2 of 5 rows"
-
-
-def tip(page):
-    return page.run(
-        "(() => { const t = [...document.querySelectorAll('.tip')].find(t => !t.hidden);"
-        " return t ? [...t.children].map(line => line.textContent) : null; })()"
-    )
-
-
-def test_a_point_under_the_mouse_shows_its_values(page):
-    assert tip(page) is None
-    page.point_at(POINTS)
-    message = page.run(f"document.querySelector('{POINTS}').ariaLabel")
-    assert ", ".join(tip(page)) == message
-    assert page.run("document.querySelectorAll('.point title').length") == 0  # else announced twice
-    assert "region north-1" in message
-
-
-def test_a_plot_is_one_tab_stop_and_arrow_keys_move_between_points(page):
-    first = "figure.plot .drawn > svg.broad"
-    stops = f"document.querySelectorAll('{first}')[0].querySelectorAll('[tabindex=\"0\"]')"
-    assert page.run(f"{stops}.length") == 1
-    page.run(f"{stops}[0].focus()")
-    here = tip(page)
-    page.press("ArrowRight")
-    assert tip(page) != here
-    label = page.run("document.activeElement.ariaLabel")
-    assert tip(page)[0] in label
-    page.press("Escape")
-    assert tip(page) is None
-
-
-def test_a_series_can_be_put_away_and_comes_back(page):
-    shown = f"[...document.querySelectorAll('{POINTS}')].filter(p => p.checkVisibility()).length"
-    before = page.run(shown)
-    page.click("figure.plot .legend button")
-    assert 0 < page.run(shown) < before
-    pressed = "document.querySelector('figure.plot .legend button').ariaPressed"
-    assert page.run(pressed) == "false"
-    page.click("figure.plot .legend button")
-    assert page.run(shown) == before
+    assert costs == sorted(costs)
+    assert costs[0] < costs[-1]
 
 
 CONTRAST = """
@@ -167,38 +152,98 @@ def test_the_dark_scheme_is_dark(page):
     assert max(json.loads(ground.replace("rgb(", "[").replace(")", "]"))) < 60
 
 
-@pytest.mark.parametrize("width", [360, 1100])
-def test_the_page_never_scrolls_sideways(page, width):
+@pytest.mark.parametrize(("width", "kind"), [(360, "slim"), (1100, "broad")])
+def test_a_screen_gets_the_drawing_made_for_it_and_never_scrolls_sideways(page, width, kind):
     page.show_as(width=width)
     found = page.run("[document.documentElement.scrollWidth, innerWidth]")
     assert found[0] <= found[1] == width
+    assert page.run(f"{DRAWN}.length") == 3
+    assert page.run(f"{DRAWN}.every(svg => svg.parentElement.className === '{kind}')")
+    assert page.run(f"Math.max(...{DRAWN}.map(svg => svg.getBoundingClientRect().right))") <= width
+    sizes = f"{DRAWN}.flatMap(svg => [...svg.querySelectorAll('text')])"
+    assert page.run(f"Math.min(...{sizes}.map(t => t.getBoundingClientRect().height))") > 9
 
 
-def test_a_narrow_screen_gets_the_drawing_made_for_it(page):
-    page.show_as(width=360)
-    seen = "[...document.querySelectorAll('.drawn > svg')].filter(s => s.checkVisibility())"
-    assert page.run(f"{seen}.every(svg => svg.classList.contains('slim'))")
-    size = page.run(
-        "Math.min(...[...document.querySelectorAll('.slim text')]"
-        ".filter(t => t.checkVisibility()).map(t => t.getBoundingClientRect().height))"
+def test_heads_and_long_texts_wrap_before_a_table_of_a_cost_page_scrolls(browser, tmp_path):
+    row = "node/gcp/g2-standard-4/us-central1/spot/current"
+    source = (
+        "https://github.com/skypilot-org/skypilot-catalog/blob/006059e0/catalogs/v8/gcp/vms.csv"
     )
-    assert size > 9
+    heads = ("name", "start-up and data staging", "first epoch", "checkpoints", "validation")
+    tables = (
+        Table((*heads, "other program time", "total, cost (USD)"), (("a" * 22, *range(6)),)),
+        Table(("price row", "USD", "per", "price of", "source"), ((row, 0.28, "h", "≤453 d", source),)),
+        Table(("item", "seconds", "of", "why unknown"), (("idle", 14.2, "billed", "why " * 14),)),
+    )  # fmt: skip
+    write(Page("Costs", sections=(Section("s", tables),)), tmp_path / "costs.html")
+    browser.open(tmp_path / "costs.html")
+    browser.show_as(width=1200)
+    wide = "[...document.querySelectorAll('.wide')].map(box => box.scrollWidth - box.clientWidth)"
+    assert browser.run(wide) == [0, 0, 0]
+    lines = "[...document.querySelectorAll('td.r')].map(cell => cell.getClientRects().length)"
+    assert set(browser.run(lines)) == {1}, "numbers never wrap"
 
 
-def test_nothing_is_loaded_and_the_console_is_empty(page):
+@pytest.mark.parametrize("selector", ["[data-sorts] th button", "summary"])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_keyboard_shows_where_it_is(page, selector, scheme):
+    page.show_as(scheme)
+    page.press("Tab")
+    page.run(f"document.querySelector('{selector}').focus()")
+    style, width, colour = page.run(
+        "(() => { const s = getComputedStyle(document.activeElement);"
+        " return [s.outlineStyle, parseFloat(s.outlineWidth), s.outlineColor]; })()"
+    )
+    assert (style, width >= 2) == ("solid", True)
+    assert colour != page.run("getComputedStyle(document.body).backgroundColor")
+
+
+def test_nothing_is_loaded_a_name_stays_text_and_the_console_is_empty(page):
     page.click(f"{TABLE} th:nth-child(1) button")
     asked = [one["request"]["url"] for one in page.happened("Network.requestWillBeSent")]
-    assert all(url.startswith("file:") for url in asked)
-    assert len(asked) == 1
-    assert page.happened("Runtime.exceptionThrown") == []
-    assert page.happened("Runtime.consoleAPICalled") == []
-    assert page.happened("Log.entryAdded") == []
-
-
-def test_a_name_that_looks_like_a_script_stays_text(page):
+    assert [url.partition(":")[0] for url in asked] == ["file"]
+    for event in ("Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded"):
+        assert page.happened(event) == []
+    assert page.happened("Page.javascriptDialogOpening") == []
     assert page.run("document.scripts.length") == 1
     assert any("</script><script>alert" in name for name in column(page, 1))
-    assert page.happened("Page.javascriptDialogOpening") == []
+
+
+def test_injected_scripts_and_requests_are_blocked(page):
+    said = page.ask(
+        "Runtime.evaluate",
+        awaitPromise=True,
+        returnByValue=True,
+        expression="""new Promise(done => {
+          const found = [];
+          document.addEventListener('securitypolicyviolation', event => {
+            found.push(event.effectiveDirective);
+            if (found.length === 3) done(found.sort());
+          });
+          const script = document.createElement('script');
+          script.textContent = 'window.stolen = 1';
+          document.body.append(script);
+          const picture = document.createElement('img');
+          picture.src = 'http://127.0.0.1:9/x.png';
+          document.body.append(picture);
+          fetch('http://127.0.0.1:9/').catch(() => {});
+        })""",
+    )
+    assert said["result"]["value"] == ["connect-src", "img-src", "script-src-elem"]
+    assert page.run("window.stolen") is None
+
+
+def test_print_has_tables_and_wide_drawings_and_no_controls(page):
+    page.show_as("dark", width=360)
+    page.ask("Emulation.setEmulatedMedia", media="print")
+    try:
+        assert page.run("document.querySelector('details').checkVisibility()") is False
+        assert page.run(f"document.querySelector('{TABLE}').checkVisibility()") is True
+        assert page.run(f"{DRAWN}.every(svg => svg.parentElement.className === 'broad')")
+        ink = "getComputedStyle(document.querySelector('.broad svg')).color"
+        assert page.run(ink) == "rgb(0, 0, 0)"
+    finally:
+        page.ask("Emulation.setEmulatedMedia", media="")
 
 
 def test_without_script_the_page_still_shows_its_tables_and_plots(page, sample_page, tmp_path):
@@ -207,9 +252,13 @@ def test_without_script_the_page_still_shows_its_tables_and_plots(page, sample_p
         write(sample_page, tmp_path / "again.html")
         page.open(tmp_path / "again.html")
         document = page.ask("DOM.getDocument", depth=-1)["root"]["nodeId"]
-        found = page.ask("DOM.querySelectorAll", nodeId=document, selector="tbody tr")["nodeIds"]
-        assert len(found) > 5
-        buttons = page.ask("DOM.querySelectorAll", nodeId=document, selector="th button")
-        assert buttons["nodeIds"] == []
+
+        def count(selector):
+            found = page.ask("DOM.querySelectorAll", nodeId=document, selector=selector)
+            return len(found["nodeIds"])
+
+        assert count("tbody tr") > 5
+        assert count("figure svg") == 6
+        assert count("th button") == 0
     finally:
         page.ask("Emulation.setScriptExecutionDisabled", value=False)

@@ -3,12 +3,10 @@ from __future__ import annotations
 import csv
 import io
 import math
-import re
 
 import numpy as np
 import pytest
 
-from cloudgan.reports.plot_frame import tick_text
 from cloudgan.reports.table import (
     Mark,
     Number,
@@ -21,7 +19,6 @@ from cloudgan.reports.table import (
     markdown_text,
     number_of,
     number_text,
-    table_html,
 )
 
 NAN = float("nan")
@@ -84,48 +81,6 @@ def test_rows_and_letters_must_fit_the_columns():
         Table(("a", "b"), (("1",),))
     with pytest.raises(ValueError, match="does not have 2 letters"):
         Table(("a", "b"), (), align="l")
-
-
-def cells(*row):
-    table = Table(tuple(map(str, range(len(row)))), (row,))
-    return re.findall(r"<td[^>]*>.*?</td>", table_html(table))
-
-
-def test_numbers_carry_what_they_are_sorted_by_with_all_digits():
-    message = cells(1 / 3, Number(2.5, "two and a half"), Mark(passed=False), float("-inf"))
-    found = [re.search(r'data-value="([^"]+)"', cell).group(1) for cell in message]
-    assert found == ["0.3333333333333333", "2.5", "0.0", "-Infinity"]
-
-
-def test_what_is_unknown_is_marked_and_carries_no_number():
-    for cell in cells(None, float("nan"), Number(None, "at least 2"), Mark(passed=None)):
-        assert " data-unknown" in cell
-        assert "data-value" not in cell
-
-
-def test_text_carries_neither():
-    assert cells("7", "", True) == [
-        '<td class="l">7</td>',
-        '<td class="l"></td>',
-        '<td class="l">yes</td>',
-    ]
-
-
-def test_long_text_is_given_room_to_fold():
-    assert 'class="l"' in cells("x" * 24)[0]
-    assert 'class="l middling"' in cells("x" * 25)[0]
-    assert 'class="l long"' in cells("x" * 61)[0]
-
-
-def test_only_interactive_tables_are_for_the_script():
-    assert "data-rows" not in table_html(Table(("a",), ((1,),)))
-    assert "data-rows" in table_html(Table(("a",), ((1,),), interactive=True))
-
-
-def test_heads_name_their_columns_and_the_caption_names_the_box_that_scrolls():
-    html = table_html(Table(("a & b",), ((1,),), 'says "x"'))
-    assert '<th scope="col" class="r">a &amp; b</th>' in html
-    assert 'role="region" tabindex="0" aria-label="says &quot;x&quot;"' in html
 
 
 def read(text):
@@ -209,7 +164,6 @@ def test_numbers_of_numpy_are_numbers_to_programs():
     half = np.float64(0.5)
     table = Table(("a", "b"), ((half, Number(half, "a half")),))
     assert csv_text(table) == "a,b\n0.5,0.5\n"
-    assert table_html(table).count('data-value="0.5"') == 2
 
 
 @pytest.mark.parametrize(
@@ -228,22 +182,6 @@ def test_numbers_of_numpy_are_numbers_to_programs():
 )
 def test_numbers_have_four_digits_and_their_thousands_are_parted(value, text):
     assert number_text(value) == text
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        (0.0, "0"),
-        (0.02, "0.02"),
-        (1500.0, "1,500"),
-        (1e6, "10⁶"),
-        (2e6, "2·10⁶"),
-        (5e-5, "5·10⁻⁵"),
-        (-2e6, "-2·10⁶"),
-    ],
-)
-def test_numbers_of_an_axis_become_powers_where_digits_would_be_many(value, text):
-    assert tick_text(value) == text
 
 
 @pytest.mark.parametrize(

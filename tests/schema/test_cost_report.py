@@ -49,7 +49,9 @@ UNKNOWN = UnitCost(usd=None, basis="b", why_unknown="not measured")
 def part(name: str, usd: float | None, **more: Any) -> LineItem:
     known = {"price_row": ROW.row_id} if usd is not None else {"why_unknown": "not measured"}
     return LineItem(
-        **{"name": name, "seconds": 1, "duration": "program_seconds", "usd": usd} | known | more
+        **{"item": "other", "name": name, "seconds": 1, "duration": "program_seconds", "usd": usd}
+        | known
+        | more
     )
 
 

@@ -33,7 +33,7 @@ def test_a_misspelt_preset_gets_the_nearest():
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"imgae_power": 1}, {"image_power": 1.2}, {"latent_size": 2}, {"label_flip_fraction": 0.5}],
+    [{"imgae_power": 1}, {"image_power": 1.2}, {"latent_size": 1}, {"label_flip_fraction": 0.5}],
 )
 def test_what_makes_no_sense_is_refused(wrong):
     with pytest.raises(ValidationError):

@@ -7,8 +7,8 @@ import datetime as dt
 import pytest
 from pydantic import ValidationError
 
-from cloudgan.cost.prices.catalog import load_catalog
-from cloudgan.cost.prices.fees import load_fees
+from cloudgan.money.catalog import load_catalog
+from cloudgan.money.fees import load_fees
 from cloudgan.schema.price_row import Date, FeeRow, PriceRow, SourcedRow
 
 TODAY = dt.date(2026, 11, 21)

@@ -22,7 +22,8 @@ from cloudgan.schema.search import Dimension, SearchConfig, with_folds
 from cloudgan.schema.search_exchange import TrialRun
 from cloudgan.search.blocks import LOG, Block, LocalBlocks
 from cloudgan.search.coordinator import Coordinator
-from cloudgan.search.study import SearchFolder, SearchStudy
+from cloudgan.search.folder import SearchFolder
+from cloudgan.search.study import SearchStudy
 
 PROGRAM = (sys.executable, str(Path(__file__).with_name("trainer_program.py")))
 SPACE = {"model.learning_rate": Dimension(low=1e-5, high=1e-1, log=True)}

@@ -12,8 +12,8 @@ from cloudgan.schema.config import parse_config
 from cloudgan.schema.run_folder import RunFolder
 from cloudgan.schema.search_exchange import Assignment, BlockStatus, TrialRun
 from cloudgan.search import pod_blocks
+from cloudgan.search.folder import SearchFolder
 from cloudgan.search.pod_blocks import LOST, PodBlocks
-from cloudgan.search.study import SearchFolder
 from cloudgan.storage.store import open_store
 
 

@@ -33,20 +33,20 @@ META = "meta.json"
 
 
 @pytest.fixture(scope="session")
-def shards(tmp_path_factory):
-    """A folder of shards with 90 parametric showers of 9 x 9 x 25 cells, in three shards."""
-    from cloudgan.data.sources.convert import convert
-    from cloudgan.data.sources.hdf5_writer import write_hdf5
+def store(tmp_path_factory):
+    """A store of 90 parametric showers of 9 x 9 x 25 cells."""
+    from cloudgan.data.convert import convert
+    from cloudgan.data.hdf5_writer import write_hdf5
     from cloudgan.simulation.gflash import simulate
 
     folder = tmp_path_factory.mktemp("showers")
     write_hdf5(folder / "showers.h5", simulate(90, seed=5, cells=(9, 9), block=50))
-    convert(str(folder / "showers.h5"), folder / "shards", records_per_shard=32)
-    return folder / "shards"
+    convert(str(folder / "showers.h5"), folder / "store")
+    return folder / "store"
 
 
 @pytest.fixture(scope="session")
-def write_config(shards, plain_model):
+def write_config(store, plain_model):
     """Writes a run.yaml for the smoke preset; other keyword arguments are keys of `training`.
 
     A `plain` model has fewer parts, and starts sooner.
@@ -54,7 +54,7 @@ def write_config(shards, plain_model):
 
     def write(path, *, plain=False, checkpoint=None, parallel=None, **training):
         document = {
-            "data": {"path": str(shards)},
+            "data": {"path": str(store)},
             "model": plain_model if plain else {"preset": "smoke"},
             "training": {"validation_showers": 8} | training,
             "checkpoint": checkpoint or {},

@@ -12,8 +12,7 @@ settings.quiet_tensorflow()
 import tensorflow as tf
 
 from cloudgan.training.cluster import read_cluster
-from cloudgan.training.draws import Call
-from cloudgan.training.rng import Rng
+from cloudgan.training.rng import Call, Rng
 
 ROWS = 8
 

@@ -1,7 +1,7 @@
 """Takes steps under JAX from the weights in a file, and writes those after them.
 
 Arguments: the file to read, the file to write, the conv_impl, the precision, the steps, the preset as JSON.
-Both files hold arrays named group/number; the first also a batch.
+Both files hold arrays by the names of `Gan.variables`; the first also a batch.
 """
 
 from __future__ import annotations
@@ -9,23 +9,19 @@ from __future__ import annotations
 import sys
 
 import jax
-import jax.numpy as jnp
 import keras
 import numpy as np
 from keras.src.backend.common import dtypes
 
 from benchmarks.gpu_step.conv_impls import find_conv_impl
 from cloudgan.schema.presets import Preset
-from cloudgan.training.engines.jax_draws import JaxDraws
-from cloudgan.training.engines.jax_step import JaxStep, Place, State
 from cloudgan.training.gan import LearningRates, build_gan
+from cloudgan.training.jax_backend import pure
+from cloudgan.training.rng import Rng
+from cloudgan.training.step import GanStep
 
 # Under JAX Keras takes no number for a float64: batch norm would compute in float32.
 dtypes.BIT64_TO_BIT32_DTYPE["float64"] = "float64"
-
-
-def group(arrays, name):
-    return [jnp.asarray(arrays[key]) for key in sorted(arrays) if key.startswith(f"{name}/")]
 
 
 def main(read, written, *options):
@@ -33,36 +29,34 @@ def main(read, written, *options):
     arrays = dict(np.load(read))
     preset = Preset.model_validate_json(preset)
     keras.config.set_floatx(precision)  # a model casts what it is called with
-    draws = JaxDraws(1)
+    rng = Rng(1)
     gan = build_gan(
         preset,
-        draws,
+        rng,
         seed=1,
         precision=precision,
         synchronized=False,
         learning_rates=LearningRates(preset.learning_rate, preset.learning_rate),
         stages=find_conv_impl(conv_impl),
     )
-    state = State(**{name: group(arrays, name) for name in State._fields})
-    batch = {name: jnp.asarray(arrays[name]) for name in ("image", "energy", "angle", "ecal")}
-    step = JaxStep(
+    step = GanStep(
         gan,
         preset,
-        draws,
-        global_batch_size=len(batch["energy"]),
+        rng,
+        global_batch_size=len(arrays["energy"]),
         layer_target=arrays["layer_target"],
         shape_scale=arrays["shape_scale"],
     )
-    take, losses = jax.jit(step), []
+    variables = gan.variables()
+    take, test = (jax.jit(pure(call, list(variables.values()))) for call in (step, step.evaluate))
+    values, losses = [arrays[name] for name in variables], []
+    batch = {name: arrays[name] for name in ("image", "energy", "angle", "ecal")}
+    batch["first_row"] = np.zeros(1, np.int32)
     for number in range(int(steps)):
-        state, table = take(state, batch, Place(np.int32(number), np.int32(0)))
+        table, values = take(values, batch | {"step": np.array([number], np.int32)})
         losses.append(table)
-    held_out = jax.jit(step.evaluate)(state, batch, Place(np.int32(0), np.int32(0)))
-    found = {
-        f"{name}/{number:03d}": array
-        for name, values in state._asdict().items()
-        for number, array in enumerate(values)
-    }
+    held_out, _ = test(values, batch | {"step": np.zeros(1, np.int32)})
+    found = dict(zip(variables, values, strict=True))
     modules = np.array("tensorflow" in sys.modules)
     np.savez(written, losses=losses, held_out=held_out, has_tensorflow=modules, **found)
 

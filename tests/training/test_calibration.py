@@ -6,10 +6,9 @@ import keras
 import numpy as np
 import pytest
 
-from cloudgan.data.pipeline.preprocessing import Batch, Preprocessing
-from cloudgan.data.pipeline.training_set import TrainingSet
-from cloudgan.models.differentiable_observables import shape_weights
-from cloudgan.models.networks import build_generator
+from cloudgan.data.batches import Batch, Preprocessing, TrainingSet
+from cloudgan.gan.differentiable_observables import shape_weights
+from cloudgan.gan.networks import build_generator
 from cloudgan.schema.presets import LossWeights, find_preset
 from cloudgan.training.calibration import BatchNormRecalibrator, scale_of_training_set, shape_scale
 from cloudgan.training.rng import Rng
@@ -91,8 +90,8 @@ SMOKE_SHAPE_SCALE = find_preset("smoke").model_copy(update={"loss_weights": Loss
 
 
 @pytest.fixture(scope="module")
-def showers(shards):
-    return TrainingSet.open(shards, Preprocessing(SMOKE_SHAPE_SCALE.image_shape), cache="none")
+def showers(store):
+    return TrainingSet.open(store, Preprocessing(SMOKE_SHAPE_SCALE.image_shape))
 
 
 def test_a_preset_without_the_loss_needs_no_scale(showers):

@@ -1,4 +1,4 @@
-"""TF_CONFIG, and the GPUs of each worker."""
+"""TF_CONFIG, the GPUs of each worker, and settings that make a run slow or end it without a message."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 import pytest
 
 from cloudgan.core.errors import ConfigError
-from cloudgan.training.cluster import read_cluster, share_gpus
+from cloudgan.training.cluster import Machine, check_environment, read_cluster, share_gpus
 
 pytestmark = pytest.mark.tf
 
@@ -101,3 +101,51 @@ def test_workers_that_do_not_divide_the_gpus_are_refused(driver):
     driver(3)
     with pytest.raises(ConfigError, match="2 workers cannot share 3 GPUs"):
         share_gpus(2)
+
+
+def machine(*features, gpus=0):
+    return Machine(frozenset(features), gpus)
+
+
+OLD = machine("avx2")
+NEW = machine("avx2", "avx512f", "avx512_bf16")
+GPU = machine("avx2", "avx512f", gpus=1)
+
+
+@pytest.fixture(autouse=True)
+def nothing_set(monkeypatch):
+    monkeypatch.setenv("TF_ENABLE_ONEDNN_OPTS", "1")
+    for name in ("TF_XLA_FLAGS", "ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.mark.parametrize("precision", ["bfloat16", "mixed"])
+@pytest.mark.parametrize("name", ["ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA"])
+def test_bfloat16_with_instructions_that_end_the_process_is_refused(monkeypatch, precision, name):
+    assert check_environment(precision, NEW) == []
+    monkeypatch.setenv(name, "AVX2")
+    with pytest.raises(ConfigError, match=r"Unset ONEDNN_MAX_CPU_ISA, or use --precision=float32"):
+        check_environment(precision, NEW)
+    for other, machine in (("float32", NEW), (precision, OLD), (precision, GPU)):
+        check_environment(other, machine)
+    monkeypatch.setenv(name, "AVX512_CORE_BF16")
+    assert check_environment(precision, NEW) == []
+
+
+@pytest.mark.parametrize(
+    ("precision", "variables", "said"),
+    [
+        ("float32", {"TF_ENABLE_ONEDNN_OPTS": "0"}, "two to three times as long"),
+        ("float32", {"TF_XLA_FLAGS": "--tf_xla_auto_jit=2 --tf_xla_cpu_global_jit"}, "16 times"),
+        ("bfloat16", {}, "6 to 16 times"),
+        ("mixed", {}, "so float32 is used"),
+        ("float32", {}, ""),
+        ("float32", {"TF_XLA_FLAGS": "--tf_xla_auto_jit=2"}, ""),
+    ],
+)
+def test_what_makes_a_run_many_times_slower_is_a_warning(monkeypatch, precision, variables, said):
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    found = check_environment(precision, OLD)
+    assert [said in sentence for sentence in found] == [True] * bool(said)
+    assert check_environment(precision, GPU) == []

@@ -1,4 +1,4 @@
-"""A network is one entry, and a loss term one function and one entry: everything else follows."""
+"""A network is one entry: everything else follows."""
 
 from __future__ import annotations
 
@@ -27,21 +27,17 @@ def run_extended(*words):
     return done.stdout
 
 
-def test_help_and_json_schema_name_the_new_network_and_loss():
+def test_help_and_json_schema_name_the_new_network():
     assert "tiny (9x9x25, half the filters)" in " ".join(
         run_extended("train", "--help-all").split()
     )
     definitions = json.loads(run_extended("schema", "run.yaml"))["$defs"]
-    weight = definitions["LossWeights"]["properties"]["brightest"]
-    assert (weight["default"], weight["description"]) == (0.5, "largest cell")
     assert "tiny" in definitions["Preset"]["properties"]["networks"]["enum"]
 
 
-def test_training_uses_the_new_network_and_records_the_new_loss(shards, tmp_path):
+def test_training_uses_the_new_network(store, tmp_path):
     run = tmp_path / "run"
-    run_extended("train", "--preset=tiny", f"--data={shards}", f"--run={run}", "--max-steps=1")
+    run_extended("train", "--preset=tiny", f"--data={store}", f"--run={run}", "--max-steps=1")
     lines = record.read(RunFolder(run).record_file).lines
     (epoch,) = [line for line in lines if line.kind == "epoch"]
     assert epoch.samples == 5
-    assert epoch.losses["generator"]["brightest"] > 0
-    assert epoch.losses["discriminator_real"]["brightest"] == 0

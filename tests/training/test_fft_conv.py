@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from cloudgan.models.convolutions import CONV_IMPLS
+from cloudgan.gan.convolutions import CONV_IMPLS
 from cloudgan.schema.presets import find_preset
 from cloudgan.training.gan import LearningRates, build_gan
 from cloudgan.training.rng import Rng

@@ -13,13 +13,12 @@ pytest.importorskip("tensorflow")
 import tensorflow as tf
 
 from cloudgan.core.progress import Silent
-from cloudgan.data.pipeline.preprocessing import LEAST_CELL_GEV
-from cloudgan.models.networks import build_generator, latent_of
+from cloudgan.data.showers import LEAST_CELL_GEV
+from cloudgan.gan.networks import build_generator, latent_of
 from cloudgan.schema.presets import find_preset
 from cloudgan.training.conditions import Conditions
-from cloudgan.training.draws import Call
 from cloudgan.training.inference import ShowerGenerator
-from cloudgan.training.rng import Rng
+from cloudgan.training.rng import Call, Rng
 from exports.example_weights import example_weights
 
 pytestmark = pytest.mark.tf

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from cloudgan.data.pipeline.preprocessing import Batch
+from cloudgan.data.batches import Batch
 from cloudgan.schema.presets import find_preset
 from cloudgan.training.calibration import shape_scale
 from cloudgan.training.gan import LearningRates, build_gan
@@ -52,21 +52,8 @@ def batch(preset, kind):
 
 
 def numbers(gan):
-    """All that a step changes, by the names of the state under JAX."""
-    parts = {
-        "generator": gan.generator.trainable_variables,
-        "generator_statistics": gan.generator.non_trainable_variables,
-        "generator_slots": gan.generator_optimizer.variables,
-        "discriminator": gan.discriminator.trainable_variables,
-        "discriminator_statistics": gan.discriminator.non_trainable_variables,
-        "discriminator_slots": gan.discriminator_optimizer.variables,
-        "ema_generator": gan.ema_generator.trainable_variables if gan.ema_generator else [],
-    }
-    return {
-        f"{part}/{number:03d}": variable.numpy()
-        for part, variables in parts.items()
-        for number, variable in enumerate(variables)
-    }
+    """All that a step changes."""
+    return {name: variable.numpy() for name, variable in gan.variables().items()}
 
 
 def under_both(preset, folder, *, conv_impl, precision, steps):

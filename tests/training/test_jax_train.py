@@ -8,8 +8,11 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 
+from cloudgan.data.convert import convert
+from cloudgan.data.hdf5_writer import write_hdf5
 from cloudgan.schema import record
 from cloudgan.schema.run_folder import RunFolder
+from cloudgan.simulation.gflash import simulate
 
 pytestmark = [
     pytest.mark.tf,
@@ -55,8 +58,27 @@ def test_a_resumed_run_has_the_bits_of_an_undisturbed_one_and_tensorflow_continu
     assert json.loads(continued.lines[-1].model_dump_json())["step"] == 6
 
 
-def test_two_processes_have_the_losses_of_two_replicas_of_tensorflow(train):
-    _, ours = train("jax", "--engine=jax", "--workers=2", "--max-steps=3", "--allow-open-ports")
-    _, theirs = train("tensorflow", "--strategy=mirrored", "--replicas=2", "--max-steps=3")
-    assert ours.started().numerics.workers == 2
+@pytest.fixture(scope="session")
+def many(tmp_path_factory):
+    """Showers of which enough are held out for a validation."""
+    folder = tmp_path_factory.mktemp("many")
+    write_hdf5(folder / "showers.h5", simulate(400, seed=5, cells=(9, 9), block=50))
+    convert(str(folder / "showers.h5"), folder / "data")
+    return folder / "data"
+
+
+def test_four_processes_that_validate_while_training_agree_with_two_replicas_of_tensorflow(
+    train, many
+):
+    flags = (f"--data={many}", "--held-out=0.5", "--global-batch=100", "--epochs=1")
+    flags += ("--validate-every=1",)
+    _, ours = train("jax", "--engine=jax", "--workers=4", "--allow-open-ports", *flags)
+    _, theirs = train("tensorflow", "--strategy=mirrored", "--replicas=2", *flags)
+    assert ours.started().numerics.workers == 4
     np.testing.assert_allclose(losses(ours), losses(theirs), rtol=0.1, atol=1e-3)
+    mine, other = (
+        [line for line in run.lines if line.kind == "validated"] for run in (ours, theirs)
+    )
+    assert len(mine) == len(other) == 1
+    for name, value in other[0].metrics.items():
+        assert mine[0].metrics[name] == pytest.approx(value, rel=0.2, abs=0.05), name

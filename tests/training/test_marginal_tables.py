@@ -6,17 +6,12 @@ import keras
 import numpy as np
 import pytest
 
-from cloudgan.data.pipeline.preprocessing import LEAST_CELL_GEV, Preprocessing
-from cloudgan.data.pipeline.training_set import TrainingSet
-from cloudgan.data.sources.convert import convert
-from cloudgan.data.sources.hdf5_writer import write_hdf5
-from cloudgan.models.cell_marginals import MarginalOutput
-from cloudgan.models.shower_frame import (
-    NODE_STEP,
-    spectrum_corners,
-    spectrum_place,
-    table_shape,
-)
+from cloudgan.data.batches import Preprocessing, TrainingSet
+from cloudgan.data.convert import convert
+from cloudgan.data.hdf5_writer import write_hdf5
+from cloudgan.data.showers import LEAST_CELL_GEV
+from cloudgan.gan.cell_marginals import MarginalOutput
+from cloudgan.gan.shower_frame import NODE_STEP, corrected, table_shape
 from cloudgan.schema.presets import find_preset
 from cloudgan.simulation.gflash import simulate
 from cloudgan.training.marginal_tables import _log_hits, _spectrum, measure_marginals
@@ -32,8 +27,8 @@ VIEW = Preprocessing(PRESET.image_shape, angle="primary")
 def showers(tmp_path_factory):
     folder = tmp_path_factory.mktemp("marginals")
     write_hdf5(folder / "showers.h5", simulate(800, seed=5, cells=(X, Y)))
-    convert(str(folder / "showers.h5"), folder / "shards")
-    return TrainingSet.open(folder / "shards", VIEW, held_out_fraction=0.5, cache="memory")
+    convert(str(folder / "showers.h5"), folder / "store")
+    return TrainingSet.open(folder / "store", VIEW, held_out_fraction=0.5)
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +45,7 @@ def output(tables):
     return layer
 
 
-def generated(output, energy, angle, *, seed=0, normals=None, of_cells=None, of_layers=None):
+def generated(output, energy, angle, *, seed=0, normals=None, of_cells=None):
     """Cells in GeV, (N, X, Y, Z), of energies over 100 GeV and angles (N, 1)."""
     count = len(energy)
     if normals is None:
@@ -60,7 +55,6 @@ def generated(output, energy, angle, *, seed=0, normals=None, of_cells=None, of_
     image = output(
         [
             np.zeros((count, X, Y, DEPTH, 1), np.float32) if of_cells is None else of_cells,
-            np.zeros((count, DEPTH + 1), np.float32) if of_layers is None else of_layers,
             np.concatenate([energy, angle], 1).astype(np.float32),
             normals.astype(np.float32),
         ]
@@ -111,11 +105,7 @@ def test_the_spectrum_has_the_edge_of_single_particles():
     hits = np.where(hits < 1, hits, 1e-4 + rng.exponential(5e-5, 60_000))
     table = _spectrum(cells, np.log(hits))
     other = _log_hits(cells, rng.random(60_000))
-    place = spectrum_place(threshold, other, np)
-    at = spectrum_corners(table, np)[place.row.astype(int)].T
-    made = np.exp(
-        other + at[0] + place.of_node * (at[1] + place.of_class * at[3]) + place.of_class * at[2]
-    )
+    made = np.exp(corrected(other, threshold, table, np))
     edges = [2e-5, 6e-5, 9e-5, 1.1e-4, 1.5e-4, 3e-4]
     found, wanted = (np.histogram(each, edges)[0] for each in (made, hits))
     assert np.abs(found / wanted - 1).max() < 0.08
@@ -203,20 +193,18 @@ def test_no_training_shower_is_reproduced(showers, output):
     assert np.median(nearest(made)) > 0.8 * np.median(nearest(unseen.image))
 
 
-def test_corrections_of_cells_and_layers_have_gradients(output):
+def test_corrections_of_cells_have_gradients(output):
     import tensorflow as tf
 
     given = tf.constant([[0.5, 1.6]] * 4, tf.float32)
     normals = tf.random.stateless_normal((4, table_shape((X, Y, DEPTH)).normals), (1, 2))
     of_cells = tf.Variable(tf.zeros((4, X, Y, DEPTH, 1)))
-    of_layers = tf.Variable(tf.zeros((4, DEPTH + 1)))
     with tf.GradientTape() as tape:
-        image = output([of_cells, of_layers, given, normals])
+        image = output([of_cells, given, normals])
         total = tf.reduce_sum(image**2)
-    slopes = [slope.numpy() for slope in tape.gradient(total, [of_cells, of_layers])]
-    assert all(np.isfinite(slope).all() for slope in slopes)
-    assert (slopes[0] != 0).any()
-    assert (slopes[1] != 0).all(1).all() or (slopes[1] != 0).mean() > 0.5
+    slope = tape.gradient(total, of_cells).numpy()
+    assert np.isfinite(slope).all()
+    assert (slope != 0).any()
 
 
 def test_the_same_showers_give_the_same_bits(showers, tables):

@@ -9,6 +9,7 @@ import tensorflow as tf
 from cloudgan.schema.presets import find_preset
 from cloudgan.training.gan import LearningRates, build_gan
 from cloudgan.training.rng import Rng
+from cloudgan.training.tensorflow_backend import slots
 
 pytestmark = pytest.mark.tf
 SMOKE = find_preset("smoke")
@@ -67,7 +68,8 @@ def test_the_convolutions_of_both_passes_are_where_their_weights_are(both):
         (gan.discriminator_optimizer, gan.discriminator),
     )
     for optimizer, network in pairs:
-        for slot, weight in zip(optimizer._momentums, network.trainable_weights, strict=True):
+        moments = slots(optimizer, "momentum")
+        for slot, weight in zip(moments, network.trainable_weights, strict=True):
             assert slot.value.device == weight.value.device
     of_device = {"CPU:0": set(), "CPU:1": set()}
     for one in operations:

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from cloudgan.models.footprint import learned
+from cloudgan.gan.footprint import learned
 from cloudgan.schema.losses import PASSES, loss_columns
 from cloudgan.schema.presets import find_preset
-from cloudgan.training.engines.tensorflow_loop import compile_steps, no_votes
 from cloudgan.training.gan import LearningRates, build_gan
 from cloudgan.training.rng import Rng
 from cloudgan.training.step import GanStep
+from cloudgan.training.tensorflow_engine import compile_steps, no_votes
 
 pytestmark = [pytest.mark.tf, pytest.mark.slow]
 SMOKE = find_preset("smoke")

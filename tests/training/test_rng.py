@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from cloudgan.training.draws import Call
-from cloudgan.training.rng import Rng
+from cloudgan.training import tensorflow_backend
+from cloudgan.training.rng import Call, Rng
 from forking_server import ForkedProgram
 from training import draws_program
 
@@ -57,15 +57,15 @@ def test_rows_and_dropout_layers_do_not_share_their_draws():
 def test_jax_draws_the_numbers_of_tensorflow_for_rows_beyond_32_bits_of_blocks():
     """60,000 rows of 2**17 blocks of four words: in 32 bits they would repeat those of other rows."""
     pytest.importorskip("jax")
-    from cloudgan.training.engines.jax_draws import JaxDraws
+    from cloudgan.training import jax_backend
 
-    draws, row, words = JaxDraws(7), 60_000, 2**19
-    rng = Rng(7)
-    with draws.at(3, row, Call.REAL), rng.at(tf.constant(3), tf.constant(row), Call.REAL):
-        np.testing.assert_array_equal(
-            draws.dropout_mask((1, 2 * words), 0.2, 1), rng.dropout_mask((1, 2 * words), 0.2, 1)
-        )
-        np.testing.assert_allclose(draws.normal(1, words), rng.normal(1, words), atol=2e-6)
+    given = 7, (2 << 8) + 5, (3, 60_000), 1, 2**19
+    words, theirs = (backend.words(*given) for backend in (jax_backend, tensorflow_backend))
+    np.testing.assert_array_equal(words, theirs)
+    np.testing.assert_array_equal(jax_backend.halves(words), tensorflow_backend.halves(theirs))
+    np.testing.assert_allclose(
+        jax_backend.normals(*given), tensorflow_backend.normals(*given), atol=3e-6
+    )
 
 
 def test_draws_have_the_frequencies_that_were_asked_for():

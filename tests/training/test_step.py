@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from cloudgan.models.differentiable_observables import shape_weights
+from cloudgan.gan.differentiable_observables import shape_weights
 from cloudgan.schema.losses import LOSS_TERMS, PASSES, loss_columns
 from cloudgan.schema.presets import LossWeights, find_preset
 from cloudgan.training.gan import LearningRates, build_gan

@@ -10,7 +10,7 @@ from cloudgan.schema.config import RunConfig
 from cloudgan.schema.presets import find_preset
 from cloudgan.schema.run_folder import RunFolder
 from cloudgan.schema.training_config import TrainingConfig
-from cloudgan.training.warm_start import find_warm_start
+from cloudgan.training.checkpoint import find_warm_start
 
 pytestmark = [pytest.mark.tf, pytest.mark.slow]
 

@@ -1,29 +1,25 @@
-"""The loop, block by block, and its compilation in the background."""
+"""The loop, block by block: when it stops and saves, and what it records."""
 
 from __future__ import annotations
 
-import threading
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from cloudgan.core.errors import CloudganError
 from cloudgan.core.progress import Silent
-from cloudgan.data.pipeline.epoch_sampler import EpochSampler
-from cloudgan.data.pipeline.input_pipeline import FLOATS
+from cloudgan.data.epoch_sampler import EpochSampler
+from cloudgan.data.summary import TrainingSummary
+from cloudgan.schema import record
+from cloudgan.schema.config import parse_config
 from cloudgan.schema.liveness import LivenessFile
 from cloudgan.schema.losses import PASSES, loss_columns
+from cloudgan.schema.run_folder import RunFolder
 from cloudgan.schema.training_config import TrainingConfig
-from cloudgan.training.engines.tensorflow_loop import (
-    Precompiler,
-    compile_steps,
-    dummy_batches,
-    no_votes,
-    precompiled,
-)
-from cloudgan.training.stopping import StopFlag, StopTraining
-from cloudgan.training.train_loop import STOP_REASONS, TrainLoop
+from cloudgan.training.quality import QualityHistory
+from cloudgan.training.stopping import STOP_REASONS, StopFlag, StopTraining
+from cloudgan.training.train_loop import TrainLoop
 
 pytestmark = pytest.mark.tf
 
@@ -37,36 +33,70 @@ class Work:
     def __init__(self):
         self.blocks, self.loss = [], 1.0
         self.others = np.zeros(len(STOP_REASONS), np.int32)
+        self.held_out_losses = None
 
-    def __call__(self, _iterator, steps, votes):
+    def run_steps(self, _iterator, steps, votes):
         self.blocks.append(int(steps))
         return np.full(SHAPE, self.loss * int(steps)), np.asarray(votes) + self.others
 
+    def blank_iterator(self):
+        return iter(())
 
-def train_loop(
-    work,
-    *,
-    step=0,
-    steps_per_loop=4,
-    save_due=lambda _: False,
-    saved=None,
-    liveness=None,
-    **training,
-):
-    saved = [] if saved is None else saved
-    return TrainLoop(
-        work,
-        EpochSampler((10, 10), 1, 2),  # ten steps an epoch
-        TrainingConfig(**({"epochs": 3} | training)),
-        flag=StopFlag(),
-        progress=Silent(),
-        step=step,
-        train_seconds=0.0,
-        steps_per_loop=steps_per_loop,
-        save=lambda done: saved.append(done.step) or 0.5,
-        save_due=save_due,
-        liveness=liveness,
-    )
+
+class Checkpoints:
+    """Stub that keeps the saved steps; their copies are made when `copied` is set."""
+
+    def __init__(self):
+        self.saved, self.copied, self.copy_problem = [], True, None
+
+    def save(self, state, arrays):
+        self.saved.append(state.step)
+        return f"step-{state.step}.npz", len(arrays)
+
+    def is_copied(self, *, wait=False):
+        return wait or self.copied
+
+    def path_of(self, step):
+        return f"step-{step}.npz"
+
+
+@pytest.fixture
+def train_loop(tmp_path):
+    """Makes the loop of a run with ten steps an epoch; keyword arguments are keys of `training`."""
+
+    def make(work, *, step=0, steps_per_loop=4, checkpoint=None, is_chief=True, **training):
+        document = {"model": {"preset": "smoke"}, "training": {"epochs": 3} | training}
+        config = parse_config(document | {"checkpoint": checkpoint or {}}, "a test")
+        state = SimpleNamespace(step=step, train_seconds=0.0)
+        context = SimpleNamespace(
+            config=config,
+            folder=RunFolder(tmp_path),
+            sampler=EpochSampler((10, 10), 1, 2),
+            saved=SimpleNamespace(state=state) if step else None,
+            steps_per_loop=steps_per_loop,
+            is_chief=is_chief,
+            last_step=30,
+            end_step=min(30, config.training.max_steps or 30),
+            engine=work,
+            numerics=record.Numerics.model_construct(threads=1, device="CPU"),
+            training_set=SimpleNamespace(summary=TrainingSummary.model_construct()),
+            checkpoints=Checkpoints(),
+            flag=StopFlag(),
+            progress=Silent(),
+            start_time=0.0,
+        )
+        history = QualityHistory(TrainingConfig(), None)
+        one = TrainLoop(
+            context,
+            SimpleNamespace(arrays=lambda _: {}, inference=list),
+            SimpleNamespace(
+                history=history, is_due=lambda _: False, evaluate=lambda *_: None, work=None
+            ),
+        )
+        one.checkpoints = context.checkpoints
+        return one
+
+    return make
 
 
 def run_epoch(one):
@@ -75,68 +105,57 @@ def run_epoch(one):
         one.advance(None)
 
 
-def test_the_liveness_file_has_the_step(tmp_path):
-    liveness = LivenessFile(tmp_path / "liveness.json")
-    train_loop(Work(), liveness=liveness).advance(None)
-    assert liveness.read()[:2] == (4, 0)
+def test_the_liveness_file_has_the_step(train_loop, tmp_path, monkeypatch):
+    path = tmp_path / "liveness.json"
+    monkeypatch.setenv("CLOUDGAN_LIVENESS", str(path))
+    train_loop(Work()).advance(None)
+    assert LivenessFile(path).read()[:2] == (4, 0)
 
 
-def test_a_block_never_passes_the_end_of_an_epoch():
-    one = train_loop(work := Work())
+@pytest.mark.parametrize(
+    ("step", "blocks", "epoch"), [(0, [4, 4, 2], 0), (13, [4, 3], 1), (29, [1], 2)]
+)
+def test_a_block_never_passes_the_end_of_an_epoch(train_loop, step, blocks, epoch):
+    one = train_loop(work := Work(), step=step)
     run_epoch(one)
-    assert work.blocks == [4, 4, 2]
-    assert (one.step, one.epoch, one.blocks_per_epoch) == (10, 1, 3)
+    one.advance(None)  # past the end it runs nothing
+    assert work.blocks == blocks
+    assert (one.epoch.number, one.next_epoch, one.blocks_per_epoch) == (epoch, epoch + 1, 3)
 
 
-def test_a_resumed_session_finishes_the_epoch_that_it_is_in():
-    one = train_loop(work := Work(), step=13)
-    run_epoch(one)
-    assert work.blocks == [4, 3]
-    assert (one.start_epoch, one.epoch) == (1, 2)
-
-
-def test_a_block_past_the_end_runs_nothing():
-    one = train_loop(work := Work())
-    run_epoch(one)
-    one.advance(None)
-    assert sum(work.blocks) == 10
-
-
-def test_losses_are_means_over_the_steps_of_this_epoch():
+def test_losses_are_means_over_the_steps_of_this_epoch(train_loop):
     one = train_loop(work := Work())
     run_epoch(one)
     one.begin_epoch()
     work.loss = 3.0
     one.advance(None)
-    assert one.losses()["generator"]["total"] == 3.0
+    assert one.epoch.losses()["generator"]["total"] == 3.0
 
 
-def test_it_stops_at_the_asked_step_exactly():
+def test_it_stops_at_the_asked_step_exactly(train_loop):
     one = train_loop(work := Work(), max_steps=7)
     with pytest.raises(StopTraining) as stop:
         run_epoch(one)
     assert (one.step, stop.value.reason, work.blocks) == (7, "max_steps", [4, 3])
 
 
-def test_it_stops_when_its_time_is_over():
+def test_it_stops_when_its_time_is_over(train_loop):
     one = train_loop(Work(), max_seconds=1e-9)
-    one.begin_epoch()
     one.advance(None)
     with pytest.raises(StopTraining) as stop:
         one.advance(None)
     assert stop.value.reason == "max_seconds"
 
 
-def test_one_worker_that_asks_stops_all_after_the_same_step():
+def test_one_worker_that_asks_stops_all_after_the_same_step(train_loop):
     one = train_loop(work := Work())
-    one.begin_epoch()
     work.others[STOP_REASONS.index("terminated")] = 1  # another worker got SIGTERM
     with pytest.raises(StopTraining) as stop:
         one.advance(None)
     assert (stop.value.reason, one.step) == ("terminated", 4)
 
 
-def test_after_an_epoch_all_stop_before_the_next_step_where_one_asks():
+def test_after_an_epoch_all_stop_before_the_next_step_where_one_asks(train_loop):
     one = train_loop(work := Work())
     run_epoch(one)
     one.stop_if_requested()
@@ -146,90 +165,101 @@ def test_after_an_epoch_all_stop_before_the_next_step_where_one_asks():
     assert (stop.value.reason, one.step, work.blocks[3:]) == ("reached", 10, [0, 0])
 
 
-def test_a_loss_that_is_no_number_ends_the_run_and_names_the_step():
+def test_a_loss_that_is_no_number_ends_the_run_and_names_the_step(train_loop):
     one = train_loop(work := Work())
-    one.begin_epoch()
     work.loss = float("nan")
     with pytest.raises(CloudganError, match="a loss is NaN or infinite up to step 4"):
         one.advance(None)
 
 
-def test_it_saves_when_that_is_due_and_counts_the_seconds_apart():
-    saved = []
-    one = train_loop(Work(), save_due=lambda done: done.step >= 8, saved=saved)
+def test_it_saves_when_that_is_due_and_counts_the_seconds_apart(train_loop, tmp_path):
+    one = train_loop(Work(), checkpoint={"every_steps": 6})
     run_epoch(one)
-    assert saved == [8, 10]
-    assert one.checkpoint_seconds == 1.0
-    assert one.epoch_seconds < 0.5
+    one.save()
+    one.save()
+    one.record_epoch()
+    assert one.checkpoints.saved == [8, 10]
+    _, _, epoch = lines_of(tmp_path)
+    assert epoch.checkpoint_seconds > 0
+    assert epoch.train_seconds == one.epoch_seconds < 0.5
 
 
-def test_throughput_leaves_the_first_call_out():
+def test_the_speed_leaves_the_first_call_out(train_loop):
     one = train_loop(Work())
-    one.begin_epoch()
-    assert one.samples_per_second() == 0.0
+    assert one.epoch.steps_per_second() == 0.0
     one.advance(None)
-    assert one.samples_per_second() == 0.0
+    assert one.epoch.steps_per_second() == 0.0
     one.advance(None)
-    wanted = 4 * 2 / (one.epoch_seconds - one.trace_seconds)
-    assert one.samples_per_second() == pytest.approx(wanted)
+    wanted = 4 / (one.epoch.seconds - one.epoch.trace_seconds)
+    assert one.epoch.steps_per_second() == pytest.approx(wanted)
 
 
-SHAPE_PRECOMPILE = (2, 2, 3)
+def lines_of(tmp_path):
+    return record.read(RunFolder(tmp_path).record_file).lines
 
 
-class Count:
-    """A step that notes each tracing, and returns the mean energy of its batch as losses."""
-
-    loss_dtype = "float32"
-
-    def __init__(self):
-        self.traced = []
-
-    def __call__(self, batch):
-        self.traced.append(threading.current_thread().name)
-        return tf.fill((len(PASSES), len(loss_columns())), tf.reduce_mean(batch["energy"]))
+def test_a_failure_inside_an_epoch_leaves_the_steps_of_its_last_checkpoint(train_loop, tmp_path):
+    one = train_loop(Work())
+    one.advance(None)
+    one.save()
+    one.advance(None)
+    one.fail("a worker is gone")
+    _, epoch, stopped = lines_of(tmp_path)
+    assert (epoch.kind, epoch.step, epoch.steps, epoch.complete) == ("epoch", 4, 4, False)
+    assert (stopped.reason, stopped.step, stopped.message) == ("failed", 8, "a worker is gone")
 
 
-def ones(strategy):
-    blank = dummy_batches(4, SHAPE_PRECOMPILE)
-    full = blank.map(lambda batch: batch | {name: batch[name] + 1 for name in FLOATS})
-    return strategy.distribute_datasets_from_function(lambda _: full)
+def test_an_epoch_that_was_written_is_not_written_again(train_loop, tmp_path):
+    one = train_loop(Work(), checkpoint={"every_steps": 8})
+    run_epoch(one)
+    one.finish_epoch()
+    one.advance(None)
+    one.fail("a worker is gone")
+    assert [line.kind for line in lines_of(tmp_path)] == ["checkpointed", "epoch", "stopped"]
 
 
-@pytest.fixture(params=["one", "mirrored"])
-def strategy(request, two_replicas):
-    return tf.distribute.OneDeviceStrategy("CPU:0") if request.param == "one" else two_replicas
+def test_where_the_held_out_losses_fail_the_epoch_before_them_is_kept(train_loop, tmp_path):
+    def fails():
+        raise RuntimeError("a worker is gone")
+
+    one = train_loop(work := Work())
+    run_epoch(one)
+    one.save()
+    work.held_out_losses = fails
+    with pytest.raises(RuntimeError):
+        one.finish_epoch()
+    one.fail("a worker is gone")
+    _, epoch, stopped = lines_of(tmp_path)
+    assert (epoch.complete, epoch.steps, epoch.held_out_losses) == (True, 10, None)
+    assert stopped.reason == "failed"
 
 
-def test_steps_are_traced_once_in_the_thread_and_no_step_is_lost(strategy):
-    step = Count()
-    dataset = strategy.distribute_datasets_from_function(
-        lambda _: dummy_batches(4, SHAPE_PRECOMPILE)
-    )
-    run = precompiled(Precompiler(strategy), compile_steps(strategy, step), dataset)
-    with strategy.scope():
-        losses, _ = run(iter(ones(strategy)), tf.constant(3, tf.int32), no_votes())
-    replicas = strategy.num_replicas_in_sync
-    np.testing.assert_array_equal(losses, np.full(losses.shape, 3.0 * replicas))
-    assert len(step.traced) == replicas
-    assert threading.current_thread().name not in step.traced
+def test_a_checkpoint_is_recorded_when_its_copy_is_made_at_the_latest_at_the_end(
+    train_loop, tmp_path
+):
+    one = train_loop(Work(), checkpoint={"every_steps": 4, "url": "gs://lab/run"})
+    one.checkpoints.copied, one.checkpoints.copy_problem = False, "no answer"
+    one.advance(None)
+    assert (one.checkpoints.saved, RunFolder(tmp_path).record_file.exists()) == ([4], False)
+    one.checkpoints.copied = True
+    one.advance(None)
+    one.checkpoints.copied, one.checkpoints.copy_problem = False, None
+    one.advance(None)
+    one.end("terminated")
+    found = [(line.kind, line.step, getattr(line, "copied", "")) for line in lines_of(tmp_path)]
+    assert found == [
+        ("checkpointed", 4, False),
+        ("checkpointed", 8, False),
+        ("checkpointed", 10, True),
+        ("stopped", 10, ""),
+    ]
 
 
-def test_what_fails_while_warming_is_raised_where_it_is_called(strategy):
-    def fails(*_):
-        raise ValueError("no such operation")
-
-    run = precompiled(Precompiler(strategy), fails, [])
-    with pytest.raises(ValueError, match="no such operation"):
-        run(None, None, None)
-
-
-def test_first_calls_happen_one_after_the_other(strategy):
-    precompiler, sampler, go = Precompiler(strategy), [], threading.Event()
-    first = precompiler.submit(lambda: (go.wait(10), sampler.append("first")))
-    second = precompiler.submit(lambda: sampler.append("second"))
-    assert not second.done()
-    go.set()
-    first.result(10)
-    second.result(10)
-    assert sampler == ["first", "second"]
+def test_only_the_chief_saves_records_and_tracks(train_loop, tmp_path):
+    for is_chief in (False, True):
+        one = train_loop(Work(), is_chief=is_chief, track="tensorboard")
+        one.advance(None)
+        assert one.end("finished").step == 4
+        assert (tmp_path / "tensorboard").exists() is is_chief
+        assert RunFolder(tmp_path).record_file.exists() is is_chief
+        assert one.checkpoints.saved == [4] * is_chief

@@ -7,7 +7,7 @@ import shutil
 
 import pytest
 
-from cloudgan.data.sources.hdf5_writer import write_hdf5
+from cloudgan.data.hdf5_writer import write_hdf5
 from cloudgan.schema import record
 from cloudgan.schema.run_folder import RunFolder
 from cloudgan.simulation.gflash import simulate

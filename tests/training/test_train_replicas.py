@@ -19,13 +19,13 @@ def furthest(one, other):
 
 
 @pytest.fixture(scope="module")
-def exact(tmp_path_factory, shards):
+def exact(tmp_path_factory, store):
     """A run.yaml in float64 with synchronised batch norm and a global batch of 8."""
     path = tmp_path_factory.mktemp("exact") / "config.yaml"
     path.write_text(
         json.dumps(
             {
-                "data": {"path": str(shards)},
+                "data": {"path": str(store)},
                 "model": {"preset": "smoke"},
                 "training": {
                     "precision": "float64",

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
+import time
 
 import numpy as np
 import pytest
 
 from cloudgan.schema import record
-from cloudgan.schema.run_folder import RunFolder
+from cloudgan.schema.run_folder import RunFolder, checkpoint_steps
+from cloudgan.storage.store import open_store
+from storage.servers import gcs_server
 
 pytestmark = pytest.mark.tf
 SIGNALS = {signal.SIGINT: (130, "interrupted"), signal.SIGTERM: (75, "terminated")}
@@ -46,6 +50,52 @@ def test_a_run_that_was_interrupted_terminated_and_killed_goes_on_to_the_same_bi
     resumed = [line for line in lines if isinstance(line, record.Resumed)]
     assert [line.step for line in resumed] == saved[1:]
     assert not any(line.reproducibility_changes for line in resumed)
+
+
+@pytest.fixture
+def bucket(monkeypatch):
+    """The URL of checkpoints in an empty bucket of a server on loopback."""
+    storage = pytest.importorskip("google.cloud.storage")
+    from google.auth.credentials import AnonymousCredentials
+
+    with gcs_server() as address:
+        monkeypatch.setenv("STORAGE_EMULATOR_HOST", address)
+        login = AnonymousCredentials()
+        storage.Client(project="test", credentials=login).create_bucket("lab")
+        yield "gs://lab/run"
+
+
+@pytest.mark.slow
+def test_machines_that_are_lost_at_any_moment_leave_a_bucket_from_which_the_run_has_the_same_bits(
+    config_file, run_cloudgan, start, saved_arrays, bucket
+):
+    """Each machine is killed some tenths of a second after its first new copy, and its folder is gone."""
+    config = config_file(plain=True, batch_per_replica=8, checkpoint={"every_steps": 1})
+    lost, unbroken, copies = config.parent / "lost", config.parent / "unbroken", open_store(bucket)
+
+    def copied():
+        return max(checkpoint_steps(copies.list("step-")), default=-1)
+
+    train, before = ("train", f"--config={config}", f"--run={lost}", f"--checkpoints={bucket}"), 0
+    for tenths in range(8):
+        process = start(*train, "--max-steps=4000", until=lambda due=before: copied() > due)
+        time.sleep(tenths / 10)
+        process.send_signal(signal.SIGKILL)
+        process.communicate(timeout=30)
+        resumed = [
+            line.step
+            for line in record.read_if_whole(RunFolder(lost).record_file).lines
+            if isinstance(line, record.Resumed)
+        ]
+        assert resumed == [before] * (tenths > 0), "it goes on from the newest copy"
+        shutil.rmtree(lost)
+        before = copied()
+    end = before + 2
+    run_cloudgan(*train, f"--max-steps={end}")
+    run_cloudgan("train", f"--config={config}", f"--run={unbroken}", f"--max-steps={end}")
+    theirs, ours = saved_arrays(unbroken, end), saved_arrays(lost, end)
+    for name in theirs:
+        np.testing.assert_array_equal(ours[name], theirs[name], err_msg=name)
 
 
 def test_a_signal_before_the_first_step_ends_at_once(config_file, tmp_path, start):

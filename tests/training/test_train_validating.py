@@ -9,8 +9,8 @@ import shutil
 import numpy as np
 import pytest
 
-from cloudgan.data.sources.convert import convert
-from cloudgan.data.sources.hdf5_writer import write_hdf5
+from cloudgan.data.convert import convert
+from cloudgan.data.hdf5_writer import write_hdf5
 from cloudgan.schema import record
 from cloudgan.schema.run_folder import RunFolder
 from cloudgan.simulation.gflash import simulate
@@ -25,7 +25,7 @@ def config(tmp_path_factory, write_config):
     """A run.yaml with 200 training showers, as many held-out ones, and two steps an epoch."""
     folder = tmp_path_factory.mktemp("validated")
     write_hdf5(folder / "showers.h5", simulate(400, seed=5, cells=(9, 9), block=50))
-    convert(str(folder / "showers.h5"), folder / "shards", records_per_shard=200)
+    convert(str(folder / "showers.h5"), folder / "store")
     path = write_config(
         folder / "config.yaml",
         plain=True,
@@ -37,7 +37,7 @@ def config(tmp_path_factory, write_config):
         validate_every=1,
         epochs=3,
     )
-    data = {"path": str(folder / "shards"), "held_out_fraction": 0.5}
+    data = {"path": str(folder / "store"), "held_out_fraction": 0.5}
     path.write_text(json.dumps(json.loads(path.read_text()) | {"data": data}))
     return path
 
@@ -180,9 +180,9 @@ def test_a_run_that_does_not_improve_ends_early_and_stays_ended(unbroken, tmp_pa
     ],
 )
 def test_what_cannot_be_validated_is_refused_before_anything_starts(
-    shards, tmp_path, cloudgan_here, flags, said
+    store, tmp_path, cloudgan_here, flags, said
 ):
     run = tmp_path / "run"
-    flags = ("--preset=smoke", f"--data={shards}", f"--run={run}", *flags)
+    flags = ("--preset=smoke", f"--data={store}", f"--run={run}", *flags)
     assert said in cloudgan_here("train", *flags, exits=2).stderr
     assert not run.exists()

@@ -1,4 +1,4 @@
-"""One update of a network beside that of Keras' own optimisers."""
+"""One update of a network: that of Keras' own optimisers, and the same on all replicas."""
 
 from __future__ import annotations
 
@@ -7,19 +7,17 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from cloudgan.training.gan import WarmUp
-from cloudgan.training.update import sum_over_replicas, update
+from cloudgan.training.gan import LossScale, WarmUp
+from cloudgan.training.step import descend
+from cloudgan.training.tensorflow_backend import apply_gradients
 
 pytestmark = pytest.mark.tf
 SHAPES = ((3, 4), (5,), ())
-
-
-def optimizers():
-    return {
-        "adam": lambda: keras.optimizers.Adam(1e-2, beta_1=0.5, beta_2=0.99),
-        "rmsprop": lambda: keras.optimizers.RMSprop(1e-2),
-        "warming up": lambda: keras.optimizers.RMSprop(WarmUp(1e-3, 1e-2, 3)),
-    }
+OPTIMIZERS = {
+    "adam": lambda: keras.optimizers.Adam(1e-2, beta_1=0.5, beta_2=0.99),
+    "rmsprop": lambda: keras.optimizers.RMSprop(1e-2),
+    "warming up": lambda: keras.optimizers.RMSprop(WarmUp(1e-3, 1e-2, 3)),
+}
 
 
 def after(optimizer, apply, dtype, updates=4):
@@ -28,8 +26,7 @@ def after(optimizer, apply, dtype, updates=4):
     weights = [keras.Variable(rng.normal(size=shape), dtype=dtype) for shape in SHAPES]
     optimizer.build(weights)
     for _ in range(updates):
-        gradients = [tf.constant(rng.normal(size=shape), dtype) for shape in SHAPES]
-        apply(optimizer, weights, gradients)
+        apply(optimizer, weights, [tf.constant(rng.normal(size=shape), dtype) for shape in SHAPES])
     return [variable.numpy() for variable in (*weights, *optimizer.variables)]
 
 
@@ -37,7 +34,7 @@ def after(optimizer, apply, dtype, updates=4):
 @pytest.mark.parametrize(
     ("name", "dtype", "digits"),
     [
-        *[(name, "float32", 2e-6) for name in optimizers()],
+        *[(name, "float32", 2e-6) for name in OPTIMIZERS],
         ("adam", "float64", 1e-6),
         ("rmsprop", "float64", 1e-12),
     ],
@@ -46,74 +43,93 @@ def test_an_update_is_that_of_keras(name, dtype, digits):
     def theirs(optimizer, weights, gradients):
         optimizer.apply(gradients, weights)
 
-    make = optimizers()[name]
-    wanted, found = after(make(), theirs, dtype), after(make(), update, dtype)
+    make = OPTIMIZERS[name]
+    wanted, found = after(make(), theirs, dtype), after(make(), apply_gradients, dtype)
     assert len(wanted) > 2 * len(SHAPES)
     for ours, keras_own in zip(found, wanted, strict=True):
         np.testing.assert_allclose(ours, keras_own, rtol=digits, atol=digits)
 
 
-def test_all_gradients_of_a_network_go_in_one_collective(two_replicas):
-    def share(context):
-        mine = float(context.replica_id_in_sync_group + 1)
-        return tuple(tf.fill(shape, mine) for shape in SHAPES)
-
-    values = two_replicas.experimental_distribute_values_from_function(share)
-
-    @tf.function(autograph=False)
-    def total(values):
-        return two_replicas.run(lambda *one: sum_over_replicas(one), args=values)
-
-    graph = total.get_concrete_function(values).graph
-    collectives = [op for op in graph.get_operations() if "Collective" in op.type]
-    assert len(collectives) == 2  # one for each replica
-    for shape, one in zip(SHAPES, total(values), strict=True):
-        for replica in two_replicas.experimental_local_results(one):
-            np.testing.assert_array_equal(replica, np.full(shape, 3.0))
+def measuring():
+    """A network of one weight that also takes the mean of its input."""
+    x = keras.Input((1,))
+    norm = keras.layers.BatchNormalization(momentum=0.0, center=False, scale=False)
+    dense = keras.layers.Dense(1, use_bias=False, kernel_initializer="ones")
+    return keras.Model(x, [dense(x), norm(x)]), norm
 
 
-def test_every_replica_updates_its_own_copy_by_the_sum_of_all(two_replicas):
+# With so large an epsilon an update of Adam is the gradient over it.
+def linear():
+    return keras.optimizers.Adam(1.0, beta_1=0.0, beta_2=0.0, epsilon=1e6)
+
+
+def test_replicas_update_by_the_sum_of_gradients_and_average_in_the_same_collective(two_replicas):
     with two_replicas.scope():
-        weight = keras.Variable(np.zeros(3), dtype="float32")
-        optimizer = keras.optimizers.Adam(1.0, beta_1=0.0, beta_2=0.0, epsilon=1e6)
-        optimizer.build([weight])
+        (network, norm), optimizer = measuring(), linear()
+        optimizer.build(network.trainable_variables)
+    averaged = [norm.moving_mean, norm.moving_variance]
 
-    @tf.function(autograph=False)
-    def step():
-        def one():
-            replica = tf.distribute.get_replica_context().replica_id_in_sync_group
-            update(optimizer, [weight], [tf.fill((3,), tf.cast(replica + 1, tf.float32))])
+    def one():
+        replica = tf.distribute.get_replica_context().replica_id_in_sync_group
+        given = tf.fill((4, 1), tf.cast(replica + 1, tf.float32))
+        descend(
+            [network],
+            optimizer,
+            lambda: (None, tf.reduce_sum(network(given, training=True)[0])),
+            averaged,
+        )
 
-        two_replicas.run(one)
-
-    step()
-    # With so large an epsilon the update is the gradient over it: 1 + 2.
-    for copy in two_replicas.experimental_local_results(weight.value):
-        np.testing.assert_allclose(copy.numpy(), -3e-6, rtol=1e-5)
-    for count in two_replicas.experimental_local_results(optimizer.iterations.value):
-        assert int(count) == 1
-
-
-def test_averaged_variables_get_their_mean_in_the_collective_of_the_gradients(two_replicas):
-    with two_replicas.scope():
-        weight = keras.Variable(np.zeros(3), dtype="float32")
-        norm = keras.layers.BatchNormalization()
-        norm.build((None, 4))
-        optimizer = keras.optimizers.Adam(1.0)
-        optimizer.build([weight])
-
-    @tf.function(autograph=False)
-    def step():
-        def one():
-            replica = tf.distribute.get_replica_context().replica_id_in_sync_group
-            norm.moving_mean.assign(tf.fill((4,), tf.cast(4 * replica, tf.float32)))
-            update(optimizer, [weight], [tf.ones(3)], [norm.moving_mean])
-
-        two_replicas.run(one)
-
+    step = tf.function(lambda: two_replicas.run(one), autograph=False)
     graph = step.get_concrete_function().graph
-    reductions = [one for one in graph.get_operations() if one.type == "CollectiveReduceV2"]
-    assert [one.inputs[0].shape.num_elements() for one in reductions] == [3 + 4] * 2
+    reductions = [each for each in graph.get_operations() if each.type == "CollectiveReduceV2"]
+    assert [each.inputs[0].shape.num_elements() for each in reductions] == [1 + 2] * 2
     step()
-    for copy in two_replicas.experimental_local_results(norm.moving_mean.value):
-        np.testing.assert_array_equal(copy.numpy(), np.full(4, 2.0))
+    local = two_replicas.experimental_local_results
+    (weight,) = network.trainable_variables
+    for variable, wanted in (
+        (weight, 1 - 1e-6 * (4 * 1 + 4 * 2)),
+        (norm.moving_mean, 1.5),
+        (norm.moving_variance, 0.0),
+        (optimizer.iterations, 1),
+    ):
+        for copy in local(variable.value):
+            assert copy.numpy().item() == pytest.approx(wanted, rel=1e-7, abs=1e-7)
+
+
+@pytest.mark.parametrize("wrong", [None, 0, 1])
+def test_a_gradient_that_one_replica_cannot_represent_moves_no_weight_and_halves_the_scale(
+    two_replicas, wrong
+):
+    with two_replicas.scope():
+        (network, _), optimizer = measuring(), LossScale(linear(), first=8.0)
+        optimizer.build(network.trainable_variables)
+
+    def one():
+        replica = tf.distribute.get_replica_context().replica_id_in_sync_group
+        given = tf.where(tf.equal(replica, -1 if wrong is None else wrong), float("inf"), 2.0)
+        given = tf.reshape(given, (1, 1))
+        descend([network], optimizer, lambda: (None, tf.reduce_sum(network(given)[0])))
+
+    tf.function(lambda: two_replicas.run(one), autograph=False)()
+    (weight,) = network.trainable_variables
+    for copy in two_replicas.experimental_local_results(weight.value):
+        moved = 0 if wrong is not None else 1e-6 * (2 + 2)
+        assert copy.numpy().item() == pytest.approx(1 - moved, rel=1e-7)
+    assert float(optimizer.scale) == (8.0 if wrong is None else 4.0)
+
+
+def test_the_scale_doubles_after_good_updates_and_a_checkpoint_holds_it():
+    network, _ = measuring()
+    optimizer = LossScale(keras.optimizers.RMSprop(0.5), first=8.0, growth_steps=2)
+    optimizer.build(network.trainable_variables)
+    scales, moved = [], []
+    for given in (1.0, float("nan"), 2.0, 2.0, 1.0):
+        before = network.trainable_variables[0].numpy()
+        x = tf.fill((1, 1), given)
+        descend([network], optimizer, lambda x=x: (None, tf.reduce_sum(network(x)[0])))
+        scales.append(float(optimizer.scale))
+        moved.append(bool(network.trainable_variables[0].numpy() != before))
+    assert scales == [8.0, 4.0, 4.0, 8.0, 8.0]
+    assert moved == [True, False, True, True, True]
+    names = [variable.name for variable in optimizer.variables]
+    assert names[-2:] == ["loss_scale", "good_updates"]

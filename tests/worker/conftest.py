@@ -6,7 +6,6 @@ The trainer is `fake_training.py`; tests/end_to_end/test_launch.py has the real 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import os
 import shutil
@@ -21,18 +20,12 @@ import pytest
 
 from cloudgan.core.held_port import hold_port, number_of
 from cloudgan.core.run_secret import write_secret
-from cloudgan.data.shards.manifest import (
-    ColumnInfo,
-    Manifest,
-    ShardInfo,
-    SourceInfo,
-    write_manifest,
-)
 from cloudgan.schema.heartbeat import Heartbeat
 from cloudgan.worker.agent import WorkerAgent
 from cloudgan.worker.pod_environment import read_pod_environment
 from cloudgan.worker.preemption import StopRequest
 from cloudgan.worker.timeouts import Timeouts
+from data.conftest import make_any_store
 from worker.metadata_double import MetadataDouble
 
 HERE = Path(__file__).parent
@@ -260,36 +253,9 @@ def wait_until():
 
 
 @pytest.fixture
-def any_shards():
-    """Writes a folder with a manifest and shards of a few bytes each."""
-
-    def write(folder, count=3):
-        folder.mkdir(parents=True)
-        shards = []
-        for number in range(count):
-            content, name = f"shard {number}".encode() * 9, f"showers-{number:05d}.tfrecord"
-            (folder / name).write_bytes(content)
-            digest = hashlib.sha256(content).hexdigest()
-            size = len(content)
-            shards.append(ShardInfo(name=name, records=2, bytes=size, sha256=digest, source=0))
-        source = SourceInfo(
-            name="s.h5",
-            layout="3DGAN",
-            bytes=1,
-            modified_ns=0,
-            records=2 * count,
-            shape=(9, 9, 25),
-            ecal_per_gev=1,
-            ecal_decided="so",
-            columns=(ColumnInfo(name="energy", dtype="<f4"),),
-        )
-        whole = Manifest(
-            records=2 * count, shape=(9, 9, 25), shards=tuple(shards), sources=(source,)
-        )
-        write_manifest(folder, whole)
-        return folder
-
-    return write
+def any_store():
+    """Writes a folder with a manifest and files of a few bytes each."""
+    return make_any_store
 
 
 @pytest.fixture

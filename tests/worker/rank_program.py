@@ -12,12 +12,12 @@ import time
 from pathlib import Path
 
 from cloudgan.core import settings
-from cloudgan.parallel import communication
+from cloudgan.ranks import mpi
 
 orders = json.loads(Path(sys.argv[1]).read_text())
 group, store = Path(orders["group"]), Path(orders["store"])
-world = communication.world()
-communication.end_with_parent(75)
+world = mpi.world()
+mpi.end_with_parent(75)
 asked = threading.Event()
 
 
@@ -47,17 +47,17 @@ while step < orders["steps"]:
     if any(world.gather(asked.is_set() and not orders.get("deaf"))):
         time.sleep(orders.get("slow_end", 0.0))
         (group / f"stopped-{world.rank}").write_text(str(step))
-        communication.finalize()
+        mpi.finalize()
         os._exit(75)
     step += 1
     code = orders.get("exit", {}).get(str(world.rank))
     if code is not None:
         print("cloudgan: this is why", flush=True)
-        communication.leave(code)
+        mpi.leave(code)
     if world.rank == 0 and step % 10 == 0:
         (store / "checkpoints").mkdir(parents=True, exist_ok=True)
         (store / "checkpoints" / f"step-{step:09d}.npz").write_text("")
     if path := settings.liveness_file():
         path.write_text(json.dumps([step, 0, 1.0]))
 world.gather(None)
-communication.finalize()
+mpi.finalize()

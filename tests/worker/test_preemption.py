@@ -12,11 +12,10 @@ import pytest
 from cloudgan.schema import record
 from cloudgan.schema.record import processes
 from cloudgan.worker.preemption import (
-    GoogleMetadata,
+    MetadataService,
     PreemptionNotice,
     PreemptionWatcher,
     StopRequest,
-    open_metadata,
     record_notice,
 )
 
@@ -26,7 +25,7 @@ CLOUDS = ("aws", "azure", "gcp")
 @pytest.mark.parametrize(("cloud", "seconds"), [("aws", 120), ("azure", 30), ("gcp", 30)])
 def test_a_notice_is_read_with_its_remaining_seconds(metadata, cloud, seconds):
     double = metadata(cloud)
-    service = open_metadata(cloud, double.url)
+    service = MetadataService(cloud, double.url)
     assert service.read_notice() is None
     double.preempt(seconds)
     notice = service.read_notice()
@@ -43,7 +42,7 @@ def test_an_unexpected_response_is_an_error(metadata, cloud, unexpected):
     double = metadata(cloud)
     double.unexpected = unexpected
     with pytest.raises(ValueError, match=r"returned|expected|Expecting"):
-        open_metadata(cloud, double.url).read_notice()
+        MetadataService(cloud, double.url).read_notice()
 
 
 @pytest.mark.parametrize("cloud", CLOUDS)
@@ -51,12 +50,12 @@ def test_an_unreachable_service_is_a_network_error(metadata, cloud):
     double = metadata(cloud)
     double.close()
     with pytest.raises(OSError, match="refused"):
-        open_metadata(cloud, double.url).read_notice()
+        MetadataService(cloud, double.url).read_notice()
 
 
 def test_google_keeps_the_second_request_open_until_a_change(metadata):
     double = metadata("gcp")
-    service = GoogleMetadata(double.url, wait_seconds=5)
+    service = MetadataService("gcp", double.url)
     assert service.read_notice() is None
     double.preempt(30)
     assert service.read_notice() == PreemptionNotice("gcp", 30.0)
@@ -65,7 +64,7 @@ def test_google_keeps_the_second_request_open_until_a_change(metadata):
 
 def test_an_ec2_token_is_cached_and_renewed_when_it_expires(metadata):
     double = metadata("aws")
-    service = open_metadata("aws", double.url)
+    service = MetadataService("aws", double.url)
     service.read_notice()
     service.read_notice()
     tokens = [one for one in double.asked if one.startswith("PUT")]
@@ -77,7 +76,7 @@ def test_an_ec2_token_is_cached_and_renewed_when_it_expires(metadata):
 
 def test_an_azure_event_counts_only_if_it_names_this_node(metadata):
     double = metadata("azure")
-    service = open_metadata("azure", double.url)
+    service = MetadataService("azure", double.url)
     double.resources = ["aks-gpu-123-vmss_4"]
     double.preempt(30)
     assert service.read_notice() is None
@@ -90,7 +89,7 @@ def test_an_azure_event_counts_only_if_it_names_this_node(metadata):
 
 def test_an_invalid_time_leaves_the_seconds_unknown(metadata):
     double = metadata("aws")
-    service = open_metadata("aws", double.url)
+    service = MetadataService("aws", double.url)
     service.read_notice()
     double.unexpected = (200, '{"action": "terminate", "time": "soon"}')
     assert service.read_notice() == PreemptionNotice("aws", None)

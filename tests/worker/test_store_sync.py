@@ -9,7 +9,7 @@ import pytest
 from cloudgan.core.documents import read_json
 from cloudgan.core.errors import ConfigError, DataError
 from cloudgan.core.progress import Silent
-from cloudgan.data.shards.manifest import has_manifest
+from cloudgan.data.manifest import has_manifest
 from cloudgan.schema import record
 from cloudgan.schema.coevolution import CoevolutionConfig
 from cloudgan.schema.config import RunConfig
@@ -216,31 +216,31 @@ def place(team):
 
 
 @pytest.mark.parametrize("named", ["data/abc", "file://{store}/data/abc"])
-def test_shards_in_a_store_are_staged(place, any_shards, named):
-    any_shards(place.store / "data" / "abc")
+def test_showers_in_a_store_are_staged(place, any_store, named):
+    any_store(place.store / "data" / "abc")
     here = place(named.format(store=place.store))
     stage_showers(here, Silent())
     stage_showers(here, Silent())
-    assert has_manifest(here.folder.shards)
-    assert (here.folder.shards / "showers-00002.tfrecord").read_bytes().startswith(b"shard 2")
-    assert here.folder.shards.resolve().parent == here.work / "data"
+    assert has_manifest(here.folder.store)
+    assert (here.folder.store / "part-00002-cells.npy").read_bytes().startswith(b"part-00002")
+    assert here.folder.store.resolve().parent == here.work / "data"
 
 
-def test_a_local_folder_is_used_in_place(place, tmp_path, any_shards):
-    here = place(any_shards(tmp_path / "shards"))
+def test_a_local_folder_is_used_in_place(place, tmp_path, any_store):
+    here = place(any_store(tmp_path / "shards"))
     stage_showers(here, Silent())
-    assert not here.folder.shards.exists()
+    assert not here.folder.store.exists()
 
 
-def test_a_damaged_shard_is_named(place, any_shards):
-    folder = any_shards(place.store / "data" / "abc")
-    (folder / "showers-00001.tfrecord").write_bytes(b"other")
-    with pytest.raises(DataError, match=r"showers-00001\.tfrecord is truncated: 5 bytes"):
+def test_a_damaged_file_is_named(place, any_store):
+    folder = any_store(place.store / "data" / "abc")
+    (folder / "part-00001-cells.npy").write_bytes(b"other")
+    with pytest.raises(DataError, match=r"part-00001-cells\.npy is truncated: 5 bytes"):
         stage_showers(place("data/abc"), Silent())
 
 
-def test_a_missing_set_is_an_error(place):
-    with pytest.raises(DataError, match="holds no complete set"):
+def test_a_missing_store_is_an_error(place):
+    with pytest.raises(DataError, match="holds no complete store"):
         stage_showers(place("data/none"), Silent())
     with pytest.raises(ConfigError, match="names no showers"):
         stage_showers(place(""), Silent())

@@ -1,4 +1,4 @@
-"""`cloudgan init`: writes a commented job.yaml, space.yaml or run.yaml."""
+"""`cloudgan init`: writes a commented job.yaml, space.yaml or run.yaml, or drafts dataset.yaml from a file."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ training.batch_per_replica: {choices: [16, 32, 64]}
 name: mine
 data:
   path: showers.h5
-  held_out_fraction: 0.1   # for losses and validation; validate needs 200 such showers
+  held_out_fraction: 0.1   # for losses and validation; a verdict needs some hundreds
 model:
   preset: mini             # smoke, mini, fixed25 or paper
 training:
@@ -51,11 +51,12 @@ _NEXT = {
     "job": "cloudgan plan {}",
     "space": "cloudgan search {} showers.h5 --preset=mini",
     "run": "cloudgan train --config={}",
+    "dataset": "cloudgan convert --verify {1} --binning={0}",
 }
 
 
 class InitOptions(Options):
-    """Writes a commented file to start from: job.yaml, space.yaml or run.yaml.
+    """Writes a commented file to start from: job, space, run or dataset.yaml.
 
     An existing file is kept, unless --overwrite is given.
 
@@ -64,10 +65,14 @@ class InitOptions(Options):
         cloudgan init space mine.yaml
     """
 
-    kind: Literal["job", "space", "run"] = argument(
-        "job (for deploy), space (for search) or run (for train)"
+    kind: Literal["job", "space", "run", "dataset"] = argument(
+        "job (deploy), space (search), run (train) or dataset (other showers)"
     )
-    output: str | None = argument("file to write", None, words="KIND.yaml")
+    output: str | None = argument(
+        "file to write; with dataset the HDF5 file that dataset.yaml is drafted from",
+        None,
+        words="KIND.yaml",
+    )
     overwrite: bool = OVERWRITE
 
 
@@ -76,19 +81,31 @@ class WrittenFile(Result):
 
     path: str
     kind: str
+    data: str | None = None
 
     def view(self) -> View:
         """Returns the command that takes it."""
         return View(
-            f"{self.path} written", commands=((_NEXT[self.kind].format(self.path), ""),), done=True
+            f"{self.path} written",
+            commands=((_NEXT[self.kind].format(self.path, self.data), ""),),
+            done=True,
         )
 
 
 @command
 def init(options: InitOptions) -> WrittenFile:
     """Writes the file; an existing one is kept unless --overwrite is given."""
-    path = Path(options.output or f"{options.kind}.yaml")
+    data = options.output if options.kind == "dataset" else None
+    path = Path(f"{options.kind}.yaml" if data else options.output or f"{options.kind}.yaml")
     if path.exists() and not options.overwrite:
         raise ConfigError(f"{path} exists; give --overwrite, or another name")
-    write_atomic(path, _TEXTS[options.kind].encode())
-    return WrittenFile(path=str(path), kind=options.kind)
+    if options.kind == "dataset":
+        if not data:
+            raise ConfigError("init dataset needs the file: cloudgan init dataset FILE.h5")
+        from cloudgan.data.draft import draft
+
+        text = draft(Path(data))
+    else:
+        text = _TEXTS[options.kind]
+    write_atomic(path, text.encode())
+    return WrittenFile(path=str(path), kind=options.kind, data=data)

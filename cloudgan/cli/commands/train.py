@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 
 from cloudgan.api.ranks import describe_ranks, layout_table, local_layout
-from cloudgan.api.run_options import resolve
 from cloudgan.api.train import train_run
 from cloudgan.api.training_result import describe_training, training_result
 from cloudgan.cli.views.output import print_json, print_table
@@ -15,6 +14,7 @@ from cloudgan.core.progress import Progress
 from cloudgan.reports.result import Result
 from cloudgan.schema.config import RunConfig
 from cloudgan.schema.options.training import TrainOptions
+from cloudgan.training.run_options import resolve
 
 _BEGAN = time.perf_counter()
 
@@ -28,7 +28,7 @@ def train(options: TrainOptions, *, progress: Progress, as_json: bool = False) -
         _print_layout(config, as_json=as_json)
         return None
     if options.describe:
-        return describe_training(config)
+        return describe_training(config, folder)
     outcome = train_run(
         config,
         folder,

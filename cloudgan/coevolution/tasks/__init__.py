@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from cloudgan.coevolution.task import Task
-    from cloudgan.core.progress import Progress
-    from cloudgan.schema.coevolution import CoevolutionConfig
-    from cloudgan.schema.config import RunConfig
+from cloudgan.coevolution.task import Task
+from cloudgan.core.progress import Progress
+from cloudgan.schema.coevolution import CoevolutionConfig
+from cloudgan.schema.config import RunConfig
 
 
 def find_task(
@@ -24,7 +21,7 @@ def find_task(
     Args:
         config: Of the grid.
         run_config: Of showers: their run.yaml.
-        folder: Of showers: shards from `cloudgan convert`.
+        folder: Of showers: a store from `cloudgan convert`.
         progress: Receives the preparation of the data.
 
     Raises:
@@ -37,5 +34,5 @@ def find_task(
     from cloudgan.coevolution.tasks.showers import Showers  # noqa: PLC0415
 
     if run_config is None or folder is None:
-        raise ValueError("the task showers needs a run.yaml and a folder of shards")
+        raise ValueError("the task showers needs a run.yaml and a store")
     return Showers(config, run_config, folder, progress)

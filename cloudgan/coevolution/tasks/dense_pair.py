@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
+from numpy.typing import NDArray
 
-from cloudgan.coevolution.keras_pair import KerasPair, Network, adversarial_loss
-from cloudgan.coevolution.task import KINDS
-from cloudgan.models.losses import binary_crossentropy
+from cloudgan.coevolution.keras_pair import Batch, KerasPair, Network, adversarial_loss
+from cloudgan.coevolution.task import KINDS, Draw, Individual, Kind
+from cloudgan.gan.losses import binary_crossentropy
 from cloudgan.training.step import descend
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from cloudgan.coevolution.individual import Individual
-    from cloudgan.coevolution.keras_pair import Batch
-    from cloudgan.coevolution.task import Draw, Kind
 
 _BETA_1 = 0.5
 
@@ -50,7 +43,7 @@ class DensePair(KerasPair):
             judged = discriminator(generator(batch["noise"]))
             return None, tf.reduce_mean(adversarial_loss(loss, 1, judged, of_generator=True))
 
-        descend(generator, self._networks["generator"].optimizer, losses)
+        descend([generator, discriminator], self._networks["generator"].optimizer, losses)
 
     def update_discriminator(self, batch: Batch, loss: tf.Tensor) -> None:
         """Updates the discriminator on real and on as many generated samples."""
@@ -64,7 +57,7 @@ class DensePair(KerasPair):
                 adversarial_loss(loss, labels, outputs, of_generator=False)
             )
 
-        descend(discriminator, self._networks["discriminator"].optimizer, losses)
+        descend([discriminator], self._networks["discriminator"].optimizer, losses)
 
     def fake(self, batch: Batch) -> tf.Tensor:
         """Returns samples for the noise of a batch, (samples, values)."""
@@ -99,7 +92,7 @@ class DensePair(KerasPair):
         """Returns the uniform kernels of Glorot and Bengio 2010 (AISTATS 9, 249), biases of zero."""
         random = np.random.Generator(np.random.Philox([seed, KINDS.index(kind)]))
         arrays = []
-        for shape in self.layout(kind).shapes[: self.layout(kind).weights]:
+        for shape in self.layout(kind).shapes[: self.layout(kind).leading]:
             bound = np.sqrt(6 / sum(shape)) if len(shape) > 1 else 0
             arrays.append(random.uniform(-bound, bound, shape).astype(np.float32))
         return arrays

@@ -6,22 +6,18 @@ problems: eight modes at radius 2 with a standard deviation of 0.02.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+import tensorflow as tf
+from numpy.typing import NDArray
 
 from cloudgan.coevolution.evolution import random_numbers
+from cloudgan.coevolution.keras_pair import Batch
 from cloudgan.coevolution.task import Draw, Quality
 from cloudgan.coevolution.tasks.dense_pair import DensePair, dense_network
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import tensorflow as tf
-    from numpy.typing import NDArray
-
-    from cloudgan.coevolution.keras_pair import Batch
-    from cloudgan.schema.coevolution import CoevolutionConfig
+from cloudgan.schema.coevolution import CoevolutionConfig
 
 MODES = 8
 RADIUS, SIGMA = 2.0, 0.02

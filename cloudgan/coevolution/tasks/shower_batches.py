@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cloudgan.coevolution.evolution import Purpose, random_numbers
 from cloudgan.coevolution.task import Draw
-from cloudgan.data.pipeline.epoch_sampler import EpochSampler
+from cloudgan.data.batches import Batch, TrainingSet
+from cloudgan.data.epoch_sampler import EpochSampler
+from cloudgan.schema.coevolution import CoevolutionConfig
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from cloudgan.data.pipeline.preprocessing import Batch
-    from cloudgan.data.pipeline.training_set import TrainingSet
-    from cloudgan.schema.coevolution import CoevolutionConfig
-
-    Arrays = dict[str, NDArray[Any]]
+Arrays = dict[str, NDArray[Any]]
 
 _CELLS_IN_MEMORY = 2
 """Cells whose order is kept: those of one process train in turns."""
@@ -35,18 +30,18 @@ class ShowerBatches:
     """
 
     def __init__(
-        self, showers: TrainingSet, config: CoevolutionConfig, shards_per_group: int
+        self, showers: TrainingSet, config: CoevolutionConfig, blocks_per_group: int
     ) -> None:
-        """Uses a training set; `shards_per_group` as in `DataConfig`."""
+        """Uses a training set; `blocks_per_group` as in `DataConfig`."""
         self._showers, self._config = showers, config
-        self._per_group = shards_per_group
+        self._per_group = blocks_per_group
         self._order = lru_cache(_CELLS_IN_MEMORY)(self._order_of)
 
     def training(self, draw: Draw, numbers: Sequence[int]) -> Arrays:
         """Returns training batches (batches, batch size, ...).
 
         Raises:
-            DataError: A record is damaged.
+            DataError: A file of the store is damaged.
         """
         size = self._config.batch_size
         own, sampler = self._order(draw.seed, draw.cell, draw.purpose)
@@ -65,7 +60,7 @@ class ShowerBatches:
         """Returns held-out showers (samples, ...), drawn without repetition as far as there are enough.
 
         Raises:
-            DataError: A record is damaged.
+            DataError: A file of the store is damaged.
         """
         order = random_numbers(draw).permutation(self._showers.held_out_count)
         batch = self._showers.held_out_rows_batch(np.resize(order, samples))
@@ -94,7 +89,7 @@ def position(draw: Draw, *more: int) -> int:
     return int(random_numbers(draw, *more).integers(2**63))
 
 
-def _arrays(batch: Batch) -> Arrays:
+def _arrays(batch: Batch[NDArray[np.float32]]) -> Arrays:
     return batch._asdict() | {"image": batch.image[..., np.newaxis]}
 
 

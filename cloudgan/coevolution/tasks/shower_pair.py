@@ -4,39 +4,33 @@ from __future__ import annotations
 
 import hashlib
 import random
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
+import keras
 import numpy as np
 import tensorflow as tf
+from numpy.typing import NDArray
 
 from cloudgan.coevolution.keras_pair import KerasPair, Network, adversarial_loss
-from cloudgan.coevolution.tasks.shower_batches import position
-from cloudgan.models.cell_marginals import MarginalOutput
-from cloudgan.models.convolutions import choose_conv_impl
-from cloudgan.models.layers import KerasMasks
-from cloudgan.models.networks import build_discriminator, build_generator
+from cloudgan.coevolution.task import Draw, Individual, Kind
+from cloudgan.coevolution.tasks.shower_batches import ShowerBatches, position
+from cloudgan.data.batches import TrainingSet
+from cloudgan.gan.cell_marginals import MarginalOutput
+from cloudgan.gan.convolutions import choose_conv_impl
+from cloudgan.gan.layers import KerasMasks
+from cloudgan.gan.networks import build_discriminator, build_generator
+from cloudgan.schema.coevolution import CoevolutionConfig
+from cloudgan.schema.config import RunConfig
+from cloudgan.training import step as training
 from cloudgan.training.calibration import recalibrator_of_training_set, scale_of_training_set
+from cloudgan.training.conditions import Conditions
 from cloudgan.training.gan import LearningRates, build_gan
 from cloudgan.training.inference import ShowerGenerator
 from cloudgan.training.rng import Rng
 from cloudgan.training.step import GanStep
-from cloudgan.training.strategy import device_kind
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    import keras
-    from numpy.typing import NDArray
-
-    from cloudgan.coevolution.individual import Individual
-    from cloudgan.coevolution.task import Draw, Kind
-    from cloudgan.coevolution.tasks.shower_batches import ShowerBatches
-    from cloudgan.data.pipeline.training_set import TrainingSet
-    from cloudgan.schema.coevolution import CoevolutionConfig
-    from cloudgan.schema.config import RunConfig
-    from cloudgan.training import step as training
-    from cloudgan.training.conditions import Conditions
+from cloudgan.training.tensorflow_backend import device_kind
 
 _NOISE_SEEDS = 2**32
 """Seeds that `Rng` distinguishes."""
@@ -190,7 +184,9 @@ class ShowerPair(KerasPair):
 
     def generator_weights(self, generator: Individual) -> dict[str, NDArray[np.float32]]:
         """Returns the weights of the recalibrated average with its tables, by name."""
-        weights = self._inference_weights(generator)
+        weights = map(
+            np.asarray, self._inference_weights(generator)
+        )  # Keras has a number for a constant
         return dict(zip(super().generator_weights(generator), weights, strict=True))
 
     def _inference_weights(self, generator: Individual) -> list[NDArray[np.float32]]:

@@ -8,31 +8,25 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from cloudgan.coevolution.task import Quality
+from cloudgan.coevolution.task import Pair, Quality
 from cloudgan.coevolution.tasks.shower_batches import ShowerBatches
 from cloudgan.core.errors import ConfigError, DataError
-from cloudgan.data.pipeline.training_set import open_training_set
+from cloudgan.core.progress import Progress
+from cloudgan.data.batches import TrainingSet, open_training_set
 from cloudgan.data.showers import Showers as ShowerArrays
 from cloudgan.data.showers import measured_angle
+from cloudgan.schema.coevolution import CoevolutionConfig
+from cloudgan.schema.config import RunConfig
+from cloudgan.training.conditions import Conditions
+from cloudgan.training.quality import HeldOutReference
 from cloudgan.validation.acceptance.assess import quick_metrics
 from cloudgan.validation.observables.observables import join_observables
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
-    from cloudgan.coevolution.task import Pair
-    from cloudgan.core.progress import Progress
-    from cloudgan.data.pipeline.training_set import TrainingSet
-    from cloudgan.schema.coevolution import CoevolutionConfig
-    from cloudgan.schema.config import RunConfig
-    from cloudgan.training.conditions import Conditions
-    from cloudgan.training.quality_evaluator import HeldOutReference
 
 _BLOCK = 100
 _PICTURES = 16
@@ -61,12 +55,12 @@ class Showers:
         Args:
             config: The grid; its batch size counts.
             run_config: Preset, data options and seed.
-            folder: Of shards from `cloudgan convert`.
+            folder: Store from `cloudgan convert`.
             progress: Receives the preparation of the data.
 
         Raises:
             ConfigError: Another precision than float32.
-            DataError: The shards are damaged, or do not fit the preset.
+            DataError: The store is damaged, or does not fit the preset.
         """
         precision = run_config.training.precision
         if precision != "float32":
@@ -83,7 +77,7 @@ class Showers:
         """Builds the networks of this process, with tables measured on the training showers."""
         from cloudgan.coevolution.tasks.shower_pair import ShowerPair  # noqa: PLC0415
 
-        per_group = self._run.data.shards_per_group
+        per_group = self._run.data.blocks_per_group
         batches = ShowerBatches(self.showers, self._config, per_group)
         return ShowerPair(self._config, self._run, self.showers, batches, self.conditions)
 
@@ -139,7 +133,7 @@ class Showers:
         return (found / max(float(found.max(initial=0.0)), 1.0)).astype(np.float32)
 
     def _reference_of(self, samples: int) -> HeldOutReference:
-        from cloudgan.training.quality_evaluator import HeldOutReference  # noqa: PLC0415
+        from cloudgan.training.quality import HeldOutReference  # noqa: PLC0415
 
         seed = self._run.training.seed
         return HeldOutReference(self._run.model, self.showers, seed=seed, most=samples)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Protocol
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from cloudgan.launch.backends.remote_command import CommandStreams
-    from cloudgan.schema.launch import Cluster, Node
-    from cloudgan.schema.plan import Plan, Step
-    from cloudgan.schema.run_state import LogLine, RunState
+from cloudgan.launch.backends.remote_command import CommandStreams
+from cloudgan.schema.launch import Cluster, Node
+from cloudgan.schema.plan import Plan, Step
+from cloudgan.schema.run_state import LogLine, RunState
 
 
 class JobBackend(Protocol):
@@ -57,6 +56,9 @@ class JobBackend(Protocol):
     def cluster(self, run: str) -> Cluster | None:
         """Returns the cluster that is billed to a run; None for a preexisting one."""
 
+    def deleted(self, run: str) -> Mapping[str, datetime]:
+        """Returns when this object saw each billed resource of a run go, by its name."""
+
     def destroy(self, run: str) -> Iterator[str]:
         """Deletes all resources of a run; yields each name when it is deleted. Idempotent."""
 
@@ -76,6 +78,11 @@ class PreexistingNodes:
         """Returns no nodes: none were provisioned."""
         del run
         return ()
+
+    def deleted(self, run: str) -> Mapping[str, datetime]:
+        """Returns nothing: no resource is billed to the run."""
+        del run
+        return {}
 
     def cluster(self, run: str) -> None:
         """Returns None: the run does not pay for the cluster."""

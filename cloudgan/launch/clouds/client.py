@@ -1,22 +1,51 @@
 """`CloudClient`: the operations on one cloud account that launch, check and doctor use.
 
-A client handles single resources. `launch.provisioning` decides order and repetition.
+A client handles single resources. `clouds.engine` decides order and repetition.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Protocol
 
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+from cloudgan.launch.backends.job_backend import JobBackend
+from cloudgan.schema.plan import Plan, Step
+from cloudgan.schema.resource import Finding, Listing, Resource
 
-    from cloudgan.launch.backends.job_backend import JobBackend
+
+class Cloud(Protocol):
+    """Single resources of one account. All methods retry transient failures and throttling."""
+
+    def find(self, step: Step) -> Resource | None:
+        """Returns the resource with the name in a step, even an unmanaged one; None if absent."""
+
+    def create(self, step: Step) -> None:
+        """Sends a step's request; returns when the cloud has accepted it. An existing resource is no error."""
+
+    def list_resources(
+        self, run: str | None = None, regions: Collection[str] | None = None
+    ) -> Listing:
+        """Lists the resources with cloudgan's labels, or with those of one run.
+
+        A place or service that does not answer is in `silent` of the result; the others are listed.
+
+        Args:
+            run: Name of a run; None: of all, and what no run owns.
+            regions: The regions of interest; None: all.
+        """
+
+    def delete(self, resource: Resource) -> None:
+        """Requests deletion; an absent resource is no error. The engine repeats what is refused."""
+
+    def refresh(self, resource: Resource) -> Resource | None:
+        """Returns the current state of a resource; None if it is gone."""
+
+
+if TYPE_CHECKING:  # needs the Kubernetes client, which a base installation lacks
     from cloudgan.launch.kubernetes.api import ClusterApi
-    from cloudgan.schema.plan import Plan, Step
-    from cloudgan.schema.resource import Finding, Listing, Resource
 
 
-class CloudClient(Protocol):
+class CloudClient(Cloud, Protocol):
     """One account of one cloud.
 
     All methods retry transient failures and throttling. They raise `CredentialsError` for a missing
@@ -43,41 +72,6 @@ class CloudClient(Protocol):
             plan: The plan to check; None: the account in general.
             region: The region to check without a plan.
         """
-
-    def find(self, step: Step) -> Resource | None:
-        """Returns the resource with the name in a step, even an unmanaged one; None if absent."""
-
-    def create(self, step: Step) -> None:
-        """Sends a step's request; returns when the cloud has accepted it.
-
-        An existing resource, as after a lost response, is no error.
-
-        Raises:
-            CapacityError: No machine of this type, or no quota.
-            LaunchError: Refused for another reason.
-        """
-
-    def list_resources(
-        self, run: str | None = None, regions: Collection[str] | None = None
-    ) -> Listing:
-        """Lists the resources with cloudgan's labels, or with those of one run.
-
-        A place or service that does not answer is in `silent` of the result; the others are listed.
-
-        Args:
-            run: Name of a run; None: of all, and what no run owns.
-            regions: The regions of interest; None: all.
-        """
-
-    def delete(self, resource: Resource) -> None:
-        """Requests deletion; an absent resource is no error.
-
-        Raises:
-            LaunchError: Refused, such as while another operation runs; the caller retries.
-        """
-
-    def refresh(self, resource: Resource) -> Resource | None:
-        """Returns the current state of a resource; None if it is gone."""
 
     def cluster_api(self, plan: Plan) -> ClusterApi | None:
         """Returns the Kubernetes API of the plan's cluster, or None without a cluster.

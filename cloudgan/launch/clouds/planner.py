@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import Protocol, cast
 
 from cloudgan.core import clouds
-from cloudgan.schema.plan import Step
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from cloudgan.launch.clouds.client import CloudClient
-    from cloudgan.schema.plan import NodePool, Plan, Target, Workers
-    from cloudgan.schema.price_row import Market
+from cloudgan.launch.clouds.client import CloudClient
+from cloudgan.schema.plan import NodePool, Plan, Step, Target, Workers
+from cloudgan.schema.price_row import Market
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,11 +19,9 @@ from cloudgan.core.documents import MAX_BYTES, parse_json, translated
 from cloudgan.core.errors import CapacityError, CloudganError, ConfigError, CredentialsError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
     from kubernetes.client import ApiClient
 
-_UNAUTHORIZED, _FORBIDDEN, _NOT_FOUND, _CONFLICT, _GONE = 401, 403, 404, 409, 410
+_BAD_REQUEST, _UNAUTHORIZED, _FORBIDDEN, _NOT_FOUND, _CONFLICT, _GONE = 400, 401, 403, 404, 409, 410
 _INVALID, _TOO_MANY, _SERVER = 422, 429, 500
 _REDIRECT: Final = 300
 _TIMEOUT_SECONDS: Final = (5, 30)
@@ -31,6 +30,8 @@ _MAX_BACKOFF_SECONDS: Final = 8.0
 _FIRST_CONTACT_SECONDS: Final = 10.0
 """Retry limit until the first response: the address may be wrong."""
 _REPORT_SECONDS: Final = 60.0
+_STRICT: Final = {"fieldValidation": "Strict"}
+"""Otherwise the server drops unknown fields, and a run has other rules than its plan shows."""
 
 
 class ApiError(CloudganError):
@@ -95,17 +96,17 @@ class ClusterApi:
         return found
 
     def create(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Creates an object.
+        """Creates an object; a field that this version of Kubernetes does not know is an error.
 
         Raises:
-            AlreadyThereError: It exists, perhaps from a request whose response was lost.
+            AlreadyExistsError: It exists, perhaps from a request whose response was lost.
         """
-        found: dict[str, Any] = self._json("POST", path, body=body)
+        found: dict[str, Any] = self._json("POST", path, _STRICT, body)
         return found
 
     def patch(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
         """Applies a JSON merge patch to an object."""
-        found: dict[str, Any] = self._json("PATCH", path, body=body)
+        found: dict[str, Any] = self._json("PATCH", path, _STRICT, body)
         return found
 
     def delete(self, path: str) -> bool:
@@ -331,7 +332,7 @@ def map_error(status: int, body: bytes, request: str) -> CloudganError:
         return _forbidden(request, message)
     if status == _NOT_FOUND and message.startswith("namespaces ") and _is_inside(request):
         return ConfigError(f"{request}: {message}. Use another --namespace, or create it")
-    if status == _INVALID:
+    if status == _INVALID or (status == _BAD_REQUEST and "strict decoding error" in message):
         return ConfigError(f"the cluster rejects this manifest: {message}")
     kind = {_CONFLICT: AlreadyExistsError, _GONE: GoneError}.get(status)
     if kind:

@@ -11,6 +11,7 @@ from typing import Any, Final
 from cloudgan.core.clock import parse_time
 from cloudgan.launch.kubernetes.job_spec import describe_exit_code
 from cloudgan.launch.kubernetes.manifests import TRAINER
+from cloudgan.schema.image import pinned
 from cloudgan.schema.run_state import PREEMPTS, Cause, Phase, RunState, WorkerPhase, WorkerState
 
 Object = Mapping[str, Any]
@@ -55,6 +56,15 @@ def run_state(
         node_sizes: Returns the types of nodes by name, as far as they are known.
     """
     workers = _workers(pods, now)
+    return replace(_run_state(job, pods, workers, node_sizes), image=_pulled_image(pods))
+
+
+def _run_state(
+    job: Object | None,
+    pods: Sequence[Object],
+    workers: tuple[WorkerState, ...],
+    node_sizes: Callable[[], Mapping[str, str]],
+) -> RunState:
     if job is None:
         return RunState("stopped" if workers else "absent", workers)
     status = job.get("status") or {}
@@ -73,6 +83,16 @@ def run_state(
         return RunState("failed", workers, why, cause, began, ended)
     why, cause = _often_evicted(pods, node_sizes) or _worst(workers)
     return RunState(_phase(job, workers), workers, why, cause, began)
+
+
+def _pulled_image(pods: Sequence[Object]) -> str | None:
+    """Returns the image of the workers with the digest that the kubelet of the first pod reports."""
+    for pod in sorted(pods, key=_made):
+        images = {one["name"]: one["image"] for one in pod["spec"].get("containers") or ()}
+        for each in _statuses(pod):
+            if each.get("name") == TRAINER in images and each.get("imageID"):
+                return pinned(images[TRAINER], each["imageID"])
+    return None
 
 
 def _often_evicted(

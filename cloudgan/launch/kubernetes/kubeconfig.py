@@ -6,6 +6,7 @@ import importlib
 import shutil
 import ssl
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -22,8 +23,6 @@ from cloudgan.core.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from kubernetes.client import ApiClient
 
 _KNOWN_PLUGINS = {

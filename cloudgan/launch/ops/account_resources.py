@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from cloudgan.core.clouds import region_of
 from cloudgan.core.errors import ConfigError
-from cloudgan.launch.provisioning.provisioner import Destroyer, Provisioner
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from cloudgan.launch.clouds.client import CloudClient
-    from cloudgan.launch.ops.inventory import Inventory
-    from cloudgan.schema.plan import Step
-    from cloudgan.schema.resource import Resource
+from cloudgan.launch.clouds.client import CloudClient
+from cloudgan.launch.clouds.engine import Engine, names_of_gone
+from cloudgan.launch.ops.inventory import Inventory
+from cloudgan.schema.plan import Step
+from cloudgan.schema.resource import Resource
 
 BUCKET: Final = "bucket"
 _OPEN: Final = frozenset({"starting", "started", "removing"})
@@ -41,9 +38,9 @@ class AccountSetup:
         Raises:
             CloudganError: The cloud rejects a request; earlier resources stay.
         """
-        provisioner = Provisioner(self.cloud, self.say, self.poll_seconds)
+        engine = Engine(self.cloud, self.say, self.poll_seconds)
         for step in steps:
-            yield step, provisioner.ensure(step, None)
+            yield step, engine.ensure(step, None)
 
     def destroy(self, resources: Iterable[Resource]) -> Iterator[str]:
         """Deletes resources; yields each name when it is gone.
@@ -51,7 +48,8 @@ class AccountSetup:
         Raises:
             LaunchError: A resource is not deleted.
         """
-        yield from Destroyer(self.cloud, self.say, self.poll_seconds).destroy(resources)
+        engine = Engine(self.cloud, self.say, self.poll_seconds)
+        yield from names_of_gone(engine.destroy(resources))
 
 
 def teardown_resources(

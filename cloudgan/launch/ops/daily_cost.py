@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from cloudgan.core.clouds import region_of
+from cloudgan.money.catalog import Catalog
+from cloudgan.money.fees import Fees
 from cloudgan.schema.cost_report import Totals
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from cloudgan.cost.prices.catalog import Catalog
-    from cloudgan.cost.prices.fees import Fees
-    from cloudgan.schema.price_row import FeeKind
-    from cloudgan.schema.resource import Resource
+from cloudgan.schema.price_row import FeeKind
+from cloudgan.schema.resource import Resource
 
 _HOURS: Final = 24.0
 _BY_THE_HOUR: Final[tuple[FeeKind, ...]] = ("control_plane", "system_node", "public_ip")

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
+import datetime as dt
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from cloudgan.core.errors import CloudganError, ResourcesLeftError
-from cloudgan.launch.ops.inventory import is_orphaned
-from cloudgan.launch.provisioning.provisioner import Destroyer
-
-if TYPE_CHECKING:
-    import datetime as dt
-    from collections.abc import Callable, Iterator
-
-    from cloudgan.launch.ops.inventory import Inventory, InventoryScanner
-    from cloudgan.schema.resource import Resource
+from cloudgan.launch.clouds.engine import Engine, names_of_gone
+from cloudgan.launch.ops.inventory import Inventory, InventoryScanner, is_orphaned
+from cloudgan.schema.resource import Resource
 
 
 @dataclass(frozen=True)
@@ -42,17 +37,17 @@ class GarbageCollector:
             ResourcesLeftError: At least one resource remains; the others are deleted.
         """
         failures: list[str] = []
-        destroyer = Destroyer(self.scanner.cloud, self.say, self.poll_seconds)
+        engine = Engine(self.scanner.cloud, self.say, self.poll_seconds)
         for run, resources in _by_run(inventory).items():
             try:
                 if self.scanner.is_alive(run, inventory):
                     self.say(f"run {run} is active or its state is unknown: skipped")
                 else:
-                    yield from self._remove_run(run, resources, inventory, destroyer)
+                    yield from self._remove_run(run, resources, inventory, engine)
             except CloudganError as error:
                 failures.append(str(error))
         try:
-            yield from destroyer.destroy(self._unneeded(now))
+            yield from names_of_gone(engine.destroy(self._unneeded(now)))
         except CloudganError as error:
             failures.append(str(error))
         if failures:
@@ -67,11 +62,11 @@ class GarbageCollector:
         ]
 
     def _remove_run(
-        self, run: str, resources: list[Resource], inventory: Inventory, destroyer: Destroyer
+        self, run: str, resources: list[Resource], inventory: Inventory, engine: Engine
     ) -> Iterator[str]:
         desired_state = inventory.runs[run].desired_state
         if desired_state is None or not desired_state.is_open:
-            yield from destroyer.destroy(resources)
+            yield from names_of_gone(engine.destroy(resources))
             return
         here = desired_state.plan.target.model_copy(update={"profile": inventory.target.profile})
         yield from self.scanner.open_backend(here, desired_state.plan.store).destroy(run)

@@ -17,13 +17,14 @@ from cloudgan.core.atomic_file import atomic_folder
 from cloudgan.core.command import command
 from cloudgan.core.errors import ConfigError
 from cloudgan.core.local_path import local_path
-from cloudgan.launch.container_registry.image_reference import NODE_PLATFORM
+from cloudgan.core.lock import locked
 from cloudgan.launch.provisioning.wheels import own_wheel
 from cloudgan.reports.result import Result, View
+from cloudgan.schema.image import NODE_PLATFORM
 from cloudgan.schema.options.runs import ImageOptions
 
 ImageKind = Literal["cpu", "gpu", "tpu"]
-_LOCKS: Final[Mapping[ImageKind, str]] = {"cpu": "train", "gpu": "gpu", "tpu": "tpu"}
+_EXTRAS: Final[Mapping[ImageKind, str]] = {"cpu": "train", "gpu": "gpu", "tpu": "tpu"}
 _SUMS: Final = "SHA256SUMS"
 _ECR = "ACCOUNT.dkr.ecr.REGION.amazonaws.com"
 
@@ -97,10 +98,9 @@ def _builders(folder: str, name: str) -> dict[str, Build]:
 
 
 def write_context(folder: Path, kind: ImageKind) -> None:
-    """Writes deploy/Dockerfile for an image kind, its lock files and the cloudgan wheel.
+    """Writes deploy/Dockerfile, the requirement file of an image kind and the cloudgan wheel.
 
-    The Dockerfile is at the root and its argument KIND has the kind as the default, because
-    `gcloud builds submit --tag` takes neither another place nor build arguments
+    Nothing in the Dockerfile depends on the kind: `gcloud builds submit --tag` takes no build arguments
     (https://cloud.google.com/sdk/gcloud/reference/builds/submit, read 2026-11-25).
 
     Args:
@@ -118,11 +118,8 @@ def write_context(folder: Path, kind: ImageKind) -> None:
             " folder, or remove it"
         )
     with atomic_folder(folder, error_class=ConfigError) as beside:
-        for name in (f"requirements/{_LOCKS[kind]}.txt", "requirements/pod.txt"):
-            (beside / name).parent.mkdir(exist_ok=True)
-            (beside / name).write_bytes(assets.read_bytes(name))
-        text = assets.read_text("deploy/Dockerfile").replace("ARG KIND=cpu", f"ARG KIND={kind}")
-        (beside / "Dockerfile").write_text(text, encoding="utf-8")
+        (beside / "requirements.txt").write_text(locked(_EXTRAS[kind], "pod"), encoding="utf-8")
+        (beside / "Dockerfile").write_bytes(assets.read_bytes("deploy/Dockerfile"))
         own_wheel(beside / "dist")
         (beside / _SUMS).write_text(_sums(beside), encoding="utf-8")
 

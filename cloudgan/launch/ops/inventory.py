@@ -7,13 +7,16 @@ never orphaned; at most its status is unknown.
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from cloudgan.core.clock import parse_time_or_none
 from cloudgan.core.clouds import region_of
 from cloudgan.core.errors import CloudganError
 from cloudgan.core.labels import EXPIRES, OWNER, SPEC, checked_name, moment_of
+from cloudgan.launch.backends.job_backend import JobBackend
+from cloudgan.launch.clouds.client import CloudClient
 from cloudgan.launch.clouds.planner import cloud_planner
 from cloudgan.launch.provisioning.kept_nodes import is_used, kept_until, user_of
 from cloudgan.launch.provisioning.run_registry import DesiredState, RunRegistry
@@ -24,19 +27,12 @@ from cloudgan.schema.plan import (
     NodePool,
     Plan,
     Showers,
+    Target,
     Workers,
     fill_placeholders,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
-    from cloudgan.launch.backends.job_backend import JobBackend
-    from cloudgan.launch.clouds.client import CloudClient
-    from cloudgan.schema.plan import Target
-    from cloudgan.schema.resource import Resource
-    from cloudgan.storage.store import Store
-
+from cloudgan.schema.resource import Resource
+from cloudgan.storage.store import Store
 
 ResourceStatusName = Literal["expected", "orphaned", "deleting", "unknown"]
 """expected: needed; orphaned: no run needs it; deleting: deletion in progress."""

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
+import datetime as dt
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from cloudgan.core.errors import CloudganError, CredentialsError
-from cloudgan.schema.plan import fill_placeholders
-from cloudgan.schema.price_row import UNKNOWN_DATE
+from cloudgan.launch.clouds.client import CloudClient
+from cloudgan.schema.plan import Plan, fill_placeholders
+from cloudgan.schema.price_row import UNKNOWN_DATE, PriceRow
 from cloudgan.schema.resource import Finding
-
-if TYPE_CHECKING:
-    import datetime as dt
-    from collections.abc import Sequence
-
-    from cloudgan.launch.clouds.client import CloudClient
-    from cloudgan.schema.plan import Plan
-    from cloudgan.schema.price_row import PriceRow
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,10 @@ The desired state is written first: no resource exists without it.
 
 from __future__ import annotations
 
-import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from datetime import datetime
 
 from cloudgan.core.clock import utc_moment, utc_now
 from cloudgan.core.errors import (
@@ -21,15 +21,10 @@ from cloudgan.core.errors import (
     ResourcesLeftError,
 )
 from cloudgan.core.labels import SPEC
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-    from datetime import datetime
-
-    from cloudgan.launch.backends.job_backend import JobBackend
-    from cloudgan.launch.provisioning.launch_log import LaunchLog
-    from cloudgan.schema.launch import Cluster
-    from cloudgan.schema.plan import Plan, Step
+from cloudgan.launch.backends.job_backend import JobBackend
+from cloudgan.launch.provisioning.launch_log import LaunchLog
+from cloudgan.schema.launch import Cluster
+from cloudgan.schema.plan import Plan, Step
 
 
 def apply(
@@ -150,7 +145,7 @@ def release_after(
     Raises:
         ResourcesLeftError: They could not be deleted; the message names both errors and the next command.
     """
-    why = reason_of(error) if isinstance(error, CapacityError) else ""
+    why = error.reason if isinstance(error, CapacityError) else ""
     try:
         deprovision(backend, plan, launch_log, "failed", say, why=why)
     except Exception as another:  # noqa: BLE001  of any class: the nodes may be billed
@@ -159,16 +154,6 @@ def release_after(
         raise ResourcesLeftError(
             f"{error}. Its nodes could not be deleted: {another}{hint}"
         ) from error
-
-
-_NEXT_COMMAND = re.compile(
-    r"[;.,]? *(([Rr]emove|[Dd]elete) (the rest|what|it)|a smaller --nodes|Try again).*$"
-)
-
-
-def reason_of(error: CloudganError) -> str:
-    """Returns the reason of a capacity error without the command that its message ends with."""
-    return _NEXT_COMMAND.sub("", str(error)).rstrip(" ;,.")
 
 
 def check_same_run(plan: Plan, backend: JobBackend) -> None:
@@ -239,24 +224,25 @@ def record_deprovision(
     """
     if launch_log.is_complete():  # deprovisioned before: verify only
         yield from delete()
+        known = launch_log.read().attempts[-1].cluster
+        if known and (gone_at := backend.deleted(plan.run).get(known.name)):
+            launch_log.record_cluster_end(gone_at)
         launch_log.record_kept_end(utc_moment())
         return
     with suppress(CloudganError):  # deletion does not depend on the record
         launch_log.record_nodes(backend.nodes(plan.run))
     launch_log.record_usage(uploaded_gib=_uploaded_gib(plan))
     pool = plan.node_pool.name if plan.node_pool else None
-    gone: dict[str, datetime] = {}
+    are_up = True
     try:
         for what in delete():
-            name = what.split()[-1].rpartition("/")[2]
-            gone[name] = utc_moment()
-            if name == pool:
-                keeps = False
+            if are_up and pool in backend.deleted(plan.run):
+                keeps = are_up = False
                 launch_log.record_nodes_terminated()
             yield what
     finally:  # after the nodes: the share of the cluster follows from the histories of all runs
         with suppress(CloudganError):
-            _record_cluster(backend.cluster(plan.run), gone, launch_log)
+            _record_cluster(backend.cluster(plan.run), backend.deleted(plan.run), launch_log)
     if keeps:
         launch_log.record_kept()
     launch_log.record_nodes_terminated()
@@ -264,13 +250,16 @@ def record_deprovision(
 
 
 def _record_cluster(
-    cluster: Cluster | None, gone: dict[str, datetime], launch_log: LaunchLog
+    cluster: Cluster | None, gone: Mapping[str, datetime], launch_log: LaunchLog
 ) -> None:
     """Records the usage of a cluster, unless it is gone and its usage is known."""
     if cluster is None:
         return
     if cluster.created_at and cluster.name in gone:
-        cluster = cluster.model_copy(update={"deleted_at": gone[cluster.name]})
+        ended, paid = gone[cluster.name], cluster.run_seconds
+        if paid is not None and cluster.deleted_at:  # its deletion is this run's
+            paid = max(0.0, paid + (ended - cluster.deleted_at).total_seconds())
+        cluster = cluster.model_copy(update={"deleted_at": ended, "run_seconds": paid})
     known = launch_log.read().attempts
     if cluster.created_at or not (known and known[-1].cluster):
         launch_log.record_usage(cluster=cluster)

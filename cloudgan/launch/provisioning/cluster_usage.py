@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+import datetime as dt
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+from typing import Final, NamedTuple
 
 from cloudgan.core.clock import parse_time_or_none
 from cloudgan.launch.provisioning.kept_nodes import kept_until
+from cloudgan.launch.provisioning.run_registry import DesiredState
 from cloudgan.schema.launch import Cluster
-
-if TYPE_CHECKING:
-    import datetime as dt
-    from collections.abc import Iterable, Sequence
-
-    from cloudgan.launch.provisioning.run_registry import DesiredState
-    from cloudgan.schema.plan import Plan
-    from cloudgan.schema.resource import Resource
+from cloudgan.schema.plan import Plan
+from cloudgan.schema.resource import Resource
 
 CLUSTER: Final = "cluster"
 """Value of the shared label of a cluster, and the engine of runs in a cluster."""
@@ -42,19 +40,9 @@ def cluster_usage(
     if found is None:
         return Cluster(name=plan.target.cluster)
     up = parse_time_or_none(found.created_at)
-    own, everybody, histories = 0.0, 0.0, tuple(histories)
-    taken = {
-        pool.reused.previous: pool.reused.since
-        for history in histories
-        if history and (pool := history[-1].plan.node_pool) and pool.reused
-    }
-    for history in histories:
-        seconds = used_seconds(history, plan, up, now)
-        if history and _is_same(history[-1].plan, plan) and (until := kept_until(history[-1])):
-            ends = min(until, taken.get(history[-1].plan.run, now), now)
-            seconds += max(0.0, (ends - history[-1].created_at).total_seconds())
-        everybody += seconds
-        own += seconds if history and history[-1].plan.run == plan.run else 0.0
+    histories = tuple(history for history in histories if history)
+    spans = [span for history in histories for span in _spans(history, plan, histories, now)]
+    idle_since = _idle_since(plan, spans, now) if plan.node_pool.keep_cluster else None
     system = [
         one for one in resources if one.parent == found.name and one.run is None and one.nodes
     ]
@@ -66,23 +54,63 @@ def cluster_usage(
         system_nodes=node.nodes if node else None,
         created_at=up,
         deleted_at=now if up is None or now >= up else up,
-        own_run_seconds=own,
-        all_runs_seconds=everybody or None,
+        run_seconds=_paid_seconds(plan.run, spans, up, now) if up and spans else None,
+        idle_since=idle_since,
     )
 
 
-def used_seconds(
-    history: Sequence[DesiredState], plan: Plan, since: dt.datetime | None, now: dt.datetime
-) -> float:
-    """Returns how long a run used the cluster of `plan`, in seconds, since the cluster was created."""
-    total = 0.0
-    for number, desired_state in enumerate(history):
-        if desired_state.state not in _USES or not _is_same(desired_state.plan, plan):
+class _Span(NamedTuple):
+    """A time in which a run uses a cluster."""
+
+    run: str
+    begins: dt.datetime
+    ends: dt.datetime
+
+
+def _spans(
+    history: Sequence[DesiredState],
+    plan: Plan,
+    histories: Sequence[Sequence[DesiredState]],
+    now: dt.datetime,
+) -> Iterator[_Span]:
+    """Yields when a run used the cluster of `plan`, with the time in which its nodes waited for another."""
+    for number, found in enumerate(history):
+        if not _is_same(found.plan, plan):
             continue
         ends = history[number + 1].created_at if number + 1 < len(history) else now
-        begins = max(desired_state.created_at, since) if since else desired_state.created_at
-        total += max(0.0, (ends - begins).total_seconds())
+        if found.state in _USES:
+            yield _Span(found.plan.run, found.created_at, min(ends, now))
+        elif number + 1 == len(history) and (until := kept_until(found)):
+            pools = (one[-1].plan.node_pool for one in histories)
+            reused = (pool.reused for pool in pools if pool and pool.reused)
+            taken = [one.since for one in reused if one.previous == found.plan.run]
+            yield _Span(found.plan.run, found.created_at, min(until, now, *taken))
+
+
+def _paid_seconds(run: str, spans: Sequence[_Span], since: dt.datetime, now: dt.datetime) -> float:
+    """Returns what a run pays of the time from `since` to `now`; the runs together pay all of it.
+
+    Runs that use the cluster at the same time share it equally. While none does, it waits at the cost of
+    the run that used it last; before the first use, of the first run.
+    """
+    edges = {since, now, *(at for span in spans for at in (span.begins, span.ends))}
+    moments = sorted(at for at in edges if since <= at <= now)
+    total = 0.0
+    for begins, ends in pairwise(moments):
+        users = {span.run for span in spans if span.begins <= begins < span.ends}
+        if not users:
+            before = [span for span in spans if span.ends <= begins]
+            last = max(before, key=lambda span: span.ends, default=None)
+            users = {(last or min(spans, key=lambda span: span.begins)).run}
+        if run in users:
+            total += (ends - begins).total_seconds() / len(users)
     return total
+
+
+def _idle_since(plan: Plan, spans: Sequence[_Span], now: dt.datetime) -> dt.datetime | None:
+    """Returns since when the cluster waits at the cost of a run that ended; None: another one has it."""
+    others = [span for span in spans if span.run != plan.run and span.ends >= now]
+    return None if others else now
 
 
 def is_own_cluster(resource: Resource, plan: Plan) -> bool:

@@ -7,21 +7,16 @@ they wait, and pays for it.
 from __future__ import annotations
 
 import datetime as dt
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable, Sequence
+from typing import Final
 
 from cloudgan.core.clock import utc_moment
 from cloudgan.core.labels import RUN
-from cloudgan.schema.plan import ReusedNodes
-from cloudgan.schema.run_state import RunState
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from cloudgan.launch.provisioning.run_registry import DesiredState
-    from cloudgan.schema.launch import Node
-    from cloudgan.schema.plan import Plan
-    from cloudgan.schema.resource import Resource
-    from cloudgan.schema.run_state import Phase
+from cloudgan.launch.provisioning.run_registry import DesiredState
+from cloudgan.schema.launch import Node
+from cloudgan.schema.plan import Plan, ReusedNodes
+from cloudgan.schema.resource import Resource
+from cloudgan.schema.run_state import Phase, RunState
 
 PHASES: Final[dict[str, Phase]] = {
     "stopped": "stopped",

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import suppress
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import Any
 
 from cloudgan.core.clock import parse_time, utc_moment
 from cloudgan.core.errors import CloudganError
@@ -14,18 +15,15 @@ from cloudgan.launch.provisioning.nodes import (
     observe_nodes,
     terminate_nodes,
 )
+from cloudgan.launch.provisioning.run_results import RunResults
+from cloudgan.money.billing import data_move, fees_beside
 from cloudgan.schema import launch
 from cloudgan.schema.launch import Attempt, KeptNodes, Launch, Node, SentRequest
+from cloudgan.schema.plan import Plan, Step
+from cloudgan.schema.price_row import PoolFee
 from cloudgan.schema.run_document import read_launch
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from cloudgan.launch.provisioning.run_results import RunResults
-    from cloudgan.schema.plan import Plan, Step
-    from cloudgan.schema.run_folder import RunFolder
-    from cloudgan.schema.run_state import RunState
-
+from cloudgan.schema.run_folder import RunFolder
+from cloudgan.schema.run_state import RunState
 
 _MONTH = timedelta(days=365.25 / 12)
 
@@ -72,6 +70,8 @@ class LaunchLog:
         if state.started_at:
             last = last.model_copy(update={"program_started_at": parse_time(state.started_at)})
         fields: dict[str, object] = {}
+        if state.image and not last.image:
+            fields["image"] = state.image
         if state.is_over and not last.end_reason:
             fields["end_reason"] = f"{state.phase}: {state.reason}" if state.reason else state.phase
         if state.ended_at:
@@ -129,6 +129,14 @@ class LaunchLog:
         if kept and not kept.ended_at:
             ended = min(when, kept.until)
             self.record_usage(kept=kept.model_copy(update={"ended_at": max(ended, kept.since)}))
+
+    def record_cluster_end(self, when: datetime) -> None:
+        """Records that the cluster that this run kept is used by another run or deleted."""
+        known = self.read()
+        cluster = known.attempts[-1].cluster if known.attempts else None
+        if cluster and cluster.idle_since and not cluster.idle_until:
+            ended = max(when, cluster.idle_since)
+            self.record_usage(cluster=cluster.model_copy(update={"idle_until": ended}))
 
     def is_complete(self) -> bool:
         """Whether the usage record is final: the run ended and its nodes are terminated."""
@@ -193,43 +201,10 @@ class LaunchLog:
                 self._results.write_launch(known)
 
 
-def spent_usd(known: Launch | None, now_seconds: float | None = None) -> float:
-    """Returns the cost of the nodes so far, in USD, by their list prices.
-
-    A node counts from its start to its termination. Without known nodes, as in an existing cluster,
-    the times of the program count for all nodes.
-
-    Args:
-        known: launch.json; None: no attempt.
-        now_seconds: End of a running attempt, as a timestamp.
-    """
-    total = 0.0
-    for attempt in known.attempts if known else ():
-        if not attempt.price_rows:
-            continue
-        ran = _seconds(attempt.program_started_at, attempt.program_ended_at, now_seconds)
-        were_up = sum(
-            _seconds(node.started_at, node.terminated_at, now_seconds) for node in attempt.nodes
-        )
-        seconds = max(ran * (attempt.node_count or 1), were_up)
-        if attempt.kept:
-            seconds += attempt.kept.seconds() * attempt.kept.nodes
-        total += attempt.price_rows[0].cost_usd(seconds)
-    return total
-
-
 def _first_end(attempt: Attempt, ended: datetime) -> datetime:
     """Returns the earlier end: a second report, as of a deleted job, does not move it."""
     ended = min(attempt.program_ended_at, ended) if attempt.program_ended_at else ended
     return max(attempt.program_started_at, ended) if attempt.program_started_at else ended
-
-
-def _seconds(up: datetime | None, down: datetime | None, now_seconds: float | None) -> float:
-    """Seconds from start to end, or to now without an end."""
-    if up is None:
-        return 0.0
-    ends = down.timestamp() if down else now_seconds
-    return max(0.0, ends - up.timestamp()) if ends is not None else 0.0
 
 
 def _held(attempt: Attempt) -> Attempt:
@@ -249,6 +224,7 @@ def _held(attempt: Attempt) -> Attempt:
 
 def _attempt(plan: Plan) -> Attempt:
     price, workers = plan.price, plan.workers
+    beside: dict[str, Any] = {"fees": _fees(plan), "data": data_move(plan.showers)}
     if price:
         return Attempt(
             provider=price.provider,
@@ -258,6 +234,7 @@ def _attempt(plan: Plan) -> Attempt:
             market=price.market,
             price_rows=(price,),
             node_count=workers.nodes,
+            **beside,
         )
     if plan.node_pool:  # the price is unknown
         return Attempt(
@@ -267,6 +244,7 @@ def _attempt(plan: Plan) -> Attempt:
             node_type=plan.node_pool.node_type,
             market=plan.node_pool.market,
             node_count=workers.nodes,
+            **beside,
         )
     kind = f"{workers.cpus:g} cores, {workers.memory_gib:g} GiB"
     if workers.accelerators_per_node:
@@ -277,3 +255,11 @@ def _attempt(plan: Plan) -> Attempt:
         node_type=f"{workers.nodes} x ({kind})",
         node_count=workers.nodes,
     )
+
+
+def _fees(plan: Plan) -> tuple[PoolFee, ...]:
+    """What is billed beside the nodes of a plan; nothing on nodes that existed before."""
+    pool = plan.node_pool
+    if pool is None:
+        return ()
+    return fees_beside(plan.target.provider, pool.fees, on_cluster=pool.engine == "cluster")

@@ -124,7 +124,7 @@ class _Reader(threading.Thread):
                 self._read += 1
                 if self._read > self._skip:
                     self._lines.put(line)
-        except CloudganError:
+        except (CloudganError, OSError):  # OSError: a log file that was deleted with its run
             time.sleep(_LOOK_EVERY_SECONDS)
 
     def is_due(self, now: float) -> bool:

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import datetime as dt
 import time
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from cloudgan.core.clock import monotonic_seconds
 from cloudgan.core.errors import StockOutError
 from cloudgan.core.labels import RUN
-from cloudgan.schema.launch import Node
-from cloudgan.schema.plan import Step
+from cloudgan.schema.launch import Attempt, Node
+from cloudgan.schema.plan import Plan, Step
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
     from cloudgan.launch.kubernetes.api import ClusterApi
-    from cloudgan.schema.launch import Attempt
-    from cloudgan.schema.plan import Plan
 
 
 _NODES = "/api/v1/nodes"
@@ -65,8 +62,9 @@ def wait_for_nodes(
             say(why)
         if monotonic_seconds() - began > plan.limits.gang_timeout_seconds:
             raise StockOutError(
-                f"{why} after {plan.limits.gang_timeout_seconds:.0f} s; reduce --nodes, change --region"
-                f" or increase --gang-timeout. Delete the rest: cloudgan down {plan.run}"
+                f"{why} after {plan.limits.gang_timeout_seconds:.0f} s",
+                hint="reduce --nodes, change --region or increase --gang-timeout. Delete the rest:"
+                f" cloudgan down {plan.run}",
             )
         time.sleep(poll_seconds)
 

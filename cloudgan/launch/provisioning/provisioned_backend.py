@@ -7,16 +7,29 @@ in the store before the first resource is created.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from datetime import datetime
+from typing import Final
 
 from cloudgan.core.clock import monotonic_seconds, utc_moment
 from cloudgan.core.errors import CloudganError, LaunchError
 from cloudgan.core.labels import OWNER, SPEC
+from cloudgan.launch.backends.job_backend import JobBackend
 from cloudgan.launch.backends.kubernetes.backend import KubernetesBackend
 from cloudgan.launch.backends.kubernetes.permissions import REVIEW, check_rights
+from cloudgan.launch.backends.remote_command import CommandStreams
+from cloudgan.launch.clouds.client import CloudClient
+from cloudgan.launch.clouds.engine import (
+    Deletion,
+    Engine,
+    check_gone,
+    names_of_gone,
+    no_answer,
+)
 from cloudgan.launch.clouds.planner import cloud_planner
+from cloudgan.launch.kubernetes.api import ClusterApi
 from cloudgan.launch.provisioning.cluster_usage import (
     cluster_usage,
     is_in_cluster,
@@ -34,32 +47,13 @@ from cloudgan.launch.provisioning.kept_nodes import (
     state_without_job,
 )
 from cloudgan.launch.provisioning.nodes import list_nodes, wait_for_nodes
-from cloudgan.launch.provisioning.provisioner import (
-    UNMANAGED_FROM,
-    Destroyer,
-    Provisioner,
-    check_gone,
-    list_known,
-    no_answer,
-)
 from cloudgan.launch.provisioning.run_monitor import findings_error
-from cloudgan.launch.provisioning.run_registry import DesiredState
-from cloudgan.schema.resource import Listing
-from cloudgan.schema.run_state import RunState
+from cloudgan.launch.provisioning.run_registry import DesiredState, RunRegistry
+from cloudgan.schema.launch import Cluster, Node
+from cloudgan.schema.plan import Plan, Step
+from cloudgan.schema.resource import Listing, Resource
+from cloudgan.schema.run_state import LogLine, RunState
 from cloudgan.storage.store import StoreError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from cloudgan.launch.backends.job_backend import JobBackend
-    from cloudgan.launch.backends.remote_command import CommandStreams
-    from cloudgan.launch.clouds.client import CloudClient
-    from cloudgan.launch.kubernetes.api import ClusterApi
-    from cloudgan.launch.provisioning.run_registry import RunRegistry
-    from cloudgan.schema.launch import Cluster, Node
-    from cloudgan.schema.plan import Plan, Step
-    from cloudgan.schema.resource import Resource
-    from cloudgan.schema.run_state import LogLine
 
 _POLL_SECONDS: Final = 5.0
 _NEW_CLUSTER_SECONDS: Final = 300.0
@@ -105,12 +99,12 @@ class ProvisionedBackend:
         self._cloud, self._registry, self._inner = cloud, run_registry, inner
         self._all_steps, self._say, self._poll_seconds = all_steps, say, poll_seconds
         self._keep_steps = keep_steps
-        self._provisioner = Provisioner(cloud, say, poll_seconds, became_ready=self._note_ready)
-        self._destroyer = Destroyer(cloud, say, poll_seconds)
+        self._engine = Engine(cloud, say, poll_seconds, became_ready=self._note_ready)
         self._opened: dict[str, JobBackend] = {}
         self._apis: dict[str, ClusterApi] = {}
         self._began: dict[str, Plan] = {}
         self._usages: dict[str, Cluster | None] = {}
+        self._deleted: dict[str, dict[str, datetime]] = {}
         self._new_until = 0.0
         """Until when a cluster that became ready here may deny requests, by `monotonic_seconds`."""
 
@@ -151,7 +145,7 @@ class ProvisionedBackend:
             return self._ensure_desired_state(plan)
         if step.at == "cloud":
             self._refuse_removed(plan)
-            return self._provisioner.ensure(step, plan)
+            return self._engine.ensure(step, plan)
         if step.method in ("WAIT", REVIEW):
             api = self._cluster_api(plan)
             if api is not None and step.method == REVIEW:
@@ -252,6 +246,10 @@ class ProvisionedBackend:
             return self._usage(found) if found else None
         return self._usages[run]
 
+    def deleted(self, run: str) -> Mapping[str, datetime]:
+        """Returns when node pools and clusters of a run were seen to go, by their names."""
+        return self._deleted.get(run, {})
+
     def list_runs(self) -> tuple[str, ...]:
         """Returns the names of open runs and of runs with orphaned resources."""
         meant = [
@@ -290,23 +288,31 @@ class ProvisionedBackend:
             self._say(f"{error}. The nodes are deleted anyway")
         resources = self._own_resources(run, found)
         left: list[str] = []
-        yield from self._destroyer.attempt((one for one in resources if not _is_end(one)), left)
+        nodes = self._engine.destroy(one for one in resources if not one.ends_run)
+        yield from names_of_gone(self._seen_to_go(run, nodes), left)
         with suppress(Exception):  # now: no billed node waits for the histories of other runs
             self._usages[run] = self._usage(found) if found else None
         unused = self._unused(run, found, {resource.parent for resource in resources} - {""})
         stays: list[str] = []
-        yield from self._destroyer.attempt(unused, stays)
+        yield from names_of_gone(self._seen_to_go(run, self._engine.destroy(unused)), stays)
         if left:  # a cluster takes with it what this login may not delete
             again = self._own_resources(run, found)
-            left = left if again.silent or not all(map(_is_end, again)) else []
+            left = left if again.silent or not all(one.ends_run for one in again) else []
         check_gone(run, [*left, *stays], (*resources.silent, *unused.silent))
-        yield from self._destroyer.destroy(one for one in resources if _is_end(one))
+        yield from names_of_gone(self._engine.destroy(one for one in resources if one.ends_run))
         self._opened.pop(run, None)
         self._apis.pop(run, None)
         if unreachable and close and not unused:
             raise unreachable  # the cluster stays, with the run's objects in it
         if close and found and found.is_open:
             self._registry.write(found.plan, "removed", force=True)
+
+    def _seen_to_go(self, run: str, deletions: Iterable[Deletion]) -> Iterator[Deletion]:
+        for one in deletions:
+            if not one.problem:
+                name = one.resource.name.rpartition("/")[2]
+                self._deleted.setdefault(run, {})[name] = utc_moment()
+            yield one
 
     def _keep(self, found: DesiredState, *, is_kept: bool) -> bool:
         """Lets the nodes of a finished run wait for the next one; returns whether they do."""
@@ -350,7 +356,7 @@ class ProvisionedBackend:
     def _usage(self, found: DesiredState) -> Cluster | None:
         """Usage of a run's cluster, split between all runs in the store."""
         histories = [self._registry.history(name) for name in self._registry.list_runs()]
-        there = list_known(self._cloud, None, (found.plan.target.region or "",))
+        there = self._engine.list(None, (found.plan.target.region or "",))
         if there.silent:
             raise LaunchError(no_answer(there.silent))
         return cluster_usage(found.plan, there, histories, utc_moment())
@@ -359,7 +365,7 @@ class ProvisionedBackend:
         """The resources with the label of the run, without those of a namesake of another user."""
         labels = found.plan.labels().as_dict() if found else {}
         plans = self._plans(run)
-        listed = list_known(self._cloud, run, {plan.target.region or "" for plan in plans} or None)
+        listed = self._engine.list(run, {plan.target.region or "" for plan in plans} or None)
         silent, own = list(listed.silent), []
         for resource in listed:
             if all(
@@ -371,9 +377,9 @@ class ProvisionedBackend:
                 own.append(resource)
         reused = found.plan.node_pool.reused if found and found.plan.node_pool else None
         if found and reused:
-            others = list_known(self._cloud, reused.run, (found.plan.target.region or "",))
+            others = self._engine.list(reused.run, (found.plan.target.region or "",))
             silent += others.silent
-            own += [one for one in others if is_pool_of(one, found) or _is_end(one)]
+            own += [one for one in others if is_pool_of(one, found) or one.ends_run]
         users = self._users(run, plans) if any(one.node_type for one in own) else []
         return Listing((one for one in own if not self._is_used(one, users)), silent)
 
@@ -420,7 +426,7 @@ class ProvisionedBackend:
             return Listing()
         if any(uses_cluster_of(plan, other) for other in others):
             return Listing()
-        resources = list_known(self._cloud, None, (plan.target.region or "",))
+        resources = self._engine.list(None, (plan.target.region or "",))
         if resources.silent:
             return Listing(silent=resources.silent)  # another run may use it
         busy = {resource.parent for resource in resources if resource.run not in (None, run)}
@@ -489,8 +495,3 @@ class ProvisionedBackend:
                 found.expect_new_cluster(self._new_until)
             self._opened[plan.run] = found
         return self._opened[plan.run]
-
-
-def _is_end(resource: Resource) -> bool:
-    """Whether a resource of a run ends nodes and cluster without a launcher: it is deleted after them."""
-    return resource.deletion_order >= UNMANAGED_FROM

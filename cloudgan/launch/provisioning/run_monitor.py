@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from cloudgan.core.clock import monotonic_seconds
 from cloudgan.core.durations import format_duration
@@ -16,17 +17,12 @@ from cloudgan.core.errors import (
     PlanError,
     StockOutError,
 )
+from cloudgan.launch.backends.job_backend import JobBackend
+from cloudgan.schema.heartbeat import Heartbeat
+from cloudgan.schema.plan import Plan
+from cloudgan.schema.resource import Finding
+from cloudgan.schema.run_state import Cause, RunState, WorkerState
 from cloudgan.storage.store import STORE_FAILED
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from cloudgan.launch.backends.job_backend import JobBackend
-    from cloudgan.schema.heartbeat import Heartbeat
-    from cloudgan.schema.plan import Plan
-    from cloudgan.schema.resource import Finding
-    from cloudgan.schema.run_state import Cause, RunState, WorkerState
-
 
 SETUP_SECONDS: Final = 30.0
 """A container may lack a part of its configuration this long before the run is stopped."""
@@ -152,8 +148,9 @@ class RunMonitor:
         if state.cause == "capacity":
             self.provider.stop(self.plan.run)
             raise StockOutError(
-                f"{state.reason}; the job was stopped. Retry later, or change --zone or --region;"
-                f" `cloudgan down {self.plan.run}` deletes the rest"
+                f"{state.reason}; the job was stopped",
+                hint="retry later, or change --zone or --region; `cloudgan down"
+                f" {self.plan.run}` deletes the rest",
             )
         if state.cause == "eviction" or (state.cause == "image" and not self._were_all_up):
             self._end(f"{state.reason}; {_HINTS[state.cause]}")
@@ -183,8 +180,9 @@ class RunMonitor:
             self._end(f"{why}; {hint}")
         self.provider.stop(self.plan.run)
         raise CapacityError(
-            f"{why}; all were stopped. Retry later, reduce"
-            f" --nodes or change --region; `cloudgan down {self.plan.run}` deletes the rest"
+            f"{why}; all were stopped",
+            hint="retry later, reduce --nodes or change --region; `cloudgan down"
+            f" {self.plan.run}` deletes the rest",
         )
 
     def _awaits_capacity(self, state: RunState) -> bool:
@@ -203,9 +201,10 @@ class RunMonitor:
             return True
         self.provider.stop(self.plan.run)
         raise CapacityError(
-            f"no flex-start node became available within {format_duration(limit)}; the job was stopped."
-            " Retry later, increase --max-hours, which includes the wait, or change --region;"
-            f" `cloudgan down {self.plan.run}` deletes the rest"
+            f"no flex-start node became available within {format_duration(limit)}; the job was"
+            " stopped",
+            hint="retry later, increase --max-hours, which includes the wait, or change --region;"
+            f" `cloudgan down {self.plan.run}` deletes the rest",
         )
 
     def _end(self, why: str) -> None:
@@ -228,7 +227,7 @@ def raise_for_outcome(state: RunState, plan: Plan, beat: Heartbeat | None) -> No
     if state.cause == "deadline":
         limits = plan.limits
         kept = "its checkpoints are in the store"
-        if limits.budget_usd is not None and limits.deadline_reason.startswith("--budget-usd"):
+        if limits.budget_usd is not None and limits.ends_by_budget:
             raise BudgetError(
                 f"the budget of {limits.budget_usd:.2f} USD is spent: {state.reason}; {kept}. Increase"
                 f" --budget-usd and run {again} to resume"
@@ -256,8 +255,7 @@ def raise_for_outcome(state: RunState, plan: Plan, beat: Heartbeat | None) -> No
 def findings_error(missing: Sequence[Finding]) -> CloudganError:
     """Returns one error for all missing findings: PlanError if only quota is missing."""
     text = "; ".join(f"{one.subject}: {one.message}" for one in missing)
-    is_quota = all(one.subject.startswith("quota") for one in missing)
-    return PlanError(text) if is_quota else CredentialsError(text)
+    return PlanError(text) if all(one.is_quota for one in missing) else CredentialsError(text)
 
 
 MIN_LOSSES = 3

@@ -8,7 +8,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from pydantic import AwareDatetime, Field
 
@@ -19,10 +19,7 @@ from cloudgan.core.errors import ConfigError, DataError
 from cloudgan.schema.plan import Plan, Target
 from cloudgan.schema.price_row import Text
 from cloudgan.schema.run_document import ForeignDocumentError, RunSource
-from cloudgan.storage.store import BucketMissingError, ObjectExistsError
-
-if TYPE_CHECKING:
-    from cloudgan.storage.store import Store
+from cloudgan.storage.store import BucketMissingError, ObjectExistsError, Store
 
 RunStateName = Literal[
     "starting", "started", "stopped", "finished", "failed", "removing", "removed"

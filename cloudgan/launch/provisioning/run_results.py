@@ -8,9 +8,9 @@ from __future__ import annotations
 import contextlib
 import re
 import tempfile
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from cloudgan.core.atomic_file import write_atomic
 from cloudgan.core.documents import parse_model, write_json
@@ -20,31 +20,25 @@ from cloudgan.launch.provisioning.run_registry import RunRegistry
 from cloudgan.schema import coevolution, grid_status, launch
 from cloudgan.schema import heartbeat as heartbeats
 from cloudgan.schema import record as record_lines
+from cloudgan.schema.coevolution import CoevolutionConfig
 from cloudgan.schema.grid_states import CELLS, saved_iterations
+from cloudgan.schema.grid_status import GridStatus
+from cloudgan.schema.heartbeat import Heartbeat
 from cloudgan.schema.launch import Launch
 from cloudgan.schema.plan import FILE_NAME as PLAN_FILE
 from cloudgan.schema.plan import Plan
 from cloudgan.schema.quality import best_step
 from cloudgan.schema.run_document import ForeignDocumentError, RunSource, check_inside
-from cloudgan.schema.run_folder import checkpoint_name, checkpoint_steps
+from cloudgan.schema.run_folder import RunFolder, checkpoint_name, checkpoint_steps
 from cloudgan.schema.run_state import LogLine
 from cloudgan.storage.run_logs import list_run_logs, read_run_log
 from cloudgan.storage.store import (
     ObjectMissingError,
+    Store,
     delete_objects,
     open_store,
     undeletable,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from cloudgan.schema.coevolution import CoevolutionConfig
-    from cloudgan.schema.grid_status import GridStatus
-    from cloudgan.schema.heartbeat import Heartbeat
-    from cloudgan.schema.run_folder import RunFolder
-    from cloudgan.storage.store import Store
-
 
 _GIB = 2**30
 

@@ -13,6 +13,8 @@ import zipfile
 from collections.abc import Iterable
 from pathlib import Path
 
+from packaging.markers import Marker
+
 import cloudgan
 from cloudgan.core import assets, settings
 from cloudgan.core.atomic_file import write_atomic
@@ -20,7 +22,8 @@ from cloudgan.core.errors import ConfigError, DataError
 from cloudgan.launch.kubernetes.manifests import wheel_list
 from cloudgan.schema.plan import Wheel
 
-_NAME = "cloudgan"
+_NAME, _PYTHON = "cloudgan", "3.11"
+_MARKER = re.compile(r"(?m) ; ([^\\\n]+?)(?= *\\$)")
 _FROM_INSTALLATION = ("entry_points.txt", "licenses/LICENSE")
 _WHEEL = "Wheel-Version: 1.0\nGenerator: cloudgan\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # earliest date of a zip entry
@@ -29,7 +32,6 @@ _MANYLINUX = re.compile(r"manylinux_2_(\d+)_(\w+)")
 _OLDEST_GLIBC = 5
 _NAMES_OF_GLIBC = {17: "manylinux2014", 12: "manylinux2010", 5: "manylinux1"}
 _HASH = re.compile(r"--hash=sha256:([0-9a-f]{64})")
-_PINNED = re.compile(r"^([a-z0-9][a-z0-9._-]*)==\S+.*(?:\n +--hash=.*)*\n", re.MULTILINE)
 GLIBC_OF_TPU = "manylinux_2_31_x86_64"
 """Platform of the libtpu wheels, October 2026; Python images have glibc 2.41."""
 
@@ -119,18 +121,37 @@ def _digest(content: bytes) -> str:
     return f"sha256={raw.rstrip(b'=').decode()}"
 
 
+def without_markers(lock_text: str) -> str:
+    """Returns a lock as CPython on Linux installs it: pip evaluates markers for its own machine."""
+    pod = {
+        "implementation_name": "cpython",
+        "os_name": "posix",
+        "platform_python_implementation": "CPython",
+        "platform_system": "Linux",
+        "python_full_version": f"{_PYTHON}.0",
+        "python_version": _PYTHON,
+        "sys_platform": "linux",
+    }
+    found = []
+    for block in re.split(r"(?m)^(?=\w)", lock_text):
+        marker = _MARKER.search(block)
+        if marker is None or Marker(marker[1]).evaluate(pod):
+            found.append(_MARKER.sub("", block))
+    return "".join(found)
+
+
 def dependency_wheels(
     lock_text: str,
     *,
     folder: Path,
     fetch: bool = True,
-    python: str = "3.11",
+    python: str = _PYTHON,
     platform: str = "manylinux_2_28_x86_64",
 ) -> tuple[Wheel, ...]:
     """Returns the wheels of a lock file for a pod's Python and platform.
 
     Args:
-        lock_text: Names, versions and hashes, as in requirements/pod.txt.
+        lock_text: Names, versions and hashes, as `core.lock` returns them.
         folder: Cache folder.
         fetch: Whether to download missing wheels; otherwise the result is then empty.
         python: The pod's Python version.
@@ -143,6 +164,7 @@ def dependency_wheels(
         ConfigError: pip cannot download the missing wheels.
         DataError: The folder cannot be written.
     """
+    lock_text = without_markers(lock_text)
     request = hashlib.sha256(f"{python} {platform}\n{lock_text}".encode()).hexdigest()
     list_file = folder / f"{request[:16]}.txt"
     known = _kept(list_file, set(_HASH.findall(lock_text)))
@@ -158,20 +180,6 @@ def dependency_wheels(
         raise DataError(f"{folder}: cannot be written ({error.strerror})") from error
     _list(list_file, found)
     return found
-
-
-def merge_locks(first: str, second: str) -> str:
-    """Returns the union of two lock files; the first takes precedence.
-
-    A test checks that the lock files agree on versions.
-    """
-    pinned = {found[1]: found[0] for text in (second, first) for found in _PINNED.finditer(text)}
-    return "".join(pinned[name] for name in sorted(pinned))
-
-
-def locked(lock_text: str, names: tuple[str, ...]) -> str:
-    """Returns the lines of some packages of a lock file."""
-    return "".join(found[0] for found in _PINNED.finditer(lock_text) if found[1] in names)
 
 
 def _kept(list_file: Path, allowed: set[str]) -> tuple[Wheel, ...]:

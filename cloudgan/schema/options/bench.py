@@ -66,12 +66,27 @@ def _picture(shown: str, text: str) -> Path:
     return path
 
 
+def _earlier(shown: str, text: str) -> Path:
+    return local_path(text, source=shown)
+
+
+class BenchOptions(Options):
+    """Options of every bench."""
+
+    compare: Annotated[Path | None, Text(_earlier, "FILE.json")] = flag(
+        None,
+        "compare with an earlier result; which --json printed: medians stand side by side",
+        "Output",
+    )
+    report: str | None = REPORT
+
+
 _LAYOUTS = _counts(4096)
 """Of a prediction: the simulation of 4096 workers takes ten seconds."""
 Workers = Annotated[tuple[int, ...], _counts(MAX_LOCAL_PROCESSES)]
 
 
-class BenchStepOptions(Options):
+class BenchStepOptions(BenchOptions):
     """Measures the training step against a variant of it, in one run.
 
     Both variants stay alive in their own processes and alternate, so that other load on the machine
@@ -108,15 +123,13 @@ class BenchStepOptions(Options):
     roofline: Annotated[Path | None, Text(_picture, "FILE.png")] = flag(
         None, "time each convolution alone and draw the roofline of this machine"
     )
-    report: str | None = REPORT
 
 
-class BenchInputOptions(Options):
-    """Measures the input pipeline: reading, decoding, cutting, scaling, batching.
+class BenchInputOptions(BenchOptions):
+    """Measures the input pipeline: reading, cutting, scaling, batching.
 
-    Three variants alternate: showers decoded on demand, preprocessed showers in memory, and
-    preprocessed showers in a file beside the shards. Each round first evicts the files from the page
-    cache, and so measures cold and warm reading separately. All three yield the same values.
+    Each round first evicts the files of the store from the page cache, and so measures cold and warm reading
+    separately.
 
     Examples:
         cloudgan bench input --preset=mini --rounds=3
@@ -139,7 +152,7 @@ class BenchInputOptions(Options):
     measure_step: bool = flag(False, "measure that speed first; as `cloudgan bench step` does")
 
 
-class BenchGenerateOptions(Options):
+class BenchGenerateOptions(BenchOptions):
     """Measures the time per shower of a generator, beside simulations.
 
     Those are the parametric source and Geant4. The generator runs in TensorFlow, as `generate` does, and as its ONNX export in ONNX Runtime. All
@@ -176,7 +189,7 @@ class BenchGenerateOptions(Options):
     )
 
 
-class BenchBandwidthOptions(Options):
+class BenchBandwidthOptions(BenchOptions):
     """Measures the bandwidth from each rank to each.
 
     Own memory is on the diagonal. One pair at a time, in turns, with messages of the size of the gradients of a preset and of 1 kB.
@@ -193,10 +206,9 @@ class BenchBandwidthOptions(Options):
     rounds: int = flag(
         10, "turns of each pair; fewer if they take longer than 18 s", ge=1, le=10**6
     )
-    report: str | None = REPORT
 
 
-class BenchCellsOptions(Options):
+class BenchCellsOptions(BenchOptions):
     """Measures grids of cells: one core against a rank per cell.
 
     The seconds of each routine are shown as well. The cells train the ring (`evolve --task=ring`). Engine one, pinned to one core, and engine ranks alternate. Grids with more cells than 4 and than
@@ -216,10 +228,9 @@ class BenchCellsOptions(Options):
     )
     batches: int = flag(50, "batches of a cell per iteration", ge=1, le=MAX_STEP)
     batch: int = flag(100, "samples per batch", ge=1, le=MAX_BATCH)
-    report: str | None = REPORT
 
 
-class BenchParallelOptions(Options):
+class BenchParallelOptions(BenchOptions):
     """Predicts speed-up, staleness and load of masters for any number of workers.
 
     A discrete-event simulation from the times of a step, of a master's update and of a message, which
@@ -264,51 +275,42 @@ class BenchParallelOptions(Options):
         words="a copy of the weights in memory",
     )
     seconds: float = flag(5.0, "how long each number of workers is measured", gt=0, le=MAX_SECONDS)
-    study: bool = flag(
-        False,
-        "add what staleness does to each update rule; a table on a noisy quadratic, half a minute",
-    )
-    report: str | None = REPORT
 
 
-class BenchScalingOptions(Options):
+class BenchScalingOptions(BenchOptions):
     """Measures replicas or workers against threads, by whole training runs.
 
     All have the same cores. Two efficiencies are shown: training only, without the start and the first call, and end to end.
     Independent runs on the same shares of the machine are measured, too: what they lose is the price of
     small batches, and what replicas lose against them is that of the exchange.
 
-    --quality trains runs that see equally many showers with different batches instead, and shows their
-    validation: what a larger global batch, as weak scaling has it, costs in quality.
-
     Examples:
         cloudgan bench scaling --strong --replicas=1,2 --rounds=3
-        cloudgan bench scaling --quality=20000 --presets=mini --batches=16,32,64
+        cloudgan bench scaling --weak --workers=1,2 --batches=usual,64
     """
 
-    strong: bool = flag(False, "strong scaling: the global batch is constant")
-    weak: bool = flag(False, "weak scaling: the batch per replica is constant")
+    strong: bool = flag(False, "strong scaling: the global batch is constant", screen=True)
+    weak: bool = flag(False, "weak scaling: the batch per replica is constant", screen=True)
     replicas: Annotated[tuple[int, ...], _counts(MAX_PROCESSES)] = flag(
-        (), "replicas of one process, such as 1,2; 1 is always measured"
+        (), "replicas of one process, such as 1,2; 1 is always measured", screen=True
     )
     workers: Workers = flag(
-        (), "worker processes on this machine with one replica each, such as 1,2"
+        (), "worker processes here with one replica each; such as 1,2", screen=True
     )
     presets: tuple[str, ...] = flag(
-        ("mini",), "{names}; several such as smoke,mini", names=networks, placeholder="A,B"
+        ("mini",),
+        "{names}; several such as smoke,mini",
+        names=networks,
+        placeholder="A,B",
+        screen=True,
     )
     batches: Annotated[tuple[Batch, ...], Text(_batches, "A,B", joint=",")] = flag(
         ("usual",),
-        "showers per step, of all replicas with --strong and --quality, of each with --weak: usual, largest (that should fit into the memory) or numbers, such as usual,64",
+        "showers per step, of all replicas with --strong, of each with --weak: usual, largest (that should fit into the memory) or numbers, such as usual,64",
+        screen=True,
     )
     predict: Annotated[tuple[int, ...], _counts(MAX_PROCESSES, 2)] = flag(
-        (), "numbers of devices, such as 8,12, of which one is measured (--strong)"
-    )
-    quality: int | None = flag(
-        None,
-        "quality instead of speed, after N showers; such as 20000: one run per batch and seed with one replica; give several --batches",
-        ge=1,
-        le=MAX_STEP,
+        (), "numbers of devices, such as 8,12, of which one is measured (--strong)", screen=True
     )
     steps: int | None = flag(
         None,
@@ -316,9 +318,7 @@ class BenchScalingOptions(Options):
         ge=1,
         le=MAX_STEP,
         words="4 for paper, 20 for fixed25, else 300",
+        screen=True,
     )
-    conv_impl: ConvImplOption = flag("auto", "convolutions of all runs; as in `train`")
-    rounds: int = flag(
-        3, "runs of each variant; with --quality seeds of each batch", ge=1, le=10**6
-    )
-    report: str | None = REPORT
+    conv_impl: ConvImplOption = flag("auto", "convolutions of all runs; as in `train`", screen=True)
+    rounds: int = flag(3, "runs of each variant", ge=1, le=10**6, screen=True)

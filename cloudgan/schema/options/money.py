@@ -209,8 +209,9 @@ class CostOptions(Options):
         placeholder="FILE",
     )
     budget_usd: float | None = flag(
-        None, "exit with 6 if it costs more; with --ci", "CI", gt=0, le=MAX_USD
+        None, "exit with 6 if it costs more, or may; with --ci", "CI", gt=0, le=MAX_USD
     )
+    allow_unknown: bool = flag(False, "what is unknown does not count; with --budget-usd", "CI")
     report: str | None = REPORT
 
     @model_validator(mode="after")
@@ -241,6 +242,8 @@ class CostOptions(Options):
                 f"--budget-usd={self.budget_usd:g} is only valid with --ci=BASE.json; `cloudgan deploy"
                 " --budget-usd` limits a run"
             )
+        if self.allow_unknown and self.budget_usd is None:
+            raise ConfigError("--allow-unknown is only valid with --budget-usd")
         if self.price_file is not None and not self.price_as:
             raise ConfigError(
                 f"--price-file={self.price_file} needs --price-as=OFFER, one of its nodes"

@@ -22,6 +22,12 @@ SEED: Any = flag(
     0, "the same seed gives the same showers; of every random number", ge=0, le=MAX_SEED
 )
 UNIT: Any = flag(None, "unit of the cells in files that state none; only where several fit", "Data")
+BINNING: Any = flag(
+    None,
+    "cells of the file; a binning XML of CaloChallenge, or a dataset.yaml of `cloudgan init dataset`",
+    "Data",
+    placeholder="FILE",
+)
 OVERWRITE: Any = flag(False, "replace an existing file")
 YES: Any = flag(False, "do not ask for confirmation", "Run", screen=True)
 STEP_FLAG: Any = flag(

@@ -8,6 +8,7 @@ from cloudgan.core.flags import RANGE, Options, argument, flag
 from cloudgan.core.ranges import MAX_LOCAL_PROCESSES, MAX_SECONDS, MAX_SEED, MAX_SHOWERS, MAX_STEP
 from cloudgan.schema.ecal_unit import EcalUnit
 from cloudgan.schema.options.shared import (
+    BINNING,
     OVERWRITE,
     REPORT,
     RUN,
@@ -23,7 +24,8 @@ from cloudgan.schema.particle import Particle
 class GenerateOptions(Options):
     """Generates showers with the generator of a trained run.
 
-    A file .h5 has the public 3DGAN layout (ECAL in GeV*50), a file .parquet a table of the hits. Memory does not grow
+    A file .h5 has the layout that the run was trained on, else the public 3DGAN one (ECAL in GeV*50), a file .parquet
+    is a table of the hits. Memory does not grow
     with the number of showers, and an interrupted command leaves no file. A grid that trained a ring gives samples in
     a NumPy archive (.npz).
 
@@ -55,29 +57,29 @@ class GenerateOptions(Options):
 
 
 class ConvertOptions(Options):
-    """Converts showers to shards for fast training, or back to HDF5.
+    """Converts showers to a store for fast training, or back to HDF5.
 
-    Shards are TFRecord files with checksums, in a folder or a bucket. The data stay bit-identical; empty showers are
+    A store is a folder or bucket of .npy files with checksums. The data stay bit-identical; empty showers are
     left out and counted.
 
     Examples:
-        cloudgan convert showers.h5 shards
-        cloudgan convert shards again.h5
-        cloudgan convert shards --verify
+        cloudgan convert showers.h5 store
+        cloudgan convert store again.h5
+        cloudgan convert store --verify
     """
 
     source: str = argument(
-        "showers: HDF5, TFRecord or shards; a path, glob, comma list or bucket, in the public 3DGAN layout"
+        "showers: HDF5, TFRecord or a store; a path, glob, comma list or bucket; of 3DGAN, CaloChallenge, CaloGAN, getting_high or Par04"
     )
     target: str = argument(
-        "folder or bucket for shards, a file .h5, or .parquet for hits; buckets are gs://, s3:// or an Azure Blob URL",
+        "folder or bucket for a store, a file .h5, or .parquet for hits; buckets are gs://, s3:// or an Azure Blob URL",
         "",
     )
     unit: EcalUnit | None = UNIT
-    to: Literal["auto", "tfrecord", "hdf5"] = flag(
+    binning: str | None = BINNING
+    to: Literal["auto", "store", "hdf5"] = flag(
         "auto", "form of the target; auto decides by its suffix"
     )
-    records_per_shard: int = flag(1024, "showers per shard", ge=1, le=10**6)
     overwrite: bool = flag(False, "replace an existing target; when the new one is complete")
     verify: bool = flag(
         False,
@@ -123,7 +125,8 @@ class SimulateOptions(Options):
 class ExportOptions(Options):
     """Exports the generator of a run for other programs, with a model card.
 
-    The inputs are energy (GeV), theta (rad) and noise, the output is ECAL (GeV). ONNX needs no TensorFlow.
+    The inputs are energy (GeV), theta (rad) and noise, the output is ECAL (GeV). Writing needs
+    TensorFlow, running ONNX does not.
 
     Examples:
         cloudgan export mine exports/mine
@@ -144,7 +147,7 @@ class ValidateOptions(Options):
 
     Each measure stands beside its MC-MC baseline. Validates two files, or a run: its generator gets the energies and angles of the reference. The
     verdict on a run's newest checkpoint is written to its verdict.json. The MC-MC baseline is the same
-    measure for two random halves of the Monte Carlo: the effect of statistics alone.
+    measure for Monte Carlo against Monte Carlo with as many showers: the effect of statistics alone.
 
     Examples:
         cloudgan validate mine
@@ -154,7 +157,7 @@ class ValidateOptions(Options):
 
     run: str | None = argument("a run, by name or folder, instead of two files", None)
     generated: str | None = flag(
-        None, "showers to judge; HDF5, TFRecord or a folder of shards", placeholder="FILE"
+        None, "showers to judge; HDF5, TFRecord or a store", placeholder="FILE"
     )
     reference: str | None = flag(
         None, "Monte Carlo to compare them with; of the same shape", placeholder="FILE"
@@ -163,6 +166,7 @@ class ValidateOptions(Options):
         None, "Monte Carlo for RUN", words="its held-out showers", placeholder="FILE"
     )
     unit: EcalUnit | None = UNIT
+    binning: str | None = BINNING
     step: Step = STEP_FLAG
     showers: int | None = flag(
         None,
@@ -172,7 +176,7 @@ class ValidateOptions(Options):
         words="all of two files, 1000 of a run",
     )
     seed: int = flag(
-        0, "of all random numbers; halves, bootstrap errors, classifiers", ge=0, le=MAX_SEED
+        0, "of all random numbers; permutations, bootstrap errors, classifiers", ge=0, le=MAX_SEED
     )
     gate: bool | str = flag(
         False,

@@ -40,7 +40,7 @@ class TrainingFlags(Options):
 class TrainOptions(TrainingFlags):
     """Trains a GAN on this machine. Run it again to resume.
 
-    Showers are HDF5 or TFRecord files, or the shards of `cloudgan convert`. Flags override the keys of --config, and
+    Showers are HDF5 or TFRecord files, or a store from `cloudgan convert`. Flags override the keys of --config, and
     those the preset. Interrupted, it saves a checkpoint, from which the same command continues.
 
     Examples:

@@ -7,22 +7,24 @@ plane of cells is placed once per layer, so that three copy numbers identify a c
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
-from cloudgan.simulation.detector import AIR, CLIC_ECAL, SILICON, TUNGSTEN, Detector, Slab
-from cloudgan.simulation.geant4.events import EventCells, crop
+from cloudgan.schema.particle import Particle
+from cloudgan.simulation.detector import (
+    AIR,
+    CLIC_ECAL,
+    SILICON,
+    TUNGSTEN,
+    Detector,
+    Material,
+    Slab,
+)
+from cloudgan.simulation.geant4.events import EventCells, Primary, crop
 from cloudgan.simulation.geant4.library import load
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from cloudgan.schema.particle import Particle
-    from cloudgan.simulation.detector import Material
-    from cloudgan.simulation.geant4.events import Primary
-    from cloudgan.simulation.geant4.tables import Tables
-
+from cloudgan.simulation.geant4.tables import Tables
 
 PLANE_CELLS = 75
 """Cells of a simulated plane along x and y: wider than the image, which is centred on the shower."""

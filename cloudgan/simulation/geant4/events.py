@@ -1,22 +1,18 @@
-"""Events of the Geant4 simulation: requested primaries, image windows and their text format.
+"""Events of the Geant4 simulation: requested primaries and image windows.
 
 A primary is a function of the seed, the event number and the ranges.
 """
 
 from __future__ import annotations
 
-import base64
-import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cloudgan.core.documents import parse_json
-from cloudgan.core.errors import ConfigError, DataError
+from cloudgan.core.errors import ConfigError
 from cloudgan.data.showers import CELL_MM
 from cloudgan.schema.particle import PARTICLE_ATTRIBUTE, Particle
 
@@ -71,12 +67,6 @@ class PrimaryRequest:
             "cut_mm": self.cut_mm,
             PARTICLE_ATTRIBUTE: self.particle,
         }
-
-    @classmethod
-    def from_json(cls, found: Mapping[str, Any]) -> Self:
-        """Reads the output of `as_json`."""
-        (least, most), (low, high) = found["energy_gev"], found["theta_deg"]
-        return cls(found["seed"], (least, most), (low, high), found["cut_mm"], found["particle"])
 
 
 class Primary(NamedTuple):
@@ -191,52 +181,3 @@ def _first(
     if total > 0:
         centre = int(np.floor(energy_gev @ (number + 0.5) / total))
     return min(max(centre - size // 2, 0), planes - size)
-
-
-_INDEX, _ENERGY = np.dtype("<u4"), np.dtype("<f4")
-
-
-class Event(NamedTuple):
-    """A simulated shower.
-
-    Attributes:
-        number: Event number, from 0.
-        cells: Cells of the image.
-    """
-
-    number: int
-    cells: EventCells
-
-
-def to_line(event: Event) -> str:
-    """Returns the event as one line of JSON, without the line end."""
-    flat_index, energy = event.cells
-    return json.dumps(
-        {
-            "number": event.number,
-            "flat_index": _text(flat_index.astype(_INDEX)),
-            "energy_gev": _text(energy.astype(_ENERGY)),
-        }
-    )
-
-
-def from_line(line: str | bytes) -> Event:
-    """Reads the output of `to_line`.
-
-    Raises:
-        ValueError: The line is no event, or incomplete.
-    """
-    try:
-        found = parse_json(line, "event")
-        flat_index = np.frombuffer(base64.b64decode(found["flat_index"]), _INDEX)
-        energy = np.frombuffer(base64.b64decode(found["energy_gev"]), _ENERGY)
-        number = int(found["number"])
-    except (DataError, KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"invalid event: {error}") from error
-    if len(flat_index) != len(energy):
-        raise ValueError(f"invalid event: {len(flat_index)} cells and {len(energy)} energies")
-    return Event(number, EventCells(flat_index.astype(np.int64), energy.astype(np.float32)))
-
-
-def _text(array: NDArray[np.generic]) -> str:
-    return base64.b64encode(array.tobytes()).decode("ascii")

@@ -1,37 +1,39 @@
-"""Geant4 showers as shards of one data set, which any number of workers simulate in parts.
+"""Geant4 showers as parts of one store, which any number of workers simulate.
 
-A shower is a function of the request and its number, and a shard holds fixed numbers: its bytes do not
-depend on the workers. No TensorFlow: the checksum of a record takes half a millisecond.
+A shower is a function of the request and its number, and a part holds fixed numbers: its bytes do not
+depend on the workers.
 """
 
 from __future__ import annotations
 
-import hashlib
-from typing import TYPE_CHECKING, Any, NamedTuple
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from cloudgan.core.clock import monotonic_seconds
-from cloudgan.data.record_checksums import frame_record
-from cloudgan.data.shards.manifest import ArrayValue, ColumnInfo, ShardInfo, SourceInfo
-from cloudgan.data.shards.shower_record import encode_block
-from cloudgan.data.sources.hdf5_writer import public_layout
-from cloudgan.data.sources.raw_showers import DECLARED, KNOWN_UNITS, WRITTEN_UNIT
-from cloudgan.simulation.detector import CLIC_ECAL
+from cloudgan.data.hdf5_writer import public_layout
+from cloudgan.data.manifest import ArrayValue, Attribute, ColumnInfo, PartInfo, SourceInfo
+from cloudgan.data.showers import Cells, Showers
+from cloudgan.data.store import write_part
+from cloudgan.data.units import DECLARED, KNOWN_UNITS, WRITTEN_UNIT
+from cloudgan.schema.simulation import SimulationConfig
+from cloudgan.simulation.geant4.blocks import (
+    SHAPE,
+    begin,
+    blocks_of,
+    discard,
+    missing_blocks,
+    read_showers,
+    simulate_blocks,
+)
 from cloudgan.simulation.geant4.events import PrimaryRequest
-from cloudgan.simulation.geant4.production import provenance
-from cloudgan.simulation.geant4.unfinished import BLOCK, dense_showers
-from cloudgan.simulation.geant4.workers import WorkerPool
+from cloudgan.simulation.geant4.production import identity, provenance
+from cloudgan.simulation.geant4.workers import Installation, WorkerPool
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from cloudgan.data.shards.manifest import Attribute
-    from cloudgan.schema.simulation import SimulationConfig
-    from cloudgan.simulation.geant4.events import Event
-    from cloudgan.simulation.geant4.workers import Installation
-
-LAYOUT = "simulated shards"
+LAYOUT = "simulated store"
 
 
 class SimulatedShard(NamedTuple):
@@ -41,14 +43,14 @@ class SimulatedShard(NamedTuple):
         number: Number in the data set.
         info: Its row of the manifest.
         source: The data set, equal for all shards.
-        content: Bytes of the file.
+        content: Bytes of its files by name.
         core_seconds: Wall time since the previous shard of this worker, times its processes.
     """
 
     number: int
-    info: ShardInfo
+    info: PartInfo
     source: SourceInfo
-    content: bytes
+    content: dict[str, bytes]
     core_seconds: float
 
 
@@ -57,10 +59,11 @@ def simulate_shards(
     seed: int,
     numbers: Sequence[int],
     installation: Installation,
+    folder: Path,
     *,
     processes: int,
     version: str,
-    on_event: Callable[[], None],
+    on_showers: Callable[[int], None],
 ) -> Iterator[SimulatedShard]:
     """Simulates the shards `numbers` in processes, and yields each when its last shower is finished.
 
@@ -69,88 +72,81 @@ def simulate_shards(
         seed: Seed of the run.
         numbers: Shards to simulate, ascending.
         installation: Geant4 and its tables.
+        folder: Of finished blocks; those of a killed worker are used.
         processes: Number of processes.
         version: Of cloudgan, for the attributes.
-        on_event: Called after each shower.
+        on_showers: Called with the number of showers of each finished block.
 
     Raises:
         CloudganError: A process died; the message ends with its last lines.
+        DiskFullError: The disk is full.
     """
-    primaries = PrimaryRequest(
+    request = PrimaryRequest(
         seed, simulation.energy_gev, simulation.theta_deg, simulation.cut_mm, simulation.particle
     )
-    pending: dict[int, list[Event]] = {number: [] for number in numbers}
-    events = (event for number in numbers for event in simulation.events(number))
+    begin(folder, identity(request, installation), discard_other=True)
+    blocks = {number: blocks_of(simulation.events(number), request) for number in numbers}
+    pending = {number: missing_blocks(folder, blocks[number]) for number in numbers}
+    missing = [block for number in numbers for block in pending[number]]
+    attributes = provenance(request, installation) | {"cloudgan": version}
     began = monotonic_seconds()
-    with WorkerPool(primaries, installation.tables, processes) as pool:
-        for event in pool.events(events):
-            on_event()
-            number = event.number // simulation.showers_per_shard
-            pending[number].append(event)
-            if len(pending[number]) < len(simulation.events(number)):
-                continue
-            found = sorted(pending.pop(number), key=lambda one: one.number)
+
+    def finished() -> Iterator[SimulatedShard]:
+        nonlocal began
+        for number in [number for number in pending if not pending[number]]:
+            del pending[number]
+            showers = read_showers(folder, blocks[number], request)
             seconds, began = monotonic_seconds() - began, monotonic_seconds()
-            facts = provenance(primaries, installation) | {"cloudgan": version}
-            shard = _shard(number, found, primaries, simulation.showers, facts)
+            shard = _shard(number, showers, request, simulation.showers, attributes)
             yield shard._replace(core_seconds=seconds * processes)
+            discard(folder, blocks[number])
+
+    yield from finished()
+    with WorkerPool(min(processes, len(missing))) as pool:
+        for block in simulate_blocks(pool, folder, missing, request, installation.tables):
+            on_showers(len(block))
+            pending[block.start // simulation.showers_per_shard].remove(block)
+            yield from finished()
 
 
 def _shard(
     number: int,
-    events: list[Event],
-    primaries: PrimaryRequest,
-    showers: int,
-    facts: Mapping[str, Any],
+    showers: Iterator[Showers],
+    request: PrimaryRequest,
+    total: int,
+    attributes: Mapping[str, Any],
 ) -> SimulatedShard:
-    shape = (*CLIC_ECAL.cells, CLIC_ECAL.layers)
-    records: list[bytes] = []
-    columns: tuple[ColumnInfo, ...] = ()
-    for first in range(0, len(events), BLOCK):
-        block = public_layout(dense_showers(events[first : first + BLOCK], primaries, shape))
+    blocks, columns = [], tuple[ColumnInfo, ...]()
+    for block in map(public_layout, showers):
         columns = tuple(
             ColumnInfo(name=name, dtype=values.dtype.str, shape=values.shape[1:])
             for name, values in sorted(block.columns.items())
         )
-        records += map(frame_record, encode_block(block, columns))
-    content = b"".join(records)
-    info = ShardInfo(
-        name=f"showers-{number:05d}.tfrecord",
-        records=len(records),
-        bytes=len(content),
-        sha256=hashlib.sha256(content).hexdigest(),
-        source=0,
-    )
-    source = _source(primaries, showers, facts, shape, columns)
-    return SimulatedShard(number, info, source, content, 0.0)
-
-
-def _source(
-    primaries: PrimaryRequest,
-    showers: int,
-    facts: Mapping[str, Any],
-    shape: tuple[int, int, int],
-    columns: tuple[ColumnInfo, ...],
-) -> SourceInfo:
+        values = {column.name: block.columns[column.name] for column in columns}
+        blocks.append((Cells.of(block.ecal), values))
+    with tempfile.TemporaryDirectory(prefix="cloudgan-") as name:
+        info = write_part(Path(name), number, 0, blocks)
+        content = {file.name: Path(name, file.name).read_bytes() for file in info.files}
     per_gev = float(KNOWN_UNITS[WRITTEN_UNIT])
-    attributes: dict[str, Attribute] = {
+    of_file: dict[str, Attribute] = {
         name: value if isinstance(value, str) else ArrayValue.of(np.asarray(value))
-        for name, value in facts.items()
+        for name, value in attributes.items()
     }
     unit: dict[str, Attribute] = {
         "unit": WRITTEN_UNIT,
         DECLARED: ArrayValue.of(np.asarray(per_gev)),
     }
-    return SourceInfo(
-        name=f"Geant4 {primaries.particle}s, seed {primaries.seed}",
+    source = SourceInfo(
+        name=f"Geant4 {request.particle}s, seed {request.seed}",
         layout=LAYOUT,
         bytes=0,
         modified_ns=0,
-        records=showers,
-        shape=shape,
+        records=total,
+        shape=SHAPE,
         ecal_dtype="<f4",
         ecal_per_gev=per_gev,
         ecal_decided=f"ECAL is {WRITTEN_UNIT}: the simulation states it.",
         columns=columns,
-        attributes={"": attributes, "ECAL": unit},
+        attributes={"": of_file, "ECAL": unit},
     )
+    return SimulatedShard(number, info, source, content, 0.0)

@@ -13,19 +13,19 @@ from __future__ import annotations
 
 import hashlib
 import shutil
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 
 from cloudgan.core.errors import ConfigError, DataError
 from cloudgan.simulation.detector import ATOMIC_NUMBERS
-from cloudgan.simulation.geant4.cross_sections import free_vector, scaled_cross_section
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from cloudgan.simulation.geant4.cross_sections import Photoelectric
+from cloudgan.simulation.geant4.cross_sections import (
+    Photoelectric,
+    free_vector,
+    scaled_cross_section,
+)
 
 OWN_NAME = (
     "cloudgan's own: bremsstrahlung of Tsai (1974), photo-electric of Biggs and Lighthill (1990)"

@@ -1,33 +1,31 @@
-"""Worker processes that run Geant4: parent side, worker side and the line protocol between them.
+"""Worker processes of Geant4: each answers calls of a function, and dies alone.
 
-`python -m cloudgan.simulation.geant4.workers` starts a worker. The first line of its standard input is a
-JSON task: prepare the tables, or build the detector; each further line is an event number. The worker
-answers each with one line. Geant4 prints to standard output, so the worker redirects file descriptor 1 to
-standard error and answers on a duplicate. A shower is a function of its number: the number of workers and
-the order of the events do not change it.
+Geant4 can be initialised once per process, ends a process that it finds in error, and holds Python's lock
+while it works; so it runs in processes of its own. They are those of `multiprocessing`, each with a pipe:
+an executor would not say which one died, with which signal and output, nor end one in the middle of a shower.
 """
 
 from __future__ import annotations
 
 import ctypes
-import json
+import multiprocessing
 import os
-import selectors
 import signal
-import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack, suppress
-from itertools import islice
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from multiprocessing import resource_tracker
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import Any, NamedTuple, Self, TextIO
+from types import ModuleType
+from typing import Any, NamedTuple, Self
 
-from cloudgan.core.documents import parse_json
-from cloudgan.core.errors import CloudganError, ConfigError
-from cloudgan.core.settings import child_environment
-from cloudgan.simulation.geant4.engine import Engine
-from cloudgan.simulation.geant4.events import Event, PrimaryRequest, from_line, primary, to_line
+from cloudgan.core.errors import CloudganError
+from cloudgan.core.tail import last_lines
 from cloudgan.simulation.geant4.library import (
     check_installed,
     geant4_version,
@@ -43,101 +41,127 @@ from cloudgan.simulation.geant4.tables import (
     write_tables,
 )
 
-_LAST_LINES = 12
-_READ_BYTES = 1 << 16
+_DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG of Linux' prctl
 
 
-class WorkerProcess:
-    """A worker as seen by its parent; context manager that kills the process on exit."""
+class WorkerPool:
+    """Context manager of worker processes; on exit they are killed, in the middle of a shower too."""
 
-    def __init__(self, task: Mapping[str, Any]) -> None:
-        """Stores `task`, the first line of the worker's input."""
-        self._task, self._read = task, b""
+    def __init__(self, workers: int) -> None:
+        """Stores the number of processes."""
+        self._count = workers
+        self._processes: dict[Connection, BaseProcess] = {}
 
     def __enter__(self) -> Self:
-        """Starts the process in a session of its own, so that Ctrl-C does not reach it."""
-        self._log = tempfile.TemporaryFile()
-        self._process = subprocess.Popen(  # noqa: S603
-            (sys.executable, "-m", PROGRAM, str(os.getpid())),
-            env=child_environment(),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._log,
-            bufsize=0,
-            start_new_session=True,
-        )
-        self.send(json.dumps(self._task))
+        """Starts the processes."""
+        self._logs = tempfile.TemporaryDirectory(prefix="cloudgan-")
+        spawn = multiprocessing.get_context("spawn")
+        try:
+            with _plain_children():
+                for number in range(self._count):
+                    ours, theirs = spawn.Pipe()
+                    process = spawn.Process(target=_serve, args=(theirs, self._log(number)))
+                    process.start()
+                    theirs.close()
+                    self._processes[ours] = process
+        except BaseException:
+            self.__exit__()
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Kills the process and closes its pipes."""
-        process = self._process
-        process.kill()
-        process.wait()
-        for pipe in (process.stdin, process.stdout, self._log):
-            if pipe:
-                pipe.close()
+        """Kills the processes."""
+        for pipe, process in self._processes.items():
+            process.kill()
+            process.join()
+            pipe.close()
+        self._logs.cleanup()
 
     @property
-    def process_id(self) -> int:
-        """Process ID."""
-        return self._process.pid
+    def process_ids(self) -> tuple[int, ...]:
+        """Process IDs of the workers."""
+        return tuple(process.pid or 0 for process in self._processes.values())
 
-    def fileno(self) -> int:
-        """File descriptor of its answers, for a selector."""
-        return self._process.stdout.fileno() if self._process.stdout else -1
-
-    def send(self, line: str) -> None:
-        """Writes one line; a dead process is reported by `read`."""
-        if self._process.stdin is None:
-            raise RuntimeError("the process has no pipes")
-        with suppress(BrokenPipeError):
-            self._process.stdin.write(line.encode() + b"\n")
-
-    def answer(self) -> dict[str, Any]:
-        """Waits for one line, a JSON object; raises the errors of `read`."""
-        while not (lines := self.read()):
-            pass
-        found: dict[str, Any] = parse_json(lines[0], "answer of Geant4")
-        return found
-
-    def read(self) -> list[str]:
-        """Waits for output and returns the complete lines.
+    def answers(self, calls: Iterable[Callable[[], Any]]) -> Iterator[Any]:
+        """Yields what `calls` return, in order of completion; each is a `partial` that can be pickled.
 
         Raises:
-            CloudganError: The process died (with its last lines), or reported an error.
+            CloudganError: A call raised it, or a process died; the message ends with its last lines.
             ModuleNotFoundError: A package is missing.
         """
-        found = os.read(self.fileno(), _READ_BYTES)
-        if not found:
-            raise self._exit_error()
-        *whole, self._read = (self._read + found).split(b"\n")
-        lines = [line.decode("ascii") for line in whole]
-        for line in lines:
-            if line.startswith('{"error"'):
-                raise _reported_error(parse_json(line, "answer of Geant4"))
-        return lines
+        remaining = iter(calls)
+        idle, busy = deque(self._processes), set[Connection]()
+        while True:
+            while idle and (call := next(remaining, None)):
+                with suppress(OSError):  # it died, which reading tells
+                    idle[0].send(call)
+                busy.add(idle.popleft())
+            if not busy:
+                return
+            ready = wait(busy)
+            for pipe in [one for one in busy if one in ready]:
+                try:
+                    answer = pipe.recv()
+                except (EOFError, OSError):
+                    raise self._death(pipe) from None
+                if isinstance(answer, Exception):
+                    raise answer
+                busy.remove(pipe)
+                idle.append(pipe)
+                yield answer
 
-    def _exit_error(self) -> CloudganError:
-        code = self._process.wait()
+    def _log(self, number: int) -> Path:
+        return Path(self._logs.name) / str(number)
+
+    def _death(self, pipe: Connection) -> CloudganError:
+        process = self._processes[pipe]
+        process.join()
+        code = process.exitcode or 0
         cause = signal.Signals(-code).name if code < 0 else f"exit code {code}"
-        self._log.seek(0)
-        lines = self._log.read().decode(errors="replace").splitlines()[-_LAST_LINES:]
-        output = "; its last lines:\n" + "\n".join(f"  {line}" for line in lines) if lines else ""
-        return CloudganError(
-            f"the process with Geant4 ({self._process.pid}) died with {cause}{output}"
-        )
+        log = self._log(list(self._processes).index(pipe))
+        text = log.read_text(errors="replace") if log.exists() else ""
+        said = f"the process with Geant4 ({process.pid}) died with {cause}"
+        return CloudganError(said + last_lines(text))
 
 
-def _reported_error(found: Mapping[str, Any]) -> Exception:
-    if "missing" in found:
-        return ModuleNotFoundError(found["error"], name=found["missing"])
-    kind = ConfigError if found["exit_code"] == ConfigError.exit_code else CloudganError
-    return kind(found["error"])
+@contextmanager
+def _plain_children() -> Iterator[None]:
+    """Children started in the block do not import the caller's program and do not see Ctrl-C.
+
+    `spawn` imports the program again, which runs a script that has no main guard.
+    """
+    resource_tracker.ensure_running()  # its start would unblock the signal
+    program, sys.modules["__main__"] = sys.modules["__main__"], ModuleType("__main__")
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = program
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
 
 
-_AHEAD = 2
-"""Numbers queued per worker: the next one waits while an answer is read."""
+def _serve(calls: Connection, log: Path) -> None:
+    """Answers calls until the parent ends; what Geant4 prints goes to `log`.
+
+    On Linux it ends with its parent in the middle of a shower, on other systems after it.
+    """
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
+        parent = multiprocessing.parent_process()
+        if parent and not parent.is_alive():  # it ended before the call
+            os._exit(0)
+    output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    for descriptor in (sys.stdout.fileno(), sys.stderr.fileno()):
+        os.dup2(output, descriptor)
+    with suppress(EOFError, BrokenPipeError):  # the parent ended
+        while True:
+            call = calls.recv()
+            try:
+                answer = call()
+            except (CloudganError, ModuleNotFoundError) as error:
+                answer = error
+            calls.send(answer)
+    os._exit(0)  # skips Geant4's teardown, which can crash
 
 
 class Installation(NamedTuple):
@@ -166,131 +190,18 @@ def prepare_geant4(folder: Path, data: Path | None) -> Installation:
         ConfigError: A system library is missing, or `data` lacks the tables.
     """
     check_installed()
-    task = {"folder": str(folder.resolve()), "data": str(data.resolve()) if data else None}
-    with WorkerProcess(task) as worker:
-        found = worker.answer()
-    return Installation(found["geant4"], found["package"], Tables.from_json(found["tables"]))
+    call = partial(_prepare, folder.resolve(), data.resolve() if data else None)
+    with WorkerPool(1) as pool:
+        (found,) = pool.answers([call])
+    return Installation(*found)
 
 
-class WorkerPool:
-    """Context manager of worker processes, which end on exit."""
-
-    def __init__(self, request: PrimaryRequest, tables: Tables, workers: int) -> None:
-        """Stores the task and the number of workers."""
-        self._task = {"request": request.as_json(), "tables": tables.as_json()}
-        self._workers = workers
-        self._stack = ExitStack()
-
-    def __enter__(self) -> Self:
-        """Starts the workers; each builds its detector, which takes a second."""
-        with ExitStack() as stack:
-            self._all = [
-                stack.enter_context(WorkerProcess(self._task)) for _ in range(self._workers)
-            ]
-            self._stack = stack.pop_all()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Kills the workers."""
-        self._stack.close()
-
-    @property
-    def process_ids(self) -> tuple[int, ...]:
-        """Process IDs of the workers."""
-        return tuple(worker.process_id for worker in self._all)
-
-    def events(self, numbers: Iterable[int]) -> Iterator[Event]:
-        """Yields the showers of `numbers` in order of completion.
-
-        Raises:
-            CloudganError: A process died; the message ends with its last lines.
-        """
-        remaining = iter(numbers)
-        busy = dict.fromkeys(self._all, 0)
-        with selectors.DefaultSelector() as selector:
-            for worker in self._all:
-                selector.register(worker, selectors.EVENT_READ)
-                busy[worker] += _submit(worker, islice(remaining, _AHEAD))
-            while any(busy.values()):
-                for key, _ in selector.select():
-                    worker = next(one for one in self._all if one is key.fileobj)
-                    lines = worker.read()
-                    busy[worker] += _submit(worker, islice(remaining, len(lines))) - len(lines)
-                    yield from map(from_line, lines)
-
-
-def _submit(worker: WorkerProcess, numbers: Iterable[int]) -> int:
-    count = 0
-    for number in numbers:
-        worker.send(str(number))
-        count += 1
-    return count
-
-
-PROGRAM = "cloudgan.simulation.geant4.workers"
-_DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG of Linux' prctl
-
-
-def main() -> None:
-    """Answers until standard input ends."""
-    end_with_parent(int(sys.argv[1]))
-    answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="ascii")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    try:
-        for line in _answers(parse_json(sys.stdin.readline(), "task")):
-            answers.write(line + "\n")
-            answers.flush()
-    except CloudganError as error:
-        _send_error(answers, {"error": str(error), "exit_code": error.exit_code})
-    except ModuleNotFoundError as error:
-        _send_error(answers, {"error": str(error), "missing": error.name})
-    except BrokenPipeError:
-        pass
-    os._exit(0)  # skips Geant4's teardown, which can crash
-
-
-def _send_error(answers: TextIO, failure: dict[str, Any]) -> None:
-    answers.write(json.dumps(failure) + "\n")
-    answers.flush()
-
-
-def end_with_parent(parent: int) -> None:
-    """Ends this process with its parent, in the middle of a shower; Linux only.
-
-    On other systems it ends after the shower, when the answer has no reader.
-    """
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
-        if os.getppid() != parent:  # it ended before the call
-            os._exit(0)
-
-
-def _answers(first: dict[str, Any]) -> Iterator[str]:
-    if "request" not in first:
-        yield json.dumps(_prepare(Path(first["folder"]), first["data"]))
-        return
-    request = PrimaryRequest.from_json(first["request"])
-    tables = Tables.from_json(first["tables"])
-    engine = Engine(tables, request.cut_mm, particle=request.particle)
-    for line in sys.stdin:
-        number = int(line)
-        yield to_line(Event(number, engine.simulate(primary(request, number))))
-
-
-def _prepare(folder: Path, data: str | None) -> dict[str, Any]:
+def _prepare(folder: Path, data: Path | None) -> tuple[str, str, Tables]:
     """Loads Geant4, which reports missing libraries, and prepares the tables."""
     create_unused_folders(folder)
     geant4 = load(Tables(folder, folder, "", "").variables())
     if data:
-        tables = cern_tables(Path(data), folder)
+        tables = cern_tables(data, folder)
     else:
         tables = write_tables(folder, table_files(read_photoelectric(geant4)))
-    return {
-        "geant4": geant4_version(geant4),
-        "package": package_version(),
-        "tables": tables.as_json(),
-    }
-
-
-if __name__ == "__main__":
-    main()
+    return geant4_version(geant4), package_version(), tables

@@ -1,57 +1,48 @@
-"""Compares two samples of showers: every measure with its error and its MC-MC baseline.
+"""Compares two samples of showers: every measure with its error and its null distribution.
 
-Measures are computed under many weight vectors: all ones for the value, bootstrap samples for the error,
-two halves of the reference for the MC-MC baseline. Only the classifiers and the kernel distance, which
-are not functions of weighted sums, are recomputed for each halving.
+Measures are computed under many weight vectors: all ones for the value, bootstrap samples for the error, permuted labels of
+the pooled showers for what Monte Carlo against Monte Carlo of the same size gives.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from cloudgan.core.progress import Silent
-from cloudgan.data.shards.manifest import EMPTY_SHARE
+from cloudgan.core.progress import Progress, Silent
+from cloudgan.data.manifest import EMPTY_SHARE
+from cloudgan.schema.held_out import LEAST_TO_COMPARE
 from cloudgan.validation.acceptance.assessment import Assessment, Measure, Sample
+from cloudgan.validation.acceptance.gates import load_gates
 from cloudgan.validation.metrics.authors_metric import authors_metric
-from cloudgan.validation.metrics.bootstrap_weights import draw_weights, unit_weights
+from cloudgan.validation.metrics.bootstrap_weights import draw_weights
 from cloudgan.validation.metrics.classifier import two_sample_test
 from cloudgan.validation.metrics.distributions import distribution_measures
 from cloudgan.validation.metrics.feature_distances import fpd, kpd, scaled
-from cloudgan.validation.metrics.ideals import IDEALS
+from cloudgan.validation.metrics.ideals import IDEALS, PERMUTATIONS
 from cloudgan.validation.metrics.measures import (
     angle_measures,
     correlation_measures,
     diversity_measures,
     shape_measures,
 )
-from cloudgan.validation.observables.bins import binned_sums, bins_for
+from cloudgan.validation.metrics.permutations import Null, nulls, pool
+from cloudgan.validation.metrics.pooled import auc_measure, layer_spreads, pair_measures
+from cloudgan.validation.observables.bins import Bins, binned_sums, bins_for
 from cloudgan.validation.observables.features import high_level, low_level
+from cloudgan.validation.observables.observables import Observables
 from cloudgan.validation.observables.overlap import OverlapRegion, overlap_region
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+Floats = NDArray[np.float64]
+Key = tuple[str, str]
+MeasureValues = dict[Key, Floats]
+WeightedSample = tuple[Observables, NDArray[np.float32]]
 
-    from numpy.typing import NDArray
-
-    from cloudgan.core.progress import Progress
-    from cloudgan.validation.metrics.bootstrap_weights import BootstrapWeights
-    from cloudgan.validation.observables.bins import Bins
-    from cloudgan.validation.observables.observables import Observables
-
-    Floats = NDArray[np.float64]
-    Weights = NDArray[np.float32]
-    MeasureValues = dict[tuple[str, str], Floats]
-    WeightedSample = tuple[Observables, Weights]
-
-
-MIN_SHOWERS = 200
-"""With fewer, the MC-MC baseline exceeds most differences."""
-
-BOOTSTRAPS, HALVINGS = 50, 10
-CLASSIFIER_HALVINGS = 3
+BOOTSTRAPS = 50
 
 LEVELS: dict[str, Callable[[Observables], NDArray[np.floating]]] = {
     "high level": high_level,
@@ -72,7 +63,6 @@ def assess(
     *,
     seed: int = 0,
     names: SampleNames | None = None,
-    min_showers: int = MIN_SHOWERS,
     classify: bool = True,
     energy_bins: int | None = None,
     notes: Sequence[str] = (),
@@ -83,10 +73,9 @@ def assess(
     Args:
         generated: Sample under test.
         reference: Monte Carlo that was not used in training.
-        seed: Seed of the halvings, bootstrap samples and classifiers.
+        seed: Seed of the permutations, bootstrap samples and classifiers.
         names: Names of the samples.
-        min_showers: Minimum size of each sample.
-        classify: Also train classifiers, which takes most of the time.
+        classify: Also train classifiers, which takes half of the time.
         energy_bins: Number of energy bins; see `cloudgan.validation.observables.bins.bins_for`.
         notes: What is known about the samples, to be shown with the result.
         progress: Receives each step.
@@ -95,36 +84,69 @@ def assess(
         DataError: The samples cannot be compared; the message gives the reason and the remedy.
     """
     progress, names = progress or Silent(), names or SampleNames()
-    overlap = overlap_region(generated, reference, min_showers=min_showers, seed=seed)
-    bins = bins_for(overlap, energy_bins)
-    weights = draw_weights(overlap, bootstraps=BOOTSTRAPS, halvings=HALVINGS, seed=seed)
-    steps: list[Callable[[], Iterator[Measure]]] = [
-        lambda: _sum_measures(overlap, weights, bins),
-        lambda: _feature_measures(overlap, weights),
-        lambda: _fpd_measures(overlap, weights, seed),
-        lambda: _kpd_measures(overlap, weights, seed),
-    ]
-    if classify:
-        steps.append(lambda: _classifier_measures(overlap, weights, seed))
-    progress.start("comparing", len(steps), "steps")
-    measures: list[Measure] = []
+    overlap = overlap_region(generated, reference, min_showers=LEAST_TO_COMPARE, seed=seed)
+    known, bins = overlap.angle_known, bins_for(overlap, energy_bins)
+    ours, theirs = overlap.generated, overlap.reference
+    pooled = pool(overlap, seed=seed, permutations=PERMUTATIONS)
+    steps = 3 + len(LEVELS) * classify
+    progress.start("comparing", steps, "steps")
     with threadpool_limits(1):  # several threads wait for each other on a busy machine
-        for step in steps:
-            measures += step()
+        weights = draw_weights(overlap, bootstraps=BOOTSTRAPS, seed=seed)
+        rows = _weighted((ours, weights[0]), (theirs, weights[1]), bins, known=known, seed=seed)
+        values = {key: (float(found[0]), _spread(found[1:])) for key, found in rows.items()}
+        features = [scaled(high_level(sample), high_level(theirs)) for sample in (ours, theirs)]
+        values["kpd", ""] = kpd(*features, seed=seed)
+        progress.advance(1)
+        labels = pooled.labels
+        permuted = _weighted(
+            (pooled.sample, labels), (pooled.sample, 1 - labels), bins, known=known, seed=seed
+        )
+        progress.advance(1)
+        compared = pair_measures(pooled) | layer_spreads(pooled)
+        permuted |= compared
+        values |= {
+            key: (float(found[0]), np.nan) for key, found in compared.items() if key not in values
+        }
+        progress.advance(1)
+        for level, features_of in LEVELS.items() if classify else ():
+            result = two_sample_test(features_of(ours), features_of(theirs), seed=seed)
+            values["auc", level] = result.auc, result.auc_error
+            values["jsd", level] = result.jsd, result.jsd_error
+            permuted |= auc_measure(pooled, level, result.scores, result.folds)
             progress.advance(1)
+    gates = load_gates()
+    tested = nulls(permuted, lambda key: any(gate.selects(*key) for gate in gates.gate))
     order = list(IDEALS)
+    measures = [_measure(key, *values[key], tested.get(key)) for key in values]
     measures.sort(key=lambda measure: order.index(measure.name))
     return Assessment(
-        generated=_sample(overlap.generated, names.generated),
-        reference=_sample(overlap.reference, names.reference),
+        generated=_sample(ours, names.generated),
+        reference=_sample(theirs, names.reference),
         seed=seed,
+        permutations=len(labels) - 1,
         measures=tuple(measures),
         notes=(
             *notes,
             *_sampling_notes(generated, reference),
             *overlap.notes,
-            *_notes(overlap, measures),
+            *_notes(ours, theirs, known, measures),
         ),
+    )
+
+
+def _weighted(
+    generated: WeightedSample, reference: WeightedSample, bins: Bins, *, known: bool, seed: int
+) -> MeasureValues:
+    """All measures that follow from weighted sums, (R,) each."""
+    features = high_level(reference[0])
+    first, second = (scaled(high_level(sample), features) for sample, _ in (generated, reference))
+    return (
+        shower_measures(generated, reference, bins)
+        | (angle_measures(generated, reference) if known else {})
+        | correlation_measures(generated, reference)
+        | diversity_measures(generated, reference, angle_known=known)
+        | distribution_measures(generated, reference)
+        | {("fpd", ""): fpd(first, generated[1], second, reference[1], seed=seed)}
     )
 
 
@@ -136,101 +158,18 @@ def shower_measures(
     return shape_measures(ours, theirs, bins) | authors_metric(ours, theirs)
 
 
-def _sum_measures(
-    overlap: OverlapRegion, weights: BootstrapWeights, bins: Bins
-) -> Iterator[Measure]:
-    return _measures(overlap, weights, lambda ours, theirs: shower_measures(ours, theirs, bins))
+def _spread(draws: Floats) -> float:
+    draws = draws[np.isfinite(draws)]  # a bootstrap may leave a bin of few showers empty
+    return float(np.std(draws, ddof=1)) if len(draws) > 1 else np.nan
 
 
-def _feature_measures(overlap: OverlapRegion, weights: BootstrapWeights) -> Iterator[Measure]:
-    def found(ours: WeightedSample, theirs: WeightedSample) -> MeasureValues:
-        angles = angle_measures(ours, theirs) if overlap.angle_known else {}
-        return (
-            angles
-            | correlation_measures(ours, theirs)
-            | diversity_measures(ours, theirs, angle_known=overlap.angle_known)
-            | distribution_measures(ours, theirs)
-        )
-
-    return _measures(overlap, weights, found)
-
-
-def _fpd_measures(
-    overlap: OverlapRegion, weights: BootstrapWeights, seed: int
-) -> Iterator[Measure]:
-    features = high_level(overlap.reference)
-
-    def found(ours: WeightedSample, theirs: WeightedSample) -> MeasureValues:
-        first, second = (scaled(high_level(sample), features) for sample, _ in (ours, theirs))
-        return {("fpd", ""): fpd(first, ours[1], second, theirs[1], seed=seed)}
-
-    return _measures(overlap, weights, found)
-
-
-def _kpd_measures(
-    overlap: OverlapRegion, weights: BootstrapWeights, seed: int
-) -> Iterator[Measure]:
-    theirs = high_level(overlap.reference)
-    ours, theirs = scaled(high_level(overlap.generated), theirs), scaled(theirs, theirs)
-    found = kpd(ours, theirs, seed=seed)
-    baselines = [
-        kpd(theirs[first > 0], theirs[second > 0], seed=seed).value
-        for first, second in zip(weights.first, weights.second, strict=True)
-    ]
-    yield _measure("kpd", "", found.value, found.error, np.array(baselines))
-
-
-def _classifier_measures(
-    overlap: OverlapRegion, weights: BootstrapWeights, seed: int
-) -> Iterator[Measure]:
-    halves = list(zip(weights.first > 0, weights.second > 0, strict=True))[:CLASSIFIER_HALVINGS]
-    for level, features in LEVELS.items():
-        ours, theirs = features(overlap.generated), features(overlap.reference)
-        result = two_sample_test(ours, theirs, seed=seed)
-        baselines = [two_sample_test(theirs[a], theirs[b], seed=seed) for a, b in halves]
-        yield _measure(
-            "auc",
-            level,
-            result.auc,
-            result.auc_error,
-            np.array([baseline.auc for baseline in baselines]),
-        )
-        yield _measure(
-            "jsd",
-            level,
-            result.jsd,
-            result.jsd_error,
-            np.array([baseline.jsd for baseline in baselines]),
-        )
-
-
-def _measures(
-    overlap: OverlapRegion,
-    weights: BootstrapWeights,
-    found: Callable[[WeightedSample, WeightedSample], MeasureValues],
-) -> Iterator[Measure]:
-    """Values and errors from both weighted samples, baselines from halves of the reference."""
-    values = found((overlap.generated, weights.generated), (overlap.reference, weights.reference))
-    baselines = found((overlap.reference, weights.first), (overlap.reference, weights.second))
-    for (name, where), rows in values.items():
-        draws = rows[1:][np.isfinite(rows[1:])]  # a bootstrap may leave a bin of few showers empty
-        error = float(np.std(draws, ddof=1)) if len(draws) > 1 else np.nan
-        yield _measure(name, where, float(rows[0]), error, baselines.get((name, where), rows[:0]))
-
-
-def _measure(name: str, where: str, value: float, error: float, baselines: Floats) -> Measure:
-    baselines = baselines[np.isfinite(baselines)]
-    some = len(baselines) > 1
+def _measure(key: Key, value: float, error: float, null: Null | None) -> Measure:
+    named = {name: _finite(each) for name, each in null._asdict().items()} if null else {}
+    named["null"] = named.pop("deviation", None)
     return Measure(
-        name=name,
-        where=where,
-        value=_finite(value),
-        applies=some or not np.isnan(value),
-        error=_finite(error),
-        baseline=_finite(float(baselines.mean())) if some else None,
-        baseline_error=_finite(float(baselines.std(ddof=1))) if some else None,
-        ideal=IDEALS[name],
-    )
+        name=key[0], where=key[1], value=_finite(value), applies=null is not None or not np.isnan(value),
+        error=_finite(error), ideal=IDEALS[key[0]], **named,
+    )  # fmt: skip
 
 
 def _finite(value: float) -> float | None:
@@ -264,14 +203,16 @@ _WHY_UNKNOWN = {
 }
 
 
-def _notes(overlap: OverlapRegion, measures: list[Measure]) -> Iterator[str]:
-    for name, sample in (("generated", overlap.generated), ("reference", overlap.reference)):
+def _notes(
+    generated: Observables, reference: Observables, known: bool, measures: list[Measure]
+) -> Iterator[str]:
+    for name, sample in (("generated", generated), ("reference", reference)):
         if empty := int(sample.empty.sum()):
             yield (
                 f"{empty} of {len(sample)} {name} showers are empty (at most {EMPTY_SHARE:.1%} of the primary"
                 " energy is in the cells)"
             )
-    if not overlap.angle_known:
+    if not known:
         yield (
             "the requested angle (theta) is unknown for one of the samples: only the distribution of the"
             " measured angle is compared"
@@ -313,8 +254,7 @@ def quick_metrics(generated: Observables, reference: Observables) -> dict[str, f
     known = generated.angle_known and reference.angle_known
     overlap = OverlapRegion(generated, reference, True, known, ())
     bins = bins_for(overlap, ENERGY_BINS)
-    weights = unit_weights(overlap)
-    ours, theirs = (generated, weights.generated), (reference, weights.reference)
+    ours, theirs = ((s, np.ones((1, len(s)), np.float32)) for s in (generated, reference))
     with threadpool_limits(1):
         measured = shower_measures(ours, theirs, bins) | distribution_measures(
             ours, theirs, wasserstein=False

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from typing import Literal
 
 from cloudgan.core.document import Document
-
-BASELINE_ERRORS = 2.0
-"""A value within this many standard errors of the baseline counts as at the baseline."""
+from cloudgan.validation.metrics.ideals import ONE_SIDED, PERMUTATIONS, SIGNIFICANCE
 
 
 class FrozenModel(Document):
@@ -25,9 +22,13 @@ class Measure(FrozenModel):
         applies: False if the reference cannot have this property, such as the slope of a single angle or the
             response in a bin without showers; its halves have no value either.
         error: Standard error of the value, from bootstrap samples.
-        baseline: MC-MC baseline: the same number for two random halves of the reference, mean over
-            the halvings. It is the statistical fluctuation for half as many showers.
-        baseline_error: Standard deviation over those halvings.
+        baseline: MC-MC baseline: mean of the same number for two samples of Monte Carlo of these sizes, from random
+            permutations of the labels of generated and reference showers.
+        baseline_error: Its standard deviation.
+        null: Mean deviation from the ideal of Monte Carlo against Monte Carlo.
+        widths: Deviation beyond `null`, in standard deviations of the null distribution.
+        p: Share of permutations in which any measure is as unusual as this one: corrected for the number of measures.
+        detectable: Least deviation beyond `null` that is significant with so many showers.
         ideal: Value of a perfect generator with infinitely many showers: 1 for ratios and slopes, 0
             for distances, 0.5 for an AUC.
     """
@@ -39,27 +40,29 @@ class Measure(FrozenModel):
     error: float | None = None
     baseline: float | None = None
     baseline_error: float | None = None
+    null: float | None = None
+    widths: float | None = None
+    p: float | None = None
+    detectable: float | None = None
     ideal: float = 0.0
 
     @property
     def deviation(self) -> float | None:
-        """Distance from the ideal."""
-        return None if self.value is None else abs(self.value - self.ideal)
+        """Distance from the ideal; 0 if a measure that only fluctuates below its ideal is there."""
+        if self.value is None:
+            return None
+        away = self.value - self.ideal
+        return max(away, 0.0) if self.name in ONE_SIDED else abs(away)
 
     @property
-    def baseline_deviation(self) -> float | None:
-        """Distance of the baseline from the ideal, with the standard deviation over the halvings."""
-        if self.baseline is None:
-            return None
-        return math.hypot(self.baseline - self.ideal, self.baseline_error or 0.0)
+    def excess(self) -> float | None:
+        """Deviation beyond that of Monte Carlo against Monte Carlo; what the limits of the gates are compared with."""
+        return None if self.deviation is None else max(self.deviation - (self.null or 0.0), 0.0)
 
     @property
     def is_at_baseline(self) -> bool:
-        """Whether the deviation is within the statistical fluctuation."""
-        if self.deviation is None or self.baseline is None:
-            return False
-        scatter = math.hypot(self.error or 0.0, self.baseline_error or 0.0)
-        return self.deviation <= abs(self.baseline - self.ideal) + BASELINE_ERRORS * scatter
+        """Whether Monte Carlo against Monte Carlo deviates as much: the difference is not significant."""
+        return self.p is not None and self.p >= SIGNIFICANCE and self.value is not None
 
 
 class Sample(FrozenModel):
@@ -82,18 +85,20 @@ class Assessment(FrozenModel):
     """All measures of two samples.
 
     Attributes:
-        schema_version: 2.
+        schema_version: 3.
         generated: Sample under test.
         reference: Monte Carlo.
-        seed: Seed of the halvings, bootstrap samples and classifiers.
+        seed: Seed of the permutations, bootstrap samples and classifiers.
+        permutations: Number of permutations behind each p-value.
         measures: Measures in display order.
         notes: Values that are unknown or left out, with the reason.
     """
 
-    schema_version: Literal[2] = 2
+    schema_version: Literal[3] = 3
     generated: Sample
     reference: Sample
     seed: int
+    permutations: int = PERMUTATIONS
     measures: tuple[Measure, ...]
     notes: tuple[str, ...] = ()
 

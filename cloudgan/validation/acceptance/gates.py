@@ -5,27 +5,26 @@ from __future__ import annotations
 import math
 import re
 import string
+from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from importlib import resources
-from typing import TYPE_CHECKING, Final, Literal
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import Final, Literal
 
 from pydantic import Field, field_validator, model_validator
 
 from cloudgan.core.documents import read_toml, validated
 from cloudgan.core.errors import ConfigError, nearest
-from cloudgan.validation.acceptance.assessment import FrozenModel, Measure
-from cloudgan.validation.metrics.ideals import IDEALS, RATIO
+from cloudgan.validation.acceptance.assessment import Assessment, FrozenModel, Measure
+from cloudgan.validation.metrics.ideals import IDEALS, QUADRATIC, RATIO
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from importlib.resources.abc import Traversable
-    from pathlib import Path
+Grade = Literal["at the baseline", "good", "acceptable", "cannot tell", "fail"]
+"""From best to worst.
 
-    from cloudgan.validation.acceptance.assessment import Assessment
-
-
-Grade = Literal["at the baseline", "good", "acceptable", "fail"]
-"""From best to worst. At the baseline: indistinguishable from Monte Carlo with this many showers."""
+At the baseline: as near as Monte Carlo to Monte Carlo, and so many showers show a deviation that is not acceptable. Cannot tell:
+they do not. The others: the difference is significant, and its size is good, acceptable or neither.
+"""
 
 DOES_NOT_APPLY: Final = "does not apply"
 """Of a check: the reference cannot have this property, so the check neither passes nor fails."""
@@ -55,18 +54,20 @@ class Verdict(FrozenModel):
     """All checks of an assessment.
 
     Attributes:
-        schema_version: 2.
+        schema_version: 3.
         grade: Worst grade of the checks.
-        passed: Whether no gate failed and some check applies.
+        passed: Whether no gate failed, some check applies and there are enough showers to tell.
+        needed: Showers of each sample with which all checks can tell, roughly; None: there are enough.
         checks: Checks in the order of the gates.
         failures: One sentence per failed property, worst first.
-        notes: Unknown values, and gates that the MC-MC baseline misses.
+        notes: Unknown values.
         in_sample: Whether the generator was trained on showers of the reference; None: unknown.
     """
 
-    schema_version: Literal[2] = 2
+    schema_version: Literal[3] = 3
     grade: Grade
     passed: bool
+    needed: int | None = None
     checks: tuple[Check, ...]
     failures: tuple[str, ...]
     notes: tuple[str, ...] = ()
@@ -75,7 +76,7 @@ class Verdict(FrozenModel):
 
 Kind = Literal["cause", "property", "summary"]
 
-_GRADES: tuple[Grade, ...] = ("at the baseline", "good", "acceptable", "fail")
+GRADES: tuple[Grade, ...] = ("at the baseline", "good", "acceptable", "cannot tell", "fail")
 _KINDS: tuple[Kind, ...] = ("cause", "property", "summary")
 _SMALLEST_RATIO = 1e-3
 _ROUNDING = 1e-9  # 1.05 is 0.05 from 1
@@ -95,8 +96,8 @@ class Gate(FrozenModel):
         where: Bins or histograms: a name, or a pattern such as ``* GeV``; empty selects the value over
             all showers. Default: all.
         title: Title in the report.
-        good: Deviation from the ideal that is good.
-        acceptable: Deviation that is acceptable; beyond it the gate fails.
+        good: Deviation from the ideal, beyond that of Monte Carlo itself, that is good.
+        acceptable: Deviation that is acceptable; beyond it the gate fails if the difference is significant.
         message: Sentence for a failure. Placeholders: ``{value}``, ``{percent}`` (signed deviation),
             ``{baseline}``, ``{where}`` and ``{which}``.
         low: Text of ``{which}`` below the ideal.
@@ -135,6 +136,10 @@ class Gate(FrozenModel):
                 " {percent}, {baseline}, {where} and {which}, with a format such as {value:.2f}"
             ) from error
         return self
+
+    def selects(self, name: str, where: str) -> bool:
+        """Whether the gate holds for a measure."""
+        return name == self.measure and fnmatchcase(where, self.where)
 
     def sentence(self, measure: Measure) -> str:
         """Returns the failure message with its numbers."""
@@ -182,33 +187,29 @@ def apply_gates(
 ) -> Verdict:
     """Grades an assessment by `gates`. Default: the gates of the package.
 
-    A value at its MC-MC baseline passes regardless of its gate, since the sample is too small to tell. A
-    gate whose measure is missing adds a note and no check.
+    A gate fails if Monte Carlo against Monte Carlo of the same size deviates less in 99 % of trials, corrected for the number
+    of measures, and if the deviation is larger than acceptable. A gate whose measure is missing adds a note and no check.
     """
     gates = gates or load_gates()
     checks: list[Check] = []
     notes: list[str] = [*assessment.notes]
     failures: list[tuple[int, float, str]] = []
     for gate in gates.gate:
-        found = [
-            measure
-            for measure in assessment.all(gate.measure)
-            if fnmatchcase(measure.where, gate.where)
-        ]
+        found = [each for each in assessment.measures if gate.selects(each.name, each.where)]
         if not found:
             notes.append(f"{gate.title}: not measured, gate skipped")
             continue
         gate_checks = [_check(gate, measure) for measure in found]
         checks += gate_checks
-        notes += filter(
-            None, (_too_few_note(gate, check.measure, check.title) for check in gate_checks)
-        )
         failures += _failures(gate, gate_checks)
     grades = [check.grade for check in checks if check.grade != DOES_NOT_APPLY]
-    grade = max(grades, key=_GRADES.index, default="fail")
+    grade = max(grades, key=GRADES.index, default="fail")
+    showers = min(assessment.generated.showers, assessment.reference.showers)
+    needed = [_needed(check, showers) for check in checks if check.grade == "cannot tell"]
     return Verdict(
         grade=grade,
-        passed=grade != "fail",
+        passed=grade not in {"cannot tell", "fail"},
+        needed=max(needed, default=None),
         checks=tuple(checks),
         failures=tuple(text for _, _, text in sorted(failures, key=lambda each: each[:2])),
         notes=tuple(notes),
@@ -233,30 +234,29 @@ def _check(gate: Gate, measure: Measure) -> Check:
 
 
 def _grade(gate: Gate, measure: Measure) -> Grade | Literal["does not apply"]:
-    deviation = measure.deviation
+    excess = measure.excess
     if not measure.applies:
         return DOES_NOT_APPLY
-    if deviation is None:
+    if excess is None:
         return "fail"
     if measure.is_at_baseline:
-        return "at the baseline"
-    if deviation <= gate.good + _ROUNDING:
+        enough = (measure.detectable or 0.0) <= gate.acceptable + _ROUNDING
+        return "at the baseline" if enough else "cannot tell"
+    if excess <= gate.good + _ROUNDING:
         return "good"
-    return "acceptable" if deviation <= gate.acceptable + _ROUNDING else "fail"
+    return "acceptable" if excess <= gate.acceptable + _ROUNDING else "fail"
+
+
+def _needed(check: Check, showers: int) -> int:
+    """Showers of each sample with which a deviation that is not acceptable is significant, to two digits."""
+    short = (check.measure.detectable or 0.0) / max(check.acceptable, 1e-9)
+    wanted = showers * short ** (1 if check.measure.name in QUADRATIC else 2)
+    unit = int(10.0 ** max(int(math.log10(max(wanted, 1.0))) - 1, 0))
+    return math.ceil(wanted / unit) * unit
 
 
 def _at(measure: Measure) -> str:
     return f", {measure.where}" if measure.where else ""
-
-
-def _too_few_note(gate: Gate, measure: Measure, title: str) -> str:
-    deviation = measure.baseline_deviation
-    if deviation is None or deviation <= gate.acceptable:
-        return ""
-    return (
-        f"{title}: too few showers: two halves of the reference differ by {deviation:.3g} from the"
-        f" ideal, the limit is {gate.acceptable:g}"
-    )
 
 
 def _failures(gate: Gate, checks: list[Check]) -> Iterator[tuple[int, float, str]]:

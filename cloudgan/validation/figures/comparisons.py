@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 from matplotlib.patches import Patch
+from numpy.typing import NDArray
 
+from cloudgan.reports.charts import COLOURS, GREY
 from cloudgan.reports.drawing import INK, Drawing, plain
-from cloudgan.reports.plot_frame import COLOURS, GREY
 from cloudgan.schema.words import in_words
+from cloudgan.validation.acceptance.assessment import Assessment, Measure
 from cloudgan.validation.figures.panels import Figure, legend_columns, physics_ticks
-from cloudgan.validation.figures.samples import GENERATED_COLOUR
+from cloudgan.validation.figures.samples import GENERATED_COLOUR, Samples
 from cloudgan.validation.observables.features import HIGH_LEVEL, high_level
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from matplotlib.axes import Axes
-    from numpy.typing import NDArray
-
-    from cloudgan.validation.acceptance.assessment import Assessment, Measure
-    from cloudgan.validation.figures.samples import Samples
-
-    Floats = NDArray[np.float64]
+Floats = NDArray[np.float64]
 
 
 _SIZE_INCHES = (9.0, 4.3)
@@ -89,7 +83,7 @@ def _draw(true: Floats, ours: Floats, samples: Samples) -> str:
             axes.set_ylabel("property of a shower" if number == 0 else "", fontsize=9)
         bar = drawing.figure.add_axes((8.14 / width, base / height, 0.1 / width, side / height))
         _scale(bar)
-        return drawing.svg("correlations", "Matrices of correlation and their difference")
+        return drawing.svg("Matrices of correlation and their difference")
 
 
 def _matrix(axes: Axes, matrix: Floats) -> None:
@@ -187,7 +181,7 @@ def _bars(
             names, loc="outside upper left", ncols=legend_columns(names),
         )  # fmt: skip
         return drawing.svg(
-            kind, f"{in_words(kind)} of generated and reference showers, with its MC-MC baseline"
+            f"{in_words(kind)} of generated and reference showers, with its MC-MC baseline"
         )
 
 

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cloudgan.validation.figures.panels import Curve
+from cloudgan.validation.observables.observables import Observables
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
-    from cloudgan.validation.observables.observables import Observables
-
-    Floats = NDArray[np.float64]
-    Values = Callable[[Observables], Floats]
-    Measure = Callable[[Observables], Curve]
+Floats = NDArray[np.float64]
+Values = Callable[[Observables], Floats]
+Measure = Callable[[Observables], Curve]
 
 _BINS = (8, 40)
 MIN_SHOWERS_PER_BIN = 5

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cloudgan.data.showers import CELL_MM
+from cloudgan.validation.acceptance.assessment import Assessment
 from cloudgan.validation.figures.comparisons import correlation_figures, distance_figures
 from cloudgan.validation.figures.curves import (
     integer_edges,
@@ -18,21 +20,14 @@ from cloudgan.validation.figures.curves import (
     widths_percent,
 )
 from cloudgan.validation.figures.panels import Figure, Panel, draw_panels
+from cloudgan.validation.figures.samples import Samples
 from cloudgan.validation.figures.showers import shower_figures
 from cloudgan.validation.observables.bins import bins_for
 from cloudgan.validation.observables.cells import SPECTRUM_EDGES_GEV
+from cloudgan.validation.observables.observables import Observables
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from numpy.typing import NDArray
-
-    from cloudgan.validation.acceptance.assessment import Assessment
-    from cloudgan.validation.figures.samples import Samples
-    from cloudgan.validation.observables.observables import Observables
-
-    Floats = NDArray[np.float64]
-    Values = Callable[[Observables], Floats]
+Floats = NDArray[np.float64]
+Values = Callable[[Observables], Floats]
 
 
 _TREND_BINS = 9
@@ -46,7 +41,7 @@ def response_figures(samples: Samples) -> Iterator[Figure]:
     yield Figure(
         "response-energy",
         "Energy response",
-        draw_panels("response-energy", "Energy response and resolution against energy",
+        draw_panels("Energy response and resolution against energy",
                     _trends(_energy_gev, samples, _ENERGY), samples),
         "Left: mean of Esum/E, the energy in all cells over that of the primary. Right: resolution, its"
         " standard deviation over its mean.",
@@ -54,14 +49,14 @@ def response_figures(samples: Samples) -> Iterator[Figure]:
     yield Figure(
         "response-angle",
         "Energy response",
-        draw_panels("response-angle", "Energy response and resolution against angle",
+        draw_panels("Energy response and resolution against angle",
                     _trends(_requested_deg, samples, _ANGLE), samples),
         "The same in bins of the requested angle.",
     )  # fmt: skip
     yield Figure(
         "response-shares",
         "Energy response",
-        draw_panels("response-shares", "Distribution of the energy response",
+        draw_panels("Distribution of the energy response",
                     list(_distributions(samples)), samples),
         "Esum/E of single showers, in bins of the energy of the primary.",
     )  # fmt: skip
@@ -118,7 +113,7 @@ def profile_figures(samples: Samples) -> Iterator[Figure]:
     yield Figure(
         "profiles",
         "Profiles",
-        draw_panels("profiles", "Longitudinal and lateral profiles of the energy",
+        draw_panels("Longitudinal and lateral profiles of the energy",
                     _panels(samples, log=False), samples),
         "Mean energy per layer, and per column of cells along y (in which the axis of the shower"
         " tilts) and x, for each GeV of the primary.",
@@ -126,7 +121,7 @@ def profile_figures(samples: Samples) -> Iterator[Figure]:
     yield Figure(
         "profiles-log",
         "Profiles",
-        draw_panels("profiles-log", "The profiles on a logarithmic scale",
+        draw_panels("The profiles on a logarithmic scale",
                     _panels(samples, log=True), samples),
         "The same profiles on a logarithmic scale show the lateral tails.",
     )  # fmt: skip
@@ -182,7 +177,7 @@ def shape_figures(samples: Samples) -> Iterator[Figure]:
     yield Figure(
         "moments",
         "Shape",
-        draw_panels("moments", "First and second moments of the showers", first + second, samples),
+        draw_panels("First and second moments of the showers", first + second, samples),
         "Above: energy-weighted mean position of each shower. Below: root mean square distance from"
         " it, including the tilt of the axis.",
     )
@@ -225,7 +220,7 @@ def cell_figures(samples: Samples) -> Iterator[Figure]:
     yield Figure(
         "cells",
         "Cells",
-        draw_panels("cells", "Hits, position of the maximum and largest cell", panels, samples),
+        draw_panels("Hits, position of the maximum and largest cell", panels, samples),
         "Per shower: cells crossed by about one particle or more, layer of the shower maximum, energy"
         " of the largest cell.",
     )
@@ -238,7 +233,7 @@ def cell_figures(samples: Samples) -> Iterator[Figure]:
     yield Figure(
         "spectrum",
         "Cells",
-        draw_panels("spectrum", "Spectrum of the cell energies, and sparsity", [spectrum, sparsity],
+        draw_panels("Spectrum of the cell energies, and sparsity", [spectrum, sparsity],
                     samples),
         "Left: energies of single cells. Right: sparsity, the number of cells above a threshold."
         " Dotted: 0.3 MeV, the hit threshold.",
@@ -293,7 +288,7 @@ def angle_figures(samples: Samples) -> Iterator[Figure]:
     yield Figure(
         "angle",
         "Angle",
-        draw_panels("angle", "Measured against requested angle", panels, samples),
+        draw_panels("Measured against requested angle", panels, samples),
         "Angle measured on the image as by the 3DGAN authors (mtheta); empty showers are left out.",
     )
 

@@ -7,27 +7,23 @@ the ratio of two random halves of the reference, as root mean square over the ha
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
+from numpy.typing import NDArray
 
+from cloudgan.reports.charts import GREY
 from cloudgan.reports.drawing import INK, Drawing, log_ticks, plain
-from cloudgan.reports.plot_frame import GREY
+from cloudgan.validation.figures.samples import DrawnSample, Samples
 from cloudgan.validation.observables.cells import ratio
+from cloudgan.validation.observables.observables import Observables
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from matplotlib.axes import Axes
-    from numpy.typing import NDArray
-
-    from cloudgan.validation.figures.samples import DrawnSample, Samples
-    from cloudgan.validation.observables.observables import Observables
-
-    Floats = NDArray[np.float64]
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -143,10 +139,8 @@ class Panel:
         return ratio(found, whole)
 
 
-def draw_panels(
-    name: str, title: str, panels: Sequence[Panel], samples: Samples, columns: int = 3
-) -> str:
-    """Draws panels side by side, `columns` in a row; `name` is unique in the page. Returns SVG."""
+def draw_panels(title: str, panels: Sequence[Panel], samples: Samples, columns: int = 3) -> str:
+    """Draws panels side by side, `columns` in a row. Returns SVG."""
     columns = min(columns, len(panels))
     rows = math.ceil(len(panels) / columns)
     names = [one.name for one in (samples.shown_reference, *samples.compared)]
@@ -174,7 +168,7 @@ def draw_panels(
             [*handles, band], [*names, BASELINE_NAME], loc="upper left", ncols=beside,
             bbox_to_anchor=(_LEFT_INCHES / _WIDTH_INCHES, 1.0), borderpad=0, borderaxespad=0.1,
         )  # fmt: skip
-        return drawing.svg(name, title)
+        return drawing.svg(title)
 
 
 def legend_columns(names: Sequence[str], width_inches: float = _WIDTH_INCHES) -> int:

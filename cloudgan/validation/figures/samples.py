@@ -8,22 +8,37 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
+import numpy as np
+from numpy.typing import NDArray
+
+from cloudgan.reports.charts import COLOURS
 from cloudgan.reports.drawing import INK
-from cloudgan.reports.plot_frame import COLOURS
-from cloudgan.validation.metrics.bootstrap_weights import draw_weights
-
-if TYPE_CHECKING:
-    from cloudgan.validation.figures.showers import Pair
-    from cloudgan.validation.observables.observables import Observables
-    from cloudgan.validation.observables.overlap import OverlapRegion
+from cloudgan.validation.metrics.bootstrap_weights import halves
+from cloudgan.validation.observables.observables import Observables
+from cloudgan.validation.observables.overlap import OverlapRegion
 
 HALVINGS = 8
 """Random halvings of the reference behind a baseline band, which is then known to a quarter."""
 
 GENERATED_COLOUR = COLOURS[0]
 UNTRAINED_COLOUR = COLOURS[1]
+
+
+@dataclass(frozen=True)
+class Shower:
+    """One shower: cells (x, y, z) in GeV, energy of the primary and requested angle."""
+
+    ecal_gev: NDArray[np.float32]
+    energy_gev: float
+    angle_deg: float
+
+    def __str__(self) -> str:
+        return f"{self.energy_gev:.3g} GeV, {self.angle_deg:.0f}°"
+
+
+Pair = tuple[Shower, Shower]
+"""A generated shower and one of the Monte Carlo."""
 
 
 @dataclass(frozen=True)
@@ -86,9 +101,5 @@ class Samples:
 
     @cached_property
     def halves(self) -> tuple[tuple[Observables, Observables], ...]:
-        """Random halves of the reference, drawn as for the baselines of the measures."""
-        drawn = draw_weights(self.overlap, bootstraps=0, halvings=HALVINGS, seed=self.seed)
-        return tuple(
-            (self.reference[first > 0], self.reference[second > 0])
-            for first, second in zip(drawn.first, drawn.second, strict=True)
-        )
+        """Random halves of the reference, behind the baseline bands."""
+        return tuple(halves(self.overlap, count=HALVINGS, seed=self.seed))

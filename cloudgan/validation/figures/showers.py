@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from matplotlib import colormaps
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 from cloudgan.data.showers import CELL_MM, Showers
 from cloudgan.reports.drawing import Drawing, log_ticks, plain
 from cloudgan.validation.figures.panels import Figure
+from cloudgan.validation.figures.samples import Pair, Shower
 
 SHOWN = 4
 KEPT = 100
@@ -25,22 +25,6 @@ _VIEWS = (
     ("depth", 0, "layer", "y (mm)", "Showers from the side: energy summed over x."),
     ("front", 2, "x (mm)", "y (mm)", "The same showers from the front: energy summed over all layers."),
 )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Shower:
-    """One shower: cells (x, y, z) in GeV, energy of the primary and requested angle."""
-
-    ecal_gev: NDArray[np.float32]
-    energy_gev: float
-    angle_deg: float
-
-    def __str__(self) -> str:
-        return f"{self.energy_gev:.3g} GeV, {self.angle_deg:.0f}°"
-
-
-Pair = tuple[Shower, Shower]
-"""A generated shower and one of the Monte Carlo."""
 
 
 def first_of(blocks: Iterable[Showers], kept: list[Showers]) -> Iterator[Showers]:
@@ -120,7 +104,7 @@ def shower_figures(pairs: Sequence[Pair], names: tuple[str, str]) -> Iterator[Fi
             bar = drawing.figure.colorbar(image, ax=axes, label="energy (MeV)", pad=0.02)
             log_ticks(bar.ax.yaxis)
             bar.ax.grid(visible=False)
-            svg = drawing.svg(f"showers-{name}", caption)
+            svg = drawing.svg(caption)
         equal = all(str(ours) == str(theirs) for ours, theirs in pairs)
         note = (
             f" Above: {names[0]}; below: {names[1]}, of {'the same' if equal else 'nearly the same'} energy and"

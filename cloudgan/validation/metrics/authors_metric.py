@@ -16,23 +16,18 @@ then the mean over the bins. Differences from their code:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+from numpy.typing import NDArray
 
 from cloudgan.validation.metrics.measures import (
     MIN_SHOWERS_PER_BIN,
     PROFILE_SHARE,
     profile_errors,
 )
+from cloudgan.validation.observables.bins import BinnedSums
 from cloudgan.validation.observables.cells import ratio
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from cloudgan.validation.observables.bins import BinnedSums
-
-    Floats = NDArray[np.float64]
+Floats = NDArray[np.float64]
 
 PARTS = ("moments", "profiles", "angle")
 

@@ -29,12 +29,17 @@ class ClassifierResult(NamedTuple):
         auc_error: Standard error of the mean over the folds, at least the counting error.
         jsd: Jensen-Shannon divergence in bits: 0 indistinguishable, 1 separated; may be negative near 0.
         jsd_error: Standard error of the mean over the folds.
+        scores: Held-out score of each shower, log odds, of the first sample (N,) and of the second (M,); nan of those
+            that were left out.
+        folds: Fold of each; nan of those that were left out.
     """
 
     auc: float
     auc_error: float
     jsd: float
     jsd_error: float
+    scores: tuple[Floats, Floats]
+    folds: tuple[Floats, Floats]
 
 
 def two_sample_test(ours: Table, theirs: Table, *, seed: int) -> ClassifierResult:
@@ -50,7 +55,8 @@ def two_sample_test(ours: Table, theirs: Table, *, seed: int) -> ClassifierResul
         seed: Seed of the sampling, the folds and the trees.
     """
     random = np.random.default_rng(seed)
-    x = np.concatenate([_sample(ours, random), _sample(theirs, random)])
+    chosen = [random.permutation(len(sample))[:MAX_SHOWERS] for sample in (ours, theirs)]
+    x = np.concatenate([ours[chosen[0]], theirs[chosen[1]]])
     truth = np.zeros(len(x), np.int64)
     truth[-min(len(theirs), MAX_SHOWERS) :] = 1
     fold = np.empty(len(x), np.int64)
@@ -65,13 +71,15 @@ def two_sample_test(ours: Table, theirs: Table, *, seed: int) -> ClassifierResul
     # Rank error at AUC 0.5, smaller towards 1; folds can agree by chance.
     counting = np.sqrt((len(x) + 1) / (12 * truth.sum() * (len(x) - truth.sum())))
     counting *= 2 * np.sqrt(max(area * (1 - area), 0.0))
+    ends = [len(ours), len(theirs)]
+    found = np.full((2, sum(ends)), np.nan)  # of each shower its score and its fold
+    rows = np.concatenate([chosen[0], ends[0] + chosen[1]])
+    found[:, rows] = score, fold
+    scores, folds = (np.split(each, ends[:1]) for each in found)
     return ClassifierResult(
-        area, max(_error(auc), float(counting)), float(np.mean(jsd)), _error(jsd)
-    )
-
-
-def _sample(sample: Table, random: np.random.Generator) -> Table:
-    return sample[random.permutation(len(sample))[:MAX_SHOWERS]]
+        area, max(_error(auc), float(counting)), float(np.mean(jsd)), _error(jsd),
+        (scores[0], scores[1]), (folds[0], folds[1]),
+    )  # fmt: skip
 
 
 def _scores(x: Table, truth: NDArray[np.int64], fold: NDArray[np.int64], seed: int) -> Floats:

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+from numpy.typing import NDArray
 
 from cloudgan.validation.observables.features import histogram_features
+from cloudgan.validation.observables.observables import Observables
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from cloudgan.validation.observables.observables import Observables
-
-    Floats = NDArray[np.float64]
-    Weights = NDArray[np.float32]
-    MeasureValues = dict[tuple[str, str], Floats]
-    WeightedSample = tuple[Observables, Weights]
+Floats = NDArray[np.float64]
+Weights = NDArray[np.float32]
+MeasureValues = dict[tuple[str, str], Floats]
+WeightedSample = tuple[Observables, Weights]
 
 _BINS = (8, 40)
 _TAILS = 1e-3

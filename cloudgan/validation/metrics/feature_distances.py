@@ -165,6 +165,11 @@ def kpd(ours: Floats, theirs: Floats, *, seed: int) -> Estimate:
     return Estimate(whole, float(np.sqrt((GROUPS - 1) / GROUPS * scatter)))
 
 
+def kernel(x: Floats, y: Floats) -> Floats:
+    """(x.y / d + 1)^4 of each pair, (N, M)."""
+    return np.asarray((x @ y.T / x.shape[1] + 1.0) ** _DEGREE)
+
+
 def _some(sample: Floats, random: np.random.Generator) -> Floats:
     return sample[random.permutation(len(sample))[:MAX_SHOWERS]]
 
@@ -175,8 +180,7 @@ def _sums(x: Floats, y: Floats) -> Floats:
     found = np.empty((GROUPS, GROUPS))
     columns = np.cumsum([0] + [len(part) for part in np.array_split(y, GROUPS)])[:-1]
     for row, part in enumerate(np.array_split(x, GROUPS)):
-        kernel = (part @ y.T / x.shape[1] + 1.0) ** _DEGREE
-        found[row] = np.add.reduceat(kernel.sum(0), columns)
+        found[row] = np.add.reduceat(kernel(part, y).sum(0), columns)
         if same:
             found[row, row] -= (
                 (np.einsum("nd,nd->n", part, part) / x.shape[1] + 1.0) ** _DEGREE

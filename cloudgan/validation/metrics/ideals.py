@@ -5,6 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 RATIO, DISTANCE, AREA = 1.0, 0.0, 0.5
+QUADRATIC = frozenset({"separation", "separation_median", "energy_distance", "fpd", "kpd", "jsd"})
+"""Measures that are squares of a difference: their fluctuation falls as 1/N, that of the others as 1/sqrt(N)."""
+
+PERMUTATIONS = 499
+SIGNIFICANCE = 0.01
+"""Monte Carlo against Monte Carlo has a significant difference, in any measure, in at most this share of trials."""
+
+ONE_SIDED = QUADRATIC | {"auc"}
+"""Measures that fluctuate below their ideal, which no difference does."""
 
 IDEALS: Mapping[str, float] = {
     "response": RATIO,
@@ -29,11 +38,14 @@ IDEALS: Mapping[str, float] = {
     "angle_offset": DISTANCE,
     "angle_spread": RATIO,
     "correlation": DISTANCE,
+    "layer_spread": RATIO,
     "diversity": RATIO,
+    "coverage": RATIO,
     "separation": DISTANCE,
     "separation_median": DISTANCE,
     "wasserstein": DISTANCE,
     "wasserstein_median": DISTANCE,
+    "energy_distance": DISTANCE,
     "fpd": DISTANCE,
     "kpd": DISTANCE,
     "auc": AREA,
@@ -57,9 +69,10 @@ IDEALS: Mapping[str, float] = {
   mean share of its energy; spectrum: mean of |ratio - 1| of the spectrum of cell energies.
 - angle_slope, angle_spread: slope of measured against requested angle, and spread about the line;
   angle_offset: difference of the two lines, degrees.
-- correlation: difference of correlation matrices; diversity: spread of shower shapes at given
-  energy and angle.
+- correlation: difference of correlation matrices; layer_spread: spread of a property at given energies of
+  all layers; diversity: spread of shower shapes at given energy and angle; coverage: share of reference
+  showers with a generated neighbour, over that of Monte Carlo.
 - separation, wasserstein: of each histogram, the latter in standard deviations of the reference.
-- fpd, kpd: on the 15 high-level features; auc, jsd: of classifiers on features of two levels.
+- energy_distance: of features given energy and angle, of two levels; fpd, kpd: on the 15 high-level features; auc, jsd: of classifiers on features of two levels.
 - metric: the metric of the 3DGAN authors, and its parts.
 """

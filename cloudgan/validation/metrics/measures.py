@@ -6,26 +6,21 @@ what the reference has not and the generated showers have.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cloudgan.validation.metrics.feature_distances import covariances
+from cloudgan.validation.observables.bins import BinnedSums, Bins
 from cloudgan.validation.observables.cells import ratio
 from cloudgan.validation.observables.features import high_level
+from cloudgan.validation.observables.observables import Observables
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
-
-    from cloudgan.validation.observables.bins import BinnedSums, Bins
-    from cloudgan.validation.observables.observables import Observables
-
-    Floats = NDArray[np.float64]
-    MeasureValues = dict[tuple[str, str], Floats]
-    Weights = NDArray[np.float32]
-    WeightedSample = tuple[Observables, Weights]
+Floats = NDArray[np.float64]
+MeasureValues = dict[tuple[str, str], Floats]
+Weights = NDArray[np.float32]
+WeightedSample = tuple[Observables, Weights]
 
 
 MIN_SHOWERS_PER_BIN = 5
@@ -177,7 +172,9 @@ def angle_measures(generated: WeightedSample, reference: WeightedSample) -> Meas
     middle = theirs[2]
     offset = (ours[3] + ours[0] * (middle - ours[2])) - theirs[3]
     with np.errstate(divide="ignore", invalid="ignore"):
-        slope = ours[0] / theirs[0]  # of a mirrored reference it is negative
+        # Of mirrored showers it is negative. Permuted labels mix both leanings: then both slopes are near 0, and only
+        # their difference in units of the reference's slope (row 0) has a meaning.
+        slope = 1 + (ours[0] - theirs[0]) / theirs[0][0]
     found = {
         ("angle_slope", ""): slope,
         ("angle_offset", ""): np.rad2deg(np.where(np.isnan(slope), ours[3] - theirs[3], offset)),

@@ -7,19 +7,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cloudgan.validation.observables.cells import ratio
+from cloudgan.validation.observables.observables import Observables
+from cloudgan.validation.observables.overlap import OverlapRegion
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from cloudgan.validation.observables.observables import Observables
-    from cloudgan.validation.observables.overlap import OverlapRegion
-
-    Floats = NDArray[np.float64]
+Floats = NDArray[np.float64]
 
 
 _FINE_SHOWERS, _FINE, _COARSE = 1800, 9, 3

@@ -5,16 +5,12 @@ No feature is a single cell: a voxel classifier is more sensitive and needs its 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from cloudgan.validation.observables.observables import Observables
 
-    from cloudgan.validation.observables.observables import Observables
-
-    Floats = NDArray[np.float64]
+Floats = NDArray[np.float64]
 
 HIGH_LEVEL = (
     "Esum/E",

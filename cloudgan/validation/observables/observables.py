@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cloudgan.core.errors import DataError
-from cloudgan.core.progress import Silent
-from cloudgan.data.sources.raw_showers import is_empty
+from cloudgan.core.progress import Progress, Silent
+from cloudgan.data.showers import Showers
+from cloudgan.data.units import is_empty
 from cloudgan.validation.observables.cells import measure, safe_divide
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from numpy.typing import NDArray
-
-    from cloudgan.core.progress import Progress
-    from cloudgan.data.showers import Showers
-
-    Floats = NDArray[np.float64]
-    Floats32 = NDArray[np.float32]
+Floats = NDArray[np.float64]
+Floats32 = NDArray[np.float32]
 
 MAX_SHOWERS = 50_000
 """Maximum number measured, evenly spaced over a longer file: 1.1 kB each, 55 MB in total."""
@@ -35,7 +30,7 @@ _CHUNK = 50  # showers measured at once: 150 MB of indices if all cells have ene
 
 
 class Source(Protocol):
-    """Source of showers in blocks, such as `cloudgan.data.sources.source.ShowerSource`."""
+    """Source of showers in blocks, such as `cloudgan.data.sources.ShowerSource`."""
 
     @property
     def count(self) -> int:
@@ -109,7 +104,7 @@ class Observables:
 
     @property
     def empty(self) -> NDArray[np.bool_]:
-        """Whether each shower is empty, (N,): see `cloudgan.data.shards.manifest.EMPTY_SHARE`."""
+        """Whether each shower is empty, (N,): see `cloudgan.data.manifest.EMPTY_SHARE`."""
         return is_empty(self.sum_gev, self.energy_gev)
 
     @property

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cloudgan.core.errors import DataError
+from cloudgan.validation.observables.observables import Observables
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from cloudgan.validation.observables.observables import Observables
-
-    Floats = NDArray[np.float64]
+Floats = NDArray[np.float64]
 
 _SLACK = 0.02
 """Fraction of the range by which the ends of equal ranges may differ by chance."""

@@ -10,11 +10,11 @@ def shower_shards(made_once):
     """A folder of shards with 90 parametric showers of 9 x 9 x 25 cells."""
 
     def make(folder):
-        from cloudgan.data.sources.convert import convert
-        from cloudgan.data.sources.hdf5_writer import write_hdf5
+        from cloudgan.data.convert import convert
+        from cloudgan.data.hdf5_writer import write_hdf5
         from cloudgan.simulation.gflash import simulate
 
         write_hdf5(folder / "showers.h5", simulate(90, seed=5, cells=(9, 9), block=50))
-        convert(str(folder / "showers.h5"), folder / "shards", records_per_shard=32)
+        convert(str(folder / "showers.h5"), folder / "shards")
 
     return made_once("coevolution-showers", make) / "shards"

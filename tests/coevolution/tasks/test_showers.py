@@ -8,8 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from cloudgan.coevolution.individual import Individual
-from cloudgan.coevolution.task import KINDS, Draw
+from cloudgan.coevolution.task import KINDS, Draw, Individual
 from cloudgan.coevolution.tasks.showers import Showers
 from cloudgan.core.errors import ConfigError
 from cloudgan.schema.coevolution import CoevolutionConfig
@@ -93,10 +92,10 @@ def test_a_loss_is_that_of_the_individual(pair, first, after):
 
 
 def test_the_average_follows_the_generator_and_takes_its_statistics(pair, after):
-    weights = pair.layout("generator").weight_arrays(after["generator"])
+    weights = pair.layout("generator").leading_arrays(after["generator"])
     half = len(weights) // 2
     one, average = weights[:half], weights[half:]
-    before = pair.layout("generator").weight_arrays(pair.initial("generator", 5))[:half]
+    before = pair.layout("generator").leading_arrays(pair.initial("generator", 5))[:half]
     kernels = [n for n, weight in enumerate(one) if weight.ndim == 5]
     assert kernels
     for number in kernels:

@@ -9,9 +9,11 @@ and each must be allowed.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from emulators.aws.iam_policies import Authorization
+from emulators.aws.lookups import LEFT, ON_LEFT
 from emulators.aws.state import ACCOUNT, Body, State
 
 if TYPE_CHECKING:
@@ -169,22 +171,14 @@ def _scheduler(call: Call) -> Found:
 
 def _ec2(call: Call, state: State) -> Found:
     network, root = state.networks[call.region], f"arn:aws:ec2:{call.region}:{ACCOUNT}"
-    if call.operation == "DeleteNetworkInterface":
-        name = call.asked["NetworkInterfaceId"]
-        tags = [one["TagSet"] for one in network.cards if one["NetworkInterfaceId"] == name]
-        resource = f"{root}:network-interface/{name}"
-    elif call.operation == "DeleteSecurityGroup":
-        name = call.asked["GroupId"]
-        tags = [one["Tags"] for one in network.security_groups if one["GroupId"] == name]
-        resource = f"{root}:security-group/{name}"
-    elif call.operation == "TerminateInstances":
-        (name,) = call.asked["InstanceIds"]
-        tags = [one["Tags"] for one in network.instances if one["InstanceId"] == name]
-        resource = f"{root}:instance/{name}"
-    elif call.operation == "DeleteVolume":
-        name = call.asked["VolumeId"]
-        tags = [one["Tags"] for one in network.volumes if one["VolumeId"] == name]
-        resource = f"{root}:volume/{name}"
+    found = ON_LEFT.fullmatch(call.operation)
+    if found and found[1] != "Describe":
+        row = LEFT[found[2]]
+        name = call.asked.get(row.key) or call.asked["InstanceIds"][0]
+        there = [one for one in getattr(network, row.place) if one[row.key] == name]
+        tags = [one.get("Tags") or one["TagSet"] for one in there]
+        kind = re.sub("(?<!^)(?=[A-Z])", "-", found[2]).lower()
+        resource = f"{root}:{kind}/{name}"
     elif call.operation == "CreateLaunchTemplate":
         resource = f"{root}:launch-template/lt-new"
         sent = _tags_sent(call)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, NamedTuple
 
 from emulators.aws.iam_policies import Authorization, is_allowed
 from emulators.aws.state import ACCOUNT, REGIONS, Body, State, now
@@ -28,6 +29,9 @@ class Ec2:
         self._state = state
 
     def answer(self, call: Call) -> Body:
+        if found := ON_LEFT.fullmatch(call.operation):
+            does = self._left if found[1] == "Describe" else self._delete
+            return does(call.region, found[2], call.asked)
         result: Body = getattr(self, call.operation)(call.region, call.asked)
         return result
 
@@ -98,19 +102,18 @@ class Ec2:
             raise Refusal("InvalidLaunchTemplateName.NotFoundException", f"no template {name}")
         return {"LaunchTemplate": _shown(there.pop(name))}
 
-    def DescribeNetworkInterfaces(self, region: str, asked: Body) -> Body:  # noqa: N802
-        cards = self._state.networks[region].cards
-        return {
-            "NetworkInterfaces": [one for one in cards if _fits(one, asked, "NetworkInterfaceId")]
-        }
+    def _left(self, region: str, what: str, asked: Body) -> Body:
+        """Describes what clusters left; EC2 describes instances in the reservations that started them."""
+        row = LEFT[what]
+        known = (*self._of_groups(region, what), *getattr(self._state.networks[region], row.place))
+        found = [one for one in known if _fits(one, asked, row)]
+        if what == "Instance":
+            return {"Reservations": [{"Instances": [one]} for one in found]}
+        return {f"{what}s": found}
 
-    def DescribeSecurityGroups(self, region: str, asked: Body) -> Body:  # noqa: N802
-        groups = self._state.networks[region].security_groups
-        return {"SecurityGroups": [one for one in groups if _fits(one, asked, "GroupId")]}
-
-    def DescribeInstances(self, region: str, asked: Body) -> Body:  # noqa: N802
-        """Answers as EC2: instances have the tags of EKS itself, not those of their node group."""
-        of_groups = [
+    def _of_groups(self, region: str, what: str) -> list[Body]:
+        """The instances of node groups: they have the tags of EKS itself, not those of their node group."""
+        return [
             {
                 "InstanceId": name,
                 "InstanceType": pool.group.node_type,
@@ -123,81 +126,65 @@ class Ec2:
             for (at, cluster), plane in self._state.planes.items()
             for own, pool in plane.pools.items()
             for name in pool.group.machines
-            if at == region
+            if at == region and what == "Instance"
         ]
-        known = (*of_groups, *self._state.networks[region].instances)
-        found = [one for one in known if _fits(one, asked, "InstanceId")]
-        return {"Reservations": [{"Instances": [one]} for one in found]}
 
-    def DescribeVolumes(self, region: str, asked: Body) -> Body:  # noqa: N802
-        volumes = self._state.networks[region].volumes
-        return {"Volumes": [one for one in volumes if _fits(one, asked, "VolumeId")]}
-
-    def TerminateInstances(self, region: str, asked: Body) -> Body:  # noqa: N802
-        """Terminates instances, which stay in the list, as EC2's do for about an hour."""
-        (name,) = asked["InstanceIds"]
-        found = [one for one in self._state.networks[region].instances if one["InstanceId"] == name]
-        if not found:
-            raise Refusal("InvalidInstanceID.NotFound")
-        found[0]["State"] = {"Code": 48, "Name": "terminated"}
-        return {"TerminatingInstances": []}
-
-    def DeleteVolume(self, region: str, asked: Body) -> Body:  # noqa: N802
-        network = self._state.networks[region]
-        found = [one for one in network.volumes if one["VolumeId"] == asked["VolumeId"]]
-        if not found:
-            raise Refusal("InvalidVolume.NotFound")
-        if found[0]["State"] == "in-use":
-            raise Refusal("VolumeInUse", "Volume is currently attached to an instance")
-        network.volumes.remove(found[0])
-        return {}
-
-    def DeleteNetworkInterface(self, region: str, asked: Body) -> Body:  # noqa: N802
-        network = self._state.networks[region]
-        kept = [
-            one for one in network.cards if one["NetworkInterfaceId"] != asked["NetworkInterfaceId"]
-        ]
-        if len(kept) == len(network.cards):
-            raise Refusal("InvalidNetworkInterfaceID.NotFound")
-        network.cards = kept
-        return {}
-
-    def DeleteSecurityGroup(self, region: str, asked: Body) -> Body:  # noqa: N802
-        network = self._state.networks[region]
-        if network.cards:
+    def _delete(self, region: str, what: str, asked: Body) -> Body:
+        """Deletes one; instances stay in the list, as EC2's do for about an hour."""
+        network, row = self._state.networks[region], LEFT[what]
+        named = asked.get(row.key) or asked["InstanceIds"][0]
+        there = getattr(network, row.place)
+        found = next((one for one in there if one[row.key] == named), None)
+        if what == "SecurityGroup" and network.cards:
             raise Refusal("DependencyViolation", "resource has a dependent object")
-        groups = network.security_groups
-        kept = [one for one in groups if one["GroupId"] != asked["GroupId"]]
-        if len(kept) == len(groups):
-            raise Refusal("InvalidGroup.NotFound")
-        network.security_groups = kept
+        if found is None:
+            raise Refusal(row.absent)
+        if what == "Volume" and found["State"] == "in-use":
+            raise Refusal("VolumeInUse", "Volume is currently attached to an instance")
+        if what == "Instance":
+            found["State"] = {"Code": 48, "Name": "terminated"}
+            return {"TerminatingInstances": []}
+        there.remove(found)
         return {}
+
+
+class Left(NamedTuple):
+    """A kind of what clusters leave: its list in `Network`, key, filter by key, code of its absence."""
+
+    place: str
+    key: str
+    name: str
+    absent: str
+
+
+LEFT = {
+    "NetworkInterface": Left(
+        "cards", "NetworkInterfaceId", "network-interface-id", "InvalidNetworkInterfaceID.NotFound"
+    ),
+    "SecurityGroup": Left("security_groups", "GroupId", "group-id", "InvalidGroup.NotFound"),
+    "Instance": Left("instances", "InstanceId", "instance-id", "InvalidInstanceID.NotFound"),
+    "Volume": Left("volumes", "VolumeId", "volume-id", "InvalidVolume.NotFound"),
+}
+ON_LEFT = re.compile(f"(Describe|Delete|Terminate)({'|'.join(LEFT)})s?")
+"""Operations on what clusters leave."""
 
 
 def _shown(template: Body) -> Body:
     return {key: value for key, value in template.items() if key != "LaunchTemplateData"}
 
 
-_IDENTITY_FILTERS = {
-    "NetworkInterfaceId": "network-interface-id",
-    "GroupId": "group-id",
-    "InstanceId": "instance-id",
-    "VolumeId": "volume-id",
-}
-
-
-def _fits(found: Body, asked: Body, identity: str) -> bool:
+def _fits(found: Body, asked: Body, row: Left) -> bool:
     tags = {one["Key"]: one["Value"] for one in found.get("TagSet") or found.get("Tags") or ()}
     for one in asked.get("Filters", ()):
         name, values = one["Name"], one["Values"]
         if name.startswith("tag:"):
             has = tags.get(name.removeprefix("tag:"))
         elif name == "status":
-            has = found["State"] if identity == "VolumeId" else found["Status"]
-        elif name == "instance-state-name" and identity == "InstanceId":
+            has = found["State"] if row.place == "volumes" else found["Status"]
+        elif name == "instance-state-name" and row.place == "instances":
             has = found["State"]["Name"]
-        elif name == _IDENTITY_FILTERS[identity]:
-            has = found[identity]
+        elif name == row.name:
+            has = found[row.key]
         else:
             raise Refusal("InvalidParameterValue", f"The filter '{name}' is invalid")
         if has not in values:

@@ -33,7 +33,7 @@ from emulators.aws.tokens import user_of
 from emulators.aws.wire import Call, Refusal, answer, decoded, refused, scope
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from emulators.aws.iam_policies import Authorization, Document
     from emulators.aws.state import Group
@@ -150,11 +150,6 @@ class Amazon:
                 cluster.answer(code, path="^/api")
 
         self._eks.became_active = refuses
-
-    def on_machines(
-        self, joins: Callable[[str, Group], None], leaves: Callable[[str], None]
-    ) -> None:
-        self._scaling.joins, self._scaling.leaves = joins, leaves
 
     def app(self, environ: dict[str, Any], start_response: Any) -> Any:
         request = Request(environ)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from azure.core.pipeline.transport import RequestsTransport
 
 from cloudgan.core.errors import CredentialsError
-from cloudgan.launch.clouds.azure.api import ArmApi
 from cloudgan.launch.clouds.azure.client import AzureClient
+from cloudgan.launch.clouds.azure.transport import ArmApi
 from emulators.azure.aks import Aks
 from emulators.azure.arm import Arm
 from emulators.azure.certificates import write_certificates
@@ -77,7 +77,7 @@ class SmallAzure:
 
     def cloud(self, place: Target, say: Any = lambda _: None) -> AzureClient:
         """The product's cloud."""
-        return AzureClient(self.api(), place, say, store=self.blobs.open, busy_seconds=0.001)
+        return AzureClient(self.api(), place, say, store=self.blobs.open, poll_seconds=0.001)
 
     def left(self) -> list[str]:
         """Names of all resources that bill, or may."""

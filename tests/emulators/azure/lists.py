@@ -118,7 +118,7 @@ class Lists:
     def _skus(self, query: dict[str, str]) -> list[dict[str, Any]]:
         region = re.fullmatch(r"location eq '(\w+)'", query["$filter"])
         assert region
-        from cloudgan.launch.clouds.azure.sizes import SIZES, SYSTEM_SIZES
+        from cloudgan.core import machines
 
         where = [{"location": region[1], "zones": list(self.zones)}]
         return [
@@ -128,14 +128,17 @@ class Lists:
                 "locationInfo": where,
                 "restrictions": self.restrictions,
             }
-            for name in (*SIZES, *SYSTEM_SIZES)
+            for name in (*machines.sold("azure"), *machines.sold("azure", "system"))
             if name not in self.arm.unsold
         ]
 
     def _usages(self) -> list[dict[str, Any]]:
-        from cloudgan.launch.clouds.azure.sizes import SIZES, SYSTEM_SIZES
+        from cloudgan.core import machines
 
-        names = sorted({size.family for size in SIZES.values()} | set(SYSTEM_SIZES.values()))
+        names = sorted(
+            {one.quota for one in machines.sold("azure").values()}
+            | {one.quota for one in machines.sold("azure", "system").values()}
+        )
         return [
             {
                 "unit": "Count",

@@ -1,295 +1,327 @@
-"""The verbs of the API on the objects of the store."""
+"""The verbs of the API on the objects of the store, with admission."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import json
+import time
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
 
-from emulators.kubernetes import defaults, rules
-from emulators.kubernetes.ownership import applied, updated
-from emulators.kubernetes.patches import json_patch, merge, strategic
-from emulators.kubernetes.quantities import is_over
-from emulators.kubernetes.resources import BUILT_IN, Resource, custom
-from emulators.kubernetes.status_errors import Refusal, conflict, forbidden, no_such_path
-from emulators.kubernetes.store import KINDS, copied, now, set_condition, suffix
+from emulators.kubernetes import queued_provisioning, validation
+from emulators.kubernetes.objects import (
+    KINDS,
+    Object,
+    Refusal,
+    Resource,
+    at,
+    conflict,
+    copied,
+    forbidden,
+    is_deleted,
+    is_over,
+    matches,
+    now,
+    parse_quantity,
+    requests_of,
+    set_condition,
+    show_quantity,
+)
+from emulators.kubernetes.store import Change, Store
 
-if TYPE_CHECKING:
-    from emulators.kubernetes.admission import Admission
-    from emulators.kubernetes.schemas import Schemas
-    from emulators.kubernetes.store import Store
-
-Object = dict[str, Any]
 PODS = KINDS["pods"]
-KEPT = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
-CERTIFICATE_MAP = "kube-root-ca.crt"
+MOST_SECONDS = 1800.0
+FINALIZERS = {"Foreground": "foregroundDeletion", "Orphan": "orphan"}
+OWN = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
 
 
-class Options:
-    """The options in the query of a request, or in the body of a DELETE."""
-
-    def __init__(self, query: dict[str, str], manager: str = "") -> None:
-        self.dry_run = query.get("dryRun") == "All"
-        self.manager = query.get("fieldManager") or manager or "unknown"
-        self.force = query.get("force") in {"true", "1"}
-        self.field_validation = query.get("fieldValidation") or "Strict"
+class AnswerLost(Exception):
+    """The connection is closed without an answer."""
 
 
 class Api:
-    """Creates, changes and deletes objects by the rules; controllers write to the store directly."""
+    """Creates, changes, deletes and watches objects by the rules; controllers may write to the store directly."""
 
-    def __init__(self, store: Store, schemas: Schemas, admission: Admission) -> None:
-        self.store = store
-        self._schemas = schemas
-        self._admission = admission
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.schemas = validation.Schemas()
+        self._cuts = 0
 
     def create(
-        self, resource: Resource, namespace: str | None, body: Object, options: Options
-    ) -> Object:
-        with self.store.changed:
-            found = self._decoded(resource, namespace, None, body)
+        self, resource: Resource, namespace: str | None, body: Any, *, strict: bool = True
+    ) -> tuple[Object, list[str]]:
+        """Returns the new object and warnings."""
+        with self._store.changed:
+            found = self._decoded(resource, namespace, body)
             own = found["metadata"]
-            if not own.get("name") and own.get("generateName"):
-                own["name"] = own["generateName"] + suffix()
-            self._schemas.check(resource, found, options.field_validation)
-            sent = copied(found)
-            defaults.fill(resource, found)
-            rules.check(resource, found)
-            self._admission.admit(resource, found)
-            defaults.start_status(resource, found)
-            found.setdefault("apiVersion", resource.api_version)
-            updated(None, sent, options.manager, now())
-            found["metadata"]["managedFields"] = sent["metadata"]["managedFields"]
-            if options.dry_run:
-                return self._pretend(resource, found)
-            made = self.store.insert(resource, found)
-            return self._after_create(resource, made)
+            status = found.pop("status", None) if resource.plural == "nodes" else None
+            warnings = self.schemas.check(resource, found, strict=strict)
+            found.pop("status", None)
+            validation.fill(resource, found)
+            validation.check(resource, found)
+            self._admit(resource, found)
+            found |= _first_status(resource, found) | ({"status": status} if status else {})
+            made = self._store.insert(resource, found)
+            if resource.plural == "jobs":
+                made = self._label_job(made)
+            elif resource.plural == "customresourcedefinitions":
+                self._learn(made["spec"])
+            elif resource.plural == "namespaces":
+                for kind, name in (
+                    ("serviceaccounts", "default"),
+                    ("configmaps", "kube-root-ca.crt"),
+                ):
+                    self._store.insert(kind, {"metadata": {"name": name, "namespace": own["name"]}})
+            return made, warnings
 
-    def _after_create(self, resource: Resource, made: Object) -> Object:
-        own = made["metadata"]
-        if resource.plural == "jobs":
-            defaults.label_job(made)
-            return self.store.replace(resource, made)
-        if resource.plural == "customresourcedefinitions":
-            for kind, schema in custom(made):
-                self._schemas.learn(kind, schema)
-                self.store.resources.append(kind)
-        elif resource.plural == "namespaces":
-            named = {"namespace": own["name"]}
-            account = {"metadata": {"name": "default"} | named}
-            trust = {"metadata": {"name": CERTIFICATE_MAP} | named, "data": {"ca.crt": ""}}
-            self.store.insert("serviceaccounts", account)
-            self.store.insert("configmaps", trust)
-        return made
-
-    def _pretend(self, resource: Resource, found: Object) -> Object:
-        own = found["metadata"]
-        if self.store.find(resource, own.get("namespace"), own["name"]):
-            raise Refusal(
-                409, f'{resource.qualified} "{own["name"]}" already exists', reason="AlreadyExists"
-            )
-        own.update(uid="00000000-0000-0000-0000-000000000000", creationTimestamp=now())
-        found.setdefault("kind", resource.kind)
-        return found
-
-    def _decoded(
-        self, resource: Resource, namespace: str | None, name: str | None, body: Any
-    ) -> Object:
+    def _decoded(self, resource: Resource, namespace: str | None, body: Any) -> Object:
         if not isinstance(body, dict):
             raise Refusal(400, "the body of the request is no object")
         found = copied(body)
         own = found.setdefault("metadata", {})
+        if not own.get("name") and not own.get("generateName"):
+            why = "metadata.name: Required value: name or generateName is required"
+            raise Refusal(422, f"{resource.kind} is invalid: {why}")
         for field, expected in (("kind", resource.kind), ("apiVersion", resource.api_version)):
             if found.setdefault(field, expected) != expected:
-                text = f"the {field} in the data ({found[field]}) does not match the expected "
-                raise Refusal(400, f"{text}{field} ({expected})")
-        if name is not None and own.setdefault("name", name) != name:
-            text = f"the name of the object ({own['name']}) does not match the name on the URL"
-            raise Refusal(400, f"{text} ({name})")
+                text = (
+                    f"the {field} in the data ({found[field]}) does not match the expected {field}"
+                )
+                raise Refusal(400, f"{text} ({expected})")
         if resource.namespaced:
             if own.setdefault("namespace", namespace) != namespace:
-                text = "the namespace of the provided object does not match the namespace sent on "
-                raise Refusal(400, f"{text}the request")
-            self.store.get("namespaces", None, namespace or "")
-        defaults.fill_required(found)
+                text = "the namespace of the provided object does not match the namespace sent on the request"
+                raise Refusal(400, text)
+            self._store.get("namespaces", None, namespace or "")
         return found
 
-    def update(
-        self,
-        resource: Resource,
-        namespace: str | None,
-        name: str,
-        body: Object,
-        options: Options,
-        *,
-        part: str = "",
-    ) -> Object:
-        with self.store.changed:
-            old = self.store.get(resource, namespace, name)
-            new = self._decoded(resource, namespace, name, body)
-            return self._change(resource, old, new, options, part)
+    def _label_job(self, made: Object) -> Object:
+        """Sets the selector and the labels of a new Job, when its uid is known."""
+        own, spec = made["metadata"], made["spec"]
+        labels = spec["template"].setdefault("metadata", {}).setdefault("labels", {})
+        for label, value in (("job-name", own["name"]), ("controller-uid", own["uid"])):
+            labels[label] = labels[f"batch.kubernetes.io/{label}"] = value
+        spec["selector"] = {"matchLabels": {"batch.kubernetes.io/controller-uid": own["uid"]}}
+        return self._store.replace("jobs", made)
+
+    def _learn(self, spec: Object) -> None:
+        for version in spec["versions"]:
+            names = (spec["names"]["plural"], spec["names"]["kind"])
+            kind = Resource(spec["group"], version["name"], *names, spec["scope"] == "Namespaced")
+            self.schemas.learn(kind, copied(version["schema"]["openAPIV3Schema"]))
+            self._store.resources.append(kind)
+
+    def create_pod(self, pod: Object) -> Object:
+        """Creates a pod for a controller, whose template was checked before."""
+        with self._store.changed:
+            validation.fill(PODS, pod)
+            self._admit(PODS, pod)
+            return self._store.insert(PODS, pod | {"status": {"phase": "Pending"}})
+
+    def _admit(self, resource: Resource, found: Object) -> None:
+        own, name = found["metadata"], found["metadata"].get("name", "")
+        if resource.namespaced:
+            namespace = own["namespace"]
+            if is_deleted(self._store.get("namespaces", None, namespace)):
+                why = f"unable to create new content in namespace {namespace} because it is being terminated"
+                raise forbidden(resource, name, why)
+        if resource == PODS:
+            queued_provisioning.admit(found)
+            account = found["spec"]["serviceAccountName"]
+            if self._store.find("serviceaccounts", namespace, account) is None:
+                why = f'error looking up service account {namespace}/{account}: serviceaccount "{account}"'
+                raise forbidden(resource, name, f"{why} not found")
+            self._check_quota(found)
+
+    def _check_quota(self, pod: Object) -> None:
+        """Refuses a pod that exceeds a quota of its namespace."""
+        namespace, asked = pod["metadata"]["namespace"], _charged(pod)
+        used: Counter[str] = Counter()
+        for one in self._store.select("pods", namespace):
+            if not is_over(one):
+                used.update(_charged(one))
+        for quota in self._store.select("resourcequotas", namespace):
+            hard = quota["spec"].get("hard") or {}
+            over = sorted(
+                name
+                for name in hard
+                if asked[name] and asked[name] + used[name] > parse_quantity(hard[name])
+            )
+            if over:
+                parts = (
+                    ",".join(f"{name}={show_quantity(amounts[name])}" for name in over)
+                    for amounts in (asked, used)
+                )
+                why = "exceeded quota: {}, requested: {}, used: {}, limited: {}".format(
+                    quota["metadata"]["name"],
+                    *parts,
+                    ",".join(f"{one}={hard[one]}" for one in over),
+                )
+                raise forbidden(PODS, pod["metadata"].get("name", ""), why)
 
     def patch(
         self,
         resource: Resource,
         namespace: str | None,
         name: str,
-        body: Any,
-        options: Options,
+        patch: Any,
         *,
-        kind: str,
-        part: str = "",
-    ) -> Object:
-        """Patches an object; `kind` is the content type of the request."""
-        with self.store.changed:
-            old = self.store.get(resource, namespace, name)
-            if "json-patch" in kind:
-                new = json_patch(old, body)
-            elif "strategic-merge-patch" in kind:
-                if resource not in BUILT_IN:
-                    raise Refusal(415, "strategic merge patch is not supported for this kind")
-                new = strategic(old, body)
-            elif "merge-patch" in kind:
-                new = merge(old, body)
-            else:
-                raise Refusal(415, f"the body of the request was in an unknown format - {kind}")
-            return self._change(resource, old, new, options, part)
-
-    def _change(
-        self, resource: Resource, old: Object, new: Object, options: Options, part: str
-    ) -> Object:
-        new = copied(new)  # patches share with the old object what they don't touch
-        own, name = new["metadata"], old["metadata"]["name"]
-        revision = own.get("resourceVersion") or old["metadata"]["resourceVersion"]
-        if revision != old["metadata"]["resourceVersion"]:
-            raise conflict(resource, name)
-        if own.get("uid", old["metadata"]["uid"]) != old["metadata"]["uid"]:
-            why = f"Precondition failed: UID in precondition: {own['uid']}"
-            raise conflict(resource, name, why)
-        if part == "status":
-            new = copied(old) | {"status": new.get("status") or {}}
-        else:
-            if resource.status and "status" in old:
-                new["status"] = old["status"]
-            for field in KEPT:
-                new["metadata"].pop(field, None)
+        strict: bool = True,
+    ) -> tuple[Object, list[str]]:
+        """Applies a merge patch (RFC 7396); returns the object and warnings."""
+        with self._store.changed:
+            old = self._store.get(resource, namespace, name)
+            new = _merged(old, patch)
+            if new["metadata"]["resourceVersion"] != old["metadata"]["resourceVersion"]:
+                raise conflict(resource, name)
+            for field in OWN:
                 if field in old["metadata"]:
                     new["metadata"][field] = old["metadata"][field]
-            self._schemas.check(resource, new, options.field_validation)
-            defaults.fill(resource, new)
-            rules.check(resource, new, old)
-            new["metadata"].setdefault("managedFields", old["metadata"].get("managedFields", []))
-            updated(old, new, options.manager, now())
-        new["metadata"]["resourceVersion"] = revision
-        return new if options.dry_run else self.store.replace(resource, new)
-
-    def apply(
-        self, resource: Resource, namespace: str | None, name: str, body: Object, options: Options
-    ) -> tuple[Object, bool]:
-        """Applies server-side; returns the object and whether it is new."""
-        with self.store.changed:
-            wanted = self._decoded(resource, namespace, name, body)
-            self._schemas.check(resource, wanted, options.field_validation)
-            old = self.store.find(resource, namespace, name)
-            if old is None:
-                made = self.create(resource, namespace, body, options)
-                for entry in made["metadata"]["managedFields"]:
-                    entry["operation"] = "Apply"
-                return (made if options.dry_run else self.store.replace(resource, made)), True
-            wanted["metadata"].pop("resourceVersion", None)
-            new = applied(old, wanted, options.manager, force=options.force, now=now())
-            defaults.fill(resource, new)
-            rules.check(resource, new, old)
-            if resource.status and "status" in old:
-                new["status"] = old["status"]
-            return (new if options.dry_run else self.store.replace(resource, new)), False
+            status = new.pop("status", None) and old["status"]
+            warnings = self.schemas.check(resource, new, strict=strict)
+            validation.fill(resource, new)
+            validation.check(resource, new, old)
+            new |= {"status": status} if status is not None else {}
+            return self._store.replace(resource, new), warnings
 
     def delete(
-        self,
-        resource: Resource,
-        namespace: str | None,
-        name: str,
-        options: Object,
-        *,
-        dry_run: bool,
+        self, resource: Resource, namespace: str | None, name: str, options: Object
     ) -> Object:
         """Deletes an object, or marks it for deletion while it has finalizers or a grace period."""
-        with self.store.changed:
-            found = self.store.get(resource, namespace, name)
-            wanted = options.get("preconditions") or {}
-            for field, value in wanted.items():
-                if found["metadata"].get(field) != value:
-                    why = f"Precondition failed: {field} in precondition: {value}, "
-                    raise conflict(resource, name, f"{why}{field} in object meta: differs")
-            if dry_run:
-                return found
+        with self._store.changed:
+            found = self._store.get(resource, namespace, name)
+            own = found["metadata"]
             if resource.plural == "namespaces":
-                if name in {"default", "kube-system"}:
-                    raise forbidden(resource, name, "this namespace may not be deleted")
                 found["status"]["phase"] = "Terminating"
-            return self._mark(resource, found, options)
-
-    def _mark(self, resource: Resource, found: Object, options: Object) -> Object:
-        own = found["metadata"]
-        orphans = "Orphan" if resource.plural == "jobs" else "Background"  # as the real one does
-        policy = options.get("propagationPolicy") or orphans
-        finalizer = {"Foreground": "foregroundDeletion", "Orphan": "orphan"}.get(policy)
-        if finalizer and finalizer not in own.setdefault("finalizers", []):
-            own["finalizers"].append(finalizer)
-        grace = _grace(resource, found, options)
-        if grace is not None:
-            own["deletionGracePeriodSeconds"] = min(
-                grace, own.get("deletionGracePeriodSeconds", grace)
+            # The real one, too, leaves the pods of a Job behind if nothing is said.
+            policy = options.get("propagationPolicy") or (
+                "Orphan" if resource.plural == "jobs" else "Background"
             )
-        own.setdefault("deletionTimestamp", now())
-        if grace == 0 and not found["spec"].get("nodeName") and not is_over(found):
-            found["status"]["phase"] = "Failed"  # no kubelet reports it
-        return self.store.replace(resource, found)
-
-    def create_pod(self, pod: Object) -> Object:
-        """Creates a pod for a controller, whose template was checked before."""
-        with self.store.changed:
-            defaults.fill(PODS, pod)
-            self._admission.admit(PODS, pod)
-            defaults.start_status(PODS, pod)
-            return self.store.insert(PODS, pod)
+            finalizer = FINALIZERS.get(policy)
+            if finalizer and finalizer not in own.setdefault("finalizers", []):
+                own["finalizers"].append(finalizer)
+            if resource == PODS:
+                grace = options.get("gracePeriodSeconds")
+                grace = found["spec"]["terminationGracePeriodSeconds"] if grace is None else grace
+                if not found["spec"].get("nodeName") or is_over(found):
+                    grace = 0
+                before = own.get("deletionGracePeriodSeconds", grace)
+                own["deletionGracePeriodSeconds"] = min(int(grace), before)
+                if not found["spec"].get("nodeName"):
+                    found["status"]["phase"] = "Failed"  # no kubelet reports it
+            own.setdefault("deletionTimestamp", now())
+            return self._store.replace(resource, found)
 
     def remove(self, found: Object, policy: str = "Background") -> None:
         """Deletes an object for a controller."""
-        resource = self.store.of_kind(found["kind"], found["apiVersion"])
-        if resource:
-            own = found["metadata"]
-            options = {"propagationPolicy": policy}
-            self.delete(resource, own.get("namespace"), own["name"], options, dry_run=False)
+        own = found["metadata"]
+        for one in self._store.resources:
+            if (one.kind, one.api_version) == (found["kind"], found["apiVersion"]):
+                self.delete(one, own.get("namespace"), own["name"], {"propagationPolicy": policy})
 
-    def bind(self, namespace: str, name: str, node: str) -> None:
-        def to_node(pod: Object) -> None:
-            if pod["spec"].get("nodeName"):
-                raise Refusal(409, f"pod {name} is already assigned to a node")
-            pod["spec"]["nodeName"] = node
-            set_condition(pod, "PodScheduled", "True")
-
-        if self.store.edit("pods", namespace, name, to_node) is None:
-            raise no_such_path()
-
-    def evict(self, resource: Resource, namespace: str, name: str, options: Object) -> None:
-        with self.store.changed:
-            pod = self.store.get(resource, namespace, name)
+    def evict(self, namespace: str, name: str) -> Object:
+        with self._store.changed:
+            pod = self._store.get(PODS, namespace, name)
             if not is_over(pod):
-                set_condition(
-                    pod,
-                    "DisruptionTarget",
-                    "True",
-                    "EvictionByEvictionAPI",
-                    "Eviction API: evicting",
+                reason, text = "EvictionByEvictionAPI", "Eviction API: evicting"
+                set_condition(pod, "DisruptionTarget", "True", reason, text)
+                self._store.replace(PODS, pod)
+            self.delete(PODS, namespace, name, {})
+        return {
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": "Success",
+            "code": 201,
+        }
+
+    def list(self, resource: Resource, namespace: str | None, selector: str) -> Object:
+        with self._store.changed:
+            items = [
+                one for one in self._store.select(resource, namespace) if matches(selector, one)
+            ]
+            revision = {"resourceVersion": str(self._store.revision)}
+        head = {"kind": f"{resource.kind}List", "apiVersion": resource.api_version}
+        return head | {"metadata": revision, "items": items}
+
+    def cut_watches(self) -> None:
+        """Ends all watches as a load balancer does: without a last chunk."""
+        self._cuts += 1
+        self._store.wake()
+
+    def watch(
+        self, resource: Resource, namespace: str | None, query: dict[str, str]
+    ) -> Iterator[bytes]:
+        """Yields the changes since a revision as lines; an error for one that was forgotten."""
+        store, since = self._store, int(query.get("resourceVersion") or 0)
+        end = time.monotonic() + float(query.get("timeoutSeconds") or MOST_SECONDS)
+        selector, cuts = query.get("labelSelector", ""), self._cuts
+        if not since:
+            listed = self.list(resource, namespace, selector)
+            since = int(listed["metadata"]["resourceVersion"])
+            yield from (_line("ADDED", one) for one in listed["items"])
+        while (left := end - time.monotonic()) > 0:
+            with store.changed:
+                store.changed.wait_for(
+                    lambda since=since: store.revision > since or store.closed, left
                 )
-                self.store.replace(resource, pod)
-            self.delete(resource, namespace, name, options, dry_run=False)
+                if store.closed or self._cuts != cuts:
+                    raise AnswerLost
+                if since < store.compacted:
+                    yield _line("ERROR", Refusal(410, f"too old resource version: {since}").body)
+                    return
+                news = [one for one in store.changes if one.revision > since]
+                since = store.revision
+            for change in news:
+                if change.resource == resource:
+                    yield from _event(change, namespace, selector)
 
 
-def _grace(resource: Resource, found: Object, options: Object) -> int | None:
-    if resource.plural != "pods":
-        return None
-    if not found["spec"].get("nodeName") or is_over(found):
-        return 0
-    asked = options.get("gracePeriodSeconds")
-    grace = found["spec"]["terminationGracePeriodSeconds"]
-    return int(asked if asked is not None else grace)
+def _first_status(resource: Resource, found: Object) -> Object:
+    if resource.plural == "persistentvolumeclaims":
+        return {
+            "status": {"phase": "Bound", "capacity": at(found, "spec", "resources", "requests")}
+        }
+    phases = {"namespaces": "Active", "pods": "Pending"}
+    if phase := phases.get(resource.plural):
+        return {"status": {"phase": phase}}
+    return {"status": {}} if resource.plural in {"jobs", "services", "daemonsets", "nodes"} else {}
+
+
+def _charged(pod: Object) -> Counter[str]:
+    """Returns what one pod takes of a quota, by all the names a quota may use for it."""
+    total: Counter[str] = Counter({"pods": 1, "count/pods": 1})
+    for name, amount in requests_of(pod).items():
+        total[f"requests.{name}"] = total[name] = amount
+    return total
+
+
+def _merged(old: Any, patch: Any) -> Any:
+    if not isinstance(patch, dict):
+        return copied(patch)
+    merged = copied(old) if isinstance(old, dict) else {}
+    for name, value in patch.items():
+        if value is None:
+            merged.pop(name, None)
+        else:
+            merged[name] = _merged(merged.get(name), value)
+    return merged
+
+
+def _event(change: Change, namespace: str | None, selector: str) -> Iterator[bytes]:
+    """An object that comes to fit the selector is new to the watcher, one that ceases is gone."""
+    old, new = change.old, change.new
+    if namespace not in {None, (new or old or {})["metadata"].get("namespace")}:
+        return
+    was, fits = (
+        old is not None and matches(selector, old),
+        new is not None and matches(selector, new),
+    )
+    if fits:
+        yield _line("MODIFIED" if was else "ADDED", new)
+    elif was:
+        yield _line("DELETED", old)
+
+
+def _line(kind: str, found: Object | None) -> bytes:
+    return json.dumps({"type": kind, "object": found}).encode() + b"\n"

@@ -6,15 +6,13 @@ import datetime as dt
 import ipaddress
 import ssl
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 class Authority(NamedTuple):
@@ -30,34 +28,50 @@ class Authority(NamedTuple):
 def authority(names: tuple[str, ...] = ("localhost",)) -> Authority:
     """Returns an authority of this process and what it signed for 127.0.0.1 and these names."""
     root_key, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
-    root_name, name = _name("test authority"), _name("server")
-    root = (
-        _builder(root_name, root_name, root_key.public_key())
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .add_extension(_usage(signs_certificates=True), critical=True)
-        .add_extension(
-            x509.SubjectKeyIdentifier.from_public_key(root_key.public_key()), critical=False
-        )
-        .sign(root_key, hashes.SHA256())
-    )
-    known: list[x509.GeneralName] = [x509.DNSName(one) for one in names]
-    known.append(x509.IPAddress(ipaddress.ip_address("127.0.0.1")))
-    signed = (
-        _builder(name, root_name, key.public_key())
-        .add_extension(x509.SubjectAlternativeName(known), critical=False)
-        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(_usage(signs_certificates=False), critical=True)
-        .add_extension(
-            x509.AuthorityKeyIdentifier.from_issuer_public_key(root_key.public_key()),
-            critical=False,
-        )
-        .sign(root_key, hashes.SHA256())
-    )
-    pem = serialization.Encoding.PEM
+    own = x509.SubjectKeyIdentifier.from_public_key(root_key.public_key())
+    issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(root_key.public_key())
+    known = [*map(x509.DNSName, names), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
+    root = _sign("test authority", root_key, root_key, own, is_authority=True)
+    alternatives = x509.SubjectAlternativeName(known)
+    signed = _sign("server", key, root_key, issuer, alternatives, is_authority=False)
     private = key.private_bytes(
-        pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
     )
-    return Authority(root.public_bytes(pem), signed.public_bytes(pem), private)
+    return Authority(root, signed, private)
+
+
+def _sign(common: str, key: Any, signer: Any, *extensions: Any, is_authority: bool) -> bytes:
+    names = [
+        x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, one)])
+        for one in (common, "test authority")
+    ]
+    today = dt.datetime.now(dt.UTC)
+    uses = dict.fromkeys(
+        [
+            "content_commitment",
+            "key_encipherment",
+            "data_encipherment",
+            "key_agreement",
+            "encipher_only",
+            "decipher_only",
+        ],
+        False,
+    )
+    usage = x509.KeyUsage(
+        digital_signature=True, key_cert_sign=is_authority, crl_sign=is_authority, **uses
+    )
+    builder = (
+        x509.CertificateBuilder(*names[::-1], key.public_key(), x509.random_serial_number())
+        .not_valid_before(today - dt.timedelta(days=1))
+        .not_valid_after(today + dt.timedelta(days=2))
+        .add_extension(x509.BasicConstraints(ca=is_authority, path_length=None), critical=True)
+        .add_extension(usage, critical=True)
+    )
+    for extension in extensions:
+        builder = builder.add_extension(extension, critical=False)
+    return builder.sign(signer, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
 
 
 def server_context(folder: Path) -> ssl.SSLContext:
@@ -68,36 +82,3 @@ def server_context(folder: Path) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(path)
     return context
-
-
-def _name(common: str) -> x509.Name:
-    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common)])
-
-
-def _builder(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey
-) -> x509.CertificateBuilder:
-    today = dt.datetime.now(dt.UTC)
-    return (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(issuer)
-        .public_key(key)
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(today - dt.timedelta(days=1))
-        .not_valid_after(today + dt.timedelta(days=2))
-    )
-
-
-def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
-    return x509.KeyUsage(
-        digital_signature=True,
-        content_commitment=False,
-        key_encipherment=False,
-        data_encipherment=False,
-        key_agreement=False,
-        key_cert_sign=signs_certificates,
-        crl_sign=signs_certificates,
-        encipher_only=False,
-        decipher_only=False,
-    )

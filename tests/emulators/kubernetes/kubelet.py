@@ -1,86 +1,348 @@
-"""The kubelets of all nodes, which start a worker for each bound pod."""
+"""The kubelets of all nodes: the life of each pod, from volumes to the last status.
+
+A pod has one container besides its init containers, and restarts none: all Jobs of cloudgan say so.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import http.client
+import signal
+import threading
+import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
 
-from emulators.kubernetes.controller import Controller
-from emulators.kubernetes.pod_worker import PodWorker
-from emulators.kubernetes.quantities import is_over
+from emulators.kubernetes.containers import (
+    ContainerProcess,
+    Image,
+    NotReady,
+    Reaper,
+    find_image,
+    prepare_volumes,
+    start_process,
+)
+from emulators.kubernetes.objects import Object, is_deleted, is_over, now, set_condition
+from emulators.kubernetes.ports import PeerPorts
+from emulators.kubernetes.store import Store
+from emulators.kubernetes.streams import log_of
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from emulators.kubernetes.container import Starter
-    from emulators.kubernetes.images import Image
-    from emulators.kubernetes.store import Store
-
-Object = dict[str, Any]
+TRY_AGAIN_SECONDS = 0.1
+NEVER = float("inf")
+MOST_MESSAGE_BYTES = 2048
+KILLED, CANNOT_START = 137, 128
+# gRPC status and words of containerd, as in its issues and https://github.com/apache/airflow/issues/65490.
+NOT_FOUND = "NotFound", "not found"
+DENIED = "Unknown", "pull access denied: insufficient_scope: authorization failed"
+UNAVAILABLE = "Unavailable", "unexpected status from HEAD request: 503 Service Unavailable"
 
 
 @dataclass
-class Settings:
-    """The settings of all kubelets on this machine."""
+class Machines:
+    """What the kubelets of this machine share."""
 
+    store: Store
+    root: Path
     images: dict[str, Image]
-    probe_scale: float = 1.0
-    """What a second of a probe's manifest lasts."""
-    restart_backoff_seconds: float = 0.1
+    probe_scale: float
+    peers: PeerPorts
+    reaper: Reaper = field(default_factory=Reaper)
     lost_nodes: set[str] = field(default_factory=set)
     registry_is_away: bool = False
     pulled: set[tuple[str, str]] = field(default_factory=set)
     """Nodes and the images that they have."""
 
 
-class Kubelets(Controller):
+class Kubelets:
     """Starts and ends pods as their objects in the API require."""
 
-    def __init__(self, store: Store, root: Path, settings: Settings, starter: Starter) -> None:
-        super().__init__(store)
-        self._root, self._settings, self._starter = root, settings, starter
-        self.workers: dict[str, PodWorker] = {}
-        self._terminated: set[str] = set()
+    def __init__(self, machines: Machines) -> None:
+        self.machines = machines
+        self.pods: dict[str, PodRun] = {}
+        self._told: set[str] = set()
 
     def sync(self) -> None:
         there = {}
-        for pod in self.store.select("pods"):
+        for pod in self.machines.store.select("pods"):
             uid, node = pod["metadata"]["uid"], pod["spec"].get("nodeName")
             there[uid] = pod
-            if node is None or node in self._settings.lost_nodes:
+            if node is None or node in self.machines.lost_nodes:
                 continue
-            if uid not in self.workers and not is_over(pod):
-                worker = PodWorker(self.store, pod, self._root, self._settings, self._starter)
-                self.workers[uid] = worker
-                worker.start()
-            if "deletionTimestamp" in pod["metadata"] and uid in self.workers:
-                self._end(uid, pod["metadata"].get("deletionGracePeriodSeconds", 0))
-        for uid in self.workers.keys() - there.keys():
-            self._end(uid, 0)  # deleted by force
-
-    def _end(self, uid: str, grace_seconds: float) -> None:
-        if uid not in self._terminated:
-            self._terminated.add(uid)
-            self.workers[uid].terminate(grace_seconds)
+            if uid not in self.pods and not is_over(pod):
+                self.pods[uid] = PodRun(self.machines, pod)
+                self.pods[uid].start()
+            if is_deleted(pod) and uid in self.pods and uid not in self._told:
+                self._told.add(uid)
+                self.pods[uid].terminate(pod["metadata"].get("deletionGracePeriodSeconds", 0))
+        for uid in self.pods.keys() - there.keys():
+            self.pods[uid].terminate(0)
 
     def lose(self, name: str) -> None:
         """Kills everything on a node at once, without a status update."""
-        with self.store.changed:
-            self._settings.lost_nodes.add(name)
-            here = {
-                pod["metadata"]["uid"]
-                for pod in self.store.select("pods")
-                if pod["spec"].get("nodeName") == name
-            }
-            for uid in here & self.workers.keys():
-                self.workers[uid].abandon()
+        with self.machines.store.changed:
+            self.machines.lost_nodes.add(name)
+            for one in self.pods.values():
+                if one.node == name:
+                    one.abandon()
 
     def close(self) -> None:
         """Kills all containers."""
-        for worker in list(self.workers.values()):
-            worker.abandon()
-        for worker in list(self.workers.values()):
-            worker.join(10)
-            for one in worker.containers:
-                if one.process:
-                    one.process.join(10)
+        for one in self.pods.values():
+            one.abandon()
+        for one in self.pods.values():
+            one.join(10)
+            if one.process:
+                one.process.join(10)
+        self.machines.reaper.close()
+
+
+class PodRun(threading.Thread):
+    """One pod on its node; other threads only ask it to end."""
+
+    def __init__(self, machines: Machines, pod: Object) -> None:
+        super().__init__(daemon=True, name=f"pod {pod['metadata']['name']}")
+        self._of, self._store, self._pod = machines, machines.store, pod
+        self.node = pod["spec"]["nodeName"]
+        self._wake = threading.Event()
+        self._kill_at = NEVER
+        self._ending = self._abandoned = False
+        self.kill_reason = ""
+        self.process: ContainerProcess | None = None
+        self._ports: dict[int, int] = {}
+        self._started_at, self._phase = now(), "Pending"
+        spec = pod["spec"]
+        self._initial = [
+            _status(one, "ContainerCreating") for one in spec.get("initContainers", ())
+        ]
+        why = "PodInitializing" if self._initial else "ContainerCreating"
+        (container,) = spec["containers"]
+        self._main = _status(container, why)
+
+    def terminate(self, grace_seconds: float) -> None:
+        self._kill_at = min(self._kill_at, time.monotonic() + grace_seconds)
+        self._ending = True
+        self._wake.set()
+
+    def abandon(self) -> None:
+        """Kills all containers and writes no status any more: the node is lost."""
+        self._abandoned = True
+        self.kill()
+        self.terminate(0)
+
+    def kill(self, reason: str = "") -> None:
+        self.kill_reason = reason
+        if self.process:
+            self.process.signal_all(signal.SIGKILL)
+
+    def run(self) -> None:
+        try:
+            self._live()
+        except Exception as error:
+            self._store.troubles.append(error)
+            raise
+        finally:
+            self.kill()
+
+    def _live(self) -> None:
+        self._report()
+        folders = self._until_ready(lambda: prepare_volumes(self._store, self._pod, self._of.root))
+        spec = self._pod["spec"]
+        steps = [*zip(spec.get("initContainers", ()), self._initial, strict=True)]
+        for container, status in (*steps, (spec["containers"][0], self._main)):
+            if self._ending or self._run(container, status, folders or {}):
+                break
+        self._finish()
+
+    def _pause(self, seconds: float) -> None:
+        self._wake.wait(seconds)
+        self._wake.clear()
+
+    def _until_ready(self, get: Callable[[], object], status: Object | None = None) -> object:
+        """Returns what a function does, as soon as the objects that it needs exist; None: the pod ends."""
+        while not self._ending:
+            try:
+                return get()
+            except NotReady as missing:
+                if status is not None:
+                    waiting = {"reason": missing.reason, "message": missing.message}
+                    status["state"] = {"waiting": waiting}
+                self._warn("Failed" if status else missing.reason, missing.message)
+                self._report()
+                self._pause(TRY_AGAIN_SECONDS)
+        return None
+
+    def _warn(self, reason: str, message: str) -> None:
+        self._store.record_event(self._pod, reason, message, kind="Warning")
+
+    def _run(self, container: Object, status: Object, folders: dict[str, Path]) -> int:
+        """Runs a container to its end; returns its exit code."""
+        log = log_of(self._of.root, self._pod, container["name"])
+        log.parent.mkdir(parents=True, exist_ok=True)
+        image = self._pull(container["image"], status)
+        if image is None:
+            return KILLED
+
+        def start() -> tuple[ContainerProcess, dict[int, int]]:
+            return start_process(
+                *(self._store, self._of.peers, self._pod, container, image),
+                folders=folders,
+                log=log,
+                reaper=self._of.reaper,
+                on_end=self._wake.set,
+            )
+
+        began = now()
+        try:
+            started = self._until_ready(start, status)
+        except OSError as error:
+            log.touch()
+            text = f"failed to create containerd task: unable to start container process: {error}"
+            self._warn("Failed", f"Error: {text}")
+            return _end(status, began, CANNOT_START, "StartError", text)
+        if started is None:
+            return KILLED
+        process, self._ports = self.process, _ = started  # type: ignore[misc]
+        status |= {"state": {"running": {"startedAt": began}}, "ready": status is self._main}
+        status |= {
+            "containerID": f"local://{process.pid}",
+            "imageID": _image_id(container["image"]),
+        }
+        if status is self._main:
+            self._phase = "Running"
+        self._report()
+        self._watch(process, container)
+        status["ready"] = status is not self._main and not process.code
+        text = ""
+        if process.code and container.get("terminationMessagePolicy") == "FallbackToLogsOnError":
+            text = log.read_bytes()[-MOST_MESSAGE_BYTES:].decode(errors="replace")
+        reason = self.kill_reason or ("Error" if process.code else "Completed")
+        return _end(status, began, process.code, reason, text)
+
+    def _pull(self, name: str, status: Object) -> Image | None:
+        """Returns an image as soon as it can be pulled; None: the pod ends before."""
+        tries, here = 0, (self.node, name)
+        named = [one["name"] for one in self._pod["spec"].get("imagePullSecrets") or ()]
+        namespace = self._pod["metadata"]["namespace"]
+        while not self._ending:
+            image = find_image(self._of.images, name)
+            wanted = image.pull_secret if image else ""
+            if image is None:
+                error = NOT_FOUND
+            elif wanted and not (
+                wanted in named and self._store.find("secrets", namespace, wanted)
+            ):
+                error = DENIED
+            elif self._of.registry_is_away and here not in self._of.pulled:
+                error = UNAVAILABLE
+            else:
+                self._of.pulled.add(here)
+                return image
+            said = (
+                f'failed to pull and unpack image "{name}": failed to resolve reference: {error[1]}'
+            )
+            if tries == 0:
+                text = f"rpc error: code = {error[0]} desc = {said}"
+                status["state"] = {"waiting": {"reason": "ErrImagePull", "message": text}}
+                self._warn("Failed", f'Failed to pull image "{name}": {said}')
+            elif tries == 1:
+                text = f'Back-off pulling image "{name}": ErrImagePull: {said}'
+                status["state"] = {"waiting": {"reason": "ImagePullBackOff", "message": text}}
+            self._report()
+            tries += 1
+            self._pause(TRY_AGAIN_SECONDS)
+        return None
+
+    def _watch(self, process: ContainerProcess, container: Object) -> None:
+        """Waits for the end of a container: asks it, kills it, and probes it."""
+        probe, scale = container.get("livenessProbe"), self._of.probe_scale
+        start = time.monotonic() + (probe or {}).get("initialDelaySeconds", 0) * scale
+        probe_at, failures, is_told = start if probe else NEVER, 0, False
+        while process.is_alive:
+            wait = min(self._kill_at, probe_at) - time.monotonic()
+            self._pause(min(max(wait, 0.0), 60.0))
+            if self._ending and not is_told and not self._abandoned:
+                is_told = True
+                process.terminate()
+            if time.monotonic() >= self._kill_at:
+                self._kill_at = NEVER
+                process.signal_all(signal.SIGKILL)
+            if probe and process.is_alive and time.monotonic() >= probe_at:
+                probe_at = time.monotonic() + probe["periodSeconds"] * scale
+                failures = 0 if self._answers(probe) else failures + 1
+                if failures == probe["failureThreshold"]:
+                    self._warn("Unhealthy", f"Liveness probe failed; container {container['name']}")
+                    process.terminate()
+                    grace = self._pod["spec"]["terminationGracePeriodSeconds"]
+                    self._kill_at = min(self._kill_at, time.monotonic() + grace)
+
+    def _answers(self, probe: Object) -> bool:
+        """Whether the HTTP server of a container answers its probe."""
+        request, seconds = (
+            probe["httpGet"],
+            max(0.05, probe["timeoutSeconds"] * self._of.probe_scale),
+        )
+        port = self._ports.get(request["port"], request["port"])
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=seconds)
+        try:
+            connection.request("GET", request["path"])
+            return 200 <= connection.getresponse().status < 400
+        except (OSError, http.client.HTTPException):
+            return False
+        finally:
+            connection.close()
+
+    def _finish(self) -> None:
+        """Writes the final status; removes a deleted pod."""
+        statuses = (*self._initial, self._main)
+        if self._ending and "terminated" not in self._main["state"]:
+            _end(self._main, now(), KILLED, "ContainerStatusUnknown", "")
+        codes = [one["state"].get("terminated", {}).get("exitCode", 0) for one in statuses]
+        self._phase = "Failed" if any(codes) else "Succeeded"
+        self._report()
+
+        def let_go(found: Object) -> None:
+            if is_deleted(found):
+                found["metadata"]["deletionGracePeriodSeconds"] = 0
+
+        if not self._abandoned:
+            self._store.wait_while_away()
+            self._store.edit("pods", self._pod, let_go)
+
+    def _report(self) -> None:
+        """Writes the pod's status; as the real kubelet, only through an API that is there."""
+        self._store.wait_while_away()
+        if not self._abandoned and not self._store.closed:
+            self._store.edit("pods", self._pod, self._describe)
+
+    def _describe(self, found: Object) -> None:
+        if is_over(found):
+            return
+        status = found["status"]
+        status |= {"phase": self._phase, "startTime": self._started_at, "hostIP": "127.0.0.1"}
+        if self._initial:
+            status["initContainerStatuses"] = self._initial
+        status["containerStatuses"] = [self._main]
+        ready = "True" if self._main["ready"] else "False"
+        for kind in ("ContainersReady", "Ready"):
+            set_condition(found, kind, ready)
+
+
+def _status(container: Object, why: str) -> Object:
+    own = {"name": container["name"], "image": container["image"], "imageID": "", "ready": False}
+    return own | {"restartCount": 0, "lastState": {}, "state": {"waiting": {"reason": why}}}
+
+
+def _image_id(reference: str) -> str:
+    """Returns what containerd reports: the name without its tag, and the digest that it pulled."""
+    tagged, at, digest = reference.partition("@")
+    name, colon, tag = tagged.rpartition(":")
+    digest = digest if at else f"sha256:{hashlib.sha256(reference.encode()).hexdigest()}"
+    return f"{name if colon and '/' not in tag else tagged}@{digest}"
+
+
+def _end(status: Object, began: str, code: int, reason: str, message: str) -> int:
+    """Records that a container ended; returns its exit code."""
+    ended = {"exitCode": code, "reason": reason, "startedAt": began, "finishedAt": now()}
+    status["state"] = {"terminated": ended | ({"message": message} if message else {})}
+    return code

@@ -2,248 +2,179 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import secrets
 import threading
 import time
 import uuid
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
-from emulators.kubernetes.resources import BUILT_IN, Resource
-from emulators.kubernetes.status_errors import already_exists, conflict, not_found
+from emulators.kubernetes.objects import (
+    BUILT_IN,
+    KINDS,
+    Object,
+    Resource,
+    already_exists,
+    conflict,
+    copied,
+    not_found,
+    now,
+)
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-Key = tuple[str, str, str, str]  # group, plural, namespace ("" where there is none), name
-Object = dict[str, Any]
 ALPHABET = "bcdfghjklmnpqrstvwxz2456789"  # no vowels: no words by accident
-KINDS = {resource.plural: resource for resource in BUILT_IN}
 
 
 class Change(NamedTuple):
     revision: int
-    collection: tuple[str, str]
+    resource: Resource
     old: Object | None
     new: Object | None
-
-
-def now() -> str:
-    return dt.datetime.now(dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def suffix() -> str:
     return "".join(secrets.choice(ALPHABET) for _ in range(5))
 
 
-def copied(value: Any) -> Any:
-    """Copies parsed JSON; `copy.deepcopy` takes six times as long."""
-    kind = type(value)
-    if kind is dict:
-        return {name: copied(one) for name, one in value.items()}
-    return [copied(one) for one in value] if kind is list else value
-
-
-def key_of(resource: Resource, namespace: str | None, name: str) -> Key:
-    return (*resource.collection, (namespace or "") if resource.namespaced else "", name)
-
-
 class Store:
-    """All objects. `changed` is the lock, and each change notifies its waiters.
+    """All objects. `changed` is the lock, and each change notifies its waiters."""
 
-    The API server validates and sets defaults; the store keeps objects as they are.
-    """
-
-    def __init__(self, resources: Iterable[Resource] = BUILT_IN) -> None:
+    def __init__(self, more: tuple[Resource, ...]) -> None:
         self.changed = threading.Condition(threading.RLock())
-        self.resources = list(resources)
-        self.revision = 1
-        self.compacted = 0
+        self.resources = [*BUILT_IN, *more]
+        self.revision, self.compacted = 1, 0
         self.changes: list[Change] = []
-        self.closed = False
-        self.is_away = False
+        self.closed = self.is_away = False
         self.troubles: list[BaseException] = []
-        self._objects: dict[Key, Object] = {}
+        self._objects: dict[tuple[Resource, str, str], Object] = {}
+
+    def wake(self) -> None:
+        """Makes all waiters look again although no object has changed."""
+        with self.changed:
+            self.revision += 1
+            self.changed.notify_all()
 
     def close(self) -> None:
-        with self.changed:
-            self.closed = True
-            self.changed.notify_all()
+        self.closed = True
+        self.wake()
 
     def wait_while_away(self) -> None:
         """Controllers and kubelets reach the objects through the API server only."""
         while self.is_away and not self.closed:
             time.sleep(0.02)
 
-    def of_kind(self, kind: str, api_version: str) -> Resource | None:
-        return next(
-            (one for one in self.resources if (one.kind, one.api_version) == (kind, api_version)),
-            None,
-        )
-
     def find(self, resource: Resource | str, namespace: str | None, name: str) -> Object | None:
-        resource = KINDS[resource] if isinstance(resource, str) else resource
         with self.changed:
-            return copied(self._objects.get(key_of(resource, namespace, name)))
+            return copied(self._objects.get(_key(resource, namespace, name)))
 
     def get(self, resource: Resource | str, namespace: str | None, name: str) -> Object:
-        resource = KINDS[resource] if isinstance(resource, str) else resource
         found = self.find(resource, namespace, name)
         if found is None:
-            raise not_found(resource, name)
+            raise not_found(_key(resource, namespace, name)[0], name)
         return found
 
     def select(self, resource: Resource | str, namespace: str | None = None) -> list[Object]:
         """Returns the objects of a kind, by namespace and name."""
-        resource = KINDS[resource] if isinstance(resource, str) else resource
+        kind = KINDS[resource] if isinstance(resource, str) else resource
         with self.changed:
-            keys = sorted(
-                key
-                for key in self._objects
-                if key[:2] == resource.collection and namespace in {None, key[2]}
-            )
-            return [copied(self._objects[key]) for key in keys]
+            keys = [key for key in self._objects if key[0] == kind and namespace in {None, key[1]}]
+            return [copied(self._objects[key]) for key in sorted(keys)]
 
     def everything(self) -> list[tuple[Resource, Object]]:
-        """Returns all objects with their kinds."""
         with self.changed:
-            kinds = {one.collection: one for one in self.resources}
-            return [(kinds[key[:2]], copied(one)) for key, one in self._objects.items()]
+            return [(key[0], copied(one)) for key, one in self._objects.items()]
 
     def insert(self, resource: Resource | str, found: Object) -> Object:
         """Stores a new object: gives it a name, uid and revision."""
-        resource = KINDS[resource] if isinstance(resource, str) else resource
         with self.changed:
             own = found["metadata"]
-            while not own.get("name"):
-                name = own["generateName"] + suffix()
-                if key_of(resource, own.get("namespace"), name) not in self._objects:
-                    own["name"] = name
-            key = key_of(resource, own.get("namespace"), own["name"])
+            own.setdefault("name", own.get("generateName", "") + suffix())
+            key = _key(resource, own.get("namespace"), own["name"])
             if key in self._objects:
-                raise already_exists(resource, own["name"])
-            found.setdefault("apiVersion", resource.api_version)
-            found.setdefault("kind", resource.kind)
-            own.update(uid=str(uuid.uuid4()), creationTimestamp=now())
-            if not resource.stored_only and "spec" in found:
-                own["generation"] = 1
-            return self._keep(resource, key, None, found)
+                raise already_exists(key[0], own["name"])
+            found |= {"apiVersion": key[0].api_version, "kind": key[0].kind}
+            own |= {"uid": str(uuid.uuid4()), "creationTimestamp": now()}
+            return self._keep(key, None, found)
 
     def replace(self, resource: Resource | str, found: Object) -> Object:
         """Stores a changed object; deletes one that only waited for its finalizers."""
-        resource = KINDS[resource] if isinstance(resource, str) else resource
         with self.changed:
             own = found["metadata"]
-            key = key_of(resource, own.get("namespace"), own["name"])
+            key = _key(resource, own.get("namespace"), own["name"])
             old = self._objects.get(key)
-            if old is None or own.get("uid", old["metadata"]["uid"]) != old["metadata"]["uid"]:
-                raise not_found(resource, own["name"])
-            revision = old["metadata"]["resourceVersion"]
-            if own.setdefault("resourceVersion", revision) != revision:
-                raise conflict(resource, own["name"])
+            if old is None or own["uid"] != old["metadata"]["uid"]:
+                raise not_found(key[0], own["name"])
+            if own["resourceVersion"] != old["metadata"]["resourceVersion"]:
+                raise conflict(key[0], own["name"])
             if not own.get("finalizers"):
                 own.pop("finalizers", None)
             if found == old:
                 return copied(found)
-            if "deletionTimestamp" in own and not own.get("finalizers") and _may_go(resource, own):
+            # The kubelet deletes a pod with a grace period, the garbage collector an empty namespace.
+            waits = key[0].plural == "namespaces" or (
+                key[0].plural == "pods" and own.get("deletionGracePeriodSeconds") != 0
+            )
+            if "deletionTimestamp" in own and not own.get("finalizers") and not waits:
                 return self.remove(resource, found)
-            if found.get("spec") != old.get("spec") and "generation" in own:
-                own["generation"] += 1
-            return self._keep(resource, key, old, found)
+            return self._keep(key, old, found)
 
     def edit(
-        self,
-        resource: Resource | str,
-        namespace: str | None,
-        name: str,
-        change: Callable[[Object], None],
-        uid: str | None = None,
+        self, resource: Resource | str, found: Object, change: Callable[[Object], Any]
     ) -> Object | None:
-        """Changes an object in place; None: it is not there any more, or is another of that name."""
-        with self.changed:
-            found = self.find(resource, namespace, name)
-            if found is None or uid not in {None, found["metadata"]["uid"]}:
-                return None
-            change(found)
-            return self.replace(resource, found)
-
-    def remove(self, resource: Resource | str, found: Object) -> Object:
-        resource = KINDS[resource] if isinstance(resource, str) else resource
+        """Changes the present state of an object; None: it is gone, or another has its name."""
         with self.changed:
             own = found["metadata"]
-            key = key_of(resource, own.get("namespace"), own["name"])
-            old = self._objects.pop(key, None)
-            if old is None:
-                raise not_found(resource, own["name"])
-            return self._tell(resource, old, None, copied(found))
+            present = self.find(resource, own.get("namespace"), own["name"])
+            if present is None or present["metadata"]["uid"] != own["uid"]:
+                return None
+            change(present)
+            return self.replace(resource, present)
+
+    def remove(self, resource: Resource | str, found: Object) -> Object:
+        with self.changed:
+            own = found["metadata"]
+            key = _key(resource, own.get("namespace"), own["name"])
+            self._objects.pop(key)
+            self.revision += 1
+            own["resourceVersion"] = str(self.revision)
+            self._tell(Change(self.revision, key[0], copied(found), None))
+            return copied(found)
+
+    def record_event(
+        self, about: Object, reason: str, message: str, *, kind: str = "Normal"
+    ) -> None:
+        """Records an event about an object, once."""
+        own = about["metadata"]
+        namespace = own.get("namespace", "default")
+        involved = {"kind": about["kind"], "name": own["name"], "uid": own["uid"]}
+        said = {"involvedObject": involved, "reason": reason, "message": message, "type": kind}
+        with self.changed:
+            if any(said.items() <= one.items() for one in self.select("events", namespace)):
+                return
+            name = f"{own['name']}.{secrets.token_hex(8)}"
+            times = {"firstTimestamp": now(), "lastTimestamp": now(), "count": 1}
+            self.insert(
+                "events", {"metadata": {"name": name, "namespace": namespace}} | said | times
+            )
 
     def compact(self) -> None:
-        """Drops the history: older watches and lists get 410."""
+        """Drops the history: older watches get 410."""
         with self.changed:
             self.compacted = self.revision
             self.changed.notify_all()
 
-    def _keep(self, resource: Resource, key: Key, old: Object | None, new: Object) -> Object:
-        kept = copied(new)
-        self._objects[key] = kept
-        return copied(self._tell(resource, old, kept, kept))
-
-    def _tell(
-        self, resource: Resource, old: Object | None, new: Object | None, outcome: Object
-    ) -> Object:
+    def _keep(self, key: tuple[Resource, str, str], old: Object | None, new: Object) -> Object:
         self.revision += 1
-        outcome["metadata"]["resourceVersion"] = str(self.revision)
-        if new is None:
-            old = outcome
-        kept = copied(new) if new else None
-        self.changes.append(Change(self.revision, resource.collection, copied(old), kept))
+        kept = copied(new)
+        kept["metadata"]["resourceVersion"] = str(self.revision)
+        self._objects[key] = kept
+        self._tell(Change(self.revision, key[0], old, kept))
+        return copied(kept)
+
+    def _tell(self, change: Change) -> None:
+        self.changes.append(change)
         self.changed.notify_all()
-        return outcome
 
 
-def _may_go(resource: Resource, own: Object) -> bool:
-    """The kubelet deletes a pod with a grace period, the garbage collector an empty namespace."""
-    if resource.plural == "namespaces":
-        return False
-    return resource.plural != "pods" or own.get("deletionGracePeriodSeconds") == 0
-
-
-def owned_by(items: Iterable[Object], owner: Object) -> list[Object]:
-    """Returns the objects whose controller is `owner`."""
-    uid = owner["metadata"]["uid"]
-    return [
-        one
-        for one in items
-        if any(
-            ref["uid"] == uid and ref.get("controller")
-            for ref in one["metadata"].get("ownerReferences") or []
-        )
-    ]
-
-
-def set_condition(
-    found: Object, kind: str, value: str, reason: str | None = None, message: str | None = None
-) -> None:
-    """Sets one condition in an object's status; its transition time moves when the value does."""
-    conditions = found.setdefault("status", {}).setdefault("conditions", [])
-    old = next((one for one in conditions if one["type"] == kind), None)
-    time_of = old["lastTransitionTime"] if old and old["status"] == value else now()
-    new = {"type": kind, "status": value, "lastTransitionTime": time_of}
-    if found.get("kind") == "Job":
-        new["lastProbeTime"] = time_of
-    if reason:
-        new["reason"] = reason
-    if message:
-        new["message"] = message
-    if old is None:
-        conditions.append(new)
-    else:
-        conditions[conditions.index(old)] = new
-
-
-def condition(found: Object, kind: str) -> Object | None:
-    """Returns a condition of an object that is true, if it is."""
-    for one in (found.get("status") or {}).get("conditions") or []:
-        if one["type"] == kind and one["status"] == "True":
-            return one
-    return None
+def _key(resource: Resource | str, namespace: str | None, name: str) -> tuple[Resource, str, str]:
+    kind = KINDS[resource] if isinstance(resource, str) else resource
+    return kind, (namespace or "") if kind.namespaced else "", name

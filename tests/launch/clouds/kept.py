@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cloudgan.launch.planning.plan_builder import all_steps
+from cloudgan.launch.plan.build import all_steps
 from cloudgan.launch.provisioning.apply import apply, deprovision
 from cloudgan.launch.provisioning.launch_log import LaunchLog
 from cloudgan.schema.run_folder import RunFolder

@@ -28,6 +28,13 @@ def mapped(status, message):
 @pytest.mark.parametrize(
     ("status", "message", "kind", "exit_code", "words"),
     [
+        (
+            400,
+            'strict decoding error: unknown field "spec.x"',
+            ConfigError,
+            2,
+            "rejects this manifest",
+        ),
         (401, "Unauthorized", CredentialsError, 2, "Log in again"),
         (403, 'jobs is forbidden: User "eve" cannot create', CredentialsError, 2, "role.yaml"),
         (403, "exceeded quota: gpus, requested: 8", CapacityError, 5, "larger quota"),

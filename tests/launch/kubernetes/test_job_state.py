@@ -11,6 +11,7 @@ from cloudgan.launch.kubernetes.job_state import INDEX, run_state
 NOW = dt.datetime(2026, 11, 21, 12, 10, tzinfo=dt.UTC)
 BEGAN = "2026-11-21T12:00:00Z"
 ENDED = "2026-11-21T12:09:00Z"
+DIGEST = "sha256:" + "0a" * 32
 
 
 def job(*conditions, completions=2, **spec):
@@ -140,6 +141,32 @@ def test_an_image_that_ran_in_this_run_is_not_missing():
     runs = pod(1, containerStatuses=[status])
     found = run_state(job(), [pod(0, "Pending", **waits("ErrImagePull", "not found")), runs], NOW)
     assert (found.cause, found.workers[0].cause) == ("registry", "registry")
+
+
+@pytest.mark.parametrize(
+    ("image", "image_id", "found"),
+    [
+        ("lab/gan:1", f"docker.io/lab/gan@{DIGEST}", f"lab/gan:1@{DIGEST}"),
+        ("host:5000/gan", f"host:5000/gan@{DIGEST}", f"host:5000/gan@{DIGEST}"),
+        (f"lab/gan:1@{DIGEST}", f"docker.io/lab/gan@{DIGEST}", f"lab/gan:1@{DIGEST}"),
+        ("lab/gan:1", f"docker-pullable://lab/gan@{DIGEST}", f"lab/gan:1@{DIGEST}"),
+        ("lab/gan:1", DIGEST, None),  # loaded by hand: the hash of its configuration pulls nothing
+        ("lab/gan:1", "", None),
+    ],
+)
+def test_the_image_of_a_run_has_the_digest_that_the_kubelet_of_its_first_pod_reports(
+    image, image_id, found
+):
+    def with_image(index, image_id, created):
+        status = {"name": "trainer", "imageID": image_id, "state": {}}
+        init = {"name": "wheels", "imageID": f"python@sha256:{'9' * 64}", "state": {}}
+        made = pod(index, made=created, containerStatuses=[status], initContainerStatuses=[init])
+        made["spec"]["containers"] = [{"name": "trainer", "image": image}]
+        return made
+
+    pods = [with_image(1, image_id and f"x@sha256:{'1' * 64}", "2026-02-02T00:00:00Z")]
+    pods.append(with_image(0, image_id, "2026-01-01T00:00:00Z"))
+    assert run_state(job(), pods if found else pods[1:], NOW).image == found
 
 
 @pytest.mark.parametrize(

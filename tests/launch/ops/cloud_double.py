@@ -64,7 +64,8 @@ class CloudDouble:
         """Adds a resource, with the labels of a run or as one that all runs share."""
         labels = {RUN: run} if run else {SHARED: kind}
         labels |= more.pop("labels", {})
-        known = {"region": REGION, "deletion_order": KINDS[kind], "labels": labels} | more
+        known = {"region": REGION, "deletion_order": KINDS[kind], "labels": labels}
+        known |= {"may_be_foreign": kind != "pool"} | more
         resource = Resource(kind=kind, name=name, **({"state": "ready"} | known))
         self.there[name] = resource
         return resource

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from cloudgan.cost.prices.catalog import load_catalog
-from cloudgan.cost.prices.fees import load_fees
 from cloudgan.launch.ops.daily_cost import DailyCostModel, total
+from cloudgan.money.catalog import load_catalog
+from cloudgan.money.fees import load_fees
 from launch.ops.cloud_double import CloudDouble
 
 

@@ -178,7 +178,7 @@ class CloudDouble:
         region = (plan.target.region if plan else region) or ""
         self.calls.append(("check", region))
         if region in self.quota:
-            return (Finding(f"quota in {region}", "missing", self.quota[region]),)
+            return (Finding(f"quota in {region}", "missing", self.quota[region], is_quota=True),)
         return (Finding("login", "ok", "marie"),)
 
     def find(self, step: Step) -> Resource | None:

@@ -94,5 +94,8 @@ class PlaceDouble:
     def cluster(self, run: str) -> None:
         return None
 
+    def deleted(self, run: str) -> dict[str, object]:
+        return {}
+
     def list_runs(self) -> tuple[str, ...]:
         return (self.meant.run,) if self.meant else ()

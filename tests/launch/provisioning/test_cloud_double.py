@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cloudgan.core.errors import CapacityError, ConfigError, LaunchError
-from cloudgan.launch.provisioning.provisioner import Destroyer, Provisioner
+from cloudgan.launch.clouds.engine import Engine, names_of_gone
 from cloudgan.schema.plan import NodePool
 from launch.provisioning.cloud_double import BUCKET, CLUSTER, POOL, CloudDouble, RulesDouble
 
@@ -33,7 +33,7 @@ def steps(plan):
 
 
 def make(cloud, plan, say=lambda _: None):
-    maker = Provisioner(cloud, say, POLL)
+    maker = Engine(cloud, say, POLL)
     return [maker.ensure(step, plan) for step in steps(plan)]
 
 
@@ -74,7 +74,9 @@ def test_resources_are_deleted_late_and_after_refusals(cloud, plan):
     make(cloud, plan)
     cloud.looks_to_go = 2
     cloud.refused_deletions.update({resource.name: 2 for resource in cloud.there.values()})
-    gone = list(Destroyer(cloud, lambda _: None, POLL).destroy(cloud.list_resources("gan")))
+    gone = list(
+        names_of_gone(Engine(cloud, lambda _: None, POLL).destroy(cloud.list_resources("gan")))
+    )
     assert gone == [f"{POOL} us-central1/gan-0a1b"]
     assert cloud.nodes == 0
     assert cloud.kinds() == [BUCKET, CLUSTER]

@@ -7,13 +7,15 @@ import datetime as dt
 import pytest
 
 from cloudgan.core.errors import LaunchError
-from cloudgan.cost.prices.catalog import load_catalog
 from cloudgan.launch.provisioning import apply, launch_log
 from cloudgan.launch.provisioning.apply import deprovision, record_deprovision
-from cloudgan.launch.provisioning.launch_log import LaunchLog, spent_usd
+from cloudgan.launch.provisioning.launch_log import LaunchLog
 from cloudgan.launch.provisioning.provisioned_backend import ProvisionedBackend
 from cloudgan.launch.provisioning.run_registry import RunRegistry
 from cloudgan.launch.provisioning.run_results import RunResults
+from cloudgan.money.billing import launch_ledger
+from cloudgan.money.catalog import load_catalog
+from cloudgan.schema.item import Item
 from cloudgan.schema.launch import Cluster, Node
 from cloudgan.schema.plan import NodePool
 from cloudgan.schema.run_folder import RunFolder
@@ -29,6 +31,11 @@ NODES = (Node(name="a", started_at=NOON), Node(name="b", started_at=NOON))
 
 def after(minutes):
     return NOON + dt.timedelta(minutes=minutes)
+
+
+def spent_usd(log, until):
+    """The price of the nodes alone; the cluster has its own."""
+    return launch_ledger(log.read()).until(until).of(Item.NODES).known_usd
 
 
 @pytest.fixture
@@ -59,11 +66,15 @@ def ledger(plan, tmp_path):
 
 
 class SlowCloud(PlaceDouble):
-    """Has two machines and a cluster; their removal takes minutes."""
+    """Has two machines, a cluster, and an object with the name of the cluster; their removal takes minutes."""
 
-    def __init__(self, clock, went=(("pool p/gan-pool", 20), ("GKE cluster p/cloudgan", 27))):
+    def __init__(
+        self,
+        clock,
+        went=(("Job cloudgan", 16), ("gan-pool", 20), ("cloudgan", 27), ("b/cloudgan", 40)),
+    ):
         super().__init__()
-        self.clock, self.went = clock, went
+        self.clock, self.went, self.gone = clock, went, {}
 
     def nodes(self, run):
         return NODES
@@ -73,14 +84,18 @@ class SlowCloud(PlaceDouble):
             name="cloudgan",
             created_at=NOON,
             deleted_at=self.clock[0],
-            own_run_seconds=1,
-            all_runs_seconds=2,
+            run_seconds=0,
         )
 
     def deprovision(self, run, state):
         for what, minutes in self.went:
             self.clock[0] = after(minutes)
+            if what in {"gan-pool", "cloudgan"}:
+                self.gone[what] = after(minutes)
             yield what
+
+    def deleted(self, run):
+        return self.gone
 
 
 def test_machines_are_gone_with_their_pool_and_the_cluster_with_itself(plan, ledger, clock):
@@ -93,7 +108,7 @@ def test_machines_are_gone_with_their_pool_and_the_cluster_with_itself(plan, led
     assert attempt.end_reason == "failed: no capacity"
     assert attempt.uploaded_gib == 3
     assert attempt.stored_gib_months == pytest.approx(
-        10 * 2**-10 * 27 / (365.25 / 12 * 1440), rel=0.01
+        10 * 2**-10 * 40 / (365.25 / 12 * 1440), rel=0.01
     )
 
 
@@ -117,8 +132,7 @@ def test_a_launcher_that_was_killed_is_completed_by_the_next_look(plan, ledger, 
     assert attempt.program_ended_at == after(12)
     assert [node.terminated_at for node in attempt.nodes] == [None, after(70)]
     assert attempt.nodes[1].unseen_seconds() == 60 * 60, "it ended earlier, at an unknown time"
-    now = after(80).timestamp()
-    assert spent_usd(ledger.read(), now) == pytest.approx((80 + 70) / 60 * ROW.usd_per_hour)
+    assert spent_usd(ledger, after(80)) == pytest.approx((80 + 70) / 60 * ROW.usd_per_hour)
     clock[0] = after(90)
     ledger.record_state(RunState("absent", ended_at=after(85).isoformat(), nodes=()))
     assert ledger.read().attempts[0].nodes[0].terminated_at == after(85), (
@@ -131,7 +145,7 @@ def test_machines_of_a_launcher_that_died_before_it_noted_anything_are_found(pla
     ledger.record_state(RunState("stopped", nodes=NODES))
     (attempt,) = ledger.read().attempts
     assert [node.name for node in attempt.nodes] == ["a", "b"]
-    assert spent_usd(ledger.read(), after(30).timestamp()) == pytest.approx(ROW.usd_per_hour)
+    assert spent_usd(ledger, after(30)) == pytest.approx(ROW.usd_per_hour)
 
 
 def test_the_end_is_that_of_the_job_and_not_of_the_later_stop(plan, ledger, clock):

@@ -6,11 +6,12 @@ import datetime as dt
 
 import pytest
 
-from cloudgan.launch.planning.plan_builder import deadline
+from cloudgan.launch.plan.build import deadline
 from cloudgan.launch.provisioning import launch_log as ledgers
-from cloudgan.launch.provisioning.launch_log import LaunchLog, spent_usd
+from cloudgan.launch.provisioning.launch_log import LaunchLog
 from cloudgan.launch.provisioning.run_results import RunResults
-from cloudgan.schema.launch import Node
+from cloudgan.money.billing import launch_ledger
+from cloudgan.schema.launch import Launch, Node
 from cloudgan.schema.plan import NodePool
 from cloudgan.schema.price_row import PriceRow
 from cloudgan.schema.run_folder import RunFolder
@@ -54,6 +55,14 @@ def now(monkeypatch):
     return moment
 
 
+def spent_usd(known: Launch, now_seconds: float | None = None) -> float:
+    """The known cost, until a moment if one is given."""
+    ledger = launch_ledger(known)
+    if now_seconds is not None:
+        ledger = ledger.until(dt.datetime.fromtimestamp(now_seconds, dt.UTC))
+    return ledger.known_usd
+
+
 def begun(ledger, plan, minutes=0):
     ledger.record_attempt([(at(minutes), plan.steps[-1])])
     return ledger
@@ -63,7 +72,7 @@ def test_nothing_was_started_where_there_is_no_file(ledger_of, priced):
     known = ledger_of(priced).read()
     assert (known.run, known.attempts) == ("gan", ())
     assert known.config_hash == priced.config.config_hash()
-    assert spent_usd(known) == spent_usd(None) == 0
+    assert spent_usd(known) == 0
 
 
 def test_an_attempt_has_its_requests_target_and_price(ledger_of, priced):
@@ -153,7 +162,7 @@ def test_clocks_that_disagree_make_no_time_below_zero(ledger_of, priced, now):
     ledger = begun(ledger_of(priced), priced)
     ledger.record_state(RunState("running", started_at=at(5)))
     ledger.record_state(RunState("stopped"))  # this machine's clock is five minutes late
-    assert spent_usd(ledger.read()) == 0
+    assert spent_usd(ledger.read()) == pytest.approx(2 * 1.5 / 60), "the minimum of two nodes"
 
 
 def test_an_attempt_that_runs_costs_what_it_ran_until_now(ledger_of, priced):
@@ -260,7 +269,9 @@ def test_waiting_nodes_are_recorded_until_another_run_uses_them(ledger_of, price
     ledger.record_nodes_terminated()
     last = ledger.read().attempts[-1]
     assert (last.kept.nodes, last.kept.seconds()) == (2, 1800)
-    assert spent_usd(ledger.read()) == pytest.approx(2 * 1.5 * 1.5), "an hour and the waiting"
+    assert spent_usd(ledger.read()) == pytest.approx(1.5 * (2 * 1.5 + 0.1 + 0.033506)), (
+        "an hour and the waiting, of the nodes and their cluster"
+    )
     ledger.record_kept_end(NOON + dt.timedelta(minutes=70))
     ledger.record_kept_end(NOON + dt.timedelta(minutes=75))
     assert ledger.read().attempts[-1].kept.seconds() == 600, "the first end counts"

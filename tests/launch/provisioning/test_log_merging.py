@@ -8,6 +8,7 @@ import pytest
 
 from cloudgan.core.clock import parse_time
 from cloudgan.core.errors import CloudganError, ConfigError
+from cloudgan.core.tail import tail_lines
 from cloudgan.launch.provisioning import log_merging
 from cloudgan.schema.run_state import LogLine, RunState
 from launch.provisioning.place_double import PlaceDouble
@@ -159,3 +160,17 @@ def test_lines_without_times_cannot_be_selected_by_time():
     double = place(a=lambda follow: iter([line(0, None, "a")]))
     with pytest.raises(ConfigError, match="--lines=N"):
         list(merge_logs(double, "gan", follow=False, since=parse_time("2026-11-21T12:00:00Z")))
+
+
+def test_a_log_file_that_is_deleted_while_it_is_followed_ends_as_an_interrupted_one(tmp_path):
+    log = tmp_path / "worker-0.log"
+    log.write_text("up\n")
+
+    def deleted_later(follow):
+        for text in tail_lines(log):
+            yield line(0, None, text)
+        log.unlink(missing_ok=True)
+        yield from (line(0, None, text) for text in tail_lines(log))
+
+    double = place(a=deleted_later)
+    assert [each.text for each in merge_logs(double, "gan", follow=True)] == ["up"]

@@ -7,9 +7,9 @@ import datetime as dt
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cloudgan.cost.prices.catalog import load_catalog
-from cloudgan.launch.provisioning.launch_log import spent_usd
 from cloudgan.launch.provisioning.nodes import has_running_nodes, observe_nodes, terminate_nodes
+from cloudgan.money.billing import launch_ledger
+from cloudgan.money.catalog import load_catalog
 from cloudgan.schema.launch import Attempt, Launch, Node
 
 NOON = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)
@@ -121,6 +121,7 @@ def test_what_is_known_to_be_spent_never_goes_down_while_a_run_goes_on(events, b
         elif event == "again" and last.program_ended_at:
             attempts = (*attempts, provisioned())
         attempts = observe_nodes(attempts, there.values(), now)
-        known = spent_usd(Launch(run="r", config_hash="h", attempts=attempts), now.timestamp())
+        launch = Launch(run="r", config_hash="h", attempts=attempts)
+        known = launch_ledger(launch).until(now).known_usd
         assert known >= spent - 1e-12
         spent = known

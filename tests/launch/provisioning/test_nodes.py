@@ -14,13 +14,12 @@ pytest.importorskip("kubernetes", reason="needs pip install '.[kubernetes]'")
 
 from cloudgan.launch.kubernetes.api import ClusterApi
 from cloudgan.launch.kubernetes.kubeconfig import connect_by_token
-from emulators.kubernetes import local_cluster
 
 
 @pytest.fixture
-def made(tmp_path):
-    with local_cluster(nodes=1, root=tmp_path) as cluster:
-        yield cluster
+def made(tmp_path, cluster):
+    with cluster(nodes=1, root=tmp_path) as running:
+        yield running
 
 
 @pytest.fixture

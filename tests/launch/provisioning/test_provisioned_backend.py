@@ -261,11 +261,11 @@ def test_other_settings_under_the_same_name_are_refused_before_anything_is_made(
 @pytest.mark.parametrize(
     ("findings", "kind"),
     [
-        ((Finding("quota NVIDIA_L4_GPUS", "missing", "0 of 2; ask for 2"),), PlanError),
+        ((Finding("NVIDIA_L4_GPUS", "missing", "0 of 2; ask for 2", is_quota=True),), PlanError),
         (
             (
                 Finding("right container.clusters.create", "missing", "grant it"),
-                Finding("quota NVIDIA_L4_GPUS", "missing", "0 of 2"),
+                Finding("NVIDIA_L4_GPUS", "missing", "0 of 2", is_quota=True),
             ),
             CredentialsError,
         ),

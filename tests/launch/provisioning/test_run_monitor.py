@@ -259,7 +259,7 @@ def test_a_finished_run_is_no_error(plan_of):
 
 def test_a_budget_that_is_used_up_has_an_exit_code_of_its_own(plan_of):
     limits = plan_of().limits.model_copy(
-        update={"budget_usd": 5.0, "deadline_reason": "--budget-usd=5"}
+        update={"budget_usd": 5.0, "deadline_seconds": 880, "deadline_reason": "x"}
     )
     plan = plan_of().model_copy(update={"limits": limits})
     why = "its deadline of 880 s is over"
@@ -270,8 +270,12 @@ def test_a_budget_that_is_used_up_has_an_exit_code_of_its_own(plan_of):
     assert str(error).endswith(f"Increase --budget-usd and run {AGAIN} to resume")
 
 
-def test_hours_that_are_over_are_no_matter_of_money(plan_of):
-    error = ends(RunState("failed", reason="it is over", cause="deadline"), plan_of())
+@pytest.mark.parametrize("budget_usd", [None, 1e6])
+def test_hours_that_are_over_are_no_matter_of_money(plan_of, budget_usd):
+    plan = plan_of()
+    limits = plan.limits.model_copy(update={"budget_usd": budget_usd})
+    plan = plan.model_copy(update={"limits": limits})
+    error = ends(RunState("failed", reason="it is over", cause="deadline"), plan)
     assert error.exit_code == 1
     assert "it is over (--max-hours=24)" in str(error)
     assert "Increase --max-hours" in str(error)

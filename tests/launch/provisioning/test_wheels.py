@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import importlib.metadata
 import os
-import re
 import subprocess
 import sys
 import zipfile
@@ -21,7 +20,6 @@ from cloudgan.launch.provisioning import wheels
 from cloudgan.launch.provisioning.wheels import (
     dependency_wheels,
     describe_wheel,
-    merge_locks,
     object_name,
     own_wheel,
 )
@@ -222,14 +220,3 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path):
     (tmp_path / "kept").write_text("a file")
     with pytest.raises(DataError, match="kept: cannot be written"):
         dependency_wheels("", folder=tmp_path / "kept")
-
-
-def test_workers_on_tpus_get_what_both_locks_pin_each_once():
-    pod, tpu = (assets.read_text(f"requirements/{name}.txt") for name in ("pod", "tpu"))
-    joined = merge_locks(pod, tpu)
-    names = re.findall(r"(?m)^([a-z0-9._-]+)==", joined)
-    assert names == sorted({*re.findall(r"(?m)^([a-z0-9._-]+)==", pod + tpu)})
-    assert {"tensorflow-tpu", "libtpu", "google-cloud-storage", "keras"} <= set(names)
-    assert merge_locks(pod, pod).count("--hash") == pod.count("--hash")
-    for line in joined.splitlines():
-        assert line in pod or line in tpu

@@ -6,10 +6,12 @@ import json
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 from cloudgan.core.errors import ConfigError
-from cloudgan.simulation.geant4.workers import prepare_geant4
+from cloudgan.simulation.geant4.blocks import blocks_of, read_showers, simulate_blocks
+from cloudgan.simulation.geant4.workers import WorkerPool, prepare_geant4
 
 BEGIN = """
 import json, sys
@@ -31,6 +33,20 @@ def installation(tmp_path_factory):
         if "this system lacks" not in str(error):
             raise
         pytest.skip(str(error))
+
+
+@pytest.fixture(scope="session")
+def simulated(installation, tmp_path_factory):
+    """Simulates showers of a request; returns their cells in GeV, (N, X, Y, Z)."""
+
+    def simulate(request, count, workers=1):
+        folder, blocks = tmp_path_factory.mktemp("blocks"), blocks_of(range(count), request)
+        with WorkerPool(workers) as pool:
+            done = list(simulate_blocks(pool, folder, blocks, request, installation.tables))
+        assert sorted(done, key=lambda block: block.start) == blocks
+        return np.concatenate([one.ecal_gev for one in read_showers(folder, blocks, request)])
+
+    return simulate
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""Primaries, image windows and the text format of events."""
+"""Primaries and image windows."""
 
 from __future__ import annotations
 
@@ -8,13 +8,10 @@ import pytest
 from cloudgan.core.errors import ConfigError
 from cloudgan.simulation.geant4.events import (
     STREAM_PRIMARIES,
-    Event,
     EventCells,
     PrimaryRequest,
     crop,
-    from_line,
     primary,
-    to_line,
 )
 
 
@@ -85,10 +82,6 @@ def test_invalid_requests_are_refused(changed, said):
         requested(**changed)
 
 
-def test_a_request_survives_json():
-    assert PrimaryRequest.from_json(requested(cut_mm=3.0).as_json()) == requested(cut_mm=3.0)
-
-
 SHAPE, WINDOW = (9, 9, 2), (3, 5)
 
 
@@ -127,37 +120,3 @@ def test_at_the_border_the_window_stays_inside(x, y):
 def test_a_shower_without_energy_is_an_empty_image():
     found = crop(cells(), SHAPE, WINDOW)
     assert (len(found.flat_index), len(found.energy_gev)) == (0, 0)
-
-
-EVENT = Event(
-    41, EventCells(np.array([3, 70, 65024], np.int64), np.array([1e-7, 0.3333, 2.5], np.float32))
-)
-
-
-def test_a_shower_survives_the_text_format_bit_for_bit():
-    line = to_line(EVENT)
-    assert "\n" not in line
-    number, (place, energy) = from_line(line)
-    assert number == 41
-    np.testing.assert_array_equal(place, EVENT.cells.flat_index)
-    assert energy.tobytes() == EVENT.cells.energy_gev.tobytes()
-
-
-def test_an_empty_shower_survives_the_text_format():
-    empty = Event(0, EventCells(np.zeros(0, np.int64), np.zeros(0, np.float32)))
-    assert len(from_line(to_line(empty)).cells.flat_index) == 0
-
-
-@pytest.mark.parametrize("kept", [0, 1, 30, -1])
-def test_a_partial_line_is_invalid(kept):
-    with pytest.raises(ValueError, match="invalid event"):
-        from_line(to_line(EVENT)[:kept])
-
-
-@pytest.mark.parametrize(
-    "line",
-    ["[]", "3", '{"number": 1}', '{"number": 1, "flat_index": "AAAAAA==", "energy_gev": ""}'],
-)
-def test_other_lines_are_invalid(line):
-    with pytest.raises(ValueError, match="invalid event"):
-        from_line(line)

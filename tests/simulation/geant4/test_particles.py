@@ -7,7 +7,6 @@ import pytest
 
 from cloudgan.simulation.detector import CLIC_ECAL
 from cloudgan.simulation.geant4.events import PrimaryRequest, primary
-from cloudgan.simulation.geant4.workers import WorkerPool
 
 pytestmark = pytest.mark.slow
 
@@ -19,24 +18,20 @@ VISIBLE_GEV = 1e-4
 """In a layer: less than a particle that crosses 0.5 mm of silicon, more than backscattered photons."""
 
 
-def layers(installation, particle, count, gev=2.0):
+def layers(simulated, particle, count, gev=2.0):
     """Energy of each layer, GeV, (count, 25)."""
     requested = PrimaryRequest(5, (gev, gev), NORMAL, particle=particle)
-    found = np.zeros((count, CLIC_ECAL.layers))
-    with WorkerPool(requested, installation.tables, 1) as pool:
-        for number, (place, energy) in pool.events(range(count)):
-            np.add.at(found[number], place % CLIC_ECAL.layers, energy)
-    return found
+    return simulated(requested, count).sum((1, 2), dtype=np.float64)
 
 
 @pytest.fixture(scope="module")
-def electrons(installation):
-    return layers(installation, "electron", 60)
+def electrons(simulated):
+    return layers(simulated, "electron", 60)
 
 
 @pytest.fixture(scope="module")
-def photons(installation):
-    return layers(installation, "photon", 120)
+def photons(simulated):
+    return layers(simulated, "photon", 120)
 
 
 def front_x0(found):
@@ -68,8 +63,8 @@ def test_the_sum_of_a_photon_is_that_of_an_electron(electrons, photons):
     assert photons.sum(1).mean() / electrons.sum(1).mean() == pytest.approx(1, abs=0.1)
 
 
-def test_positrons_are_neither_electrons_nor_late(installation, electrons):
-    positrons = layers(installation, "positron", 20)
+def test_positrons_are_neither_electrons_nor_late(simulated, electrons):
+    positrons = layers(simulated, "positron", 20)
     assert not np.array_equal(positrons, electrons[:20])
     assert front_x0(positrons) < 0.2
     assert depth_x0(positrons) == pytest.approx(depth_x0(electrons), abs=0.9)

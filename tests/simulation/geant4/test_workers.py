@@ -2,114 +2,93 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
 import sys
 import time
+from functools import partial
 
 import numpy as np
 import pytest
 
 from bench.processes import is_gone
 from cloudgan.core.errors import CloudganError, ConfigError
+from cloudgan.simulation.geant4.blocks import simulate_blocks
 from cloudgan.simulation.geant4.events import PrimaryRequest
 from cloudgan.simulation.geant4.tables import Tables
-from cloudgan.simulation.geant4.workers import WorkerPool, WorkerProcess, prepare_geant4
+from cloudgan.simulation.geant4.workers import WorkerPool, prepare_geant4
 
 REQUEST = PrimaryRequest(3, (2.0, 4.0), (60.0, 120.0))
+LONG = PrimaryRequest(1, (1000.0, 1000.0), (90.0, 90.0), cut_mm=0.01)
 
 
-@pytest.fixture(scope="module")
-def alone(installation):
-    with WorkerPool(REQUEST, installation.tables, 1) as pool:
-        return {event.number: event.cells for event in pool.events(range(8))}
-
-
-def test_every_number_is_simulated_once(alone):
-    assert sorted(alone) == list(range(8))
-    assert all(len(cells.flat_index) > 20 for cells in alone.values())
-    assert all(np.all(np.diff(cells.flat_index) > 0) for cells in alone.values())
-    assert all(np.all(cells.energy_gev > 0) for cells in alone.values())
-
-
-def test_two_workers_and_another_order_give_the_same_bits(alone, installation):
-    with WorkerPool(REQUEST, installation.tables, 2) as pool:
-        for number, cells in pool.events([7, 2, 5, 0]):
-            np.testing.assert_array_equal(cells.flat_index, alone[number].flat_index)
-            assert cells.energy_gev.tobytes() == alone[number].energy_gev.tobytes()
-
-
-def test_another_cut_gives_other_showers(alone, installation):
+def test_any_number_of_workers_gives_the_same_bits(simulated):
+    alone, many = simulated(REQUEST, 10), simulated(REQUEST, 10, workers=4)
+    assert alone.tobytes() == many.tobytes()
+    assert ((alone > 0).sum((1, 2, 3)) > 20).all()
+    assert len({image.tobytes() for image in alone}) == 10
     coarse = PrimaryRequest(3, (2.0, 4.0), (60.0, 120.0), cut_mm=3.0)
-    with WorkerPool(coarse, installation.tables, 1) as pool:
-        (event,) = pool.events([0])
-    assert event.cells.energy_gev.tobytes() != alone[0].energy_gev.tobytes()
+    assert simulated(coarse, 1).tobytes() != alone[:1].tobytes()
 
 
-def test_a_shower_is_tilted_along_y_by_its_angle(installation):
+def test_a_shower_is_tilted_along_y_by_its_angle(simulated):
     """At 60 degrees y grows with depth, at 120 it falls."""
-    means = []
+    moved = []
     for degrees in (60.0, 120.0):
         requested = PrimaryRequest(1, (4.0, 4.0), (degrees, degrees))
-        with WorkerPool(requested, installation.tables, 1) as pool:
-            found = [event.cells for event in pool.events(range(3))]
-        image = np.zeros((51, 51, 25))
-        for cells in found:
-            image.reshape(-1)[cells.flat_index] += cells.energy_gev
-        layers = image.sum(0)
+        layers = simulated(requested, 3).sum((0, 1))
         y_mean = np.arange(51) @ layers / layers.sum(0).clip(1e-12)
-        means.append(y_mean[12] - y_mean[3])
-    assert means[0] > 3
-    assert means[1] < -3
+        moved.append(y_mean[12] - y_mean[3])
+    assert moved[0] > 3
+    assert moved[1] < -3
 
 
-LONG = PrimaryRequest(1, (1000.0, 1000.0), (90.0, 90.0))
-PARENT = """
-import json, sys
-from cloudgan.simulation.geant4.workers import WorkerPool
-from cloudgan.simulation.geant4.events import PrimaryRequest
-from cloudgan.simulation.geant4.tables import Tables
-requested = PrimaryRequest(1, (1000.0, 1000.0), (90.0, 90.0), cut_mm=0.01)
-with WorkerPool(requested, Tables.from_json(json.loads(sys.argv[1])), 1) as pool:
-    print(*pool.process_ids, flush=True)
-    list(pool.events([0]))
-"""
-
-
-def test_a_killed_worker_is_reported_with_its_last_lines(installation):
-    with WorkerPool(LONG, installation.tables, 1) as pool:
+def test_a_killed_worker_is_reported(tmp_path, installation):
+    blocks = [range(number, number + 1) for number in range(3)]
+    with WorkerPool(1) as pool:
         for process_id in pool.process_ids:
             os.kill(process_id, signal.SIGKILL)
-        with pytest.raises(CloudganError) as caught:
-            list(pool.events([0, 1, 2]))
-    assert "died with SIGKILL" in str(caught.value)
+        with pytest.raises(CloudganError, match="died with SIGKILL"):
+            list(simulate_blocks(pool, tmp_path, blocks, LONG, installation.tables))
 
 
 def test_the_last_output_of_geant4_is_shown(tmp_path):
     """Without tables Geant4 aborts and names the missing files."""
     tables = Tables(tmp_path, tmp_path / "nothing", "none", "")
-    with (
-        WorkerPool(PrimaryRequest(1, (5.0, 5.0), (90.0, 90.0)), tables, 1) as pool,
-        pytest.raises(CloudganError) as caught,
-    ):
-        list(pool.events([0]))
-    assert "its last lines" in str(caught.value)
+    with WorkerPool(1) as pool, pytest.raises(CloudganError, match="its last lines") as caught:
+        list(simulate_blocks(pool, tmp_path, [range(1)], REQUEST, tables))
     assert "G4Exception" in str(caught.value) or "ENSDFSTATE" in str(caught.value)
 
 
-def test_exit_kills_a_worker_in_the_middle_of_a_shower(installation):
-    with WorkerPool(LONG, installation.tables, 1) as pool:
+def test_exit_kills_a_worker_in_the_middle_of_a_shower(tmp_path, installation):
+    with WorkerPool(2) as pool:
         numbers = pool.process_ids
-        events = pool.events([0])
-        del events
+        calls = [partial(os.getpid), partial(time.sleep, 600), partial(time.sleep, 600)]
+        assert next(pool.answers(calls)) in numbers
     assert all(map(is_gone, numbers))
 
 
+PARENT = f"""
+import sys
+from functools import partial
+from pathlib import Path
+from cloudgan.simulation.geant4.blocks import simulate_blocks
+from cloudgan.simulation.geant4.events import PrimaryRequest
+from cloudgan.simulation.geant4.tables import Tables
+from cloudgan.simulation.geant4.workers import WorkerPool
+folder = Path(sys.argv[1])
+with WorkerPool(1) as pool:
+    print(*pool.process_ids, flush=True)
+    tables = Tables(Path(sys.argv[2]), Path(sys.argv[3]), "", "")
+    list(simulate_blocks(pool, folder, [range(1)], {LONG!r}, tables))
+"""
+
+
 @pytest.mark.parametrize("seconds", [0, 1.5], ids=["at its start", "in the middle of a shower"])
-def test_a_worker_dies_with_its_parent(installation, seconds):
-    words = [sys.executable, "-c", PARENT, json.dumps(installation.tables.as_json())]
+def test_a_worker_dies_with_its_parent(installation, tmp_path, seconds):
+    folders = installation.tables.folder, installation.tables.low_energy
+    words = [sys.executable, "-c", PARENT, tmp_path, *folders]
     parent = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
     (worker,) = map(int, parent.stdout.readline().split())
     time.sleep(seconds)  # a shower takes more than a minute
@@ -117,40 +96,40 @@ def test_a_worker_dies_with_its_parent(installation, seconds):
     parent.wait()
     parent.stdout.close()
     assert is_gone(worker, seconds=30)
+    assert not list(tmp_path.glob("*.npz"))
 
 
-def test_a_cloudgan_error_in_a_worker_keeps_its_type(tmp_path, installation):
-    with pytest.raises(ConfigError, match="has no G4EMLOW"):
-        prepare_geant4(tmp_path, tmp_path / "empty")
-
-
-def test_a_missing_package_is_named_for_the_command_line(tmp_path):
-    (tmp_path / "geant4_pybind.py").write_text(
-        "raise ModuleNotFoundError('no', name='geant4_pybind')"
+def test_a_script_without_a_main_guard_may_simulate(tmp_path, installation):
+    """Worker processes import cloudgan, not the program; no interrupt of the terminal reaches them."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import signal\nfrom functools import partial\n"
+        "from cloudgan.simulation.geant4.workers import WorkerPool\n"
+        "print('here', flush=True)\n"
+        "with WorkerPool(1) as pool:\n"
+        "    call = partial(signal.pthread_sigmask, signal.SIG_BLOCK, ())\n"
+        "    print(*pool.answers([call]), signal.pthread_sigmask(signal.SIG_BLOCK, ()))\n"
     )
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *sys.path]))
-        with pytest.raises(ModuleNotFoundError) as caught:
-            prepare_geant4(tmp_path / "tables", None)
-    assert caught.value.name == "geant4_pybind"
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=True)
+    assert done.stdout == f"here\n{ {signal.SIGINT}!r} set()\n"
 
 
-def test_a_library_that_is_missing_is_named_with_its_package(tmp_path):
-    """The loader's message, raised by a stub module."""
-    said = "libGL.so.1: cannot open shared object file: No such file or directory"
-    (tmp_path / "geant4_pybind.py").write_text(f"raise ImportError({said!r})")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *sys.path]))
-        with pytest.raises(ConfigError, match="install the package libgl1") as caught:
-            prepare_geant4(tmp_path / "tables", None)
-    assert "apt-get install libgl1 libice6 libsm6 libx11-6 libxext6" in str(caught.value)
-
-
-def test_writing_to_a_dead_worker_fails_at_the_next_read(installation):
-    task = {"request": LONG.as_json(), "tables": installation.tables.as_json()}
-    with WorkerProcess(task) as worker:
-        os.kill(worker.process_id, signal.SIGKILL)
-        assert is_gone(worker.process_id)
-        worker.send("0")
-        with pytest.raises(CloudganError, match="died with SIGKILL"):
-            worker.read()
+@pytest.mark.parametrize(
+    ("raised", "kind", "said"),
+    [
+        (None, ConfigError, "has no G4EMLOW"),
+        ("ModuleNotFoundError('no', name='geant4_pybind')", ModuleNotFoundError, "no"),
+        (
+            "ImportError('libGL.so.1: cannot open shared object file: No such file or directory')",
+            ConfigError,
+            "install the package libgl1. .*apt-get install libgl1 libice6 libsm6 libx11-6 libxext6",
+        ),
+    ],
+)
+def test_an_error_of_the_installation_keeps_its_type(tmp_path, monkeypatch, raised, kind, said):
+    if raised:
+        (tmp_path / "geant4_pybind.py").write_text(f"raise {raised}")
+        monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    with pytest.raises(kind, match=said) as caught:
+        prepare_geant4(tmp_path / "tables", None if raised else tmp_path / "empty")
+    assert getattr(caught.value, "name", "geant4_pybind") == "geant4_pybind"

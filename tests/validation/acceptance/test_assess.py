@@ -25,13 +25,14 @@ def value(assessment, name, where=""):
 @pytest.fixture(autouse=True)
 def _few_weights(monkeypatch):
     monkeypatch.setattr(assess_module, "BOOTSTRAPS", 12)
-    monkeypatch.setattr(assess_module, "HALVINGS", 6)
+    monkeypatch.setattr(assess_module, "PERMUTATIONS", 199)
 
 
 def test_other_showers_of_the_same_source_are_at_the_baseline(same_source):
-    above = [m for m in same_source.measures if not m.is_at_baseline]
-    assert len(above) <= 0.05 * len(same_source.measures), above
-    assert all(m.baseline is not None and m.error is not None for m in same_source.measures)
+    assert all(m.is_at_baseline for m in same_source.measures)
+    assert all(m.baseline is not None and m.p >= 0.01 for m in same_source.measures)
+    compared = {m.name for m in same_source.measures if m.error is None}
+    assert compared == {"coverage", "energy_distance", "layer_spread"}
 
 
 def test_every_measure_has_an_ideal_and_keeps_the_order_of_the_list(same_source):
@@ -45,7 +46,11 @@ def test_every_measure_has_an_ideal_and_keeps_the_order_of_the_list(same_source)
 def test_the_same_showers_have_no_distance_at_all(measured):
     same = assess(measured, measured, classify=False)
     for measure in same.measures:
-        if measure.name not in ("fpd", "kpd"):  # what is without bias is not zero for copies
+        if measure.name not in (
+            "fpd",
+            "kpd",
+            "coverage",
+        ):  # what is without bias is not ideal for copies
             assert measure.value == pytest.approx(measure.ideal, abs=1e-7), measure
     assert value(same, "fpd") < 0
     assert value(same, "kpd") < 0
@@ -81,16 +86,18 @@ def test_an_error_is_the_scatter_over_samples_of_that_size(others, measured):
 
 
 def test_baselines_grow_with_fewer_showers(measured):
-    many = assess(measured, measured, classify=False)
-    few = assess(measured[:200], measured[:200], classify=False)
+    many = assess(measured[:300], measured[300:], classify=False)
+    few = assess(measured[:100], measured[300:400], classify=False)
     for name in ("profile_z", "separation_median", "wasserstein_median"):
         baselines = [next(m.baseline for m in a.all(name) if not m.where) for a in (few, many)]
         assert baselines[0] > 1.2 * baselines[1]
 
 
 def test_the_same_seed_gives_the_same_result_and_another_seed_other_baselines(measured):
-    first, again = (assess(measured, measured, seed=3, classify=False) for _ in range(2))
-    other = assess(measured, measured, seed=4, classify=False)
+    first, again = (
+        assess(measured[:300], measured[300:], seed=3, classify=False) for _ in range(2)
+    )
+    other = assess(measured[:300], measured[300:], seed=4, classify=False)
     assert first == again
     assert first.all("profile_z")[0].baseline != other.all("profile_z")[0].baseline
 
@@ -122,7 +129,6 @@ def test_sums_do_not_depend_on_the_chunk_size(others, measured, monkeypatch, sam
 
 
 def test_classifiers_have_baselines_at_two_levels(monkeypatch, remade, measured):
-    monkeypatch.setattr(assess_module, "CLASSIFIER_HALVINGS", 2)
     monkeypatch.setattr(classifier, "TREES", 20)
     few = slice(0, 200)
     found = assess(observe(remade(lambda cells: 1.1 * cells))[few], measured[few])
@@ -130,7 +136,7 @@ def test_classifiers_have_baselines_at_two_levels(monkeypatch, remade, measured)
         auc, jsd = (next(m for m in found.all(n) if m.where == level) for n in ("auc", "jsd"))
         assert auc.value > 0.7
         assert jsd.value > 0.05
-        assert auc.baseline == pytest.approx(0.5, abs=0.1)
+        assert auc.baseline == pytest.approx(0.5, abs=0.02)
         assert not auc.is_at_baseline
 
 
@@ -194,10 +200,22 @@ def test_sampling_of_a_long_file_is_noted(measured):
     assert found.notes == ("600 of 120,000 generated showers were measured, evenly spaced",)
 
 
-def test_fewer_than_two_hundred_showers_are_refused(measured):
-    with pytest.raises(DataError, match="199 generated showers; give at least 200"):
-        assess(measured[:199], measured, classify=False)
-    assert assess(measured[:199], measured, min_showers=20, classify=False).generated.showers == 199
+def test_with_few_showers_the_verdict_is_that_nothing_can_be_told_and_how_many_are_needed(measured):
+    verdict = apply_gates(assess(measured[:100], measured[300:400], classify=False))
+    assert (verdict.grade, verdict.passed, verdict.failures) == ("cannot tell", False, ())
+    assert 200 < verdict.needed < 5000
+
+
+def test_few_showers_suffice_to_see_a_gross_defect(reference, measured):
+    half = replace(reference, ecal_gev=np.roll(reference.ecal_gev, 3, 1))
+    verdict = apply_gates(assess(observe(half)[:60], measured[300:360], classify=False))
+    assert verdict.grade == "fail"
+    assert "cells off along x" in " ".join(verdict.failures)
+
+
+def test_fewer_than_twenty_showers_are_refused(measured):
+    with pytest.raises(DataError, match="19 generated showers; give at least 20"):
+        assess(measured[:19], measured, classify=False)
 
 
 NAMES = ["metric", "response", "profile_z", "hits", "angle", "separation"]

@@ -60,15 +60,34 @@ def test_a_gate_grades_by_the_distance_from_the_ideal(gates, value, grade):
     assert verdict.passed is (grade != "fail")
 
 
-def test_a_number_at_its_baseline_passes_any_gate_with_a_note(gates):
-    noisy = hits(1.3, error=0.05, baseline=1.25, baseline_error=0.1)
-    verdict = apply_gates(noisy, gates())
-    assert verdict.grade == "at the baseline"
-    assert verdict.passed
-    assert any("too few showers: two halves" in note for note in verdict.notes)
-    clear = apply_gates(hits(1.3, error=0.01, baseline=1.01, baseline_error=0.01), gates())
-    assert clear.grade == "fail"
-    assert not any("too few" in note for note in clear.notes)
+@pytest.mark.parametrize(
+    ("value", "null", "more", "grade"),
+    [
+        (1.3, 0.25, {"p": 0.5, "detectable": 0.1}, "at the baseline"),
+        (1.3, 0.25, {"p": 0.01, "detectable": 0.15}, "at the baseline"),
+        (1.0, 0.25, {"p": 0.5, "detectable": 0.2}, "cannot tell"),
+        (1.3, 0.25, {"p": 0.002, "detectable": 0.04}, "good"),
+        (1.3, 0.20, {"p": 0.002, "detectable": 0.04}, "acceptable"),
+        (1.3, 0.01, {"p": 0.002, "detectable": 0.1}, "fail"),
+        (1.3, 0.01, {"p": 0.002, "detectable": 0.2}, "fail"),
+    ],
+)
+def test_a_gate_fails_if_a_difference_is_significant_and_beyond_monte_carlo_not_acceptable(
+    gates, value, null, more, grade
+):
+    verdict = apply_gates(hits(value, null=null, **more), gates())
+    assert verdict.grade == grade
+    assert verdict.passed is (grade not in {"cannot tell", "fail"})
+
+
+def test_the_showers_needed_grow_with_the_square_of_a_difference_and_linearly_with_a_distance(
+    gates,
+):
+    verdict = apply_gates(hits(1.0, p=0.5, detectable=0.30), gates())
+    assert verdict.needed == 1200
+    text = ONE_GATE.replace('"hits"\nwhere = "0.3 MeV"', '"separation"')
+    found = assessment(measure("separation", 0.0, "tail", p=0.5, detectable=0.30))
+    assert apply_gates(found, gates(text)).needed == 600
 
 
 def test_a_failure_is_a_sentence_with_its_numbers(gates):
@@ -135,8 +154,8 @@ def test_half_as_much_is_as_bad_as_twice():
 
 
 def test_the_default_gates_fail_a_response_five_percent_off_in_one_bin():
-    rows = [measure("response", value, where, error=0.007, baseline=1.002, baseline_error=0.009)
-            for value, where in ((1.0, "10-13.3 GeV"), (1.05, "13.3-16.7 GeV"))]  # fmt: skip
+    rows = [measure("response", value, where, null=0.006, p=p, detectable=0.02)
+            for value, where, p in ((1.0, "10-13.3 GeV", 1.0), (1.05, "13.3-16.7 GeV", 0.002))]  # fmt: skip
     assert apply_gates(assessment(*rows)).grade == "fail"
     assert apply_gates(assessment(rows[0])).grade == "at the baseline"
 
@@ -156,7 +175,10 @@ def test_the_default_gates_cover_each_required_measure():
         "angle_slope",
         "correlation",
         "diversity",
-        "separation_median",
+        "coverage",
+        "separation",
+        "energy_distance",
+        "layer_spread",
         "fpd",
         "kpd",
     }

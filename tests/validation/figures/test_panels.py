@@ -59,13 +59,13 @@ def test_an_empty_bin_of_the_reference_has_no_baseline_and_is_drawn(true):
     few = replace(true, hits=np.minimum(true.hits, 250.0))
     samples = pair(true, few)
     assert np.isnan(panel().baseline(samples)[2:]).all()
-    assert "hits" in words(draw_panels("a", "A", [panel()], samples))
+    assert "hits" in words(draw_panels("A", [panel()], samples))
 
 
 @pytest.mark.parametrize("log", [False, True])
 def test_panels_name_axes_samples_and_the_baseline(true, log):
     svg = draw_panels(
-        "a", "A", [panel(log_y=log)] * 2, pair(true, true, "b.h5", "mc.h5", untrained=true)
+        "A", [panel(log_y=log)] * 2, pair(true, true, "b.h5", "mc.h5", untrained=true)
     )
     said = words(svg)
     assert said.count("hits") == said.count("share") == said.count("ratio to MC") == 2
@@ -74,10 +74,10 @@ def test_panels_name_axes_samples_and_the_baseline(true, log):
 
 
 def test_the_lower_axis_is_as_narrow_as_the_sample_under_test_allows(true):
-    near = words(draw_panels("a", "A", [panel()], pair(true, true)))
+    near = words(draw_panels("A", [panel()], pair(true, true)))
     far = replace(true, hits=true.hits * 0.3)
     assert "1.5" not in near
-    assert {"0.5", "1.0", "1.5"} <= set(words(draw_panels("a", "A", [panel()], pair(far, true))))
+    assert {"0.5", "1.0", "1.5"} <= set(words(draw_panels("A", [panel()], pair(far, true))))
 
 
 def test_points_beyond_the_lower_axis_get_an_arrow(true):
@@ -85,10 +85,10 @@ def test_points_beyond_the_lower_axis_get_an_arrow(true):
     peak = Curve(np.array([1.0, 9.0, 1.0, 1.0]), np.zeros(4))
     curves = {id(true): flat}
     shown = Panel(lambda s: curves.get(id(s), flat), EDGES, "x", "y")
-    plain = draw_panels("a", "A", [shown], pair(true, true))
+    plain = draw_panels("A", [shown], pair(true, true))
     other = observe_copy(true)
     curves[id(other)] = peak
-    assert len(marks(draw_panels("a", "A", [shown], pair(other, true)))) > len(marks(plain))
+    assert len(marks(draw_panels("A", [shown], pair(other, true)))) > len(marks(plain))
 
 
 def observe_copy(sample):

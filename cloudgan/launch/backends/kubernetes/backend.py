@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from cloudgan.core.clock import monotonic_seconds, utc_moment
 from cloudgan.core.documents import parse_model
@@ -26,7 +27,8 @@ from cloudgan.launch.backends.kubernetes.permissions import (
 )
 from cloudgan.launch.backends.kubernetes.pod_exec import execute
 from cloudgan.launch.backends.kubernetes.port_probe import wait_for_port_probe
-from cloudgan.launch.kubernetes.api import AlreadyExistsError, ApiError, GoneError
+from cloudgan.launch.backends.remote_command import CommandStreams
+from cloudgan.launch.kubernetes.api import AlreadyExistsError, ApiError, ClusterApi, GoneError
 from cloudgan.launch.kubernetes.capacity_request import REQUESTS, progress, requested_by
 from cloudgan.launch.kubernetes.job_state import INDEX, run_state
 from cloudgan.launch.kubernetes.manifests import (
@@ -38,16 +40,9 @@ from cloudgan.launch.kubernetes.manifests import (
     filled_secret,
     manifest_steps,
 )
-from cloudgan.schema.plan import Plan
+from cloudgan.schema.plan import Plan, Step
 from cloudgan.schema.run_document import RunSource
 from cloudgan.schema.run_state import LogLine, RunState
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from cloudgan.launch.backends.remote_command import CommandStreams
-    from cloudgan.launch.kubernetes.api import ClusterApi
-    from cloudgan.schema.plan import Step
 
 STATE: Final = "cloudgan/state"
 STOPPED: Final = "stopped"

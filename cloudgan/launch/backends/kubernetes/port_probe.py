@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, Final
 from cloudgan.core.clock import monotonic_seconds
 from cloudgan.core.errors import OpenPortsError
 from cloudgan.launch.kubernetes.job_state import INDEX
+from cloudgan.schema.plan import Plan, Step
 
 if TYPE_CHECKING:
     from cloudgan.launch.kubernetes.api import ClusterApi
-    from cloudgan.schema.plan import Plan, Step
 
 _OUTSIDE: Final = "2"
 """Index of the pod that no NetworkPolicy admits; its exit code is the result."""

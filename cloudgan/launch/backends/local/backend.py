@@ -9,10 +9,12 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from cloudgan.core.atomic_file import write_if_changed
 from cloudgan.core.clock import monotonic_seconds
@@ -28,19 +30,11 @@ from cloudgan.launch.backends.local.supervisor import (
     names_folder,
     process_start_time,
 )
-from cloudgan.launch.backends.remote_command import run_process
+from cloudgan.launch.backends.remote_command import CommandStreams, run_process
 from cloudgan.launch.kubernetes.manifests import PLAN_PLACEHOLDER, job, run_yaml
-from cloudgan.schema.plan import Step
+from cloudgan.schema.plan import Plan, Step
 from cloudgan.schema.run_document import ForeignDocumentError, check_inside, read_plan
 from cloudgan.schema.run_state import LogLine, RunState, WorkerState
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
-
-    from cloudgan.launch.backends.remote_command import CommandStreams
-    from cloudgan.schema.plan import Plan
-
 
 _POLL_SECONDS = 0.2
 _START_SECONDS = 30.0

@@ -5,22 +5,24 @@ from __future__ import annotations
 import http.client
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import FrameType
 
 from cloudgan.core.clock import monotonic_seconds, utc_now
 from cloudgan.core.held_port import hold_port, number_of
 from cloudgan.core.loopback_network import LoopbackNetwork
 from cloudgan.core.run_secret import write_secret
 from cloudgan.core.settings import child_environment
-from cloudgan.launch.backends.local.state_file import SavedState, SavedWorkerState
+from cloudgan.launch.backends.local.state_file import SavedState, SavedWorkerState, StateFile
 from cloudgan.launch.kubernetes.job_spec import (
     CONFIG,
     KEY_FILE,
@@ -30,15 +32,7 @@ from cloudgan.launch.kubernetes.job_spec import (
     describe_exit_code,
 )
 from cloudgan.launch.kubernetes.manifests import CLAIM_FOLDER
-
-if TYPE_CHECKING:
-    import socket
-    from collections.abc import Mapping, Sequence
-    from types import FrameType
-
-    from cloudgan.launch.backends.local.state_file import StateFile
-    from cloudgan.schema.run_state import Cause, Phase, WorkerPhase
-
+from cloudgan.schema.run_state import Cause, Phase, WorkerPhase
 
 _POLL_SECONDS = 0.1
 _INITIAL_BACKOFF_SECONDS = 1.0

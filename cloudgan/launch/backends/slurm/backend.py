@@ -5,9 +5,10 @@ from __future__ import annotations
 import shutil
 import sys
 import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from cloudgan.core.atomic_file import write_if_changed
 from cloudgan.core.clock import monotonic_seconds
@@ -17,7 +18,7 @@ from cloudgan.core.run_secret import write_secret
 from cloudgan.core.settings import slurm_environment
 from cloudgan.core.tail import tail_lines
 from cloudgan.launch.backends.job_backend import PreexistingNodes
-from cloudgan.launch.backends.remote_command import run_process
+from cloudgan.launch.backends.remote_command import CommandStreams, run_process
 from cloudgan.launch.backends.slurm.client import Job, JobQueue, SlurmCommands, SlurmError
 from cloudgan.launch.backends.slurm.job_state import JobFiles, run_state
 from cloudgan.launch.backends.slurm.partitions import (
@@ -38,14 +39,9 @@ from cloudgan.launch.backends.slurm.requests import (
 )
 from cloudgan.launch.kubernetes.job_spec import KEY_FILE
 from cloudgan.launch.kubernetes.manifests import PLAN_PLACEHOLDER, has_secret
+from cloudgan.schema.plan import Plan, Step
 from cloudgan.schema.run_document import RunSource, check_inside, read_plan
 from cloudgan.schema.run_state import LogLine, RunState
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from cloudgan.launch.backends.remote_command import CommandStreams
-    from cloudgan.schema.plan import Plan, Step
 
 _POLL_SECONDS: Final = 2.0
 _GONE_SECONDS: Final = 90.0

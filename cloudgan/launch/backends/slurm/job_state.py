@@ -4,17 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
+from cloudgan.launch.backends.slurm.client import EndedJob, Job
 from cloudgan.launch.kubernetes.job_spec import describe_exit_code
-from cloudgan.schema.run_state import RunState, WorkerState
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from cloudgan.launch.backends.slurm.client import EndedJob, Job
-    from cloudgan.schema.run_state import Cause, Phase, WorkerPhase
-
+from cloudgan.schema.run_state import Cause, Phase, RunState, WorkerPhase, WorkerState
 
 RESTART_CODES: Final = (75, 137, 143)
 _SAVED, _KILLED = 75, 137

@@ -5,13 +5,11 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from cloudgan.core.errors import ConfigError, PlanError, UnknownNameError, nearest
-
-if TYPE_CHECKING:
-    from cloudgan.launch.backends.slurm.client import SlurmCommands
-    from cloudgan.schema.plan import Plan
+from cloudgan.launch.backends.slurm.client import SlurmCommands
+from cloudgan.schema.plan import Plan
 
 _SINFO: Final = "%P|%l|%D|%G"
 _TIME = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)")

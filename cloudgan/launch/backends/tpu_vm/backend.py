@@ -4,33 +4,31 @@ from __future__ import annotations
 
 import copy
 import time
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final
 
 from cloudgan.core.clock import monotonic_seconds, utc_moment
 from cloudgan.core.documents import parse_model
 from cloudgan.core.errors import CloudganError, ConfigError, LaunchError
-from cloudgan.launch.backends.tpu_vm.client import queued_resource
-from cloudgan.launch.backends.tpu_vm.requests import DEADLINE, KIND, STOP_FILE, full_name, steps
+from cloudgan.launch.backends.remote_command import CommandStreams
+from cloudgan.launch.backends.tpu_vm.requests import DEADLINE, STOP_FILE, full_name, steps
 from cloudgan.launch.backends.tpu_vm.state import (
     VmStatus,
     current_status,
     run_state,
     was_preempted,
 )
+from cloudgan.launch.clouds.engine import Engine
+from cloudgan.launch.clouds.gcp.kinds import QUEUED, TPU_VM, node_spec
+from cloudgan.launch.clouds.rows import Body, Rows
 from cloudgan.schema.heartbeat import FILE_NAME as HEARTBEAT
 from cloudgan.schema.heartbeat import Heartbeat
 from cloudgan.schema.launch import Node
-from cloudgan.schema.run_state import LogLine
+from cloudgan.schema.plan import Plan, Step
+from cloudgan.schema.run_state import LogLine, RunState
 from cloudgan.storage.run_logs import list_run_logs, read_run_log
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from cloudgan.launch.backends.remote_command import CommandStreams
-    from cloudgan.launch.backends.tpu_vm.client import TpuVmClient
-    from cloudgan.schema.plan import Plan, Step
-    from cloudgan.schema.run_state import RunState
-    from cloudgan.storage.store import Store
+from cloudgan.storage.store import Store
 
 _POLL_SECONDS: Final = 5.0
 _GONE_SECONDS: Final = 900.0
@@ -43,7 +41,7 @@ class TpuVmBackend:
     """One run on a TPU slice; implements `JobBackend`.
 
     Args:
-        tpus: Cloud TPU of the project.
+        cloud: The project.
         store: Store of the run.
         plan: Plan without placeholders.
         say: Receives progress.
@@ -52,14 +50,14 @@ class TpuVmBackend:
 
     def __init__(
         self,
-        tpus: TpuVmClient,
+        cloud: Rows,
         store: Store,
         plan: Plan,
         *,
         say: Callable[[str], None] = lambda _: None,
         poll_seconds: float = _POLL_SECONDS,
     ) -> None:
-        self._tpus, self._store, self._plan = tpus, store, plan
+        self._cloud, self._store, self._plan = cloud, store, plan
         self._say, self._poll_seconds = say, poll_seconds
         self._name = full_name(plan)
         self._status_name = f"{self._name.rpartition('/')[2]}.json"
@@ -89,7 +87,7 @@ class TpuVmBackend:
     def state(self, run: str) -> RunState:
         """Returns the state from the queued resource, the VM's status and the heartbeat."""
         del run
-        queued = self._tpus.queued(self._name)
+        queued = self._queued()
         return run_state(queued, self._status(), self._beat(), replaced=self._replaced)
 
     def wait_for_change(self, run: str, seconds: float) -> None:
@@ -131,11 +129,13 @@ class TpuVmBackend:
         Raises:
             LaunchError: The TPU is not deleted in time.
         """
-        queued = self._tpus.queued(self._name)
+        queued = self._queued()
         if queued is None:
             return
         status = current_status(self._status(), queued)
-        if queued_resource(queued).state == "ready" and (status is None or status.phase != "ended"):
+        if QUEUED.resource(self._name, queued).state == "ready" and (
+            status is None or status.phase != "ended"
+        ):
             self._store.put(self._in_store(STOP_FILE), b"")
             self._wait_for_end(run)
         self._delete()
@@ -148,22 +148,28 @@ class TpuVmBackend:
 
     def destroy(self, run: str) -> Iterator[str]:
         """Deletes the TPU by name, in case Google lists it without labels."""
-        queued = self._tpus.queued(self._name)
-        if queued is not None and queued_resource(queued).run in (None, run):
+        queued = self._queued()
+        if queued is not None and QUEUED.resource(self._name, queued).run in (None, run):
             self._delete()
-            yield f"{KIND} {self._name}"
+            yield f"{QUEUED.name} {self._name}"
         self._store.delete(self._in_store(STOP_FILE))
 
     def nodes(self, run: str) -> tuple[Node, ...]:
         """Returns the slice as one node."""
         del run
-        queued = self._tpus.queued(self._name)
-        node = self._tpus.node(queued) if queued else None
+        spec = node_spec(self._queued() or {})
+        name = f"{spec['parent']}/nodes/{spec['nodeId']}" if spec else ""
+        node = self._cloud.transport.get(TPU_VM, name) if name else None
         return (Node(name=node["name"], started_at=node.get("createTime")),) if node else ()
 
     def cluster(self, run: str) -> None:
         """Returns None: a TPU slice is not part of a cluster."""
         del run
+
+    def deleted(self, run: str) -> Mapping[str, datetime]:
+        """Returns nothing: what deletes the slice knows when it went."""
+        del run
+        return {}
 
     def list_runs(self) -> tuple[str, ...]:
         """Returns the name of this run."""
@@ -171,7 +177,7 @@ class TpuVmBackend:
 
     def _replace_preempted(self) -> bool:
         """Requests a preempted TPU again; returns whether it did."""
-        queued, status = self._tpus.queued(self._name), self._status()
+        queued, status = self._queued(), self._status()
         status = current_status(status, queued)
         if not was_preempted(queued, status):
             return False
@@ -189,11 +195,11 @@ class TpuVmBackend:
         )
         self._delete()
         (request,) = steps(self._plan)  # not that of the stored plan, which others may change
-        self._tpus.create(_with_deadline(request, int(left)))
+        self._cloud.create(_with_deadline(request, int(left)))
         self._replaced += 1
         return True
 
-    def _seconds_left(self, queued: dict[str, Any] | None, status: VmStatus | None) -> float:
+    def _seconds_left(self, queued: Body | None, status: VmStatus | None) -> float:
         """Returns the remaining time until the job's deadline."""
         limit = given = self._plan.limits.deadline_seconds
         if status:
@@ -203,26 +209,23 @@ class TpuVmBackend:
             given = min(limit, int(spec["node"].get("metadata", {}).get(DEADLINE, given)))
         return given - (utc_moment().timestamp() - status.booted_at if status else 0.0)
 
+    def _queued(self) -> Body | None:
+        """Google's description of the queued resource; None if absent."""
+        return self._cloud.transport.get(QUEUED, self._name)
+
     def _delete(self) -> None:
-        """Deletes the queued resource and waits until it is gone; a refusal may pass."""
-        began, has_warned = monotonic_seconds(), False
-        while (queued := self._tpus.queued(self._name)) is not None:
-            resource = queued_resource(queued)
-            late = monotonic_seconds() - began > _GONE_SECONDS
-            try:
-                if resource.state != "deleting":
-                    self._tpus.delete(resource)
-            except LaunchError as error:
-                if late:
-                    raise
-                if not has_warned:
-                    has_warned = True
-                    self._say(f"{resource.kind} {resource.name} cannot be deleted yet: {error}")
-            if late:
-                raise LaunchError(
-                    f"{resource.kind} {resource.name} is not deleted; type: cloudgan down {self._plan.run}"
-                )
-            time.sleep(self._poll_seconds)
+        """Deletes the queued resource and waits until it is gone; a refusal may pass.
+
+        Raises:
+            LaunchError: It remains.
+        """
+        queued = self._queued()
+        if queued is None:
+            return
+        engine = Engine(self._cloud, self._say, self._poll_seconds, _GONE_SECONDS)
+        for one in engine.destroy([QUEUED.resource(self._name, queued)]):
+            if one.problem:
+                raise LaunchError(f"{one.problem}; type: cloudgan down {self._plan.run}")
 
     def _wait_for_end(self, run: str) -> None:
         limit = self._plan.workers.grace_seconds + _EXTRA_GRACE_SECONDS

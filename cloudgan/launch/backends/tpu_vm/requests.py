@@ -10,16 +10,16 @@ is alpha only), so the VM deletes itself: see startup.sh.
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterable, Iterator
 from importlib import resources
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from cloudgan.core import assets
 from cloudgan.core.errors import PlanError
 from cloudgan.core.labels import derived_name
 from cloudgan.launch.backends.tpu_vm.slices import environment, notes, slice_of
-from cloudgan.launch.clouds.gcp import network, reservations
-from cloudgan.launch.clouds.gcp.addresses import TPU, TPU_ACCOUNT, account_email
-from cloudgan.launch.clouds.planner import billed_by_reservation
+from cloudgan.launch.clouds.gcp import names, network
+from cloudgan.launch.clouds.planner import NodePoolRequest, billed_by_reservation
 from cloudgan.launch.kubernetes.job_spec import JobSpec
 from cloudgan.launch.kubernetes.manifests import (
     PYTHON_IMAGE,
@@ -28,17 +28,11 @@ from cloudgan.launch.kubernetes.manifests import (
     trainer,
     wheel_list,
 )
-from cloudgan.schema.plan import NODE_ADDRESSES, NodePool, PoolFee, Step
+from cloudgan.schema.plan import NodePool, Plan, Step, Workers
+from cloudgan.schema.price_row import PoolFee
 from cloudgan.storage.store import BucketAddress
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from cloudgan.launch.clouds.planner import NodePoolRequest
-    from cloudgan.schema.plan import Plan, Workers
-
 ENGINE: Final = "tpu_vm"
-KIND: Final = "TPU queued resource"
 STOP_FILE: Final = "stop"
 DEADLINE: Final = "cloudgan-deadline-seconds"
 """Metadata key of the time limit of these VMs."""
@@ -64,24 +58,24 @@ def node_pool(wanted: NodePoolRequest) -> NodePool:
             "--flex-start is in the alpha version of Cloud TPU's API only; omit it, or pass"
             " --market=spot, which is cheaper"
         )
-    address = PoolFee(name=NODE_ADDRESSES, kind="public_ip", quantity=found.hosts)
+    address = PoolFee(kind="public_ip", quantity=found.hosts)
     return NodePool(
-        node_type=found.name,
+        node_type=found.node_type,
         market=wanted.market,
         reservation=wanted.reservation,
         name=derived_name(wanted.run, wanted.spec_hash, _LONGEST_NAME),
         engine=ENGINE,
-        runtime=found.runtime,
+        runtime=found.image,
         hosts=found.hosts,
         fees=() if wanted.internal_ips else (address,),
-        replacement=found.instead,
+        replacement=found.replacement,
         notes=(*notes(found), *_reserved(wanted)),
     )
 
 
 def _reserved(wanted: NodePoolRequest) -> Iterator[str]:
     if wanted.reservation:
-        reservations.parse(wanted.reservation)
+        network.parse_reservation(wanted.reservation)
         yield billed_by_reservation(wanted.reservation)
 
 
@@ -110,7 +104,7 @@ def workers(workers: Workers, node_pool: NodePool) -> Workers:
     check_no_secrets((*workers.secrets, *workers.kubernetes_secrets))
     return workers.model_copy(
         update={
-            "accelerators_per_node": slice_of(node_pool.node_type).chips,
+            "accelerators_per_node": slice_of(node_pool.node_type).accelerators,
             "image": workers.image or PYTHON_IMAGE,
             "resource": "google.com/tpu",
             "environment": environment(node_pool.node_type),
@@ -124,10 +118,15 @@ def steps(plan: Plan) -> tuple[Step, ...]:
     name, parent = _pool(plan).name, _parent(plan)
     return (
         Step(
-            ensure=f"{KIND} {name}",
+            ensure=f"{names.QUEUED_KIND} {name}",
+            kind=names.QUEUED_KIND,
+            ref={
+                "project": str(plan.target.account),
+                "location": str(plan.target.zone),
+                "name": name,
+            },
             method="POST",
-            path=f"{TPU}/{parent}/queuedResources?queuedResourceId={name}",
-            find=f"{TPU}/{full_name(plan)}",
+            path=f"{names.TPU}/{parent}/queuedResources?queuedResourceId={name}",
             at="cloud",
             body=body(plan),
         ),
@@ -148,7 +147,7 @@ def body(plan: Plan) -> dict[str, Any]:
         "labels": plan.labels().as_dict(),
         "networkConfig": network.tpu_fields(plan.target),
         "serviceAccount": {
-            "email": account_email(TPU_ACCOUNT, plan.target.account or ""),
+            "email": names.account_email(names.TPU_ACCOUNT, plan.target.account or ""),
             "scope": ["https://www.googleapis.com/auth/cloud-platform"],
         },
         "metadata": _metadata(plan),
@@ -161,7 +160,7 @@ def body(plan: Plan) -> dict[str, Any]:
     }
     if pool.reservation:
         project, zone = plan.target.account or "", plan.target.zone or ""
-        found["reservationName"] = reservations.tpu_name(pool.reservation, project, zone)
+        found["reservationName"] = network.tpu_reservation(pool.reservation, project, zone)
     # The tier is a field of the queued resource only, as gcloud's --spot sets it; on demand is the default.
     return found | {"spot": {}} if pool.market == "spot" else found
 

@@ -2,66 +2,34 @@
 
 from __future__ import annotations
 
+import base64
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final
+
+import boto3
 
 from cloudgan.core import settings
-from cloudgan.core.errors import ConfigError, CredentialsError, LaunchError
+from cloudgan.core.clouds import CLUSTER as OWN_CLUSTER
+from cloudgan.core.errors import CredentialsError, LaunchError
 from cloudgan.core.labels import RUN, SHARED
-from cloudgan.launch.clouds.aws import naming
-from cloudgan.launch.clouds.aws.account import Account
-from cloudgan.launch.clouds.aws.buckets import Buckets
-from cloudgan.launch.clouds.aws.clusters import AddOns, Clusters, PodIdentities, is_managed
-from cloudgan.launch.clouds.aws.iam_roles import Boundaries, IamRoles
-from cloudgan.launch.clouds.aws.leftover_nodes import LeftoverInstances, LeftoverVolumes
-from cloudgan.launch.clouds.aws.login import open_session
-from cloudgan.launch.clouds.aws.network import (
-    INTERFACE,
-    SECURITY_GROUP,
-    OrphanedNetwork,
-    select_network,
-)
-from cloudgan.launch.clouds.aws.node_groups import NodeGroups
-from cloudgan.launch.clouds.aws.planner import POD_AGENT, cluster_name
+from cloudgan.launch.clouds.aws import account_kinds, kinds, naming
+from cloudgan.launch.clouds.aws.login import ClusterToken, open_session
+from cloudgan.launch.clouds.aws.network import select_network
 from cloudgan.launch.clouds.aws.preflight import findings
-from cloudgan.launch.clouds.aws.reservations import LaunchTemplates
-from cloudgan.launch.clouds.aws.run_end import RunEnds
-from cloudgan.schema.resource import Listing
+from cloudgan.launch.clouds.aws.transport import ATTEMPTS, GLOBAL_REGION, Aws
+from cloudgan.launch.clouds.rows import Kind, Rows
+from cloudgan.launch.kubernetes.api import ClusterApi
+from cloudgan.launch.kubernetes.kubeconfig import connect_by_token
+from cloudgan.schema.plan import Plan, Step, Target
+from cloudgan.schema.resource import Finding, Listing, Resource
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-
-    import boto3
-
-    from cloudgan.launch.clouds.aws.resource_handler import ResourceHandler
-    from cloudgan.launch.kubernetes.api import ClusterApi
-    from cloudgan.schema.plan import Plan, Step, Target
-    from cloudgan.schema.resource import Finding, Resource
-
-_DEFAULT_REGION: Final = "us-east-1"
 _AT_ONCE: Final = 8
-_OPERATIONS: Final = {
-    "AttachRolePolicy": IamRoles.kind,
-    "CreateAddon": AddOns.kind,
-    "CreateBucket": Buckets.kind,
-    "CreateCluster": Clusters.kind,
-    "CreateLaunchTemplate": LaunchTemplates.kind,
-    "CreateNodegroup": NodeGroups.kind,
-    "CreatePodIdentityAssociation": PodIdentities.kind,
-    "CreatePolicy": Boundaries.kind,
-    "CreateRole": IamRoles.kind,
-    "CreateSchedule": RunEnds.kind,
-    "CreateScheduleGroup": RunEnds.kind,
-    "PutBucketPolicy": Buckets.kind,
-    "PutPublicAccessBlock": Buckets.kind,
-    "PutRolePolicy": IamRoles.kind,
-    "PutScheduledUpdateGroupAction": NodeGroups.kind,
-    "UpdateNodegroupConfig": NodeGroups.kind,
-}
+_POOL_TAG: Final = "eks:nodegroup-name"
+_BILLED_STATES: Final = ("pending", "running", "stopping", "stopped")
 
 
-class AwsClient:
+class AwsClient(Rows):
     """One account; implements `CloudClient`.
 
     Args:
@@ -71,25 +39,23 @@ class AwsClient:
         attempts: Attempts of one request.
     """
 
+    transport: Aws
+
     def __init__(
         self,
         session: boto3.Session,
         region: str | None = None,
         say: Callable[[str], None] = lambda _: None,
         *,
-        attempts: int = 8,
+        attempts: int = ATTEMPTS,
     ) -> None:
-        self._account = Account(session, attempts=attempts)
-        self._region, self._say = region or _DEFAULT_REGION, say
-        self._clusters, self._pools = Clusters(self._account), NodeGroups(self._account)
-        self._templates = LaunchTemplates(self._account)
-        self._ends = RunEnds(self._account)
-        self._add_ons = AddOns(self._account, self._clusters)
-        self._identities = PodIdentities(self._account)
-        self._roles, self._boundaries = IamRoles(self._account), Boundaries(self._account)
-        kinds = (INTERFACE, SECURITY_GROUP)
-        self._orphans = [OrphanedNetwork(self._account, kind) for kind in kinds]
-        self._leftovers = (LeftoverInstances(self._account), LeftoverVolumes(self._account))
+        self._region = region or GLOBAL_REGION
+        super().__init__(
+            Aws(session, self._region, attempts=attempts),
+            kinds.KINDS,
+            say,
+            references={naming.GROUP_OF_POOL: self._group_of_pool},
+        )
 
     @classmethod
     def open(cls, target: Target, say: Callable[[str], None] = lambda _: None) -> AwsClient:
@@ -105,7 +71,7 @@ class AwsClient:
 
     def identify(self) -> Mapping[str, str]:
         """Returns account and login."""
-        return self._login
+        return self.transport.login
 
     def resolve_placeholders(self, plan: Plan) -> Mapping[str, str]:
         """Returns account, zone, subnets and Kubernetes version.
@@ -114,34 +80,17 @@ class AwsClient:
             CredentialsError: The login belongs to another account than the plan.
             PlanError: The region has no suitable subnets, or no such instances.
         """
-        wanted, own = plan.target.account, self._login["account"]
+        wanted, own = plan.target.account, self.transport.login["account"]
         if wanted not in (None, naming.ACCOUNT, own):
             raise CredentialsError(
                 f"AWS: this login belongs to account {own}, not to {wanted}; pass another --profile"
             )
-        return {naming.ACCOUNT: own} | dict(select_network(self._account, self._clusters, plan))
+        return {naming.ACCOUNT: own} | dict(select_network(self.transport, plan))
 
     def check(self, plan: Plan | None, region: str | None = None) -> tuple[Finding, ...]:
         """Checks login, permissions, roles and, for a plan, network and quota; creates nothing."""
         del region  # permissions and roles are global
-        return tuple(
-            findings(
-                self._account,
-                self._login,
-                plan,
-                clusters=self._clusters,
-                add_ons=self._add_ons,
-                roles=self._roles,
-            )
-        )
-
-    def find(self, step: Step) -> Resource | None:
-        """Returns the resource of a step, including unmanaged ones."""
-        return self._handlers[_OPERATIONS[step.method]].find(step)
-
-    def create(self, step: Step) -> None:
-        """Sends a step's request."""
-        self._handlers[_OPERATIONS[step.method]].create(step)
+        return tuple(findings(self.transport, plan))
 
     def list_resources(
         self, run: str | None = None, regions: Collection[str] | None = None
@@ -155,58 +104,41 @@ class AwsClient:
             )
             found = [one for many in listed for one in many]
         if run is None:
-            found += self._refreshed(self._buckets, self._buckets.names(), silent)
-            found += self._refreshed(self._roles, naming.ROLES, silent)
-            boundary = naming.policy_arn(self._login["account"], naming.BOUNDARY)
-            found += self._refreshed(self._boundaries, (boundary,), silent)
+            account = self.transport.login["account"]
+            found += self._known(account_kinds.BUCKET, self._buckets(account), silent)
+            found += self._known(account_kinds.ROLE, naming.ROLES, silent)
+            boundary = naming.policy_arn(account, naming.BOUNDARY)
+            found += self._known(account_kinds.BOUNDARY, (boundary,), silent)
         labelled = [one for one in found if one and (RUN in one.labels or SHARED in one.labels)]
         return Listing((one for one in labelled if run in (None, one.run)), silent)
 
-    def delete(self, resource: Resource) -> None:
-        """Requests deletion; an absent resource is no error."""
-        self._handlers[resource.kind].delete(resource.name)
-
-    def refresh(self, resource: Resource) -> Resource | None:
-        """Returns the current state of a resource; None if it is gone."""
-        return self._handlers[resource.kind].refresh(resource.name)
-
     def cluster_api(self, plan: Plan) -> ClusterApi | None:
         """Returns the Kubernetes API of the plan's cluster; None without a ready cluster."""
-        return self._clusters.connect(cluster_name(plan.target), self._say)
+        region, cluster = str(plan.target.region), str(plan.target.cluster)
+        name = f"{region}/{cluster}"
+        found = self.transport.get(kinds.CLUSTER, name)
+        if found is None or kinds.CLUSTER.resource(name, found).state != "ready":
+            return None
+        ca = base64.b64decode(found["certificateAuthority"]["data"]).decode()
+        token = ClusterToken(self.transport.session, cluster, region)
+        return ClusterApi(connect_by_token(found["endpoint"], ca, token), say=self._say)
 
     def job_backend(self, plan: Plan) -> None:
         """Returns None: every plan runs in a cluster."""
 
-    @cached_property
-    def _login(self) -> Mapping[str, str]:
-        found = self._account.request("sts", self._region, "GetCallerIdentity")
-        return {"account": found["Account"], "who": found["Arn"]}
-
-    @cached_property
-    def _buckets(self) -> Buckets:
-        return Buckets(self._account, self._login["account"])
-
-    @cached_property
-    def _handlers(self) -> Mapping[str, ResourceHandler]:
-        kinds: tuple[ResourceHandler, ...] = (
-            self._clusters,
-            self._add_ons,
-            self._identities,
-            self._pools,
-            self._templates,
-            self._ends,
-            self._roles,
-            self._boundaries,
-            self._buckets,
-            *self._orphans,
-            *self._leftovers,
-        )
-        return {one.kind: one for one in kinds}
+    def _group_of_pool(self, step: Step) -> str:
+        """Returns the Auto Scaling group that EKS made for a node group."""
+        name = kinds.POOL.name_of(step.ref)
+        body = self.transport.get(kinds.POOL, name)
+        group = kinds.group_name(body) if body else ""
+        if not group:
+            raise LaunchError(f"node group {name} has no Auto Scaling group, or is gone")
+        return group
 
     def _regions(self, silent: list[str]) -> list[str]:
         """Returns all enabled regions, the client's own first."""
         try:
-            found = self._account.request("ec2", self._region, "DescribeRegions")["Regions"]
+            found = self.transport.request("ec2", self._region, "DescribeRegions")["Regions"]
         except LaunchError as error:
             silent.append(f"all regions but {self._region} ({error})")
             found = []
@@ -232,45 +164,81 @@ class AwsClient:
             silent.append(f"{region} ({error})")
         return found
 
-    def _refreshed(
-        self, handler: ResourceHandler, names: Iterable[str], silent: list[str]
-    ) -> list[Resource | None]:
-        """Returns resources by name, without those that this login may not read."""
-        found: list[Resource | None] = []
-        try:
-            for name in names:
-                try:
-                    found.append(handler.refresh(name))
-                except (ConfigError, CredentialsError) as error:
-                    self._say(f"cannot read {handler.kind} {name}: {error}")
-        except LaunchError as error:
-            silent.append(f"{handler.kind} ({error})")
-        return found
+    def _list(self, region: str) -> Iterator[Resource | None]:
+        clusters = [f"{region}/{one}" for one in self._names(region, "ListClusters", "clusters")]
+        pools = set[str]()
+        for cluster in clusters:
+            found = self.get(kinds.CLUSTER, cluster)
+            yield found
+            own = {"clusterName": cluster.rpartition("/")[2]}
+            for pool in self._names(region, "ListNodegroups", "nodegroups", **own):
+                pools.add(f"{cluster}/{pool}")
+                yield self.get(kinds.POOL, f"{cluster}/{pool}")
+            if not kinds.is_managed(found):  # deleted with a managed cluster
+                yield self.get(kinds.ADD_ON, f"{cluster}/{naming.POD_AGENT}")
+                account = f"{naming.NAMESPACE}/{naming.SERVICE_ACCOUNT}"
+                yield self.get(kinds.IDENTITY, f"{cluster}/{account}")
+        yield from self.transport.listed(kinds.TEMPLATE, region, Filters=_filters(("tag-key", RUN)))
+        yield from self._schedules(region)
+        yield from self._left(region, pools, is_gone=f"{region}/{OWN_CLUSTER}" not in clusters)
+
+    def _left(self, region: str, pools: set[str], *, is_gone: bool) -> Iterator[Resource]:
+        """Yields what deleted clusters and node groups of cloudgan left in a region.
+
+        Args:
+            region: Where.
+            pools: Full names of the node groups there.
+            is_gone: Whether cloudgan's cluster is not there.
+        """
+        cluster = ("tag:cluster.k8s.amazonaws.com/name", OWN_CLUSTER), ("status", "available")
+        if is_gone:
+            yield from self.transport.listed(kinds.INTERFACE, region, Filters=_filters(*cluster))
+            group = _filters(("tag:aws:eks:cluster-name", OWN_CLUSTER))
+            yield from self.transport.listed(kinds.SECURITY_GROUP, region, Filters=group)
+        own = "tag:eks:cluster-name", OWN_CLUSTER
+        billed = _filters(own, ("instance-state-name", *_BILLED_STATES))
+        for one in self.transport.listed(kinds.INSTANCE, region, Filters=billed):
+            if f"{region}/{OWN_CLUSTER}/{one.labels.get(_POOL_TAG)}" not in pools:
+                yield one
+        free = _filters(own, ("status", "available"))
+        yield from self.transport.listed(kinds.VOLUME, region, Filters=free)
 
     def _schedules(self, region: str) -> list[Resource | None]:
         """Returns the schedule groups of a region; a login that may not list them can delete the rest."""
         try:
-            return list(self._ends.list_resources(region))
+            where = "scheduler", region, "ListScheduleGroups", "ScheduleGroups"
+            return [
+                self.get(kinds.SCHEDULES, f"{region}/{one['Name']}")
+                for one in self.transport.items(*where, NamePrefix=naming.PREFIX)
+            ]
         except CredentialsError as error:
             if region == self._region:
                 self._say(f"schedules, which are free, are not listed: {error}")
             return []
 
-    def _list(self, region: str) -> Iterator[Resource | None]:
-        names, pools = list(self._clusters.names(region)), set[str]()
-        for name in names:
-            cluster = self._clusters.refresh(name)
-            yield cluster
-            for pool in self._pools.names(name):
-                pools.add(pool)
-                yield self._pools.refresh(pool)
-            if not is_managed(cluster):  # deleted with a managed cluster
-                yield self._add_ons.refresh(f"{name}/{POD_AGENT}")
-                account = f"{naming.NAMESPACE}/{naming.SERVICE_ACCOUNT}"
-                yield self._identities.refresh(f"{name}/{account}")
-        yield from self._templates.list_resources(region, RUN)
-        yield from self._schedules(region)
-        for handler in self._orphans:
-            yield from handler.list_resources(region, set(names))
-        for leftover in self._leftovers:
-            yield from leftover.list_resources(region, pools)
+    def _buckets(self, account: str) -> Iterator[str]:
+        """Yields the names of the account's buckets with cloudgan's prefix."""
+        start, where = f"{naming.PREFIX}{account}-", ("s3", GLOBAL_REGION, "ListBuckets", "Buckets")
+        for found in self.transport.items(*where, Prefix=start):
+            yield f"{found['Name'].removeprefix(start)}/{found['Name']}"
+
+    def _known(self, kind: Kind, names: Iterable[str], silent: list[str]) -> list[Resource | None]:
+        """Returns resources by name, without those that this login may not read."""
+        found: list[Resource | None] = []
+        try:
+            for name in names:
+                try:
+                    found.append(self.get(kind, name))
+                except CredentialsError as error:
+                    self._say(f"cannot read {kind.name} {name}: {error}")
+        except LaunchError as error:
+            silent.append(f"{kind.name} ({error})")
+        return found
+
+    def _names(self, region: str, operation: str, place: str, **body: Any) -> list[str]:
+        return list(self.transport.items("eks", region, operation, place, **body))
+
+
+def _filters(*named: tuple[str, ...]) -> list[dict[str, Any]]:
+    """Returns filters of EC2, each a name with its values."""
+    return [{"Name": name, "Values": list(values)} for name, *values in named]

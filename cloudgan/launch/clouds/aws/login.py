@@ -1,22 +1,19 @@
-"""AWS logins: the boto3 session, tokens for EKS clusters, and passwords for ECR."""
+"""AWS logins: the boto3 session and tokens for EKS clusters."""
 
 from __future__ import annotations
 
 import base64
-import re
 import threading
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 import boto3
-import botocore.exceptions as failures
 from botocore.model import ServiceId
 from botocore.signers import RequestSigner
 
 from cloudgan.core.clock import monotonic_seconds
 from cloudgan.core.errors import CredentialsError
-from cloudgan.launch.clouds.aws.error_mapping import LOGIN
-from cloudgan.launch.container_registry.login import RegistryLogin
+from cloudgan.launch.clouds.aws.errors import LOGIN
 from cloudgan.storage.aws_configuration import NO_LOGIN, checked_configuration
 
 _PREFIX: Final = "k8s-aws-v1."
@@ -24,7 +21,6 @@ _CLUSTER: Final = "x-k8s-aws-id"
 _SIGNED_SECONDS: Final = 60
 _LASTS_SECONDS: Final = 600.0
 """EKS accepts a token for 15 minutes after its signature."""
-_ECR_REGION = re.compile(r"\.ecr(?:-fips)?\.([a-z0-9-]+)\.amazonaws\.com")
 
 
 def open_session(profile: str | None, region: str | None) -> boto3.Session:
@@ -102,32 +98,3 @@ class ClusterToken:
                 self._token = self._sign(self._session, self._cluster, self._region)
                 self._ends = now + _LASTS_SECONDS
             return self._token
-
-
-def registry_login(host: str, client: Any = None) -> RegistryLogin:
-    """Returns the login of an ECR registry: a password that is valid for twelve hours.
-
-    https://docs.aws.amazon.com/AmazonECR/latest/APIReference/API_GetAuthorizationToken.html (read
-    2026-11-21).
-
-    Args:
-        host: Such as 123456789012.dkr.ecr.eu-west-1.amazonaws.com.
-        client: ECR client of its region; None: with boto3's default login.
-
-    Raises:
-        ConfigError: A setting of boto3 is invalid.
-        CredentialsError: There is no login, or AWS refuses it.
-    """
-    region = _ECR_REGION.search(host)
-    try:
-        with checked_configuration():
-            ecr = client or boto3.Session().client("ecr", region_name=region[1] if region else None)
-        token = ecr.get_authorization_token()["authorizationData"][0]["authorizationToken"]
-    except (failures.BotoCoreError, failures.ClientError) as error:
-        raise CredentialsError(
-            f"no login of AWS for {host} ({error}); set AWS_ACCESS_KEY_ID and"
-            " AWS_SECRET_ACCESS_KEY, or AWS_PROFILE; it needs ecr:GetAuthorizationToken and"
-            " ecr:BatchGetImage"
-        ) from error
-    user, _, password = base64.b64decode(token).decode().partition(":")
-    return RegistryLogin(user, password)

@@ -1,4 +1,4 @@
-"""Names of cloudgan's resources in an account, and placeholders in plans."""
+"""Names of cloudgan's resources in an account, of their kinds, and placeholders in plans."""
 
 from __future__ import annotations
 
@@ -16,16 +16,48 @@ END_ROLE: Final = f"{PREFIX}end"
 ROLES: Final = (CLUSTER_ROLE, NODE_ROLE, POD_ROLE, END_ROLE)
 BOUNDARY: Final = f"{PREFIX}boundary"
 """Customer managed policy that limits all roles of `setup` but that of the control plane."""
+BOUNDARY_FILE: Final = "deploy/aws/boundary.json"
 NODE_TYPE: Final = f"{PREFIX}node-type"
 """Tag of node groups whose launch template has the instance type."""
+POD_AGENT: Final = "eks-pod-identity-agent"
+NETWORK_PLUGIN: Final = "vpc-cni"
+ENABLE_POLICIES: Final = {"enableNetworkPolicy": "true"}
+"""Configuration value that makes the VPC CNI plugin enforce NetworkPolicy objects.
+
+The schema demands a string. Needs version 1.14 of the add-on and Kubernetes 1.25
+(https://docs.aws.amazon.com/eks/latest/userguide/cni-network-policy-configure.html, read 2026-11-22).
+"""
 
 ACCOUNT, ZONE, VERSION = "<account>", "<zone>", "<version>"
 SUBNET, SECOND_SUBNET = "<subnet>", "<second_subnet>"
-GROUP_OF_POOL: Final = "<autoscaling group of the node group>"
-"""Stays in a plan: EKS names the group when it creates it."""
+GROUP_OF_POOL: Final = "node_group.autoscaling_group"
+"""Reference in a plan: EKS names the Auto Scaling group when it creates the node group."""
+
+CLUSTER_KIND: Final = "EKS cluster"
+ADD_ON_KIND: Final = "EKS add-on"
+IDENTITY_KIND: Final = "EKS pod identity"
+POOL_KIND: Final = "EKS node group"
+POOL_END_KIND: Final = "scheduled end of an EKS node group"
+POOL_SIZE_KIND: Final = "size of an EKS node group"
+TEMPLATE_KIND: Final = "EC2 launch template"
+SCHEDULES_KIND: Final = "EventBridge schedule group"
+SCHEDULE_KIND: Final = "EventBridge schedule"
+BUCKET_KIND: Final = "S3 bucket"
+BUCKET_ACCESS_KIND: Final = "public access block of an S3 bucket"
+BUCKET_POLICY_KIND: Final = "policy of an S3 bucket"
+BOUNDARY_KIND: Final = "IAM policy"
+ROLE_KIND: Final = "IAM role"
+ROLE_POLICY_KIND: Final = "policy of an IAM role"
+MANAGED_POLICY_KIND: Final = "AWS managed policy of an IAM role"
+INTERFACE_KIND: Final = "network interface"
+SECURITY_GROUP_KIND: Final = "security group"
+INSTANCE_KIND: Final = "EC2 instance"
+VOLUME_KIND: Final = "EBS volume"
 
 LONGEST_POOL: Final = 63
 """https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateNodegroup.html (read 2026-11-21)."""
+LONGEST_GROUP: Final = 64
+"""Of a schedule group; includes `PREFIX`."""
 
 
 def role_arn(account: str, role: str) -> str:
@@ -41,8 +73,3 @@ def policy_arn(account: str, policy: str) -> str:
 def bucket_name(account: str, region: str) -> str:
     """Returns the name of the account's cloudgan bucket in a region."""
     return f"{PREFIX}{account}-{region}"
-
-
-def endpoint(service: str, region: str) -> str:
-    """Returns the path of a step: service and region of its request."""
-    return f"{service}/{region}"

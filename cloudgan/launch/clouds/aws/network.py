@@ -1,48 +1,22 @@
-"""Zone, subnets and Kubernetes version of a run, and network resources that deleted clusters left.
-
-EKS and its network plugin tag what they create with the cluster's name
-(https://docs.aws.amazon.com/eks/latest/userguide/eks-using-tags.html,
-https://github.com/aws/amazon-vpc-cni-k8s, read 2026-11-21). Orphans are free, but keep a VPC alive.
-"""
+"""Zone, subnets and Kubernetes version of a run, and the zone of its reservation."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping
+from typing import Any, Final
 
-from cloudgan.core.clouds import CLUSTER
 from cloudgan.core.errors import CloudganError, PlanError
-from cloudgan.core.labels import SHARED
 from cloudgan.launch.clouds.aws import naming
-from cloudgan.launch.clouds.aws.planner import cluster_name
-from cloudgan.launch.clouds.aws.reservations import reserved_zone
-from cloudgan.launch.clouds.aws.resource_handler import (
-    ORPHAN_RANK,
-    UnplannedHandler,
-    request_if_exists,
-    tags_of,
-)
-from cloudgan.schema.plan import ZONES
-from cloudgan.schema.resource import Resource
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from cloudgan.launch.clouds.aws.account import Account
-    from cloudgan.launch.clouds.aws.clusters import Clusters
-    from cloudgan.schema.plan import Plan
+from cloudgan.launch.clouds.aws.bodies import pool_of, reservation
+from cloudgan.launch.clouds.aws.kinds import CLUSTER
+from cloudgan.launch.clouds.aws.transport import Aws
+from cloudgan.schema.plan import ZONES, Plan
 
 _NO_CONTROL_PLANE: Final = frozenset({"use1-az3", "usw1-az2", "cac1-az3"})
 """https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html (read 2026-11-21)."""
 
-INTERFACE: Final = "network interface"
-SECURITY_GROUP: Final = "security group"
-_INTERFACE_TAG: Final = "cluster.k8s.amazonaws.com/name"
-_GROUP_TAG: Final = "aws:eks:cluster-name"
 
-Subnet = dict[str, Any]
-
-
-def select_network(account: Account, clusters: Clusters, plan: Plan) -> Mapping[str, str]:
+def select_network(aws: Aws, plan: Plan) -> Mapping[str, str]:
     """Returns zone, subnets and Kubernetes version of a plan, by placeholder.
 
     All nodes share one zone, since traffic between zones is billed.
@@ -50,30 +24,32 @@ def select_network(account: Account, clusters: Clusters, plan: Plan) -> Mapping[
     Raises:
         PlanError: The region has no suitable subnets, or no such instances.
     """
-    assert plan.node_pool is not None  # noqa: S101  a plan of a cloud has one
-    region = str(plan.target.region)
-    cluster = clusters.describe(cluster_name(plan.target))
-    subnets = (
-        _cluster_subnets(account, region, cluster) if cluster else _default_subnets(account, region)
-    )
-    zones = _zones_with(account, region, plan.node_pool.node_type)
+    region, pool = str(plan.target.region), pool_of(plan)
+    cluster = aws.get(CLUSTER, f"{region}/{plan.target.cluster}")
+    subnets = _cluster_subnets(aws, region, cluster) if cluster else _default_subnets(aws, region)
+    zones = _zones_with(aws, region, pool.node_type)
     wanted = None if plan.target.zone in (None, naming.ZONE) else plan.target.zone
-    if plan.node_pool.reservation:
-        zone = reserved_zone(account, plan)
+    if pool.reservation:
+        zone = _reserved_zone(aws, plan)
         if wanted not in (None, zone):
             raise PlanError(
-                f"reservation {plan.node_pool.reservation} is in {zone}: give --zone={zone}, or omit --zone"
+                f"reservation {pool.reservation} is in {zone}: give --zone={zone}, or omit --zone"
             )
         wanted = zone
+    if not zones:
+        raise PlanError(_not_offered(aws, region, pool.node_type))
     fitting = [
         one
         for one in subnets
         if one["AvailabilityZone"] in zones and wanted in (None, one["AvailabilityZone"])
     ]
-    if not zones:
-        raise PlanError(_not_offered(account, region, plan.node_pool.node_type))
     if not fitting:
-        raise PlanError(_no_subnet(plan, zones, subnets))
+        known = sorted({one["AvailabilityZone"] for one in subnets})
+        where = f" in --zone={plan.target.zone}" if plan.target.zone != naming.ZONE else ""
+        raise PlanError(
+            f"AWS: no subnet{where} is in a zone with {pool.node_type} ({', '.join(zones)});"
+            f" subnets are in {', '.join(known)}. Pass another --zone or --region"
+        )
     first = fitting[0]
     others = [one for one in subnets if one["AvailabilityZone"] != first["AvailabilityZone"]]
     if not others and not cluster:
@@ -86,13 +62,37 @@ def select_network(account: Account, clusters: Clusters, plan: Plan) -> Mapping[
         ZONES: " ".join(dict.fromkeys(one["AvailabilityZone"] for one in fitting)),
         naming.SUBNET: first["SubnetId"],
         naming.SECOND_SUBNET: (others or [first])[0]["SubnetId"],
-        naming.VERSION: cluster["version"] if cluster else _version(account, region),
+        naming.VERSION: cluster["version"] if cluster else _version(aws, region),
     }
 
 
-def _default_subnets(account: Account, region: str) -> list[Subnet]:
-    default = [{"Name": "default-for-az", "Values": ["true"]}]
-    found = _subnets(account, region, default)
+def _reserved_zone(aws: Aws, plan: Plan) -> str:
+    """Returns the zone of a plan's reservation; EKS reports what else does not fit, such as its type.
+
+    Raises:
+        PlanError: It does not exist in the plan's region, is not active, or has too few free instances.
+    """
+    region, nodes = str(plan.target.region), plan.workers.nodes
+    name = reservation(str(pool_of(plan).reservation)).name
+    query = {"CapacityReservationIds": [name]}
+    found = aws.if_exists("ec2", region, "DescribeCapacityReservations", **query)
+    if not found or not found["CapacityReservations"]:
+        raise PlanError(f"this account has no capacity reservation {name} in {region}")
+    one = found["CapacityReservations"][0]
+    if one["State"] != "active":
+        start = one.get("StartDate")
+        when = f"; it starts at {start:%Y-%m-%d %H:%M} UTC" if start else ""
+        raise PlanError(f"reservation {name} is {one['State']}, not active{when}")
+    if one["AvailableInstanceCount"] < nodes:
+        raise PlanError(
+            f"reservation {name} has {one['AvailableInstanceCount']} free instances, and the run needs"
+            f" {nodes}"
+        )
+    return str(one["AvailabilityZone"])
+
+
+def _default_subnets(aws: Aws, region: str) -> list[dict[str, Any]]:
+    found = _subnets(aws, region, "default-for-az", "true")
     if not found:
         raise PlanError(
             f"AWS: {region} has no default VPC for the cluster; create one (console: VPC, Actions,"
@@ -101,40 +101,34 @@ def _default_subnets(account: Account, region: str) -> list[Subnet]:
     return [one for one in found if one["AvailabilityZoneId"] not in _NO_CONTROL_PLANE]
 
 
-def _cluster_subnets(account: Account, region: str, cluster: Mapping[str, Any]) -> list[Subnet]:
+def _cluster_subnets(aws: Aws, region: str, cluster: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Returns the public subnets of the cluster's VPC, or else the cluster's own subnets."""
     network = cluster["resourcesVpcConfig"]
-    in_it = [{"Name": "vpc-id", "Values": [network["vpcId"]]}]
-    found = _subnets(account, region, in_it)
+    found = _subnets(aws, region, "vpc-id", network["vpcId"])
     public = [one for one in found if one.get("MapPublicIpOnLaunch")]
     return public or [one for one in found if one["SubnetId"] in network["subnetIds"]]
 
 
-def _subnets(account: Account, region: str, filters: list[dict[str, Any]]) -> list[Subnet]:
-    found = account.list_all("ec2", region, "DescribeSubnets", "Subnets", Filters=filters)
+def _subnets(aws: Aws, region: str, name: str, value: str) -> list[dict[str, Any]]:
+    filters = [{"Name": name, "Values": [value]}]
+    found = aws.items("ec2", region, "DescribeSubnets", "Subnets", Filters=filters)
     return sorted(found, key=lambda one: (one["AvailabilityZone"], one["SubnetId"]))
 
 
-def _zones_with(account: Account, region: str, node_type: str) -> list[str]:
+def _zones_with(aws: Aws, region: str, node_type: str) -> list[str]:
     filters = [{"Name": "instance-type", "Values": [node_type]}]
-    found = account.list_all(
-        "ec2",
-        region,
-        "DescribeInstanceTypeOfferings",
-        "InstanceTypeOfferings",
-        LocationType="availability-zone",
-        Filters=filters,
-    )
+    where = "ec2", region, "DescribeInstanceTypeOfferings", "InstanceTypeOfferings"
+    found = aws.items(*where, LocationType="availability-zone", Filters=filters)
     return sorted(one["Location"] for one in found)
 
 
-def _not_offered(account: Account, region: str, node_type: str) -> str:
+def _not_offered(aws: Aws, region: str, node_type: str) -> str:
     """Says which enabled regions offer an instance type that `region` does not."""
-    enabled = account.request("ec2", region, "DescribeRegions")["Regions"]
+    enabled = aws.request("ec2", region, "DescribeRegions")["Regions"]
     found, silent = [], []
     for other in sorted({one["RegionName"] for one in enabled} - {region}):
         try:
-            if _zones_with(account, other, node_type):
+            if _zones_with(aws, other, node_type):
                 found.append(other)
         except CloudganError:  # an organisation may deny it
             silent.append(other)
@@ -145,77 +139,10 @@ def _not_offered(account: Account, region: str, node_type: str) -> str:
     return f"AWS: no region has {node_type}; pass another --accelerator (see `cloudgan offers`)"
 
 
-def _version(account: Account, region: str) -> str:
+def _version(aws: Aws, region: str) -> str:
     """Returns the default version of EKS."""
-    found = account.list_all(
-        "eks", region, "DescribeClusterVersions", "clusterVersions", defaultOnly=True
-    )
-    versions = [one["clusterVersion"] for one in found]
-    if not versions:
+    where = "eks", region, "DescribeClusterVersions", "clusterVersions"
+    found = next(aws.items(*where, defaultOnly=True), None)
+    if found is None:
         raise PlanError(f"AWS: EKS lists no Kubernetes version in {region}; pass another --region")
-    return str(versions[0])
-
-
-def _no_subnet(plan: Plan, zones: list[str], subnets: list[Subnet]) -> str:
-    assert plan.node_pool is not None  # noqa: S101  a plan of a cloud has one
-    node_type = plan.node_pool.node_type
-    known = sorted({one["AvailabilityZone"] for one in subnets})
-    zone = f" in --zone={plan.target.zone}" if plan.target.zone != naming.ZONE else ""
-    return (
-        f"AWS: no subnet{zone} is in a zone with {node_type} ({', '.join(zones)});"
-        f" subnets are in {', '.join(known)}. Pass another --zone or --region"
-    )
-
-
-class OrphanedNetwork(UnplannedHandler):
-    """Handler of network interfaces or security groups of deleted clusters.
-
-    Args:
-        account: The AWS login.
-        kind: ``network interface`` or ``security group``.
-    """
-
-    def __init__(self, account: Account, kind: str) -> None:
-        self._account, self.kind = account, kind
-        self._is_interface = kind == INTERFACE
-        self._id = "NetworkInterfaceId" if self._is_interface else "GroupId"
-
-    def refresh(self, name: str) -> Resource | None:
-        """Returns the current state of one."""
-        region, _, one = name.partition("/")
-        field = "network-interface-id" if self._is_interface else "group-id"
-        filters = [{"Name": field, "Values": [one]}]
-        return next((self._resource(region, each) for each in self._listed(region, filters)), None)
-
-    def delete(self, name: str) -> None:
-        """Deletes one; AWS refuses while it is in use."""
-        region, _, one = name.partition("/")
-        operation = "DeleteNetworkInterface" if self._is_interface else "DeleteSecurityGroup"
-        request_if_exists(self._account, "ec2", region, operation, **{self._id: one})
-
-    def list_resources(self, region: str, clusters: set[str]) -> Iterator[Resource]:
-        """Yields those of a region whose cluster was cloudgan's and is not in `clusters`."""
-        if f"{region}/{CLUSTER}" in clusters:
-            return
-        tag = _INTERFACE_TAG if self._is_interface else _GROUP_TAG
-        filters: list[dict[str, Any]] = [{"Name": f"tag:{tag}", "Values": [CLUSTER]}]
-        if self._is_interface:
-            filters.append({"Name": "status", "Values": ["available"]})
-        for found in self._listed(region, filters):
-            yield self._resource(region, found)
-
-    def _listed(self, region: str, filters: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-        key = "NetworkInterfaces" if self._is_interface else "SecurityGroups"
-        yield from self._account.list_all("ec2", region, f"Describe{key}", key, Filters=filters)
-
-    def _resource(self, region: str, found: dict[str, Any]) -> Resource:
-        tags = tags_of(found.get("TagSet" if self._is_interface else "Tags"))
-        return Resource(
-            kind=self.kind,
-            name=f"{region}/{found[self._id]}",
-            state="ready",
-            labels=tags | {SHARED: "leftover"},
-            region=region,
-            deletion_order=ORPHAN_RANK,
-            is_free=True,
-        )
+    return str(found["clusterVersion"])

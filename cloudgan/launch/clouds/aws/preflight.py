@@ -3,70 +3,55 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Final
+import re
+from collections.abc import Iterator
+from typing import Any, Final
 
-from cloudgan.core import assets
-from cloudgan.core.documents import parse_json
 from cloudgan.core.errors import CloudganError, CredentialsError, PlanError
 from cloudgan.launch.clouds.aws import naming
-from cloudgan.launch.clouds.aws.clusters import is_managed
-from cloudgan.launch.clouds.aws.machines import machine
+from cloudgan.launch.clouds.aws.account_kinds import ROLE
+from cloudgan.launch.clouds.aws.bodies import policy, pool_of
+from cloudgan.launch.clouds.aws.kinds import ADD_ON, CLUSTER, is_managed
+from cloudgan.launch.clouds.aws.machines import machine, quota
 from cloudgan.launch.clouds.aws.network import select_network
-from cloudgan.launch.clouds.aws.planner import ENABLE_POLICIES, NETWORK_PLUGIN, cluster_name
+from cloudgan.launch.clouds.aws.transport import GLOBAL_REGION, Aws
+from cloudgan.schema.plan import Plan
 from cloudgan.schema.resource import Finding
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from cloudgan.launch.clouds.aws.account import Account
-    from cloudgan.launch.clouds.aws.clusters import AddOns, Clusters
-    from cloudgan.launch.clouds.aws.iam_roles import IamRoles
-    from cloudgan.schema.plan import Plan
-
-POLICY: Final = "deploy/aws/policy.json"
+_POLICY: Final = "deploy/aws/policy.json"
 _PERMISSIONS: Final = "AWS permissions"
-_REGION: Final = "us-east-1"
+_POLICIES_ON: Final = re.compile(r"""enableNetworkPolicy["']?\s*:\s*["']true["']""")
+"""In the JSON or YAML of an add-on's configuration values."""
 
 
-def findings(
-    account: Account,
-    who: Mapping[str, str],
-    plan: Plan | None,
-    *,
-    clusters: Clusters,
-    add_ons: AddOns,
-    roles: IamRoles,
-) -> Iterator[Finding]:
+def findings(aws: Aws, plan: Plan | None) -> Iterator[Finding]:
     """Yields the findings on login, permissions, roles and, for a plan, network and quota."""
-    yield Finding("AWS login", "ok", f"{who['who']} of account {who['account']}")
-    yield _permissions(account, who["who"])
-    yield from _roles(roles)
+    login = aws.login
+    yield Finding("AWS login", "ok", f"{login['who']} of account {login['account']}")
+    yield _permissions(aws, login["who"])
+    yield _roles(aws)
     if plan is not None and plan.node_pool is not None:
-        yield _network(account, clusters, plan)
-        yield _network_policy(clusters, add_ons, plan)
-        yield _quota(account, plan)
+        yield _network(aws, plan)
+        yield _network_policy(aws, plan)
+        yield _quota(aws, plan)
 
 
-def _roles(roles: IamRoles) -> Iterator[Finding]:
+def _roles(aws: Aws) -> Finding:
+    subject = "AWS roles"
     try:
-        missing = [role for role in naming.ROLES if roles.refresh(role) is None]
+        missing = [role for role in naming.ROLES if aws.get(ROLE, role) is None]
     except CredentialsError as error:
-        yield Finding("AWS roles", "unknown", str(error))
-        return
-    if missing:
-        yield Finding(
-            "AWS roles",
-            "missing",
-            f"{', '.join(missing)}: created once per account; type: cloudgan setup --provider=aws",
-        )
-    else:
-        yield Finding("AWS roles", "ok", f"{', '.join(naming.ROLES)} exist")
+        return Finding(subject, "unknown", str(error))
+    if not missing:
+        return Finding(subject, "ok", f"{', '.join(naming.ROLES)} exist")
+    command = "created once per account; type: cloudgan setup --provider=aws"
+    return Finding(subject, "missing", f"{', '.join(missing)}: {command}")
 
 
-def _network(account: Account, clusters: Clusters, plan: Plan) -> Finding:
+def _network(aws: Aws, plan: Plan) -> Finding:
     subject = f"AWS network in {plan.target.region}"
     try:
-        found = select_network(account, clusters, plan)
+        found = select_network(aws, plan)
     except PlanError as error:
         return Finding(subject, "missing", str(error))
     except CloudganError as error:
@@ -74,47 +59,50 @@ def _network(account: Account, clusters: Clusters, plan: Plan) -> Finding:
     return Finding(subject, "ok", f"{found[naming.ZONE]}, Kubernetes {found[naming.VERSION]}")
 
 
-def _network_policy(clusters: Clusters, add_ons: AddOns, plan: Plan) -> Finding:
+def _network_policy(aws: Aws, plan: Plan) -> Finding:
     """Checks that a NetworkPolicy has an effect: EKS stores the objects and enforces none by default.
 
     Another policy engine, such as Calico, may enforce them: what is not known to be on is unknown.
     On EKS Auto Mode the switch is a ConfigMap, and nodes of node groups still need the add-on
     (https://docs.aws.amazon.com/eks/latest/userguide/auto-net-pol.html, read 2026-11-22).
     """
-    name = cluster_name(plan.target)
+    name, plugin = f"{plan.target.region}/{plan.target.cluster}", naming.NETWORK_PLUGIN
     subject = f"NetworkPolicy in {name}"
-    cluster, is_on = clusters.refresh(name), add_ons.enforces_policies(name)
-    if is_on:
-        return Finding(subject, "ok", f"the add-on {NETWORK_PLUGIN} enforces it")
-    if is_on is None and (cluster is None or is_managed(cluster)):
-        return Finding(subject, "ok", f"`deploy` switches it on by the add-on {NETWORK_PLUGIN}")
+    cluster = aws.get(CLUSTER, name)
+    add_on = aws.get(ADD_ON, f"{name}/{plugin}")  # None: there is none, or a self-managed plugin
+    if add_on and _POLICIES_ON.search(add_on.get("configurationValues") or ""):
+        return Finding(subject, "ok", f"the add-on {plugin} enforces it")
+    if add_on is None and (cluster is None or is_managed(CLUSTER.resource(name, cluster))):
+        return Finding(subject, "ok", f"`deploy` switches it on by the add-on {plugin}")
     return Finding(
         subject,
         "unknown",
-        f"the add-on {NETWORK_PLUGIN} does not enforce it, and another policy engine may; `deploy`"
+        f"the add-on {plugin} does not enforce it, and another policy engine may; `deploy`"
         " tests it before it starts several workers. To switch it on: aws eks update-addon"
-        f" --cluster-name {plan.target.cluster} --addon-name {NETWORK_PLUGIN} --resolve-conflicts"
-        f" PRESERVE --configuration-values '{json.dumps(ENABLE_POLICIES)}'; on EKS Auto Mode set"
+        f" --cluster-name {plan.target.cluster} --addon-name {plugin} --resolve-conflicts"
+        f" PRESERVE --configuration-values '{json.dumps(naming.ENABLE_POLICIES)}'; on EKS Auto Mode set"
         ' enable-network-policy-controller: "true" in ConfigMap kube-system/amazon-vpc-cni',
     )
 
 
-def _quota(account: Account, plan: Plan) -> Finding:
+def _quota(aws: Aws, plan: Plan) -> Finding:
     """Checks the EC2 quota, which counts the vCPUs of all instances of a family."""
-    assert plan.node_pool is not None  # noqa: S101  the caller checked
-    node, region = machine(plan.node_pool.node_type), str(plan.target.region)
-    if plan.node_pool.reservation:
-        name = f"reservation {plan.node_pool.reservation}"
+    pool, region = pool_of(plan), str(plan.target.region)
+    node = machine(pool.node_type)
+    if pool.reservation:
+        name = f"reservation {pool.reservation}"
         return Finding(name, "ok", f"it is in {plan.target.zone} and has enough free instances")
-    quota = node.quota(plan.node_pool.market)
-    subject = f"quota {quota.name} in {region}"
-    needed = node.vcpus * plan.workers.nodes
-    needs = f"{plan.workers.nodes} x {node.name} need {needed} vCPUs"
-    if quota.code is None:
+    limit = quota(node, pool.market)
+    subject = f"quota {limit.name} in {region}"
+    if node.vcpu is None:
+        return Finding(subject, "unknown", f"the vCPUs of {node.node_type} are unknown")
+    needed = node.vcpu * plan.workers.nodes
+    needs = f"{plan.workers.nodes} x {node.node_type} need {needed} vCPUs"
+    if not limit.code:
         return Finding(subject, "unknown", f"{needs}; see Service Quotas, EC2")
-    query = {"ServiceCode": "ec2", "QuotaCode": quota.code}
+    query = {"ServiceCode": "ec2", "QuotaCode": limit.code}
     try:
-        found = account.request("service-quotas", region, "GetServiceQuota", query)["Quota"]
+        found = aws.request("service-quotas", region, "GetServiceQuota", query)["Quota"]
     except CloudganError as error:
         return Finding(subject, "unknown", f"{needs}; the limit is unavailable ({error})")
     if found["Value"] < needed:
@@ -122,7 +110,8 @@ def _quota(account: Account, plan: Plan) -> Finding:
             subject,
             "missing",
             f"{needs}, and the limit is {found['Value']:g}; request {needed} or more of"
-            f" {quota.code} under Service Quotas, Amazon EC2, in {region}",
+            f" {limit.code} under Service Quotas, Amazon EC2, in {region}",
+            is_quota=True,
         )
     return Finding(
         subject,
@@ -131,35 +120,29 @@ def _quota(account: Account, plan: Plan) -> Finding:
     )
 
 
-def statements() -> list[dict[str, Any]]:
-    """Returns the statements of the launcher's policy."""
-    found: list[dict[str, Any]] = parse_json(assets.read_text(POLICY), POLICY)["Statement"]
-    return found
-
-
-def _permissions(account: Account, login: str) -> Finding:
+def _permissions(aws: Aws, login: str) -> Finding:
     """Simulates each permission of the policy for a login's ARN."""
     if login.endswith(":root"):
         return Finding(_PERMISSIONS, "ok", "the root user has all permissions")
     try:
-        missing = sorted(set(_missing(account, _principal(login))))
+        missing = sorted(set(_missing(aws, _principal(login))))
     except CloudganError as error:
         return Finding(
             _PERMISSIONS,
             "unknown",
-            f"IAM does not simulate them ({error}); {POLICY} lists those required",
+            f"IAM does not simulate them ({error}); {_POLICY} lists those required",
         )
     if missing:
         return Finding(
             _PERMISSIONS,
             "missing",
-            f"{login} may not: {', '.join(missing)}; an administrator of the account grants {POLICY}",
+            f"{login} may not: {', '.join(missing)}; an administrator of the account grants {_POLICY}",
         )
-    return Finding(_PERMISSIONS, "ok", f"{login} has all of {POLICY}")
+    return Finding(_PERMISSIONS, "ok", f"{login} has all of {_POLICY}")
 
 
-def _missing(account: Account, principal: str) -> Iterator[str]:
-    for statement in statements():
+def _missing(aws: Aws, principal: str) -> Iterator[str]:
+    for statement in policy("policy.json")["Statement"]:
         resources = statement["Resource"]
         listed = [resources] if isinstance(resources, str) else resources
         query = {
@@ -169,7 +152,7 @@ def _missing(account: Account, principal: str) -> Iterator[str]:
             "ContextEntries": list(_context(statement, principal)),
         }
         operation, key = "SimulatePrincipalPolicy", "EvaluationResults"
-        for one in account.list_all("iam", _REGION, operation, key, **query):
+        for one in aws.items("iam", GLOBAL_REGION, operation, key, **query):
             if one["EvalDecision"] != "allowed":
                 yield one["EvalActionName"]
 

@@ -1,4 +1,4 @@
 """Azure: AKS clusters with GPU node pools, Blob Storage, managed identities.
 
-Imports launch/kubernetes, launch/container_registry and lower layers. Read planner.py, then client.py.
+Imports launch/kubernetes and lower layers. Read planner.py, then client.py.
 """

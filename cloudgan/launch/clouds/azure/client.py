@@ -3,62 +3,46 @@
 from __future__ import annotations
 
 import base64
-import json
-import time
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
+
+from kubernetes.client import ApiClient
 
 from cloudgan.core.clock import monotonic_seconds
-from cloudgan.core.documents import parse_json, parse_yaml
+from cloudgan.core.documents import parse_yaml
 from cloudgan.core.errors import ConfigError, CredentialsError, LaunchError
-from cloudgan.launch.clouds.azure import ids, preflight, reservations, resources
-from cloudgan.launch.clouds.azure.api import ArmApi, find_subscription, login_name
-from cloudgan.launch.clouds.azure.error_mapping import (
-    AssignedError,
-    BusyError,
-    MissingError,
-    capacity_error,
-    cause_of,
-)
+from cloudgan.launch.clouds.azure import ids, kinds, preflight, reservations
+from cloudgan.launch.clouds.azure.errors import MissingError, failure
 from cloudgan.launch.clouds.azure.planner import store_url
-from cloudgan.launch.clouds.azure.resources import (
-    ACCOUNTS,
-    CLUSTERS,
-    GROUPS,
-    LEFTOVER,
-    POOLS,
-    parse_resource,
-)
+from cloudgan.launch.clouds.azure.transport import ArmApi, find_subscription, login_name
+from cloudgan.launch.clouds.rows import Kind, Rows, look_up
 from cloudgan.launch.kubernetes.api import ClusterApi
 from cloudgan.launch.kubernetes.kubeconfig import connect_by_certificate, connect_by_token
-from cloudgan.schema.plan import ZONES
-from cloudgan.schema.resource import Finding
-from cloudgan.storage.store import open_store
+from cloudgan.schema.plan import ZONES, Plan, Step, Target
+from cloudgan.schema.resource import Finding, Listing, Resource
+from cloudgan.storage.store import Store, open_store
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
-
-    from kubernetes.client import ApiClient
-
-    from cloudgan.schema.plan import Plan, Step, Target
-    from cloudgan.schema.resource import Listing, Resource
-    from cloudgan.storage.store import Store
-
-
-_BUSY_SECONDS: Final = 10.0
-_BUSY_TRIES: Final = 60
+_POLL_SECONDS: Final = 10.0
+_BUSY_SECONDS: Final = 600.0
 """AKS creates node pools one at a time, some minutes each."""
-
-
 _EFFECT_SECONDS: Final = 900.0
 """A role assignment takes up to 10 minutes to have an effect
 (https://learn.microsoft.com/azure/role-based-access-control/troubleshooting, read 2026-11-25)."""
 _NO_NAME: Final = "access-of-setup/"
 
 
-class AzureClient:
-    """Implements `CloudClient`."""
+class AzureClient(Rows):
+    """Implements `CloudClient`.
+
+    Args:
+        api: Of the Resource Manager.
+        target: Subscription by id, by name or unset.
+        say: Progress callback.
+        store: Opens the container of a URL.
+        poll_seconds: Retry interval while another operation runs on a resource.
+    """
 
     def __init__(
         self,
@@ -67,19 +51,17 @@ class AzureClient:
         say: Callable[[str], None] = lambda _: None,
         *,
         store: Callable[[str], Store] = open_store,
-        busy_seconds: float = _BUSY_SECONDS,
+        poll_seconds: float = _POLL_SECONDS,
     ) -> None:
-        """Creates a client.
-
-        Args:
-            api: Of the Resource Manager.
-            target: Subscription by id, by name or unset.
-            say: Progress callback.
-            store: Opens the container of a URL.
-            busy_seconds: Retry interval while another operation runs on a resource.
-        """
-        self._api, self._target, self._say = api, target, say
-        self._busy_seconds, self._store = busy_seconds, store
+        super().__init__(
+            api,
+            kinds.KINDS,
+            say,
+            references=kinds.references(api),
+            poll_seconds=poll_seconds,
+            busy_seconds=_BUSY_SECONDS,
+        )
+        self._api, self._target, self._store = api, target, store
         self._refused_since: float | None = None
 
     @classmethod
@@ -112,7 +94,7 @@ class AzureClient:
         zones = preflight.zones(
             self._api, target.account or "", region, plan.node_pool.node_type, request
         )
-        identity = self._api.get(ids.versioned(ids.identity_id(target)))
+        identity = self._api.get(kinds.IDENTITY, ids.identity_id(target))
         if identity is None:
             raise ConfigError(
                 f"region {region} is not set up; an administrator runs once: cloudgan setup"
@@ -129,8 +111,8 @@ class AzureClient:
 
     def _system_size(self, target: Target) -> str:
         """Returns the size of the cluster's own node: that of an existing cluster, else one on offer."""
-        cluster = self._api.get(ids.versioned(ids.cluster_id(target)))
-        pools = ((cluster or {}).get("properties") or {}).get("agentPoolProfiles") or ()
+        cluster = self._api.get(kinds.CLUSTER, ids.cluster_id(target))
+        pools = look_up(cluster, "properties.agentPoolProfiles") or ()
         there = (str(one["vmSize"]) for one in pools if one.get("mode") == "System")
         size = next(there, "")
         return size or preflight.system_size(self._api, target.account or "", target.region or "")
@@ -152,8 +134,8 @@ class AzureClient:
             *preflight.rights(self._api, target),
         ]
         if plan is not None and plan.node_pool is not None:
-            cluster = ids.versioned(ids.cluster_id(self._filled(plan.target)))
-            has_cluster = self._api.get(cluster) is not None
+            cluster = ids.cluster_id(self._filled(plan.target))
+            has_cluster = self._api.get(kinds.CLUSTER, cluster) is not None
             found += preflight.quotas(self._api, subscription, plan, has_cluster=has_cluster)
         elif where:
             found += preflight.all_quotas(self._api, subscription, where)
@@ -163,93 +145,42 @@ class AzureClient:
         """Returns the resource of a step; None if it does not exist.
 
         Raises:
-            ConfigError: The storage account allows public access or plain HTTP.
+            CapacityError: Azure accepted the request, and had no machine or quota.
+            LaunchError: It accepted the request, and failed for another reason.
         """
-        assert step.find is not None  # noqa: S101  every step has a find path
-        if ids.ASSIGNMENT in step.find:
-            return self._find_assignment(step)
-        found = self._api.get(step.find)
+        found = super().find(step)
         if found is None:
-            why = self._api.why_failed(step.path)
-            if why:  # rejected after acceptance
-                raise capacity_error(why, f"{step.ensure}: {why}") or LaunchError(
-                    f"{step.ensure}: {why}"
-                )
+            name = self.kinds[str(step.kind)].name_of(step.ref)
+            if why := self._api.why_failed(name):
+                raise failure(why, f"{step.ensure}: {why}")
             return None
-        wanted: Any = step.body or {}
-        if ids.ISSUER in json.dumps(wanted) and not self._is_current(found, step):
-            return None  # issued by a deleted cluster: replace it
-        if ids.type_of(step.find) == ACCOUNTS:
-            _refuse_public(found)
-        resource = parse_resource(found, self._target.region or "")
-        if resource.state == "failed" and not resource.reason:
-            why = self._api.why_failed(step.path)
-            resource = replace(resource, reason=why, cause=cause_of(why))
-        return resource
+        return self._in_effect(step, found) if "login" in step.ref else self._placed(found)
 
-    def create(self, step: Step) -> None:
-        """Sends a step's request; retries while another operation runs on the cluster.
+    def get(self, kind: Kind, name: str) -> Resource | None:
+        """Returns a resource; one without a location is in the region of the target."""
+        found = super().get(kind, name)
+        return None if found is None else self._placed(found)
 
-        Raises:
-            CapacityError: No capacity or quota.
-            LaunchError: Rejected for another reason.
-        """
-        body = self._completed(step)
-        path = step.path
-        if ids.ASSIGNMENT in path:
-            path = path.replace(ids.ASSIGNMENT, _assignment(step, body["properties"])[1])
-        for number in range(_BUSY_TRIES):
-            try:
-                self._api.send(step.method, path, body)
-            except AssignedError:
-                return
-            except BusyError as error:
-                if number == _BUSY_TRIES - 1:
-                    raise
-                if number == 0:
-                    self._say(f"{step.ensure} waits: {error}")
-                time.sleep(self._busy_seconds)
-            else:
-                return
+    def _placed(self, found: Resource) -> Resource:
+        return found if found.region else replace(found, region=self._target.region or "")
 
     def list_resources(
         self, run: str | None = None, regions: Collection[str] | None = None
     ) -> Listing:
         """Lists resources with cloudgan's labels, or those of one run, in all regions."""
         del regions  # one request lists all
-        return resources.list_resources(self._api, self._account, run)
-
-    def delete(self, resource: Resource) -> None:
-        """Requests the deletion; a missing resource is no error.
-
-        Raises:
-            LaunchError: Rejected, such as during another operation.
-        """
-        kind = ids.type_of(resource.name)
-        if kind == POOLS and resource.shared:
-            return  # AKS requires a system pool
-        if kind == GROUPS and resource.shared != LEFTOVER:
-            self._refuse_full_group(resource)
-        try:
-            self._api.send("DELETE", ids.versioned(resource.name))
-        except MissingError:
-            return
-
-    def refresh(self, resource: Resource) -> Resource | None:
-        """Returns the current state of a resource; None if it is gone."""
-        found = self._api.get(ids.versioned(resource.name))
-        return None if found is None else parse_resource(found, resource.region)
+        return kinds.list_resources(self._api, self._account, run)
 
     def cluster_api(self, plan: Plan) -> ClusterApi | None:
         """Returns the API of the plan's cluster; None if it does not exist."""
         address = ids.cluster_id(self._filled(plan.target))
-        found = self._api.get(ids.versioned(address))
-        if found is None or parse_resource(found).state == "deleting":
+        found = self._api.get(kinds.CLUSTER, address)
+        if found is None or kinds.CLUSTER.resource(address, found).state == "deleting":
             return None
         if not found["properties"].get("fqdn"):
             return None  # being created
         try:
-            client = _connect(self._api, address, ids.VERSIONS[CLUSTERS])
+            client = _connect(self._api, address)
         except MissingError:
             return None
         return ClusterApi(client, say=self._say)
@@ -268,26 +199,11 @@ class AzureClient:
     def _filled(self, target: Target) -> Target:
         return target.model_copy(update={"account": self._account})
 
-    def _find_assignment(self, step: Step) -> Resource | None:
-        """Returns the assignment of a step, or one that grants the same on the scope or above it."""
-        wanted = self._completed(step)["properties"]
-        scope, name = _assignment(step, wanted)
-        listed, region = ids.assignments_id(scope), self._target.region or ""
-        if own := self._api.get(ids.versioned(f"{listed}/{name}")):
-            return self._in_effect(step, parse_resource(own, region))
-        role = wanted["roleDefinitionId"].rpartition("/")[2].lower()
-        query = {"$filter": f"principalId eq '{wanted['principalId']}'"}
-        for one in self._api.list(ids.versioned(listed), **query):
-            has = {key: str(value).lower() for key, value in one["properties"].items()}
-            is_role = has["roleDefinitionId"].rpartition("/")[2] == role
-            if is_role and f"{scope.lower()}/".startswith(f"{has['scope']}/"):
-                return self._in_effect(step, parse_resource(one, region))
-        return None
-
     def _in_effect(self, step: Step, assignment: Resource) -> Resource:
-        """Returns the assignment, as being created while Blob Storage still refuses this login."""
-        if ids.USER_PRINCIPAL not in json.dumps(step.body):
-            return assignment  # only the pods can try theirs
+        """Returns the assignment, as being created while Blob Storage still refuses this login.
+
+        Only the current user's: the pods' can be tried by pods only.
+        """
         try:
             self._store(store_url(self._filled(self._target))).list(_NO_NAME)
         except CredentialsError as error:
@@ -303,88 +219,25 @@ class AzureClient:
             ) from error
         return assignment
 
-    def _is_current(self, found: Mapping[str, Any], step: Step) -> bool:
-        there, wanted = found["properties"].get("issuer"), self._issuer(step)
-        return wanted is not None and there == wanted
-
-    def _issuer(self, step: Step) -> str | None:
-        """OIDC issuer of the cluster of a credential."""
-        name = step.path.partition("?")[0].rpartition("/")[2]
-        target = self._filled(self._target).model_copy(
-            update={"cluster": self._target.cluster or name}
-        )
-        cluster = self._api.get(ids.versioned(ids.cluster_id(target)))
-        profile = ((cluster or {}).get("properties") or {}).get("oidcIssuerProfile") or {}
-        issuer: str | None = profile.get("issuerURL")
-        return issuer
-
-    def _completed(self, step: Step) -> Any:
-        """Returns a step's body with values known only after earlier steps."""
-        text = json.dumps(step.body)
-        if ids.ISSUER in text:
-            issuer = self._issuer(step)
-            if not issuer:
-                raise LaunchError(
-                    f"cluster {self._target.cluster} has no OIDC issuer; run: az aks update"
-                    " --enable-oidc-issuer --enable-workload-identity, or omit --cluster"
-                )
-            text = text.replace(ids.ISSUER, issuer)
-        if ids.POD_PRINCIPAL in text:
-            identity = (
-                self._api.get(ids.versioned(ids.identity_id(self._filled(self._target)))) or {}
-            )
-            text = text.replace(ids.POD_PRINCIPAL, str(identity["properties"]["principalId"]))
-        if ids.USER_PRINCIPAL in text:
-            claims = self._api.claims()
-            kind = "ServicePrincipal" if claims.get("idtyp") == "app" else "User"
-            text = text.replace(ids.USER_PRINCIPAL, str(claims["oid"]))
-            text = text.replace(ids.USER_KIND, kind)
-        return parse_json(text, step.ensure)
-
-    def _refuse_full_group(self, resource: Resource) -> None:
-        """Raises if a resource group is not empty: deleting it would delete its contents."""
-        path = f"{resource.name}/resources?api-version={ids.VERSIONS[GROUPS]}"
-        inside = next(self._api.list(path), None)
-        if inside is not None:
-            raise LaunchError(
-                f"{resource.name.rpartition('/')[2]} still contains {inside['id']}; deleting the group"
-                " would delete its contents"
-            )
-
-
-def _assignment(step: Step, properties: Mapping[str, str]) -> tuple[str, str]:
-    """Returns scope and name of the role assignment of a step."""
-    scope = str(step.find).partition("/providers/Microsoft.Authorization/")[0]
-    role, principal = properties["roleDefinitionId"], properties["principalId"]
-    return scope, ids.assignment_name(scope, role, principal)
-
-
-def _refuse_public(account: Mapping[str, Any]) -> None:
-    properties = account["properties"]
-    if properties.get("allowBlobPublicAccess") or not properties.get("supportsHttpsTrafficOnly"):
-        raise ConfigError(
-            f"storage account {account['name']} allows public access or plain HTTP; correct it in the"
-            " Azure portal (Configuration), or give another --store"
-        )
-
 
 # Application id of AKS clusters with Entra login
 # (https://learn.microsoft.com/azure/aks/kubelogin-authentication, read 2026-11-21).
 _AKS_SCOPE: Final = "6dae42f8-4368-4678-94ff-3960e28e3630/.default"
 
 
-def _connect(api: ArmApi, cluster: str, version: str) -> ApiClient:
+def _connect(api: ArmApi, cluster: str) -> ApiClient:
     """Returns a Kubernetes client with the AKS credentials: certificate, token or Entra login.
 
     Args:
         api: Of the Resource Manager.
         cluster: Resource id.
-        version: API version.
 
     Raises:
         LaunchError: AKS returned no credentials.
     """
-    found = api.send("POST", f"{cluster}/listClusterUserCredential?api-version={version}")
+    found = api.send(
+        "POST", f"{cluster}/listClusterUserCredential?api-version={kinds.CLUSTER.request}"
+    )
     configs = found.get("kubeconfigs") or ()
     if not configs:
         raise LaunchError(f"AKS returned no credentials for {cluster.rpartition('/')[2]}")

@@ -1,13 +1,13 @@
-"""Names and resource ids of cloudgan's Azure resources."""
+"""Names of cloudgan's Azure resources: their `ref` and, by the rows, their resource ids."""
 
 from __future__ import annotations
 
 import hashlib
 import re
-import uuid
 from typing import Final
 
-from cloudgan.core.clouds import CLUSTER
+from cloudgan.core.clouds import CLUSTER as DEFAULT_CLUSTER
+from cloudgan.launch.clouds.azure import kinds
 from cloudgan.schema.plan import Target
 
 SUBSCRIPTION: Final = "<subscription>"
@@ -17,33 +17,14 @@ SYSTEM_SIZE: Final = "<system-size>"
 """Size of the cluster's own node, one that the subscription offers in the region."""
 CLIENT: Final = "<client-id>"
 """Client id of the pods' identity, created by `setup`."""
-# Known only after earlier steps; filled in when a request is sent.
-ISSUER: Final = "<oidc-issuer>"
-POD_PRINCIPAL: Final = "<principal-of-pods>"
-USER_PRINCIPAL: Final = "<principal-of-user>"
-USER_KIND: Final = "<kind-of-user>"
 ASSIGNMENT: Final = "<name-of-assignment>"
+"""It follows from the principal, which is known when the request is sent."""
 
 CONTAINER: Final = "cloudgan"
 IDENTITY: Final = "cloudgan-pods"
-
 _DIGITS = 16
-_GROUPS = "resourcegroups"
 
-# API version by resource type in lower case. AKS: the version of the models in the tests
-# (azure-mgmt-containerservice 41.8.0).
-VERSIONS: Final = {
-    _GROUPS: "2021-04-01",
-    "microsoft.authorization/roleassignments": "2022-04-01",
-    "microsoft.compute/capacityreservationgroups": "2024-07-01",
-    "microsoft.compute/virtualmachinescalesets": "2024-07-01",
-    "microsoft.containerservice/managedclusters": "2026-08-01",
-    "microsoft.containerservice/managedclusters/agentpools": "2026-08-01",
-    "microsoft.managedidentity/userassignedidentities": "2023-01-31",
-    "microsoft.managedidentity/userassignedidentities/federatedidentitycredentials": "2023-01-31",
-    "microsoft.storage/storageaccounts": "2023-05-01",
-    "microsoft.storage/storageaccounts/blobservices/containers": "2023-05-01",
-}
+Ref = dict[str, str]
 
 
 def group_name(region: str) -> str:
@@ -73,65 +54,58 @@ def store_account(target: Target) -> str:
     return account_name(target.account or "", target.region or "")
 
 
+def group(target: Target) -> Ref:
+    """Returns the parts of the id of cloudgan's resource group."""
+    return {"subscription": str(target.account), "group": group_name(target.region or "")}
+
+
+def cluster(target: Target) -> Ref:
+    """Returns the parts of a cluster's id: a name in cloudgan's group, or GROUP/NAME."""
+    there, _, name = (target.cluster or DEFAULT_CLUSTER).rpartition("/")
+    return group(target) | ({"group": there} if there else {}) | {"cluster": name}
+
+
+def container(target: Target) -> Ref:
+    """Returns the parts of the blob container's id, which are those of its storage account's too."""
+    return group(target) | {"account": store_account(target), "container": CONTAINER}
+
+
+def identity(target: Target) -> Ref:
+    """Returns the parts of the id of the pods' managed identity."""
+    return group(target) | {"identity": IDENTITY}
+
+
+def credential(target: Target) -> Ref:
+    """Returns the parts of the id of the federated credential of a cluster's pods."""
+    name = re.sub(r"[^-A-Za-z0-9]+", "-", target.cluster or DEFAULT_CLUSTER)
+    return identity(target) | {"credential": name}
+
+
 def group_id(target: Target) -> str:
     """Returns the id of cloudgan's resource group."""
-    return f"/subscriptions/{target.account}/resourceGroups/{group_name(target.region or '')}"
+    return kinds.GROUP.name_of(group(target))
 
 
 def cluster_id(target: Target) -> str:
-    """Returns the id of the cluster: a name in cloudgan's group, or GROUP/NAME."""
-    group, _, name = (target.cluster or CLUSTER).rpartition("/")
-    root = f"/subscriptions/{target.account}/resourceGroups/{group}" if group else group_id(target)
-    return f"{root}/providers/Microsoft.ContainerService/managedClusters/{name}"
-
-
-def pool_id(target: Target, pool: str) -> str:
-    """Returns the id of a node pool."""
-    return f"{cluster_id(target)}/agentPools/{pool}"
+    """Returns the id of the cluster."""
+    return kinds.CLUSTER.name_of(cluster(target))
 
 
 def account_id(target: Target) -> str:
     """Returns the id of the storage account."""
-    return f"{group_id(target)}/providers/Microsoft.Storage/storageAccounts/{store_account(target)}"
+    return kinds.ACCOUNT.name_of(container(target))
 
 
 def container_id(target: Target) -> str:
     """Returns the id of the blob container."""
-    return f"{account_id(target)}/blobServices/default/containers/{CONTAINER}"
+    return kinds.CONTAINER.name_of(container(target))
 
 
 def identity_id(target: Target) -> str:
     """Returns the id of the pods' managed identity."""
-    root = f"{group_id(target)}/providers/Microsoft.ManagedIdentity"
-    return f"{root}/userAssignedIdentities/{IDENTITY}"
+    return kinds.IDENTITY.name_of(identity(target))
 
 
 def credential_id(target: Target) -> str:
     """Returns the id of the federated credential of a cluster's pods."""
-    name = re.sub(r"[^-A-Za-z0-9]+", "-", target.cluster or CLUSTER)
-    return f"{identity_id(target)}/federatedIdentityCredentials/{name}"
-
-
-def assignments_id(scope: str) -> str:
-    """Returns the id of the role assignments on a scope."""
-    return f"{scope}/providers/Microsoft.Authorization/roleAssignments"
-
-
-def assignment_name(scope: str, role: str, principal: str) -> str:
-    """Returns the name of a role assignment, a GUID: Azure refuses to change what it assigns to whom."""
-    return str(uuid.uuid5(uuid.NAMESPACE_URL, f"{scope}/{role}/{principal}".lower()))
-
-
-def type_of(address: str) -> str:
-    """Returns the resource type of an id in lower case, such as ``.../managedclusters``."""
-    path = address.partition("?")[0].strip("/").lower()
-    _, found, rest = path.rpartition("/providers/")
-    if not found:
-        return _GROUPS
-    provider, *parts = rest.split("/")
-    return "/".join((provider, *parts[::2]))
-
-
-def versioned(address: str) -> str:
-    """Returns an id with the API version of its type."""
-    return f"{address}?api-version={VERSIONS[type_of(address)]}"
+    return kinds.CREDENTIAL.name_of(credential(target))

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from cloudgan.core.clouds import CLUSTER
 from cloudgan.core.errors import ConfigError, PlanError
 from cloudgan.core.labels import derived_name
 from cloudgan.launch.clouds.azure import ids, reservations
-from cloudgan.launch.clouds.azure.requests import (
+from cloudgan.launch.clouds.azure.bodies import (
     DISK_GIB,
     NAMESPACE,
     SERVICE_ACCOUNT,
@@ -17,16 +16,24 @@ from cloudgan.launch.clouds.azure.requests import (
     SYSTEM_NODE,
     cluster_steps,
     setup_steps,
+    size_of,
     store_steps,
 )
-from cloudgan.launch.clouds.azure.sizes import size_of
-from cloudgan.launch.clouds.planner import billed_by_reservation, desired_state_step
+from cloudgan.launch.clouds.planner import (
+    NodePoolRequest,
+    billed_by_reservation,
+    desired_state_step,
+)
 from cloudgan.launch.kubernetes.manifests import hold_step
-from cloudgan.schema.plan import NODE_DISKS, NodePool, PoolFee, Step, Target, Toleration
-
-if TYPE_CHECKING:
-    from cloudgan.launch.clouds.planner import NodePoolRequest
-    from cloudgan.schema.plan import Plan, Workers
+from cloudgan.schema.plan import (
+    NodePool,
+    Plan,
+    Step,
+    Target,
+    Toleration,
+    Workers,
+)
+from cloudgan.schema.price_row import PoolFee
 
 __all__ = ["keep_steps", "node_pool", "setup_steps", "steps", "store_url", "target", "workers"]
 
@@ -35,16 +42,10 @@ _LONGEST_POOL = 12
 _ZONES = ("1", "2", "3")
 _DISK = "Premium SSD P10"
 _FEES = (
-    PoolFee(name=NODE_DISKS, kind="disk", product=_DISK, quantity=DISK_GIB),
-    PoolFee(
-        name="disk of the system node",
-        kind="disk",
-        product=_DISK,
-        quantity=DISK_GIB,
-        per_node=False,
-    ),
-    PoolFee(name="load balancer of the cluster", kind="load_balancer", per_node=False),
-    PoolFee(name="public address of the cluster", kind="public_ip", per_node=False),
+    PoolFee(kind="disk", product=_DISK, quantity=DISK_GIB),
+    PoolFee(kind="disk", product=_DISK, quantity=DISK_GIB, per_node=False),
+    PoolFee(kind="load_balancer", per_node=False),
+    PoolFee(kind="public_ip", per_node=False),
 )
 """Upper bounds: AKS prefers an ephemeral disk, which is part of the machine's price, where it fits
 (https://azure.github.io/PSRule.Rules.Azure/en/rules/Azure.AKS.EphemeralOSDisk, read 2026-11-22).

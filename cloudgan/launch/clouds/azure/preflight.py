@@ -7,26 +7,19 @@ group, and writes the credential of one identity only (docs/azure.md).
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
 
-from cloudgan.core import assets
-from cloudgan.core.documents import parse_json
+from cloudgan.core import machines
 from cloudgan.core.errors import PlanError
-from cloudgan.launch.clouds.azure import ids
-from cloudgan.launch.clouds.azure.requests import SYSTEM_NODE
-from cloudgan.launch.clouds.azure.sizes import SIZES, SYSTEM_SIZES, SYSTEM_VCPUS, size_of
+from cloudgan.launch.clouds.azure import ids, kinds
+from cloudgan.launch.clouds.azure.bodies import SYSTEM_NODE, size_of, system_sizes
+from cloudgan.launch.clouds.azure.errors import ROLES, actions
+from cloudgan.launch.clouds.azure.transport import ArmApi
+from cloudgan.schema.plan import Plan, Target
 from cloudgan.schema.resource import Finding
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from cloudgan.launch.clouds.azure.api import ArmApi
-    from cloudgan.schema.plan import Plan, Target
-
-
-ROLE: Final = "deploy/azure/role.json"
-READER_ROLE: Final = "deploy/azure/reader-role.json"
-CREDENTIAL_ROLE: Final = "deploy/azure/credential-role.json"
+ROLE, READER_ROLE, CREDENTIAL_ROLE, _ = ROLES
 PROVIDERS: Final = (
     "Microsoft.Compute",
     "Microsoft.ContainerService",
@@ -45,7 +38,7 @@ def rights(api: ArmApi, target: Target) -> Iterator[Finding]:
         target: With the subscription; without a region only its own permissions are checked.
     """
     found = list(_missing_rights(api, READER_ROLE, f"/subscriptions/{target.account}"))
-    if target.region and api.get(ids.versioned(ids.group_id(target))) is None:
+    if target.region and api.get(kinds.GROUP, ids.group_id(target)) is None:
         yield Finding(
             f"resource group {ids.group_name(target.region)}",
             "missing",
@@ -87,12 +80,6 @@ def services(api: ArmApi, subscription: str) -> Iterator[Finding]:
         yield Finding("services", "ok", ", ".join(PROVIDERS))
 
 
-def actions(role: str = ROLE) -> tuple[str, ...]:
-    """Returns the permissions of a role."""
-    found = parse_json(assets.read_text(role), role)
-    return tuple(found["Actions"])
-
-
 def is_allowed(action: str, granted: Sequence[dict[str, Any]]) -> bool:
     """Whether the granted permissions include an action."""
     return any(
@@ -123,14 +110,19 @@ def quotas(api: ArmApi, subscription: str, plan: Plan, *, has_cluster: bool) -> 
         name = f"reservation {plan.node_pool.reservation}"
         yield Finding(name, "ok", "it has enough free machines, which count in the quotas already")
         return
-    needed = size.vcpus * plan.workers.nodes
-    system = 0 if has_cluster else SYSTEM_VCPUS
+    if size.vcpu is None:
+        yield Finding(f"quota {size.quota} in {region}", "unknown", "the size's vCPUs are unknown")
+        return
+    needed = size.vcpu * plan.workers.nodes
+    sizes = system_sizes()
+    node = sizes.get(plan.target.details.get(SYSTEM_NODE, ""), next(iter(sizes.values())))
+    system = 0 if has_cluster else node.vcpu or 0
     if plan.node_pool.market == "spot":
         wanted = {SPOT_QUOTA: needed, REGION_QUOTA: system}
     else:
-        wanted = {size.family: needed, REGION_QUOTA: needed + system}
-    if family := SYSTEM_SIZES.get(plan.target.details.get(SYSTEM_NODE, "")):
-        wanted[family] = system
+        wanted = {size.quota: needed, REGION_QUOTA: needed + system}
+    if node.node_type == plan.target.details.get(SYSTEM_NODE):
+        wanted[node.quota] = system
     known = _usages(api, subscription, region)
     for name, vcpus in wanted.items():
         if vcpus:
@@ -140,7 +132,7 @@ def quotas(api: ArmApi, subscription: str, plan: Plan, *, has_cluster: bool) -> 
 def all_quotas(api: ArmApi, subscription: str, region: str) -> Iterator[Finding]:
     """Yields the free quota of each family and of Spot."""
     known = _usages(api, subscription, region)
-    for name in (*sorted({size.family for size in SIZES.values()}), SPOT_QUOTA):
+    for name in (*sorted({size.quota for size in machines.sold("azure").values()}), SPOT_QUOTA):
         found = known.get(name.casefold())
         free = f"{_free(found)} of {found['limit']} vCPUs are free" if found else "no such quota"
         yield Finding(f"quota {name} in {region}", "ok" if found else "unknown", free)
@@ -192,11 +184,11 @@ def system_size(api: ArmApi, subscription: str, region: str) -> str:
         for one in _skus(api, subscription, region)
         if not any(limit.get("type") == "Location" for limit in one.get("restrictions") or ())
     }
-    for size in SYSTEM_SIZES:
+    for size in system_sizes():
         if size in offered:
             return size
     raise PlanError(
-        f"the system node of AKS needs one of {', '.join(SYSTEM_SIZES)}, and subscription {subscription}"
+        f"the system node of AKS needs one of {', '.join(system_sizes())}, and subscription {subscription}"
         f" is offered none of them in {region}; give another --region, or --cluster=GROUP/NAME of an"
         " existing cluster"
     )
@@ -231,4 +223,5 @@ def _finding(name: str, vcpus: int, region: str, usage: Mapping[str, Any] | None
         f"{vcpus} vCPUs are needed and {free} of {usage['limit']} are free; ask for"
         f" {int(usage['limit']) + vcpus - free} of {called!r} in {region} at"
         " https://portal.azure.com, Quotas, Compute",
+        is_quota=True,
     )

@@ -9,15 +9,13 @@ https://learn.microsoft.com/rest/api/compute/capacity-reservation-groups/get (bo
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from cloudgan.core.errors import ConfigError, PlanError, shorten
-from cloudgan.launch.clouds.azure import ids
+from cloudgan.launch.clouds.azure import ids, kinds
+from cloudgan.schema.plan import Plan, Target
 
-if TYPE_CHECKING:
-    from cloudgan.launch.clouds.azure.api import ArmApi
-    from cloudgan.schema.plan import Plan, Target
-
+_VERSION: Final = "api-version=2024-07-01"
 _NAME: Final = re.compile(r"([-\w.()]{0,89}[-\w()])/([-\w.]{0,79}\w)", re.ASCII)
 
 
@@ -37,7 +35,7 @@ def group_id(target: Target, reservation: str) -> str:
     return f"{root}/providers/Microsoft.Compute/capacityReservationGroups/{name}"
 
 
-def reserved_zone(api: ArmApi, plan: Plan, target: Target) -> str | None:
+def reserved_zone(api: Any, plan: Plan, target: Target) -> str | None:
     """Returns the zone of the reserved machines; None: they have none.
 
     Args:
@@ -52,8 +50,8 @@ def reserved_zone(api: ArmApi, plan: Plan, target: Target) -> str | None:
     assert pool is not None  # noqa: S101  the caller checked
     name, region = str(pool.reservation), target.region or ""
     _check_cluster(api, target)
-    address = ids.versioned(group_id(target, name))
-    group = api.get(f"{address}&$expand=instanceView")
+    address = group_id(target, name)
+    group = api.read(f"{address}?{_VERSION}&$expand=instanceView")
     if group is None:
         raise PlanError(f"subscription {target.account} has no capacity reservation group {name}")
     where = str(group.get("location", "")).replace(" ", "").lower()
@@ -64,8 +62,7 @@ def reserved_zone(api: ArmApi, plan: Plan, target: Target) -> str | None:
         one["name"]: len((one.get("utilizationInfo") or {}).get("virtualMachinesAllocated") or ())
         for one in view.get("capacityReservations") or ()
     }
-    path, _, version = address.partition("?")
-    listed = list(api.list(f"{path}/capacityReservations?{version}"))
+    listed = list(api.list(f"{address}/capacityReservations?{_VERSION}"))
     wanted = None if target.zone == ids.ZONE else target.zone
     problems = [_problem(one, plan, used.get(one["name"], 0), wanted) for one in listed]
     for one, problem in zip(listed, problems, strict=True):
@@ -88,8 +85,8 @@ def _problem(found: dict[str, Any], plan: Plan, used: int, zone: str | None) -> 
     return "" if free >= nodes else f"has {free} free machines, and the run needs {nodes}"
 
 
-def _check_cluster(api: ArmApi, target: Target) -> None:
-    cluster = api.get(ids.versioned(ids.cluster_id(target))) or {}
+def _check_cluster(api: Any, target: Target) -> None:
+    cluster = api.get(kinds.CLUSTER, ids.cluster_id(target)) or {}
     if "UserAssigned" in str((cluster.get("identity") or {}).get("type", "")):
         return
     raise PlanError(

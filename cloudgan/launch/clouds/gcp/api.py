@@ -1,4 +1,4 @@
-"""Client of Google's REST APIs: plain requests through a google-auth session, with bounded retries.
+"""Transport of Google Cloud: plain requests through a google-auth session, with bounded retries.
 
 A request is exactly what a plan's step holds. The session adds and renews the login.
 """
@@ -8,21 +8,26 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from typing import Any, Final
+from functools import cached_property
+from typing import Any, Final, NamedTuple
 
 import requests
 from google.auth import exceptions as login
 
 from cloudgan.core.clock import monotonic_seconds
 from cloudgan.core.errors import CredentialsError, LaunchError
-from cloudgan.launch.clouds.gcp.error_mapping import (
+from cloudgan.launch.clouds.gcp import names
+from cloudgan.launch.clouds.gcp.errors import (
     AbsentError,
     Answer,
+    TakenError,
     error_of,
     host_of,
     parse_answer,
     sentence,
 )
+from cloudgan.launch.clouds.rows import Kind
+from cloudgan.schema.plan import Step
 
 _OK: Final = 300
 _TIMEOUT_SECONDS: Final = (5, 60)
@@ -37,11 +42,24 @@ LOG_IN: Final = (
 )
 
 
+class Address(NamedTuple):
+    """`Kind.request` of Google's kinds.
+
+    Attributes:
+        base: URL before a resource's full name; may contain ``{project}``.
+        deletion: Query parameters of its deletion.
+    """
+
+    base: str
+    deletion: Mapping[str, str] = {}
+
+
 class GoogleApi:
-    """Sends requests and retries transient failures with exponential backoff.
+    """Sends requests and retries transient failures with exponential backoff; implements `Transport`.
 
     Args:
         session: A google-auth session with a login.
+        project: Project ID.
         endpoint: Receives all requests instead of Google, under ``<endpoint>/<host>/<path>``.
         patience_seconds: Limit for retries of outages and throttling.
         pause_seconds: Delay before the second attempt; doubles each time.
@@ -50,31 +68,55 @@ class GoogleApi:
     def __init__(
         self,
         session: Any,
+        project: str,
         *,
         endpoint: str | None = None,
         patience_seconds: float = 90.0,
         pause_seconds: float = _FIRST_PAUSE_SECONDS,
     ) -> None:
+        self.project = project
+        self.operations: dict[str, str] = {}
+        """URLs of the operations that create resources, by the resources' names."""
         self._session, self._endpoint = session, endpoint
         self._patience, self._pause = patience_seconds, pause_seconds
         self._enabled_until: dict[str, float] = {}
+
+    @cached_property
+    def project_number(self) -> str:
+        """Number of the project, which identifies the owner of a bucket."""
+        found = self.send("GET", f"{names.PROJECTS}/projects/{self.project}")
+        return str(found["name"]).rpartition("/")[2]
+
+    def get(self, kind: Kind, name: str) -> dict[str, Any] | None:
+        """Returns the description of a resource; None if it is absent."""
+        return self.find(self._url(kind, name))
+
+    def create(self, kind: Kind, step: Step, body: Any) -> None:
+        """Sends a step's request; a resource that exists is no error."""
+        with suppress(TakenError):
+            answer = self.send(step.method, step.path, body, what=step.ensure)
+            if "operationType" in answer:  # of Kubernetes Engine
+                location = step.path.partition("/clusters")[0]
+                name = kind.name_of(step.ref)
+                self.operations[name] = f"{location}/operations/{answer['name']}"
+
+    def delete(self, kind: Kind, name: str) -> None:
+        """Requests deletion; an absent resource is no error."""
+        query = kind.request.deletion
+        with suppress(AbsentError):
+            self.send("DELETE", self._url(kind, name), query=query, what=f"{kind.name} {name}")
 
     def expect_enabled(self, hosts: Iterable[str]) -> None:
         """Retries SERVICE_DISABLED for 5 minutes: these APIs are enabled, but not yet everywhere."""
         until = monotonic_seconds() + _ENABLED_SECONDS
         self._enabled_until = dict.fromkeys(hosts, until) | self._enabled_until
 
-    def find(self, url: str, **query: str) -> dict[str, Any] | None:
+    def find(self, url: str) -> dict[str, Any] | None:
         """Returns the resource at a URL; None if absent."""
         try:
-            return self.send("GET", url, query=query)
+            return self.send("GET", url)
         except AbsentError:
             return None
-
-    def delete(self, url: str, what: str = "", **query: str) -> None:
-        """Deletes the resource at a URL; an absent one is no error."""
-        with suppress(AbsentError):
-            self.send("DELETE", url, query=query, what=what)
 
     def pages(self, url: str, **query: str) -> Iterator[dict[str, Any]]:
         """Yields the pages of a list."""
@@ -91,7 +133,7 @@ class GoogleApi:
         method: str,
         url: str,
         body: Any = None,
-        query: Mapping[str, str] | None = None,
+        query: Mapping[str, str | list[str]] | None = None,
         what: str = "",
     ) -> dict[str, Any]:
         """Sends one request until it succeeds, fails permanently, or time runs out.
@@ -121,18 +163,20 @@ class GoogleApi:
                         f" limits ({answer.message}); a proxy may have sent it"
                     )
                 return answer.body
-            now = monotonic_seconds()
-            is_settling = answer.is_disabled_api and now < self._enabled_until.get(host_of(url), 0)
-            if not is_settling and (not answer.is_transient or now >= deadline):
+            now, case = monotonic_seconds(), answer.case
+            is_settling = case == "disabled" and now < self._enabled_until.get(host_of(url), 0)
+            is_transient = case in ("transient", "silent") and now < deadline
+            if not is_settling and not is_transient:
                 raise error_of(what or f"{method} {url}", url, answer)
             time.sleep(min(max(answer.wait_seconds, pause), _LONGEST_PAUSE_SECONDS))
             pause *= 2
 
-    def _once(self, method: str, url: str, body: Any, query: Mapping[str, str] | None) -> Answer:
+    def _once(self, method: str, url: str, body: Any, query: Mapping[str, Any] | None) -> Answer:
+        there = f"{(self._endpoint or '').rstrip('/')}/{url.partition('://')[2]}"
         try:
             answer = self._session.request(
                 method,
-                self._address(url),
+                there if self._endpoint else url,
                 params=dict(query or {}),
                 json=body,
                 timeout=_TIMEOUT_SECONDS,
@@ -145,7 +189,5 @@ class GoogleApi:
             return Answer(0, f"{type(error).__name__}: {sentence(str(error))}")
         return parse_answer(answer.status_code, answer.content, answer.headers.get("Retry-After"))
 
-    def _address(self, url: str) -> str:
-        if self._endpoint is None:
-            return url
-        return f"{self._endpoint.rstrip('/')}/{url.partition('://')[2]}"
+    def _url(self, kind: Kind, name: str) -> str:
+        return f"{kind.request.base.format(project=self.project)}/{name}"

@@ -3,55 +3,34 @@
 from __future__ import annotations
 
 import base64
-import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
 
-from cloudgan.core.clouds import region_of
 from cloudgan.core.errors import CloudganError, LaunchError, PlanError
 from cloudgan.launch.backends.tpu_vm.backend import TpuVmBackend
-from cloudgan.launch.backends.tpu_vm.client import TpuVmClient
-from cloudgan.launch.clouds.gcp import network
-from cloudgan.launch.clouds.gcp.addresses import (
-    CLUSTER_LOCATION,
-    LOCATION,
-    NO_CHANNEL,
-    PROJECT,
-    RELEASE_CHANNEL,
-    ZONE,
-    clusters,
-)
-from cloudgan.launch.clouds.gcp.buckets import Buckets
-from cloudgan.launch.clouds.gcp.identities import Identities
-from cloudgan.launch.clouds.gcp.kubernetes_engine import KubernetesEngine, OrphanedMachines
+from cloudgan.launch.clouds.gcp import names, network, preflight
+from cloudgan.launch.clouds.gcp.api import GoogleApi
+from cloudgan.launch.clouds.gcp.kinds import KINDS
+from cloudgan.launch.clouds.gcp.listing import list_clusters, list_resources, list_tpus
 from cloudgan.launch.clouds.gcp.login import Login
 from cloudgan.launch.clouds.gcp.machines import machine, select_zones, zones_of
-from cloudgan.launch.clouds.gcp.preflight import access_findings, quota_findings
-from cloudgan.launch.clouds.gcp.reservations import reserved_zone
+from cloudgan.launch.clouds.rows import Rows
 from cloudgan.launch.kubernetes.api import ClusterApi
 from cloudgan.launch.kubernetes.kubeconfig import connect_by_token
-from cloudgan.schema.plan import ZONES
+from cloudgan.schema.plan import ZONES, Plan, Target
 from cloudgan.schema.resource import Finding, Listing
 from cloudgan.storage.store import open_store
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
-
-    from cloudgan.launch.clouds.gcp.api import GoogleApi
-    from cloudgan.schema.plan import Plan, Step, Target
-    from cloudgan.schema.resource import Resource
-
-_PLACE = re.compile(r"[a-z]+-[a-z]+[0-9]+(-[a-z])?")
 _GRACE_SINCE = (1, 35)
 """First GKE version in which a spot pool configures its shutdown grace period."""
 
 
-class GcpClient:
+class GcpClient(Rows):
     """One project; implements `CloudClient`.
 
     Args:
         login: The login.
         api: Google's APIs.
-        project: Project ID.
         say: Receives progress and warnings.
         poll_seconds: Interval between two requests while a resource is busy.
     """
@@ -60,17 +39,12 @@ class GcpClient:
         self,
         login: Login,
         api: GoogleApi,
-        project: str,
         say: Callable[[str], None] = lambda _: None,
         *,
         poll_seconds: float = 5.0,
     ) -> None:
-        self._login, self._api, self._project, self._say = login, api, project, say
-        self._engine = KubernetesEngine(api, project, poll_seconds=poll_seconds)
-        self._tpus, self._poll_seconds = TpuVmClient(api, project, say), poll_seconds
-        self._orphans = OrphanedMachines(api, project, say)
-        self._buckets = Buckets(api, project)
-        self._identities = Identities(api, project, poll_seconds=poll_seconds)
+        super().__init__(api, KINDS, say, poll_seconds=poll_seconds)
+        self._login, self._api, self._project = login, api, api.project
 
     @classmethod
     def open(cls, target: Target, say: Callable[[str], None] = lambda _: None) -> GcpClient:
@@ -80,8 +54,7 @@ class GcpClient:
             CredentialsError: There is no login, or no project.
         """
         login = Login.find()
-        project = login.project_for(target.account)
-        return cls(login, login.api(), project, say)
+        return cls(login, login.api(login.project_for(target.account)), say)
 
     def identify(self) -> Mapping[str, str]:
         """Returns project and login, which Google has answered."""
@@ -94,100 +67,66 @@ class GcpClient:
         Raises:
             PlanError: The region or the cluster cannot serve the plan.
         """
-        found = {PROJECT: self._project}
+        found = {names.PROJECT: self._project}
         if plan.node_pool is None or plan.node_pool.engine != "cluster":
-            found |= self._tpus.resolve_placeholders(plan)
-            network.require(self._api, self._project, plan.target)
+            found |= self._tpu_zones(plan)
+            network.require(self._api, plan.target)
             return found
         target = plan.target
-        there, missing = self._engine.clusters()
+        there, missing = list_clusters(self._api)
         if away := [zone for zone in missing if zone.startswith(target.region or "")]:
             raise LaunchError(
                 f"Kubernetes Engine does not answer for {', '.join(away)}, where cluster {target.cluster} may"
                 " be; nothing was created. Try again later, or pass another --region"
             )
         named = [one for one in there if one["name"] == target.cluster]
-        wanted = target.zone if target.zone != ZONE else None
+        wanted = target.zone if target.zone != names.ZONE else None
         kind, region = machine(plan.node_pool.node_type), target.region or ""
-        offered = zones_of(self._api, self._project, kind)
+        offered = zones_of(self._api.pages, self._project, kind)
         if plan.node_pool.reservation:
-            wanted = reserved_zone(self._api, self._project, plan)
+            wanted = network.reserved_zone(self._api, plan)
         zones = select_zones(kind, region, wanted, offered, {one["location"] for one in named})
         zone = zones[0]
-        found |= {ZONE: zone, ZONES: " ".join(zones)}
+        found |= {names.ZONE: zone, ZONES: " ".join(zones)}
         near = [one for one in named if one["location"] in (zone, region)]
         near += [one for one in named if one["location"].startswith(f"{region}-")]
-        if target.details.get(LOCATION) != CLUSTER_LOCATION:
+        if target.details.get(names.LOCATION) != names.CLUSTER_LOCATION:
             near = [one for one in near if one["location"] == zone]
-        found[CLUSTER_LOCATION] = near[0]["location"] if near else zone
-        found[RELEASE_CHANNEL] = _channel(near[0]) if near else "REGULAR"
+        found[names.CLUSTER_LOCATION] = near[0]["location"] if near else zone
+        found[names.RELEASE_CHANNEL] = _channel(near[0]) if near else "REGULAR"
         if near:
             _check_cluster(near[0], is_spot=plan.node_pool.market == "spot")
             network.check_cluster(near[0], target)
         else:
-            network.require(self._api, self._project, target)
+            network.require(self._api, target)
         return found
 
     def check(self, plan: Plan | None, region: str | None = None) -> tuple[Finding, ...]:
         """Checks login, APIs, permissions and quota; creates nothing."""
         del region  # no finding without a plan depends on it
         login = Finding("login", "ok", f"{self._login.who} in project {self._project}")
-        found = [login, *access_findings(self._api, self._project)]
+        found = [login, *preflight.access_findings(self._api)]
         if plan is None or plan.node_pool is None:
             return tuple(found)
-        found.append(network.finding(self._api, self._project, plan.target))
+        found.append(network.finding(self._api, plan.target))
         if plan.node_pool.engine != "cluster":
-            return (*found, *self._tpus.check(plan))
+            return (*found, *preflight.tpu_findings(self._api, plan))
         try:
-            found += quota_findings(self._api, self._project, plan)
+            found += preflight.quota_findings(self._api, plan)
         except CloudganError as error:
             found.append(Finding("quota", "unknown", str(error)))
         return tuple(found)
-
-    def find(self, step: Step) -> Resource | None:
-        """Returns the resource of a step, including unmanaged ones."""
-        found: Resource | None = self._handler_of(step).find(step)
-        return found
-
-    def create(self, step: Step) -> None:
-        """Sends a step's request."""
-        self._handler_of(step).create(step)
 
     def list_resources(
         self, run: str | None = None, regions: Collection[str] | None = None
     ) -> Listing:
         """Lists the resources of cloudgan, or of a run, in all regions."""
-        pools = _asked("Kubernetes Engine", lambda: self._engine.list_resources(run))
-        held = {one.run for one in pools if one.run}
-        machines = _asked("Compute Engine", lambda: self._orphans.list_resources(run, held))
-        others = (
-            _asked("Cloud Storage", lambda: self._buckets.list_resources(run)),
-            _asked("IAM", lambda: self._identities.list_resources(run)),
-            _asked("Cloud TPU", lambda: self._tpus.list_resources(run)),
-        )
-        silent = [one for part in (pools, machines, *others) for one in part.silent]
-        # The pool of a machine may be in a zone that was not listed.
-        away = {one.partition(" (")[0] for one in pools.silent}
-        orphans = [one for one in machines if not away & {one.region, "Kubernetes Engine"}]
-        return Listing(
-            (*pools, *orphans, *(one for part in others for one in part)),
-            (one for one in silent if regions is None or _is_near(one, regions)),
-        )
-
-    def delete(self, resource: Resource) -> None:
-        """Requests deletion."""
-        self._handler_for(resource).delete(resource)
-
-    def refresh(self, resource: Resource) -> Resource | None:
-        """Returns the current state of a resource."""
-        found: Resource | None = self._handler_for(resource).refresh(resource)
-        return found
+        return list_resources(self._api, run, regions, self._say)
 
     def cluster_api(self, plan: Plan) -> ClusterApi | None:
         """Returns the Kubernetes API of the plan's cluster; None without a cluster."""
-        location = plan.target.details.get(LOCATION) or plan.target.zone or ""
-        url = f"{clusters(self._project, location)}/{plan.target.cluster}"
-        found = self._api.find(url)
+        location = plan.target.details.get(names.LOCATION) or plan.target.zone or ""
+        found = self._api.find(f"{names.clusters(self._project, location)}/{plan.target.cluster}")
         if found is None or not found.get("endpoint") or found.get("status") == "STOPPING":
             return None
         ca = (found.get("masterAuth") or {}).get("clusterCaCertificate")
@@ -200,45 +139,29 @@ class GcpClient:
         if plan.node_pool is None or plan.node_pool.engine == "cluster":
             return None
         store, poll_seconds = open_store(plan.store), self._poll_seconds
-        return TpuVmBackend(self._tpus, store, plan, say=self._say, poll_seconds=poll_seconds)
+        return TpuVmBackend(self, store, plan, say=self._say, poll_seconds=poll_seconds)
 
-    def _handler_of(self, step: Step) -> Any:
-        address = step.find or step.path
-        host = address.partition("://")[2].partition("/")[0]
-        if address.endswith("/iam"):  # the policy of a bucket
-            return self._identities
-        handlers = {one.host: one for one in (self._engine, self._buckets, self._tpus)}
-        return handlers.get(host, self._identities)
+    def _tpu_zones(self, plan: Plan) -> Mapping[str, str]:
+        """Returns the zones that offer the plan's slice; first those in use by it.
 
-    def _handler_for(self, resource: Resource) -> Any:
-        handlers = (
-            self._engine,
-            self._buckets,
-            self._identities,
-            self._tpus,
-            self._orphans,
-        )
-        return next(one for one in handlers if resource.kind in one.kinds)
-
-
-def _asked(service: str, ask: Callable[[], Listing]) -> Listing:
-    """Returns what a service lists; one that does not answer keeps no other from being listed."""
-    try:
-        found = ask()
-    except LaunchError as error:
-        return Listing(silent=(f"{service} ({error})",))
-    return Listing(found, (f"{one} ({service})" for one in found.silent))
-
-
-def _is_near(silent: str, regions: Collection[str]) -> bool:
-    """Whether what does not answer is in one of these regions, or in no region."""
-    place = silent.partition(" (")[0]
-    return region_of("gcp", place) in regions or not _PLACE.fullmatch(place)
+        Raises:
+            PlanError: No zone of the region offers it, or it has several hosts.
+        """
+        preflight.check_hosts(plan)
+        zone = plan.target.zone
+        zones = [str(zone)]
+        if plan.node_pool and plan.node_pool.reservation:
+            zones = [network.reserved_zone(self._api, plan)]
+        elif zone in (None, names.ZONE):
+            zones = preflight.tpu_zones(self._api, plan)
+            held = {one.region for one in list_tpus(self._api, plan.run, self._say)}
+            zones.sort(key=lambda one: (one not in held, one))
+        return {names.ZONE: zones[0], names.CLUSTER_LOCATION: zones[0], ZONES: " ".join(zones)}
 
 
 def _channel(cluster: dict[str, Any]) -> str:
     found = (cluster.get("releaseChannel") or {}).get("channel", "UNSPECIFIED")
-    return NO_CHANNEL if found == "UNSPECIFIED" else str(found)
+    return names.NO_CHANNEL if found == "UNSPECIFIED" else str(found)
 
 
 def _check_cluster(cluster: dict[str, Any], *, is_spot: bool) -> None:

@@ -1,4 +1,4 @@
-"""Google Cloud logins: for the APIs, for clusters, and for Artifact Registry."""
+"""Google Cloud logins: for the APIs and for clusters."""
 
 from __future__ import annotations
 
@@ -13,13 +13,11 @@ from google.auth.transport.requests import AuthorizedSession, Request
 from cloudgan.core import settings
 from cloudgan.core.documents import check_login_file
 from cloudgan.core.errors import CredentialsError
-from cloudgan.launch.clouds.gcp.addresses import PROJECT
+from cloudgan.launch.clouds.gcp import names
 from cloudgan.launch.clouds.gcp.api import LOG_IN, GoogleApi
-from cloudgan.launch.clouds.gcp.error_mapping import sentence
-from cloudgan.launch.container_registry.login import RegistryLogin
+from cloudgan.launch.clouds.gcp.errors import sentence
 
 _SCOPE = "https://www.googleapis.com/auth/cloud-platform"
-_REGISTRY_USER = "oauth2accesstoken"
 
 
 class Login:
@@ -56,10 +54,6 @@ class Login:
                 return str(found)
         return "the login of a user"
 
-    def session(self) -> Any:
-        """Returns an HTTP session with this login."""
-        return AuthorizedSession(self._credentials)  # type: ignore[no-untyped-call]
-
     def token(self) -> str:
         """Returns a valid access token.
 
@@ -76,9 +70,10 @@ class Login:
                     ) from error
             return str(self._credentials.token)
 
-    def api(self) -> GoogleApi:
+    def api(self, project: str) -> GoogleApi:
         """Returns Google's APIs with this login; CLOUDGAN_GCP_ENDPOINT replaces their address."""
-        return GoogleApi(self.session(), endpoint=settings.variable("CLOUDGAN_GCP_ENDPOINT"))
+        session = AuthorizedSession(self._credentials)  # type: ignore[no-untyped-call]
+        return GoogleApi(session, project, endpoint=settings.variable("CLOUDGAN_GCP_ENDPOINT"))
 
     def project_for(self, account: str | None) -> str:
         """Returns the given project, or the login's for None and the placeholder.
@@ -86,38 +81,10 @@ class Login:
         Raises:
             CredentialsError: Neither names a project.
         """
-        project = account if account not in (None, PROJECT) else self.project
+        project = account if account not in (None, names.PROJECT) else self.project
         if not project:
             raise CredentialsError(
                 "Google Cloud: this login names no project; pass --project=ID, or type: gcloud auth"
                 " application-default set-quota-project ID"
             )
         return project
-
-
-def registry_login(host: str, credentials: Any = None) -> RegistryLogin:
-    """Returns the login of Artifact Registry: an access token as the password.
-
-    https://cloud.google.com/artifact-registry/docs/docker/authentication#token; the user name is that
-    of many public scripts (docker login -u oauth2accesstoken).
-
-    Args:
-        host: Such as europe-docker.pkg.dev.
-        credentials: Credentials of google-auth; None: the application default.
-
-    Raises:
-        CredentialsError: There are none, or Google refuses them.
-    """
-    if credentials is None:
-        check_login_file("GOOGLE_APPLICATION_CREDENTIALS")
-    try:
-        if credentials is None:
-            credentials, _ = google.auth.default(scopes=[_SCOPE])
-        if not credentials.valid:
-            credentials.refresh(Request())
-    except exceptions.GoogleAuthError as error:
-        raise CredentialsError(
-            f"no login of Google Cloud for {host} ({error}); type: gcloud auth application-default"
-            " login, or set GOOGLE_APPLICATION_CREDENTIALS"
-        ) from error
-    return RegistryLogin(_REGISTRY_USER, str(credentials.token))

@@ -1,23 +1,27 @@
-"""The network of clusters, node pools and TPU VMs: fields of their requests, and whether it exists.
+"""Network and reservations of clusters, node pools and TPU VMs: fields of their requests, and whether they exist.
 
 GKE and Cloud TPU use the network `default` unless a request names another. An organization may forbid it
 (constraints/compute.skipDefaultNetworkCreation):
 https://github.com/GoogleCloudPlatform/cloud-ops-sandbox/issues/678 (2021-04, read 2026-11-22). Fields: the
 discovery documents of container.v1 and tpu.v2.
+
+Reservations (discovery documents of compute.v1, container.v1 and tpu.v2): TPUs are reserved by chips
+(`aggregateReservation`), other machines by their number. A reservation cannot be used for spot machines
+(https://docs.cloud.google.com/compute/docs/instances/reservations-consume), and bills as its machines do, used
+or not (https://docs.cloud.google.com/batch/docs/create-run-job-reservation, both read 2026-11-22). No page
+states that machines with `maxRunDuration` cannot use one.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+import re
+from typing import Any, Final, NamedTuple
 
-from cloudgan.core.errors import CredentialsError, PlanError
-from cloudgan.launch.clouds.gcp.addresses import COMPUTE
-from cloudgan.schema.plan import INTERNAL_IPS, NETWORK, SUBNET
+from cloudgan.core.errors import ConfigError, CredentialsError, PlanError, shorten
+from cloudgan.launch.clouds.gcp import names
+from cloudgan.launch.clouds.gcp.machines import machine
+from cloudgan.schema.plan import INTERNAL_IPS, NETWORK, SUBNET, NodePool, Plan, Target
 from cloudgan.schema.resource import Finding
-
-if TYPE_CHECKING:
-    from cloudgan.launch.clouds.gcp.api import GoogleApi
-    from cloudgan.schema.plan import Target
 
 DEFAULT: Final = "default"
 NO_ADDRESSES: Final = (
@@ -58,37 +62,37 @@ def check_cluster(cluster: dict[str, Any], target: Target) -> None:
             )
 
 
-def require(api: GoogleApi, project: str, target: Target) -> None:
+def require(api: Any, target: Target) -> None:
     """Checks the network before anything is created; a login that may not read it is no error.
 
     Raises:
         PlanError: Network or subnet do not exist; names the flag.
     """
     try:
-        problem = _problem(api, project, target)
+        problem = _problem(api, target)
     except CredentialsError:
         return  # Google says it when the cluster is created
     if problem:
         raise PlanError(problem)
 
 
-def finding(api: GoogleApi, project: str, target: Target) -> Finding:
+def finding(api: Any, target: Target) -> Finding:
     """Returns whether network and subnet exist."""
     subject = f"network {target.details.get(NETWORK, DEFAULT)}"
     try:
-        problem = _problem(api, project, target)
+        problem = _problem(api, target)
     except CredentialsError as error:
         return Finding(subject, "unknown", str(error))
     return Finding(subject, "missing" if problem else "ok", problem or "it exists")
 
 
-def _problem(api: GoogleApi, project: str, target: Target) -> str:
+def _problem(api: Any, target: Target) -> str:
     """Returns what is wrong with network and subnet; empty: nothing."""
     name, subnet = target.details.get(NETWORK, DEFAULT), target.details.get(SUBNET)
-    found = api.find(f"{COMPUTE}/projects/{project}/global/networks/{name}")
+    found = api.find(f"{names.COMPUTE}/projects/{api.project}/global/networks/{name}")
     if found is None:
         return (
-            f"project {project} has no network {name!r}; pass --network=NAME of one that it has (and"
+            f"project {api.project} has no network {name!r}; pass --network=NAME of one that it has (and"
             " --subnet=NAME, if its subnets are not automatic), or create it"
         )
     there = sorted(
@@ -106,3 +110,102 @@ def _problem(api: GoogleApi, project: str, target: Target) -> str:
             f"the subnets of network {name} are not automatic; pass --subnet, which can be: {known}"
         )
     return ""
+
+
+_KEY = "compute.googleapis.com/reservation-name"
+_NAME = re.compile(
+    r"(?:projects/([a-z][-a-z0-9.:]{2,98})/reservations/)?([a-z](?:[-a-z0-9]{0,61}[a-z0-9])?)"
+)
+
+
+class Reservation(NamedTuple):
+    """A reservation by name.
+
+    Attributes:
+        project: Its owner, if another project shares it.
+        name: Its name.
+    """
+
+    project: str
+    name: str
+
+
+def parse_reservation(text: str) -> Reservation:
+    """Returns the reservation that --reservation names.
+
+    Raises:
+        ConfigError: It is no name.
+    """
+    found = _NAME.fullmatch(text)
+    if found is None:
+        raise ConfigError(
+            f"--reservation={shorten(text)} is not valid: give a name, such as week-48, or"
+            " projects/OWNER/reservations/NAME of a shared one"
+        )
+    return Reservation(found[1] or "", found[2])
+
+
+def reservation_affinity(text: str) -> dict[str, Any]:
+    """Returns the reservation affinity of a node pool."""
+    return {"consumeReservationType": "SPECIFIC_RESERVATION", "key": _KEY, "values": [text]}
+
+
+def tpu_reservation(text: str, project: str, zone: str) -> str:
+    """Returns the name of a reservation in Cloud TPU's API."""
+    one = parse_reservation(text)
+    return f"projects/{one.project or project}/locations/{zone}/reservations/{one.name}"
+
+
+def reserved_zone(api: Any, plan: Plan) -> str:
+    """Returns the zone of a plan's reservation.
+
+    Raises:
+        CredentialsError: This login may not list the reservations of their owner.
+        PlanError: The reservation does not exist in the requested place, or cannot serve the plan.
+    """
+    pool, target = plan.node_pool, plan.target
+    assert pool is not None  # noqa: S101  the caller checked
+    assert pool.reservation is not None  # noqa: S101
+    one = parse_reservation(pool.reservation)
+    owner = one.project or api.project
+    url = f"{names.COMPUTE}/projects/{owner}/aggregated/reservations"
+    found = {
+        zone.partition("/")[2]: reservation
+        for page in api.pages(url, filter=f"name={one.name}")
+        for zone, listed in page.get("items", {}).items()
+        for reservation in listed.get("reservations", ())
+    }
+    where = target.zone if target.zone != names.ZONE else f"{target.region}-"
+    fitting = {zone: body for zone, body in found.items() if zone.startswith(where or "")}
+    if not fitting:
+        elsewhere = f"; it is in {', '.join(sorted(found))}: give --zone" if found else ""
+        raise PlanError(
+            f"project {owner} has no reservation {one.name} in"
+            f" {(where or '').removesuffix('-')}{elsewhere}"
+        )
+    problems = [_unfit(body, pool, plan.workers.nodes) for body in fitting.values()]
+    for zone, problem in zip(fitting, problems, strict=True):
+        if not problem:
+            return str(zone)
+    raise PlanError(f"reservation {one.name} in {', '.join(fitting)} {'; '.join(problems)}")
+
+
+def _unfit(body: dict[str, Any], pool: NodePool, nodes: int) -> str:
+    """Returns why a reservation cannot serve a node pool; empty: Google says the rest with the nodes."""
+    if body.get("status", "READY") != "READY":
+        return f"is {str(body['status']).lower()}"
+    if pool.engine == "tpu_vm":
+        aggregate = body.get("aggregateReservation") or {}
+        wanted = machine(pool.node_type).accelerators
+        free = _chips(aggregate, "reservedResources") - _chips(aggregate, "inUseResources")
+        needs = f"{free} free chips, and {pool.node_type} needs {wanted}"
+    else:
+        specific, wanted = body.get("specificReservation") or {}, nodes
+        free = int(specific.get("count", 0)) - int(specific.get("inUseCount", 0))
+        needs = f"{free} free machines, and the run needs {wanted}"
+    return "" if free >= wanted else f"has {needs}"
+
+
+def _chips(aggregate: dict[str, Any], key: str) -> int:
+    listed = aggregate.get(key) or ()
+    return sum(int((one.get("accelerator") or {}).get("acceleratorCount", 0)) for one in listed)

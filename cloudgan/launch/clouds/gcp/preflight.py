@@ -7,32 +7,22 @@ public repositories name it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from cloudgan.core import assets
 from cloudgan.core.documents import parse_yaml
-from cloudgan.core.errors import CloudganError, CredentialsError
-from cloudgan.launch.clouds.gcp.addresses import (
-    COMPUTE,
-    IAM,
-    NODES_ACCOUNT,
-    PROJECTS,
-    TRAINER_ACCOUNT,
-    account_email,
-)
-from cloudgan.launch.clouds.gcp.identities import api_states
+from cloudgan.core.errors import CloudganError, CredentialsError, PlanError
+from cloudgan.launch.backends.tpu_vm.slices import notes, slice_of
+from cloudgan.launch.clouds.gcp import names
+from cloudgan.launch.clouds.gcp.api import GoogleApi
+from cloudgan.launch.clouds.gcp.bodies import APIS
+from cloudgan.launch.clouds.gcp.iam import api_states
 from cloudgan.launch.clouds.gcp.machines import machine
-from cloudgan.launch.clouds.gcp.prerequisites import APIS
+from cloudgan.schema.plan import Plan
 from cloudgan.schema.resource import Finding
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from cloudgan.launch.clouds.gcp.api import GoogleApi
-    from cloudgan.schema.plan import Plan
-
 ACT_AS = "iam.serviceAccounts.actAs"
-_IDENTITY = "deploy/gcp/identity.yaml"
 _BATCH = 100
 _SET_UP = "type: cloudgan setup --provider=gcp"
 _CONSOLE = "request more in the console: IAM & Admin, Quotas"
@@ -46,29 +36,29 @@ def permissions(role: str = "policy") -> tuple[str, ...]:
     return tuple(found["includedPermissions"])
 
 
-def access_findings(api: GoogleApi, project: str) -> Iterator[Finding]:
+def access_findings(api: GoogleApi) -> Iterator[Finding]:
     """Yields the findings on APIs, permissions and the service accounts of `setup`."""
-    yield _apis(api, project)
-    yield _permissions(api, project)
-    yield _conditional_permissions(api, project)
-    for name in (NODES_ACCOUNT, TRAINER_ACCOUNT):
-        yield account_finding(api, project, name)
+    yield _apis(api)
+    yield _permissions(api)
+    yield _conditional_permissions(api)
+    for name in (names.NODES_ACCOUNT, names.TRAINER_ACCOUNT):
+        yield account_finding(api, name)
 
 
-def _apis(api: GoogleApi, project: str) -> Finding:
+def _apis(api: GoogleApi) -> Finding:
     try:
-        off = [name for name, is_on in api_states(api, project, APIS).items() if not is_on]
+        off = [name for name, is_on in api_states(api, APIS).items() if not is_on]
     except CloudganError as error:
         return Finding("APIs", "unknown", str(error))
     if off:
         how = f"{_SET_UP}, or: gcloud services enable {' '.join(off)}"
-        return Finding("APIs", "missing", f"not enabled in {project}: {', '.join(off)}; {how}")
+        return Finding("APIs", "missing", f"not enabled in {api.project}: {', '.join(off)}; {how}")
     return Finding("APIs", "ok", "all are enabled")
 
 
-def _permissions(api: GoogleApi, project: str) -> Finding:
+def _permissions(api: GoogleApi) -> Finding:
     wanted = permissions()
-    if missing := _missing(api, project, wanted):
+    if missing := _missing(api, f"{names.PROJECTS}/projects/{api.project}", wanted):
         message = (
             f"this login lacks {', '.join(missing)}; an owner of the project grants the role of"
             " deploy/gcp/policy.yaml"
@@ -77,10 +67,10 @@ def _permissions(api: GoogleApi, project: str) -> Finding:
     return Finding("permissions", "ok", f"all {len(wanted)} are granted")
 
 
-def _conditional_permissions(api: GoogleApi, project: str) -> Finding:
+def _conditional_permissions(api: GoogleApi) -> Finding:
     """A project that is asked does not fulfil a condition on the names of its resources."""
     subject, wanted = "permissions on cloudgan's resources", permissions("resources")
-    if _missing(api, project, wanted):
+    if _missing(api, f"{names.PROJECTS}/projects/{api.project}", wanted):
         return Finding(
             subject,
             "unknown",
@@ -90,54 +80,43 @@ def _conditional_permissions(api: GoogleApi, project: str) -> Finding:
     return Finding(subject, "ok", f"all {len(wanted)} are granted, for the whole project")
 
 
-def _missing(api: GoogleApi, project: str, wanted: tuple[str, ...]) -> list[str]:
+def _missing(api: GoogleApi, url: str, wanted: Sequence[str]) -> list[str]:
+    """Returns which permissions this login lacks on a resource."""
     granted: set[str] = set()
     for first in range(0, len(wanted), _BATCH):
         body = {"permissions": wanted[first : first + _BATCH]}
-        url = f"{PROJECTS}/projects/{project}:testIamPermissions"
-        granted |= set(api.send("POST", url, body).get("permissions", ()))
+        granted |= set(api.send("POST", f"{url}:testIamPermissions", body).get("permissions", ()))
     return [one for one in wanted if one not in granted]
 
 
-def account_finding(api: GoogleApi, project: str, name: str) -> Finding:
-    """Returns whether a service account exists and this login may attach it to machines."""
-    subject, email = f"service account {name}", account_email(name, project)
-    url = f"{IAM}/projects/{project}/serviceAccounts/{email}"
+def account_finding(api: GoogleApi, name: str) -> Finding:
+    """Returns whether a service account exists and this login may use it.
+
+    Nodes and TPU VMs get theirs attached; pods of a cluster act as the trainer's.
+    """
+    subject, email = f"service account {name}", names.account_email(name, api.project)
+    url = f"{names.IAM}/projects/{api.project}/serviceAccounts/{email}"
     try:
         found = api.find(url)
     except CredentialsError as error:
         return Finding(subject, "unknown", str(error))
     if found is None:
         return Finding(subject, "missing", f"it does not exist; {_SET_UP}")
-    if name == TRAINER_ACCOUNT:
-        return _identity_finding(api, subject, url)
-    granted = api.send("POST", f"{url}:testIamPermissions", {"permissions": [ACT_AS]})
-    if ACT_AS in granted.get("permissions", ()):
-        return Finding(subject, "ok", "it exists, and this login may attach it to machines")
-    how = f"gcloud iam service-accounts add-iam-policy-binding {email}"
-    return Finding(
-        subject,
-        "missing",
-        f"this login lacks {ACT_AS} on it; {how} --role=roles/iam.serviceAccountUser --member=YOU",
-    )
+    if name == names.TRAINER_ACCOUNT:
+        wanted, may = permissions("identity"), "let pods act as it"
+        how = "an owner grants the role of deploy/gcp/identity.yaml on this account (docs/gcp.md)"
+    else:
+        wanted, may = (ACT_AS,), "attach it to machines"
+        how = (
+            f"gcloud iam service-accounts add-iam-policy-binding {email}"
+            " --role=roles/iam.serviceAccountUser --member=YOU"
+        )
+    if missing := _missing(api, url, wanted):
+        return Finding(subject, "missing", f"this login lacks {', '.join(missing)} on it; {how}")
+    return Finding(subject, "ok", f"it exists, and this login may {may}")
 
 
-def _identity_finding(api: GoogleApi, subject: str, url: str) -> Finding:
-    """Returns whether this login may let the pods of a cluster act as the account."""
-    wanted = permissions("identity")
-    answer = api.send("POST", f"{url}:testIamPermissions", {"permissions": list(wanted)})
-    missing = [one for one in wanted if one not in answer.get("permissions", ())]
-    if not missing:
-        return Finding(subject, "ok", "it exists, and this login may let pods act as it")
-    return Finding(
-        subject,
-        "missing",
-        f"this login lacks {', '.join(missing)} on it; an owner grants the role of {_IDENTITY} on this"
-        " account (docs/gcp.md)",
-    )
-
-
-def quota_findings(api: GoogleApi, project: str, plan: Plan) -> Iterator[Finding]:
+def quota_findings(api: GoogleApi, plan: Plan) -> Iterator[Finding]:
     """Yields the findings on the quotas of a plan's accelerators."""
     assert plan.node_pool is not None  # noqa: S101
     found = machine(plan.node_pool.node_type)
@@ -147,14 +126,15 @@ def quota_findings(api: GoogleApi, project: str, plan: Plan) -> Iterator[Finding
         yield Finding(name, "ok", f"it is in {plan.target.zone} and has enough free capacity")
         return
     is_spot = plan.node_pool.market == "spot" or plan.node_pool.flex_start
-    metric = found.kind.quota or (f"{found.kind.family}_GPUS" if is_spot else "")
+    metric = found.quota or (f"{found.quota_family}_GPUS" if is_spot else "")
     if metric:
-        quotas = _quotas(api, f"{COMPUTE}/projects/{project}/regions/{region}")
+        quotas = _quotas(api, f"{names.COMPUTE}/projects/{api.project}/regions/{region}")
         yield _regional_quota(metric, region, needed, quotas, is_spot=is_spot)
     else:
-        name = f"GPUS-PER-GPU-FAMILY-per-project-region (gpu_family {found.kind.family})"
-        yield _unlisted_quota(name, region, needed)
-    quotas = _quotas(api, f"{COMPUTE}/projects/{project}")
+        name = f"GPUS-PER-GPU-FAMILY-per-project-region (gpu_family {found.quota_family})"
+        why = f"Compute Engine does not list it; {needed} are needed. If refused, {_CONSOLE}"
+        yield Finding(f"quota {name} in {region}", "unknown", why)
+    quotas = _quotas(api, f"{names.COMPUTE}/projects/{api.project}")
     yield _quota(_ALL_REGIONS, "all regions together", needed, quotas)
 
 
@@ -177,12 +157,8 @@ def _quota(name: str, where: str, needed: int, quotas: dict[str, float]) -> Find
     left = int(quotas[name])
     if left >= needed:
         return Finding(subject, "ok", f"{left} left, {needed} needed")
-    return Finding(subject, "missing", f"{left} left and {needed} needed; {_CONSOLE}, {name}")
-
-
-def _unlisted_quota(name: str, region: str, needed: int) -> Finding:
-    message = f"Compute Engine does not list it; {needed} are needed. If refused, {_CONSOLE}"
-    return Finding(f"quota {name} in {region}", "unknown", message)
+    message = f"{left} left and {needed} needed; {_CONSOLE}, {name}"
+    return Finding(subject, "missing", message, is_quota=True)
 
 
 def _quotas(api: GoogleApi, url: str) -> dict[str, float]:
@@ -192,3 +168,59 @@ def _quotas(api: GoogleApi, url: str) -> dict[str, float]:
         one["metric"]: float(one.get("limit", 0)) - float(one.get("usage", 0))
         for one in found.get("quotas", ())
     }
+
+
+def check_hosts(plan: Plan) -> None:
+    """Refuses a TPU slice of several hosts.
+
+    Raises:
+        PlanError: It has several.
+    """
+    if plan.node_pool and plan.node_pool.hosts > 1:
+        raise PlanError(notes(slice_of(plan.node_pool.node_type))[-1])
+
+
+def tpu_zones(api: GoogleApi, plan: Plan) -> list[str]:
+    """Returns the zones of a plan's region that offer its slice.
+
+    Raises:
+        PlanError: None does.
+    """
+    region, node_type = plan.target.region or "", plan.node_pool.node_type if plan.node_pool else ""
+    url = f"{names.TPU}/projects/{api.project}/locations"
+    zones = [one["locationId"] for page in api.pages(url) for one in page.get("locations", ())]
+    near = [str(one) for one in zones if one.startswith(f"{region}-")]
+    if found := [z for z in near if api.find(f"{url}/{z}/acceleratorTypes/{node_type}")]:
+        return found
+    other = slice_of(node_type).replacement
+    hint = f" the nearest generally available slice is {other};" if other else ""
+    raise PlanError(
+        f"Google offers this project no TPU {node_type} in any zone of {region};{hint}"
+        " `cloudgan offers --provider=gcp` lists regions"
+    )
+
+
+def tpu_findings(api: GoogleApi, plan: Plan) -> Iterator[Finding]:
+    """Yields the findings on service account, slice and system image, and names the required quota."""
+    pool, place = plan.node_pool, plan.target.zone
+    assert pool is not None  # noqa: S101  a TPU plan has one
+    zone = f"{names.TPU}/projects/{api.project}/locations/{place}"
+    offered = (
+        (f"TPU {pool.node_type} in {place}", f"acceleratorTypes/{pool.node_type}"),
+        (f"system image {pool.runtime}", f"runtimeVersions/{pool.runtime}"),
+    )
+    yield account_finding(api, names.TPU_ACCOUNT)
+    for subject, path in offered:
+        if api.find(f"{zone}/{path}"):
+            yield Finding(subject, "ok", "offered to this project")
+        else:
+            why = "Google does not offer it to this project; pass another --zone"
+            yield Finding(subject, "missing", why)
+    generation, _, count = pool.node_type.rpartition("-")
+    spot = "preemptible " if pool.market == "spot" else ""
+    yield Finding(
+        f"quota of {spot}TPU {generation} in {place}",
+        "unknown",
+        f"{count} are needed; the console shows the limit: IAM & Admin, Quotas,"
+        f" Cloud TPU API, {spot}TPU {generation} per project per zone",
+    )

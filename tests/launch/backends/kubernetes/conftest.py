@@ -6,19 +6,21 @@ import contextlib
 from pathlib import Path
 
 import pytest
+import yaml
 
 from launch.backends.kubernetes.lab import CLAIM, IMAGE, NAMESPACE, Lab, launcher, rules
 
+CILIUM = Path(__file__).with_name("ciliumnetworkpolicies.yaml")
+
 
 @pytest.fixture
-def make_lab(tmp_path):
+def make_lab(tmp_path, cluster):
     """Returns a function that creates a lab; its arguments configure the cluster."""
     pytest.importorskip("kubernetes")
     from cloudgan.launch.backends.kubernetes.backend import KubernetesBackend
     from cloudgan.launch.kubernetes.api import ClusterApi
     from cloudgan.launch.kubernetes.kubeconfig import connect
-    from emulators.kubernetes import Image, local_cluster, python_image
-    from emulators.kubernetes.cilium import DEFINITION
+    from emulators.kubernetes import Image, python_image
 
     stub = Path(__file__).with_name("stub_trainer.py")
     python = python_image()
@@ -27,12 +29,9 @@ def make_lab(tmp_path):
     with contextlib.ExitStack() as stack, pytest.MonkeyPatch.context() as patch:
 
         def make(roles=("role", "clusterrole"), patience_seconds=20.0, cilium=False, **options):
-            cluster = stack.enter_context(
-                local_cluster(
-                    **({"nodes": 2, "images": {IMAGE: image}, "root": tmp_path} | options)
-                )
-            )
-            admin = _admin(cluster, tmp_path)
+            known = {"nodes": 2, "images": {IMAGE: image}, "root": tmp_path}
+            made = stack.enter_context(cluster(**known | options))
+            admin = _admin(made, tmp_path)
             admin.create(
                 "/api/v1/namespaces",
                 {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}},
@@ -40,20 +39,18 @@ def make_lab(tmp_path):
             admin.create(f"/api/v1/namespaces/{NAMESPACE}/persistentvolumeclaims", CLAIM)
             if cilium:
                 kinds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-                admin.create(kinds, DEFINITION)
-            kubeconfig = cluster.kubeconfig(
-                tmp_path / "kubeconfig", cluster.token(rules=rules(*roles))
-            )
+                admin.create(kinds, yaml.safe_load(CILIUM.read_text()))
+            kubeconfig = made.kubeconfig(tmp_path / "kubeconfig", made.token(rules=rules(*roles)))
             patch.setenv("KUBECONFIG", str(kubeconfig))
             said: list[str] = []
             client = stack.enter_context(connect(None))
             api = ClusterApi(client, patience_seconds=patience_seconds, say=said.append)
             backend = KubernetesBackend(api, NAMESPACE)
-            store = Path(cluster.claim_folder(NAMESPACE, "runs"))
-            return Lab(cluster, backend, kubeconfig, store, said)
+            store = Path(made.claim_folder(NAMESPACE, "runs"))
+            return Lab(made, backend, kubeconfig, store, said)
 
-        def _admin(cluster, folder):
-            patch.setenv("KUBECONFIG", str(cluster.kubeconfig(folder / "admin")))
+        def _admin(made, folder):
+            patch.setenv("KUBECONFIG", str(made.kubeconfig(folder / "admin")))
             return ClusterApi(stack.enter_context(connect(None)))
 
         yield make

@@ -6,13 +6,14 @@ import datetime as dt
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import pytest
 import yaml
 
-from cloudgan.cost.estimation.throughput_model import build_throughput_model
 from cloudgan.launch.kubernetes.manifests import manifest_steps
-from cloudgan.launch.planning.plan_builder import PlanRequest, make_plan
+from cloudgan.launch.plan.build import PlanRequest, make_plan
 from cloudgan.schema.config import RunConfig
 from cloudgan.schema.plan import Showers, Target, Workers
+from cloudgan.speed.throughput_model import build_throughput_model
 
 if TYPE_CHECKING:
     from cloudgan.launch.backends.kubernetes.backend import KubernetesBackend
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[4]
 IMAGE = "registry.example/cloudgan@sha256:" + "1" * 64
 NAMESPACE = "cloudgan"
+ON_DOUBLE = pytest.mark.parametrize("cluster", ["double"], indirect=True)
+"""For what a real control plane on one machine does not play; see tests/realcluster/README.md."""
 NOW = dt.datetime(2026, 11, 21, 9, 30, tzinfo=dt.UTC)
 
 

@@ -32,8 +32,10 @@ def main():
     store = Path(os.environ["CLOUDGAN_STORE"])
     run = store / "runs" / os.environ["CLOUDGAN_RUN"]
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(75))
-    port = int(os.environ["CLOUDGAN_PEERS"].split(",")[index].rpartition(":")[2]) + 1
-    server = HTTPServer(("127.0.0.1", port), Handler)
+    peers = os.environ["CLOUDGAN_PEERS"]  # a template of names, where the cluster has names
+    own = peers.replace("{index}", str(index)) if "{index}" in peers else peers.split(",")[index]
+    host, _, port = own.rpartition(":")
+    server = HTTPServer((host, int(port) + 1), Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     print(f"worker {index} of {os.environ['CLOUDGAN_WORLD']}", flush=True)
     while not (orders := sorted(run.glob(f"do-{index}-*"))):

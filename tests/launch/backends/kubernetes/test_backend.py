@@ -27,9 +27,10 @@ from cloudgan.launch.provisioning.launch_log import LaunchLog
 from cloudgan.launch.provisioning.log_merging import merge_logs
 from cloudgan.launch.provisioning.run_monitor import RunMonitor, raise_for_outcome
 from cloudgan.schema.run_folder import RunFolder
-from emulators.kubernetes.cilium import POLICY
+from emulators.kubernetes.objects import Resource
 from launch.backends.kubernetes.lab import IMAGE, NAMESPACE, plan_of
 
+POLICY = Resource("cilium.io", "v2", "ciliumnetworkpolicies", "CiliumNetworkPolicy")
 PULL_SECRET = "registry-login"  # noqa: S105  a name
 
 
@@ -189,6 +190,15 @@ def test_objects_without_the_runs_label_are_neither_used_nor_deleted(lab, begin)
         begin(lab, plan_of())
     assert list(lab.backend.destroy("gan")) == []
     assert lab.remaining() == ["configmaps/gan"]
+
+
+def test_a_field_that_the_cluster_does_not_know_is_refused_instead_of_dropped(lab):
+    job = job_of(lab)
+    job["spec"]["backoffLimitPerRank"] = 6
+    path = f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs"
+    with pytest.raises(ConfigError, match=r'manifest.*unknown field "spec.backoffLimitPerRank"'):
+        lab.backend._api.create(path, job)
+    assert lab.remaining() == []
 
 
 def test_an_evicted_pod_is_replaced_and_the_run_continues(lab, begin, follow):
@@ -364,12 +374,12 @@ def test_a_cut_watch_and_an_expired_resource_version_are_handled(lab, begin, fol
     plan = plan_of()
     begin(lab, plan)
     running(lab, plan)
-    done = threading.Event()
+    done, cut, forget = threading.Event(), lab.cluster.cut_watches, lab.cluster.forget_history
 
     def disturb():
         for _ in range(5):
-            lab.cluster.cut_watches()
-            lab.cluster.forget_history()
+            cut()
+            forget()
             done.wait(0.2)
         finish(lab, plan)
 
@@ -541,7 +551,7 @@ def test_a_gang_is_requested_if_the_cluster_supports_gangs(make_lab):
     def gang(lab):
         return "scheduling" in job_of(lab)["spec"]
 
-    assert gang(make_lab(gang=True, version="1.37"))
+    assert gang(make_lab(gang=True))
 
 
 def test_no_gang_is_requested_without_support(lab):

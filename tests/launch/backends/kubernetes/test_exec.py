@@ -16,7 +16,7 @@ import pytest
 from cloudgan.cli.main import main
 from cloudgan.core.errors import ConfigError, CredentialsError, LaunchError
 from cloudgan.launch.backends.remote_command import CommandStreams
-from launch.backends.kubernetes.lab import plan_of
+from launch.backends.kubernetes.lab import ON_DOUBLE, plan_of
 
 ROLES = ("role", "clusterrole", "debug-role")
 
@@ -130,6 +130,7 @@ def test_the_command_line_returns_output_and_exit_code(running, capfdbinary):
     assert b"worker 0 of run gan does not run: finished" in error
 
 
+@ON_DOUBLE
 def test_a_shell_passes_keys_size_and_exit_code(running):
     master, slave = pty.openpty()
     command = [sys.executable, "-m", "cloudgan", "shell", "gan", "--provider=kubernetes"]

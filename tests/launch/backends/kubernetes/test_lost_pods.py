@@ -19,7 +19,7 @@ from cloudgan.schema.config import RunConfig
 from cloudgan.schema.plan import Wheel
 from cloudgan.schema.run_folder import RunFolder
 from cloudgan.worker.timeouts import Timeouts
-from launch.backends.kubernetes.lab import IMAGE, NAMESPACE, plan_of
+from launch.backends.kubernetes.lab import IMAGE, NAMESPACE, ON_DOUBLE, plan_of
 from worker.conftest import QUICK
 
 WORKERS = Path(__file__).parents[3] / "worker"
@@ -62,6 +62,7 @@ def is_said(lab, *words):
 
 
 @pytest.mark.slow
+@ON_DOUBLE
 def test_twelve_pods_of_one_worker_lost_in_a_row_do_not_end_the_training(make_lab, begin, tmp_path):
     """Real workers and a stub trainer; the back-off and the workers' barrier are 300 times shorter."""
     scale, group = 1 / 300, tmp_path / "group"
@@ -139,6 +140,7 @@ exec "{sys.executable}" "{stub}" "$@" """
     assert is_said(lab, "was replaced", said)
 
 
+@ON_DOUBLE  # whose scheduler takes the node that has no image yet
 def test_a_registry_that_is_away_while_a_pod_is_replaced_does_not_end_the_run(lab, begin):
     plan = plan_of()
     monitor = begin(lab, plan)

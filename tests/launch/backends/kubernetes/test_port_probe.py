@@ -11,7 +11,7 @@ from cloudgan.launch.provisioning.launch_log import LaunchLog
 from cloudgan.schema.run_folder import RunFolder
 from launch.backends.kubernetes.lab import NAMESPACE, plan_of
 
-NO_ENGINE = {"enforces_policies": False}
+ENGINE, NO_ENGINE = {"enforces_policies": True}, {"enforces_policies": False}
 
 
 def probed(settle_seconds="0", nodes=2, **changes):
@@ -34,7 +34,7 @@ def begin(tmp_path):
 
 
 def test_a_run_starts_where_the_policy_keeps_others_from_its_ports(make_lab, begin):
-    lab, plan = make_lab(), probed("20")
+    lab, plan = make_lab(**ENGINE), probed("20")
     (job,) = (step.body for step in plan.steps if step.ensure == "Job gan-ports")
     (container,) = job["spec"]["template"]["spec"]["containers"]
     # Pods that end only by SIGKILL: the Job exists for a second after its deletion.
@@ -71,7 +71,7 @@ def test_a_run_is_refused_if_the_test_does_not_finish(make_lab, begin):
 
 
 def test_an_unfinished_test_is_continued(make_lab, begin):
-    lab, plan = make_lab(), probed("20")
+    lab, plan = make_lab(**ENGINE), probed("20")
     for step in plan.steps:
         if step.method == PROBE:
             break

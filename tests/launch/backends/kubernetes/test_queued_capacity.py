@@ -11,9 +11,10 @@ from cloudgan.launch.kubernetes.kubeconfig import connect_by_token
 from cloudgan.launch.kubernetes.manifests import manifest_steps
 from cloudgan.schema.plan import NodePool, Toleration
 from emulators.kubernetes.queued_provisioning import FLEX, REQUEST
-from launch.backends.kubernetes.lab import NAMESPACE, plan_of
+from launch.backends.kubernetes.lab import NAMESPACE, ON_DOUBLE, plan_of
 from launch.backends.kubernetes.lab import rules as roles
 
+pytestmark = ON_DOUBLE
 POOL = NodePool(
     node_type="a3-highgpu-1g", market="on_demand", name="pool", flex_start=True, queued=True
 )
@@ -81,7 +82,7 @@ def test_a_request_that_cannot_be_served_is_missing_capacity(lab, condition):
     begin(lab, planned())
     lab.cluster.wait_for(lambda: requests(lab)[0].get("status"))
     lab.cluster.wait_for(lambda: len(lab.pods("gan")) == 2)
-    lab.cluster.queued_provisioning.end("gan", condition, "OutOfCapacity", "no H100")
+    lab.cluster.end_request("gan", condition, "OutOfCapacity", "no H100")
     state = lab.backend.state("gan")
     assert state.cause == "capacity"
     assert state.reason.endswith(f"condition {condition}: OutOfCapacity: no H100")

@@ -7,23 +7,24 @@ import json
 import time
 from dataclasses import replace
 
+from google.auth.transport.requests import AuthorizedSession
 from google.oauth2.credentials import Credentials
 
-from cloudgan.cost.estimation.throughput_model import build_throughput_model
-from cloudgan.launch.backends.tpu_vm.slices import SLICES
+from cloudgan.launch.backends.tpu_vm.slices import slice_of
 from cloudgan.launch.clouds.gcp.api import GoogleApi
 from cloudgan.launch.clouds.gcp.client import GcpClient
 from cloudgan.launch.clouds.gcp.login import Login
 from cloudgan.launch.clouds.planner import NodePoolRequest, cloud_planner
-from cloudgan.launch.planning.plan_builder import all_steps, make_plan, with_node_pool
+from cloudgan.launch.plan.build import all_steps, make_plan, with_node_pool
 from cloudgan.launch.provisioning.provisioned_backend import ProvisionedBackend
 from cloudgan.launch.provisioning.run_registry import RunRegistry
 from cloudgan.schema import plan as plans
 from cloudgan.schema.price_row import PriceRow
+from cloudgan.speed.throughput_model import build_throughput_model
 from cloudgan.storage.store import open_store
 from emulators.gcp.project import project
 from emulators.gcp.server import TOKEN
-from launch.planning.write_golden import NOW, RUN, asked
+from launch.plan.write_golden import NOW, RUN, asked
 
 KNOWN = {"<project>": "lab", "<zone>": "us-central1-b", "<cluster-location>": "us-central1-b"}
 POLL_SECONDS = 0.01
@@ -34,7 +35,7 @@ def row(node_type, market="on_demand", region="us-central1"):
         provider="gcp",
         node_type=node_type,
         accelerator=f"TPU-{node_type.partition('-')[0]}",
-        accelerator_count=SLICES[node_type].chips,
+        accelerator_count=slice_of(node_type).accelerators,
         accelerator_memory_gib=32,
         vcpu=96,
         memory_gib=334,
@@ -74,9 +75,10 @@ def resolved(plan):
 def cloud_of(url, said=None):
     login = Login(Credentials(token=TOKEN), "lab")
     patience = {"patience_seconds": 2.0, "pause_seconds": 0.01}
-    api = GoogleApi(login.session(), endpoint=url, **patience)
+    session = AuthorizedSession(Credentials(token=TOKEN))
+    api = GoogleApi(session, "lab", endpoint=url, **patience)
     say = (lambda _: None) if said is None else said.append
-    return GcpClient(login, api, "lab", say, poll_seconds=POLL_SECONDS)
+    return GcpClient(login, api, say, poll_seconds=POLL_SECONDS)
 
 
 def provider(url, store, said=None):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from cloudgan.core.errors import CapacityError, ConfigError, PlanError
-from cloudgan.launch.backends.tpu_vm.client import NODE_KIND
-from cloudgan.launch.backends.tpu_vm.requests import KIND
-from cloudgan.launch.provisioning.provisioner import Destroyer, Provisioner
+from cloudgan.launch.clouds.engine import Engine, names_of_gone
+from cloudgan.launch.clouds.gcp.names import QUEUED_KIND as KIND
+from cloudgan.launch.clouds.gcp.names import TPU_KIND as NODE_KIND
 from emulators.gcp.refusal import Refusal
 from launch.backends.tpu_vm.lab import POLL_SECONDS, cloud_of, planned, resolved, tpus
 
@@ -37,7 +37,7 @@ def said():
 
 @pytest.fixture
 def make(cloud, plan, said):
-    maker = Provisioner(cloud, said.append, POLL_SECONDS)
+    maker = Engine(cloud, said.append, POLL_SECONDS)
     return lambda: maker.ensure(plan.steps[-1], plan)
 
 
@@ -96,7 +96,9 @@ def test_deletion_includes_the_vms(google, cloud, make, said):
     assert len(google.nodes) == 1
     google.server.refuse("queuedResources.delete", Refusal(400, "It is currently busy"), times=3)
     gone = list(
-        Destroyer(cloud, said.append, POLL_SECONDS, 20.0).destroy(cloud.list_resources("gan"))
+        names_of_gone(
+            Engine(cloud, said.append, POLL_SECONDS, 20.0).destroy(cloud.list_resources("gan"))
+        )
     )
     assert [one.partition(" projects/")[0] for one in gone] == [KIND]
     assert not google.resources
@@ -108,7 +110,11 @@ def test_failed_and_suspended_requests_are_deleted(google, cloud, make, said, st
     make()
     google.turn(state)
     google.nodes.clear()
-    list(Destroyer(cloud, said.append, POLL_SECONDS, 20.0).destroy(cloud.list_resources("gan")))
+    list(
+        names_of_gone(
+            Engine(cloud, said.append, POLL_SECONDS, 20.0).destroy(cloud.list_resources("gan"))
+        )
+    )
     assert not google.resources
 
 
@@ -117,7 +123,7 @@ def test_vms_without_a_request_are_found_and_deleted(google, cloud, make, said):
     google.orphan()
     (resource,) = cloud.list_resources("gan")
     assert (resource.kind, resource.nodes, resource.node_type) == (NODE_KIND, 1, "v3-8")
-    list(Destroyer(cloud, said.append, POLL_SECONDS, 20.0).destroy([resource]))
+    list(names_of_gone(Engine(cloud, said.append, POLL_SECONDS, 20.0).destroy([resource])))
     assert not google.nodes
 
 

@@ -10,7 +10,7 @@ import itertools
 
 import pytest
 
-from cloudgan.launch.planning.plan_builder import all_steps
+from cloudgan.launch.plan.build import all_steps
 from cloudgan.launch.provisioning.apply import apply
 from cloudgan.launch.provisioning.launch_log import LaunchLog
 from cloudgan.schema.plan import fill_placeholders

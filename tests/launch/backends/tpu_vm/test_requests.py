@@ -16,7 +16,7 @@ from cloudgan.launch.clouds.planner import NodePoolRequest
 from cloudgan.schema.plan import Workers
 from emulators.gcp.discovery import api as documented
 from launch.backends.tpu_vm.lab import planned, resolved
-from launch.planning.write_golden import FETCHER, _Readable
+from launch.plan.write_golden import FETCHER, _Readable
 
 HERE = Path(__file__).parent
 SCRIPT = resources.files("cloudgan.launch.backends.tpu_vm").joinpath("startup.sh").read_text()

@@ -1,56 +1,45 @@
-"""The table of slices against the price table, and their caveats."""
+"""The caveats of TPU slices, and the runtime that TensorFlow needs on them."""
 
 from __future__ import annotations
 
 import pytest
 
-from cloudgan.cost.prices.catalog import load_catalog
 from cloudgan.launch.backends.tpu_vm.slices import (
-    GENERATIONS,
-    SLICES,
     environment,
-    generation_of,
     notes,
+    slice_of,
+    slices,
     unsupported_reason,
 )
 
-ROWS = [row for row in load_catalog().find(provider="gcp") if row.accelerator.startswith("TPU")]
-
-
-def test_every_priced_slice_is_listed_with_its_chips():
-    assert {(row.node_type, row.accelerator_count) for row in ROWS} <= {
-        (one.name, one.chips) for one in SLICES.values()
-    }
-
 
 def test_a_discontinued_slice_names_an_available_one():
-    old = {one.name: one.instead for one in SLICES.values() if one.instead}
+    old = {name: one.replacement for name, one in slices().items() if one.replacement}
     assert set(old) == {"v2-8", "v2-32", "v3-8", "v3-32"}
     for name, instead in old.items():
-        assert not SLICES[instead].instead
-        assert SLICES[instead].hosts == 1
-        assert any(instead in note and name in note for note in notes(SLICES[name]))
+        assert not slice_of(instead).replacement
+        assert slice_of(instead).hosts == 1
+        assert any(instead in note and name in note for note in notes(slice_of(name)))
 
 
 def test_multi_host_slices_name_a_single_host_one():
     nearest = {}
     for name in ("v2-32", "v3-32", "v4-32", "v5litepod-16"):
-        assert SLICES[name].hosts == 4
-        sentence = notes(SLICES[name])[-1]
+        assert slice_of(name).hosts == 4
+        sentence = notes(slice_of(name))[-1]
         assert "`deploy` refuses it" in sentence
         assert "TensorFlow's last releases" in sentence
         nearest[name] = sentence.rpartition(" ")[2]
-        assert SLICES[nearest[name]].hosts == 1
+        assert slice_of(nearest[name]).hosts == 1
     assert nearest["v5litepod-16"] == "v5litepod-8"
     assert nearest["v4-32"] == "v5p-8"
-    assert notes(SLICES["v5litepod-8"]) == ()
+    assert notes(slice_of("v5litepod-8")) == ()
 
 
-@pytest.mark.parametrize("name", SLICES)
+@pytest.mark.parametrize("name", slices())
 def test_pjrt_is_selected_for_the_generations_that_need_it_only(name):
     generation = name.partition("-")[0]
     needs_it = generation in ("v5litepod", "v5p", "v6e")
-    assert generation_of(name) is GENERATIONS[generation]
     expected = {"PJRT_DEVICE": "TPU", "NEXT_PLUGGABLE_DEVICE_USE_C_API": "true"}
     assert environment(name) == (expected if needs_it else {})
 

@@ -7,20 +7,20 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from cloudgan.core.labels import SHARED
-from cloudgan.cost.estimation.throughput_model import build_throughput_model
-from cloudgan.cost.prices.catalog import load_catalog
 from cloudgan.launch.backends.kubernetes.backend import KubernetesBackend
 from cloudgan.launch.clouds.aws.client import AwsClient
 from cloudgan.launch.clouds.aws.planner import setup_steps, store_url, target
 from cloudgan.launch.clouds.planner import NodePoolRequest
-from cloudgan.launch.planning.plan_builder import PlanRequest, all_steps, make_plan, with_node_pool
+from cloudgan.launch.plan.build import PlanRequest, all_steps, make_plan, with_node_pool
 from cloudgan.launch.provisioning.apply import apply
 from cloudgan.launch.provisioning.launch_log import LaunchLog
 from cloudgan.launch.provisioning.provisioned_backend import ProvisionedBackend
 from cloudgan.launch.provisioning.run_registry import RunRegistry
+from cloudgan.money.catalog import load_catalog
 from cloudgan.schema.config import RunConfig
 from cloudgan.schema.plan import Plan, Showers, Workers, fill_placeholders
 from cloudgan.schema.run_folder import RunFolder
+from cloudgan.speed.throughput_model import build_throughput_model
 from cloudgan.storage.s3 import S3Store
 
 if TYPE_CHECKING:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -14,29 +15,50 @@ from cloudgan.core.errors import (
     PlanError,
     ResourcesLeftError,
 )
-from cloudgan.launch.clouds.aws.account import Account
-from cloudgan.launch.clouds.aws.leftover_nodes import LeftoverInstances
+from cloudgan.launch.clouds.aws.bodies import schedule_group
 from cloudgan.launch.clouds.aws.naming import ROLES
-from cloudgan.launch.clouds.aws.run_end import group_name
-from cloudgan.launch.provisioning.provisioner import Destroyer, Provisioner
+from cloudgan.launch.clouds.engine import Engine, names_of_gone
 from cloudgan.schema.plan import fill_placeholders
 from emulators.aws.faults import Fault
 from launch.clouds.aws.lab import POLL_SECONDS, T4, planned
 
-STOCK_OUT = (
-    "Could not launch On-Demand Instances. InsufficientInstanceCapacity - We currently do not have"
-    " sufficient g4dn.xlarge capacity in the Availability Zone you requested (us-east-1a)."
-    " Launching EC2 instance failed."
+LOST = "Could not launch On-Demand Instances. {} Launching EC2 instance failed."
+STOCK_OUT = LOST.format(
+    "InsufficientInstanceCapacity - We currently do not have sufficient g4dn.xlarge capacity in the"
+    " Availability Zone you requested (us-east-1a)."
 )
-NO_QUOTA = (
-    "Could not launch On-Demand Instances. VcpuLimitExceeded - You have requested more vCPU capacity"
-    " than your current vCPU limit of 0 allows. Launching EC2 instance failed."
+NO_QUOTA = LOST.format(
+    "VcpuLimitExceeded - You have requested more vCPU capacity than your current vCPU limit of 0 allows."
 )
-BUCKET = "us-east-1/cloudgan-123456789012-us-east-1"
 NO_SPOT = (
     "Could not launch Spot Instances. MaxSpotInstanceCountExceeded - Max spot instance count"
     " exceeded. Launching EC2 instance failed."
 )
+# The texts of terraform-aws-modules/terraform-aws-eks#2565 and aws/karpenter-provider-aws#7998, and EC2's.
+NO_ROLE = LOST.format(
+    "AuthFailure.ServiceLinkedRoleCreationNotPermitted - The provided credentials do not have"
+    " permission to create the service-linked role for EC2 Spot Instances."
+)
+NEW_ACCOUNT = LOST.format(
+    "PendingVerification - Your request for accessing resources in this region is being validated,"
+    " and you will not be able to launch additional resources in this region until it is complete."
+)
+NOT_ALLOWED = LOST.format(
+    "UnauthorizedOperation - You are not authorized to perform this operation."
+)
+WRONG_TYPE = LOST.format(
+    "InvalidParameterValue - The architecture 'arm64' of the type does not match the AMI."
+)
+NEW_PROFILE = LOST.format(
+    "InvalidParameterValue - Value (eks-1) for parameter iamInstanceProfile.name is invalid. Invalid"
+    " IAM Instance Profile name"
+)
+BUCKET = "us-east-1/cloudgan-123456789012-us-east-1"
+
+
+def step_of(plan, operation):
+    """The first step of a plan that asks for an operation."""
+    return next(one for one in plan.steps if one.method == operation)
 
 
 def removed(lab, plan):
@@ -63,7 +85,7 @@ def test_a_run_is_provisioned_listed_and_destroyed_completely(whole_lab):
     assert gone[-3:] == [
         f"EKS node group us-east-1/cloudgan/{plan.node_pool.name}",
         "EKS cluster us-east-1/cloudgan",
-        f"EventBridge schedule group us-east-1/{group_name(plan)}",
+        f"EventBridge schedule group us-east-1/{schedule_group(plan)}",
     ]
     assert whole_lab.left() == []
     assert removed(whole_lab, plan) == []
@@ -124,87 +146,66 @@ def test_a_second_deploy_creates_nothing_and_a_second_run_shares_the_cluster(who
     assert whole_lab.left() == []
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("said", "cause"),
-    [(STOCK_OUT, "sufficient"), (NO_QUOTA, "vCPU limit"), (NO_SPOT, "spot instance count")],
-)
-def test_missing_capacity_fails_at_once_with_awss_message(whole_lab, said, cause):
-    whole_lab.aws.state.sold_out["g4dn.xlarge"] = said
-    with pytest.raises(CapacityError, match=f"failed: .*{cause}"):
-        whole_lab.deploy(planned())
-    plan = whole_lab.resolved(planned())
-    provider = whole_lab.provider(whole_lab.cloud(), plan)
-    list(provider.deprovision("gan", "failed"))
-    assert whole_lab.left() == []
-
-
-# The texts of terraform-aws-modules/terraform-aws-eks#2565 and aws/karpenter-provider-aws#7998, and EC2's.
-REFUSED = "Could not launch On-Demand Instances. {} Launching EC2 instance failed."
-NO_ROLE = (
-    "AuthFailure.ServiceLinkedRoleCreationNotPermitted - The provided credentials do not have"
-    " permission to create the service-linked role for EC2 Spot Instances."
-)
-NEW_ACCOUNT = (
-    "PendingVerification - Your request for accessing resources in this region is being validated,"
-    " and you will not be able to launch additional resources in this region until the validation is"
-    " complete."
-)
-NOT_ALLOWED = "UnauthorizedOperation - You are not authorized to perform this operation."
-NO_SUCH_TYPE = (
-    "InvalidParameterValue - The architecture 'arm64' of the type does not match the AMI."
-)
-NEW_PROFILE = (
-    "InvalidParameterValue - Value (eks-1) for parameter iamInstanceProfile.name is invalid. Invalid"
-    " IAM Instance Profile name"
-)
-
-
-@pytest.mark.parametrize(
-    "said",
+    ("said", "is_capacity"),
     [
-        NO_ROLE,
-        NEW_ACCOUNT,
-        pytest.param(NOT_ALLOWED, marks=pytest.mark.slow),
-        pytest.param(NO_SUCH_TYPE, marks=pytest.mark.slow),
+        pytest.param(STOCK_OUT, True, marks=pytest.mark.slow),
+        pytest.param(NO_QUOTA, True, marks=pytest.mark.slow),
+        pytest.param(NO_SPOT, True, marks=pytest.mark.slow),
+        (NO_ROLE, False),
+        (NEW_ACCOUNT, False),
+        pytest.param(NOT_ALLOWED, False, marks=pytest.mark.slow),
+        pytest.param(WRONG_TYPE, False, marks=pytest.mark.slow),
     ],
 )
-def test_a_refusal_that_no_other_zone_lifts_fails_at_once_with_awss_message(whole_lab, said):
-    whole_lab.aws.state.sold_out["g4dn.xlarge"] = REFUSED.format(said)
+def test_instances_that_do_not_start_fail_at_once_with_awss_message(whole_lab, said, is_capacity):
+    whole_lab.aws.state.sold_out["g4dn.xlarge"] = said
     plan = planned()
     with pytest.raises(LaunchError, match="failed: Could not launch") as refused:
         whole_lab.deploy(plan)
     assert said in str(refused.value)
-    assert not isinstance(refused.value, CapacityError), "another zone would be tried"
-    list(
-        whole_lab.provider(whole_lab.cloud(), whole_lab.resolved(plan)).deprovision("gan", "failed")
-    )
+    assert isinstance(refused.value, CapacityError) == is_capacity, "another zone would be tried"
+    provider = whole_lab.provider(whole_lab.cloud(), whole_lab.resolved(plan))
+    list(provider.deprovision("gan", "failed"))
     assert whole_lab.left() == []
 
 
-@pytest.mark.parametrize(
-    ("code", "said", "kind"),
-    [
-        (
-            "ResourceNotFoundException",
-            "No cluster found for name: InsufficientCapacity",
-            LaunchError,
-        ),
-        ("AccessDeniedException", "not authorized for cluster/VcpuLimitExceeded", CredentialsError),
-        ("ResourceLimitExceededException", "too many clusters", CapacityError),
-    ],
+CODES = (
+    ("ResourceNotFoundException", "No cluster for name: InsufficientCapacity", LaunchError, ""),
+    ("AccessDeniedException", "not authorized: VcpuLimitExceeded", CredentialsError, "policy.json"),
+    ("ResourceLimitExceededException", "too many clusters", CapacityError, ""),
+    ("ExpiredTokenException", "old", CredentialsError, "has expired"),
+    ("UnrecognizedClientException", "who", CredentialsError, "does not recognise this login"),
+    (
+        "InvalidSignatureException",
+        "x",
+        CredentialsError,
+        "secret key does not match the access key",
+    ),
 )
-def test_an_error_is_mapped_by_its_code_before_its_words(lab, code, said, kind):
-    lab.aws.faults.planned.append(Fault("CreateCluster", code, said, times=99))
-    plan = lab.resolved(planned())
-    step = next(one for one in plan.steps if one.ensure.startswith("EKS cluster"))
+
+
+@pytest.mark.parametrize(("code", "said", "kind", "hint"), CODES)
+def test_an_error_is_mapped_by_its_code_before_its_words(lab, code, said, kind, hint):
+    lab.aws.faults.planned.append(Fault("CreateCluster", code, said, times=99, status=403))
+    step = step_of(lab.resolved(planned()), "CreateCluster")
     with pytest.raises(kind, match=said) as refused:
         lab.cloud().create(step)
     assert isinstance(refused.value, CapacityError) == (kind is CapacityError)
+    assert hint in str(refused.value)
+
+
+@pytest.mark.parametrize(("minutes", "way"), [(9, "behind"), (-9, "ahead")])
+def test_a_wrong_clock_is_reported(lab, minutes, way):
+    step = step_of(lab.resolved(planned()), "CreateCluster")
+    lab.aws.clock_minutes = minutes
+    lab.aws.fault("DescribeCluster", "InvalidSignatureException", status=403)
+    with pytest.raises(CredentialsError, match=f"9 min {way}"):
+        lab.cloud().find(step)
 
 
 def test_the_profile_of_a_new_role_is_waited_for(whole_lab):
-    whole_lab.aws.state.sold_out["g4dn.xlarge"] = REFUSED.format(NEW_PROFILE)
+    whole_lab.aws.state.sold_out["g4dn.xlarge"] = NEW_PROFILE
     limits = planned().limits.model_copy(update={"gang_timeout_seconds": 1})
     with pytest.raises(CapacityError, match="was not ready within 1 s"):
         whole_lab.deploy(planned().model_copy(update={"limits": limits}))
@@ -238,47 +239,23 @@ def make_until(cloud, plan, operation):
             return
 
 
-@pytest.mark.parametrize(
-    ("code", "status", "message"),
-    [
-        ("ExpiredTokenException", 403, "has expired"),
-        ("UnrecognizedClientException", 403, "does not recognise this login"),
-        ("AccessDeniedException", 403, "deploy/aws/policy.json"),
-    ],
-)
-def test_a_refused_login_names_the_next_step(lab, code, status, message):
-    plan = lab.resolved(planned())
-    lab.aws.fault("DescribeCluster", code, status=status)
-    with pytest.raises(CredentialsError, match=message):
-        lab.cloud().find(next(step for step in plan.steps if step.method == "CreateCluster"))
-
-
-@pytest.mark.parametrize(("minutes", "way"), [(9, "behind"), (-9, "ahead")])
-def test_a_wrong_clock_is_reported(lab, minutes, way):
-    plan = lab.resolved(planned())
-    lab.aws.clock_minutes = minutes
-    lab.aws.fault("DescribeCluster", "InvalidSignatureException", status=403)
-    with pytest.raises(CredentialsError, match=f"9 min {way}"):
-        lab.cloud().find(next(step for step in plan.steps if step.method == "CreateCluster"))
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "fault",
+    ("operation", "code", "status", "acts"),
     [
-        {"operation": "CreateCluster", "code": "ThrottlingException", "status": 429},
-        {"operation": "CreateCluster", "code": "ServerException", "status": 500, "acts": True},
-        {"operation": "CreateNodegroup", "code": "ServiceUnavailableException", "status": 503},
-        {"operation": "CreateNodegroup", "code": "ServerException", "status": 500, "acts": True},
-        {"operation": "DescribeNodegroup", "code": "ThrottlingException", "status": 429},
-        {"operation": "UpdateNodegroupConfig", "code": "ThrottlingException", "status": 429},
-        {"operation": "CreatePodIdentityAssociation", "code": "ServerException", "status": 500}
-        | {"acts": True},
+        ("CreateCluster", "ThrottlingException", 429, False),
+        ("CreateCluster", "ServerException", 500, True),
+        ("CreateNodegroup", "ServiceUnavailableException", 503, False),
+        ("CreateNodegroup", "ServerException", 500, True),
+        ("CreateScheduleGroup", "InternalServerException", 500, True),
+        ("DescribeNodegroup", "ThrottlingException", 429, False),
+        ("UpdateNodegroupConfig", "ThrottlingException", 429, False),
+        ("UpdateNodegroupConfig", "ResourceInUseException", 409, False),
+        ("CreatePodIdentityAssociation", "ServerException", 500, True),
     ],
-    ids=lambda fault: f"{fault['operation']}-{fault['code']}",
 )
-def test_transient_errors_are_retried_without_duplicates(whole_lab, fault):
-    whole_lab.aws.fault(**fault)
+def test_transient_errors_are_retried_without_duplicates(whole_lab, operation, code, status, acts):
+    whole_lab.aws.fault(operation, code, status=status, acts=acts)
     plan = whole_lab.deploy(planned())
     (plane,) = whole_lab.aws.state.planes.values()
     assert (len(plane.pools), len(plane.identities)) == (1, 1)
@@ -310,7 +287,7 @@ def test_a_cluster_in_creation_has_no_api_yet(lab):
     lab.aws.state.pending = 9
     cloud = lab.cloud()
     assert cloud.cluster_api(plan) is None
-    cloud.create(next(step for step in plan.steps if step.method == "CreateCluster"))
+    cloud.create(step_of(plan, "CreateCluster"))
     assert cloud.cluster_api(plan) is None
 
 
@@ -318,7 +295,7 @@ def test_a_failed_creation_is_raised_and_deleted(lab):
     plan = lab.resolved(planned())
     lab.aws.state.pending = 3
     cloud = lab.cloud()
-    create = next(step for step in plan.steps if step.method == "CreateCluster")
+    create = step_of(plan, "CreateCluster")
     cloud.create(create)
     (plane,) = lab.aws.state.planes.values()
     plane.after = "FAILED"
@@ -434,9 +411,9 @@ def test_a_network_plugin_in_conflict_with_the_self_managed_one_fails(lab):
     lab.create_cluster("cloudgan", tags={"cloudgan-shared": "cluster"})
     lab.aws.state.planes["us-east-1", "cloudgan"].status = "ACTIVE"
     plan = lab.resolved(planned())
-    step = next(one for one in plan.steps if one.ensure == "EKS add-on vpc-cni")
+    step = step_of(plan, "CreateAddon")
     kept = {key: value for key, value in step.body.items() if key != "resolveConflicts"}
-    provisioner = Provisioner(lab.cloud(), lab.said.append, 0.01)
+    provisioner = Engine(lab.cloud(), lab.said.append, 0.01)
     with pytest.raises(LaunchError, match="Conflicts found when trying to apply"):
         provisioner.ensure(step.model_copy(update={"body": kept}), plan)
 
@@ -445,8 +422,8 @@ def test_the_network_plugin_of_an_existing_cluster_is_left_alone(lab):
     lab.create_cluster("physics")
     lab.aws.state.planes["us-east-1", "physics"].status = "ACTIVE"
     plan = lab.resolved(planned(rent={"cluster": "physics"}))
-    step = next(one for one in plan.steps if one.ensure == "EKS add-on vpc-cni")
-    assert not Provisioner(lab.cloud(), lab.said.append, 0.01).ensure(step, plan)
+    step = step_of(plan, "CreateAddon")
+    assert not Engine(lab.cloud(), lab.said.append, 0.01).ensure(step, plan)
     assert lab.aws.state.planes["us-east-1", "physics"].add_ons == {}
 
 
@@ -468,34 +445,25 @@ def test_a_bucket_of_another_account_is_refused(lab):
         lab.cloud().find(plan.steps[0])
 
 
-def test_a_region_without_a_default_vpc_is_refused_with_alternatives(lab):
-    lab.aws.state.networks["us-east-1"].subnets.clear()
-    with pytest.raises(PlanError, match="Create default VPC"):
-        lab.cloud().resolve_placeholders(planned())
-
-
 @pytest.mark.parametrize(
     ("node_type", "silent", "why"),
     [
         ("p4de.24xlarge", 0, "us-east-1 has no p4de.24xlarge; --region can be: us-west-2"),
         ("p4d.24xlarge", 0, "AWS: no region has p4d.24xlarge; pass another --accelerator"),
         ("p4d.24xlarge", 1, "no region that answered has p4d.24xlarge; no answer: eu-west-1$"),
+        ("p5.48xlarge", 0, r"no subnet in --zone=us-east-1c .* \(us-east-1b\)"),
+        ("g4dn.xlarge", None, "Create default VPC"),
     ],
 )
-def test_a_region_without_the_instance_type_names_those_that_have_it_or_that_none_has(
-    lab, node_type, silent, why
-):
-    denied = {"code": "UnauthorizedOperation", "status": 403, "times": silent}
+def test_a_place_that_cannot_serve_is_refused_with_alternatives(lab, node_type, silent, why):
+    if silent is None:
+        lab.aws.state.networks["us-east-1"].subnets.clear()
+    denied = {"code": "UnauthorizedOperation", "status": 403, "times": silent or 0}
     lab.aws.fault("DescribeInstanceTypeOfferings", after="DescribeRegions", **denied)
+    zone = "us-east-1c" if node_type == "p5.48xlarge" else None
+    offer = f"aws/{node_type}/us-east-1/on_demand"
     with pytest.raises(PlanError, match=why):
-        lab.cloud().resolve_placeholders(planned(offer=f"aws/{node_type}/us-east-1/on_demand"))
-
-
-def test_a_zone_without_the_instance_type_is_refused(lab):
-    with pytest.raises(PlanError, match=r"no subnet in --zone=us-east-1c .* \(us-east-1b\)"):
-        lab.cloud().resolve_placeholders(
-            planned(offer="aws/p5.48xlarge/us-east-1/on_demand", rent={"zone": "us-east-1c"})
-        )
+        lab.cloud().resolve_placeholders(planned(offer=offer, rent={"zone": zone}))
 
 
 def test_the_zone_offers_the_instance_type(lab):
@@ -522,13 +490,14 @@ def test_only_values_known_at_creation_stay_placeholders(lab):
     text = "".join(
         step.model_dump_json() for step in lab.resolved(plan).steps if step.at == "cloud"
     )
-    found = {part.partition(">")[0] for part in text.split("<")[1:]}
-    assert found == {
-        "now + 87340 s",  # nodes to zero
-        "now + 92440 s",  # the cluster's first and last scheduled deletion
-        "now + 178840 s",
-        "autoscaling group of the node group",
-    }
+    assert "<" not in text
+    markers = re.findall(r'{"\$(\w+)":("?[\w.]+)', text)
+    assert [*dict.fromkeys(markers)] == [
+        ("after_seconds", "92440"),  # the cluster's first and last scheduled deletion
+        ("after_seconds", "178840"),
+        ("ref", '"node_group.autoscaling_group'),
+        ("after_seconds", "87340"),  # nodes to zero
+    ]
 
 
 def test_network_resources_of_a_deleted_cluster_are_listed_and_deleted(lab):
@@ -589,10 +558,12 @@ def test_instances_and_volumes_without_their_node_group_are_listed_priced_and_de
 
 
 def test_instances_of_a_node_group_that_exists_are_not_left_over(lab):
-    lab.aws.state.networks["us-west-2"].instances = [left_node("i-1"), left_node("i-2", "old")]
-    handler = LeftoverInstances(Account(lab.session, attempts=2))
-    found = handler.list_resources("us-west-2", {"us-west-2/cloudgan/gan-0a1b"})
-    assert [one.name for one in found] == ["us-west-2/i-2"]
+    cloud, plan = lab.cloud(), lab.resolved(planned())
+    make_until(cloud, plan, "CreateNodegroup")
+    nodes = [left_node("i-1", plan.node_pool.name), left_node("i-2", "old")]
+    lab.aws.state.networks["us-east-1"].instances = nodes
+    found = [one.name for one in cloud.list_resources() if one.kind == "EC2 instance"]
+    assert found == ["us-east-1/i-2"]
 
 
 def test_resources_with_cloudgans_names_but_without_its_tags_are_ignored(lab):
@@ -607,8 +578,10 @@ def test_resources_with_cloudgans_names_but_without_its_tags_are_ignored(lab):
         "arn:aws:iam::123456789012:policy/cloudgan-boundary",
     ]
     list(
-        Destroyer(cloud, lab.said.append, POLL_SECONDS, timeout_seconds=5.0).destroy(
-            cloud.list_resources()
+        names_of_gone(
+            Engine(cloud, lab.said.append, POLL_SECONDS, gone_seconds=5.0).destroy(
+                cloud.list_resources()
+            )
         )
     )
     assert iam.get_role(RoleName="cloudgan-pods")["Role"]

@@ -9,16 +9,16 @@ import pytest
 
 from cloudgan.core.errors import ConfigError, CredentialsError
 from cloudgan.core.progress import Silent
-from cloudgan.cost.prices.refresh.aws import aws_spot_quotes
-from cloudgan.cost.prices.refresh.quote import RefreshRequest
-from cloudgan.launch.clouds.aws.iam_roles import MANAGED, boundary_arn, inline_policy
 from cloudgan.launch.clouds.aws.naming import BOUNDARY, CLUSTER_ROLE, POD_ROLE, ROLES
-from cloudgan.launch.clouds.aws.planner import setup_steps, target
+from cloudgan.launch.clouds.aws.planner import role_document, setup_steps, target
+from cloudgan.money.refresh.aws import aws_spot_quotes
+from cloudgan.money.refresh.quote import RefreshRequest
 from emulators.aws.iam_policies import is_allowed
 from launch.clouds.aws.lab import NOW, RESERVATION, planned
 from launch.clouds.aws.test_client import left_node, left_volume
 from launch.clouds.aws.used_permissions import ACCOUNT, FOLDER, ask, document, unused
 
+POLICIES = ("boundary.json", "policy.json", "reservation-policy.json", "setup-policy.json")
 CLOUDGAN, RUN, LEFT = (
     {"cloudgan-shared": "cluster"},
     {"cloudgan-run": "gan"},
@@ -238,11 +238,11 @@ def test_a_role_that_setup_made_has_at_most_its_boundary(asked):
 def test_the_boundary_allows_what_a_role_is_for(role):
     from moto.iam.aws_managed_policies import aws_managed_policies_data
 
-    assert boundary_arn(ACCOUNT, role) == WITHIN["permissionsboundary"]
+    found = role_document(ACCOUNT, role)
+    assert found["boundary"] == WITHIN["permissionsboundary"]
     known = json.loads(aws_managed_policies_data)
-    documents = [known[name]["Document"] for name in MANAGED.get(role, ())]
-    if own := inline_policy(ACCOUNT, role):
-        documents.append(json.loads(own[1]))
+    documents = [known[arn.rpartition("/")[2]]["Document"] for arn in found["managed"]]
+    documents += found["policies"].values()
     statements = [one for text in documents for one in text["Statement"]]
     statements = [one for one in statements if one["Effect"] == "Allow"]
     assert statements
@@ -267,14 +267,14 @@ def test_the_boundary_allows_what_a_role_is_for(role):
     ],
 )
 def test_a_taken_pod_cannot_write_what_others_act_on(action, name, allowed):
-    policy = json.loads(inline_policy(ACCOUNT, POD_ROLE)[1])
+    (policy,) = role_document(ACCOUNT, POD_ROLE)["policies"].values()
     asked = ask(action, f"cloudgan-{ACCOUNT}-us-east-1/{name}")
     assert is_allowed([policy], asked) == allowed
 
 
 def test_the_control_plane_is_limited_to_its_own_managed_policy():
-    assert MANAGED[CLUSTER_ROLE] == ("AmazonEKSClusterPolicy",)
-    assert boundary_arn(ACCOUNT, CLUSTER_ROLE) == WITHIN_CLUSTER["permissionsboundary"]
+    found = role_document(ACCOUNT, CLUSTER_ROLE)
+    assert found["managed"] == [found["boundary"]] == [WITHIN_CLUSTER["permissionsboundary"]]
 
 
 def listed(value):
@@ -286,7 +286,7 @@ def test_setup_refuses_a_boundary_or_a_role_that_allows_something_else(lab):
     steps = setup_steps(target(ACCOUNT, "us-east-1", None, None))
     boundary = next(one for one in steps if one.method == "CreatePolicy")
     assert cloud.find(boundary).shared == "boundary"
-    iam.delete_policy(PolicyArn=boundary.find)
+    iam.delete_policy(PolicyArn=f"arn:aws:iam::{ACCOUNT}:policy/{BOUNDARY}")
     wide = json.dumps({"Version": "2012-10-17"} | EVERYTHING)
     iam.create_policy(PolicyName=BOUNDARY, PolicyDocument=wide)
     with pytest.raises(ConfigError, match=r"differs from deploy/aws/boundary\.json"):
@@ -294,7 +294,7 @@ def test_setup_refuses_a_boundary_or_a_role_that_allows_something_else(lab):
     iam.delete_role(RoleName="cloudgan-pods")
     iam.create_role(RoleName="cloudgan-pods", AssumeRolePolicyDocument="{}")
     with pytest.raises(ConfigError, match="boundary none, not arn:aws:iam::123456789012:policy"):
-        cloud.find(next(one for one in steps if one.find == "cloudgan-pods"))
+        cloud.find(next(one for one in steps if one.ref.get("name") == "cloudgan-pods"))
 
 
 def test_without_the_boundary_setup_names_the_administrators_file(aws, lab):
@@ -305,7 +305,7 @@ def test_without_the_boundary_setup_names_the_administrators_file(aws, lab):
         lab.cloud().create(next(one for one in steps if one.method == "CreatePolicy"))
 
 
-@pytest.mark.parametrize("name", sorted(path.name for path in FOLDER.glob("*.json")))
+@pytest.mark.parametrize("name", POLICIES)
 def test_a_policy_fits_into_a_managed_policy_and_its_statements_have_names(name):
     """6,144 characters without white space:
     https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html (read 2026-11-22)."""

@@ -8,9 +8,9 @@ import json
 import pytest
 
 from cloudgan.core.errors import LaunchError
-from cloudgan.launch.clouds.aws import run_end
+from cloudgan.launch.clouds.aws.bodies import schedule_group
 from cloudgan.launch.clouds.aws.planner import setup_steps, target
-from cloudgan.launch.provisioning.provisioner import Provisioner
+from cloudgan.launch.clouds.engine import Engine
 from emulators.aws.iam_policies import is_allowed
 from launch.clouds.aws.lab import POLL_SECONDS, planned
 from launch.clouds.aws.used_permissions import ACCOUNT, ask, document
@@ -22,7 +22,7 @@ DAY = 24 * 3600
 def ended_lab(whole_lab):
     """An account whose role of schedules has its policy."""
     for step in setup_steps(target(ACCOUNT, "us-east-1", None, None)):
-        if step.method == "PutRolePolicy" and step.find == "cloudgan-end":
+        if step.method == "PutRolePolicy" and step.ref["name"] == "cloudgan-end":
             whole_lab.cloud().create(step)
     return whole_lab
 
@@ -30,7 +30,7 @@ def ended_lab(whole_lab):
 def seconds_until_end(plan):
     """When the schedules of a plan begin, after it starts."""
     (first, *_) = [one.body["StartDate"] for one in plan.steps if one.method == "CreateSchedule"]
-    return float(first.split()[2])
+    return first["$after_seconds"]
 
 
 def exists(lab):
@@ -54,7 +54,7 @@ def test_a_cluster_that_another_run_uses_stays(ended_lab):
     first = ended_lab.deploy(planned())
     second = ended_lab.deploy(planned("second"))
     for schedule in ended_lab.aws.state.ends[
-        "us-east-1", run_end.group_name(second)
+        "us-east-1", schedule_group(second)
     ].schedules.values():
         schedule["StartDate"] = schedule["EndDate"]  # a run of some days more
     ended_lab.aws.pass_time(seconds_until_end(first) + 5 * 3600)
@@ -78,14 +78,14 @@ def test_the_schedules_outlive_the_launcher_that_works():
 
 def test_a_kept_cluster_is_not_deleted():
     plan = planned(rent={"keep_cluster": True})
-    schedules = [one.find for one in plan.steps if one.method == "CreateSchedule"]
-    assert [one.rpartition("/")[2] for one in schedules] == ["nodes"]
+    schedules = [one.ref["name"] for one in plan.steps if one.method == "CreateSchedule"]
+    assert schedules == ["nodes"]
 
 
 @pytest.mark.slow
 def test_a_resumed_run_moves_its_end(ended_lab):
     plan = ended_lab.deploy(planned())
-    group = ended_lab.aws.state.ends["us-east-1", run_end.group_name(plan)]
+    group = ended_lab.aws.state.ends["us-east-1", schedule_group(plan)]
     cloud, steps = ended_lab.cloud(), [one for one in plan.steps if one.method == "CreateSchedule"]
     assert all(cloud.find(one) for one in steps), "unchanged, soon after"
     ends = {name: one["StartDate"] for name, one in group.schedules.items()}
@@ -100,13 +100,13 @@ def test_a_resumed_run_moves_its_end(ended_lab):
 
 def test_a_group_that_another_client_deletes_between_two_steps_is_created_again(ended_lab):
     plan = ended_lab.resolved(planned())
-    maker = Provisioner(ended_lab.cloud(), ended_lab.said.append, POLL_SECONDS)
+    maker = Engine(ended_lab.cloud(), ended_lab.said.append, POLL_SECONDS)
     steps = [one for one in plan.steps if one.path.startswith("scheduler/")]
     for step in steps[:-1]:
         maker.ensure(step, plan)
-    ended_lab.session.client("scheduler").delete_schedule_group(Name=run_end.group_name(plan))
+    ended_lab.session.client("scheduler").delete_schedule_group(Name=schedule_group(plan))
     maker.ensure(steps[-1], plan)
-    group = ended_lab.aws.state.ends["us-east-1", run_end.group_name(plan)]
+    group = ended_lab.aws.state.ends["us-east-1", schedule_group(plan)]
     assert set(group.schedules) == {"nodes", "cluster"}
     assert group.tags, "down finds it by its tags"
 
@@ -120,7 +120,7 @@ def test_down_deletes_the_schedules_after_the_cluster(ended_lab):
     ended_lab.deploy(planned())
     ended_lab.aws.fault("DeleteCluster", "InternalFailure", times=10**6, status=500)
     provider = ended_lab.provider(ended_lab.cloud(), plan)
-    object.__setattr__(provider._destroyer, "timeout_seconds", 0.0)
+    object.__setattr__(provider._engine, "gone_seconds", 0.0)
     with pytest.raises(LaunchError):
         list(provider.destroy("gan"))
     assert "schedule group" in exists(ended_lab), "it ends the cluster that could not be deleted"
@@ -164,7 +164,7 @@ def test_the_role_of_schedules_deletes_what_cloudgan_created_and_nothing_else(as
     (policy,) = [
         json.loads(one.body["PolicyDocument"])
         for one in setup_steps(target(ACCOUNT, "us-east-1", None, None))
-        if one.method == "PutRolePolicy" and one.find == "cloudgan-end"
+        if one.method == "PutRolePolicy" and one.ref["name"] == "cloudgan-end"
     ]
     assert is_allowed([policy], asked, document("boundary.json")) == allowed
 
@@ -173,7 +173,7 @@ def test_schedules_of_other_accounts_cannot_use_the_role():
     (trust,) = [
         json.loads(one.body["AssumeRolePolicyDocument"])
         for one in setup_steps(target(ACCOUNT, "us-east-1", None, None))
-        if one.method == "CreateRole" and one.find == "cloudgan-end"
+        if one.method == "CreateRole" and one.ref["name"] == "cloudgan-end"
     ]
     (statement,) = trust["Statement"]
     assert statement["Condition"] == {"StringEquals": {"aws:SourceAccount": ACCOUNT}}

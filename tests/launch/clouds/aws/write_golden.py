@@ -1,4 +1,4 @@
-"""Writes the golden requests of a few AWS plans; `make golden` runs it.
+"""Writes the golden requests of an AWS plan; `make golden` runs it.
 
 They leave out the Kubernetes objects, which are the same on every cloud.
 """
@@ -11,13 +11,13 @@ from pathlib import Path
 
 import yaml
 
-from cloudgan.cost.estimation.throughput_model import build_throughput_model
-from cloudgan.cost.prices.catalog import load_catalog
 from cloudgan.launch.clouds.aws import planner
 from cloudgan.launch.clouds.planner import NodePoolRequest
-from cloudgan.launch.planning.plan_builder import PlanRequest, all_steps, make_plan, with_node_pool
+from cloudgan.launch.plan.build import PlanRequest, all_steps, make_plan, with_node_pool
+from cloudgan.money.catalog import load_catalog
 from cloudgan.schema.config import parse_config
 from cloudgan.schema.plan import Showers, Workers
+from cloudgan.speed.throughput_model import build_throughput_model
 
 FOLDER = Path(__file__).parent / "golden"
 NOW = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)
@@ -30,7 +30,7 @@ OFFERS = {
 
 @functools.cache
 def plan(name):
-    """The plan of a golden, as this code makes it."""
+    """A plan as this code makes it."""
     offer, nodes = OFFERS[name]
     row = load_catalog().row(offer)
     place = planner.target(None, row.region, None, None)
@@ -79,5 +79,4 @@ def render(name):
 
 
 if __name__ == "__main__":
-    for each in OFFERS:
-        (FOLDER / f"{each}.yaml").write_text(render(each), encoding="utf-8")
+    (FOLDER / "spot.yaml").write_text(render("spot"), encoding="utf-8")

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from cloudgan.cost.estimation.throughput_model import build_throughput_model
-from cloudgan.launch.planning.plan_builder import all_steps, make_plan, with_node_pool
+from cloudgan.launch.plan.build import all_steps, make_plan, with_node_pool
+from cloudgan.speed.throughput_model import build_throughput_model
 
 WAITING = "import time\nprint('training', flush=True)\ntime.sleep(600)\n"
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from cloudgan.cost.prices.catalog import load_catalog
 from cloudgan.launch.backends.kubernetes.backend import KubernetesBackend
 from cloudgan.launch.clouds.azure import planner as requests
+from cloudgan.launch.clouds.engine import Engine
 from cloudgan.launch.clouds.planner import NodePoolRequest
-from cloudgan.launch.planning.plan_builder import all_steps
+from cloudgan.launch.plan.build import all_steps
 from cloudgan.launch.provisioning.provisioned_backend import ProvisionedBackend
-from cloudgan.launch.provisioning.provisioner import Provisioner
 from cloudgan.launch.provisioning.run_registry import RunRegistry
+from cloudgan.money.catalog import load_catalog
 from cloudgan.schema.plan import fill_placeholders
 from cloudgan.storage.store import open_store
 from emulators.azure.cloud import SUBSCRIPTION
@@ -42,7 +42,7 @@ class Lab:
 
     def set_up(self) -> None:
         place = requests.target(SUBSCRIPTION, REGION, None, None)
-        maker = Provisioner(self.cloud(), self.said.append, 0.001)
+        maker = Engine(self.cloud(), self.said.append, 0.001)
         for step in requests.setup_steps(place):
             maker.ensure(step, plan_for(self.plan_of))
 

@@ -15,11 +15,11 @@ from cloudgan.core.errors import (
     ResourcesLeftError,
     StockOutError,
 )
-from cloudgan.launch.clouds.azure.error_mapping import MissingError
-from cloudgan.launch.clouds.azure.sizes import SYSTEM_SIZES
+from cloudgan.launch.clouds.azure.bodies import system_sizes
+from cloudgan.launch.clouds.azure.errors import MissingError
+from cloudgan.launch.clouds.engine import Engine, names_of_gone
 from cloudgan.launch.provisioning.apply import apply
 from cloudgan.launch.provisioning.launch_log import LaunchLog
-from cloudgan.launch.provisioning.provisioner import Destroyer
 from cloudgan.schema.run_folder import RunFolder
 from emulators.azure.faults import Refusal
 from launch.clouds.azure.lab import plan_for
@@ -206,8 +206,8 @@ def test_resources_of_others_are_never_changed(lab):
 
 def test_what_setup_made_goes_when_it_is_asked_for(lab):
     deploy(lab)
-    remover = Destroyer(lab.cloud(), lab.said.append, 0.001)
-    assert list(remover.destroy(lab.cloud().list_resources()))
+    remover = Engine(lab.cloud(), lab.said.append, 0.001)
+    assert list(names_of_gone(remover.destroy(lab.cloud().list_resources())))
     assert lab.azure.arm.held() == []
 
 
@@ -226,7 +226,7 @@ def test_machines_whose_pool_is_gone_are_found_and_removed(lab):
     assert (nodes.kind, nodes.shared) == ("group of a lost cluster", "leftover")
     assert list(lab.provider().destroy("gan"))
     assert lab.cloud().list_resources("gan") == ()
-    assert list(Destroyer(lab.cloud(), lab.said.append, 0.001).destroy([nodes]))
+    assert list(names_of_gone(Engine(lab.cloud(), lab.said.append, 0.001).destroy([nodes])))
     assert group.lower() not in lab.azure.arm.resources
 
 
@@ -255,12 +255,12 @@ def test_the_system_node_is_of_a_size_that_the_subscription_is_offered(lab):
     deploy(lab)
     system = {one.node_type for one in lab.cloud().list_resources() if one.nodes and not one.run}
     assert system == {"Standard_D2s_v5"}
-    lab.azure.arm.unsold = tuple(SYSTEM_SIZES)
+    lab.azure.arm.unsold = tuple(system_sizes())
     assert "one Standard_D2s_v5 " in lab.plan().model_dump_json(), "the cluster has its node"
 
 
 def test_a_region_without_a_size_for_the_system_node_is_refused_before_anything_is_made(lab):
-    lab.azure.arm.unsold = tuple(SYSTEM_SIZES)
+    lab.azure.arm.unsold = tuple(system_sizes())
     before = lab.azure.arm.held()
     with pytest.raises(PlanError, match="is offered none of them in eastus; give another --region"):
         lab.plan()

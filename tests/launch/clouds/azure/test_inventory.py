@@ -5,8 +5,6 @@ from __future__ import annotations
 import pytest
 
 from cloudgan.core.clock import utc_moment, utc_today
-from cloudgan.cost.prices.catalog import load_catalog
-from cloudgan.cost.prices.fees import load_fees
 from cloudgan.launch.clouds.azure import planner as requests
 from cloudgan.launch.clouds.planner import with_login
 from cloudgan.launch.ops.account_resources import AccountSetup, teardown_resources
@@ -16,6 +14,8 @@ from cloudgan.launch.ops.inventory import InventoryScanner
 from cloudgan.launch.ops.preflight import check_cloud
 from cloudgan.launch.provisioning.apply import apply
 from cloudgan.launch.provisioning.launch_log import LaunchLog
+from cloudgan.money.catalog import load_catalog
+from cloudgan.money.fees import load_fees
 from cloudgan.schema.run_folder import RunFolder
 from cloudgan.storage.folder import FolderStore
 from emulators.azure.cloud import SUBSCRIPTION

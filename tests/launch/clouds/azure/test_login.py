@@ -13,7 +13,6 @@ pytest.importorskip("azure.mgmt.core")
 from cloudgan.core.errors import CredentialsError
 from cloudgan.launch.clouds.azure import planner
 from cloudgan.launch.clouds.azure.client import AzureClient
-from cloudgan.launch.clouds.azure.registry_login import registry_login
 from cloudgan.storage.azure import AzureStore, blob_client, find_login
 from emulators.azure.cloud import SUBSCRIPTION
 from emulators.azure.entra import SECRET, TENANT
@@ -22,7 +21,6 @@ ACCOUNT = "https://lab.blob.core.windows.net"
 PLACE = planner.target(None, "eastus", None, None)
 PARTS = {
     "client": lambda: AzureClient.open(PLACE).identify(),
-    "registry": lambda: registry_login("lab.azurecr.io"),
     "store": lambda: AzureStore("cloudgan", client=blob_client(ACCOUNT, attempts=1)).list(),
 }
 

@@ -11,10 +11,10 @@ import pytest
 from cloudgan.core.errors import CredentialsError
 from cloudgan.launch.clouds.azure import ids
 from cloudgan.launch.clouds.azure import planner as requests
-from cloudgan.launch.clouds.azure.requests import BLOB_CONTRIBUTOR
+from cloudgan.launch.clouds.azure.bodies import BLOB_CONTRIBUTOR
+from cloudgan.launch.clouds.engine import Engine, names_of_gone
 from cloudgan.launch.provisioning.apply import apply
 from cloudgan.launch.provisioning.launch_log import LaunchLog
-from cloudgan.launch.provisioning.provisioner import Destroyer, Provisioner
 from cloudgan.schema.run_folder import RunFolder
 from emulators.azure.cloud import SUBSCRIPTION
 from emulators.azure.rights import Assignment, action_of, is_allowed
@@ -103,7 +103,7 @@ def test_what_a_launcher_may_not_delete_goes_with_its_cluster(lab):
     kept = lab.azure.arm.resources[scale_set.lower()]
     lab.azure.server.grants = None
     for pool in lab.cloud().list_resources("gan"):
-        list(Destroyer(lab.cloud(), lab.said.append, 0.002).destroy([pool]))
+        list(names_of_gone(Engine(lab.cloud(), lab.said.append, 0.002).destroy([pool])))
     lab.azure.server.grants = LAUNCHER
     lab.azure.arm.resources[scale_set.lower()] = kept
     gone = list(provider.destroy("gan"))
@@ -118,10 +118,10 @@ def test_setup_uses_exactly_the_permissions_of_its_role(lab):
     for purged in (True, False):
         if purged:
             ours = [one for one in cloud.list_resources() if one.shared]
-            assert list(Destroyer(cloud, lab.said.append, 0.002).destroy(ours))
+            assert list(names_of_gone(Engine(cloud, lab.said.append, 0.002).destroy(ours)))
             assert cloud.list_resources() == ()
             azure.arm.put(GROUP, {"location": REGION})  # an administrator creates it
-        maker = Provisioner(cloud, lab.said.append, 0.001)
+        maker = Engine(cloud, lab.said.append, 0.001)
         for step in requests.setup_steps(TARGET):
             maker.ensure(step, plan_for(lab.plan_of))
     azure.arm.calls.append(("PUT", GROUP))  # where the group lacks its tag

@@ -6,9 +6,9 @@ import pytest
 
 from cloudgan.core.errors import ConfigError, CredentialsError, UnknownNameError
 from cloudgan.launch.clouds.azure import planner as requests
-from cloudgan.launch.clouds.azure.api import ArmApi
 from cloudgan.launch.clouds.azure.client import AzureClient
 from cloudgan.launch.clouds.azure.preflight import CREDENTIAL_ROLE, READER_ROLE, ROLE, actions
+from cloudgan.launch.clouds.azure.transport import ArmApi
 from emulators.azure.cloud import SUBSCRIPTION
 
 SPOT = "azure/Standard_NC4as_T4_v3/eastus/spot"
@@ -37,6 +37,7 @@ def test_a_quota_is_named_with_how_much_to_ask_for_and_where(lab):
     lab.azure.lists.limits = {"StandardNCASv3_T4Family": 6}
     (found,) = missing(lab, lab.plan(nodes=2))
     assert found.subject == "quota StandardNCASv3_T4Family in eastus"
+    assert found.is_quota
     assert "8 vCPUs are needed and 6 of 6 are free; ask for 8 of" in found.message
     assert "Azure's words for StandardNCASv3_T4Family" in found.message
 
@@ -124,5 +125,5 @@ def test_the_error_of_a_wrong_secret_has_azures_words_without_the_secret(lab, mo
     with pytest.raises(
         CredentialsError, match=r"AADSTS7000215.*provided\.\); run: az login"
     ) as error:
-        api.get("/subscriptions?api-version=2022-12-01")
+        api.read("/subscriptions?api-version=2022-12-01")
     assert "Trace" not in str(error.value)

@@ -7,8 +7,8 @@ import pytest
 from cloudgan.core.errors import ConfigError, LaunchError
 from cloudgan.launch.clouds.azure import ids
 from cloudgan.launch.clouds.azure import planner as requests
-from cloudgan.launch.clouds.azure.requests import BLOB_CONTRIBUTOR
-from cloudgan.launch.provisioning.provisioner import Destroyer
+from cloudgan.launch.clouds.azure.bodies import BLOB_CONTRIBUTOR
+from cloudgan.launch.clouds.engine import Engine, names_of_gone
 from emulators.azure.arm import ASSIGNMENTS
 from emulators.azure.cloud import SUBSCRIPTION
 from emulators.azure.entra import OBJECT
@@ -47,7 +47,7 @@ def test_each_user_who_runs_setup_gets_access_to_the_store(lab):
 def test_a_pod_identity_that_was_created_again_gets_access_to_the_store(lab):
     before = pods(lab)
     identity = next(one for one in lab.cloud().list_resources() if one.kind == "managed identity")
-    list(Destroyer(lab.cloud(), lab.said.append, 0.001).destroy([identity]))
+    list(names_of_gone(Engine(lab.cloud(), lab.said.append, 0.001).destroy([identity])))
     lab.set_up()
     assert pods(lab) != before
     assert pods(lab) in with_access(lab)
@@ -135,5 +135,9 @@ def test_a_locked_resource_is_not_deleted_again_and_again(lab):
     lab.azure.faults.refuse("DELETE", "/storageAccounts/", locked, times=99)
     bucket = next(one for one in lab.cloud().list_resources() if one.shared == "bucket")
     with pytest.raises(Exception, match="az lock list"):
-        list(Destroyer(lab.cloud(), lab.said.append, 0.001, timeout_seconds=20).destroy([bucket]))
+        list(
+            names_of_gone(
+                Engine(lab.cloud(), lab.said.append, 0.001, gone_seconds=20).destroy([bucket])
+            )
+        )
     assert len([one for one in lab.azure.arm.calls if one[0] == "DELETE"]) <= 2

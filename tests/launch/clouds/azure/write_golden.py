@@ -1,4 +1,4 @@
-"""Writes the golden requests of a few Azure plans; `make golden` runs it.
+"""Writes the golden requests of an Azure plan; `make golden` runs it.
 
 They leave out the Kubernetes objects, which are the same on every cloud.
 """
@@ -11,15 +11,15 @@ from pathlib import Path
 
 import yaml
 
-from cloudgan.cost.estimation.throughput_model import build_throughput_model
-from cloudgan.cost.prices.catalog import load_catalog
 from cloudgan.launch.clouds.azure import planner as requests
 from cloudgan.launch.clouds.planner import NodePoolRequest
-from cloudgan.launch.planning.plan_builder import PlanRequest, all_steps, make_plan, with_node_pool
+from cloudgan.launch.plan.build import PlanRequest, all_steps, make_plan, with_node_pool
+from cloudgan.money.catalog import load_catalog
 from cloudgan.schema.config import parse_config
 from cloudgan.schema.plan import Showers, Target, Workers
+from cloudgan.speed.throughput_model import build_throughput_model
 
-FOLDER = Path(__file__).parent / "golden"
+GOLDEN = Path(__file__).parent / "golden.yaml"
 NOW = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)
 OFFERS = {
     "gpu": ("azure/Standard_NC24ads_A100_v4/eastus/on_demand", 1),
@@ -80,5 +80,4 @@ def render(name):
 
 
 if __name__ == "__main__":
-    for each in OFFERS:
-        (FOLDER / f"{each}.yaml").write_text(render(each), encoding="utf-8")
+    GOLDEN.write_text(render("spot"), encoding="utf-8")

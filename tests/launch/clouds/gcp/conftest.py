@@ -5,7 +5,7 @@ import pytest
 pytest.importorskip("google.auth", reason="needs pip install '.[gcp]'")
 pytest.importorskip("googleapiclient", reason="its discovery documents check what is sent")
 
-from cloudgan.launch.provisioning.provisioner import Provisioner
+from cloudgan.launch.clouds.engine import Engine
 from emulators.gcp.project import project
 from launch.clouds.gcp.lab import POLL_SECONDS, cloud_of, cloud_steps, known
 
@@ -31,7 +31,7 @@ def said():
 def make(cloud, said):
     """Makes all cloud steps of a plan, as launching does; returns the plan with its values."""
 
-    def run(plan, maker_of=Provisioner):
+    def run(plan, maker_of=Engine):
         found = known(cloud, plan)
         maker = maker_of(cloud, said.append, POLL_SECONDS)
         for step in cloud_steps(found):

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 from google.auth.transport.requests import AuthorizedSession
 from google.oauth2.credentials import Credentials
 
-from cloudgan.cost.estimation.throughput_model import build_throughput_model
 from cloudgan.launch.clouds.gcp.api import GoogleApi
 from cloudgan.launch.clouds.gcp.client import GcpClient
 from cloudgan.launch.clouds.gcp.login import Login
 from cloudgan.launch.clouds.gcp.planner import store_url, target
 from cloudgan.launch.clouds.planner import NodePoolRequest
-from cloudgan.launch.planning.plan_builder import PlanRequest, all_steps, make_plan, with_node_pool
+from cloudgan.launch.plan.build import PlanRequest, all_steps, make_plan, with_node_pool
 from cloudgan.schema.config import parse_config
 from cloudgan.schema.plan import INTERNAL_IPS, Showers, Workers, fill_placeholders
 from cloudgan.schema.price_row import PriceRow
+from cloudgan.speed.throughput_model import build_throughput_model
 from emulators.gcp.server import TOKEN
 
 if TYPE_CHECKING:
@@ -108,7 +108,6 @@ def cloud_of(project: Project, token: str = TOKEN, **options: Any) -> GcpClient:
     return GcpClient(
         Login(Credentials(token=token), "lab"),
         api_of(project, token, **options),
-        "lab",
         poll_seconds=POLL_SECONDS,
     )
 
@@ -117,6 +116,7 @@ def api_of(project: Project, token: str = TOKEN, patience_seconds: float = 5.0) 
     session = AuthorizedSession(Credentials(token=token))
     return GoogleApi(
         session,
+        "lab",
         endpoint=project.server.url,
         patience_seconds=patience_seconds,
         pause_seconds=POLL_SECONDS,

@@ -13,10 +13,10 @@ from cloudgan.core.errors import (
     LaunchError,
     PlanError,
 )
-from cloudgan.launch.clouds.gcp.addresses import LOCATION
+from cloudgan.launch.clouds.engine import Engine, names_of_gone
+from cloudgan.launch.clouds.gcp.names import LOCATION
 from cloudgan.launch.clouds.gcp.planner import setup_steps
 from cloudgan.launch.ops.preflight import check_cloud
-from cloudgan.launch.provisioning.provisioner import Destroyer, Provisioner
 from cloudgan.schema.plan import Target
 from emulators.gcp.kubernetes_engine import STOCK_OUT
 from emulators.gcp.refusal import Refusal
@@ -33,7 +33,9 @@ QUOTA = (
 def remove(cloud, said):
     def run(resources):
         return list(
-            Destroyer(cloud, said.append, POLL_SECONDS, timeout_seconds=10).destroy(resources)
+            names_of_gone(
+                Engine(cloud, said.append, POLL_SECONDS, gone_seconds=10).destroy(resources)
+            )
         )
 
     return run
@@ -321,7 +323,7 @@ def test_an_existing_cluster_is_found_in_any_zone_of_the_region(google, cloud, m
     make(gcp_plan(name="first", cluster="mine", zone="us-central1-b"))
     found = known(cloud, gcp_plan(cluster="mine", zone="us-central1-a"))
     assert found.target.details[LOCATION] == "us-central1-b"
-    assert "/locations/us-central1-b/clusters/mine" in found.steps[2].find
+    assert found.steps[2].ref == {"project": "lab", "location": "us-central1-b", "cluster": "mine"}
 
 
 def test_spot_requires_a_cluster_version_with_a_grace_period(google, cloud, make):
@@ -380,7 +382,7 @@ def test_setup_is_idempotent_and_its_teardown_complete(google, remove, cloud):
     google.identity.accounts.clear()
     google.identity.apis_off = {"container.googleapis.com"}
     google.server.hidden_ticks = 5  # a new account takes a while to propagate
-    maker = Provisioner(cloud, lambda _: None, POLL_SECONDS)
+    maker = Engine(cloud, lambda _: None, POLL_SECONDS)
     plan = gcp_plan(project="lab")
     made = [maker.ensure(step, plan) for step in setup_steps(PLACE)]
     assert all(made)
@@ -395,7 +397,7 @@ def test_setup_is_idempotent_and_its_teardown_complete(google, remove, cloud):
 
 def test_setup_needs_no_identity_pool_and_pods_are_bound_once_the_cluster_exists(google, cloud):
     """GKE creates the pool with the first cluster, so a project of its own has none at `setup`."""
-    maker = Provisioner(cloud, lambda _: None, POLL_SECONDS)
+    maker = Engine(cloud, lambda _: None, POLL_SECONDS)
     plan = known(cloud, gcp_plan(project="lab"))
     steps = [one for one in plan.steps if one.at == "cloud"]
     (binding,) = (one for one in steps if "workloadIdentityUser" in one.ensure)
@@ -421,7 +423,7 @@ def pool_policy(google, binding):
 def test_setup_adds_bindings_and_removes_none(google, cloud):
     theirs = {"role": "roles/owner", "members": ["user:marie@example.org"]}
     google.identity.policies["project"]["bindings"].append(theirs)
-    maker = Provisioner(cloud, lambda _: None, POLL_SECONDS)
+    maker = Engine(cloud, lambda _: None, POLL_SECONDS)
     for step in setup_steps(PLACE):
         maker.ensure(step, gcp_plan(project="lab"))
     assert theirs in google.identity.policies["project"]["bindings"]
@@ -488,7 +490,11 @@ def test_orphaned_machines_and_disks_are_listed_and_deleted_in_order(google, clo
     assert (node.node_type, node.nodes, node.market) == ("n1-standard-8+1xV100", 1, "spot")
     assert (node.region, disk.region) == ("europe-west4-a", "us-central1-a")
     assert disk.fee == "pd-balanced", "without a price by the hour its cost is unknown"
-    gone = list(Destroyer(cloud, lambda _: None, POLL_SECONDS).destroy(cloud.list_resources("gan")))
+    gone = list(
+        names_of_gone(
+            Engine(cloud, lambda _: None, POLL_SECONDS).destroy(cloud.list_resources("gan"))
+        )
+    )
     assert [one.rpartition("/")[2] for one in gone] == ["node", "loose"]
     assert cloud.list_resources("gan") == ()
     assert len(google.compute.left["instances"]) == len(google.compute.left["disks"]) == 2

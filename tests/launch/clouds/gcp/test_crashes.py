@@ -12,7 +12,7 @@ from cloudgan.core.errors import CredentialsError
 from cloudgan.launch.backends.kubernetes.backend import KubernetesBackend
 from cloudgan.launch.kubernetes.api import ClusterApi
 from cloudgan.launch.kubernetes.kubeconfig import connect_by_token
-from cloudgan.launch.planning.plan_builder import all_steps
+from cloudgan.launch.plan.build import all_steps
 from cloudgan.launch.provisioning.apply import apply
 from cloudgan.launch.provisioning.launch_log import LaunchLog
 from cloudgan.launch.provisioning.provisioned_backend import ProvisionedBackend

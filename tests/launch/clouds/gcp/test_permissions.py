@@ -11,13 +11,13 @@ from google.auth.credentials import AnonymousCredentials
 from cloudgan.core import assets
 from cloudgan.core.labels import RUN
 from cloudgan.launch.backends.kubernetes.backend import KubernetesBackend
+from cloudgan.launch.clouds.engine import Engine
 from cloudgan.launch.clouds.gcp.planner import setup_steps
 from cloudgan.launch.clouds.gcp.preflight import ACT_AS
-from cloudgan.launch.planning.plan_builder import all_steps
+from cloudgan.launch.plan.build import all_steps
 from cloudgan.launch.provisioning.apply import apply
 from cloudgan.launch.provisioning.launch_log import LaunchLog
 from cloudgan.launch.provisioning.provisioned_backend import ProvisionedBackend
-from cloudgan.launch.provisioning.provisioner import Provisioner
 from cloudgan.launch.provisioning.run_registry import RunRegistry
 from cloudgan.schema.plan import Target
 from cloudgan.schema.run_folder import RunFolder
@@ -213,7 +213,7 @@ def test_setup_and_teardown_use_exactly_the_permissions_of_their_policy(google, 
     google.identity.enabling_ticks = 2
     google.server.tokens["admin"] = (bound("setup"),)
     cloud = cloud_of(google, token="admin")  # noqa: S106
-    maker = Provisioner(cloud, lambda _: None, POLL_SECONDS)
+    maker = Engine(cloud, lambda _: None, POLL_SECONDS)
     for step in setup_steps(PLACE):
         maker.ensure(step, gcp_plan(project="lab"))
     for resource in cloud.list_resources():

@@ -10,8 +10,7 @@ import pytest
 from cloudgan.api.plan_result import PlanResult
 from cloudgan.core.errors import ConfigError, PlanError
 from cloudgan.core.labels import EXPIRES, OWNER, RUN, SPEC
-from cloudgan.launch.clouds.gcp.addresses import CHANNEL, LOCATION
-from cloudgan.launch.clouds.gcp.machines import GPUS
+from cloudgan.launch.clouds.gcp.names import CHANNEL, LOCATION
 from cloudgan.launch.clouds.gcp.planner import target
 from emulators.gcp import kubernetes_engine
 from emulators.gcp.refusal import Refusal
@@ -78,7 +77,7 @@ def test_autoscaler_and_maximum_duration_end_the_nodes():
 @pytest.mark.parametrize("gpu", ["P100", "V100", "T4"])
 def test_old_gpus_use_the_default_driver(gpu):
     (one,) = pool_of(gcp_plan(f"n1-standard-8+1x{gpu}"))["config"]["accelerators"]
-    assert one["acceleratorType"] == GPUS[gpu].name
+    assert one["acceleratorType"] == f"nvidia-tesla-{gpu.lower()}"
     assert one["gpuDriverInstallationConfig"] == {"gpuDriverVersion": "DEFAULT"}
 
 

@@ -1,0 +1,54 @@
+"""Types of NumPy arrays, for annotations, and archives of arrays."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cloudgan.core.documents import read_bytes
+from cloudgan.core.errors import DataError
+
+Array = NDArray[Any]
+Floats = NDArray[np.floating]
+
+_MAX_BYTES = 2**33
+"""More than a hundred times the checkpoint of the largest preset."""
+
+
+def as_archive(arrays: Mapping[str, Array]) -> bytes:
+    """Returns the archive of arrays."""
+    content = io.BytesIO()
+    np.savez(content, allow_pickle=False, **arrays)
+    return content.getvalue()
+
+
+def read_arrays(path: Path, limit: int = _MAX_BYTES) -> dict[str, Array]:
+    """Reads all arrays of an archive of at most `limit` bytes; zipfile compares their checksums.
+
+    Raises:
+        DataError: The file is missing, too large or damaged, or an entry is compressed or no array of
+            numbers.
+    """
+    raw = read_bytes(path, limit=limit)
+    try:
+        with zipfile.ZipFile(io.BytesIO(raw)) as file:
+            is_plain = all(each.compress_type == zipfile.ZIP_STORED for each in file.infolist())
+        with np.load(io.BytesIO(raw), allow_pickle=False) as archive:
+            arrays = {name: archive[name] for name in archive.files if is_plain}
+    except MemoryError:
+        raise
+    except Exception as error:
+        # zipfile, zlib and NumPy raise errors of a dozen classes for a damaged file.
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        if "pickle" in reason:  # NumPy recommends to load it as a program
+            reason = "an array does not hold numbers"
+        raise DataError(f"{path}: damaged ({reason})") from error
+    if not is_plain or not all(isinstance(each, np.ndarray) for each in arrays.values()):
+        raise DataError(f"{path}: damaged (an entry is compressed, or is not an array)")
+    return arrays

@@ -1,0 +1,58 @@
+"""Reads CSV files row by row into pydantic models; errors name file and line."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import BaseModel
+
+from cloudgan.core.documents import csv_rows, read_text, validated
+from cloudgan.core.errors import DataError, show
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+def read_table(path: Path | Traversable, model: type[Model]) -> Iterator[tuple[int, Model]]:
+    """Reads a CSV file whose columns are the fields of `model`; an empty cell is None.
+
+    Columns of fields with a default, and of those that `model` takes from machines.csv, may be absent.
+
+    Yields:
+        The last line number of each row, from 1, and the row.
+
+    Raises:
+        DataError: The file is unreadable, has other columns, or a row is invalid.
+    """
+    lines = io.StringIO(read_text(path), newline="")
+    columns: list[str] = []
+    texts = {name for name, field in model.model_fields.items() if field.annotation is str}
+    for line, cells in csv_rows(lines, str(path)):
+        where = f"{path}:{line}"
+        if not columns:
+            columns = _checked_columns(cells, model, where)
+        elif len(cells) != len(columns):
+            raise DataError(f"{where}: the number of cells differs from the number of columns")
+        else:
+            row = {
+                name: cell if cell or name in texts else None
+                for name, cell in zip(columns, cells, strict=True)
+            }
+            yield line, validated(model, row, where)
+    if not columns:
+        raise DataError(f"{path}:1: expected the columns {', '.join(model.model_fields)}")
+
+
+def _checked_columns(columns: list[str], model: type[Model], where: str) -> list[str]:
+    required = {name for name, field in model.model_fields.items() if field.is_required()}
+    required -= set(getattr(model, "OF_THE_MACHINE", ()))
+    odd = (set(columns) - set(model.model_fields)) | (required - set(columns))
+    if odd or len(set(columns)) < len(columns):
+        raise DataError(
+            f"{where}: expected the columns {', '.join(model.model_fields)}; differing:"
+            f" {show(sorted(odd) or columns)}"
+        )
+    return columns

@@ -1,0 +1,162 @@
+"""The memory that training takes, counted layer by layer before anything is built. No Keras here.
+
+Kept for the backward pass of a generator update, which is the largest of a step: of each block what
+its convolution reads, and what convolution, activation, batch norm and dropout make of it. What a
+step needs beside that (gradients on their way, scratch of the kernels) goes with it, so one measured
+factor for each table of networks and conv_impl makes the count a peak.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import prod
+from typing import NamedTuple
+
+from cloudgan.gan.convolutions import (
+    Convolution,
+    discriminator_convolutions,
+    generator_convolutions,
+)
+from cloudgan.gan.shower_frame import table_shape
+from cloudgan.schema.presets import Preset, discriminator_table, find_profile, generator_table
+
+ERROR = 0.1
+"""Relative error of a peak. The table is within 0.03 of what it was made from; the same step, run
+again on a busy machine, took up to 0.1 more: which operations meet is up to the scheduler."""
+
+_NUMBER_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2, "float64": 8}
+_IMAGES_KEPT = 7
+"""Images that no table lists: what the output layer, the measurement and the losses keep of one."""
+_MARGINALS_KEPT = 24
+"""Numbers for each cell that `cloudgan.gan.cell_marginals` keeps: three of two knots each, what lies
+between them, its powers and exponentials, and the features of the shape loss."""
+_FINISHED_SHOWERS, _FINISHING_BYTES = 1024, 24
+"""Showers that a generator is finished with at once (`training.finishing`), bytes for each cell."""
+
+
+class Kept(NamedTuple):
+    """Numbers of one shower that wait for the backward pass of a layer."""
+
+    layer: str
+    numbers: int
+
+
+@dataclass(frozen=True)
+class Footprint:
+    """Memory of training, in bytes.
+
+    Attributes:
+        weights: Of one replica: weights, their slots and averages, and gradients.
+        shower: Of each shower of a replica's batch.
+        least: Of each shower, what is kept, without any factor.
+        process: Of a process that computes on its processor, before the first shower.
+        replica: Of each further replica of such a process, weights and showers aside.
+        finishing: Of such a process for a moment, whatever the batch.
+    """
+
+    weights: int
+    shower: int
+    least: int
+    process: int
+    replica: int
+    finishing: int
+
+    def of_replica(self, batch: int) -> int:
+        """What one replica takes of its device."""
+        return self.weights + batch * self.shower
+
+    def of_process(self, batch: int, replicas: int) -> int:
+        """What a process takes that computes itself, on its processor, without the showers it caches."""
+        own = self.process + (replicas - 1) * self.replica
+        return own + replicas * self.weights + max(replicas * batch * self.shower, self.finishing)
+
+
+def footprint(preset: Preset, *, conv_impl: str, precision: str) -> Footprint:
+    """Returns what training `preset` takes; `conv_impl` is published, phases or transforms."""
+    size = _NUMBER_BYTES[precision]
+    measured = find_profile(preset.networks).memory[conv_impl]
+    least = size * sum(kept.numbers for kept in kept_for_backward(preset, conv_impl))
+    weight = max(size, _NUMBER_BYTES["float32"])
+    slots = 2 if preset.optimizer == "adam" else 1
+    generator, discriminator = learned(preset)
+    copies = 3 + slots  # weights, gradients, and these once more on their way to the other replicas
+    average = generator if preset.ema_decay else 0
+    is_finished = preset.calibrated_output or preset.ema_decay
+    tables = table_shape(preset.image_shape).numbers if preset.cell_marginals else 0
+    return Footprint(
+        weights=weight * ((generator + discriminator) * copies + average + 2 * tables),
+        shower=round(least * measured.factor),
+        least=least,
+        process=measured.process_mib << 20,
+        replica=measured.replica_mib << 20,
+        finishing=_FINISHED_SHOWERS * _FINISHING_BYTES * prod(preset.image_shape)
+        if is_finished
+        else 0,
+    )
+
+
+def kept_for_backward(preset: Preset, conv_impl: str) -> Iterator[Kept]:
+    """Yields what a generator update keeps of one shower, layer by layer."""
+    table = generator_table(preset)
+    cells = prod(preset.image_shape)
+    yield Kept("start", prod(table.grid) * table.channels)
+    repeated = conv_impl == "published"  # the others never make an up-sampled input
+    for number, each in enumerate(generator_convolutions(preset)):
+        yield Kept(f"generator {number}", _read(each, repeated=repeated) + _made(each))
+    yield Kept("images", _IMAGES_KEPT * cells)
+    if preset.cell_marginals:
+        yield Kept("marginals", _MARGINALS_KEPT * cells)
+    for number, each in enumerate(discriminator_convolutions(preset)):
+        made = _made(each, dropout=True)
+        yield Kept(f"discriminator {number}", _read(each, repeated=repeated) + made)
+
+
+def learned(preset: Preset) -> tuple[int, int]:
+    """Numbers that generator and discriminator learn."""
+    table = generator_table(preset)
+    start = prod(table.grid) * table.channels
+    generator = (preset.latent_size + 1) * start
+    generator += sum(_weights(each) for each in generator_convolutions(preset))
+    judging = discriminator_convolutions(preset)
+    last = judging[-1]
+    pooled = [size // discriminator_table(preset).pool for size in last.output_cells]
+    features = prod(pooled) * last.block.filters
+    return generator, sum(_weights(each) for each in judging) + 2 * (features + 1)
+
+
+def network_sizes(preset: Preset) -> dict[str, dict[str, int]]:
+    """Numbers of each network, all `parameters` and the `trainable` ones, without measured tables.
+
+    Not trained are the moving statistics of batch norm, and the constant of a calibrated output.
+    """
+    found = {}
+    of_networks = (generator_convolutions(preset), discriminator_convolutions(preset))
+    for name, trainable, blocks in zip(
+        ("generator", "discriminator"), learned(preset), of_networks, strict=True
+    ):
+        kept = sum(2 * each.block.normalise * each.block.filters for each in blocks)
+        if name == "generator" and preset.calibrated_output and not preset.cell_marginals:
+            kept += 1
+        found[name] = {"parameters": trainable + kept, "trainable": trainable}
+    return found
+
+
+def _read(each: Convolution, *, repeated: bool) -> int:
+    """What a convolution reads and the block before has not already kept."""
+    block = each.block
+    is_plain = block.pad == (0, 0, 0) and not any(block.periodic)
+    if is_plain and (block.upsample == (1, 1, 1) or not repeated):
+        return 0
+    return prod(each.padded_cells) * each.channels
+
+
+def _made(each: Convolution, *, dropout: bool = False) -> int:
+    """The outputs of convolution, activation and batch norm, and of dropout with its mask."""
+    block = each.block
+    tensors = 1 + (block.activate or dropout) + block.normalise + 2 * dropout
+    return tensors * prod(each.output_cells) * block.filters
+
+
+def _weights(each: Convolution) -> int:
+    return each.weights + 2 * each.block.normalise * each.block.filters

@@ -1,0 +1,204 @@
+"""Rows of what `setup` creates for an account: buckets, roles and their permissions boundary."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from cloudgan.core.documents import parse_json
+from cloudgan.core.errors import ConfigError, CredentialsError, LaunchError
+from cloudgan.launch.clouds.aws import naming
+from cloudgan.launch.clouds.aws.transport import GLOBAL_REGION, Aws, Requests, asked, row, tags_of
+from cloudgan.launch.clouds.rows import Body, Kind
+from cloudgan.schema.plan import Step
+from cloudgan.schema.resource import Resource
+
+_ORDERS: Final = {"s3": 60, "iam": 70}
+"""Deletion orders by service."""
+
+
+def _find_bucket(aws: Aws, step: Step) -> Resource | None:
+    """Returns the bucket of a step.
+
+    Raises:
+        ConfigError: Another account owns it, or this login may not read it.
+    """
+    name = BUCKET.name_of(step.ref)
+    try:
+        body = aws.get(BUCKET, name)
+    except CredentialsError as error:
+        raise ConfigError(
+            f"s3://{step.ref['name']} belongs to another account, or this login has no access; pass your"
+            f" own bucket by --store=s3://BUCKET ({error})"
+        ) from error
+    return BUCKET.resource(name, body) if body else None
+
+
+def _with_tags_of_bucket(aws: Aws, name: str, body: dict[str, Any]) -> Body:
+    region, _, bucket = name.partition("/")
+    which = {"Bucket": bucket, "ExpectedBucketOwner": aws.login["account"]}
+    found = aws.if_exists("s3", region, "GetBucketTagging", **which) or {}
+    return body | {"tags": tags_of(found.get("TagSet"))}
+
+
+def _setting(name: str, path: str, request: Requests, member: str) -> Kind:
+    """Returns the row of a setting: there is one if it is what the step asks for."""
+
+    def find(aws: Aws, step: Step) -> Resource | None:
+        full = kind.name_of(step.ref)
+        there = (aws.get(kind, full) or {}).get(member)
+        return kind.resource(full, {}) if _parsed(there) == _parsed(asked(step, member)) else None
+
+    kind = row(name, _ORDERS[request.service], request, path, may_be_foreign=True, find=find)
+    return kind
+
+
+def _parsed(document: Any) -> Any:
+    """Returns a policy, which some answers hold as text, for comparison."""
+    return parse_json(document, "policy", LaunchError) if isinstance(document, str) else document
+
+
+def _find_role(aws: Aws, step: Step) -> Resource | None:
+    """Returns the role of a step.
+
+    Raises:
+        ConfigError: It exists with another permissions boundary.
+    """
+    name = step.ref["name"]
+    body = aws.get(ROLE, name)
+    if body is None:
+        return None
+    there = (body.get("PermissionsBoundary") or {}).get("PermissionsBoundaryArn", "none")
+    wanted = asked(step, "PermissionsBoundary")
+    if there != wanted:
+        raise ConfigError(
+            f"IAM role {name} has the permissions boundary {there}, not {wanted}; delete the roles by"
+            " `cloudgan setup --provider=aws --teardown`, then run `cloudgan setup --provider=aws` again"
+        )
+    return ROLE.resource(name, body)
+
+
+def _attached(aws: Aws, role: str) -> list[str]:
+    found = aws.if_exists("iam", GLOBAL_REGION, "ListAttachedRolePolicies", RoleName=role) or {}
+    return [one["PolicyArn"] for one in found.get("AttachedPolicies", ())]
+
+
+def _find_attached(aws: Aws, step: Step) -> Resource | None:
+    wanted, name = asked(step, "PolicyArn"), MANAGED_POLICY.name_of(step.ref)
+    return MANAGED_POLICY.resource(name, {}) if wanted in _attached(aws, step.ref["name"]) else None
+
+
+def _strip_role(aws: Aws, resource: Resource) -> None:
+    """Detaches and deletes a role's policies: IAM refuses to delete a role that has some."""
+    role = {"RoleName": resource.name}
+    for policy in _attached(aws, resource.name):
+        aws.if_exists("iam", GLOBAL_REGION, "DetachRolePolicy", **role, PolicyArn=policy)
+    own = aws.if_exists("iam", GLOBAL_REGION, "ListRolePolicies", **role) or {}
+    for policy in own.get("PolicyNames", ()):
+        aws.if_exists("iam", GLOBAL_REGION, "DeleteRolePolicy", **role, PolicyName=policy)
+
+
+def _find_boundary(aws: Aws, step: Step) -> Resource | None:
+    """Returns the permissions boundary.
+
+    Raises:
+        ConfigError: Its content is another one.
+    """
+    arn = BOUNDARY.name_of(step.ref)
+    body = aws.get(BOUNDARY, arn)
+    if body is None:
+        return None
+    which = {"PolicyArn": arn, "VersionId": body["DefaultVersionId"]}
+    version = aws.if_exists("iam", GLOBAL_REGION, "GetPolicyVersion", **which)
+    document = version and version["PolicyVersion"]["Document"]
+    if document != _parsed(asked(step, "PolicyDocument")):
+        raise ConfigError(
+            f"IAM policy {arn} differs from {naming.BOUNDARY_FILE}; an administrator makes this file"
+            " its default version (console: IAM, Policies), then run `cloudgan setup"
+            " --provider=aws` again"
+        )
+    return BOUNDARY.resource(arn, body)
+
+
+_OWN_BUCKET: Final = {"Bucket": "{name}", "ExpectedBucketOwner": "{owner}"}
+BUCKET = row(
+    naming.BUCKET_KIND,
+    60,
+    Requests(
+        service="s3",
+        get="HeadBucket",
+        which=_OWN_BUCKET,
+        delete="DeleteBucket",
+        exists=("BucketAlreadyOwnedByYou",),
+        complete=_with_tags_of_bucket,
+    ),
+    may_be_foreign=True,
+    find=_find_bucket,
+)
+BUCKET_ACCESS = _setting(
+    naming.BUCKET_ACCESS_KIND,
+    BUCKET.path,
+    Requests(service="s3", get="GetPublicAccessBlock", which=_OWN_BUCKET),
+    "PublicAccessBlockConfiguration",
+)
+BUCKET_POLICY = _setting(
+    naming.BUCKET_POLICY_KIND,
+    BUCKET.path,
+    Requests(service="s3", get="GetBucketPolicy", which=_OWN_BUCKET),
+    "Policy",
+)
+ROLE = row(
+    naming.ROLE_KIND,
+    70,
+    Requests(
+        service="iam",
+        get="GetRole",
+        which={"RoleName": "{name}"},
+        found="Role",
+        delete="DeleteRole",
+        tags="Tags",
+        exists=("EntityAlreadyExists",),
+    ),
+    "{name}",
+    created="CreateDate",
+    is_free=True,
+    may_be_foreign=True,
+    find=_find_role,
+    before_delete=_strip_role,
+)
+ROLE_POLICY = _setting(
+    naming.ROLE_POLICY_KIND,
+    "{name}/{policy}",
+    Requests(
+        service="iam",
+        get="GetRolePolicy",
+        which={"RoleName": "{name}", "PolicyName": "{policy}"},
+    ),
+    "PolicyDocument",
+)
+MANAGED_POLICY = row(
+    naming.MANAGED_POLICY_KIND,
+    70,
+    Requests(service="iam"),
+    "{name}/{policy}",
+    may_be_foreign=True,
+    find=_find_attached,
+)
+BOUNDARY = row(
+    naming.BOUNDARY_KIND,
+    75,
+    Requests(
+        service="iam",
+        get="GetPolicy",
+        which={"PolicyArn": "arn:aws:iam::{account}:policy/{name}"},
+        found="Policy",
+        delete="DeletePolicy",
+        tags="Tags",
+        exists=("EntityAlreadyExists",),
+    ),
+    "arn:aws:iam::{account}:policy/{name}",
+    created="CreateDate",
+    is_free=True,
+    may_be_foreign=True,
+    find=_find_boundary,
+)
+KINDS: Final = (BUCKET, BUCKET_ACCESS, BUCKET_POLICY, ROLE, ROLE_POLICY, MANAGED_POLICY, BOUNDARY)

@@ -1,0 +1,344 @@
+"""Requests of a run: bucket, end without a launcher, cluster with its parts, node group. Pure, needs no SDK.
+
+A step's `method` is the API operation, its `path` service and region, its `body` the arguments.
+
+EventBridge Scheduler ends a run that no launcher follows. A run has a schedule group with its tags, since
+schedules have none, and in it two schedules that call EKS once an hour for a day: DeleteNodegroup for the
+node group of the run, and DeleteCluster. EKS refuses DeleteCluster while a node group is attached ("you must
+delete them first", https://docs.aws.amazon.com/eks/latest/APIReference/API_DeleteCluster.html), so the
+schedule of one run cannot end the cluster of another that has nodes. No program of ours runs: a schedule
+calls the operation itself (https://docs.aws.amazon.com/scheduler/latest/UserGuide/managing-targets-universal.html),
+with the role `cloudgan-end`. Members of its input are in PascalCase: a public configuration reports a
+ValidationException for EKS' own camelCase. All read 2026-11-23.
+
+A node group uses a reservation only by a launch template that names it; a Capacity Block also needs the
+instance type and a market type there, and the node group the capacity type CAPACITY_BLOCK
+(https://docs.aws.amazon.com/eks/latest/userguide/capacity-blocks-mng.html). A block is paid in advance, and
+no operation of EC2 states its price: `DescribeCapacityBlocks` and `DescribeCapacityReservations` have no such
+member in botocore's model (both read 2026-11-22).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+from cloudgan.core import assets
+from cloudgan.core.documents import parse_json
+from cloudgan.core.errors import ConfigError, shorten
+from cloudgan.core.labels import RUN, SHARED, derived_name
+from cloudgan.launch.clouds.aws import naming
+from cloudgan.launch.clouds.aws.machines import machine
+from cloudgan.launch.clouds.planner import billed_by_reservation
+from cloudgan.launch.kubernetes.manifests import GPU_NODE
+from cloudgan.schema.plan import NodePool, Plan, Step, Target
+
+DEADLINE: Final = "cloudgan-deadline"
+DISK_GIB: Final = 100
+_DEFAULT_REGION: Final = "us-east-1"  # has no LocationConstraint in S3
+_RESERVE_SECONDS: Final = 900
+_CLUSTER_SECONDS: Final = 2400
+"""Longest wait for a new cluster."""
+_SPARE_SECONDS: Final = 3600
+"""For the copy of the results by a launcher that works."""
+_DAY_SECONDS: Final = 24 * 3600
+_RESERVATION: Final = re.compile(r"(block:)?(cr-[0-9a-f]{8,17})")
+
+
+class Reservation(NamedTuple):
+    """A reservation by its id.
+
+    Attributes:
+        name: Such as cr-0123456789abcdef0.
+        is_block: Whether it is a Capacity Block, not an ODCR.
+    """
+
+    name: str
+    is_block: bool
+
+    @property
+    def note(self) -> str:
+        """Note on the cost of its nodes."""
+        if not self.is_block:
+            return billed_by_reservation(self.name)
+        return (
+            f"Capacity Block {self.name} was paid in advance, and no API of AWS states its price: the cost"
+            " of these nodes is unknown, and the block costs the same without this run"
+        )
+
+
+def reservation(text: str) -> Reservation:
+    """Returns the reservation that --reservation names.
+
+    Raises:
+        ConfigError: It is no id.
+    """
+    found = _RESERVATION.fullmatch(text)
+    if found is None:
+        raise ConfigError(
+            f"--reservation={shorten(text)} is not valid: give the id of an On-Demand Capacity Reservation,"
+            " such as cr-0123456789abcdef0, or block: and the id of a Capacity Block"
+        )
+    return Reservation(found[2], bool(found[1]))
+
+
+def pool_of(plan: Plan) -> NodePool:
+    """Returns the node pool of a plan; a plan of a cloud has one."""
+    assert plan.node_pool is not None  # noqa: S101
+    return plan.node_pool
+
+
+def step(ensure: str, kind: str, ref: dict[str, str], operation: str, body: dict[str, Any]) -> Step:
+    """Returns a step; services without regions are in us-east-1.
+
+    Args:
+        ensure: What it is for.
+        kind: Name of a row.
+        ref: Parts of the resource's name.
+        operation: Service and operation, such as ``eks:CreateCluster``.
+        body: Arguments.
+    """
+    service, _, method = operation.partition(":")
+    path = f"{service}/{ref.get('region', _DEFAULT_REGION)}"
+    return Step(ensure=ensure, kind=kind, ref=ref, method=method, path=path, at="cloud", body=body)
+
+
+def policy(file: str, **values: str) -> Any:
+    """Returns a document of deploy/aws with values in place of ``<...>``."""
+    text = assets.read_text(f"deploy/aws/{file}")
+    for name, value in values.items():
+        text = text.replace(f"<{name}>", value)
+    return parse_json(text, file)
+
+
+def bucket_of(target: Target) -> str:
+    """Returns the name of the bucket of a target's account and region."""
+    return naming.bucket_name(target.account or naming.ACCOUNT, str(target.region))
+
+
+def bucket(target: Target) -> tuple[Step, ...]:
+    """Returns the steps of a bucket: private, TLS only, owned by this account."""
+    name, region = bucket_of(target), str(target.region)
+    own_region = {} if region == _DEFAULT_REGION else {"LocationConstraint": region}
+    configuration = own_region | {"Tags": [{"Key": SHARED, "Value": "bucket"}]}
+    owner = {"Bucket": name, "ExpectedBucketOwner": target.account}
+    closed = ("BlockPublicAcls", "IgnorePublicAcls", "BlockPublicPolicy", "RestrictPublicBuckets")
+    access = {"PublicAccessBlockConfiguration": dict.fromkeys(closed, True)}
+    tls = {"Policy": json.dumps(policy("bucket-policy.json", bucket=name))}
+    ref = {"region": region, "name": name}
+    return tuple(
+        step(f"bucket {name}{what}", kind, ref, f"s3:{method}", body)
+        for what, kind, method, body in (
+            (
+                "",
+                naming.BUCKET_KIND,
+                "CreateBucket",
+                {"Bucket": name, "CreateBucketConfiguration": configuration},
+            ),
+            (
+                " blocks public access",
+                naming.BUCKET_ACCESS_KIND,
+                "PutPublicAccessBlock",
+                owner | access,
+            ),
+            (" requires TLS", naming.BUCKET_POLICY_KIND, "PutBucketPolicy", owner | tls),
+        )
+    )
+
+
+def schedule_group(plan: Plan) -> str:
+    """Returns the name of a run's schedule group."""
+    longest = naming.LONGEST_GROUP - len(naming.PREFIX)
+    return naming.PREFIX + derived_name(plan.run, plan.spec_hash, longest)
+
+
+def run_end(plan: Plan) -> Iterator[Step]:
+    """Yields the steps that end a run without a launcher, before anything that is billed.
+
+    With --keep-cluster only the node group ends.
+    """
+    pool, limits, region = pool_of(plan), plan.limits, str(plan.target.region)
+    jobs = (limits.deadline_seconds + pool.keep_seconds) * pool.served_runs
+    seconds = jobs + 2 * limits.gang_timeout_seconds + _CLUSTER_SECONDS + _SPARE_SECONDS
+    group, cluster = schedule_group(plan), plan.target.cluster
+    ref = {"region": region, "name": group}
+    body: dict[str, Any] = {"Name": group, "Tags": _tags(plan)}
+    yield step("schedules", naming.SCHEDULES_KIND, ref, "scheduler:CreateScheduleGroup", body)
+    nodes = {"ClusterName": cluster, "NodegroupName": pool.name}
+    targets = [("nodes", "node group", "deleteNodegroup", nodes)]
+    if not pool.keep_cluster:
+        targets.append(("cluster", "unused cluster", "deleteCluster", {"Name": cluster}))
+    for name, what, operation, arguments in targets:
+        ref = {"region": region, "group": group, "name": name}
+        ensure = f"{what} is deleted after {seconds / 3600:.3g} h without a launcher"
+        body = {
+            "Name": name,
+            "GroupName": group,
+            "ScheduleExpression": "rate(1 hours)",
+            "StartDate": {"$after_seconds": round(seconds)},
+            "EndDate": {"$after_seconds": round(seconds + _DAY_SECONDS)},
+            "FlexibleTimeWindow": {"Mode": "OFF"},
+            "ActionAfterCompletion": "DELETE",
+            "Target": {
+                "Arn": f"arn:aws:scheduler:::aws-sdk:eks:{operation}",
+                "RoleArn": naming.role_arn(str(plan.target.account), naming.END_ROLE),
+                "Input": json.dumps(arguments),
+                "RetryPolicy": {"MaximumRetryAttempts": 0},  # the next hour is the next attempt
+            },
+        }
+        yield step(ensure, naming.SCHEDULE_KIND, ref, "scheduler:CreateSchedule", body)
+
+
+def cluster(target: Target) -> Step:
+    """Returns the step of the cluster: access for its creator only, standard support."""
+    body = {
+        "name": target.cluster,
+        "version": target.details["version"],
+        "roleArn": naming.role_arn(str(target.account), naming.CLUSTER_ROLE),
+        "resourcesVpcConfig": {
+            "subnetIds": [target.details["subnet"], target.details["second_subnet"]],
+            "endpointPublicAccess": True,
+            "endpointPrivateAccess": True,
+        },
+        "accessConfig": {
+            "authenticationMode": "API",
+            "bootstrapClusterCreatorAdminPermissions": True,
+        },
+        "upgradePolicy": {"supportType": "STANDARD"},  # extended support costs six times as much
+        "deletionProtection": False,
+        "tags": {SHARED: "cluster"},
+    }
+    ref = {"region": str(target.region), "name": str(target.cluster)}
+    ensure = f"EKS cluster {target.cluster}"
+    return step(ensure, naming.CLUSTER_KIND, ref, "eks:CreateCluster", body)
+
+
+def cluster_parts(target: Target) -> Iterator[Step]:
+    """Yields the steps of the add-ons and the role of pods, before the cluster has nodes.
+
+    The network plugin enforces NetworkPolicy. EKS installs it as self-managed in each new cluster, so the
+    add-on has to overwrite its fields
+    (https://github.com/aws/amazon-network-policy-controller-k8s/issues/200, read 2026-11-22).
+    """
+    where = {"region": str(target.region), "cluster": str(target.cluster)}
+    plugin = {"configurationValues": json.dumps(naming.ENABLE_POLICIES)}
+    plugin |= {"resolveConflicts": "OVERWRITE"}
+    own: dict[str, Any] = {"clusterName": target.cluster}
+    for name, settings in ((naming.NETWORK_PLUGIN, plugin), (naming.POD_AGENT, {})):
+        body = own | {"addonName": name, "tags": {SHARED: "add-on"}} | settings
+        ref = where | {"name": name}
+        yield step(f"EKS add-on {name}", naming.ADD_ON_KIND, ref, "eks:CreateAddon", body)
+    names = {"namespace": str(target.namespace), "account": str(target.service_account)}
+    body = own | {
+        "namespace": names["namespace"],
+        "serviceAccount": names["account"],
+        "roleArn": naming.role_arn(str(target.account), naming.POD_ROLE),
+        "tags": {SHARED: "identity"},
+    }
+    ensure, method = f"role of pods {'/'.join(names.values())}", "eks:CreatePodIdentityAssociation"
+    yield step(ensure, naming.IDENTITY_KIND, where | names, method, body)
+
+
+def template_name(plan: Plan) -> str:
+    """Returns the name of a plan's launch template: another reservation needs another one."""
+    pool = pool_of(plan)
+    return f"{pool.name}-{reservation(str(pool.reservation)).name.removeprefix('cr-')}"
+
+
+def template(plan: Plan) -> Iterator[Step]:
+    """Yields the step of the launch template of nodes in a reservation.
+
+    It has what the node group may then not have.
+    """
+    pool = pool_of(plan)
+    if not pool.reservation:
+        return
+    one, name = reservation(pool.reservation), template_name(plan)
+    disk = {"VolumeSize": DISK_GIB, "VolumeType": "gp3", "DeleteOnTermination": True}
+    data: dict[str, Any] = {
+        "InstanceType": pool.node_type,
+        "BlockDeviceMappings": [{"DeviceName": "/dev/xvda", "Ebs": disk}],
+        "CapacityReservationSpecification": {
+            "CapacityReservationTarget": {"CapacityReservationId": one.name}
+        },
+    }
+    if one.is_block:
+        data["InstanceMarketOptions"] = {"MarketType": "capacity-block"}
+    body = {
+        "LaunchTemplateName": name,
+        "LaunchTemplateData": data,
+        "TagSpecifications": [{"ResourceType": "launch-template", "Tags": _tags(plan)}],
+    }
+    ref = {"region": str(plan.target.region), "name": name}
+    ensure = f"launch template for {pool.reservation}"
+    yield step(ensure, naming.TEMPLATE_KIND, ref, "ec2:CreateLaunchTemplate", body)
+
+
+def empty_pool(plan: Plan) -> Step:
+    """Returns the step of the empty node group: one zone, no taint since EKS' pods need a node."""
+    pool, labels = pool_of(plan), plan.labels().as_dict()
+    gpus = dict(GPU_NODE) if plan.workers.accelerators_per_node else {}
+    body: dict[str, Any] = {
+        "clusterName": plan.target.cluster,
+        "nodegroupName": pool.name,
+        "scalingConfig": {"minSize": 0, "maxSize": plan.workers.nodes, "desiredSize": 0},
+        "subnets": [plan.target.details["subnet"]],
+        "amiType": machine(pool.node_type).image,
+        "capacityType": "SPOT" if pool.market == "spot" else "ON_DEMAND",
+        "nodeRole": naming.role_arn(str(plan.target.account), naming.NODE_ROLE),
+        "labels": {RUN: plan.run} | gpus,
+    }
+    if pool.reservation:
+        body["launchTemplate"] = {"name": template_name(plan), "version": "1"}
+        body["tags"] = labels | {naming.NODE_TYPE: pool.node_type}  # EKS does not show it then
+    else:
+        body |= {"diskSize": DISK_GIB, "instanceTypes": [pool.node_type], "tags": labels}
+    if pool.prepaid:
+        body["capacityType"] = "CAPACITY_BLOCK"
+    ensure = f"EKS node group {pool.name}, empty"
+    return step(ensure, naming.POOL_KIND, _pool_ref(plan), "eks:CreateNodegroup", body)
+
+
+def end_of_pool(plan: Plan) -> Step:
+    """Returns the step that makes AWS remove the nodes after the job's deadline."""
+    limits = plan.limits
+    seconds = 2 * limits.gang_timeout_seconds + limits.deadline_seconds + _RESERVE_SECONDS
+    return scheduled_end(plan, seconds)
+
+
+def scheduled_end(plan: Plan, seconds: float) -> Step:
+    """Returns the step that makes AWS remove the nodes after some seconds."""
+    body = {
+        "AutoScalingGroupName": {"$ref": naming.GROUP_OF_POOL},
+        "ScheduledActionName": DEADLINE,
+        "StartTime": {"$after_seconds": round(seconds)},
+        "MinSize": 0,
+        "DesiredCapacity": 0,
+    }
+    ensure = f"end of all nodes of {plan.run} after {seconds / 3600:.3g} h"
+    kind, method = naming.POOL_END_KIND, "autoscaling:PutScheduledUpdateGroupAction"
+    return step(ensure, kind, _pool_ref(plan), method, body)
+
+
+def full_pool(plan: Plan) -> Step:
+    """Returns the step that starts the nodes."""
+    pool, nodes = pool_of(plan), plan.workers.nodes
+    body = {
+        "clusterName": plan.target.cluster,
+        "nodegroupName": pool.name,
+        "scalingConfig": {"minSize": 0, "maxSize": nodes, "desiredSize": nodes},
+    }
+    ensure = f"{nodes} x {pool.node_type} in {pool.name}"
+    kind, method = naming.POOL_SIZE_KIND, "eks:UpdateNodegroupConfig"
+    return step(ensure, kind, _pool_ref(plan), method, body)
+
+
+def _pool_ref(plan: Plan) -> dict[str, str]:
+    where = {"region": str(plan.target.region), "cluster": str(plan.target.cluster)}
+    return where | {"name": pool_of(plan).name}
+
+
+def _tags(plan: Plan) -> list[dict[str, str]]:
+    return [{"Key": key, "Value": value} for key, value in plan.labels().as_dict().items()]

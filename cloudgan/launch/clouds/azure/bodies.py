@@ -1,0 +1,254 @@
+"""Steps and request bodies of Azure Resource Manager: cluster, node pool, pod identity, storage account, role assignments."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from cloudgan.core import machines
+from cloudgan.core.errors import PlanError, UnknownNameError
+from cloudgan.core.labels import EXPIRES, RUN, SHARED
+from cloudgan.core.machines import Machine
+from cloudgan.launch.backends.kubernetes.permissions import review_step
+from cloudgan.launch.clouds.azure import ids, kinds, reservations
+from cloudgan.launch.clouds.azure.ids import Ref
+from cloudgan.launch.clouds.rows import Kind
+from cloudgan.launch.kubernetes.manifests import GPU_NODE, device_plugin_step
+from cloudgan.schema.plan import Plan, Step, Target
+
+SPOT_TAINT = "kubernetes.azure.com/scalesetpriority"
+"""Taint that AKS sets on each node of a Spot pool, with the value spot."""
+GPU_TAINT = "nvidia.com/gpu=present:NoSchedule"
+SYSTEM_NODE = "system_node"
+"""Detail of the target: the size of the cluster's own node."""
+NAMESPACE = SERVICE_ACCOUNT = "cloudgan"
+DISK_GIB = 128
+"""Size of a node's disk, and AKS' default for the system node's size."""
+
+
+def system_sizes() -> dict[str, Machine]:
+    """Returns the sizes for the AKS system node in the order of preference, of 2 vCPUs and 7 to 8 GiB.
+
+    Many subscriptions are not offered all of them: https://github.com/dotnet/core/issues/8181 (2023-02) and
+    https://github.com/hashicorp-education/learn-terraform-provision-aks-cluster/issues/15 (2023-04) show AKS'
+    refusals.
+    """
+    return machines.sold("azure", "system")
+
+
+def size_of(node_type: str) -> Machine:
+    """Returns the properties of a size.
+
+    Raises:
+        PlanError: It is retired or refused; the message names a replacement.
+        UnknownNameError: Unknown size.
+    """
+    machines.refuse_retired("azure", node_type)
+    found = machines.table().get(("azure", node_type))
+    if found and found.refused:
+        raise PlanError(
+            f"{node_type} ({found.accelerator}) {found.refused}; use --accelerator={found.replacement}"
+        )
+    known = machines.sold("azure")
+    if node_type not in known:
+        raise UnknownNameError("Azure size", node_type, known)
+    return known[node_type]
+
+
+def cluster_steps(plan: Plan) -> tuple[Step, ...]:
+    """Returns the steps of cluster, pod identity, node pool and GPU device plugin."""
+    assert plan.node_pool is not None  # noqa: S101  provisioned plans only
+    target, cluster = plan.target, ids.cluster(plan.target)
+    return (
+        put(
+            f"AKS cluster {target.cluster} in {target.region}, with one {_system_size(target)} that always bills",
+            kinds.CLUSTER,
+            cluster,
+            cluster_body(target),
+        ),
+        review_step(target),
+        put(
+            f"federated credential of {target.cluster} for {ids.IDENTITY}",
+            kinds.CREDENTIAL,
+            ids.credential(target) | {"issuer": ids.cluster_id(target)},
+            credential_body(),
+        ),
+        put(
+            f"AKS pool {plan.node_pool.name} of {plan.workers.nodes} x {plan.node_pool.node_type},"
+            f" {plan.node_pool.market.replace('_', ' ')}",
+            kinds.POOL,
+            cluster | {"pool": plan.node_pool.name},
+            pool_body(plan),
+        ),
+        device_plugin_step(),
+    )
+
+
+def put(ensure: str, kind: Kind, ref: Ref, body: dict[str, Any]) -> Step:
+    """Returns the step that ensures a resource of Azure Resource Manager."""
+    path = f"{kind.name_of(ref)}?api-version={kind.request}"
+    return Step(
+        ensure=ensure, method="PUT", path=path, kind=kind.name, ref=ref, body=body, at="cloud"
+    )
+
+
+def cluster_body(target: Target) -> dict[str, Any]:
+    """Returns the smallest cluster with workload identity: free tier and one node."""
+    region = target.region or ""
+    system = {
+        "name": kinds.SYSTEM,
+        "mode": "System",
+        "type": "VirtualMachineScaleSets",
+        "osType": "Linux",
+        "count": 1,
+        "vmSize": _system_size(target),
+    }
+    return {
+        "location": region,
+        "tags": {SHARED: "cluster"},
+        "identity": {"type": "SystemAssigned"},
+        "sku": {"name": "Base", "tier": "Free"},
+        "properties": {
+            "dnsPrefix": ids.group_name(region),
+            "nodeResourceGroup": ids.nodes_group_name(region),
+            "agentPoolProfiles": [system],
+            "oidcIssuerProfile": {"enabled": True},
+            "securityProfile": {"workloadIdentity": {"enabled": True}},
+            "networkProfile": {
+                "networkPlugin": "azure",
+                "networkPluginMode": "overlay",
+                "networkDataplane": "cilium",
+                "networkPolicy": "cilium",
+            },
+            # AKS has no maximum life of a node: without the launcher, only the autoscaler ends nodes. By
+            # default a pod of kube-system keeps a node alive (learn.microsoft.com/javascript/api/
+            # @azure-rest/arm-containerservice/managedclusterpropertiesautoscalerprofile, 2026-11-22).
+            "autoScalerProfile": {"skip-nodes-with-system-pods": "false"},
+            # An upgrade of the node image would restart nodes during a run.
+            "autoUpgradeProfile": {"upgradeChannel": "none", "nodeOSUpgradeChannel": "None"},
+        },
+    }
+
+
+def _system_size(target: Target) -> str:
+    return target.details.get(SYSTEM_NODE, ids.SYSTEM_SIZE)
+
+
+def pool_body(plan: Plan) -> dict[str, Any]:
+    """Returns the run's node pool: N nodes, scaled to zero without pods."""
+    assert plan.node_pool is not None  # noqa: S101  see above
+    properties: dict[str, Any] = {
+        "mode": "User",
+        "type": "VirtualMachineScaleSets",
+        "osType": "Linux",
+        "vmSize": plan.node_pool.node_type,
+        # The default grows with the size of the machine, up to 2 TiB.
+        "osDiskSizeGB": DISK_GIB,
+        "count": plan.workers.nodes,
+        # The cluster autoscaler deletes idle nodes.
+        "enableAutoScaling": True,
+        "minCount": 0,
+        "maxCount": plan.workers.nodes,
+        "gpuProfile": {"driver": "Install"},
+        "nodeLabels": {RUN: plan.run, EXPIRES: plan.expires, **GPU_NODE},
+        "nodeTaints": [GPU_TAINT],
+        "tags": plan.labels().as_dict(),
+    }
+    if plan.target.zone:  # a region may have none
+        properties["availabilityZones"] = [plan.target.zone]
+    if plan.node_pool.reservation:
+        group = reservations.group_id(plan.target, plan.node_pool.reservation)
+        properties["capacityReservationGroupID"] = group
+    if plan.node_pool.market == "spot":
+        properties |= {
+            "scaleSetPriority": "Spot",
+            "scaleSetEvictionPolicy": "Delete",
+            "spotMaxPrice": -1,  # up to the on-demand price: evicted for capacity only
+        }
+    return {"properties": properties}
+
+
+def credential_body() -> dict[str, Any]:
+    """Returns the federated credential of the pods' service account."""
+    return {
+        "properties": {
+            "issuer": {"$ref": "cluster.oidcIssuer"},
+            "subject": f"system:serviceaccount:{NAMESPACE}:{SERVICE_ACCOUNT}",
+            "audiences": ["api://AzureADTokenExchange"],
+        }
+    }
+
+
+# https://learn.microsoft.com/azure/role-based-access-control/built-in-roles/storage, read 2026-11-21
+BLOB_CONTRIBUTOR: Final = "ba92f5b4-2d11-453d-a403-e96b0029c9fe"
+"""Storage Blob Data Contributor: owners and contributors need it too to read blobs."""
+
+
+def store_steps(target: Target) -> tuple[Step, ...]:
+    """Returns the steps of resource group, storage account and container."""
+    account, container = ids.store_account(target), ids.container(target)
+    group = {"location": target.region, "tags": {SHARED: "group"}}
+    return (
+        put(
+            f"resource group {ids.group_name(target.region or '')}",
+            kinds.GROUP,
+            ids.group(target),
+            group,
+        ),
+        put(f"private storage account {account}", kinds.ACCOUNT, container, _account_body(target)),
+        put(
+            f"container {ids.CONTAINER} in {account}",
+            kinds.CONTAINER,
+            container,
+            {"properties": {"publicAccess": "None"}},
+        ),
+    )
+
+
+def setup_steps(target: Target) -> tuple[Step, ...]:
+    """Returns the one-time steps of an administrator; `target` has the subscription."""
+    identity = {"location": target.region, "tags": {SHARED: "identity"}}
+    assignment = ids.container(target) | ids.identity(target) | {"assignment": ids.ASSIGNMENT}
+    return (
+        *store_steps(target),
+        put(f"identity {ids.IDENTITY}", kinds.IDENTITY, ids.identity(target), identity),
+        put(
+            f"store access of {ids.IDENTITY}",
+            kinds.ASSIGNMENT,
+            assignment,
+            _assignment_body(target, "identity.principalId", "ServicePrincipal"),
+        ),
+        put(
+            "store access of the current user",
+            kinds.ASSIGNMENT,
+            assignment | {"login": "the current user"},
+            _assignment_body(target, "user.objectId", {"$ref": "user.principalType"}),
+        ),
+    )
+
+
+def _account_body(target: Target) -> dict[str, Any]:
+    return {
+        "location": target.region,
+        "kind": "StorageV2",
+        "sku": {"name": "Standard_LRS"},
+        "tags": {SHARED: "bucket"},
+        "properties": {
+            "allowBlobPublicAccess": False,
+            "allowCrossTenantReplication": False,
+            "allowSharedKeyAccess": False,
+            "defaultToOAuthAuthentication": True,
+            "minimumTlsVersion": "TLS1_2",
+            "supportsHttpsTrafficOnly": True,
+        },
+    }
+
+
+def _assignment_body(target: Target, principal: str, kind: str | dict[str, str]) -> dict[str, Any]:
+    roles = f"/subscriptions/{target.account}/providers/Microsoft.Authorization/roleDefinitions"
+    return {
+        "properties": {
+            "roleDefinitionId": f"{roles}/{BLOB_CONTRIBUTOR}",
+            "principalId": {"$ref": principal},
+            "principalType": kind,  # else a new principal may not be found yet
+        }
+    }

@@ -1,0 +1,204 @@
+"""Google's error responses as cloudgan's errors, with the command to run next: one table of cases."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final, Literal, NamedTuple
+
+from cloudgan.core.documents import parse_json
+from cloudgan.core.errors import (
+    CapacityError,
+    CloudganError,
+    CredentialsError,
+    DataError,
+    LaunchError,
+    StockOutError,
+)
+from cloudgan.launch.clouds.rows import BusyError
+from cloudgan.schema.resource import ResourceCause
+
+_LONGEST_SENTENCE: Final = 300
+_RATES = re.compile(r"rateLimitExceeded|userRateLimitExceeded|RATE_LIMIT_EXCEEDED|per minute")
+_QUOTA = re.compile(r"quota", re.IGNORECASE)
+_CAPACITY = re.compile(
+    r"STOCKOUT|RESOURCE_POOL_EXHAUSTED|enough resources available|no more capacity|out of capacity"
+    r"|insufficient capacity",
+    re.IGNORECASE,
+)
+_PROJECT = re.compile(r"/projects/([^/:?]+)")
+_BUSY = re.compile(
+    r"please wait and try again|incompatible operation|is currently"
+    r"|another activation or deactivation is in progress",
+    re.IGNORECASE,
+)
+
+
+class DisabledApiError(CredentialsError):
+    """The API is not enabled in the project."""
+
+
+class AbsentError(LaunchError):
+    """The resource does not exist."""
+
+
+class TakenError(LaunchError):
+    """The name is in use."""
+
+
+Case = Literal[
+    "absent", "busy", "capacity", "disabled", "forbidden", "login", "quota", "quota project",
+    "refused", "silent", "taken", "transient",
+]  # fmt: skip
+_BY_STATUS: Final[dict[int, Case]] = {
+    0: "silent", 401: "login", 403: "forbidden", 404: "absent", 409: "taken", 429: "transient",
+}  # fmt: skip
+_ERRORS: Final[dict[Case, tuple[type[CloudganError], str]]] = {
+    "absent": (AbsentError, "{request}: {message}"),
+    "busy": (BusyError, "{message}"),
+    "capacity": (
+        StockOutError,
+        (
+            "{request}: Google has no capacity there now ({message}). Use another --region or --zone,"
+            " --market=on_demand, or try later"
+        ),
+    ),
+    "disabled": (
+        DisabledApiError,
+        (
+            "{host} is not enabled in this project; type: cloudgan setup --provider=gcp, or: gcloud"
+            " services enable {host}"
+        ),
+    ),
+    "forbidden": (
+        CredentialsError,
+        (
+            "{request}: {message}. deploy/gcp/policy.yaml and resources.yaml list the required"
+            " permissions; an owner of the project grants them (docs/gcp.md)"
+        ),
+    ),
+    "login": (
+        CredentialsError,
+        (
+            "Google does not accept this login ({message}); type: gcloud auth application-default login,"
+            " then rerun the command"
+        ),
+    ),
+    "quota": (
+        CapacityError,
+        (
+            "{request}: {message}. Request a larger quota in the console (IAM & Admin, Quotas), or use"
+            " fewer --nodes or another --region"
+        ),
+    ),
+    "quota project": (
+        CredentialsError,
+        (
+            "{request}: this login has no quota project; type: gcloud auth application-default"
+            " set-quota-project {project}"
+        ),
+    ),
+    "refused": (LaunchError, "{request}: Google answered {status} ({message})"),
+    "silent": (LaunchError, "{request}: Google did not answer ({message})"),
+    "taken": (TakenError, "{request}: {message}"),
+    "transient": (LaunchError, "{request}: Google answered {status} ({message})"),
+}
+
+
+class Answer(NamedTuple):
+    """A response of Google's.
+
+    Attributes:
+        status: HTTP status; 0: no response.
+        message: Google's error message.
+        reason: Machine-readable reason, such as SERVICE_DISABLED; may be empty.
+        body: The decoded JSON.
+        wait_seconds: Value of Retry-After.
+    """
+
+    status: int
+    message: str = ""
+    reason: str = ""
+    body: Any = None
+    wait_seconds: float = 0.0
+
+    @property
+    def case(self) -> Case:
+        """The case of an error. The status decides before the words: names may contain any word.
+
+        The login of a user that names no project for its requests has the reason of a disabled API
+        (https://cloud.google.com/docs/authentication/adc-troubleshooting/user-creds, 2026-11-25;
+        https://github.com/hashicorp/terraform-provider-google/issues/20644).
+        """
+        if self.status == 403 and (found := self._forbidden):  # noqa: PLR2004
+            return found
+        if self.status not in (0, 401, 404, 409):
+            why = cause(f"{self.reason} {self.message}")
+            if why == "capacity" or (why == "quota" and self.status < 500):  # noqa: PLR2004
+                return why
+        if self.status == 400 and _BUSY.search(self.message):  # noqa: PLR2004
+            return "busy"
+        is_outage = self.status >= 500  # noqa: PLR2004
+        return _BY_STATUS.get(self.status, "transient" if is_outage else "refused")
+
+    @property
+    def _forbidden(self) -> Case | None:
+        if "requires a quota project" in self.message:
+            return "quota project"
+        if self.reason in ("SERVICE_DISABLED", "accessNotConfigured"):
+            return "disabled"
+        if _RATES.search(f"{self.reason} {self.message}"):
+            return "transient"
+        return "forbidden" if "permission" in self.message.lower() else None
+
+
+def cause(text: str) -> ResourceCause:
+    """Returns why machines are unavailable according to Google's message; empty: another reason."""
+    if _CAPACITY.search(text):
+        return "capacity"
+    return "quota" if _QUOTA.search(text) and not _RATES.search(text) else ""
+
+
+def sentence(text: str) -> str:
+    """Returns a text on one line, truncated and without its full stop."""
+    return " ".join(str(text).split())[:_LONGEST_SENTENCE].rstrip(". ")
+
+
+def host_of(url: str) -> str:
+    """Returns the host of a URL, which is the name of its API."""
+    return url.partition("://")[2].partition("/")[0]
+
+
+def parse_answer(status: int, content: bytes, retry_after: str | None) -> Answer:
+    """Parses a response and its error, if any."""
+    try:
+        body = parse_json(content, "Google's answer", any_text=True) if content else {}
+    except DataError:
+        body = None
+    error = body.get("error") if isinstance(body, dict) else None
+    found: dict[str, Any] = error if isinstance(error, dict) else {}
+    listed = (*found.get("details", ()), *found.get("errors", ()))
+    reasons = [one["reason"] for one in listed if isinstance(one, dict) and one.get("reason")]
+    text = found.get("message") or content[:200].decode(errors="replace")
+    wait = float(retry_after) if retry_after and retry_after.isdecimal() else 0.0
+    return Answer(status, sentence(text), reasons[0] if reasons else "", body, wait)
+
+
+def error_of(request: str, url: str, answer: Answer) -> CloudganError:
+    """Returns the error for an unsuccessful response.
+
+    Args:
+        request: Description of the request.
+        url: URL of the request.
+        answer: The response.
+    """
+    kind, text = _ERRORS[answer.case]
+    project = _PROJECT.search(url)
+    return kind(
+        text.format(
+            request=request,
+            message=answer.message or "no message",
+            status=answer.status,
+            host=host_of(url),
+            project=project[1] if project else "PROJECT",
+        )
+    )

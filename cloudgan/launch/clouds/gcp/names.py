@@ -1,0 +1,47 @@
+"""URLs of Google's APIs, kinds and names of cloudgan's resources, and placeholders in plans."""
+
+from __future__ import annotations
+
+CONTAINER = "https://container.googleapis.com/v1"
+COMPUTE = "https://compute.googleapis.com/compute/v1"
+STORAGE = "https://storage.googleapis.com/storage/v1"
+IAM = "https://iam.googleapis.com/v1"
+PROJECTS = "https://cloudresourcemanager.googleapis.com/v3"
+SERVICES = "https://serviceusage.googleapis.com/v1"
+TPU = "https://tpu.googleapis.com/v2"
+
+# Kinds, as steps and resources name them; the rows are in kinds.py.
+CLUSTER_KIND, POOL_KIND = "GKE cluster", "GKE node pool"
+INSTANCE_KIND, DISK_KIND = "Compute Engine instance", "disk"
+BUCKET_KIND = "bucket"
+ACCOUNT_KIND, BINDING_KIND, APIS_KIND = "service account", "binding", "APIs"
+QUEUED_KIND, TPU_KIND = "TPU queued resource", "TPU machine"
+
+PROJECT, ZONE, CLUSTER_LOCATION = "<project>", "<zone>", "<cluster-location>"
+LOCATION = "cluster location"
+"""Key of a target's details: zone or region of the cluster, which may differ from the nodes' zone."""
+
+RELEASE_CHANNEL, NO_CHANNEL = "<release-channel>", "none"
+CHANNEL = "release channel"
+"""Key of a target's details: that of an existing cluster; the default cluster has REGULAR."""
+
+NODES_ACCOUNT, TRAINER_ACCOUNT = "cloudgan-nodes", "cloudgan-trainer"
+"""Service accounts of the nodes and of the training pods."""
+TPU_ACCOUNT = "cloudgan-tpu"
+"""Service account of TPU VMs, which train and delete themselves."""
+ACCOUNTS = (NODES_ACCOUNT, TRAINER_ACCOUNT, TPU_ACCOUNT)
+
+
+def account_email(name: str, project: str) -> str:
+    """Returns the e-mail address of a service account."""
+    return f"{name}@{project}.iam.gserviceaccount.com"
+
+
+def clusters(project: str, location: str) -> str:
+    """Returns the URL of the clusters in a zone or region; ``-`` stands for all."""
+    return f"{CONTAINER}/projects/{project}/locations/{location}/clusters"
+
+
+def bucket_name(project: str, region: str) -> str:
+    """Returns the name of the project's cloudgan bucket in a region."""
+    return f"cloudgan-{project}-{region}"

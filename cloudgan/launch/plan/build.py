@@ -1,0 +1,347 @@
+"""Builds a plan: specification hash, deadline, forecast, warnings and steps."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import NamedTuple
+
+from cloudgan.core.errors import BudgetError, ConfigError, PlanError
+from cloudgan.core.labels import as_value, expiry, spec_digits
+from cloudgan.launch.clouds.planner import BUILT_IN_CLOUDS, Clouds, NodePoolRequest
+from cloudgan.launch.kubernetes.manifests import manifest_steps
+from cloudgan.launch.plan.jobs import KINDS
+from cloudgan.launch.provisioning.nodes import wait_step
+from cloudgan.schema.config import RunConfig
+from cloudgan.schema.plan import (
+    JobCost,
+    Limits,
+    NodePool,
+    Plan,
+    Selection,
+    Showers,
+    Step,
+    Target,
+    Wheel,
+    Workers,
+    longest_seconds,
+)
+from cloudgan.schema.price_row import PriceRow
+from cloudgan.speed.throughput_model import ThroughputModel
+
+_HOUR_SECONDS = 3600
+_KEPT_HOURS = 7 * 24
+"""Hours after its deadline until a run's resources expire."""
+
+
+@dataclass(frozen=True)
+class PlanRequest:
+    """Input of a plan.
+
+    Attributes:
+        config: Run configuration, as the pods read it.
+        target: Where the run executes.
+        workers: Number and resources of the workers.
+        store: URL of the store, or pvc:NAME.
+        showers: Training data and its transfer.
+        owner: User.
+        max_hours: Limit of the attempt.
+        gang_timeout_seconds: For all workers to start.
+        budget_usd: For all attempts.
+        spent_usd: By earlier attempts.
+        price: Of one node.
+        wheels: Installed by the pods.
+        store_port: TCP port of the store.
+        node_pool: Nodes to provision; None: existing nodes.
+        max_usd_per_hour: Of all nodes.
+        cost: Of the whole job, with provisioned nodes.
+        selection: Reason for the offer.
+        run_spec_hash: Specification hash of the run to resume; None: computed.
+        notes: Warnings found earlier.
+    """
+
+    config: RunConfig
+    target: Target
+    workers: Workers
+    store: str
+    showers: Showers
+    owner: str
+    max_hours: float = 24.0
+    gang_timeout_seconds: float = 1200.0
+    budget_usd: float | None = None
+    spent_usd: float = 0.0
+    price: PriceRow | None = None
+    wheels: tuple[Wheel, ...] = ()
+    store_port: int = 443
+    node_pool: NodePool | None = None
+    max_usd_per_hour: float | None = None
+    cost: JobCost | None = None
+    selection: Selection | None = None
+    run_spec_hash: str | None = None
+    notes: tuple[str, ...] = ()
+
+
+def make_plan(
+    request: PlanRequest,
+    throughput: ThroughputModel,
+    requests: Callable[[Plan], tuple[Step, ...]],
+    now: dt.datetime,
+) -> Plan:
+    """Returns the plan; equal arguments give equal plans.
+
+    Args:
+        request: Input.
+        throughput: Of the network.
+        requests: Returns the steps of a plan.
+        now: In UTC.
+
+    Raises:
+        BudgetError: The budget is spent or below the lower cost estimate.
+        ConfigError: A budget without a price.
+        PlanError: The time limit is below the lower estimate of the duration.
+    """
+    price, workers = request.price, request.workers
+    end = deadline(
+        max_hours=request.max_hours,
+        budget_usd=request.budget_usd,
+        usd_per_second=_usd_per_second(request),
+        spent_usd=request.spent_usd,
+        once_usd=_once_usd(request),
+        reserve_seconds=_reserve_seconds(request),
+    )
+    plan = Plan(
+        run=request.config.name,
+        owner=as_value(request.owner) or "unknown",
+        expires=expiry(now + timedelta(hours=request.max_hours + _KEPT_HOURS)),
+        spec_hash=spec_hash(request),
+        created_at=now.date().isoformat(),
+        target=request.target,
+        store=request.store,
+        store_port=request.store_port,
+        workers=workers,
+        node_pool=request.node_pool,
+        limits=Limits(
+            max_hours=request.max_hours,
+            budget_usd=request.budget_usd,
+            max_usd_per_hour=request.max_usd_per_hour,
+            gang_timeout_seconds=request.gang_timeout_seconds,
+            capacity_wait_seconds=_capacity_wait_seconds(request, end.seconds),
+            deadline_seconds=end.seconds,
+            deadline_reason=end.reason,
+        ),
+        showers=request.showers,
+        wheels=request.wheels,
+        price=price,
+        cost=request.cost,
+        selection=request.selection,
+        forecast=KINDS[request.config.job].forecast(request.config, workers, throughput, price),
+        config=request.config,
+    )
+    _check_budget(plan, request.spent_usd)
+    if request.run_spec_hash is None:  # else earlier attempts have done a part
+        _check_deadline(plan)
+    plan = plan.model_copy(update={"warnings": (*_warnings(plan), *request.notes)})
+    return plan.model_copy(update={"steps": requests(plan)})
+
+
+def spec_hash(request: PlanRequest) -> str:
+    """Returns the hash of the specification that identifies a run.
+
+    Limits are excluded, and so is the target of provisioned nodes: another region or cloud is
+    another attempt at the same run.
+    """
+    if request.run_spec_hash is not None:
+        return request.run_spec_hash
+    workers, target = request.workers, request.target
+    config = request.config
+    if target.is_provisioned:  # there the data path contains the store
+        data = config.data.model_copy(update={"path": request.showers.source})
+        config = config.model_copy(update={"data": data})
+    what = {
+        "mathematics": config.mathematics(),
+        "epochs": config.training.epochs,
+        "nodes": workers.nodes,
+        "accelerator": [workers.accelerator, workers.accelerators_per_node],
+        "image": workers.image,
+    }
+    where = {"provider": target.provider, "store": request.store}
+    return spec_digits(what if target.is_provisioned else what | where)
+
+
+def _usd_per_second(request: PlanRequest) -> float | None:
+    """Price of all nodes and the known cluster fees."""
+    if request.price is None:
+        return None
+    fees = request.cost.fees_usd_per_hour if request.cost else 0.0
+    return (request.price.hourly_usd(request.workers.nodes) + fees) / 3600
+
+
+def _reserve_seconds(request: PlanRequest) -> float:
+    """Seconds reserved in a budget for startup and deletion of nodes.
+
+    An unknown startup time counts as the gang timeout.
+    """
+    if request.node_pool is None:
+        return RESERVE_SECONDS
+    known = request.cost.startup_seconds if request.cost else None
+    start = request.gang_timeout_seconds if known is None else known
+    return RESERVE_SECONDS + start + REMOVAL_SECONDS
+
+
+def _capacity_wait_seconds(request: PlanRequest, deadline_seconds: int) -> float | None:
+    """Longest wait for the first flex-start node: the job's time, but for one gang timeout.
+
+    The deadline of the job counts from its creation, so that it ends spending whatever happens.
+    """
+    if request.node_pool is None or not request.node_pool.flex_start:
+        return None
+    gang = request.gang_timeout_seconds
+    return max(deadline_seconds - gang, min(gang, deadline_seconds))
+
+
+def _once_usd(request: PlanRequest) -> float:
+    """Known cost that does not depend on time: upload and transfer of the data."""
+    return (request.showers.usd or 0.0) + (request.cost.once_usd if request.cost else 0.0)
+
+
+def _check_budget(plan: Plan, spent_usd: float) -> None:
+    budget, low = plan.limits.budget_usd, plan.forecast.low_usd
+    if low is not None and plan.cost is not None:
+        low = plan.cost.known_low_usd
+    if budget is not None and low is not None and low > budget - spent_usd:
+        raise BudgetError(
+            f"{plan.work} cost at least {low:.2f} USD ({plan.forecast.basis}), more"
+            f" than the remaining {budget - spent_usd:.2f} USD; {KINDS[plan.config.job].less}, change the nodes or"
+            " increase --budget-usd"
+        )
+
+
+def _check_deadline(plan: Plan) -> None:
+    """Refuses a plan whose deadline ends the run before its last epoch, by its own forecast."""
+    end, low = plan.limits.deadline_seconds, plan.forecast.low_seconds
+    if low is None or low <= end:
+        return
+    hours = math.ceil(10 * low / _HOUR_SECONDS) / 10
+    sentence = (
+        f"{plan.work} take at least {hours:g} h"
+        f" ({plan.forecast.basis}), and {plan.limits.deadline_reason} ends the run after"
+        f" {end / _HOUR_SECONDS:.3g} h"
+    )
+    job = KINDS[plan.config.job]
+    if plan.limits.ends_by_budget:
+        raise BudgetError(f"{sentence}; increase it, {job.less} or change the nodes")
+    raise PlanError(f"{sentence}; give --max-hours={hours:g} or more, {job.shorter}, or more nodes")
+
+
+def _warnings(plan: Plan) -> list[str]:
+    found, ahead = [], plan.forecast
+    end = plan.limits.deadline_seconds
+    if ahead.high_seconds is not None and ahead.high_seconds > end:
+        found.append(
+            f"the deadline of {end / 3600:.3g} h ({plan.limits.deadline_reason}) may end the run"
+            f" early: {plan.work} take up to {ahead.high_seconds / 3600:.3g} h"
+        )
+    if plan.showers.records is None and plan.config.trains_one:
+        found.append("the number of showers is unknown, so there is no forecast")
+    if plan.node_pool is not None:
+        found += plan.node_pool.notes
+    if plan.limits.budget_usd is not None and plan.cost is not None and plan.cost.unpriced:
+        found.append(
+            f"--budget-usd does not count {', '.join(plan.cost.unpriced)}, whose price is unknown in"
+            f" {plan.target.region}: the run costs at least what the forecast states"
+        )
+    batch = plan.config.training.batch_per_replica
+    if plan.config.grid:
+        return found
+    if plan.has_peers and batch is None and not plan.config.training.global_batch_size:
+        found.append("the global batch grows with --nodes: give --global-batch to fix it")
+    return found
+
+
+RESERVE_SECONDS = 120.0
+"""Reserved in a budget on existing nodes, for start and end of the job."""
+REMOVAL_SECONDS = 300.0
+"""Reserved for the deletion of provisioned nodes. Assumed, not measured. Their startup is reserved
+too: see `cost.startup`."""
+
+
+class Deadline(NamedTuple):
+    """Seconds from the start of the job, and the limit that sets them."""
+
+    seconds: int
+    reason: str
+
+
+def deadline(
+    *,
+    max_hours: float,
+    budget_usd: float | None = None,
+    usd_per_second: float | None = None,
+    spent_usd: float = 0.0,
+    once_usd: float = 0.0,
+    reserve_seconds: float = RESERVE_SECONDS,
+) -> Deadline:
+    """Returns the earlier of time limit and budget.
+
+    Args:
+        max_hours: Limit of this attempt.
+        budget_usd: For all attempts; None: no budget.
+        usd_per_second: Of all nodes and of everything billed by the hour beside them.
+        spent_usd: By earlier attempts.
+        once_usd: Cost that does not depend on time, such as the transfer of the data.
+        reserve_seconds: Reserved for startup and deletion of nodes.
+
+    Raises:
+        ConfigError: A budget without a price.
+        BudgetError: The budget is spent.
+    """
+    allowed = Deadline(longest_seconds(max_hours), f"--max-hours={max_hours:g}")
+    if budget_usd is None:
+        return allowed
+    if usd_per_second is None:
+        raise ConfigError(
+            f"--budget-usd={budget_usd:g} needs the price of a node: give an offer, such as"
+            " --price-as=gcp/n1-standard-8+1xV100/us-central1/on_demand (`cloudgan offers` lists them)"
+        )
+    left = (budget_usd - spent_usd - once_usd) / usd_per_second - reserve_seconds
+    if left < 1:
+        moved = f" the transfer of the data costs {once_usd:.2f} USD," if once_usd else ""
+        raise BudgetError(
+            f"a budget of {budget_usd:.2f} USD leaves no time to train: {spent_usd:.2f} USD are spent,"
+            f"{moved} and {reserve_seconds:.0f} s reserved for startup and deletion of the nodes cost"
+            f" {reserve_seconds * usd_per_second:.2f} USD"
+        )
+    if left >= allowed.seconds:
+        return allowed
+    return Deadline(math.floor(left), f"--budget-usd={budget_usd:g}")
+
+
+def with_node_pool(
+    request: PlanRequest, wanted: NodePoolRequest, clouds: Clouds = BUILT_IN_CLOUDS
+) -> PlanRequest:
+    """Returns the request with its node pool and the worker settings of these nodes.
+
+    Args:
+        request: With a target in a cloud.
+        wanted: Node pool request; its specification hash is set here.
+        clouds: Known clouds.
+
+    Raises:
+        PlanError: The cloud, or TensorFlow on it, does not support the node type.
+    """
+    cloud = clouds.planner(request.target.provider)
+    node_pool = cloud.node_pool(replace(wanted, spec_hash=spec_hash(request)))
+    return replace(request, node_pool=node_pool, workers=cloud.workers(request.workers, node_pool))
+
+
+def all_steps(plan: Plan, clouds: Clouds = BUILT_IN_CLOUDS) -> tuple[Step, ...]:
+    """Returns all steps of a provisioned plan: store, desired state, cluster, nodes, job."""
+    context = clouds.planner(plan.target.provider).steps(plan)
+    if plan.node_pool is not None and plan.node_pool.engine != "cluster":
+        return context
+    if plan.node_pool is not None and plan.node_pool.flex_start:
+        return (*context, *manifest_steps(plan))  # these nodes start only when pods wait
+    return (*context, wait_step(plan), *manifest_steps(plan))

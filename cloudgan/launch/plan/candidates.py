@@ -1,0 +1,477 @@
+"""Candidates for a job: an offer on a number of nodes, with its time and cost, or why it is not usable.
+
+They are filtered, ranked and explained here, once, for `offers`, `plan`, `deploy` and its fallback.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from cloudgan.core.errors import BudgetError, PlanError
+from cloudgan.money.forecast import JobContext, job_cost
+from cloudgan.schema.plan import (
+    Alternative,
+    JobCost,
+    MarketOffer,
+    NodePool,
+    RejectedOffers,
+    Selection,
+)
+from cloudgan.schema.price_row import PriceRow
+from cloudgan.speed.candidates import PricedJob, TimedOffer, candidates, cheapest_within
+from cloudgan.speed.measured_runs import learning_evidence, replicas
+from cloudgan.speed.spot import choose_market
+from cloudgan.speed.throughput_model import ThroughputModel, node_counts
+
+UNKNOWN_THROUGHPUT = (
+    "no measured run tells the throughput of this network on its accelerator: give it with"
+    " --accelerator, or add --allow-unmeasured"
+)
+RESTRICTED = (
+    "sold only to accounts with an existing quota: give its accelerator with --accelerator if your"
+    " account has one"
+)
+TOO_SLOW = "cannot finish within the limits of time and cost on this number of nodes"
+UNCERTAIN = "may not finish within --max-hours, and others certainly do"
+SEVERAL_HOSTS = (
+    "`deploy` refuses a slice of several VMs; name it with --accelerator to see its price"
+)
+OTHER_MARKET = "the other market costs less there, preemptions included"
+
+
+@dataclass(frozen=True)
+class OfferConstraints:
+    """Constraints on an offer.
+
+    Attributes:
+        job: Work to do.
+        nodes: Number of nodes; None: the cheapest number, with its batch, within the limits.
+        max_seconds: Limit of the job if `nodes` is None.
+        max_usd: Limit of the job if `nodes` is None.
+        max_usd_per_hour: Limit of all nodes together.
+        allowed_accelerators: Accepted with an unknown throughput or with restricted sale.
+        allow_unmeasured: Whether to accept every accelerator with an unknown throughput.
+        must_finish: Whether offers are rejected that cannot meet the limits on `nodes` nodes.
+        apply_break_even: Whether to accept spot only below its break-even preemption rate.
+        excluded: Reason by offer.
+    """
+
+    job: PricedJob
+    nodes: int | None = 1
+    max_seconds: float = math.inf
+    max_usd: float | None = None
+    max_usd_per_hour: float | None = None
+    allowed_accelerators: frozenset[str] = frozenset()
+    allow_unmeasured: bool = False
+    must_finish: bool = False
+    apply_break_even: bool = True
+    excluded: Mapping[str, str] | None = None
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """An offer on a number of nodes.
+
+    Attributes:
+        row: Price of one node.
+        nodes: Number of nodes.
+        timing: Its batch, and time of the training; None: unknown.
+        pool: Nodes to provision.
+        cost: Of the whole job; None of rejected offers.
+        worst_case_usd: Upper bound of that cost; None: unknown, as the time.
+        market_reason: Reason for this market.
+        why_not: Why it is not usable; "": it is.
+    """
+
+    row: PriceRow
+    nodes: int = 1
+    timing: TimedOffer | None = None
+    pool: NodePool | None = None
+    cost: JobCost | None = None
+    worst_case_usd: float | None = None
+    market_reason: str = ""
+    why_not: str = ""
+
+    @property
+    def usd_per_hour(self) -> float:
+        """USD per hour of all nodes."""
+        return self.row.hourly_usd(self.nodes)
+
+    @property
+    def seconds(self) -> float:
+        """Upper bound of the training time; infinite if unknown."""
+        return self.timing.seconds if self.timing else math.inf
+
+    @property
+    def usd(self) -> float:
+        """Upper bound of the cost of the whole job; infinite if unknown."""
+        return math.inf if self.worst_case_usd is None else self.worst_case_usd
+
+    @property
+    def known_usd(self) -> tuple[float, float] | None:
+        """Known cost of the whole job, at both edges; None: the time is unknown."""
+        if self.timing is None or self.cost is None:
+            return None
+        return self.cost.known_low_usd, self.cost.known_usd
+
+    @property
+    def global_batch(self) -> int | None:
+        """Showers per step of all replicas; None: the throughput is unknown."""
+        if self.timing is None:
+            return None
+        return round(self.timing.batch * replicas(self.row, self.nodes))
+
+    @property
+    def sort_key(self) -> tuple[bool, float, float, str]:
+        """Sort key: worst-case cost; unknown costs last, by hourly price."""
+        usd = self.worst_case_usd
+        return usd is None, usd or 0.0, self.usd_per_hour, self.row.row_id
+
+    def as_alternative(self) -> Alternative:
+        """Returns the candidate as a plan lists it."""
+        usd = self.known_usd
+        return Alternative(
+            offer=self.row.offer,
+            nodes=self.nodes,
+            global_batch=self.global_batch,
+            known_usd=usd[1] if usd else None,
+            unknown=self.cost.unknown if self.cost else (),
+            seconds=self.timing.seconds if self.timing else None,
+            grade=self.timing.epoch.grade if self.timing else None,
+        )
+
+    def as_market(self) -> MarketOffer:
+        """Returns the candidate as the best one of its cloud and market."""
+        usd = self.known_usd
+        return MarketOffer(
+            provider=self.row.provider,
+            market=self.row.market,
+            nodes=self.nodes,
+            node_type=self.row.node_type,
+            usd_per_hour=self.usd_per_hour,
+            low_seconds=self.timing.low_seconds if self.timing else None,
+            seconds=self.timing.seconds if self.timing else None,
+            low_usd=usd[0] if usd else None,
+            usd=usd[1] if usd else None,
+        )
+
+
+class Ranking(NamedTuple):
+    """Usable candidates, the best first, and rejected ones."""
+
+    usable: tuple[Candidate, ...]
+    rejected: tuple[Candidate, ...]
+
+
+def rank(
+    rows: Iterable[PriceRow],
+    throughput: ThroughputModel,
+    constraints: OfferConstraints,
+    context: JobContext,
+    node_pool_of: Callable[[PriceRow, int], NodePool],
+) -> Ranking:
+    """Ranks offers by the worst-case cost of the whole job.
+
+    Args:
+        rows: Offers of the accepted markets.
+        throughput: Of the network.
+        constraints: On the offers.
+        context: Costs other than training.
+        node_pool_of: Returns the node pool of an offer; raises PlanError if the cloud, or
+            TensorFlow on it, does not support it.
+    """
+    found = usable_options(rows, throughput, constraints, context, node_pool_of)
+    options, rejected = list(found.usable), list(found.rejected)
+    if constraints.apply_break_even:
+        options = _on_one_market(options, constraints, rejected)
+    if constraints.nodes is None:
+        options = _within(options, constraints, rejected)
+    elif constraints.must_finish:
+        options = _able_to_finish(options, constraints, rejected)
+    return Ranking(tuple(sorted(options, key=lambda option: option.sort_key)), tuple(rejected))
+
+
+def usable_options(
+    rows: Iterable[PriceRow],
+    throughput: ThroughputModel,
+    constraints: OfferConstraints,
+    context: JobContext,
+    node_pool_of: Callable[[PriceRow, int], NodePool],
+) -> Ranking:
+    """Returns every usable offer on every number of nodes, unordered; the arguments are those of `rank`."""
+    options: list[Candidate] = []
+    rejected: list[Candidate] = []
+    for row in rows:
+        if why := (constraints.excluded or {}).get(row.offer):
+            rejected.append(Candidate(row, why_not=why))
+            continue
+        try:
+            options += _ways(row, throughput, constraints, context, node_pool_of)
+        except PlanError as error:
+            rejected.append(Candidate(row, why_not=str(error)))
+    return Ranking(tuple(options), tuple(rejected))
+
+
+def why_not_sold(
+    row: PriceRow,
+    allowed_accelerators: frozenset[str],
+    node_pool_of: Callable[[PriceRow, int], NodePool],
+) -> str:
+    """Returns why an account cannot get this node type; empty: it can.
+
+    Args:
+        row: Offer.
+        allowed_accelerators: With restricted sale, and accepted.
+        node_pool_of: As in `rank`.
+    """
+    try:
+        pool = node_pool_of(row, 1)
+    except PlanError as error:
+        return str(error)
+    is_restricted = pool.replacement and row.accelerator not in allowed_accelerators
+    return RESTRICTED if is_restricted else ""
+
+
+def _ways(
+    row: PriceRow,
+    throughput: ThroughputModel,
+    constraints: OfferConstraints,
+    context: JobContext,
+    node_pool_of: Callable[[PriceRow, int], NodePool],
+) -> list[Candidate]:
+    counts = _counts(row, constraints)
+    wanted = None if constraints.nodes is None else counts
+    job = constraints.job
+    known = {one.nodes: one for one in candidates([row], throughput, job, wanted).known}
+    if not known and constraints.nodes is None:
+        raise PlanError(_why_no_batch(row, throughput, job))
+    is_allowed = constraints.allow_unmeasured or row.accelerator in constraints.allowed_accelerators
+    if not known and not is_allowed:
+        raise PlanError(UNKNOWN_THROUGHPUT)
+    found = []
+    for nodes in [count for count in counts if not known or count in known]:
+        rate = row.hourly_usd(nodes)
+        if constraints.max_usd_per_hour is not None and rate > constraints.max_usd_per_hour:
+            if nodes == counts[0]:
+                raise PlanError(
+                    f"{rate:.2f} USD per hour exceeds"
+                    f" --max-usd-per-hour={constraints.max_usd_per_hour:g}"
+                )
+            break
+        timing, pool = known.get(nodes), node_pool_of(row, nodes)
+        if pool.replacement and row.accelerator not in constraints.allowed_accelerators:
+            raise PlanError(RESTRICTED)
+        if pool.hosts > 1 and constraints.nodes is None:
+            raise PlanError(SEVERAL_HOSTS)
+        seconds = (timing.low_seconds, timing.seconds) if timing else None
+        on_cluster = pool.engine == "cluster"
+        priced = job_cost(row, nodes, seconds, context, on_cluster=on_cluster, fees=pool.fees)
+        found.append(Candidate(row, nodes, timing, pool, priced.cost, priced.worst_case_usd))
+    return found
+
+
+def _counts(row: PriceRow, constraints: OfferConstraints) -> tuple[int, ...]:
+    """Returns the numbers of nodes to consider.
+
+    Raises:
+        PlanError: None is possible.
+    """
+    possible = node_counts(row)
+    if constraints.nodes is None:
+        return possible
+    if len(possible) == 1 and constraints.nodes not in possible:
+        raise PlanError(
+            f"a TPU slice is one node, but --nodes={constraints.nodes}; give a larger slice or"
+            " --nodes=1"
+        )
+    return (constraints.nodes,)
+
+
+def _why_no_batch(row: PriceRow, throughput: ThroughputModel, job: PricedJob) -> str:
+    """Why no number of nodes is possible: the speed is unknown, or no batch suits the replicas."""
+    rule, count = job.batches, replicas(row, 1)
+    if any(rule.choices(row, nodes, throughput, fixed=False) for nodes in node_counts(row)):
+        return f"its throughput is unknown ({throughput.why_unknown(row.accelerator)})"
+    if rule.global_batch is None:
+        return f"no batch fits {count} replicas of {row.accelerator_memory_gib} GiB; give --batch"
+    return (
+        f"its {count} replicas cannot share a global batch of {rule.global_batch} that fits their"
+        " memory; give another --global-batch"
+    )
+
+
+def _on_one_market(
+    options: list[Candidate], constraints: OfferConstraints, rejected: list[Candidate]
+) -> list[Candidate]:
+    """Keeps the market that costs less, preemptions included."""
+    places: dict[tuple[str, str, str, int], dict[str, Candidate]] = {}
+    for option in options:
+        key = (option.row.provider, option.row.node_type, option.row.region, option.nodes)
+        places.setdefault(key, {})[option.row.market] = option
+    kept = []
+    for there in places.values():
+        spot, full = there.get("spot"), there.get("on_demand")
+        either = spot or full
+        assert either is not None  # noqa: S101  at least one market
+        work = either.timing.work_seconds if either.timing else constraints.max_seconds
+        given_up = (constraints.excluded or {}).get(_other(either.row))
+        chosen = choose_market(
+            spot.row if spot else None,
+            full.row if full else None,
+            work_seconds=min(work, constraints.max_seconds),
+            nodes=either.nodes,
+            preemption=constraints.job.preemption,
+        )
+        for market, option in there.items():
+            if market == chosen.market:
+                kept.append(replace(option, market_reason=given_up or chosen.reason))
+            else:
+                rejected.append(replace(option, why_not=OTHER_MARKET))
+    return kept
+
+
+def _other(row: PriceRow) -> str:
+    """Returns the offer of the same node type on the other market."""
+    market = "spot" if row.market == "on_demand" else "on_demand"
+    return row.model_copy(update={"market": market}).offer
+
+
+def _within(
+    options: list[Candidate], constraints: OfferConstraints, rejected: list[Candidate]
+) -> list[Candidate]:
+    """Keeps the cheapest number of nodes of each offer within the limits.
+
+    Raises:
+        BudgetError: No offer is certain to meet the budget.
+        PlanError: No offer is certain to meet the deadline.
+    """
+    offers: dict[str, list[Candidate]] = {}
+    for option in options:
+        offers.setdefault(option.row.offer, []).append(option)
+    limits = (constraints.max_seconds, constraints.max_usd)
+    kept = []
+    for its in offers.values():
+        try:
+            kept.append(cheapest_within(its, *limits))
+        except (BudgetError, PlanError) as error:
+            rejected.append(replace(its[0], why_not=str(error)))
+    if options and not kept:  # raises with the closest offer
+        cheapest_within(options, *limits)
+    return kept
+
+
+def _able_to_finish(
+    options: list[Candidate], constraints: OfferConstraints, rejected: list[Candidate]
+) -> list[Candidate]:
+    """Keeps the options that certainly finish in time, else those that can, else all."""
+    most_usd = math.inf if constraints.max_usd is None else constraints.max_usd
+    kept = options
+    for edge, why in ((0, TOO_SLOW), (1, UNCERTAIN)):
+        able = [
+            option
+            for option in kept
+            if option.timing is None
+            or option.known_usd is None
+            or (
+                option.timing.epoch.job_seconds(constraints.job.epochs)[edge]
+                <= constraints.max_seconds
+                and option.known_usd[0] <= most_usd
+            )
+        ]
+        if not able:
+            break
+        rejected += [replace(one, why_not=why) for one in kept if one not in able]
+        kept = able
+    return kept
+
+
+_MOST_ALTERNATIVES = 5
+_MOST_REASONS = 8
+_MOST_EXAMPLES = 3
+
+
+def best_of(ranking: Ranking, preferred: str | None, request: str) -> Ranking:
+    """Returns a ranking with a preferred offer first, if it is usable.
+
+    Args:
+        ranking: Of the request.
+        preferred: Offer; None: none.
+        request: In words, for the message.
+
+    Raises:
+        PlanError: No candidate is usable; the message lists the reasons.
+    """
+    if not ranking.usable:
+        reasons = [f"{each.reason} ({_shown(each)})" for each in group_rejected(ranking.rejected)]
+        raise PlanError(f"no offer of {request} is usable: {'; '.join(reasons) or 'there is none'}")
+    usable = sorted(ranking.usable, key=lambda one: one.row.offer != preferred)
+    return ranking._replace(usable=tuple(usable))
+
+
+def selection_of(
+    ranking: Ranking, request: str, network: str, epochs: int, market_why: str = ""
+) -> Selection:
+    """Returns the selection of the first option, with reasons and alternatives.
+
+    Args:
+        ranking: Of the request.
+        request: In words.
+        network: Of the job.
+        epochs: Of the job.
+        market_why: Reason for the market if the break-even rule does not apply.
+    """
+    best, others = ranking.usable[0], ranking.usable[1:]
+    among = (
+        f"{len(ranking.usable)} offers of {request}" if others else f"the only offer of {request}"
+    )
+    if best.timing is None:
+        why = f"its throughput is unknown: lowest hourly price of {among}"
+    else:
+        why = (
+            f"lowest worst-case cost of {epochs} epochs of {among}; unknown costs count at their"
+            " upper bound, waiting at --gang-timeout"
+        )
+    return Selection(
+        reason=why if others else f"{among} that is usable",
+        market_reason=best.market_reason or market_why,
+        batch_reason=batch_reason(best, network),
+        alternatives=tuple(one.as_alternative() for one in others[:_MOST_ALTERNATIVES]),
+        rejected_offers=group_rejected(ranking.rejected),
+    )
+
+
+def batch_reason(option: Candidate, network: str) -> str:
+    """Returns the batches of an option and the evidence on learning; empty: its speed is unknown."""
+    if option.timing is None or option.global_batch is None:
+        return ""
+    count = replicas(option.row, option.nodes)
+    return (
+        f"{option.timing.batch:g} showers per replica and step, {option.global_batch} of"
+        f" {count} {'replica' if count == 1 else 'replicas'};"
+        f" {learning_evidence(network, option.global_batch)}"
+    )
+
+
+def group_rejected(rejected: Iterable[Candidate]) -> tuple[RejectedOffers, ...]:
+    """Groups rejected offers by reason, the most frequent first."""
+    by_why: dict[str, list[str]] = {}
+    for one in rejected:
+        offers = by_why.setdefault(one.why_not, [])
+        if one.row.offer not in offers:
+            offers.append(one.row.offer)
+    groups = sorted(by_why.items(), key=lambda item: -len(item[1]))
+    return tuple(
+        RejectedOffers(reason=why, count=len(offers), examples=tuple(offers[:_MOST_EXAMPLES]))
+        for why, offers in groups[:_MOST_REASONS]
+    )
+
+
+def _shown(group: RejectedOffers) -> str:
+    return ", ".join(group.examples) + (
+        f" and {group.count - len(group.examples)} more"
+        if group.count > len(group.examples)
+        else ""
+    )

@@ -1,0 +1,277 @@
+"""The job of a plan: its configuration, and what its workers are, from the request."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from cloudgan.core.errors import CloudganError, ConfigError
+from cloudgan.core.hardware import this_machine
+from cloudgan.core.labels import checked_name, spec_digits
+from cloudgan.core.local_path import local_path
+from cloudgan.core.memory import in_gib
+from cloudgan.gan.device_stages import check_stages
+from cloudgan.gan.footprint import ERROR
+from cloudgan.launch.kubernetes.manifests import PYTHON_IMAGE
+from cloudgan.launch.plan.environment import run_variables
+from cloudgan.launch.plan.jobs import Kind, kind_of
+from cloudgan.launch.plan.offers import Node
+from cloudgan.launch.plan.request import LaunchRequest
+from cloudgan.money.billing import folder_ledger, usd_until_now
+from cloudgan.money.catalog import is_of, load_catalog, spelt
+from cloudgan.money.price_file import catalog_with
+from cloudgan.schema.config import RunConfig, parse_config
+from cloudgan.schema.plan import Showers, Workers
+from cloudgan.schema.presets import find_profile
+from cloudgan.schema.record import read_if_whole
+from cloudgan.schema.run_folder import RUNS, RunFolder
+from cloudgan.speed.candidates import BatchRule
+from cloudgan.speed.measured_runs import (
+    PAPER_NETWORK,
+    PAPER_SHOWERS,
+    MeasuredThroughput,
+    measured_run,
+    paper_measurements,
+    trained_batches,
+)
+from cloudgan.speed.throughput_model import ThroughputModel, build_throughput_model
+from cloudgan.training.forecast import footprint_on
+from cloudgan.training.run_options import lay_over, read_run_yaml, with_preset
+
+PUBLIC_IMAGE = "tensorflow/tensorflow:2.21.0"
+"""Default image of workers without accelerators."""
+_CORES, _CORES_PER_ACCELERATOR = 4, 6
+_GIB, _GIB_PER_ACCELERATOR = 8.0, 16.0
+_NODE_SHARE = 0.75
+"""Largest default request, of a node: its system needs the rest."""
+_BATCH = "training.batch_per_replica"
+
+
+@dataclass(frozen=True)
+class AskedJob:
+    """The requested job.
+
+    Attributes:
+        kind: Its kind.
+        keys: Its keys of run.yaml.
+        source: What they are called in messages.
+        config: Its configuration, as requested: what follows from the workers is missing.
+        name: Requested name; None: KIND-HASH.
+    """
+
+    kind: Kind
+    keys: dict[str, Any]
+    source: str
+    config: RunConfig
+    name: str | None
+
+    def on(
+        self, workers: Workers, *, name: str | None = None, global_batch: int | None = None
+    ) -> RunConfig:
+        """Returns the configuration that the workers of a run read.
+
+        Args:
+            workers: The workers.
+            name: Name of the run; None: as requested.
+            global_batch: Showers per step that the number of workers must not change; None: as requested.
+
+        Raises:
+            ConfigError: The configuration is not valid.
+        """
+        found = self.kind.layout(self.config, workers)
+        found = {"training.threads": max(1, int(workers.cpus))} | found
+        if global_batch is not None:
+            found["training.global_batch_size"] = global_batch
+        keys = lay_over(found, self.keys, self.source)
+        config = parse_config(keys | {"name": self.config.name}, self.source)
+        if not (name := name or self.name):
+            digest = spec_digits(config.mathematics() | {"nodes": workers.nodes})[:6]
+            name = f"{self.kind.title(config)}-{digest}"
+        return config.model_copy(update={"name": checked_name(name)})
+
+
+def asked_job(request: LaunchRequest, accelerators: int = 0) -> AskedJob:
+    """Returns the job of a request; its files are read here, once.
+
+    Args:
+        request: The request.
+        accelerators: Of the workers, which decide the preset where none is given; 0: not known.
+
+    Raises:
+        ConfigError: A flag does not apply to the job, or the configuration is not valid.
+    """
+    given, file = request.training
+    given = {key: value for key, value in given.items() if value is not None}
+    document = read_run_yaml(str(local_path(file)) if file else None)
+    kind = kind_of(given, document)
+    kind.check(given, file, request)
+    if kind.name == "evolve" and (batch := given.pop(_BATCH, None)):
+        given["grid.batch_size"] = batch
+    source = file or "the command line"
+    accelerated = True if accelerators else _has_accelerator(request)
+    keys = lay_over(with_preset(given, document, accelerated), document, source)
+    preset = keys["model"]["preset"] if isinstance(keys.get("model"), dict) else ""
+    config = parse_config(keys | {"name": keys.get("name") or str(preset)}, source)
+    check_stages(config.parallel.stages, config.model)
+    return AskedJob(kind, keys, source, config, request.name)
+
+
+def _has_accelerator(request: LaunchRequest) -> bool | None:
+    """Whether the requested nodes have an accelerator; None: as this machine."""
+    name = request.accelerator_name
+    if name is None and request.price_as:
+        return catalog_with(request.price_file).row(request.price_as).accelerator_count > 0
+    if name is None:
+        return None if request.provider == "local" else request.is_provisioned
+    nodes = (row for row in load_catalog().rows if row.node_type.casefold() == name.casefold())
+    return all(row.accelerator_count > 0 for row in nodes)
+
+
+def throughput_model(config: RunConfig, showers: Showers) -> ThroughputModel:
+    """Returns the throughput model of a configuration's network: of own runs, then of the paper's."""
+    network = "cells" if config.grid else config.model.network_name  # whose batches are no steps
+    own = own_measurements(network)
+    measured = {run.accelerator for run in own}
+    paper = paper_measurements() if network == PAPER_NETWORK else ()
+    known = (*own, *(run for run in paper if run.accelerator not in measured))
+    drops = config.data.last_batch == "drop"
+    return build_throughput_model(
+        network, showers.records or PAPER_SHOWERS, known, drops_last=drops
+    )
+
+
+def own_measurements(network: str) -> tuple[MeasuredThroughput, ...]:
+    """Returns the runs of this folder that trained a network on accelerators that a cloud offers."""
+    found = []
+    for file in sorted(RUNS.glob("*/record.jsonl")):
+        folder = RunFolder(file.parent)
+        try:
+            config = folder.read_config()
+        except CloudganError:
+            continue  # its own commands report it
+        if config and config.trains_one and config.model.network_name == network:
+            found.append(measured_run(file.parent.name, read_if_whole(file)))
+    return tuple(run for run in found if not isinstance(run, str))
+
+
+def batch_rule(config: RunConfig, global_batch: int | None = None) -> BatchRule:
+    """Returns the batches that a run may have: the requested one, or those that fit the memory.
+
+    Args:
+        config: Configuration; its own batch, if any, is kept.
+        global_batch: Of an earlier attempt of the run; None: none.
+    """
+    training, trained = config.training, trained_batches()
+    is_paper = config.model.network_name == PAPER_NETWORK
+    footprint = footprint_on(config, "GPU")
+    return BatchRule(
+        per_replica=None if global_batch else training.batch_per_replica,
+        global_batch=global_batch or training.global_batch_size,
+        usual=find_profile(config.model.networks).batch,
+        most_global=max(trained) if is_paper else math.inf,
+        replica_bytes=lambda batch: footprint.of_replica(batch) * (1 + ERROR),
+    )
+
+
+def usd_of_earlier_attempts(folder: RunFolder) -> float:
+    """Returns the known cost of all attempts of a run until now, in USD."""
+    return usd_until_now(folder_ledger(folder.launch_file, folder.record_file))
+
+
+def workers_on(request: LaunchRequest, nodes: int, node: Node | None) -> Workers:
+    """Returns the resources of each worker.
+
+    Args:
+        request: The request.
+        nodes: Number of nodes.
+        node: Node type of the offer; None: no offer.
+
+    Raises:
+        ConfigError: The requested accelerator is not that of the offer.
+    """
+    accelerator, count = _accelerator(request, node)
+    cpus, memory_gib = request.cpus, request.memory_gib
+    if request.provider == "local":
+        machine = this_machine()
+        cpus = cpus or max(1, machine.cores // nodes)
+        memory_gib = memory_gib or max(1.0, round((machine.memory_gib or _GIB) / nodes, 1))
+    image = None
+    if request.provider not in ("local", "slurm"):
+        image = request.image or (PYTHON_IMAGE if count else PUBLIC_IMAGE)
+    return Workers(
+        nodes=nodes,
+        accelerator=accelerator,
+        accelerators_per_node=count,
+        cpus=cpus
+        or _fitting(_CORES_PER_ACCELERATOR * count or _CORES, node.vcpu if node else None),
+        memory_gib=memory_gib
+        or _fitting(_GIB_PER_ACCELERATOR * count or _GIB, node.memory_gib if node else None),
+        node_selector=dict(request.node_selector),
+        image=image,
+        env=run_variables(request.env, request.secrets, request.env_file),
+        secrets=request.secrets,
+        kubernetes_secrets=request.kubernetes_secrets,
+        pull_secret=request.pull_secret,
+        allow_open_ports=request.allow_open_ports,
+    )
+
+
+def _fitting(wanted: float, capacity: float | None) -> float:
+    return wanted if capacity is None else max(1, min(wanted, int(_NODE_SHARE * capacity)))
+
+
+def _accelerator(request: LaunchRequest, node: Node | None) -> tuple[str | None, int]:
+    """Accelerator and count per node, by the catalog's spelling or the offer."""
+    name, count = request.accelerator_name, request.accelerator_count
+    if node is None:
+        return (spelt(name), count) if name else (None, 0)
+    if name is None:
+        return (node.accelerator, node.accelerator_count) if node.accelerator_count else (None, 0)
+    if request.is_provisioned:  # the search has matched them
+        return node.accelerator, node.accelerator_count
+    if count != node.accelerator_count or not is_of(node, name):
+        raise ConfigError(
+            f"--price-as={request.price_as} has {node.accelerator_count} x {node.accelerator}, and"
+            f" --accelerator={name}:{count} was given; they must agree"
+        )
+    return node.accelerator, count
+
+
+def memory_warnings(config: RunConfig, workers: Workers) -> tuple[str, ...]:
+    """Returns a warning if the batch is expected not to fit in memory.
+
+    An accelerator's memory is that of the catalog, a CPU worker's the requested one. For TPUs no
+    measurement exists.
+    """
+    if not config.trains_one:
+        return ()
+    replicas = workers.accelerators_per_node or config.training.replicas or 1
+    try:
+        batch = config.global_batch(replicas * workers.nodes) // (replicas * workers.nodes)
+    except ConfigError:
+        return ()  # reported where the plan refuses it
+    if workers.accelerators_per_node:
+        available = _accelerator_memory_gib(workers.accelerator)
+        expected = footprint_on(config, "GPU").of_replica(batch)
+        owner = f"one {workers.accelerator}"
+    else:
+        available = workers.memory_gib
+        expected = footprint_on(config, "CPU").of_process(batch, replicas)
+        owner = "a worker"
+    if available is None or expected <= available * (1 << 30):
+        return ()
+    warning = (
+        f"a batch of {batch} per replica needs about {in_gib(expected)}, and {owner} has"
+        f" {available:.3g} GiB; give a smaller --batch, or more memory"
+    )
+    return (warning,)
+
+
+def _accelerator_memory_gib(accelerator: str | None) -> float | None:
+    """Smallest memory in the catalog; None: unknown, or a TPU."""
+    if accelerator is None or accelerator.startswith("TPU"):
+        return None
+    rows = (row for row in load_catalog().rows if row.accelerator == accelerator)
+    known = (row.accelerator_memory_gib for row in rows)
+    return min((memory for memory in known if memory), default=None)

@@ -1,0 +1,249 @@
+"""What a user asks of `plan` and `deploy`, and which of its flags apply to its provider."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, Self
+
+from cloudgan.core.clouds import CLOUDS
+from cloudgan.core.errors import ConfigError
+from cloudgan.core.flags import argument, flag, keys_of
+from cloudgan.core.options import options_of
+from cloudgan.launch.kubernetes.manifests import CLAIM
+from cloudgan.launch.plan.flags import AUTO, CHEAPEST, NodeFlags, WorkerFlags
+from cloudgan.launch.plan.job_options import read_job
+from cloudgan.money.catalog import spelt
+from cloudgan.schema.config import RunConfig
+from cloudgan.schema.options.training import TRAINED, Training, TrainingFlags
+from cloudgan.schema.plan import Plan
+
+
+class LaunchRequest(NodeFlags, WorkerFlags, TrainingFlags):
+    """What is launched, and where."""
+
+    job: str | None = argument("a job.yaml; `cloudgan init job` writes one", None)
+    command: tuple[str, ...] = flag(
+        (),
+        "train, evolve, simulate, search or join NAME; or crossvalidate, each with its own flags, default train; see `cloudgan help parallel`",
+        takes_words=True,
+    )
+    run_keys: dict[str, Any] = keys_of(
+        RunConfig, keys=TRAINED, local=False, positional=False, screen=False
+    )
+    config: str | None = flag(
+        None, "a run.yaml; flags override its keys", "Model", placeholder="FILE"
+    )
+    seeds: str | None = flag(
+        None,
+        "one run per seed; such as 1,2,3; one after another, each with an equal share of --budget-usd and --max-hours",
+        "Run",
+    )
+
+    @property
+    def training(self) -> Training:
+        """What is launched: the job after ``--``, or the training flags before it.
+
+        Raises:
+            ConfigError: Flags of the training stand before ``--``, or those of the job are not valid.
+        """
+        if not self.command:
+            return self.run_keys, self.config
+        if self.run_keys or self.config:
+            keys = {*self.run_keys, *(["config"] if self.config else [])}
+            given = " ".join(f"--{one.name}" for one in options_of(type(self)) if one.key in keys)
+            raise ConfigError(
+                f"{given} before --: flags of the run stand behind it: -- {self.command[0]} {given}"
+            )
+        return read_job(self.command)
+
+    def with_training(self, training: Training) -> Self:
+        """Returns the request for another job."""
+        keys, file = training
+        return self.model_copy(update={"command": (), "run_keys": keys, "config": file})
+
+
+@dataclass(frozen=True)
+class AttemptHistory:
+    """The failed attempts of a run, as constraints on the next plan.
+
+    Attributes:
+        first: Plan of the first attempt, whose batch and accelerators later ones keep.
+        excluded: Reason by excluded offer.
+        stores: Store of the run by cloud; each cloud has one.
+        offer: Offer to prefer if it still matches the request; None: the best one.
+    """
+
+    first: Plan | None = None
+    excluded: Mapping[str, str] = field(default_factory=dict)
+    stores: Mapping[str, str] = field(default_factory=dict)
+    offer: str | None = None
+
+    def after(self, plan: Plan, why: str) -> AttemptHistory:
+        """Returns the history with one more failed attempt."""
+        excluded = {**self.excluded, plan.price.offer: why} if plan.price else self.excluded
+        return replace(
+            self,
+            first=self.first or plan,
+            excluded=excluded,
+            stores={plan.target.provider: plan.store, **self.stores},
+            offer=None,
+        )
+
+
+NO_ATTEMPTS = AttemptHistory()
+
+
+class _Rule(NamedTuple):
+    """Flags that apply to some providers only.
+
+    Attributes:
+        keys: Of the flags.
+        providers: To which they apply.
+        valid: These in words.
+    """
+
+    keys: tuple[str, ...]
+    providers: frozenset[str]
+    valid: str
+
+
+_OWN = frozenset({"kubernetes", "slurm", "local"})
+_CLOUDS = frozenset(CLOUDS)
+_CLOUD_FLAGS = f"--provider={', '.join(CLOUDS)} or {CHEAPEST}"
+_RULES = (
+    _Rule(
+        ("slurm_account", "qos", "constraint", "memory_per", "prologue"),
+        frozenset({"slurm"}),
+        "--provider=slurm",
+    ),
+    _Rule(
+        ("context", "namespace", "queue", "price_file"),
+        _OWN,
+        "an existing cluster, such as --provider=kubernetes",
+    ),
+    _Rule(("network", "subnet", "internal_ips"), _OWN | {"gcp"}, "--provider=gcp"),
+    _Rule(("reservation_name",), _CLOUDS | {"slurm"}, f"--provider={', '.join(CLOUDS)} or slurm"),
+    # A price limit and a pull secret are valid for any node and any pod.
+    _Rule(
+        tuple(set(NodeFlags.model_fields) - {"max_usd_per_hour", "pull_secret", "served_runs"}),
+        _CLOUDS,
+        _CLOUD_FLAGS,
+    ),
+    _Rule(
+        (
+            *("context", "namespace", "image", "service_account", "node_selector"),
+            *("kubernetes_secrets", "pull_secret"),
+        ),
+        _CLOUDS | {"kubernetes"},
+        "--provider=kubernetes",
+    ),
+)
+
+
+def check_request(request: LaunchRequest) -> None:
+    """Checks that all values of a request apply to its provider.
+
+    Raises:
+        ConfigError: A value does not apply; names it and the flag to give.
+    """
+    if "?" in (request.store or ""):
+        raise ConfigError(
+            "--store has a ?, behind which credentials stand, and a plan is not secret: omit them, and give"
+            " them by --secret or in the environment"
+        )
+    if request.nodes is None and not request.is_provisioned:
+        raise ConfigError(
+            f"--nodes={AUTO} is only valid with {_CLOUD_FLAGS}; give the number of nodes"
+        )
+    providers = set(request.clouds) or {request.provider}
+    for rule in _RULES:
+        given = [
+            f"--{one.name}"
+            for one in options_of(LaunchRequest)
+            if one.key in rule.keys and getattr(request, one.key) != one.info.default
+        ]
+        if given and not providers <= rule.providers:
+            raise ConfigError(
+                f"{' and '.join(given)}: only valid with {rule.valid}, and --provider={request.provider} was"
+                " given"
+            )
+    if request.is_provisioned:
+        _check_cloud(request)
+    elif request.provider == "kubernetes":
+        _check_cluster(request)
+    elif request.provider == "local" and (request.queue or (request.store or "").startswith(CLAIM)):
+        raise ConfigError(
+            "--queue and --store=pvc: are not valid with --provider=local; omit them, or give"
+            " --provider=kubernetes"
+        )
+
+
+def _check_cloud(request: LaunchRequest) -> None:
+    if request.chooses_cloud:
+        if request.store:
+            raise ConfigError(
+                f"--store is in one cloud, and --provider={request.provider} can select any; name the store's"
+                " cloud as --provider, or omit --store to use the account's own bucket"
+            )
+        if request.account or request.zone or request.profile:
+            raise ConfigError(
+                "--project, --subscription, --profile and --zone belong to one cloud: name it as"
+                " --provider"
+            )
+    if request.nodes is None and request.allow_unknown_price:
+        raise ConfigError(
+            f"--nodes={AUTO} compares costs; with --allow-unknown-price give the number of nodes"
+        )
+    if request.reservation:
+        _check_reservation(request)
+
+
+def _check_reservation(request: LaunchRequest) -> None:
+    """Refuses flags that would start other nodes than those of the reservation."""
+    if request.chooses_cloud or request.accelerator is None:
+        raise ConfigError(
+            "--reservation is of one node type in one cloud: give --provider and --accelerator, such as"
+            " --accelerator=a3-highgpu-8g"
+        )
+    if len(request.regions_in(request.provider)) != 1:
+        raise ConfigError("--reservation is in one region: give --region or --zone")
+    if request.keep_nodes_seconds:
+        raise ConfigError(
+            "--keep-nodes and --reservation: waiting nodes occupy the reservation that the next run asks"
+            " for; omit --keep-nodes, since the reservation keeps the capacity"
+        )
+    others = {
+        "--market=spot": request.market == "spot",
+        "--flex-start": request.flex_start,
+        f"--fallback={request.fallback}": request.fallback != "none",
+    }
+    if given := [flag for flag, is_given in others.items() if is_given]:
+        raise ConfigError(
+            f"{' and '.join(given)} would start nodes outside of --reservation={request.reservation}; give"
+            " only one of them"
+        )
+
+
+def _check_cluster(request: LaunchRequest) -> None:
+    if request.accelerator_name and spelt(request.accelerator_name).startswith("TPU"):
+        raise ConfigError(
+            f"--accelerator={request.accelerator_name}: --provider=kubernetes supports NVIDIA GPUs"
+            " only, such as --accelerator=v100:8"
+        )
+    if not request.store:
+        raise ConfigError(
+            "--provider=kubernetes needs a store for checkpoints, logs and data: give"
+            " --store=gs://BUCKET/prefix, s3://, an Azure blob URL, or pvc:CLAIM"
+        )
+    if not re.match(r"(pvc:|gs://|s3://|https://).", request.store):
+        raise ConfigError(
+            f"--store={request.store} is not reachable from pods: give gs://BUCKET/prefix, s3://, an"
+            " Azure blob URL, or pvc:CLAIM"
+        )
+    if request.store.startswith(CLAIM) and not request.image:
+        raise ConfigError(
+            f"--store={request.store}: only pods can write to a claim, so wheels cannot be uploaded;"
+            " give an --image that has cloudgan (built from deploy/Dockerfile)"
+        )

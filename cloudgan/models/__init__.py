@@ -1,4 +1,0 @@
-"""Networks in Keras operations, which run on every Keras backend, and their CPU code (cpu_kernels/).
-
-May import data, schema and core. Start with networks.py.
-"""

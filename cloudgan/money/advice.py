@@ -1,0 +1,307 @@
+"""Recommendations to save money, from a run's own record; missing data give no recommendation."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from cloudgan.schema.cost_report import Recommendation
+from cloudgan.schema.price_row import FeeRow, PriceRow
+from cloudgan.schema.record import Checkpointed, Epoch, RunRecord, Started
+from cloudgan.speed.spot import (
+    Preemption,
+    break_even,
+    checkpoint_interval,
+    expected_seconds,
+)
+
+INPUT_BOUND_UTILISATION = 0.9
+"""Readers that keep their queue full are idle part of the time; uneven batches need a tenth."""
+STARTUP_SHARE = 0.2
+"""Share of the run time spent on start-up and tracing."""
+CHECKPOINT_SHARE = 0.05
+"""Share of the time; the best interval costs 1 % with 10 s each and one preemption a day."""
+SPOT_SAVING = 0.1
+"""Share of the price; less does not justify a run that may take longer."""
+BATCH_GAIN = 0.1
+"""Share of the throughput; runs on one machine differ by a few per cent."""
+NEW_NODE_SECONDS = Preemption().restart_seconds
+"""Assumed time to replace a preempted node; start-up and tracing are added."""
+
+
+class Traffic(NamedTuple):
+    """Regions of data and nodes; None is unknown.
+
+    Attributes:
+        data_region: Region of the bucket.
+        node_region: Region of the nodes.
+        gib: Size of the data set.
+        fee: Price per GiB that leaves the bucket's region.
+    """
+
+    data_region: str | None
+    node_region: str | None
+    gib: float | None = None
+    fee: FeeRow | None = None
+
+
+class _Run(NamedTuple):
+    """A record with price and number of its nodes."""
+
+    record: RunRecord
+    epochs: tuple[Epoch, ...]
+    row: PriceRow | None
+    nodes: int
+
+    def recommend(
+        self, title: str, evidence: str, action: str, saved_per_epoch: float | None
+    ) -> Recommendation:
+        """Returns a recommendation that saves these seconds per epoch; None: unknown."""
+        usd = None
+        if self.row and saved_per_epoch is not None:
+            epochs = len({epoch.epoch for epoch in self.epochs})
+            usd = self.row.cost_usd(saved_per_epoch * epochs, self.nodes)
+        return Recommendation(
+            title=title,
+            evidence=evidence,
+            saves_seconds_per_epoch=saved_per_epoch,
+            saves_usd=usd,
+            action=action,
+        )
+
+
+def recommendations(
+    record: RunRecord,
+    *,
+    row: PriceRow | None,
+    other_market: PriceRow | None = None,
+    nodes: int = 1,
+    lost_per_node_hour: float | None = None,
+    traffic: Traffic | None = None,
+) -> tuple[Recommendation, ...]:
+    """Returns what would have saved money, from the run's own record.
+
+    Args:
+        record: Record of the run.
+        row: Node type it ran on or is priced as; None: no saving in USD.
+        other_market: Spot row of the same node type and region.
+        nodes: Number of nodes.
+        lost_per_node_hour: Preemptions per spot node and hour; None: of public traces, else assumed.
+        traffic: Regions of data and nodes.
+    """
+    run = _Run(record, record.epochs(), row, nodes)
+    found = (
+        _input_bound(run),
+        _startup_dominates(run),
+        _checkpoint_too_often(run, lost_per_node_hour),
+        _spot(run, other_market, lost_per_node_hour),
+        _egress(traffic),
+    )
+    return tuple(one for one in found if one)
+
+
+def _input_bound(run: _Run) -> Recommendation | None:
+    """Detects an input-bound run; the possible speed-up was not measured."""
+    busy = [
+        e.input_utilisation for e in run.epochs if not e.first and e.input_utilisation is not None
+    ]
+    if not busy or statistics.median(busy) < INPUT_BOUND_UTILISATION:
+        return None
+    return run.recommend(
+        "training is input-bound",
+        f"the readers were busy {statistics.median(busy):.0%} of the time; the queue never filled",
+        "--threads of train, or a store from `cloudgan convert` on a faster disk",
+        None,
+    )
+
+
+def _startup_dominates(run: _Run) -> Recommendation | None:
+    starts = _startup_seconds(run)
+    epochs = len({epoch.epoch for epoch in run.epochs})
+    work = _work_seconds(run)
+    if starts is None or not epochs or not work:
+        return None
+    total, processes = sum(starts), len(starts)
+    if total < STARTUP_SHARE * (total + work):
+        return None
+    share = total / (total + work)
+    evidence = f"start-up and tracing took {total:.0f} s, {share:.0%} of the run"
+    if processes == 1:
+        enough = _epochs_until(STARTUP_SHARE, total, work / epochs)
+        return run.recommend(
+            "the first epoch dominates",
+            f"{evidence}; with {enough} or more epochs it is less than {STARTUP_SHARE:.0%}",
+            f"--epochs={enough}, or fewer and longer runs",
+            None,
+        )
+    return run.recommend(
+        "restarts dominate",
+        f"{evidence}; the process started {processes} times",
+        "fewer stops: a larger --max-seconds or --max-steps, or on-demand nodes",
+        (total - statistics.median(starts)) / epochs,
+    )
+
+
+def _startup_seconds(run: _Run) -> list[float] | None:
+    """Returns start-up and tracing seconds of each process; None if one is unknown."""
+    started = [line for line in run.record.once() if isinstance(line, Started)]
+    cold = [epoch for epoch in run.epochs if epoch.first]
+    rate = run.record.samples_per_second()
+    if not started or not cold or rate is None:
+        return None
+    tracing = [
+        max(0.0, epoch.train_seconds - epoch.samples / (epoch.samples_per_second or rate))
+        for epoch in cold
+    ]
+    # A process killed in its first epoch has no line for it: its start-up still counts.
+    tracing += [0.0] * (len(started) - len(tracing))
+    return [line.startup_seconds + traced for line, traced in zip(started, tracing, strict=False)]
+
+
+def _work_seconds(run: _Run) -> float | None:
+    """Returns seconds of training at steady speed, validation and checkpoints."""
+    rate = run.record.samples_per_second()
+    if not run.epochs or rate is None:
+        return None
+    return sum(
+        min(e.train_seconds, e.samples / (e.samples_per_second or rate))
+        + e.validation_seconds
+        + e.checkpoint_seconds
+        for e in run.epochs
+    )
+
+
+def _epochs_until(share: float, startup_seconds: float, epoch_seconds: float) -> int:
+    """Returns the fewest epochs for which start-up takes less than `share`."""
+    return int(startup_seconds * (1 - share) / share / epoch_seconds) + 1
+
+
+def _checkpoint_too_often(run: _Run, lost_per_node_hour: float | None) -> Recommendation | None:
+    one, steady = _checkpoint_seconds(run.record), run.record.steady_epoch_seconds()
+    trained = sum(epoch.train_seconds for epoch in run.epochs)
+    saving = sum(epoch.checkpoint_seconds for epoch in run.epochs)
+    if one is None or steady is None or not trained:
+        return None
+    if saving < CHECKPOINT_SHARE * (trained + saving):
+        return None
+    preemption = Preemption(lost_per_node_hour, 0.0, one)
+    preemption = preemption.of_node(run.row) if run.row else preemption
+    best = checkpoint_interval(preemption, run.nodes)
+    best = min(best, trained)  # without preemptions: one per run
+    saved = steady * (saving / trained - one / best)
+    if saved <= 0:
+        return None
+    return run.recommend(
+        "checkpoints are too frequent",
+        f"checkpoints took {saving / (trained + saving):.0%} of the time, {one:.3g} s each; at"
+        f" {preemption.rate:.2g} preemptions per node and hour, every {best:.0f} s is optimal",
+        f"checkpoint.every_seconds: {best:.0f} in run.yaml",
+        saved,
+    )
+
+
+def _checkpoint_seconds(record: RunRecord) -> float | None:
+    seconds = [line.seconds for line in record.once() if isinstance(line, Checkpointed)]
+    return statistics.median(seconds) if seconds else None
+
+
+def _spot(
+    run: _Run, spot: PriceRow | None, lost_per_node_hour: float | None
+) -> Recommendation | None:
+    starts, one, work = _startup_seconds(run), _checkpoint_seconds(run.record), _work_seconds(run)
+    row = run.row
+    if row is None or spot is None or not _are_markets_of_one_node(row, spot):
+        return None
+    if starts is None or one is None or not work:
+        return None
+    restart = NEW_NODE_SECONDS + statistics.median(starts)
+    given = Preemption(lost_per_node_hour, restart, one)
+    preemption = given.of_node(spot)
+    ratio = spot.usd_per_hour / row.usd_per_hour
+    share = 1 - ratio * expected_seconds(work, preemption, run.nodes) / work
+    if share < SPOT_SAVING:
+        return None
+    most = break_even(work, ratio, preemption, run.nodes)
+    per_node = "a node" if run.nodes > 1 else "the node"
+    return Recommendation(
+        title="spot nodes would cost less",
+        evidence=f"{spot.usd_per_hour:.4g} instead of {row.usd_per_hour:.4g} USD per hour costs"
+        f" {share:.0%} less, repeated work included, if {per_node} is preempted"
+        f" {preemption.rate:.2g} times an hour ({given.basis(spot)}); break-even at {most:.2g}",
+        saves_usd=share * row.cost_usd(work, run.nodes),
+        action="nodes of `cloudgan offers --market=spot`",
+    )
+
+
+def _are_markets_of_one_node(row: PriceRow, spot: PriceRow) -> bool:
+    one = (row.provider, row.node_type, row.region, row.snapshot)
+    other = (spot.provider, spot.node_type, spot.region, spot.snapshot)
+    return one == other and (row.market, spot.market) == ("on_demand", "spot")
+
+
+def _egress(traffic: Traffic | None) -> Recommendation | None:
+    if traffic is None or traffic.data_region is None or traffic.node_region is None:
+        return None
+    if traffic.data_region == traffic.node_region:
+        return None
+    saved, fee = None, traffic.fee
+    evidence = f"the data are in {traffic.data_region}, the nodes in {traffic.node_region}"
+    if fee is not None and traffic.gib is not None:
+        saved = fee.usd * traffic.gib
+        evidence += f"; each pass moves {traffic.gib:.3g} GiB at {fee.usd:.3g} USD per GiB"
+    return Recommendation(
+        title="the data are in another region",
+        evidence=evidence,
+        saves_usd=saved,
+        action=f"nodes of `cloudgan offers --region={traffic.data_region}`, or copy the data to"
+        f" {traffic.node_region} first",
+    )
+
+
+class _Throughput(NamedTuple):
+    batch_per_replica: int
+    showers_per_second: float
+    machine: tuple[object, ...]
+
+
+def batch_recommendation(
+    record: RunRecord, others: Iterable[RunRecord], *, row: PriceRow | None = None, nodes: int = 1
+) -> Recommendation | None:
+    """Returns the gain of the fastest larger batch among other runs; None if unknown or small.
+
+    Args:
+        record: Record of the run.
+        others: Runs of the same network, which a record does not name; runs on other machines, with
+            other replicas or precision are ignored.
+        row: Node type it ran on or is priced as.
+        nodes: Number of nodes.
+    """
+    own, steady = _throughput(record), record.steady_epoch_seconds()
+    if own is None or steady is None:
+        return None
+    found = [one for one in map(_throughput, others) if one and one.machine == own.machine]
+    larger = [one for one in found if one.batch_per_replica > own.batch_per_replica]
+    best = max(larger, key=lambda one: one.showers_per_second, default=own)
+    if best.showers_per_second < (1 + BATCH_GAIN) * own.showers_per_second:
+        return None
+    saved = steady * (1 - own.showers_per_second / best.showers_per_second)
+    epochs = len({epoch.epoch for epoch in record.epochs()})
+    return Recommendation(
+        title="the batch per replica is small",
+        evidence=f"{own.showers_per_second:.4g} showers per second with {own.batch_per_replica} per"
+        f" replica, {best.showers_per_second:.4g} with {best.batch_per_replica} in another run on"
+        " the same machine; a larger batch changes convergence",
+        saves_seconds_per_epoch=saved,
+        saves_usd=row.cost_usd(saved * epochs, nodes) if row else None,
+        action=f"--batch={best.batch_per_replica}, with --scale-lr=linear or sqrt",
+    )
+
+
+def _throughput(record: RunRecord) -> _Throughput | None:
+    started, rate = record.started(), record.samples_per_second()
+    if started is None or rate is None:
+        return None
+    used = started.numerics
+    machine = (used.device, used.processor, used.replicas, used.workers, used.precision)
+    return _Throughput(used.global_batch_size // used.replicas, rate, machine)

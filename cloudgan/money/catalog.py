@@ -1,0 +1,366 @@
+"""The price catalog: node prices with source and date, validated when read.
+
+The package ships nodes.csv; `cloudgan prices refresh` writes one CSV file per cloud into the user's
+data folder, whose rows take precedence.
+"""
+
+from __future__ import annotations
+
+import csv
+import functools
+import io
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from importlib import resources
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import Protocol, get_args
+
+from cloudgan.core import settings
+from cloudgan.core.atomic_file import atomic_writer
+from cloudgan.core.clouds import CLOUDS
+from cloudgan.core.errors import ConfigError, DataError, UnknownNameError, nearest
+from cloudgan.core.machines import refuse_retired, retired
+from cloudgan.core.table import read_table
+from cloudgan.schema.price_row import Kind, Market, PriceRow, Snapshot
+from cloudgan.storage.store import StoreError
+
+_UNKNOWN_TPU_PRICE = 700.0  # placeholder per TPU chip in SkyPilot's catalog
+
+
+@dataclass(frozen=True)
+class Catalog:
+    """All known prices."""
+
+    rows: tuple[PriceRow, ...]
+
+    def find(
+        self,
+        *,
+        provider: str | None = None,
+        accelerator: str | None = None,
+        node_type: str | None = None,
+        region: str | None = None,
+        market: Market | None = None,
+        snapshot: Snapshot = "current",
+        kind: Kind = "node",
+    ) -> tuple[PriceRow, ...]:
+        """Returns the matching rows, cheapest first.
+
+        Args:
+            provider: For example ``gcp``.
+            accelerator: Name such as ``A100-80GB``, family such as ``a100``, either with a count as
+                ``l4:2``, or a node type; without regard to case.
+            node_type: For example ``g5.xlarge``.
+            region: For example ``us-central1``.
+            market: ``on_demand`` or ``spot``.
+            snapshot: ``current``, or ``2021`` for the paper's prices.
+            kind: Kind of row.
+
+        Raises:
+            UnknownNameError: No row has this provider, accelerator, node type or region.
+            ConfigError: The count is not that of the node type.
+        """
+        rows = [row for row in self.rows if row.snapshot == snapshot and row.kind == kind]
+        filters = {"provider": provider, "node_type": node_type, "region": region}
+        for column, name in filters.items():
+            if name is not None:
+                self._check(column, name, [getattr(row, column) for row in self.rows])
+                rows = [row for row in rows if getattr(row, column) == name]
+        if accelerator is not None:
+            wanted = self._with_accelerator(accelerator)
+            rows = [row for row in rows if wanted(row)]
+        rows = [row for row in rows if market in (None, row.market)]
+        return tuple(sorted(rows, key=lambda row: (row.usd_per_hour, row.row_id)))
+
+    def _with_accelerator(self, text: str) -> Callable[[PriceRow], bool]:
+        """Returns whether a row has the requested accelerators, or is of the requested node type."""
+        name, _, count = text.partition(":")
+        types = {row.node_type: row for row in self.rows if row.snapshot == "current"}
+        of_type = next(
+            (row for kind, row in types.items() if kind.casefold() == name.casefold()), None
+        )
+        if of_type:
+            if count and count != str(of_type.accelerator_count):
+                raise ConfigError(
+                    f"--accelerator={text}: a {of_type.node_type} has"
+                    f" {of_type.accelerator_count} x {of_type.accelerator}; omit the count"
+                )
+            return lambda row: row.node_type == of_type.node_type
+        names = [row.accelerator for row in self.rows if is_of(row, name)]
+        self._check("accelerator", names[0] if names else name, self.accelerators())
+        return lambda row: is_of(row, name) and count in ("", str(row.accelerator_count))
+
+    def count_hint(self, provider: str | None, accelerator: str) -> str:
+        """Returns the sold counts and the nearest for NAME:COUNT that a cloud does not sell, or ""."""
+        name, _, count = accelerator.partition(":")
+        rows = [row for row in self.find(provider=provider) if is_of(row, name)]
+        sold = sorted({row.accelerator_count for row in rows})
+        if not count or not sold or int(count) in sold:
+            return ""
+        near = min(sold, key=lambda one: (abs(one - int(count)), one))
+        has = ", ".join(map(str, sold[:-1])) + (" or " if sold[1:] else "") + str(sold[-1])
+        return (
+            f" Nodes of {provider or 'any cloud'} have {has} x {name}; the nearest:"
+            f" --accelerator={name}:{near}."
+        )
+
+    def row(self, row_id: str) -> PriceRow:
+        """Returns the row of an id, with or without kind and snapshot.
+
+        Raises:
+            UnknownNameError: No row has this id.
+            PlanError: It names a discontinued node type.
+        """
+        parts = row_id if row_id.count("/") == _SLASHES else f"node/{row_id}/current"
+        for row in self.rows:
+            if row.row_id == parts:
+                return row
+        for part in row_id.split("/"):
+            refuse_retired(None, part)
+        raise UnknownNameError("offer", row_id, self._offers())
+
+    def region_hint(self, provider: str | None, regions: Iterable[str | None]) -> str:
+        """Returns " Did you mean us-east1?" for a region in which a cloud has no price, or ""."""
+        known = {row.region for row in self.rows if provider in (None, row.provider)}
+        odd = (region for region in regions if region and region not in known)
+        return next((hint for region in odd if (hint := nearest(region, known))), "")
+
+    def accelerators(self) -> tuple[str, ...]:
+        """Returns every accelerator that has a price."""
+        return tuple(sorted({row.accelerator for row in self.rows}))
+
+    def _offers(self) -> tuple[str, ...]:
+        now = (row for row in self.rows if row.snapshot == "current")
+        return tuple(row.row_id.removeprefix("node/").removesuffix("/current") for row in now)
+
+    @staticmethod
+    def _check(column: str, name: str, known: list[str] | tuple[str, ...]) -> None:
+        if name not in known:
+            raise UnknownNameError(column.replace("_", " "), name, set(known))
+
+
+_SLASHES = 5
+
+
+class HasAccelerator(Protocol):
+    """A price row or a node."""
+
+    @property
+    def accelerator(self) -> str:
+        """Name in the catalog."""
+
+
+def is_of(row: HasAccelerator, accelerator: str) -> bool:
+    """Returns whether a row's accelerator is this one or of this family; see `is_same`."""
+    return _is_of(row.accelerator, accelerator)
+
+
+@functools.lru_cache(maxsize=1024)
+def _is_of(have: str, accelerator: str) -> bool:
+    return is_same(have, accelerator) or any(
+        one.startswith(f"{name}-") for one, name in _spellings(have, accelerator)
+    )
+
+
+def is_same(one: str, other: str) -> bool:
+    """Returns whether two names mean one accelerator: v5e is TPU-v5e, a100-80 is A100-80GB."""
+    return any(have == name for have, name in _spellings(one, other))
+
+
+def _spellings(*names: str) -> Iterator[tuple[str, ...]]:
+    low = [re.sub(r"(?<=\d)gb$", "", name.casefold()) for name in names]
+    yield tuple(low)
+    yield tuple(name.removeprefix("tpu-") for name in low)
+
+
+def spelt(accelerator: str) -> str:
+    """Returns an accelerator as the catalog spells it; other names and families as given."""
+    known = load_catalog().accelerators()
+    return next((name for name in known if is_same(name, accelerator)), accelerator)
+
+
+def load_catalog() -> Catalog:
+    """Reads and validates the prices of package and user, merged.
+
+    Raises:
+        DataError: A row is invalid or duplicated, or its on-demand price is not above the spot
+            price; the message names file and line.
+    """
+    return merge(_package(), checked(read_refreshed(settings.data_folder() / "prices")))
+
+
+@functools.cache
+def _package() -> Catalog:
+    return shipped_catalog()
+
+
+def shipped_catalog(path: Path | None = None) -> Catalog:
+    """Reads and validates one file; without a path that of the package.
+
+    Raises:
+        DataError: See `load_catalog`.
+    """
+    place: Path | Traversable = path or resources.files("cloudgan.money") / "lists" / "nodes.csv"
+    return checked((f"{place}:{line}", row) for line, row in read_table(place, PriceRow))
+
+
+def merge(old: Catalog, fresh: Catalog) -> Catalog:
+    """Returns all prices; fresh ones replace old ones of the same offer.
+
+    An old price that contradicts the fresh price of its other market is dropped.
+    """
+    if not fresh.rows:
+        return old
+    found = {row.row_id: row for row in fresh.rows}
+    kept = (
+        row
+        for row in old.rows
+        if row.row_id not in found and not _contradicts(row, found.get(_other_market(row)))
+    )
+    return Catalog((*kept, *fresh.rows))
+
+
+def checked(placed: Iterable[tuple[str, PriceRow]]) -> Catalog:
+    """Returns the catalog of rows and their places.
+
+    Raises:
+        DataError: A row is duplicated, a placeholder, or not cheaper on spot; names the places.
+    """
+    places: dict[str, str] = {}
+    rows: dict[str, PriceRow] = {}
+    for place, row in placed:
+        if row.row_id in places:
+            line = places[row.row_id].rpartition(":")[2].strip()
+            before = f"line {line}" if line.isdecimal() else line
+            raise DataError(f"{place}: duplicate row of {row.row_id}, see {before}")
+        if _is_placeholder(row):
+            raise DataError(f"{place}: {row.usd_per_hour} means unknown; remove the row")
+        places[row.row_id], rows[row.row_id] = place, row
+    for row_id, row in rows.items():
+        other = rows.get(_other_market(row))
+        if other and row.market == "on_demand" and _contradicts(row, other):
+            raise DataError(
+                f"{places[row_id]}: {row.node_type} in {row.region} costs"
+                f" {row.usd_per_hour} USD/h on demand and {other.usd_per_hour} on spot; one of"
+                " them is wrong"
+            )
+    return Catalog(tuple(rows.values()))
+
+
+def _contradicts(row: PriceRow, other: PriceRow | None) -> bool:
+    if other is None:
+        return False
+    full, spot = (row, other) if row.market == "on_demand" else (other, row)
+    return full.usd_per_hour <= spot.usd_per_hour
+
+
+def _other_market(row: PriceRow) -> str:
+    before, _, snapshot = row.row_id.rpartition(f"/{row.market}/")
+    return f"{before}/{'spot' if row.market == 'on_demand' else 'on_demand'}/{snapshot}"
+
+
+def _is_placeholder(row: PriceRow) -> bool:
+    prices = (_UNKNOWN_TPU_PRICE, _UNKNOWN_TPU_PRICE * row.accelerator_count)
+    return row.accelerator.startswith("TPU") and row.usd_per_hour in prices
+
+
+FAMILIES = ("T4", "V100", "L4", "A100", "TPU-v3", "TPU-v5e")
+
+
+def offers_for_demo(catalog: Catalog) -> tuple[PriceRow, ...]:
+    """Returns the cheapest current offer per provider, accelerator family and market.
+
+    Only nodes with one GPU (or the smallest TPU slice on sale) and prices of confidence A or B.
+    """
+    providers = sorted({row.provider for row in catalog.rows if row.snapshot == "current"})
+    chosen = []
+    for provider in providers:
+        for family in FAMILIES:
+            for market in get_args(Market):
+                rows = [
+                    row
+                    for row in catalog.find(provider=provider, market=market)
+                    if is_of(row, family) and row.confidence != "C"
+                ]
+                chosen += _cheapest(rows)
+    return tuple(chosen)
+
+
+def _cheapest(rows: list[PriceRow]) -> list[PriceRow]:
+    is_tpu = any(row.accelerator.startswith("TPU") for row in rows)
+    count = min((row.accelerator_count for row in rows), default=1) if is_tpu else 1
+    return [row for row in rows if row.accelerator_count == count][:1]
+
+
+PROVIDERS = tuple(CLOUDS)
+
+
+def refreshed_file(folder: Path, provider: str) -> Path:
+    """Returns the file with the refreshed prices of a cloud."""
+    return folder / f"{provider}.csv"
+
+
+def write_refreshed(folder: Path, provider: str, rows: Iterable[PriceRow]) -> Path:
+    """Replaces the prices of a cloud atomically.
+
+    Raises:
+        StoreError: The folder is not writable or the disk is full; the old file is unchanged.
+    """
+    path = refreshed_file(folder, provider)
+    write_catalog(path, rows)
+    return path
+
+
+def write_catalog(path: Path, rows: Iterable[PriceRow]) -> None:
+    """Writes a file of prices atomically.
+
+    Raises:
+        StoreError: The folder is not writable or the disk is full; the old file is unchanged.
+    """
+    text = io.StringIO(newline="")
+    columns = [name for name in PriceRow.model_fields if name not in PriceRow.OF_THE_MACHINE]
+    writer = csv.DictWriter(text, columns, lineterminator="\n", extrasaction="ignore")
+    writer.writeheader()
+    writer.writerows(row.model_dump() for row in rows)
+    with atomic_writer(path, error_class=StoreError) as file:
+        file.write(text.getvalue().encode("utf-8"))
+
+
+def updated(old: Catalog, fresh: Catalog) -> Catalog:
+    """Returns `merge(old, fresh)` in the order of `old`, so that two files differ by prices only."""
+    rows = {row.row_id: row for row in merge(old, fresh).rows}
+    known = [rows.pop(row.row_id) for row in old.rows if row.row_id in rows]
+    return Catalog((*known, *rows.values()))
+
+
+def read_refreshed(folder: Path) -> Iterator[tuple[str, PriceRow]]:
+    """Reads the refreshed prices of all clouds, without those of discontinued node types.
+
+    Yields:
+        File and line, and the row.
+
+    Raises:
+        DataError: A file is invalid; the message names it and the command to run.
+    """
+    for provider in PROVIDERS:
+        path = refreshed_file(folder, provider)
+        if not path.exists():
+            continue
+        try:
+            for line, row in read_table(path, PriceRow):
+                if retired(row.provider, row.node_type):
+                    continue
+                _check_place(row, provider, f"{path}:{line}")
+                yield f"{path}:{line}", row
+        except DataError as error:
+            raise DataError(
+                f"{error}. Run `cloudgan prices refresh --provider={provider}` to replace it, or"
+                " delete it to use the prices of the package"
+            ) from error
+
+
+def _check_place(row: PriceRow, provider: str, where: str) -> None:
+    if (row.provider, row.snapshot) != (provider, "current"):
+        raise DataError(f"{where}: {row.row_id} is not a current price of {provider}")

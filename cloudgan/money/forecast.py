@@ -1,0 +1,262 @@
+"""The ledger of a job that is planned: training, startup, what is billed beside the nodes, data transfer.
+
+A forecast is two ledgers, at the fast and at the slow edge. Excluded: storage and download of the results;
+both cost cents.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from cloudgan.money.billing import (
+    TO_ANOTHER_REGION,
+    billing_rule,
+    egress_fee,
+    fees_beside,
+    is_free_move,
+)
+from cloudgan.money.fees import Fees
+from cloudgan.money.ledger import Ledger, Usage
+from cloudgan.money.startup import StartupTime, find_startup_time
+from cloudgan.schema.item import Item
+from cloudgan.schema.plan import ForecastPart, JobCost
+from cloudgan.schema.price_row import DataMove, FeeRow, PoolFee, PriceRow
+
+_HOUR_SECONDS = 3600
+_FUTURE = dt.datetime.max.replace(tzinfo=dt.UTC)
+"""By the newest billing rule."""
+
+
+LOCAL_DATA = DataMove()
+
+
+@dataclass(frozen=True)
+class JobContext:
+    """Costs other than training.
+
+    Attributes:
+        fees: Of the clouds.
+        startups: Measured startup times of nodes.
+        data_move: Data that each node downloads.
+        gang_timeout_seconds: Longest wait for nodes, and for their workers.
+    """
+
+    fees: Fees
+    startups: tuple[StartupTime, ...]
+    data_move: DataMove = LOCAL_DATA
+    gang_timeout_seconds: float = 1200.0
+
+
+class Priced(NamedTuple):
+    """A cost and its upper bound.
+
+    Attributes:
+        cost: Of the job.
+        worst_case_usd: Upper bound: unknown waits last until the timeout, unknown fees are the highest of
+            any cloud. None: the throughput is unknown.
+    """
+
+    cost: JobCost
+    worst_case_usd: float | None
+
+
+class Job(NamedTuple):
+    """What is planned.
+
+    Attributes:
+        row: Price of one node.
+        nodes: Number of nodes.
+        fees: All that is billed beside the nodes.
+        context: Prices and times.
+    """
+
+    row: PriceRow
+    nodes: int
+    fees: tuple[PoolFee, ...]
+    context: JobContext
+
+    def usage(self, seconds: float | None, startup: float | None, *, dearest: bool) -> Ledger:
+        """Returns the intended usage.
+
+        Args:
+            seconds: Training, preemptions included; None: unknown.
+            startup: Until the nodes are ready; None: unknown.
+            dearest: Whether a system node is of the dearest of the sizes that the cloud may take.
+        """
+        beside = (self._beside(fee, seconds, startup, dearest=dearest) for fee in self.fees)
+        return Ledger((*self._nodes(seconds, startup), *beside, self._data()))
+
+    def _nodes(self, seconds: float | None, startup: float | None) -> Iterator[Usage]:
+        """Yields the time of the nodes, with the cloud's minimum."""
+        row, parts = self.row, {Item.TRAINING: seconds, Item.STARTUP: startup}
+        is_tpu = row.accelerator.startswith("TPU")
+        why = {
+            Item.TRAINING: "no measured run on such nodes",
+            Item.STARTUP: f"not measured for {'TPUs' if is_tpu else f'nodes of {row.provider}'}",
+        }
+        for item, time in parts.items():
+            quantity = None if time is None else time * self.nodes
+            yield Usage(item=item, row=row, quantity=quantity, seconds=time, why=why[item])
+        if seconds is not None:
+            up = seconds + (startup or 0.0)
+            rule = billing_rule(row.provider, row.node_type, _FUTURE)
+            least = max(0.0, rule.minimum_seconds - up) if rule else 0.0
+            if least:
+                yield Usage(item=Item.ROUNDING, row=row, quantity=least * self.nodes)
+        yield Usage(item=Item.STAGING, why="not measured")
+
+    def _beside(
+        self, fee: PoolFee, seconds: float | None, startup: float | None, *, dearest: bool
+    ) -> Usage:
+        row, why = self.price(fee), "depends on the duration of the training"
+        if row is None:
+            of = f" of {fee.product}" if fee.product else ""
+            why = f"no price{of} in {self.row.region}"
+        elif dearest and fee.kind == "system_node":
+            row = self.context.fees.dearest(row)
+        time = None if seconds is None else seconds + (startup or 0.0)
+        quantity = None if time is None else time * self.units(fee)
+        return Usage(item=fee.item, row=row, quantity=quantity, seconds=time, why=why)
+
+    def _data(self) -> Usage:
+        """Each node downloads the data once."""
+        move, row = self.context.data_move, self.row
+        if is_free_move(move, row.provider, row.region):
+            return Usage(item=Item.TRANSFER, row=row, quantity=0.0)
+        fee = egress_fee(move, row.provider, self.context.fees)
+        why = f"no price of egress from {move.provider} {move.region or ''}".rstrip()
+        if move.gib is None:
+            why = "the size of the data is unknown"
+        elif move.provider == row.provider and move.region is None:
+            why = f"the region of the data in {move.provider} is unknown"
+        quantity = None if move.gib is None else move.gib * self.nodes
+        return Usage(item=Item.TRANSFER, row=fee, quantity=quantity, why=why)
+
+    def price(self, fee: PoolFee) -> FeeRow | None:
+        """Returns the price of a fee; None: unknown."""
+        row = self.row
+        return self.context.fees.find(fee.kind, row.provider, row.region, fee.product or None)
+
+    def units(self, fee: PoolFee) -> float:
+        """Returns the number of units that are billed at a time."""
+        return fee.quantity * (self.nodes if fee.per_node else 1)
+
+
+def job_cost(
+    row: PriceRow,
+    nodes: int,
+    seconds: tuple[float, float] | None,
+    context: JobContext,
+    *,
+    on_cluster: bool = True,
+    fees: tuple[PoolFee, ...] = (),
+) -> Priced:
+    """Returns the cost of a job on an offer.
+
+    Args:
+        row: Price of one node.
+        nodes: Number of nodes.
+        seconds: Lower and upper estimate of the training, preemptions included; None: unknown.
+        context: Costs other than training.
+        on_cluster: Whether the nodes are in a cluster; Cloud TPU VMs are not.
+        fees: Billed beside the nodes: disks, addresses, load balancers.
+    """
+    is_tpu = row.accelerator.startswith("TPU")
+    startup = None if is_tpu else find_startup_time(context.startups, row.provider, nodes)
+    waits = (startup.low_seconds, startup.high_seconds) if startup else (None, None)
+    job = Job(row, nodes, fees_beside(row.provider, fees, on_cluster=on_cluster), context)
+    edges = seconds or (None, None)
+    low, high = (
+        job.usage(time, wait, dearest=dearest)
+        for time, wait, dearest in zip(edges, waits, (False, True), strict=True)
+    )
+    hour = job.usage(_HOUR_SECONDS, 0.0, dearest=True)
+    by_hour = {fee: hour.of(fee.item).known_usd for fee in job.fees}
+    moved = high.of(Item.TRANSFER).known_usd
+    cost = JobCost(
+        parts=_parts(low, high),
+        known_low_usd=low.known_usd,
+        known_usd=high.known_usd,
+        unknown=tuple(dict.fromkeys(line.name for line in high.lines if line.usd is None)),
+        fees_usd_per_hour=sum(by_hour.values()),
+        cluster_usd_per_hour=sum(usd for fee, usd in by_hour.items() if not fee.per_node),
+        unpriced=tuple(fee.item.display for fee in job.fees if job.price(fee) is None),
+        once_usd=moved,
+        startup_low_seconds=waits[0],
+        startup_seconds=waits[1],
+        startup_basis=startup.basis if startup else "",
+    )
+    return Priced(
+        cost, None if seconds is None else high.known_usd + _at_worst(job, high, edges[1])
+    )
+
+
+def _parts(low: Ledger, high: Ledger) -> tuple[ForecastPart, ...]:
+    """Returns each item at both edges."""
+    found = []
+    for item, lines in high.by(lambda line: line.item).items():
+        why = next((line.why for line in lines.lines if line.usd is None), "")
+        least = None if why else low.of(item).known_usd
+        usd = None if why else lines.known_usd
+        found.append(ForecastPart(item=item, low_usd=least, usd=usd, why_unknown=why))
+    return tuple(found)
+
+
+def _at_worst(job: Job, high: Ledger, seconds: float | None) -> float:
+    """Returns the bound of all unknown lines."""
+    fees, timeout = job.context.fees, job.context.gang_timeout_seconds
+    bound = job.row.cost_usd(timeout, job.nodes)
+    waited = (high.of(Item.STARTUP).lines[0].seconds or 0.0) + (seconds or 0.0) + 2 * timeout
+    worst = bound * sum(
+        line.item in (Item.STARTUP, Item.STAGING) and line.usd is None for line in high.lines
+    )
+    for fee in job.fees:
+        if job.price(fee) is None:
+            known = (one.usd_per_hour for one in fees.rows if one.kind == fee.kind)
+            worst += job.units(fee) * waited / _HOUR_SECONDS * max(known, default=0.0)
+    move = job.context.data_move
+    if move.gib is not None and high.of(Item.TRANSFER).lines[0].usd is None:
+        is_near = move.provider == job.row.provider
+        known = (
+            one.usd
+            for one in fees.rows
+            if one.kind == "egress_gib"
+            and (not is_near or (one.provider == move.provider and one.name == TO_ANOTHER_REGION))
+        )
+        worst += max(known, default=0.0) * move.gib * job.nodes
+    return worst
+
+
+def with_waiting(cost: JobCost, row: PriceRow, nodes: int, seconds: float) -> JobCost:
+    """Returns the cost with nodes that wait for another run afterwards; 0 s: the same cost.
+
+    The next run may come at once or never: the lower bound is 0.
+    """
+    if not seconds:
+        return cost
+    usd = (row.hourly_usd(nodes) + cost.fees_usd_per_hour) * seconds / _HOUR_SECONDS
+    part = ForecastPart(item=Item.WAITING, low_usd=0.0, usd=usd)
+    changes = {"known_usd": cost.known_usd + usd, "once_usd": cost.once_usd + usd}
+    return cost.model_copy(update=changes | {"parts": (*cost.parts, part)})
+
+
+def without_startup(cost: JobCost) -> JobCost:
+    """Returns the cost on nodes that are ready."""
+    zero = {"low_usd": 0.0, "usd": 0.0, "why_unknown": ""}
+    started = next((part for part in cost.parts if part.item is Item.STARTUP), None)
+    if started is None:
+        return cost
+    parts = [one.model_copy(update=zero) if one is started else one for one in cost.parts]
+    return cost.model_copy(
+        update={
+            "parts": tuple(parts),
+            "known_low_usd": cost.known_low_usd - (started.low_usd or 0.0),
+            "known_usd": cost.known_usd - (started.usd or 0.0),
+            "unknown": tuple(name for name in cost.unknown if name != Item.STARTUP.display),
+            "startup_low_seconds": 0.0,
+            "startup_seconds": 0.0,
+        }
+    )

@@ -1,0 +1,272 @@
+"""Replay of the paper: its runs with recomputed costs, and the comparisons that it drew.
+
+All numbers follow from the published run times and dated prices; cloudgan measured none of them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pydantic import Field
+
+from cloudgan.core.document import Document
+from cloudgan.money.paper import BASIS, SOURCE, priced_paper_run
+from cloudgan.schema.price_row import Text
+from cloudgan.speed.paper_runs import paper_runs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from cloudgan.money.catalog import Catalog
+    from cloudgan.schema.cost_report import PublishedRun
+    from cloudgan.speed.paper_runs import PaperRun
+
+RECOMPUTED = (
+    "Recomputed from the published run times of arXiv:2111.04628 and dated prices; the paper's own"
+    " costs were not available for comparison."
+)
+PREFETCH, NO_PREFETCH = "prefetch", "no-prefetch"
+_LAYOUT_GPUS = 32
+_ONE_HOST_GPUS = 8
+_PAPER_BATCH = 96
+_JOB_EPOCHS = 60
+
+
+class ScalingEfficiency(Document):
+    """Efficiency of a run relative to the smallest run of its kind, on fewer accelerators.
+
+    Time and sample efficiency differ: a dropped remainder means that larger global batches see fewer
+    showers. End to end includes tests and gaps.
+    """
+
+    baseline: Text = Field(description="run with the fewest accelerators of this kind and batch")
+    speed_up: float = Field(gt=0, description="of the steady training time of an epoch")
+    time_efficiency: float = Field(gt=0, description="speed-up over the ratio of accelerators")
+    sample_efficiency: float = Field(gt=0, description="showers/s per accelerator, as a ratio")
+    end_to_end_time_efficiency: float = Field(gt=0, description="of the wall time of an epoch")
+    end_to_end_sample_efficiency: float = Field(gt=0, description="per shower")
+
+
+class ReplayedRun(Document):
+    """One run of the paper: measured times, recomputed costs."""
+
+    name: Text
+    date: Text
+    accelerator: Text
+    accelerators: int = Field(gt=0, description="GPUs, or TPU chips")
+    nodes: int = Field(gt=0)
+    node_type: Text
+    workers: int | None
+    replicas: int = Field(gt=0)
+    batch_per_replica: int = Field(gt=0)
+    options: Text
+    epochs: int = Field(gt=0)
+    showers_per_epoch: int = Field(gt=0)
+    steady_epoch_seconds: float = Field(gt=0)
+    test_seconds: float = Field(gt=0)
+    wall_epoch_seconds: float = Field(gt=0)
+    first_epoch_seconds: float = Field(gt=0)
+    showers_per_second: float = Field(gt=0, description="in steady training")
+    showers_per_second_per_accelerator: float = Field(gt=0)
+    scaling: ScalingEfficiency | None = Field(
+        description="null: no run of this kind and batch on fewer accelerators"
+    )
+    usd_per_epoch: dict[str, float | None]
+    usd_per_60_epochs: dict[str, float | None] = Field(
+        description="60 epochs with first epoch, tests and gaps, as measured"
+    )
+    price_rows: dict[str, str | None]
+
+
+class RunComparison(Document):
+    """Two runs and their ratios of time and cost."""
+
+    title: Text
+    run: Text
+    baseline: Text
+    seconds_ratio: float = Field(gt=0, description="epoch of `baseline` over epoch of `run`")
+    usd_ratio_2021: float | None = Field(description="ratio of preemptible cost of 2020/21")
+    usd_ratio: float | None = Field(description="ratio of current spot cost")
+
+
+class Replay(Document):
+    """All runs and their comparisons."""
+
+    schema_version: int = 1
+    statement: Text = RECOMPUTED
+    source: Text = SOURCE
+    basis: Text = BASIS
+    runs: tuple[ReplayedRun, ...]
+    prefetch: tuple[RunComparison, ...] = Field(description="with and without prefetching")
+    layouts: tuple[RunComparison, ...] = Field(description="32 GPUs on different nodes and workers")
+    batches: tuple[RunComparison, ...] = Field(description="32 GPUs, batch 96 against smaller ones")
+    tpu_against_gpu: tuple[RunComparison, ...] = Field(description="one TPU device against 8 V100")
+
+
+def replay(catalog: Catalog, runs: Iterable[PaperRun] | None = None) -> Replay:
+    """Prices the paper's runs at prices of 2020/21 and of today, and compares them."""
+    measured = tuple(paper_runs() if runs is None else runs)
+    replayed = tuple(_replayed(run, measured, priced_paper_run(run, catalog)) for run in measured)
+    return Replay(
+        runs=replayed,
+        prefetch=_prefetch(replayed),
+        layouts=_layouts(replayed),
+        batches=_batches(replayed),
+        tpu_against_gpu=_tpu_against_gpu(replayed),
+    )
+
+
+def scaling_runs(replayed: Replay) -> tuple[ReplayedRun, ...]:
+    """Returns the runs on V100 with prefetching, batch 96 and a worker per node, by size."""
+    runs = _of(replayed.runs, accelerator="V100", options=PREFETCH, batch_per_replica=_PAPER_BATCH)
+    return tuple(
+        sorted((run for run in runs if run.workers == run.nodes), key=lambda run: run.accelerators)
+    )
+
+
+def _replayed(run: PaperRun, runs: Sequence[PaperRun], priced: PublishedRun) -> ReplayedRun:
+    kept = {
+        name: getattr(run, name) for name in type(run).model_fields if name != "steps_per_epoch"
+    }
+    rate = run.showers_per_epoch / run.steady_epoch_seconds
+    job_epochs = run.first_epoch_seconds + (_JOB_EPOCHS - 1) * run.wall_epoch_seconds
+    steady = run.steady_epoch_seconds
+    return ReplayedRun(
+        name=run.name,
+        **kept,
+        showers_per_second=rate,
+        showers_per_second_per_accelerator=rate / run.accelerators,
+        scaling=_scaling(run, base) if (base := _base(run, runs)) else None,
+        usd_per_epoch=priced.usd_per_epoch,
+        usd_per_60_epochs={
+            name: None if usd is None else usd / steady * job_epochs
+            for name, usd in priced.usd_per_epoch.items()
+        },
+        price_rows=priced.price_rows,
+    )
+
+
+def _base(run: PaperRun, runs: Sequence[PaperRun]) -> PaperRun | None:
+    """Returns the smallest run on fewer accelerators with the same kind, batch and options."""
+    smaller = [
+        other
+        for other in runs
+        if (other.accelerator, other.batch_per_replica, other.options)
+        == (run.accelerator, run.batch_per_replica, run.options)
+        and other.accelerators < run.accelerators
+    ]
+    return min(
+        smaller,
+        key=lambda other: (other.accelerators, other.steady_epoch_seconds),
+        default=None,
+    )
+
+
+def _scaling(run: PaperRun, base: PaperRun) -> ScalingEfficiency:
+    size = run.accelerators / base.accelerators
+    samples = run.showers_per_epoch / base.showers_per_epoch
+    speed_up = base.steady_epoch_seconds / run.steady_epoch_seconds
+    wall = base.wall_epoch_seconds / run.wall_epoch_seconds
+    return ScalingEfficiency(
+        baseline=base.name,
+        speed_up=speed_up,
+        time_efficiency=speed_up / size,
+        sample_efficiency=speed_up * samples / size,
+        end_to_end_time_efficiency=wall / size,
+        end_to_end_sample_efficiency=wall * samples / size,
+    )
+
+
+def _prefetch(runs: Sequence[ReplayedRun]) -> tuple[RunComparison, ...]:
+    found = []
+    for without in sorted(_of(runs, options=NO_PREFETCH), key=lambda run: run.accelerators):
+        same = {
+            name: getattr(without, name)
+            for name in ("accelerator", "accelerators", "nodes", "workers", "batch_per_replica")
+        }
+        # Prefer a similar number of epochs: longer runs are from another day.
+        fastest = min(
+            _of(runs, options=PREFETCH, **same),
+            key=lambda run: abs(run.epochs - without.epochs),
+            default=None,
+        )
+        if fastest:
+            title = f"{fastest.accelerators} GPUs: {PREFETCH} against {NO_PREFETCH}"
+            found.append(_compared(title, fastest, without))
+    return tuple(found)
+
+
+def _layouts(runs: Sequence[ReplayedRun]) -> tuple[RunComparison, ...]:
+    alike = _of(
+        runs,
+        accelerator="V100",
+        accelerators=_LAYOUT_GPUS,
+        options=PREFETCH,
+        batch_per_replica=_PAPER_BATCH,
+    )
+    if not alike:
+        return ()
+    best, *others = sorted(alike, key=lambda run: run.steady_epoch_seconds)
+    return tuple(
+        _compared(f"{_LAYOUT_GPUS} GPUs: {_layout(best)} against {_layout(run)}", best, run)
+        for run in others
+    )
+
+
+def _layout(run: ReplayedRun) -> str:
+    return f"{run.nodes} nodes x {run.accelerators // run.nodes}, {run.workers} workers"
+
+
+def _batches(runs: Sequence[ReplayedRun]) -> tuple[RunComparison, ...]:
+    alike = [
+        run
+        for run in _of(
+            runs, accelerator="V100", accelerators=_LAYOUT_GPUS, options=PREFETCH, nodes=4
+        )
+        if run.workers == run.nodes
+    ]
+    full = [run for run in alike if run.batch_per_replica == _PAPER_BATCH]
+    if not full:
+        return ()
+    others = [run for run in alike if run.batch_per_replica != _PAPER_BATCH]
+    return tuple(
+        _compared(
+            f"{_LAYOUT_GPUS} GPUs: batch {_PAPER_BATCH} against {run.batch_per_replica}, {run.date}",
+            full[0],
+            run,
+        )
+        for run in sorted(others, key=lambda run: -run.batch_per_replica)
+    )
+
+
+def _tpu_against_gpu(runs: Sequence[ReplayedRun]) -> tuple[RunComparison, ...]:
+    gpus = _of(runs, accelerator="V100", accelerators=_ONE_HOST_GPUS, options=PREFETCH)
+    tpus = [run for run in runs if run.accelerator.startswith("TPU") and run.nodes == 1]
+    tpus = [run for run in tpus if run.replicas == _ONE_HOST_GPUS]
+    return tuple(
+        _compared(f"one {tpu.accelerator} device against 8 V100", tpu, gpu)
+        for tpu in sorted(tpus, key=lambda run: run.steady_epoch_seconds)
+        for gpu in gpus[:1]
+    )
+
+
+def _of(runs: Sequence[ReplayedRun], **values: object) -> list[ReplayedRun]:
+    return [
+        run for run in runs if all(getattr(run, name) == value for name, value in values.items())
+    ]
+
+
+def _compared(title: str, run: ReplayedRun, baseline: ReplayedRun) -> RunComparison:
+    return RunComparison(
+        title=title,
+        run=run.name,
+        baseline=baseline.name,
+        seconds_ratio=baseline.steady_epoch_seconds / run.steady_epoch_seconds,
+        usd_ratio_2021=_ratio(baseline, run, "preemptible_2021"),
+        usd_ratio=_ratio(baseline, run, "spot"),
+    )
+
+
+def _ratio(above: ReplayedRun, below: ReplayedRun, price: str) -> float | None:
+    one, other = above.usd_per_epoch[price], below.usd_per_epoch[price]
+    return None if one is None or other is None else one / other

@@ -1,0 +1,132 @@
+"""Training time, wall-clock time and cost of a run until a line of its record."""
+
+from __future__ import annotations
+
+import math
+from itertools import takewhile
+from typing import TYPE_CHECKING, NamedTuple
+
+from cloudgan.money.processes import NO_END, process_times
+from cloudgan.money.report import AttemptBill, processes_of_attempts, run_ledger
+from cloudgan.schema.record import RunRecord, Stopped
+
+if TYPE_CHECKING:
+    from cloudgan.money.fees import Fees
+    from cloudgan.schema.launch import Launch
+    from cloudgan.schema.price_row import PriceRow
+    from cloudgan.schema.record import Line, Process, Validated
+
+_AMBIGUOUS = "the record does not show in which attempt the goal was met"
+
+
+class CostUntil(NamedTuple):
+    """Time and cost until a moment; None is unknown.
+
+    Attributes:
+        train_seconds: Training of all epochs, including lost ones.
+        program_seconds: Of all processes.
+        usd: Of all line items but those in `usd_unknown`.
+        usd_unknown: Names of unknown line items.
+        why_unknown: Why a value is None, or "".
+    """
+
+    train_seconds: float | None
+    program_seconds: float | None
+    usd: float | None
+    usd_unknown: tuple[str, ...] = ()
+    why_unknown: str = ""
+
+
+def end_of_step(record: RunRecord, step: int) -> Validated | Stopped | None:
+    """Returns the line that has the time at which the checkpoint of `step` was complete.
+
+    That is the first validation or end of a process after this step; a restart before the step voids it.
+    None: the record has no such line.
+    """
+    found: Validated | Stopped | None = None
+    for line in record.once():
+        if line.kind in ("started", "resumed") and line.step < step:
+            found = None
+        elif line.kind in ("validated", "stopped") and line.step == step:
+            found = found or line
+    return found
+
+
+def cost_until(
+    record: RunRecord,
+    line: Validated | Stopped,
+    *,
+    row: PriceRow | None,
+    launch: Launch | None,
+    fees: Fees,
+) -> CostUntil:
+    """Returns time and cost of a run until `line`, a line of `record`.
+
+    On provisioned nodes that is the cost of all attempts until then, less the nodes' time after `line`.
+
+    Args:
+        record: The record of the run.
+        line: The validation, or the end of a process.
+        row: Node type to price a machine without a bill as.
+        launch: Attempts of the run.
+        fees: Fees besides nodes.
+    """
+    processes = record.processes()
+    program = record.program_seconds_until(line)
+    if program is None:
+        return CostUntil(None, None, None, why_unknown=NO_END)
+    at = next(n for n, one in enumerate(processes) if any(each is line for each in one.lines))
+    train = math.fsum(
+        each.epoch.train_seconds
+        for number, process in enumerate(processes[: at + 1])
+        for each in process.epochs
+        if number < at or each.epoch.step <= line.step
+    )
+    times = CostUntil(train, program, None)
+    _, bills = run_ledger(record, launch=launch, fees=fees)
+    bill: AttemptBill | None = None
+    if launch and bills:
+        number = _attempt_of(record, at, launch, bills)
+        if number is None:
+            return times._replace(why_unknown=_AMBIGUOUS)
+        bill = next((bill for bill in bills if bill.number == number), None)
+        launch = launch.model_copy(update={"attempts": launch.attempts[:number]})
+    ended, after = processes[at].stopped, 0.0
+    if bill:
+        if bill.row is None or bill.why_unknown or ended is None:
+            return times._replace(why_unknown=bill.why_unknown or NO_END)
+        seconds = max(0.0, ended.program_seconds - line.program_seconds)
+        after = bill.row.cost_usd(seconds * bill.concurrent_nodes * bill.paid_share)
+    ledger, _ = run_ledger(_until(processes, at, line), row=row, launch=launch, fees=fees)
+    unknown = ledger.total().unknown
+    if all(one.usd is None for one in ledger.lines):
+        return times._replace(usd_unknown=unknown, why_unknown=ledger.lines[0].why)
+    return times._replace(usd=max(0.0, ledger.known_usd - after), usd_unknown=unknown)
+
+
+def _attempt_of(
+    record: RunRecord, at: int, launch: Launch, bills: tuple[AttemptBill, ...]
+) -> int | None:
+    """Returns the number of the attempt in which process `at` ran; None: it is ambiguous."""
+    times = process_times(record)
+    known = processes_of_attempts(launch, times, bills) or {}
+    found = [n for n, ran in known.items() if any(one is times[at] for one in ran)]
+    if not found and at == len(times) - 1:
+        return len(launch.attempts)
+    return found[0] if found else None
+
+
+def _until(processes: tuple[Process, ...], at: int, line: Validated | Stopped) -> RunRecord:
+    """Returns the record as if the process `at` had ended with `line`."""
+    earlier = [each for process in processes[:at] for each in process.lines]
+    until = takewhile(lambda each: each is not line, processes[at].lines)
+    before: list[Line] = [each for each in until if each.kind != "noticed"]
+    notices = [each for each in processes[at].lines if each.kind == "noticed"]
+    end = Stopped(
+        time=line.time,
+        step=line.step,
+        reason="reached",
+        program_seconds=line.program_seconds,
+        train_seconds=0,
+    )
+    return RunRecord(lines=(*earlier, *before, end, *notices))

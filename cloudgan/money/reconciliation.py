@@ -1,0 +1,156 @@
+"""Reconciles a cloud's bill with the measured cost by category, and explains differences."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+from cloudgan.schema.cost_report import BILL_CATEGORIES, BilledCategory, ProviderBill
+from cloudgan.schema.item import BillCategory
+from cloudgan.schema.price_row import FeeRow
+
+if TYPE_CHECKING:
+    import datetime as dt
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from cloudgan.money.focus import BillSummary
+    from cloudgan.schema.cost_report import CostReport
+    from cloudgan.schema.launch import Launch
+
+_SHARED = "shared by all runs, so its lines do not have this run's label"
+_CLOSE = 0.02
+_SMALL_USD = 0.005
+
+
+class CountedCost(NamedTuple):
+    """Measured cost of a category of the bill; `usd` is None if all its line items are unknown."""
+
+    usd: float | None
+    unknown: tuple[str, ...]
+
+
+def reconcile(
+    read: BillSummary, files: Iterable[Path], report: CostReport, launch: Launch | None
+) -> ProviderBill:
+    """Returns the bill of a run with the measured cost of each category.
+
+    Args:
+        read: Sums of the exports.
+        files: Files of the exports.
+        report: Measured cost.
+        launch: Times of the nodes; None: unknown.
+    """
+    ends = [node.terminated_at for one in (launch.attempts if launch else ()) for node in one.nodes]
+    last = max((end for end in ends if end), default=None)
+    is_complete = read.until >= last if read.until and last and all(ends) else None
+    categories = tuple(
+        _category(name, read, report, launch, is_complete=is_complete) for name in BILL_CATEGORIES
+    )
+    return ProviderBill(
+        files=tuple(path.name for path in files),
+        lines=read.lines,
+        total_lines=read.total_lines,
+        categories=tuple(one for one in categories if one.billed_usd or one.measured_usd),
+        billed_usd=math.fsum(one.billed_usd for one in categories),
+        credits_usd=math.fsum(read.credits),
+        other_currencies={name: math.fsum(sums) for name, sums in read.others.items()},
+        until=read.until,
+        is_complete=is_complete,
+        notes=tuple(_notes(read, report.run, last, is_complete=is_complete)),
+    )
+
+
+def _category(
+    name: BillCategory,
+    read: BillSummary,
+    report: CostReport,
+    launch: Launch | None,
+    *,
+    is_complete: bool | None,
+) -> BilledCategory:
+    billed, counted = read.usd(name), _counted(name, report)
+    why = _why(name, billed, counted, is_complete=is_complete)
+    if name == "compute" and not why and counted.usd is not None:
+        why = _why_compute(billed, counted.usd, report, launch)
+    return BilledCategory(name=name, billed_usd=billed, measured_usd=counted.usd, explanation=why)
+
+
+def _counted(name: BillCategory, report: CostReport) -> CountedCost:
+    items = [item for item in report.line_items if item.item.category == name]
+    known = [item.usd for item in items if item.usd is not None]
+    unknown = tuple(item.name for item in items if item.usd is None)
+    return CountedCost(math.fsum(known) if known else None, unknown)
+
+
+def _why(
+    name: BillCategory, billed: float, counted: CountedCost, *, is_complete: bool | None
+) -> str:
+    why = ""
+    if counted.usd is None and counted.unknown:
+        why = f"unknown to cloudgan: {', '.join(counted.unknown)}"
+    elif counted.usd is None:
+        why = "not measured by cloudgan" if billed else ""
+    elif _is_close(billed, counted.usd):
+        why = ""
+    elif is_complete is False and billed < counted.usd:
+        why = "the export is incomplete"
+    elif not billed and name in ("control plane", "storage"):
+        why = _SHARED
+    elif counted.unknown:
+        why = f"not measured: {', '.join(counted.unknown)}"
+    return why
+
+
+def _why_compute(billed: float, counted: float, report: CostReport, launch: Launch | None) -> str:
+    """Explains the difference by times without observation, else by prices."""
+    if _is_close(billed, counted):
+        return ""
+    over = counted - billed
+    unseen = _unseen_usd(launch)
+    if over > 0 and unseen >= over / 2:
+        return (
+            f"up to {unseen:.4g} USD of the measured cost are times in which the nodes were not"
+            " observed"
+        )
+    ages = sorted({row.date for row in report.rows if not isinstance(row, FeeRow)}, key=str)
+    dates = ", ".join(str(date) for date in ages if date) or "unknown date"
+    side = "above" if over < 0 else "below"
+    return (
+        f"{abs(over / counted):.0%} {side} the measured cost at prices of {dates}: prices changed, or"
+        " nodes were up outside the observed times"
+    )
+
+
+def _unseen_usd(launch: Launch | None) -> float:
+    total = 0.0
+    for attempt in launch.attempts if launch else ():
+        if attempt.price:
+            total += attempt.price.cost_usd(sum(node.unseen_seconds() for node in attempt.nodes))
+    return total
+
+
+def _is_close(one: float, other: float) -> bool:
+    return abs(one - other) <= max(_SMALL_USD, _CLOSE * max(abs(one), abs(other)))
+
+
+def _notes(
+    read: BillSummary, run: str, last: dt.datetime | None, *, is_complete: bool | None
+) -> Iterable[str]:
+    if not read.lines:
+        yield (
+            f"none of {read.total_lines} lines has the label cloudgan-run={run}: labels appear a day"
+            " later, and on AWS only after the tag is activated for cost allocation in the billing"
+            " console"
+        )
+    if is_complete is False and read.until and last:
+        yield (
+            f"the export ends at {read.until:%Y-%m-%d %H:%M} UTC, the nodes were up until"
+            f" {last:%Y-%m-%d %H:%M}: export again a day later"
+        )
+    elif is_complete is None and read.lines:
+        yield "the export may be incomplete: the termination of the nodes was not recorded"
+    elif is_complete and read.lines:
+        yield "clouds may correct lines for some days"
+    for currency in sorted(read.others):
+        yield f"lines in {currency} are neither converted nor added"

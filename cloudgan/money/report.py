@@ -1,0 +1,466 @@
+"""The ledger of a finished run by what its processes did, and the report that is made of it.
+
+The time of a provisioned attempt is the provider's, and its parts add up to the bill exactly. Timestamps of
+the program are never compared with the provider's: waiting, set-up and idle tail come from the provider's
+clock, activities are durations of the program's clock, and the remainder is one part.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from cloudgan import __version__
+from cloudgan.core.clouds import BillingRule
+from cloudgan.money.advice import recommendations
+from cloudgan.money.billing import billing_rule, launch_ledger, notices_of
+from cloudgan.money.fees import Fees
+from cloudgan.money.ledger import Ledger, Usage
+from cloudgan.money.processes import NO_END, ProcessTimes, process_times
+from cloudgan.money.shares import rank_shares
+from cloudgan.schema.cost_report import (
+    BilledAttempt,
+    CostReport,
+    Duration,
+    Durations,
+    OfferEstimate,
+    PublishedRun,
+    Recommendation,
+    ReportProvenance,
+    Totals,
+    UnitCost,
+    UnitCosts,
+)
+from cloudgan.schema.item import Item
+from cloudgan.schema.launch import Attempt, Launch
+from cloudgan.schema.price_row import PriceRow
+from cloudgan.schema.record import RunRecord
+from cloudgan.schema.record_warnings import record_warnings
+from cloudgan.speed.estimate import NOT_MEASURED_THERE, RunTimes, price_run, run_times
+
+PROVISIONED = (
+    "billed seconds of provisioned nodes, by the provider's timestamps, at the price rows of the"
+    " launch"
+)
+HOURLY_PRICE_UNKNOWN = (
+    "the hourly price of this machine is unknown; name an offer with --price-as=OFFER"
+)
+_NOT_PROVISIONED = "no node was provisioned for this run"
+_NOT_RECORDED = "the volume that this run stored or transferred was not recorded"
+_MILLION = 1e6
+_EXACT_SECONDS = 1e-6
+_DIFFERS = frozenset(
+    {Item.PROVISIONING, Item.TAIL, Item.ROUNDING, Item.NOT_ATTRIBUTED, Item.REPEATED}
+)
+"""Items whose wall-clock time is not the same on all nodes."""
+
+
+class AttemptBill(NamedTuple):
+    """The nodes of one attempt.
+
+    Attributes:
+        number: Of the attempt, from 1.
+        attempt: The attempt.
+        nodes: Their usage.
+        row: Price of one node; None: unknown.
+    """
+
+    number: int
+    attempt: Attempt
+    nodes: Ledger
+    row: PriceRow | None
+
+    @property
+    def why_unknown(self) -> str:
+        """Why the time or the price is unknown, or ""."""
+        return next((line.why for line in self.nodes.lines if line.usd is None), "")
+
+    @property
+    def concurrent_nodes(self) -> int:
+        """Nodes up at a time: fewer than all if lost ones were replaced."""
+        count = int(sum(line.units for line in self.nodes.lines))
+        return min(count, self.attempt.node_count or count)
+
+    @property
+    def up_seconds(self) -> float:
+        """Uptime, summed over the nodes."""
+        return math.fsum(line.units * (line.lasted or 0.0) for line in self.nodes.lines)
+
+    @property
+    def paid_share(self) -> float:
+        """Share of the uptime that is not free."""
+        free = math.fsum(line.lasted or 0.0 for line in self.nodes.lines if line.is_free)
+        return 1 - free / self.up_seconds if free else 1.0
+
+    @property
+    def free_nodes(self) -> int:
+        """Nodes that the cloud took so early that they cost nothing."""
+        return sum(line.is_free for line in self.nodes.lines)
+
+
+def attempt_bills(ledger: Ledger, launch: Launch | None) -> tuple[AttemptBill, ...]:
+    """Returns the nodes of each attempt on provisioned nodes."""
+    nodes = ledger.of(Item.NODES).by(lambda line: line.attempt)
+    return tuple(
+        AttemptBill(number, attempt, nodes.get(number, Ledger()), attempt.price)
+        for number, attempt in enumerate(launch.attempts if launch else (), start=1)
+        if attempt.is_billed
+    )
+
+
+def by_activity(
+    ledger: Ledger, bill: AttemptBill, processes: Sequence[ProcessTimes] | None
+) -> Ledger:
+    """Returns the node time of an attempt by activity; it adds up to the bill exactly.
+
+    Args:
+        ledger: Usage of the nodes.
+        bill: Of the attempt.
+        processes: That ran in it; None: unknown.
+    """
+    if bill.why_unknown or not ledger.lines:
+        return ledger
+    found = {Item.REPEATED: bill.up_seconds}
+    if processes is None or processes:
+        found = _attributed(bill, processes or ())
+    found = {item: seconds * bill.paid_share for item, seconds in found.items()}
+    found[Item.ROUNDING] = max(0.0, ledger.node_seconds - math.fsum(found.values()))
+    nodes = replace(ledger.lines[0], quantity=ledger.node_seconds, since=None, is_free=False)
+    parts: list[Usage] = []
+    for item, share in Ledger((nodes,)).shares(lambda _: found).items():
+        (part,) = share.lines
+        is_same = item not in _DIFFERS or bill.concurrent_nodes == 1
+        seconds = share.node_seconds / bill.concurrent_nodes if is_same else None
+        parts.append(replace(part, item=item, seconds=seconds))
+    return Ledger(tuple(parts))
+
+
+def _attributed(bill: AttemptBill, processes: Sequence[ProcessTimes]) -> dict[Item, float]:
+    """Returns node-seconds by item; they add up to the time that the nodes were up."""
+    all_up = all_nodes_up_at(bill.attempt)
+    # A node that was deleted before the last one came up waited for its whole uptime.
+    waited = (
+        min(line.lasted or 0.0, max(0.0, (all_up - line.since).total_seconds()))
+        for line in bill.nodes.lines
+        if all_up and line.since
+    )
+    found = {Item.PROVISIONING: math.fsum(waited)}
+    staging, tail = _set_up_and_tail(bill.attempt)
+    if staging is not None:
+        found[Item.SET_UP] = staging
+    if tail is not None:
+        found[Item.TAIL] = tail
+    for process in processes:
+        for item, seconds in process.activities().items():
+            if seconds is not None:
+                found[item] = found.get(item, 0.0) + seconds * bill.concurrent_nodes
+    rest = bill.up_seconds - math.fsum(found.values())
+    if rest < -_EXACT_SECONDS:  # the clocks disagree: keep the billed sum
+        return {Item.NOT_ATTRIBUTED: bill.up_seconds}
+    # A run without losses is one process that ends.
+    lost = len(processes) > 1 or any(process.program is None for process in processes)
+    is_known = staging is not None and tail is not None
+    item = Item.REPEATED if lost and is_known else Item.NOT_ATTRIBUTED
+    found[item] = found.get(item, 0.0) + max(0.0, rest)
+    return found
+
+
+def _set_up_and_tail(attempt: Attempt) -> tuple[float | None, float | None]:
+    """Returns node-seconds before the program started and after it ended (provider's clock)."""
+    staging = tail = None
+    began, ended, all_up = (
+        attempt.program_started_at,
+        attempt.program_ended_at,
+        all_nodes_up_at(attempt),
+    )
+    if began and all_up:
+        waited = max(0.0, (began - all_up).total_seconds())
+        staging = waited * sum(
+            1 for node in attempt.nodes if node.started_at and node.started_at <= began
+        )
+    if ended:
+        tail = math.fsum(
+            max(0.0, (node.terminated_at - max(ended, node.started_at)).total_seconds())
+            for node in attempt.nodes
+            if node.started_at and node.terminated_at
+        )
+    return staging, tail
+
+
+def processes_of_attempts(
+    launch: Launch, processes: Sequence[ProcessTimes], bills: Sequence[AttemptBill]
+) -> dict[int, tuple[ProcessTimes, ...]] | None:
+    """Returns the processes of each attempt by its number; None if the assignment is ambiguous.
+
+    Both lists are in time order, but a node may start the program more than once, and clocks of
+    nodes and providers are not compared.
+    """
+    with_nodes = [bill.number for bill in bills if bill.attempt.nodes]
+    if len(processes) == len(launch.attempts):
+        return {number: (one,) for number, one in enumerate(processes, start=1)}
+    if len(processes) == len(with_nodes):
+        return {number: (one,) for number, one in zip(with_nodes, processes, strict=True)}
+    if len(with_nodes) == 1:
+        return {with_nodes[0]: tuple(processes)}
+    return None
+
+
+def all_nodes_up_at(attempt: Attempt) -> dt.datetime | None:
+    """Returns when the last initial node was up; later nodes are replacements."""
+    ups = sorted(node.started_at for node in attempt.nodes if node.started_at)
+    begun = attempt.program_started_at
+    first = [up for up in ups if begun and up <= begun] or ups[: attempt.node_count or len(ups)]
+    return first[-1] if first else None
+
+
+def own_machine(processes: Sequence[ProcessTimes], row: PriceRow | None) -> Ledger:
+    """Returns the usage of a machine without a bill, at the price of a node; None: unknown."""
+    lines = []
+    if not processes:
+        lines.append(
+            Usage(item=Item.COMPUTE, why="the record contains no process", duration=_PROGRAM)
+        )
+    for process in processes:
+        for item, seconds in process.activities().items():
+            of: Duration = "billed_seconds" if item in (Item.INSTALL, Item.SMOKE_STEP) else _PROGRAM
+            if seconds is not None:
+                lines.append(
+                    Usage(
+                        item=item,
+                        row=row,
+                        quantity=seconds,
+                        seconds=seconds,
+                        duration=of,
+                        why=HOURLY_PRICE_UNKNOWN,
+                    )
+                )
+    if any(process.program is None for process in processes):
+        lines.append(Usage(item=Item.PROCESS_END, why=NO_END, duration=_PROGRAM))
+    if any(process.start_up is None for process in processes):
+        why = "the record has no line for the start"
+        lines.append(Usage(item=Item.PROCESS_START, why=why, duration=_PROGRAM))
+    return Ledger(tuple(lines))
+
+
+_PROGRAM: Duration = "program_seconds"
+_UNSEEN = (
+    *(
+        (item, _NOT_PROVISIONED)
+        for item in (Item.PROVISIONING, Item.SET_UP, Item.TAIL, Item.CLUSTER)
+    ),
+    *((item, _NOT_RECORDED) for item in (Item.STORAGE, Item.EGRESS)),
+)
+
+
+def run_ledger(
+    record: RunRecord,
+    *,
+    row: PriceRow | None = None,
+    launch: Launch | None = None,
+    fees: Fees | None = None,
+) -> tuple[Ledger, tuple[AttemptBill, ...]]:
+    """Returns the usage of a run by activity, and the nodes of its attempts on provisioned nodes.
+
+    Args:
+        record: The record of the run.
+        row: Price of machines without a bill; None: unknown.
+        launch: Its attempts.
+        fees: Prices beside the nodes; None: unknown.
+    """
+    processes = process_times(record)
+    usage = launch_ledger(launch, fees or Fees(()), notices_of(record)) if launch else Ledger()
+    bills = attempt_bills(usage, launch)
+    if not launch or not bills:
+        unseen = (Usage(item=item, why=why) for item, why in _UNSEEN)
+        return own_machine(processes, row) + Ledger(tuple(unseen)), ()
+    ran_in = processes_of_attempts(launch, processes, bills)
+    billed = {bill.number for bill in bills}
+    own = [one for number, ran in (ran_in or {}).items() if number not in billed for one in ran]
+    found = own_machine(own, row) if own else Ledger()
+    for bill in bills:
+        ran = None if ran_in is None or not processes else ran_in.get(bill.number, ())
+        found += by_activity(bill.nodes, bill, ran)
+    beside = (
+        line for line in usage.lines if line.item is not Item.NODES and line.attempt in billed
+    )
+    return found + Ledger(tuple(beside)), bills
+
+
+class ReportContext(NamedTuple):
+    """Prices and runs to compare a run with.
+
+    Attributes:
+        offers: Priced as if each node were as fast as the machine of the run.
+        offer_estimates: Epochs on offers, from measured runs of the same network.
+        published_runs: Runs of the paper.
+        spot_rows: Current spot prices.
+    """
+
+    offers: Sequence[PriceRow] = ()
+    offer_estimates: Sequence[OfferEstimate] = ()
+    published_runs: Sequence[PublishedRun] = ()
+    spot_rows: Sequence[PriceRow] = ()
+
+
+def cost_report(
+    run: str,
+    record: RunRecord,
+    today: dt.date,
+    *,
+    row: PriceRow | None = None,
+    launch: Launch | None = None,
+    fees: Fees | None = None,
+    accepted: bool | None = None,
+    group: int = 1,
+    context: ReportContext | None = None,
+) -> CostReport:
+    """Returns the cost of a run by line item, and estimates on other offers.
+
+    Args:
+        run: Name of the run.
+        record: Its run record.
+        today: Day for the age of prices.
+        row: Node type to price a machine without a bill as; None: unknown cost.
+        launch: Attempts; those on provisioned nodes use their own price rows.
+        fees: Fees besides nodes; None: unknown.
+        accepted: Verdict of the validation; None: not validated.
+        group: Ranks of a worker, in a run with masters and workers.
+        context: Prices and runs to compare with.
+    """
+    context = context or ReportContext()
+    times = run_times(record)
+    ledger, bills = run_ledger(record, row=row, launch=launch, fees=fees)
+    line_items = ledger.line_items()
+    totals, paid = ledger.total(), _last_price(bills, row)
+    any_known = any(item.usd is not None for item in line_items)
+    return CostReport(
+        run=run,
+        priced_as=paid[0].row_id if paid else None,
+        basis=PROVISIONED if bills else NOT_MEASURED_THERE if row else HOURLY_PRICE_UNKNOWN,
+        durations=Durations(
+            steady_epoch_seconds=times.steady_epoch_seconds,
+            program_seconds=times.program_seconds,
+            billed_seconds=launch.billed_seconds() if launch else None,
+        ),
+        line_items=line_items,
+        totals=totals,
+        shares=rank_shares(record, ledger, group=group),
+        unit_costs=_unit_costs(times, paid, totals, accepted, any_known),
+        billed_attempts=tuple(map(_billed, bills)),
+        rows=ledger.rows(),
+        priced_offers=price_run(times, context.offers, today),
+        offer_estimates=tuple(context.offer_estimates),
+        published_runs=tuple(context.published_runs),
+        warnings=(*record_warnings(record), *_free_nodes_notes(bills)),
+        recommendations=_recommendations(record, paid, context.spot_rows),
+        provenance=_provenance(record, times, today),
+    )
+
+
+def _provenance(record: RunRecord, times: RunTimes, today: dt.date) -> ReportProvenance:
+    started = record.started()
+    return ReportProvenance(
+        cloudgan=__version__,
+        today=today.isoformat(),
+        measured_on=times.measured_on,
+        config_hash=started.config_hash if started else None,
+        git_commit=started.git_commit if started else None,
+    )
+
+
+def _last_price(bills: Sequence[AttemptBill], row: PriceRow | None) -> tuple[PriceRow, int] | None:
+    """Returns price and number of the nodes of the last attempt; None if unknown."""
+    if not bills:
+        return (row, 1) if row else None
+    last = next((bill for bill in reversed(bills) if bill.nodes.lines), None)
+    return (last.row, last.concurrent_nodes) if last and last.row else None
+
+
+def _recommendations(
+    record: RunRecord, paid: tuple[PriceRow, int] | None, spot_rows: Sequence[PriceRow]
+) -> tuple[Recommendation, ...]:
+    row, nodes = paid or (None, 1)
+    of = (row.provider, row.node_type, row.region) if row else None
+    spot = [one for one in spot_rows if (one.provider, one.node_type, one.region) == of]
+    return recommendations(record, row=row, other_market=spot[0] if spot else None, nodes=nodes)
+
+
+def _unit_costs(
+    times: RunTimes,
+    paid: tuple[PriceRow, int] | None,
+    totals: Totals,
+    accepted: bool | None,
+    any_known: bool,
+) -> UnitCosts:
+    rate = times.showers_per_second
+    return UnitCosts(
+        per_epoch=_cost_of_time(
+            times.steady_epoch_seconds,
+            paid,
+            "steady_epoch_seconds",
+            "the record contains no complete epoch after the first",
+        ),
+        per_million_showers=_cost_of_time(
+            _MILLION / rate if rate else None,
+            paid,
+            "one million showers at the median throughput of the epochs",
+            "no throughput was recorded",
+        ),
+        per_accepted_model=_per_model(totals, accepted, any_known),
+    )
+
+
+def _cost_of_time(
+    seconds: float | None, paid: tuple[PriceRow, int] | None, what: str, why: str
+) -> UnitCost:
+    if seconds is None:
+        return UnitCost(usd=None, basis=what, why_unknown=why)
+    if paid is None:
+        return UnitCost(usd=None, basis=what, why_unknown=HOURLY_PRICE_UNKNOWN)
+    row, nodes = paid
+    basis = f"{what} ({seconds:.4g} s) on {nodes} x {row.row_id}"
+    return UnitCost(usd=row.cost_usd(seconds, nodes), basis=basis)
+
+
+def _per_model(totals: Totals, accepted: bool | None, any_known: bool) -> UnitCost:
+    basis = "all line items of this run"
+    if accepted is None:
+        why = "the run was not validated: it has no verdict.json; run `cloudgan validate`"
+    elif not accepted:
+        why = "the model did not pass the validation"
+    elif not any_known:
+        why = f"every line item is unknown: {', '.join(totals.unknown)}"
+    else:
+        return UnitCost(usd=totals.known_usd, basis=basis, unknown=totals.unknown)
+    return UnitCost(usd=None, basis=basis, why_unknown=why)
+
+
+def _billed(bill: AttemptBill) -> BilledAttempt:
+    is_known, rule = not bill.why_unknown, _rule(bill)
+    return BilledAttempt(
+        attempt=bill.number,
+        nodes=int(sum(line.units for line in bill.nodes.lines if line.since)),
+        up_node_seconds=bill.up_seconds if is_known else None,
+        billed_node_seconds=bill.nodes.node_seconds if is_known else None,
+        rule=rule.source if rule else None,
+        price_row=bill.row.row_id if bill.row else None,
+        why_unknown=bill.why_unknown or None,
+    )
+
+
+def _rule(bill: AttemptBill) -> BillingRule | None:
+    ups = [line.since for line in bill.nodes.lines if line.since]
+    return billing_rule(bill.attempt.provider, bill.attempt.node_type, max(ups, default=None))
+
+
+def _free_nodes_notes(bills: Sequence[AttemptBill]) -> tuple[str, ...]:
+    """Returns a sentence for each attempt with nodes that cost nothing."""
+    return tuple(
+        f"{bill.free_nodes} of {len(bill.nodes.lines)} nodes of attempt {bill.number} cost nothing:"
+        f" the cloud took them back within {rule.free_if_taken_seconds / 60:g} min"
+        for bill in bills
+        if bill.free_nodes and (rule := _rule(bill))
+    )

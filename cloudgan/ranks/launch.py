@@ -1,0 +1,193 @@
+"""Ranks on this machine: starts them with MPICH's process manager, restarts them, and ends them.
+
+Hydra (`mpiexec` of the wheel `mpich`) starts the ranks and passes SIGINT and SIGTERM on to each. When
+one rank fails or is killed it kills the others, and its own exit code is then that of any of them: the
+failing rank therefore writes its exit code and message to a file, which this module reads.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from types import FrameType
+from typing import NamedTuple
+
+from cloudgan.core.documents import parse_json, read_bytes, read_json
+from cloudgan.core.errors import (
+    CloudganError,
+    Interrupted,
+    NoProgress,
+    TryAgain,
+)
+from cloudgan.core.loopback_network import LoopbackNetwork
+from cloudgan.core.progress import Progress
+from cloudgan.core.settings import child_environment
+from cloudgan.ranks.hydra import find_program
+from cloudgan.ranks.process import Failure, failure_file, processes_file
+from cloudgan.schema.run_folder import RunFolder
+
+MOST_RESTARTS = 3
+"""Without a newer checkpoint, as for the workers of a launched run."""
+
+_GRACE_SECONDS = 60.0
+_POLL_SECONDS = 0.1
+
+
+class _Ended(NamedTuple):
+    code: int
+    failure: Failure | None
+
+
+class LocalRanks:
+    """The ranks of one run on this machine.
+
+    They share a network namespace, as other worker processes do: TensorFlow's servers and Hydra listen
+    on all addresses.
+    """
+
+    def __init__(
+        self,
+        command: tuple[str, ...],
+        ranks: int,
+        folder: RunFolder,
+        progress: Progress,
+        *,
+        newest: Callable[[], int],
+        unit: str = "step",
+        quiet: bool = False,
+        isolated: bool = True,
+    ) -> None:
+        """Prepares `ranks` processes of `python -m cloudgan COMMAND`.
+
+        Args:
+            command: Arguments of each.
+            ranks: Number of processes.
+            folder: Of the run.
+            progress: Shows restarts.
+            newest: Returns the number of the newest point from which all ranks resume.
+            unit: What it counts.
+            quiet: Their output goes to a log only.
+            isolated: Whether their ports are out of reach of all other processes.
+
+        Raises:
+            ConfigError: mpiexec is not installed.
+        """
+        self._command, self._ranks, self._folder = command, ranks, folder
+        self._progress, self._quiet, self._isolated = progress, quiet, isolated
+        self._mpiexec = find_program()
+        self._newest, self._unit = newest, unit
+        self._requested_signal: int | None = None
+
+    def run(self) -> None:
+        """Runs all ranks until they end; starts them again after one is lost or exits with 75.
+
+        Raises:
+            CloudganError: A rank failed; with its message and exit code.
+            NoProgress: Ranks were lost three times without a newer checkpoint.
+            Interrupted: Ctrl-C; all saved.
+            TryAgain: SIGTERM; all saved.
+        """
+        self._progress.end()  # rank 0 shows the run
+        network = LoopbackNetwork.create() if self._isolated else None
+        before = {n: signal.signal(n, self._ask) for n in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            self._run(network)
+        finally:
+            if network:
+                network.close()
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _run(self, network: LoopbackNetwork | None) -> None:
+        restarts, newest = 0, self._newest()
+        while True:
+            ended = self._world(network)
+            if self._requested_signal == signal.SIGINT:
+                raise Interrupted("stopped; rerun the command to resume from the last checkpoint")
+            if self._requested_signal == signal.SIGTERM:
+                raise TryAgain("stopped; rerun the command to resume from the last checkpoint")
+            if ended.code == 0:
+                return
+            said = _describe(ended, self._folder)
+            if ended.failure and ended.failure.exit_code != TryAgain.exit_code:
+                raise _error(ended.failure)  # it would fail again
+            now = self._newest()
+            restarts = restarts + 1 if now == newest else 1
+            newest = now
+            if restarts > MOST_RESTARTS:
+                raise NoProgress(
+                    f"{said}; {MOST_RESTARTS} restarts brought no newer checkpoint. The last one is"
+                    f" of {self._unit} {max(0, now)}"
+                )
+            self._progress.say(f"{said}; all ranks start again after {self._unit} {max(0, now)}")
+
+    def _world(self, network: LoopbackNetwork | None) -> _Ended:
+        """Runs one world to its end."""
+        failure_file(self._folder).unlink(missing_ok=True)
+        processes_file(self._folder).unlink(missing_ok=True)
+        self._folder.logs.mkdir(parents=True, exist_ok=True)
+        command = [
+            *(str(self._mpiexec), "-launcher", "fork", "-n", str(self._ranks)),
+            *(sys.executable, "-m", "cloudgan", *self._command),
+        ]
+        if network:
+            command = network.command(command)
+        with (self._folder.logs / "ranks.log").open("ab") as log:
+            process = subprocess.Popen(  # noqa: S603
+                command,
+                pass_fds=network.descriptors if network else (),
+                env=child_environment(TF_CONFIG=None, CLOUDGAN_SUPERVISED="1"),
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log if self._quiet else None,
+                start_new_session=True,
+            )
+            try:
+                self._follow(process)
+            finally:
+                process.kill()
+                process.wait()
+                if process.stdin:
+                    process.stdin.close()
+        path = failure_file(self._folder)
+        failure = read_json(path, Failure) if path.exists() else None
+        return _Ended(process.returncode, failure)
+
+    def _follow(self, process: subprocess.Popen[bytes]) -> None:
+        passed_on, deadline = None, float("inf")
+        while process.poll() is None and time.monotonic() < deadline:
+            if self._requested_signal != passed_on:
+                passed_on = self._requested_signal
+                self._signal_ranks(passed_on or signal.SIGTERM)
+                deadline = time.monotonic() + _GRACE_SECONDS
+            time.sleep(_POLL_SECONDS)
+
+    def _signal_ranks(self, number: int) -> None:
+        """Signals each rank: Hydra would, too, but prints about it into the result."""
+        path = processes_file(self._folder)
+        content = read_bytes(path) if path.exists() else b"[]"
+        for pid in parse_json(content, str(path)):
+            with suppress(ProcessLookupError):
+                os.kill(int(pid), number)
+
+    def _ask(self, number: int, frame: FrameType | None) -> None:
+        del frame
+        self._requested_signal = number
+
+
+def _describe(ended: _Ended, folder: RunFolder) -> str:
+    log = folder.logs / "ranks.log"
+    if ended.failure:
+        return f"rank {ended.failure.rank} failed: {ended.failure.message}"
+    return f"a rank was killed, perhaps for lack of memory; its log is {log}"
+
+
+def _error(failure: Failure) -> CloudganError:
+    error = CloudganError(failure.message)
+    error.exit_code = failure.exit_code
+    return error

@@ -1,0 +1,70 @@
+"""Whether the ranks of a run fit the accelerators of its nodes."""
+
+from __future__ import annotations
+
+from cloudgan.core.errors import ConfigError
+from cloudgan.ranks.layout import Layout, make_layout, ranks_per_node
+from cloudgan.schema.config import RunConfig
+from cloudgan.schema.parallel import ParallelConfig
+from cloudgan.schema.plan import Workers
+
+
+def ranks_on(config: RunConfig, workers: Workers) -> int:
+    """Returns the ranks of a run on nodes: as requested, else one worker rank per accelerator.
+
+    With stages a worker rank has an accelerator for each. A node without accelerators has one worker
+    rank. Masters need no accelerator.
+
+    Raises:
+        ConfigError: The ranks fit no layout, or not the accelerators.
+    """
+    parallel, per_node = config.parallel, workers.accelerators_per_node
+    if (workers.accelerator or "").startswith("TPU"):
+        raise ConfigError(no_tpu(parallel))
+    devices = workers.nodes * max(1, per_node // (len(parallel.stages) + 1))
+    masters = parallel.masters + (parallel.masters > 1)
+    _check_group(parallel.group, per_node)
+    layout = make_layout(parallel.ranks or masters + devices, parallel)
+    check_accelerators(layout, parallel, nodes=workers.nodes, per_node=per_node)
+    ranks_per_node(layout, workers.nodes)
+    return layout.size
+
+
+def _check_group(group: int, per_node: int) -> None:
+    if not per_node or per_node % group == 0 or group % per_node == 0:
+        return
+    fitting = [str(each) for each in range(1, per_node + 1) if per_node % each == 0]
+    raise ConfigError(
+        f"--group={group} does not divide the {per_node} accelerators of a node: each rank of a group"
+        f" has one; use --group={', '.join(fitting)}, or a multiple of {per_node}"
+    )
+
+
+def check_accelerators(
+    layout: Layout, parallel: ParallelConfig, *, nodes: int, per_node: int
+) -> None:
+    """Checks that each worker rank has its own accelerator, or one per stage, where there are some.
+
+    Raises:
+        ConfigError: There are too few, or they are no whole groups.
+    """
+    _check_group(layout.group, per_node)
+    each = len(parallel.stages) + 1
+    ranks, there = layout.size - layout.master_ranks, nodes * (per_node // each)
+    if not per_node or ranks <= there:
+        return
+    fits = layout.master_ranks + there // layout.group * layout.group
+    use = f"use --ranks={fits} or less" if there else f"give fewer stages than {each - 1}"
+    needs = f", which need {each} accelerators each for their stages" if each > 1 else ""
+    raise ConfigError(
+        f"--ranks={layout.size} has {ranks} worker ranks{needs}, and there are {nodes * per_node}"
+        f" accelerators: two ranks never share one; {use}"
+    )
+
+
+def no_tpu(parallel: ParallelConfig) -> str:
+    """Returns why ranks do not train on a TPU."""
+    return (
+        f"--parallel={parallel.mode} has a process per accelerator, but one process owns all cores of"
+        " a TPU; omit --parallel there, or use GPUs or CPUs"
+    )

@@ -1,0 +1,117 @@
+"""The process of one rank: joins its world, serves its supervisor, and ends the world when it fails."""
+
+from __future__ import annotations
+
+import faulthandler
+import json
+import os
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NoReturn
+
+from cloudgan.core import settings
+from cloudgan.core.atomic_file import write_atomic
+from cloudgan.core.document import Document
+from cloudgan.core.documents import write_json
+from cloudgan.core.errors import CloudganError, TryAgain
+from cloudgan.ranks import mpi
+from cloudgan.ranks.world import World
+from cloudgan.schema.run_folder import RunFolder
+from cloudgan.training.stopping import StopFlag
+
+
+class Failure(Document):
+    """Why a rank failed; the first one writes it."""
+
+    rank: int
+    exit_code: int
+    message: str
+
+
+def failure_file(folder: RunFolder) -> Path:
+    """Returns the file in which a failing rank leaves its exit code."""
+    return folder.path / "ranks" / "failure.json"
+
+
+def processes_file(folder: RunFolder) -> Path:
+    """Returns the file with the process IDs of the ranks of this machine."""
+    return folder.path / "ranks" / "processes.json"
+
+
+def write_failure(folder: RunFolder, failure: Failure) -> None:
+    """Writes why a rank failed, unless another one was first."""
+    path = failure_file(folder)
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_json(path, failure)
+
+
+@contextmanager
+def joined_world(folder: RunFolder) -> Iterator[World]:
+    """Joins the MPI world of this process, and leaves it in order after the block.
+
+    A failure in the block ends this process at once, with the exit code of the error: the process
+    manager then ends the other ranks.
+    """
+    rank = 0
+    if settings.has_agent():  # which blocked it in Hydra and in the shells between
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
+    try:
+        world = mpi.world()
+        rank = world.rank
+        mpi.end_with_parent(TryAgain.exit_code)
+        if settings.has_agent():
+            faulthandler.register(signal.SIGUSR1, all_threads=True)
+        elif settings.is_supervised():
+            _follow_supervisor(world, folder)
+        yield world
+        world.gather(None)
+        mpi.finalize()
+    except CloudganError as error:
+        fail(folder, rank, error.exit_code, str(error))
+    except Exception as error:  # noqa: BLE001  every failure must end the world
+        traceback.print_exc()
+        code = TryAgain.exit_code if mpi.is_lost_message(error) else 1
+        fail(folder, rank, code, f"{type(error).__name__}: {error}")
+
+
+@contextmanager
+def rank_stop_flag() -> Iterator[StopFlag]:
+    """Handles signals; under an agent a rank also stops when the agent has ended."""
+    with StopFlag() as flag:
+        if settings.has_agent():
+            flag.stop_with_parent(sys.stdin)
+        yield flag
+
+
+def fail(folder: RunFolder, rank: int, code: int, message: str) -> NoReturn:
+    """Leaves why this rank fails for its supervisor, and ends; an agent reads code and message instead."""
+    if settings.is_supervised() and not settings.has_agent():
+        write_failure(folder, Failure(rank=rank, exit_code=code, message=message))
+    sys.stderr.write(f"cloudgan: rank {rank}: {message}\n")
+    mpi.leave(code)
+
+
+def _follow_supervisor(world: World, folder: RunFolder) -> None:
+    """Leaves the process IDs for signals; writes what a worker prints to its log; ends with the parent."""
+    pids = world.gather(os.getpid())
+    if world.rank == 0:
+        write_atomic(processes_file(folder), json.dumps(pids).encode())
+
+        def wait() -> None:
+            sys.stdin.read()  # mpiexec passes its standard input on to rank 0
+            os._exit(TryAgain.exit_code)
+
+        threading.Thread(target=wait, name="supervisor", daemon=True).start()
+        return
+    folder.logs.mkdir(parents=True, exist_ok=True)
+    log = os.open(
+        folder.logs / f"rank-{world.rank:03d}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND
+    )
+    for descriptor in (1, 2):
+        os.dup2(log, descriptor)

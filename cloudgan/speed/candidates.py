@@ -1,0 +1,331 @@
+"""Candidates for a job: offer, number of nodes, batch and market, with time and cost of the whole job.
+
+Each candidate is ranked by the slow edge of its throughput estimate, so an unmeasured accelerator
+ranks first only if it does so at its worst. Offers of unknown time or price are listed with the
+reason and never ranked.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
+
+from cloudgan.core.durations import duration_text
+from cloudgan.core.errors import BudgetError, PlanError
+from cloudgan.speed.measured_runs import replicas
+from cloudgan.speed.spot import Preemption, break_even, describe_risk, expected_seconds
+from cloudgan.speed.throughput_model import node_counts, price_epoch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from cloudgan.schema.price_row import PriceRow
+    from cloudgan.speed.throughput_model import (
+        EpochEstimate,
+        PricedEpoch,
+        ThroughputModel,
+    )
+
+
+_GIB = 1 << 30
+_SAME_SPEED = 1.05
+"""Of batches whose epochs take up to 5 % longer than the fastest, the smallest is taken: it makes more
+updates of the weights in an epoch for nearly the same money."""
+_MOST_POWER = 13
+
+
+@dataclass(frozen=True)
+class BatchRule:
+    """The showers per replica and step that a job may have.
+
+    Attributes:
+        per_replica: Requested for each replica; None: not requested.
+        global_batch: Requested for all replicas together; None: not requested.
+        usual: Of the network.
+        most_global: Largest batch of all replicas that is chosen.
+        replica_bytes: Returns the memory that a replica of a batch takes; None: unknown.
+    """
+
+    per_replica: int | None = None
+    global_batch: int | None = None
+    usual: int = 64
+    most_global: float = math.inf
+    replica_bytes: Callable[[int], float] | None = None
+
+    def choices(
+        self, row: PriceRow, nodes: int, throughput: ThroughputModel, *, fixed: bool
+    ) -> tuple[float, ...]:
+        """Returns the batches per replica that are possible on a number of nodes.
+
+        Args:
+            row: Offer.
+            nodes: Number of nodes.
+            throughput: Its measured batches are possible too.
+            fixed: Whether the number of nodes was requested: then only the requested or usual batch
+                is possible, and it may exceed the memory.
+        """
+        count = replicas(row, nodes)
+        if self.global_batch is not None:
+            share = self.global_batch / count
+            is_whole = share.is_integer() and self._fits(row, int(share), throughput)
+            return (share,) if fixed or is_whole else ()
+        if fixed or self.per_replica is not None:
+            return (self.per_replica or self.usual,)
+        found = {2**power for power in range(_MOST_POWER)} | {self.usual}
+        found |= {run.batch for run in throughput.measured}
+        most = min(self.most_global, throughput.showers) / count
+        return tuple(
+            batch for batch in sorted(found) if batch <= most and self._fits(row, batch, throughput)
+        )
+
+    def _fits(self, row: PriceRow, batch: int, throughput: ThroughputModel) -> bool:
+        """Whether a replica has the memory; if that is unknown, whether such a batch was measured."""
+        memory = row.accelerator_memory_gib
+        if memory is None or self.replica_bytes is None or row.accelerator.startswith("TPU"):
+            return batch <= max((run.batch for run in throughput.measured), default=self.usual)
+        return self.replica_bytes(batch) <= memory * _GIB
+
+
+class PricedJob(NamedTuple):
+    """Epochs to train, the preemption of spot nodes, and the possible batches."""
+
+    epochs: int
+    preemption: Preemption = Preemption()
+    batches: BatchRule = BatchRule()
+
+
+@dataclass(frozen=True, slots=True)
+class TimedOffer:
+    """A way to run the job, with the expected preemptions of spot nodes.
+
+    Attributes:
+        row: Price of one node.
+        nodes: Number of nodes.
+        batch: Showers per replica and step.
+        epoch: Estimated time of an epoch.
+        work_seconds: Time of the job without preemption, slow edge.
+        seconds: Time of the job, slow edge.
+        low_seconds: Time of the job, fast edge.
+        usd: Cost, slow edge.
+        low_usd: Cost, fast edge.
+    """
+
+    row: PriceRow
+    nodes: int
+    batch: float
+    epoch: EpochEstimate
+    work_seconds: float
+    seconds: float
+    low_seconds: float
+    usd: float
+    low_usd: float
+
+
+class Candidates(NamedTuple):
+    """All candidates, and the offers of unknown time with the reason."""
+
+    known: tuple[TimedOffer, ...]
+    unknown: tuple[tuple[PriceRow, str], ...]
+
+
+def candidates(
+    rows: Iterable[PriceRow],
+    throughput: ThroughputModel,
+    job: PricedJob,
+    counts: Sequence[int] | None = None,
+) -> Candidates:
+    """Returns each offer on each number of nodes, with the batch that suits it.
+
+    Args:
+        rows: Offers of both markets.
+        throughput: Throughput model of the network.
+        job: Job to run.
+        counts: Requested numbers of nodes; default: those that the offer allows.
+    """
+    known, unknown = [], []
+    for row in rows:
+        allowed = node_counts(row)
+        for nodes in counts if counts and len(allowed) > 1 else allowed:
+            fixed = counts is not None and len(counts) == 1
+            priced = price_best_batch(row, nodes, throughput, job.batches, fixed=fixed)
+            if priced is None:
+                continue
+            if priced.epoch is None:
+                unknown.append((row, priced.why_unknown))
+                break
+            found = _candidate(row, nodes, priced.batch, priced.epoch, job)
+            if math.isfinite(found.usd):
+                known.append(found)
+    return Candidates(tuple(known), tuple(unknown))
+
+
+def price_best_batch(
+    row: PriceRow, nodes: int, throughput: ThroughputModel, rule: BatchRule, *, fixed: bool = False
+) -> PricedEpoch | None:
+    """Returns an epoch with the batch that suits the nodes; None: no batch does.
+
+    It is the smallest batch whose epoch takes at most 5 % longer than the fastest, at the slow edge.
+    For the arguments see `BatchRule.choices`.
+    """
+    batches = rule.choices(row, nodes, throughput, fixed=fixed)
+    priced = [price_epoch(row, nodes, throughput, batch) for batch in batches]
+    known = [(one, one.epoch.high_seconds) for one in priced if one.epoch]
+    if not known:
+        return priced[0] if priced else None
+    best = min(seconds for _, seconds in known)
+    return next(one for one, seconds in known if seconds <= _SAME_SPEED * best)
+
+
+class TimedAndPriced(Protocol):
+    """A way to run a job, with upper bounds of its time and cost."""
+
+    @property
+    def row(self) -> PriceRow:
+        """Price of one node."""
+
+    @property
+    def nodes(self) -> int:
+        """Number of nodes."""
+
+    @property
+    def seconds(self) -> float:
+        """Time of the job."""
+
+    @property
+    def usd(self) -> float:
+        """Cost of the job."""
+
+
+Way = TypeVar("Way", bound=TimedAndPriced)
+
+
+def pareto_front(known: Iterable[Way]) -> tuple[Way, ...]:
+    """Returns the Pareto front of time and cost, fastest first; of equal ones the first."""
+    best: list[Way] = []
+    for one in sorted(known, key=lambda one: (one.seconds, one.usd)):
+        if not best or one.usd < best[-1].usd:
+            best.append(one)
+    return tuple(best)
+
+
+def cheapest_per_configuration(known: Iterable[Way]) -> tuple[Way, ...]:
+    """Returns the cheapest per accelerator, accelerators per node, nodes and market."""
+    best: dict[tuple[str, int, int, str], Way] = {}
+    for one in known:
+        kind = (one.row.accelerator, one.row.accelerator_count, one.nodes, one.row.market)
+        if kind not in best or one.usd < best[kind].usd:
+            best[kind] = one
+    return tuple(best.values())
+
+
+def cheapest_within(
+    known: Iterable[Way],
+    deadline_seconds: float | None = None,
+    budget_usd: float | None = None,
+) -> Way:
+    """Returns the cheapest way that meets deadline and budget.
+
+    With a budget and no deadline, returns the fastest way within the budget.
+
+    Raises:
+        BudgetError: Ways meet the deadline, and none of them the budget.
+        PlanError: No way meets the deadline. Both messages name the smallest change that fits.
+    """
+    known = tuple(known)
+    if not known:
+        raise PlanError(
+            "the speed of all these offers is unknown; run `cloudgan offers` to see the reasons"
+        )
+    most_seconds = math.inf if deadline_seconds is None else deadline_seconds
+    most_usd = math.inf if budget_usd is None else budget_usd
+    in_time = [one for one in known if one.seconds <= most_seconds]
+    fitting = [one for one in in_time if one.usd <= most_usd]
+    if not fitting:
+        why = BudgetError if in_time else PlanError
+        raise why(_nearest(known, most_seconds, most_usd))
+    if deadline_seconds is None and budget_usd is not None:
+        return min(fitting, key=lambda one: (one.seconds, one.usd))
+    return min(fitting, key=lambda one: (one.usd, one.seconds))
+
+
+def smallest_changes(
+    known: Sequence[TimedAndPriced], most_seconds: float, most_usd: float
+) -> tuple[str, ...]:
+    """Returns the changes of one limit, or else of both, that make a way fit; the smallest first."""
+    found: list[tuple[float, str]] = []
+    within_budget = [one.seconds for one in known if one.usd <= most_usd]
+    if within_budget and min(within_budget) > most_seconds:
+        hours = _rounded_up(min(within_budget) / 3600)
+        more = hours - most_seconds / 3600
+        found.append(
+            (hours * 3600 / most_seconds, f"+{more:.3g} h deadline (--max-hours={hours:g})")
+        )
+    in_time = [one.usd for one in known if one.seconds <= most_seconds]
+    if in_time and min(in_time) > most_usd:
+        usd = _rounded_up(min(in_time))
+        found.append(
+            (usd / max(most_usd, 1e-9), f"+{usd - most_usd:.3g} USD budget (--budget-usd={usd:g})")
+        )
+    if not found and known:
+        one = min(known, key=lambda one: max(one.seconds / most_seconds, one.usd / most_usd))
+        hours, usd = _rounded_up(one.seconds / 3600), _rounded_up(one.usd)
+        found.append((0.0, f"--max-hours={hours:g} and --budget-usd={usd:g} together"))
+    return tuple(text for _, text in sorted(found))
+
+
+def _rounded_up(value: float) -> float:
+    """Rounds up to two decimals below 10, else to one."""
+    digits = 100 if value < 10 else 10  # noqa: PLR2004
+    return math.ceil(value * digits - 1e-9) / digits
+
+
+def spot_break_even(spot: TimedOffer, on_demand_usd_per_hour: float, job: PricedJob) -> float:
+    """Returns the preemptions per node and hour at which on-demand nodes cost the same."""
+    ratio = spot.row.usd_per_hour / on_demand_usd_per_hour
+    return break_even(spot.work_seconds, ratio, job.preemption, spot.nodes)
+
+
+def preemption_risk(one: TimedOffer, job: PricedJob) -> str:
+    """Returns the preemption risk in words; empty for on-demand nodes."""
+    if one.row.market != "spot":
+        return ""
+    risk = describe_risk(one.work_seconds, job.preemption.of_node(one.row), one.nodes)
+    return f"{risk} ({job.preemption.basis(one.row)})"
+
+
+def _candidate(
+    row: PriceRow, nodes: int, batch: float, epoch: EpochEstimate, job: PricedJob
+) -> TimedOffer:
+    low, work = epoch.job_seconds(job.epochs)
+    seconds = work
+    if row.market == "spot":
+        preemption = job.preemption.of_node(row)
+        seconds = expected_seconds(work, preemption, nodes)
+        low = expected_seconds(low, preemption, nodes)
+    return TimedOffer(
+        row,
+        nodes,
+        batch,
+        epoch,
+        work,
+        seconds,
+        low,
+        row.cost_usd(seconds, nodes),
+        row.cost_usd(low, nodes),
+    )
+
+
+def _nearest(known: Sequence[TimedAndPriced], most_seconds: float, most_usd: float) -> str:
+    fastest = min(known, key=lambda one: one.seconds)
+    cheapest = min(known, key=lambda one: one.usd)
+    limits = [f"{most_seconds / 3600:.3g} h"] if math.isfinite(most_seconds) else []
+    limits += [f"{most_usd:.4g} USD"] if math.isfinite(most_usd) else []
+    changes = " or ".join(smallest_changes(known, most_seconds, most_usd))
+    return (
+        f"no offer is certain to finish the job within {' and '.join(limits)}: the fastest takes"
+        f" {duration_text(fastest.seconds)} for {fastest.usd:.4g} USD ({fastest.nodes} x"
+        f" {fastest.row.node_type}), the cheapest {cheapest.usd:.4g} USD in"
+        f" {duration_text(cheapest.seconds)} ({cheapest.nodes} x {cheapest.row.node_type}); the smallest"
+        f" change that fits: {changes}"
+    )

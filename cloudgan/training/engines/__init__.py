@@ -1,1 +1,0 @@
-"""What a training run computes with: TensorFlow, or JAX."""

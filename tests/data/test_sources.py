@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import gzip
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cloudgan.core.errors import DataError
+from cloudgan.data.sources import open_source
+
+
+@pytest.fixture
+def folder(tmp_path, write_hdf5_file):
+    for number, per_gev in enumerate((50, 1, 50)):
+        write_hdf5_file(tmp_path / f"part{number}.h5", 5, per_gev=per_gev, seed=number)
+    return tmp_path
+
+
+def test_globs_lists_and_folders_are_the_files_in_them(folder):
+    whole = open_source(str(folder))
+    assert whole.count == 15
+    assert whole.shape == (51, 51, 25)
+    assert open_source(f"{folder}/part[01].h5").count == 10
+    assert open_source(f"{folder}/part0.h5, {folder}/part2.h5").count == 10
+
+
+def test_each_file_is_read_in_its_own_unit(folder, showers_in_gev):
+    source = open_source(str(folder))
+    ecal = np.concatenate([block.ecal_gev for block in source.blocks(4)])
+    expected = np.concatenate([showers_in_gev(5, seed=seed) for seed in range(3)])
+    np.testing.assert_allclose(ecal, expected, rtol=1e-6)
+    lines = source.describe()
+    assert sum("ECAL is GeV*50" in line for line in lines) == 2
+    assert sum("ECAL is GeV:" in line for line in lines) == 1
+
+
+def test_a_store_is_known_by_folder_and_by_manifest(tmp_path, public_hdf5, write_store):
+    store = write_store(tmp_path / "set", public_hdf5)
+    for path in (store, store / "manifest.json"):
+        assert open_source(str(path)).count == 20
+    with pytest.raises(DataError, match="is one file of a store: give its folder"):
+        open_source(str(store / "part-00000-cells.npy"))
+    (store / "manifest.json").unlink()
+    with pytest.raises(DataError, match="incomplete"):
+        open_source(str(store))
+
+
+def test_content_counts_not_the_name(tmp_path, public_hdf5):
+    renamed = tmp_path / "showers.dat"
+    public_hdf5.rename(renamed)
+    assert open_source(str(renamed)).count == 20
+
+
+def test_files_of_different_shapes_are_refused(folder, write_hdf5_file):
+    write_hdf5_file(folder / "small.h5", 5, shape=(25, 25, 25))
+    with pytest.raises(DataError, match=r"\(25, 25, 25\) cells .* \(51, 51, 25\)"):
+        open_source(str(folder))
+
+
+def test_an_unknown_file_is_refused(tmp_path):
+    text, empty, packed = tmp_path / "a.txt", tmp_path / "b.bin", tmp_path / "c.tfrecord"
+    text.write_text("energy,theta\n" * 20)
+    empty.touch()
+    packed.write_bytes(gzip.compress(b"a record"))
+    pipe = tmp_path / "pipe.h5"
+    os.mkfifo(pipe)
+    for path, message in [
+        (text, r"a\.txt has an unknown layout; valid: HDF5"),
+        (empty, r"b\.bin is empty"),
+        (packed, r"c\.tfrecord is compressed with gzip"),
+        (tmp_path / "none.h5", r"none\.h5 does not exist"),
+        (tmp_path / ("a" * 300 + ".h5"), r"a\.h5 does not exist"),
+        (Path("/dev/zero"), "/dev/zero: is a device; give a regular file"),
+        (pipe, r"pipe\.h5: is a pipe; give a regular file"),
+        (tmp_path / "*.root", r"\*\.root matches no file"),
+        (" , ", "no data given; valid: HDF5"),
+    ]:
+        with pytest.raises(DataError, match=message):
+            open_source(str(path))
+    packed.unlink()
+    pipe.unlink()
+    with pytest.raises(DataError, match="holds no showers; valid:"):
+        open_source(str(tmp_path))

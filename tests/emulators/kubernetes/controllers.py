@@ -1,0 +1,170 @@
+"""Garbage collector, namespaces, lost nodes, and DaemonSets of device plugins."""
+
+from __future__ import annotations
+
+import time
+from typing import NamedTuple
+
+from emulators.kubernetes.api import Api
+from emulators.kubernetes.objects import (
+    Object,
+    Resource,
+    condition,
+    is_deleted,
+    is_over,
+    now,
+    set_condition,
+)
+from emulators.kubernetes.scheduler import tolerates
+from emulators.kubernetes.store import Store
+
+UNREACHABLE = "node.kubernetes.io/unreachable"
+FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
+DEVICE_PLUGIN, GPU = "/k8s-device-plugin", "nvidia.com/gpu"
+NEVER = float("inf")
+
+
+def collect_garbage(store: Store, api: Api) -> None:
+    """Deletes objects without their owner, and owners whose dependents are gone."""
+    everything = store.everything()
+    living = {found["metadata"]["uid"] for _, found in everything}
+    dependents: dict[str, list[tuple[Resource, Object]]] = {}
+    for resource, found in everything:
+        owners = {one["uid"] for one in found["metadata"].get("ownerReferences", ())}
+        for uid in owners:
+            dependents.setdefault(uid, []).append((resource, found))
+        if owners and not owners & living and not is_deleted(found):
+            api.remove(found)
+    for resource, found in everything:
+        own = found["metadata"]
+        of, finalizers = dependents.get(own["uid"], []), own.get("finalizers", ())
+        if not is_deleted(found):
+            continue
+        if ORPHAN in finalizers:
+            for kind, one in of:
+                store.edit(kind, one, lambda each: each["metadata"].pop("ownerReferences"))
+            store.edit(resource, found, lambda one: one["metadata"]["finalizers"].remove(ORPHAN))
+        elif FOREGROUND in finalizers and of:
+            for _, one in of:
+                if not is_deleted(one):
+                    api.remove(one, "Foreground" if one["kind"] == "Job" else "Background")
+        elif FOREGROUND in finalizers:
+            store.edit(
+                resource, found, lambda one: one["metadata"]["finalizers"].remove(FOREGROUND)
+            )
+    _empty_namespaces(store, api, everything)
+
+
+def _empty_namespaces(store: Store, api: Api, everything: list[tuple[Resource, Object]]) -> None:
+    for namespace in store.select("namespaces"):
+        if is_deleted(namespace):
+            name = namespace["metadata"]["name"]
+            inside = [one for _, one in everything if one["metadata"].get("namespace") == name]
+            for one in inside:
+                if not is_deleted(one):
+                    api.remove(one)
+            if not inside:
+                store.remove("namespaces", namespace)
+
+
+class Loss(NamedTuple):
+    """When, on the monotonic clock, the control plane takes each step about a lost node."""
+
+    unknown: float
+    evicted: float
+    removed: float
+
+
+class NodeLifecycle:
+    """Gets lost nodes by a call; the real one detects missing heartbeats."""
+
+    def __init__(self, store: Store, api: Api) -> None:
+        self._store, self._api = store, api
+        self._losses: dict[str, Loss] = {}
+
+    def lose(self, name: str, loss: Loss) -> None:
+        self._losses[name] = loss
+        self._store.wake()
+
+    def sync(self) -> float:
+        """Returns when it must look again without a change."""
+        moment, waits = time.monotonic(), [NEVER]
+        for name, loss in list(self._losses.items()):
+            node = self._store.find("nodes", None, name)
+            if node and moment >= loss.unknown:
+                self._unknown(node)
+            if moment >= loss.evicted:
+                for pod in self._pods(name):
+                    self._evict(pod)
+            if moment >= loss.removed:
+                self._remove(name)
+                del self._losses[name]
+            waits += [one for one in loss if one > moment]
+        return min(waits)
+
+    def _unknown(self, node: Object) -> None:
+        taints = node["spec"].setdefault("taints", [])
+        if any(one["key"] == UNREACHABLE for one in taints):
+            return
+        for effect in ("NoSchedule", "NoExecute"):
+            taints.append({"key": UNREACHABLE, "effect": effect, "timeAdded": now()})
+        text = "Kubelet stopped posting node status."
+        set_condition(node, "Ready", "Unknown", "NodeStatusUnknown", text)
+        self._store.replace("nodes", node)
+        for pod in self._pods(node["metadata"]["name"]):
+            self._store.edit("pods", pod, lambda one: set_condition(one, "Ready", "False"))
+
+    def _evict(self, pod: Object) -> None:
+        if not is_deleted(pod):
+            text = "Taint manager: deleting due to NoExecute taint"
+            set_condition(pod, "DisruptionTarget", "True", "DeletionByTaintManager", text)
+            self._api.remove(self._store.replace("pods", pod))
+
+    def _remove(self, name: str) -> None:
+        """The cloud reports that the machine is deleted: deletes its node and its pods."""
+        if node := self._store.find("nodes", None, name):
+            self._store.remove("nodes", node)
+        for pod in self._pods(name, over=True):
+            if is_over(pod):
+                self._api.remove(pod)
+                continue
+            text = "PodGC: node no longer exists"
+            set_condition(pod, "DisruptionTarget", "True", "DeletionByPodGC", text)
+            pod["status"]["phase"] = "Failed"
+            pod["metadata"].setdefault("deletionTimestamp", now())
+            pod["metadata"]["deletionGracePeriodSeconds"] = 0
+            self._store.replace("pods", pod)
+
+    def _pods(self, name: str, *, over: bool = False) -> list[Object]:
+        return [
+            pod
+            for pod in self._store.select("pods")
+            if pod["spec"].get("nodeName") == name and (over or not is_over(pod))
+        ]
+
+
+def show_devices(store: Store, cards: dict[str, int]) -> None:
+    """Counts on which nodes each DaemonSet would run; where a device plugin does, GPUs are allocatable.
+
+    `cards` are the GPUs of each node that are not allocatable yet.
+    """
+    nodes = [one for one in store.select("nodes") if condition(one, "Ready")]
+    for one in store.select("daemonsets"):
+        pod = one["spec"]["template"]["spec"]
+        selector = (pod.get("nodeSelector") or {}).items()
+        fitting = [
+            node
+            for node in nodes
+            if selector <= node["metadata"].get("labels", {}).items()
+            and all(tolerates(pod, taint) for taint in node["spec"].get("taints") or ())
+        ]
+        counts = ("currentNumberScheduled", "desiredNumberScheduled", "numberReady")
+        one["status"] = dict.fromkeys(counts, len(fitting)) | {"numberMisscheduled": 0}
+        store.replace("daemonsets", one)
+        if DEVICE_PLUGIN not in pod["containers"][0]["image"]:
+            continue
+        for node in fitting:
+            if count := cards.pop(node["metadata"]["name"], 0):
+                for kind in ("capacity", "allocatable"):
+                    node["status"][kind] = node["status"][kind] | {GPU: str(count)}
+                store.replace("nodes", node)

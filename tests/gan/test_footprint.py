@@ -1,0 +1,90 @@
+"""Memory of networks counted from tables, against the built networks."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from math import prod
+
+import pytest
+
+from cloudgan.gan.footprint import footprint, kept_for_backward, learned
+from cloudgan.schema.presets import find_preset
+
+
+def test_the_published_networks_learn_as_many_numbers_as_published():
+    assert learned(find_preset("paper")) == (1_364_983, 87_354)
+
+
+def built(preset):
+    from cloudgan.gan.layers import KerasMasks
+    from cloudgan.gan.networks import build_discriminator, build_generator
+
+    return build_generator(preset), build_discriminator(preset, KerasMasks(0))
+
+
+@pytest.mark.tf
+@pytest.mark.parametrize("name", ["mini", "smoke", "fixed25", "smoke, other sizes"])
+def test_counted_activations_are_those_of_the_network(name):
+    pytest.importorskip("tensorflow")
+    name, _, other = name.partition(", ")
+    sizes = {"generator_width": 1.5, "generator_depth": 2, "discriminator_depth": 2}
+    preset = find_preset(name).model_copy(update=sizes if other else {})
+    networks = built(preset)
+    counts = [
+        sum(math.prod(weight.shape) for weight in network.trainable_weights) for network in networks
+    ]
+    assert learned(preset) == tuple(counts)
+    kept = {one.layer: one.numbers for one in kept_for_backward(preset, "published")}
+    for network in networks:
+        for number in range(9):
+            if f"conv{number}" in {layer.name for layer in network.layers}:
+                made = prod(network.get_layer(f"conv{number}").output.shape[1:])
+                # At least the output, plus further activations
+                assert kept[f"{network.name} {number}"] >= made
+
+
+@pytest.mark.tf
+def test_each_block_of_smoke_keeps_the_tensors_that_its_layers_make():
+    pytest.importorskip("tensorflow")
+    preset = find_preset("smoke")
+    generator, discriminator = built(preset)
+    kept = {one.layer: one.numbers for one in kept_for_backward(preset, "published")}
+
+    def made(network, number):
+        return prod(network.get_layer(f"conv{number}").output.shape[1:])
+
+    # Convolution, activation, batch norm; the discriminator's also a mask and what it leaves.
+    assert kept["generator 0"] == 3 * made(generator, 0)
+    assert kept["generator 1"] == made(generator, 1)
+    assert kept["discriminator 0"] == 4 * made(discriminator, 0)
+    assert kept["discriminator 1"] == 5 * made(discriminator, 1)
+
+
+def of(name, *, conv_impl="published", precision="float32"):
+    return footprint(find_preset(name), conv_impl=conv_impl, precision=precision)
+
+
+def test_the_published_form_keeps_the_repeated_cells_that_others_never_make():
+    published, phases = of("paper"), of("paper", conv_impl="phases")
+    assert published.least - phases.least == 4 * 8 * (54 * 54 * 48)
+
+
+def test_half_precision_halves_activations_and_keeps_weights():
+    full = of("mini")
+    half, double = of("mini", precision="bfloat16"), of("mini", precision="float64")
+    assert (half.least, double.least) == (full.least / 2, full.least * 2)
+    assert (half.weights, double.weights) == (full.weights, full.weights * 2)
+
+
+def test_memory_grows_with_batch_and_replicas():
+    one = replace(of("paper"), finishing=0)
+    assert one.of_process(4, 1) - one.of_process(3, 1) == one.shower
+    assert one.of_process(4, 2) - one.of_process(4, 1) > one.of_replica(4)
+    assert one.of_replica(0) == one.weights
+
+
+def test_finishing_a_generator_counts_where_batches_are_small():
+    mini = of("mini")
+    assert mini.of_process(1, 1) == mini.of_process(2, 1)
+    assert mini.of_process(2000, 1) == replace(mini, finishing=0).of_process(2000, 1)

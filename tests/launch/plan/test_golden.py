@@ -1,0 +1,89 @@
+"""The manifests of plans as files to read; `make golden` writes them again."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import kubernetes_validate
+import pytest
+import yaml
+
+from launch.plan.write_golden import PLANS, plan, render
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[2]
+NAMES = sorted(PLANS)
+NEWEST = kubernetes_validate.latest_version()
+VERSIONS = ("1.30", "1.32", NEWEST)
+SHIPPED = sorted([*(ROOT / "k8s").glob("*.yaml"), *(ROOT / "deploy" / "kubernetes").glob("*.yaml")])
+
+
+def documents(text):
+    return list(yaml.safe_load_all(text))
+
+
+def validate(body, version):
+    kubernetes_validate.validate(body, version, strict=True)
+
+
+def knows_gangs(version):
+    body = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "x"}}
+    pod = {"restartPolicy": "Never", "containers": [{"name": "x"}]}
+    body["spec"] = {"template": {"spec": pod}, "scheduling": {}}
+    try:
+        validate(body, version)
+    except kubernetes_validate.ValidationError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_plan_yields_the_golden_manifests(name):
+    golden = (HERE / "golden" / f"{name}.yaml").read_text(encoding="utf-8")
+    assert render(name) == golden, "if the change is intended: make golden, and read the diff"
+
+
+def test_there_is_a_golden_for_each_plan_and_none_else():
+    assert sorted(path.stem for path in (HERE / "golden").glob("*.yaml")) == NAMES
+
+
+def pairs():
+    """A plan has a gang only where the cluster's API has them."""
+    for version in VERSIONS:
+        gangs = knows_gangs(version)
+        yield from ((name, version) for name in NAMES if gangs or name != "gang")
+
+
+@pytest.mark.parametrize(("name", "version"), list(pairs()))
+def test_a_golden_is_valid_in_old_and_new_clusters(name, version):
+    for body in documents((HERE / "golden" / f"{name}.yaml").read_text(encoding="utf-8")):
+        validate(body, version)
+
+
+def test_the_newest_kubernetes_has_gangs():
+    assert knows_gangs(NEWEST), "else nothing proves the field of the gang's golden"
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.name)
+def test_the_shipped_manifests_are_valid(path, version):
+    bodies = documents(path.read_text(encoding="utf-8"))
+    assert bodies
+    for body in bodies:
+        validate(body, version)
+
+
+def test_validation_is_strict():
+    (body,) = documents((ROOT / "k8s" / "service.yaml").read_text(encoding="utf-8"))
+    body["spec"]["publishNotReadyAdresses"] = True
+    with pytest.raises(kubernetes_validate.ValidationError, match="publishNotReadyAdresses"):
+        validate(body, NEWEST)
+
+
+def test_no_golden_is_larger_than_a_config_map_can_be():
+    """A ConfigMap holds 1 MiB; the plan in it holds the other objects, and the program twice."""
+    for name in NAMES:
+        made = plan(name)
+        data = made.steps[1].body["data"] | {"plan.json": made.model_dump_json()}
+        assert len(json.dumps(data)) < 2**20 / 4

@@ -1,0 +1,321 @@
+"""Prices of AWS, from a server on loopback and an EC2 emulator."""
+
+from __future__ import annotations
+
+import csv
+import datetime as dt
+import io
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from cloudgan.core.errors import CloudganError, CredentialsError, DataError
+from cloudgan.core.progress import Silent
+from cloudgan.money.catalog import shipped_catalog
+from cloudgan.money.refresh.aws import aws_quotes, aws_spot_quotes, ec2_client
+from cloudgan.money.refresh.quote import RefreshRequest, ValidatedQuotes, validate
+
+if TYPE_CHECKING:
+    from tests.cost.refresh.conftest import Answer, Asked, Lists
+
+    from cloudgan.money.refresh.web import Web
+
+NODE = "g5.xlarge"
+INDEX = "/offers/v1.0/aws/AmazonEC2/current/region_index.json"
+FILE = "/offers/v1.0/aws/AmazonEC2/20261101/us-east-1/index"
+ROW = {
+    "SKU": "ABC",
+    "TermType": "OnDemand",
+    "Unit": "Hrs",
+    "PricePerUnit": "3.0600000000",
+    "Currency": "USD",
+    "Location Type": "AWS Region",
+    "Instance Type": NODE,
+    "Tenancy": "Shared",
+    "Operating System": "Linux",
+    "Pre Installed S/W": "NA",
+    "CapacityStatus": "Used",
+    "MarketOption": "OnDemand",
+}
+
+
+@pytest.fixture
+def wanted() -> RefreshRequest:
+    return RefreshRequest(
+        {NODE: shipped_catalog().row(f"aws/{NODE}/us-east-1/on_demand")}, ("us-east-1",)
+    )
+
+
+def offers(*rows: dict[str, str], columns: tuple[str, ...] = tuple(ROW)) -> bytes:
+    text = io.StringIO(newline="")
+    quoting = csv.writer(text, quoting=csv.QUOTE_ALL, lineterminator="\n")
+    quoting.writerow(["FormatVersion", "v1.0"])
+    quoting.writerow(["Disclaimer", 'for "information", only'])
+    quoting.writerow(["Publication Date", "2026-11-03T10:00:00Z"])
+    quoting.writerow(["Version", "20261103"])
+    quoting.writerow(["OfferCode", "AmazonEC2"])
+    quoting.writerow(columns)
+    quoting.writerows([(ROW | row)[name] for name in columns] for row in rows)
+    return text.getvalue().encode()
+
+
+def serve(lists: Lists, file: bytes, cut: int = 0) -> None:
+    index = {"regions": {"us-east-1": {"currentVersionUrl": f"{FILE}.json"}}}
+
+    def answer(asked: Asked) -> Answer:
+        if asked.path == INDEX:
+            return lists.says(json.dumps(index).encode())
+        if asked.path == f"{FILE}.csv":
+            return lists.says(file, cut=cut)
+        return lists.says(status=404)
+
+    lists.answer = answer
+
+
+def read(lists: Lists, web: Web, wanted: RefreshRequest) -> ValidatedQuotes:
+    return validate(aws_quotes(web, wanted, dt.date(2026, 11, 21), Silent(), lists.url))
+
+
+def test_the_list_price_is_read_with_the_day_of_its_publication(
+    lists: Lists, web: Web, wanted: RefreshRequest
+) -> None:
+    serve(lists, offers({}))
+    (row,), refused = read(lists, web, wanted)
+    assert refused == ()
+    assert row.row_id == f"node/aws/{NODE}/us-east-1/on_demand/current"
+    assert (row.usd_per_hour, row.date, row.confidence) == (3.06, "2026-11-03", "A")
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"TermType": "Reserved", "PricePerUnit": "1"},
+        {"Operating System": "Windows"},
+        {"Tenancy": "Dedicated"},
+        {"Pre Installed S/W": "SQL Std"},
+        {"CapacityStatus": "UnusedCapacityReservation"},
+        {"MarketOption": "CapacityBlock"},
+        {"Location Type": "AWS Local Zone"},
+        {"Instance Type": "g5.48xlarge"},
+    ],
+)
+def test_other_products_are_ignored(
+    lists: Lists, web: Web, wanted: RefreshRequest, other: dict[str, str]
+) -> None:
+    serve(lists, offers({"PricePerUnit": "9"} | other, {}))
+    rows, refused = read(lists, web, wanted)
+    assert ([row.usd_per_hour for row in rows], refused) == ([3.06], ())
+
+
+@pytest.mark.parametrize(
+    ("wrong", "why"),
+    [
+        ({"PricePerUnit": "-3"}, "is not a valid price"),
+        ({"PricePerUnit": "NaN"}, "is not a valid price"),
+        ({"PricePerUnit": ""}, "is not a valid price"),
+        ({"Currency": "CNY"}, "in CNY"),
+        ({"Unit": "Quantity"}, "per Quantity"),
+    ],
+)
+def test_invalid_prices_are_rejected(
+    lists: Lists, web: Web, wanted: RefreshRequest, wrong: dict[str, str], why: str
+) -> None:
+    serve(lists, offers(wrong))
+    rows, (refusal,) = read(lists, web, wanted)
+    assert rows == ()
+    assert why in refusal.why
+
+
+def test_columns_that_came_later_may_be_missing(
+    lists: Lists, web: Web, wanted: RefreshRequest
+) -> None:
+    old = tuple(name for name in ROW if name not in {"MarketOption", "Location Type"})
+    serve(lists, offers({}, columns=old))
+    assert len(read(lists, web, wanted).rows) == 1
+
+
+@pytest.mark.parametrize(
+    ("file", "message"),
+    [
+        (offers({}, columns=tuple(ROW)[:3]), "no columns"),
+        (b"", "ends before its table"),
+        (b"<html>\n" * 30, "ends before its table"),
+        (offers({}) + b'"ABC","OnDem', "not CSV"),
+        (offers({}) + b"\xff\xfe", "not CSV"),
+    ],
+)
+def test_an_unexpected_file_is_reported(
+    lists: Lists, web: Web, wanted: RefreshRequest, file: bytes, message: str
+) -> None:
+    serve(lists, file)
+    with pytest.raises(DataError, match=message):
+        read(lists, web, wanted)
+
+
+def test_a_file_that_ends_too_early_is_no_price_list(
+    lists: Lists, web: Web, wanted: RefreshRequest
+) -> None:
+    serve(lists, offers({}, {"SKU": "more"}), cut=150)
+    with pytest.raises(DataError, match="is incomplete"):
+        read(lists, web, wanted)
+
+
+@pytest.mark.parametrize("index", [b"{}", b'{"regions": []}', b'{"regions": {}}'])
+def test_an_index_without_the_region_is_reported(
+    lists: Lists, web: Web, wanted: RefreshRequest, index: bytes
+) -> None:
+    lists.in_turn(lists.says(index))
+    with pytest.raises(DataError, match=r"region_index\.json"):
+        read(lists, web, wanted)
+
+
+def test_a_missing_file_is_reported(lists: Lists, web: Web, wanted: RefreshRequest) -> None:
+    lists.in_turn(
+        lists.says(b'{"regions": {"us-east-1": {"currentVersionUrl": "/gone.json"}}}'),
+        lists.says(status=404),
+    )
+    with pytest.raises(CloudganError, match=r"/gone\.csv: HTTP 404"):
+        read(lists, web, wanted)
+
+
+boto3 = pytest.importorskip("boto3")
+botocore_config = pytest.importorskip("botocore.config")
+
+
+NODES = ("g5.xlarge", "g5.12xlarge")
+NOW = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)
+
+
+def item(usd: str, zone: str = "us-east-1a", node: str = NODES[0], hour: int = 8) -> str:
+    return (
+        f"<item><instanceType>{node}</instanceType><spotPrice>{usd}</spotPrice>"
+        "<productDescription>Linux/UNIX</productDescription>"
+        f"<timestamp>2026-11-20T{hour:02d}:00:00.000Z</timestamp>"
+        f"<availabilityZone>{zone}</availabilityZone></item>"
+    )
+
+
+def page(*items: str, following: str = "") -> bytes:
+    return (
+        '<DescribeSpotPriceHistoryResponse xmlns="http://ec2.amazonaws.com/doc/2016-11-15/">'
+        f"<requestId>x</requestId><spotPriceHistorySet>{''.join(items)}</spotPriceHistorySet>"
+        f"<nextToken>{following}</nextToken></DescribeSpotPriceHistoryResponse>"
+    ).encode()
+
+
+def refusal(code: str) -> bytes:
+    return (
+        f"<Response><Errors><Error><Code>{code}</Code><Message>no</Message></Error></Errors>"
+        "<RequestID>x</RequestID></Response>"
+    ).encode()
+
+
+@pytest.fixture
+def login(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIANOTAKEY")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "nothing")
+
+
+@pytest.fixture
+def ec2(lists: Lists, monkeypatch: pytest.MonkeyPatch, login: None) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", lists.url)
+
+
+def read_aws_spot(
+    regions: tuple[str, ...] = ("us-east-1",), client_for: Any = ec2_client
+) -> ValidatedQuotes:
+    rows = {node: shipped_catalog().row(f"aws/{node}/us-east-1/spot") for node in NODES}
+    return validate(aws_spot_quotes(RefreshRequest(rows, regions), NOW, Silent(), client_for))
+
+
+def test_the_cheapest_zone_of_the_newest_prices_is_taken_over_all_pages(
+    ec2: None, lists: Lists
+) -> None:
+    lists.in_turn(
+        lists.says(page(item("0.9"), item("0.1", hour=3), following="more")),
+        lists.says(page(item("0.4", "us-east-1b"), item("3.2", node=NODES[1]))),
+    )
+    rows, refused = read_aws_spot()
+    assert refused == ()
+    assert {row.node_type: row.usd_per_hour for row in rows} == {NODES[0]: 0.4, NODES[1]: 3.2}
+    assert {(row.market, row.date) for row in rows} == {("spot", "2026-11-20")}
+    first, second = (asked.query for asked in lists.asked)
+    assert first["Action"] == "DescribeSpotPriceHistory"
+    assert {first["InstanceType.1"], first["InstanceType.2"]} == set(NODES)
+    assert first["ProductDescription.1"] == "Linux/UNIX"
+    assert first["StartTime"].startswith("2026-10-22T12:00:00")
+    assert first["EndTime"].startswith("2026-11-21T12:00:00")
+    assert second["NextToken"] == "more"
+
+
+def test_a_spot_price_has_the_range_of_its_zone(ec2: None, lists: Lists) -> None:
+    dear = [item("0.9"), item("0.2", hour=3)]  # another zone, cheaper once
+    cheap = [
+        item(usd, "us-east-1b", hour=hour) for usd, hour in (("nan", 2), ("0.7", 1), ("0.4", 5))
+    ]
+    lists.in_turn(lists.says(page(*dear, *cheap, item("3.2", node=NODES[1]))))
+    rows, _ = read_aws_spot()
+    found = {row.node_type: row for row in rows}
+    first = found[NODES[0]]
+    assert (first.usd_per_hour, first.low_usd_per_hour, first.high_usd_per_hour) == (0.4, 0.4, 0.7)
+    assert first.range_text == "0.4 to 0.7 USD/h since 2026-11-20"
+    assert found[NODES[1]].range_text == ""
+
+
+def test_a_local_zone_and_other_nodes_are_not_of_the_region(ec2: None, lists: Lists) -> None:
+    others = [item("0.1", "us-east-1-atl-2a"), item("0.1", node="t3.micro"), item("0.5")]
+    lists.in_turn(lists.says(page(*others)))
+    (row,), _ = read_aws_spot()
+    assert row.usd_per_hour == 0.5
+
+
+@pytest.mark.parametrize("usd", ["-1", "nan", "free", "0.00001"])
+def test_nonsense_is_refused_aws_spot(ec2: None, lists: Lists, usd: str) -> None:
+    lists.in_turn(lists.says(page(item(usd))))
+    rows, refused = read_aws_spot()
+    assert (rows, len(refused)) == ((), 1)
+
+
+@pytest.mark.parametrize(
+    ("code", "error"),
+    [
+        ("UnauthorizedOperation", CredentialsError),
+        ("AuthFailure", CredentialsError),
+        ("InvalidParameterValue", CloudganError),
+    ],
+)
+def test_rejected_credentials_are_reported(
+    ec2: None, lists: Lists, code: str, error: type[Exception]
+) -> None:
+    lists.in_turn(lists.says(refusal(code), status=400))
+    with pytest.raises(error, match=code):
+        read_aws_spot()
+
+
+def test_an_unexpected_response_is_reported(ec2: None, lists: Lists) -> None:
+    lists.in_turn(lists.says(b"<html>busy"))
+    with pytest.raises(CloudganError, match="AWS"):
+        read_aws_spot(client_for=impatient)
+
+
+def test_without_credentials_no_request_is_sent(
+    lists: Lists, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", lists.url)
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name, raising=False)  # servers of other tests set them for their session
+    with pytest.raises(CredentialsError, match="set AWS_ACCESS_KEY_ID"):
+        read_aws_spot()
+    assert lists.asked == []
+
+
+def test_a_missing_profile_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_PROFILE", "missing")
+    with pytest.raises(CredentialsError, match="missing"):
+        read_aws_spot()
+
+
+def impatient(region: str) -> Any:
+    config = botocore_config.Config(retries={"total_max_attempts": 1}, read_timeout=5)
+    return boto3.Session().client("ec2", region_name=region, config=config)

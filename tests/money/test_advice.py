@@ -1,0 +1,408 @@
+"""Each recommendation appears above its threshold only, and never with missing data."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from cloudgan.core.hardware import Hardware
+from cloudgan.money.advice import (
+    BATCH_GAIN,
+    CHECKPOINT_SHARE,
+    INPUT_BOUND_UTILISATION,
+    NEW_NODE_SECONDS,
+    SPOT_SAVING,
+    STARTUP_SHARE,
+    Traffic,
+    batch_recommendation,
+    recommendations,
+)
+from cloudgan.schema.price_row import FeeRow, PriceRow
+from cloudgan.schema.record import Checkpointed, Epoch, Numerics, RunRecord, Started
+from cloudgan.speed.spot import Preemption, checkpoint_interval, expected_seconds
+
+RATE, EPOCH_SECONDS = 100.0, 1000.0
+ONE_CHECKPOINT = 10.0
+
+
+def row(market="on_demand", usd_per_hour=3.6, **changes):
+    found = {
+        "provider": "aws",
+        "node_type": "p3.2xlarge",
+        "accelerator": "V100",
+        "accelerator_count": 1,
+        "accelerator_memory_gib": 16,
+        "vcpu": 8,
+        "memory_gib": 61,
+        "region": "us-east-1",
+        "market": market,
+        "usd_per_hour": usd_per_hour,
+        "unit_sold": "node",
+        "source": "a test",
+        "date": "2026-01-01",
+        "confidence": "A",
+        "snapshot": "current",
+    }
+    return PriceRow.model_validate(found | changes)
+
+
+def started(second=0, startup=5.0, batch=64, replicas=2, device="a V100"):
+    return Started(
+        time=f"2026-01-01T00:00:{second:02}Z",
+        step=0,
+        config_hash="abc",
+        training_showers=100_000,
+        held_out_showers=10,
+        hardware=Hardware(processor="a chip", cores=2, memory_gib=4),
+        numerics=Numerics(
+            processor="a chip",
+            device=device,
+            threads=2,
+            replicas=replicas,
+            workers=1,
+            global_batch_size=batch * replicas,
+            precision="float32",
+            math_library="oneDNN",
+            tensorflow="2",
+            keras="3",
+        ),
+        versions={},
+        git_commit=None,
+        strategy="one",
+        loop="custom",
+        learning_rate=0.001,
+        notes=(),
+        startup_seconds=startup,
+    )
+
+
+def epoch(number, *, tracing=0.0, checkpoints=0.0, input_utilisation=None, rate=RATE, first=None):
+    """An epoch of 1000 s at 100 showers per second, after `tracing` seconds lost."""
+    return Epoch(
+        time="2026-01-01T00:01:00Z",
+        step=100 * (number + 1),
+        epoch=number,
+        first=number == 0 if first is None else first,
+        complete=True,
+        steps=100,
+        samples=int(RATE * EPOCH_SECONDS),
+        carried_samples=0,
+        dropped_samples=0,
+        train_seconds=EPOCH_SECONDS * RATE / rate + tracing,
+        trace_seconds=tracing + 1,
+        validation_seconds=0,
+        checkpoint_seconds=checkpoints,
+        samples_per_second=rate,
+        losses={},
+        held_out_losses=None,
+        input_utilisation=input_utilisation,
+    )
+
+
+def saved(seconds=ONE_CHECKPOINT):
+    return Checkpointed(time="2026-01-01T00:00:50Z", step=0, path="p", seconds=seconds, bytes=1)
+
+
+def run(*epochs, start=None):
+    return RunRecord(lines=(start or started(), saved(), *(epochs or map(epoch, range(4)))))
+
+
+def titles(record, **given):
+    return [
+        recommendation.title
+        for recommendation in recommendations(record, row=given.pop("row", None), **given)
+    ]
+
+
+def test_an_efficient_run_has_no_recommendation():
+    assert recommendations(run(), row=row()) == ()
+
+
+def test_an_empty_record_has_no_hint():
+    elsewhere = row("spot", 0.1)
+    assert recommendations(RunRecord(lines=()), row=row(), other_market=elsewhere) == ()
+    assert recommendations(RunRecord(lines=(started(),)), row=row(), other_market=elsewhere) == ()
+
+
+# Input
+
+
+def test_an_input_bound_run_is_reported_with_unknown_saving():
+    (recommendation,) = recommendations(
+        run(*(epoch(n, input_utilisation=INPUT_BOUND_UTILISATION) for n in range(3))), row=row()
+    )
+    assert recommendation.title == "training is input-bound"
+    assert "90%" in recommendation.evidence
+    assert recommendation.saves_seconds_per_epoch is recommendation.saves_usd is None
+
+
+def test_readers_that_rest_a_little_more_are_not():
+    assert (
+        titles(
+            run(*(epoch(n, input_utilisation=INPUT_BOUND_UTILISATION - 0.001) for n in range(3)))
+        )
+        == []
+    )
+
+
+def test_unmeasured_readers_and_the_first_epoch_are_ignored():
+    assert titles(run(epoch(0, input_utilisation=1.0), epoch(1), epoch(2))) == []
+
+
+# Begin
+
+
+def begun(lost, epochs=4):
+    """A run of one process with `lost` seconds before it trained at its later speed."""
+    return run(
+        epoch(0, tracing=lost - 5),
+        *map(epoch, range(1, epochs)),
+        start=started(startup=5),
+    )
+
+
+def test_a_long_startup_is_reported_with_the_epochs_needed():
+    (recommendation,) = recommendations(begun(1500), row=row())
+    assert recommendation.title == "the first epoch dominates"
+    assert "took 1500 s, 27% of the run" in recommendation.evidence
+    assert recommendation.action.startswith("--epochs=7,")  # 6 are exactly 20 %
+    assert recommendation.saves_usd is None
+    assert titles(begun(1500, epochs=7)) == []
+
+
+def test_a_startup_below_the_share_is_not_reported():
+    most = STARTUP_SHARE / (1 - STARTUP_SHARE) * 4 * EPOCH_SECONDS
+    assert titles(begun(most + 0.1)) == ["the first epoch dominates"]
+    assert titles(begun(most - 0.1)) == []
+
+
+def test_an_unmeasured_startup_is_not_reported():
+    lines = begun(5000).lines
+    assert titles(RunRecord(lines=lines[1:])) == []
+    still = tuple(
+        line.model_copy(update={"samples_per_second": 0.0}) if isinstance(line, Epoch) else line
+        for line in lines
+    )
+    assert titles(RunRecord(lines=still)) == []
+
+
+def test_restarts_are_reported_with_the_saving_of_one_process():
+    cold = [epoch(number, tracing=495, first=True) for number in range(3)]
+    starts = [started(number) for number in range(3)]
+    lines = [line for pair in zip(starts, cold, strict=True) for line in pair]
+    lines = [
+        line.model_copy(update={"step": 100 * (index // 2)}) if isinstance(line, Started) else line
+        for index, line in enumerate(lines)
+    ]
+    (recommendation,) = recommendations(RunRecord(lines=tuple(lines)), row=row())
+    assert recommendation.title == "restarts dominate"
+    assert "3 times" in recommendation.evidence
+    assert recommendation.saves_seconds_per_epoch == pytest.approx(1000 / 3)
+    assert recommendation.saves_usd == pytest.approx(1.0)  # 1000 s at 3.6 USD/h
+
+
+# Checkpoints
+
+
+def with_checkpoints(seconds):
+    return run(*(epoch(number, checkpoints=seconds) for number in range(4)))
+
+
+def test_frequent_checkpoints_are_reported_with_the_optimal_interval():
+    (recommendation,) = recommendations(with_checkpoints(100), row=row(), nodes=2)
+    best = checkpoint_interval(Preemption(checkpoint_seconds=ONE_CHECKPOINT).of_node(row()), 2)
+    assert recommendation.title == "checkpoints are too frequent"
+    assert "9% of the time, 10 s each" in recommendation.evidence
+    assert recommendation.action == f"checkpoint.every_seconds: {best:.0f} in run.yaml"
+    per_epoch = 100 - EPOCH_SECONDS * ONE_CHECKPOINT / best
+    assert recommendation.saves_seconds_per_epoch == pytest.approx(per_epoch)
+    assert recommendation.saves_usd == pytest.approx(4 * per_epoch / 3600 * 3.6 * 2)
+
+
+def test_checkpoints_below_the_share_are_not_reported():
+    most = CHECKPOINT_SHARE / (1 - CHECKPOINT_SHARE) * EPOCH_SECONDS
+    assert len(titles(with_checkpoints(most + 0.01))) == 1
+    assert titles(with_checkpoints(most - 0.01)) == []
+
+
+def test_checkpoints_of_unknown_duration_are_not_reported():
+    lines = [line for line in with_checkpoints(300).lines if not isinstance(line, Checkpointed)]
+    assert titles(RunRecord(lines=tuple(lines))) == []
+
+
+def test_optimal_checkpoints_are_not_reported():
+    assert titles(with_checkpoints(100), lost_per_node_hour=30.0) == []
+
+
+def test_where_no_node_is_lost_one_checkpoint_a_run_is_enough():
+    (recommendation,) = recommendations(with_checkpoints(100), row=None, lost_per_node_hour=0.0)
+    assert recommendation.action == "checkpoint.every_seconds: 4000 in run.yaml"
+    assert recommendation.saves_usd is None
+
+
+# Spot
+
+
+def spot_share(price):
+    preemption = Preemption(restart_seconds=NEW_NODE_SECONDS + 5, checkpoint_seconds=ONE_CHECKPOINT)
+    preemption = preemption.of_node(row())
+    return 1 - price / 3.6 * expected_seconds(4 * EPOCH_SECONDS, preemption, 1) / 4000
+
+
+def test_spot_nodes_that_are_cheaper_with_preemptions_are_reported():
+    (recommendation,) = recommendations(run(), row=row(), other_market=row("spot", 1.2))
+    assert recommendation.title == "spot nodes would cost less"
+    assert "1.2 instead of 3.6 USD per hour" in recommendation.evidence
+    assert "0.14 times an hour (public traces of V100" in recommendation.evidence
+    assert recommendation.saves_usd == pytest.approx(4 * spot_share(1.2))
+    assert recommendation.saves_usd < 4 * (1 - 1.2 / 3.6)
+    assert recommendation.saves_seconds_per_epoch is None
+
+
+def test_a_small_spot_saving_is_not_reported():
+    limit = 3.6 * (1 - SPOT_SAVING) / (1 - spot_share(3.6))
+    assert len(titles(run(), row=row(), other_market=row("spot", limit * 0.999))) == 1
+    assert titles(run(), row=row(), other_market=row("spot", limit * 1.001)) == []
+
+
+def test_spot_with_frequent_preemptions_is_not_reported():
+    spot = row("spot", 1.2)
+    assert titles(run(), row=row(), other_market=spot, lost_per_node_hour=3000) == []
+
+
+@pytest.mark.parametrize(
+    ("own", "other"),
+    [
+        (None, row("spot", 0.1)),
+        (row(), None),
+        (row("spot", 3.6), row("spot", 0.1)),
+        (row(), row("on_demand", 0.1)),
+        (row(), row("spot", 0.1, region="eu-west-1")),
+        (row(), row("spot", 0.1, node_type="p3.8xlarge")),
+        (row(), row("spot", 0.1, snapshot="2021")),
+    ],
+)
+def test_spot_prices_of_another_node_are_ignored(own, other):
+    assert titles(run(), row=own, other_market=other) == []
+
+
+def test_spot_needs_the_duration_of_checkpoints():
+    lines = tuple(line for line in run().lines if not isinstance(line, Checkpointed))
+    assert titles(RunRecord(lines=lines), row=row(), other_market=row("spot", 0.1)) == []
+
+
+# Egress
+
+FEE = FeeRow(
+    provider="aws",
+    kind="egress_gib",
+    name="to another region",
+    region="us-east-1",
+    usd=0.02,
+    unit="gib",
+    source="a test",
+    date="2026-01-01",
+    confidence="A",
+)
+
+
+def test_data_in_another_region_are_reported_with_the_fee():
+    (recommendation,) = recommendations(
+        run(), row=row(), traffic=Traffic("eu-west-1", "us-east-1", 50.0, FEE)
+    )
+    assert recommendation.title == "the data are in another region"
+    assert "50 GiB at 0.02 USD" in recommendation.evidence
+    assert recommendation.saves_usd == pytest.approx(1.0)
+    assert "--region=eu-west-1" in recommendation.action
+
+
+@pytest.mark.parametrize(
+    "traffic", [Traffic("a", "b", None, FEE), Traffic("a", "b", 50.0, None), Traffic("a", "b")]
+)
+def test_an_unknown_fee_or_size_gives_an_unknown_saving(traffic):
+    (recommendation,) = recommendations(run(), row=row(), traffic=traffic)
+    assert recommendation.saves_usd is None
+
+
+@pytest.mark.parametrize(
+    "traffic",
+    [
+        None,
+        Traffic(None, "b", 50.0, FEE),
+        Traffic("a", None, 50.0, FEE),
+        Traffic("a", "a", 50.0, FEE),
+    ],
+)
+def test_equal_or_unknown_regions_are_not_reported(traffic):
+    assert titles(run(), traffic=traffic) == []
+
+
+# Batch
+
+
+def at_batch(batch, rate, **machine):
+    return run(*(epoch(n, rate=rate) for n in range(3)), start=started(batch=batch, **machine))
+
+
+def test_a_faster_larger_batch_is_reported():
+    others = (at_batch(128, 120), at_batch(256, 125), at_batch(512, 90), at_batch(32, 500))
+    recommendation = batch_recommendation(at_batch(64, 100), others, row=row())
+    assert recommendation.action.startswith("--batch=256,")
+    assert "100 showers per second with 64 per replica, 125 with 256" in recommendation.evidence
+    assert recommendation.saves_seconds_per_epoch == pytest.approx(200)
+    assert recommendation.saves_usd == pytest.approx(0.6)
+
+
+def test_a_slightly_faster_larger_batch_is_not_reported():
+    assert batch_recommendation(at_batch(64, 100), [at_batch(128, 100 * (1 + BATCH_GAIN) + 0.01)])
+    assert (
+        batch_recommendation(at_batch(64, 100), [at_batch(128, 100 * (1 + BATCH_GAIN) - 0.01)])
+        is None
+    )
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        [],
+        [RunRecord(lines=())],
+        [at_batch(128, 300, device="an H100")],
+        [at_batch(128, 300, replicas=4)],
+        [at_batch(32, 300)],
+    ],
+)
+def test_the_batch_is_compared_on_the_same_machine_only(others):
+    assert batch_recommendation(at_batch(64, 100), others) is None
+    assert batch_recommendation(RunRecord(lines=()), others) is None
+
+
+# All
+
+
+@given(
+    st.lists(
+        st.tuples(st.floats(0, 5000), st.floats(0, 500), st.floats(0, 2) | st.none()), max_size=6
+    ),
+    st.floats(0.01, 5),
+    st.floats(0, 10),
+    st.integers(1, 16),
+)
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_no_hint_saves_more_than_the_run_cost(epochs, price, losses, nodes):
+    lines = [
+        epoch(n, tracing=tracing, checkpoints=checkpoints, input_utilisation=busy)
+        for n, (tracing, checkpoints, busy) in enumerate(epochs)
+    ]
+    record = RunRecord(lines=(started(), saved(), *lines))
+    seconds = 5 + sum(e.train_seconds + e.checkpoint_seconds for e in lines)
+    found = recommendations(
+        record,
+        row=row(),
+        other_market=row("spot", price),
+        nodes=nodes,
+        lost_per_node_hour=losses,
+    )
+    for recommendation in found:
+        assert (recommendation.saves_usd or 0.0) <= seconds / 3600 * 3.6 * nodes * (1 + 1e-9)
+        assert 0 <= (recommendation.saves_seconds_per_epoch or 0.0) <= seconds

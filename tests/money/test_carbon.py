@@ -1,0 +1,122 @@
+"""Carbon follows from power, grid and time; missing data make it unknown."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from importlib import resources
+from typing import TYPE_CHECKING
+
+import pytest
+
+from cloudgan.core.errors import ConfigError, DataError
+from cloudgan.money.carbon import CarbonFactors, carbon_g_per_epoch, load_carbon_factors
+from cloudgan.money.catalog import Catalog, shipped_catalog
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+V100 = "gcp/n1-standard-64+8xV100/us-central1/spot"
+
+
+@pytest.fixture(scope="module")
+def shipped() -> Catalog:
+    return shipped_catalog()
+
+
+@pytest.fixture
+def facts() -> CarbonFactors:
+    known = load_carbon_factors()
+    power = known.power["V100"].model_copy(update={"watts": 300})
+    grid = known.grid["gcp", "us-central1"].model_copy(update={"g_per_kwh": 400})
+    return CarbonFactors({"V100": power}, {("gcp", "us-central1"): grid})
+
+
+def test_an_hour_of_eight_gpus_is_their_power_times_the_grid(
+    shipped: Catalog, facts: CarbonFactors
+) -> None:
+    found = carbon_g_per_epoch(shipped.row(V100), 3600, 1, facts)
+    assert found.grams == pytest.approx(8 * 0.3 * 400)
+    assert found.why_unknown == ""
+    assert found.power == facts.power["V100"]
+    assert found.grid is not None
+    assert found.grid.g_per_kwh == 400
+
+
+def test_it_grows_with_nodes_and_seconds(shipped: Catalog, facts: CarbonFactors) -> None:
+    row = shipped.row(V100)
+    one, more = carbon_g_per_epoch(row, 10, 1, facts), carbon_g_per_epoch(row, 30, 4, facts)
+    assert one.grams
+    assert more.grams == pytest.approx(12 * one.grams)
+    assert carbon_g_per_epoch(row, 0, 1, facts).grams == 0
+
+
+def test_unknown_carbon_has_reasons_and_is_not_zero(shipped: Catalog, facts: CarbonFactors) -> None:
+    row = shipped.row("aws/g5.xlarge/us-east-1/on_demand")
+    found = carbon_g_per_epoch(row, None, 1, facts)
+    assert found.grams is None
+    assert found.why_unknown == (
+        "the time of an epoch is unknown; no source for the power of one A10G;"
+        " no source for the carbon intensity of aws us-east-1"
+    )
+    known = carbon_g_per_epoch(shipped.row(V100), None, 1, facts)
+    assert known.why_unknown == "the time of an epoch is unknown"
+
+
+@pytest.mark.parametrize(("seconds", "nodes"), [(-1, 1), (math.nan, 1), (math.inf, 1), (1, 0)])
+def test_invalid_epochs_are_rejected(shipped: Catalog, seconds: float, nodes: int) -> None:
+    with pytest.raises(ConfigError, match="invalid epoch"):
+        carbon_g_per_epoch(shipped.row(V100), seconds, nodes)
+
+
+def test_the_papers_largest_run_emitted_about_as_much_as_reckoned_by_hand(
+    shipped: Catalog,
+) -> None:
+    # 128 V100 at 300 W for 34.90 s are 0.372 kWh; at 431.95 g/kWh that is 161 g
+    found = carbon_g_per_epoch(shipped.row(V100), 34.90, 16)
+    assert found.grams == pytest.approx(160.8, rel=0.001)
+
+
+# What is shipped.
+
+
+def test_every_fact_has_a_source_and_an_age(shipped: Catalog) -> None:
+    facts = load_carbon_factors()
+    for row in (*facts.power.values(), *facts.grid.values()):
+        assert len(row.source) > 15
+        assert row.age_text(dt.date(2026, 11, 21)) != "age unknown", row
+
+
+def test_every_region_of_the_catalogue_has_a_grid(shipped: Catalog) -> None:
+    there = {(row.provider, row.region) for row in shipped.rows}
+    assert there - set(load_carbon_factors().grid) == set()
+
+
+def test_only_known_accelerators_have_a_power_and_the_rest_are_these(shipped: Catalog) -> None:
+    known, sold = set(load_carbon_factors().power), set(shipped.accelerators())
+    assert known <= sold
+    assert sold - known == {"A10", "A10(1/6)", "A10G", "B300", "TPU-v5e", "TPU-v5p", "TPU-v6e"}
+
+
+def test_no_fact_is_of_the_wrong_size() -> None:
+    facts = load_carbon_factors()
+    assert all(50 <= row.watts <= 1200 for row in facts.power.values())
+    assert all(5 < row.g_per_kwh < 1000 for row in facts.grid.values())
+
+
+@pytest.mark.parametrize("name", ["power", "grid"])
+def test_duplicate_or_invalid_rows_are_reported_with_file_and_line(
+    tmp_path: Path, name: str
+) -> None:
+    for each in ("power", "grid"):
+        text = (resources.files("cloudgan.money") / "lists" / f"{each}.csv").read_text("utf-8")
+        (tmp_path / f"{each}.csv").write_text(text)
+    path = tmp_path / f"{name}.csv"
+    lines = path.read_text().splitlines()
+    path.write_text("\n".join([*lines, lines[1]]))
+    with pytest.raises(DataError, match=rf"{name}\.csv:{len(lines) + 1}: .*duplicate row"):
+        load_carbon_factors(tmp_path)
+    path.write_text("\n".join([lines[0], lines[1].replace(",70,", ",-70,").replace("641.42", "0")]))
+    load_carbon_factors.cache_clear()
+    with pytest.raises(DataError, match=rf"{name}\.csv:2: (watts|g_per_kwh) is"):
+        load_carbon_factors(tmp_path)

@@ -1,0 +1,159 @@
+"""The cost of a whole job, with start-up and fees."""
+
+from __future__ import annotations
+
+import pytest
+
+from cloudgan.money.fees import Fees
+from cloudgan.money.forecast import (
+    JobContext,
+    job_cost,
+)
+from cloudgan.money.startup import StartupTime
+from cloudgan.schema.item import Item
+from cloudgan.schema.price_row import DataMove, FeeRow
+from launch.plan.test_build import PRICE
+
+HOUR = 3600.0
+KNOWN = (HOUR, 2 * HOUR)
+
+
+def fee(kind, usd, name="x", region="us-central1", provider="gcp"):
+    unit = "gib" if kind == "egress_gib" else "hour"
+    return FeeRow(
+        provider=provider,
+        kind=kind,
+        name=name,
+        region=region,
+        usd=usd,
+        unit=unit,
+        source="a test",
+        date="2026-11-01",
+        confidence="A",
+    )
+
+
+FEES = Fees(
+    (
+        fee("control_plane", 0.1, region="any"),
+        fee("system_node", 0.05),
+        fee("system_node", 0.2, region="elsewhere"),
+        fee("egress_gib", 0.12, "to the internet", region="any"),
+        fee("egress_gib", 0.02, "to another region", region="europe-west4"),
+        fee("egress_gib", 0.15, "to the internet", provider="aws", region="sa-east-1"),
+    )
+)
+WAITS = (
+    StartupTime(
+        provider="gcp",
+        least_nodes=1,
+        low_seconds=360,
+        high_seconds=720,
+        source="a list",
+        date="2026-01-01",
+    ),
+)
+
+
+def move(gib, provider=None, region=None):
+    return DataMove(gib=gib, provider=provider, region=region)
+
+
+def cost(seconds=KNOWN, nodes=2, row=PRICE, **more):
+    beside = {"fees": FEES, "startups": WAITS, "gang_timeout_seconds": 1800.0}
+    on_cluster = more.pop("on_cluster", True)
+    return job_cost(row, nodes, seconds, JobContext(**beside | more), on_cluster=on_cluster)
+
+
+def part(found, name):
+    return next(one for one in found.cost.parts if one.item is name)
+
+
+def at(region):
+    return PRICE.model_copy(update={"region": region})
+
+
+def test_training_start_and_cluster_are_paid_for_as_long_as_they_last():
+    found = cost()
+    assert (part(found, Item.TRAINING).low_usd, part(found, Item.TRAINING).usd) == (72, 144)
+    assert part(found, Item.STARTUP).usd == pytest.approx(0.2 * 72)
+    assert part(found, Item.CLUSTER).usd == pytest.approx(0.1 * 2.2)
+    assert part(found, Item.SYSTEM_NODES).low_usd == pytest.approx(0.05 * 1.1)
+    assert found.cost.fees_usd_per_hour == pytest.approx(0.15)
+    assert found.cost.startup_seconds == 720
+    assert "a list" in found.cost.startup_basis
+
+
+def test_a_cluster_of_a_cloud_without_a_system_node_costs_its_control_plane():
+    here = PRICE.model_copy(update={"provider": "aws"})
+    found = cost(row=here, fees=Fees((fee("control_plane", 0.1, region="any", provider="aws"),)))
+    assert part(found, Item.CLUSTER).usd == pytest.approx(0.1 * 2)
+    assert found.cost.cluster_usd_per_hour == pytest.approx(0.1)
+    assert Item.SYSTEM_NODES not in {one.item for one in found.cost.parts}
+    assert found.cost.unpriced == ()
+
+
+def test_a_system_node_of_one_of_several_sizes_costs_from_the_cheapest_to_the_dearest():
+    sizes = Fees((*FEES.rows, fee("system_node", 0.08, "larger")))
+    found = part(cost(fees=sizes), Item.SYSTEM_NODES)
+    assert found.low_usd == pytest.approx(0.05 * 1.1)
+    assert found.usd == pytest.approx(0.08 * 2.2)
+
+
+def test_what_is_known_adds_up_and_what_is_not_is_named():
+    found = cost()
+    known = [one.usd for one in found.cost.parts if one.usd is not None]
+    assert found.cost.known_usd == pytest.approx(sum(known))
+    assert found.cost.unknown == (Item.STAGING.display,)
+    assert all(one.why_unknown for one in found.cost.parts if one.usd is None)
+
+
+def test_an_unknown_part_counts_at_its_worst_in_the_ranking_and_nowhere_else():
+    found = cost()
+    waiting = 0.5 * 72
+    assert found.worst_case_usd == pytest.approx(found.cost.known_usd + waiting)
+    unknown = cost(startups=())
+    assert part(unknown, Item.STARTUP).usd is None
+    assert unknown.worst_case_usd == pytest.approx(unknown.cost.known_usd + 2 * waiting)
+    assert unknown.worst_case_usd > found.worst_case_usd, "an unknown time is no advantage"
+
+
+def test_an_unknown_fee_counts_as_the_dearest_of_its_kind():
+    here, elsewhere = cost(), cost(row=at("us-west9"))
+    assert part(elsewhere, Item.SYSTEM_NODES).usd is None
+    assert elsewhere.worst_case_usd > here.worst_case_usd
+    assert elsewhere.cost.known_usd < here.cost.known_usd
+
+
+def test_of_unknown_speed_there_is_no_rank():
+    found = cost(seconds=None)
+    assert found.worst_case_usd is None
+    assert {Item.TRAINING, Item.CLUSTER, Item.SYSTEM_NODES} <= {
+        one.item for one in found.cost.parts if one.usd is None
+    }
+    assert found.cost.fees_usd_per_hour == pytest.approx(0.15), "known by the hour all the same"
+
+
+def test_machines_of_cloud_tpu_have_no_cluster_and_an_unknown_start():
+    tpu = PRICE.model_copy(update={"accelerator": "TPU-v3", "node_type": "v3-8"})
+    found = cost(row=tpu, nodes=1, on_cluster=False)
+    assert Item.STARTUP.display in found.cost.unknown
+    assert not {Item.CLUSTER, Item.SYSTEM_NODES} & {one.item for one in found.cost.parts}
+
+
+@pytest.mark.parametrize(
+    ("moving", "usd"),
+    [
+        (move(10.0), 0.0),
+        (move(10.0, "gcp", "us-central1"), 0.0),
+        (move(10.0, "gcp", "europe-west4"), 2 * 10 * 0.02),
+        (move(10.0, "aws", "sa-east-1"), 2 * 10 * 0.15),
+        (move(10.0, "gcp", None), None),
+        (move(10.0, "azure", "eastus"), None),
+        (move(None, "aws", "sa-east-1"), None),
+    ],
+)
+def test_each_node_fetches_the_data_once(moving, usd):
+    found = part(cost(data_move=moving), Item.TRANSFER)
+    assert found.usd == (None if usd is None else pytest.approx(usd))
+    assert (usd is None) == (Item.TRANSFER.display in cost(data_move=moving).cost.unknown)

@@ -1,0 +1,119 @@
+"""The paper's findings follow from its published run times."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from cloudgan.money.catalog import Catalog, load_catalog
+from cloudgan.money.paper_replay import RunComparison, replay
+
+if TYPE_CHECKING:
+    from cloudgan.money.paper_replay import Replay, ReplayedRun
+
+
+@pytest.fixture(scope="module")
+def replayed() -> Replay:
+    return replay(load_catalog())
+
+
+def the(replayed: Replay, **wanted: object) -> ReplayedRun:
+    (run,) = [
+        run
+        for run in replayed.runs
+        if all(getattr(run, name) == value for name, value in wanted.items())
+    ]
+    return run
+
+
+@pytest.mark.parametrize(
+    ("wanted", "on_demand", "preemptible"),
+    [
+        ({"accelerator": "V100", "accelerators": 2, "options": "prefetch"}, 2.84, 0.813),
+        ({"accelerator": "V100", "accelerators": 64, "options": "prefetch"}, 3.02, 0.865),
+        ({"accelerator": "TPU-v3", "accelerators": 4}, 0.925, 0.278),
+        ({"accelerator": "TPU-v2", "accelerators": 4}, 1.32, 0.397),
+    ],
+)
+def test_an_epoch_costs_the_amount_of_2021(replayed, wanted, on_demand, preemptible):
+    usd = the(replayed, **wanted).usd_per_epoch
+    assert usd["on_demand_2021"] == pytest.approx(on_demand, rel=0.01)
+    assert usd["preemptible_2021"] == pytest.approx(preemptible, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("accelerators", "speed_up", "time", "samples"),
+    [(8, 3.91, 0.977, 0.975), (64, 30.1, 0.940, 0.926)],
+)
+def test_speed_up_and_both_efficiencies_are_those_of_the_run_times(
+    replayed, accelerators, speed_up, time, samples
+):
+    run = the(replayed, accelerator="V100", accelerators=accelerators, options="prefetch")
+    assert run.scaling.speed_up == pytest.approx(speed_up, rel=2e-3)
+    assert run.scaling.time_efficiency == pytest.approx(time, abs=1e-3)
+    assert run.scaling.sample_efficiency == pytest.approx(samples, abs=2e-3)
+
+
+def test_a_run_without_a_smaller_one_of_its_kind_has_no_speed_up(replayed):
+    without = {
+        (run.accelerators, run.accelerator, run.batch_per_replica)
+        for run in replayed.runs
+        if run.scaling is None
+    }
+    alone = {(32, "V100", batch) for batch in (16, 32, 48, 64, 80)}
+    assert without == alone | {(2, "V100", 96), (4, "TPU-v2", 128), (4, "TPU-v3", 128)}
+
+
+def test_end_to_end_efficiency_is_less_than_that_of_training_alone(replayed):
+    run = the(replayed, accelerator="V100", accelerators=64, options="prefetch")
+    assert run.scaling.end_to_end_time_efficiency == pytest.approx(1809 / 62.25 / 32, rel=1e-3)
+    assert run.scaling.end_to_end_time_efficiency < run.scaling.time_efficiency
+
+
+def ratios(comparisons: tuple[RunComparison, ...]) -> dict[str, float]:
+    return {one.title: round(one.seconds_ratio, 2) for one in comparisons}
+
+
+def test_prefetch_matters_from_32_gpus_on_and_nearly_four_times_at_128(replayed):
+    found = [round(one.seconds_ratio, 2) for one in replayed.prefetch]
+    assert found == [1.0, 1.0, 0.99, 0.99, 1.34, 2.45, 3.9]
+
+
+def test_one_worker_a_node_is_the_best_layout_of_32_gpus(replayed):
+    found = ratios(replayed.layouts)
+    assert found["32 GPUs: 4 nodes x 8, 4 workers against 4 nodes x 8, 32 workers"] == 1.19
+    assert min(found.values()) > 1
+    assert len(found) == 6
+
+
+def test_smaller_batches_are_slower_in_their_order(replayed):
+    first_day = [one for one in replayed.batches if one.title.endswith("2020-12-14")]
+    found = [round(one.seconds_ratio, 2) for one in first_day]
+    assert found == [1.04, 1.06, 1.11, 1.24, 1.59]
+
+
+def test_a_tpu_v3_is_as_fast_as_8_gpus_and_three_times_cheaper_then_five_times_now(replayed):
+    (best, _) = replayed.tpu_against_gpu
+    assert best.title == "one TPU-v3 device against 8 V100"
+    assert best.seconds_ratio == pytest.approx(1.10, abs=0.01)
+    assert best.usd_ratio_2021 == pytest.approx(3.0, abs=0.02)
+    assert best.usd_ratio == pytest.approx(5.13, abs=0.02)
+
+
+def test_60_epochs_cost_what_first_epoch_tests_and_gaps_make_of_them(replayed):
+    run = the(replayed, accelerator="TPU-v3", accelerators=4)
+    seconds = 797.71 + 59 * 426.5
+    assert run.usd_per_60_epochs["on_demand_2021"] == pytest.approx(seconds / 3600 * 8, rel=1e-6)
+
+
+def test_a_price_that_the_catalogue_lacks_is_unknown_and_not_free():
+    empty = replay(Catalog(()))
+    assert all(value is None for run in empty.runs for value in run.usd_per_epoch.values())
+    assert all(one.usd_ratio is None for one in empty.tpu_against_gpu)
+    assert empty.prefetch[-1].seconds_ratio == pytest.approx(3.9, abs=0.01)
+
+
+def test_the_statement_says_that_numbers_are_recomputed(replayed):
+    assert "Recomputed from the published run times" in replayed.statement
+    assert "us-central1" in replayed.basis

@@ -1,0 +1,124 @@
+"""Messages between real ranks, started by the mpiexec of the wheel; and of a process alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cloudgan.core.errors import TryAgain
+from cloudgan.ranks.hydra import find_program
+from cloudgan.ranks.world import Alone
+
+PROGRAM = Path(__file__).with_name("world_program.py")
+
+
+def start(task: str, folder: Path, ranks: int = 4) -> subprocess.Popen[str]:
+    command = [find_program(), "-n", str(ranks), sys.executable, PROGRAM, task, folder]
+    return subprocess.Popen(
+        [str(part) for part in command],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def pids_when_started(folder: Path, ranks: int = 4) -> list[int]:
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        files = [folder / f"pid-{rank}" for rank in range(ranks)]
+        if all(file.exists() and file.read_text() for file in files):
+            return [int(file.read_text()) for file in files]
+        time.sleep(0.05)
+    raise AssertionError("the ranks did not start")
+
+
+def wait_until_gone(pids: list[int], seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    while any(map(is_running, pids)):
+        assert time.monotonic() < deadline, "ranks outlived their parent"
+        time.sleep(0.05)
+
+
+def shared_memory(pid: int) -> list[str]:
+    """Returns the files of MPICH's shared memory that a process has mapped; others may run beside it."""
+    lines = Path(f"/proc/{pid}/maps").read_text().splitlines()
+    mapped = {line.partition("/")[2] for line in lines if "/mpich_shm_" in line}
+    return sorted("/" + name.removesuffix(" (deleted)") for name in mapped)
+
+
+def is_running(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def test_four_ranks_send_split_gather_and_agree(tmp_path):
+    process = start("talk", tmp_path)
+    out, _ = process.communicate(timeout=120)
+    assert process.returncode == 0, out
+    found = [json.loads((tmp_path / f"found-{rank}.json").read_text()) for rank in range(4)]
+    for rank, one in enumerate(found):
+        assert one["gathered"] == [[other, "x" * other] for other in range(4)]
+        assert one["exchanged"] == {str(other): other * 1e6 for other in range(4) if other != rank}
+        assert one["looked"] or rank == 2
+        assert one["half"] == [rank // 2, 2, float(rank % 2)]  # the first of each half is 0 and 1
+        assert one["lost"] == [True, False]  # a rank that cannot be reached, and another error
+    assert found[0]["sums"] == [100_000.0, 200_000.0, 300_000.0]
+    assert found[0]["json"] == [{"from": 1}, {"from": 2}, {"from": 3}]
+    assert found[0]["waited"].startswith("any rank has sent nothing for 1 s")
+    assert found[0]["share"] < 0.2  # a blocked receive of MPI uses a whole core
+
+
+def test_a_rank_that_leaves_ends_the_world_without_waiting_for_the_others(tmp_path):
+    process = start("fail", tmp_path)
+    began = time.monotonic()
+    process.communicate(timeout=60)
+    assert process.returncode != 0
+    assert time.monotonic() - began < 30  # the others sleep for 60 s
+    wait_until_gone(pids_when_started(tmp_path), 5)
+
+
+@pytest.mark.parametrize("victim", ["mpiexec", "its proxy"])
+def test_ranks_end_with_their_parent(tmp_path, victim):
+    process = start("sleep", tmp_path)
+    pids = pids_when_started(tmp_path)
+    memory = shared_memory(pids[0])
+    proxy = int(Path(f"/proc/{pids[0]}/stat").read_text().rpartition(")")[2].split()[1])
+    os.kill(process.pid if victim == "mpiexec" else proxy, signal.SIGKILL)
+    wait_until_gone(pids, 5)
+    process.kill()
+    process.communicate()
+    assert memory, "the ranks share no memory"
+    assert not [name for name in memory if Path(name).exists()]  # 4 MB for each killed world
+
+
+def test_a_process_alone_is_a_world_of_one_rank():
+    alone = Alone()
+    assert alone.split(3).gather("x") == ["x"]
+    alone.send(np.arange(3.0), 0, 1)
+    alone.send_json({"a": 1}, 0, 2)
+    assert alone.receive_json(alone.wait(tag=2)) == {"a": 1}
+    into = np.empty(3)
+    alone.receive(into, alone.wait().source, 1)
+    assert into.tolist() == [0, 1, 2]
+    arrived = alone.start_receive(into, 0, 3)
+    assert not arrived()
+    alone.exchange({0: np.full(3, 7.0)}, {0: into}, 4)
+    assert into.tolist() == [7, 7, 7]
+    assert alone.start_send(np.arange(3.0), 0, 3)()
+    assert arrived()
+    assert into.tolist() == [0, 1, 2]
+    assert arrived()
+    assert alone.poll() is None
+    with pytest.raises(TryAgain, match="sent nothing"):
+        alone.wait(seconds=0.01)

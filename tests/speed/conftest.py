@@ -1,0 +1,3 @@
+from tests.money.conftest import lines, record
+
+__all__ = ["lines", "record"]

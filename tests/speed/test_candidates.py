@@ -1,0 +1,214 @@
+"""Candidates of a job: offers, numbers of nodes, Pareto front and limits."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from cloudgan.core.errors import BudgetError, PlanError
+from cloudgan.money.catalog import load_catalog
+from cloudgan.speed.candidates import (
+    BatchRule,
+    PricedJob,
+    candidates,
+    cheapest_per_configuration,
+    cheapest_within,
+    pareto_front,
+    preemption_risk,
+    smallest_changes,
+    spot_break_even,
+)
+from cloudgan.speed.measured_runs import (
+    PAPER_NETWORK,
+    PAPER_SHOWERS,
+    paper_measurements,
+)
+from cloudgan.speed.spot import Preemption
+from cloudgan.speed.throughput_model import build_throughput_model
+
+SLOW_MACHINES = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+BATCH = BatchRule(per_replica=96)
+JOB = PricedJob(60, batches=BATCH)
+KNOWN = build_throughput_model(PAPER_NETWORK, PAPER_SHOWERS, paper_measurements(), drops_last=True)
+ROWS = load_catalog().find()
+V100 = next(row for row in ROWS if row.node_type == "n1-standard-64+8xV100")
+PRICED = candidates(ROWS, KNOWN, JOB)
+
+
+def v100(usd_per_hour, market="on_demand"):
+    return V100.model_copy(update={"usd_per_hour": usd_per_hour, "market": market})
+
+
+def test_a_job_is_its_first_epoch_all_epochs_and_what_lies_between():
+    (found,) = candidates([v100(20)], KNOWN, JOB, counts=[4]).known
+    epoch, more = KNOWN.epoch("V100", 32, 96), (240.90 - 115.02) + 60 * (120.0 - 115.02)
+    edges = (more + 60 * epoch.low_seconds, more + 60 * epoch.high_seconds)
+    assert (found.low_seconds, found.seconds) == pytest.approx(edges)
+    assert found.usd == pytest.approx(edges[1] / 3600 * 4 * 20)
+
+
+def test_spot_pays_for_what_it_repeats():
+    calm, often = (
+        candidates(
+            [v100(20, "spot")], KNOWN, PricedJob(60, Preemption(rate), BATCH), counts=[4]
+        ).known[0]
+        for rate in (0.0, 0.5)
+    )
+    assert calm.seconds == calm.work_seconds
+    assert often.seconds > 1.1 * calm.seconds
+    assert often.usd == pytest.approx(often.seconds / 3600 * 4 * 20)
+    assert preemption_risk(often, PricedJob(60, Preemption(0.5), BATCH))
+
+
+def test_on_demand_has_no_risk_of_being_taken():
+    (found,) = candidates([v100(20)], KNOWN, PricedJob(60, Preemption(5)), counts=[4]).known
+    assert found.seconds == found.work_seconds
+    assert preemption_risk(found, JOB) == ""
+
+
+def test_a_job_that_would_never_end_is_no_candidate():
+    hopeless = PricedJob(60, Preemption(3600, 10_000, 10))
+    assert candidates([v100(20, "spot")], KNOWN, hopeless).known == ()
+
+
+def test_unknown_offers_have_reasons_and_are_not_on_the_front():
+    named = {row.accelerator: why for row, why in PRICED.unknown}
+    assert list(named) == ["A10(1/6)"]
+    assert "was not measured" in named["A10(1/6)"]
+    assert "A10(1/6)" not in {one.row.accelerator for one in PRICED.known}
+    nothing = candidates(ROWS, build_throughput_model("mini", 1000, []), JOB)
+    assert nothing.known == ()
+    assert len(nothing.unknown) == len(ROWS)
+    assert pareto_front(nothing.known) == ()
+
+
+def test_the_front_dominates_all_other_candidates():
+    best = pareto_front(PRICED.known)
+    assert [one.seconds for one in best] == sorted(one.seconds for one in best)
+    for one in PRICED.known:
+        beaten = [b for b in best if b.seconds <= one.seconds and b.usd <= one.usd]
+        assert beaten
+        if one in best:
+            assert beaten == [one]
+
+
+prices = st.lists(st.tuples(st.floats(0.01, 500), st.sampled_from(["on_demand", "spot"])))
+
+
+@given(prices, st.floats(1.01, 10))
+@SLOW_MACHINES
+def test_a_more_expensive_offer_of_equal_speed_never_dominates(many, factor):
+    rows = [v100(usd, market) for usd, market in [(1.0, "on_demand"), *many]]
+    dearer = [row.model_copy(update={"usd_per_hour": row.usd_per_hour * factor}) for row in rows]
+    both = candidates([*dearer, *rows], KNOWN, JOB, counts=[1, 4]).known
+    best, alone = (
+        pareto_front(both),
+        pareto_front(candidates(rows, KNOWN, JOB, counts=[1, 4]).known),
+    )
+    assert [(one.seconds, one.usd) for one in best] == [(one.seconds, one.usd) for one in alone]
+
+
+@given(st.lists(st.integers(0, len(PRICED.known) - 1), min_size=1, max_size=40))
+@SLOW_MACHINES
+def test_no_point_of_the_front_is_dominated(numbers):
+    some = [PRICED.known[number] for number in numbers]
+    best = pareto_front(some)
+    for one in best:
+        assert not any(
+            (other.seconds <= one.seconds and other.usd < one.usd)
+            or (other.seconds < one.seconds and other.usd <= one.usd)
+            for other in some
+        )
+    assert all(one.usd > 0 and one.seconds > 0 for one in best)
+
+
+def test_the_cheapest_within_the_deadline_meets_it_and_none_cheaper_does():
+    found = cheapest_within(PRICED.known, deadline_seconds=7200)
+    assert found.seconds <= 7200
+    assert found.usd == min(one.usd for one in PRICED.known if one.seconds <= 7200)
+    assert found in pareto_front(PRICED.known)
+
+
+def test_with_a_budget_alone_the_fastest_that_it_pays_for():
+    found = cheapest_within(PRICED.known, budget_usd=20)
+    assert found.usd <= 20
+    assert found.seconds == min(one.seconds for one in PRICED.known if one.usd <= 20)
+
+
+def test_without_limits_the_cheapest():
+    assert cheapest_within(PRICED.known).usd == min(one.usd for one in PRICED.known)
+
+
+@pytest.mark.parametrize(
+    ("limits", "error"),
+    [((60, None), PlanError), ((None, 0.1), BudgetError), ((7200, 1), BudgetError)],
+)
+def test_unreachable_limits_name_the_nearest_candidates(limits, error):
+    with pytest.raises(error, match=r"no offer is certain .*the fastest takes.*the cheapest"):
+        cheapest_within(PRICED.known, *limits)
+
+
+@pytest.mark.parametrize("limits", [(3600, 3.0), (1800, None), (None, 0.5), (3000, 8.0)])
+def test_the_smallest_change_fits_and_a_smaller_one_does_not(limits):
+    hours, usd = (limits[0] or 1e9) / 3600, limits[1] or 1e9
+    first = smallest_changes(PRICED.known, hours * 3600, usd)[0]
+    given = dict(re.findall(r"--(max-hours|budget-usd)=([\d.]+)", first))
+    new_hours, new_usd = float(given.get("max-hours", hours)), float(given.get("budget-usd", usd))
+    assert cheapest_within(PRICED.known, new_hours * 3600, new_usd)
+    less = 0.98 * (new_hours if "max-hours" in given else new_usd)
+    smaller = (less * 3600, usd) if "max-hours" in given else (hours * 3600, less)
+    if len(given) == 1:
+        with pytest.raises((PlanError, BudgetError)):
+            cheapest_within(PRICED.known, *smaller)
+
+
+def test_only_unknown_offers_are_an_error():
+    with pytest.raises(PlanError, match="the speed of all these offers is unknown"):
+        cheapest_within([])
+
+
+def test_a_spot_node_breaks_even_where_losses_eat_up_the_discount():
+    (spot,) = candidates([v100(5, "spot")], KNOWN, JOB, counts=[4]).known
+    rate = spot_break_even(spot, 20, JOB)
+    assert rate > JOB.preemption.rate
+    at = PricedJob(60, JOB.preemption._replace(per_node_hour=rate))
+    (same,) = candidates([v100(5, "spot")], KNOWN, at, counts=[4]).known
+    (demand,) = candidates([v100(20)], KNOWN, at, counts=[4]).known
+    assert same.usd == pytest.approx(demand.usd, rel=0.01)
+
+
+def test_the_cheapest_of_each_configuration_is_kept():
+    found = cheapest_per_configuration(PRICED.known)
+    kinds = {
+        (one.row.accelerator, one.row.accelerator_count, one.nodes, one.row.market)
+        for one in PRICED.known
+    }
+    assert len(found) == len(kinds)
+    assert cheapest_within(PRICED.known).usd == min(one.usd for one in found)
+
+
+@given(st.integers(0, 30), st.floats(1, 3), st.floats(1, 3))
+@SLOW_MACHINES
+def test_a_wider_band_never_ranks_better(place, seconds, usd):
+    """The upper edges of one candidate grow; it is the cheapest afterwards only if it was before."""
+    known = PRICED.known[:31]
+    place %= len(known)
+    one = known[place]
+    wider = replace(one, seconds=one.seconds * seconds, usd=one.usd * usd)
+    after = (*known[:place], wider, *known[place + 1 :])
+    if cheapest_within(after) is wider:
+        assert cheapest_within(known) is one
+    front = pareto_front(after)
+    assert wider not in front or one in pareto_front(known)
+
+
+@given(st.sampled_from(ROWS), st.integers(1, 8), st.integers(1, 100))
+@SLOW_MACHINES
+def test_more_hours_or_more_nodes_for_the_same_hours_never_cost_less(row, nodes, epochs):
+    hours = 3600.0 * epochs
+    assert row.cost_usd(hours, nodes) <= row.cost_usd(hours, nodes + 1)
+    assert row.cost_usd(hours, nodes) <= row.cost_usd(hours + 60, nodes)
