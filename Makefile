@@ -1,6 +1,7 @@
 # `make demo` and `make test` need Python 3.11 to 3.13 with venv. Each makes its own environment from the
 # hashed requirement files, once, and again when they change.
-.PHONY: help demo test azurite fast full slow durations check lint format types imports wheel manifests sbom bench gpuwheels golden locks live cluster clean
+.PHONY: help demo test azurite fast full slow durations check lint format types imports wheel manifests site sbom dist image
+.PHONY: prices heads audit house bench gpuwheels golden locks live cluster clean
 .DELETE_ON_ERROR:
 
 # TensorFlow 2.21 has builds for these versions of Python only.
@@ -102,6 +103,39 @@ sbom: .venv-manifests/locked  ## writes the contents of the images, as CycloneDX
 	  | $(LINTERS)python -W ignore -m cyclonedx_py requirements --output-reproducible --pyproject pyproject.toml \
 	    --output-file build/sbom/$${kind%:*}.json - || exit 1; done
 
+site: .venv-manifests/locked  ## builds the manual as a site: build/site/index.html; needs no server
+	$(LINTERS)mkdocs build --quiet --site-dir build/site
+
+dist: .venv-test/installed  ## builds the wheel and the source distribution; TAG=vX.Y.Z must name the version
+	test -z "$(TAG)" || test "$(TAG)" = "v$$($(CI_TOOLS)hatchling version)"
+	rm -rf dist && $(CI_TOOLS)hatchling build --directory dist
+
+KIND ?= cpu
+IMAGE ?= cloudgan:$(KIND)
+image: .venv/installed  ## builds the image of a KIND of nodes (cpu, gpu, tpu) as IMAGE, with docker; PUSH=1 pushes it
+	rm -rf build/image-$(KIND) && mkdir -p build
+	.venv/bin/cloudgan image build/image-$(KIND) --kind=$(KIND)
+	docker build --tag $(IMAGE) build/image-$(KIND)
+	test -z "$(PUSH)" || docker push $(IMAGE)
+
+# A list that cannot be read keeps its prices.
+prices: .venv/installed  ## refreshes the prices of the checkout from the lists of the clouds
+	.venv/bin/cloudgan prices refresh --output=cloudgan/money/lists/nodes.csv
+
+heads:    ## runs the tests with the newest versions that pyproject.toml allows
+	$(call require-python)
+	$(PYTHON) -m venv --clear .venv-heads
+	.venv-heads/bin/python $(PIP) install --editable '.[dev]'
+	.venv-heads/bin/python $(PYTEST) -m "not tf and not slow"
+	.venv-heads/bin/python $(PYTEST) -m "tf and not slow"
+
+audit: .venv-manifests/locked  ## compares the locks with the lists of known vulnerabilities
+	for lock in lock gpu manifests; do \
+	  $(LINTERS)pip-audit --disable-pip --require-hashes --requirement requirements/$$lock.txt || exit 1; done
+
+house:    ## prints lines, modules, import circles, words of documentation, lines of locks
+	@$(PYTHON) benchmarks/house.py
+
 bench: .venv/installed  ## measures this machine: the step, its input, generation
 	for what in step input generate; do .venv/bin/cloudgan bench $$what --preset=mini || exit 1; done
 
@@ -134,7 +168,7 @@ live: .venv-test/installed  ## the paid test of a cloud account: PROVIDER=gcp BU
 	PYTHONPATH=tests .venv-test/bin/python -m live --provider=$(PROVIDER) --budget=$(BUDGET) $(LIVE)
 
 clean:    ## deletes the environments and the builds
-	rm -rf .venv .venv-fast .venv-test .venv-manifests .venv-locks build dist
+	rm -rf .venv .venv-fast .venv-test .venv-manifests .venv-locks .venv-heads build dist
 
 .venv/locked: $(LOCKS)
 	$(call environment,.venv,$(LOCKED) build train)
