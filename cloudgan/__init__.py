@@ -1,6 +1,6 @@
 """Trains calorimeter GANs, plans and deploys runs on any cloud, prices them and validates the physics.
 
-``import cloudgan as cg`` offers the public functions of `cloudgan.api`. Each is imported on first use,
+``import cloudgan as cg`` offers the public functions. Each is imported on first use,
 so `import cloudgan` needs neither TensorFlow nor a cloud SDK. Their types are in __init__.pyi, which
 tests/api/write_stub.py makes from the options of the commands.
 """
@@ -12,34 +12,34 @@ from importlib import import_module
 __version__ = "0.1.0"
 
 _EXPORTS = {
-    "Run": "run",
-    "cancel": "runs",
-    "check": "check",
-    "compare": "compare",
-    "convert": "showers",
-    "cost": "cost",
-    "crossvalidate": "crossvalidation",
-    "demo": "demo",
-    "deploy": "deploy",
-    "doctor": "doctor",
-    "evolve": "evolve",
-    "export": "export",
-    "down": "runs",
-    "generate": "showers",
-    "logs": "runs",
-    "offers": "offers",
-    "open_run": "run",
-    "plan": "plan",
-    "prices": "prices",
-    "report": "run_pages",
-    "search": "search",
-    "setup": "setup",
-    "simulate": "showers",
-    "status": "runs",
-    "train": "train",
-    "validate": "validate",
+    "Run": "api.run",
+    "cancel": "launch.operations.runs",
+    "check": "launch.operations.check",
+    "compare": "api.compare",
+    "convert": "api.showers",
+    "cost": "api.cost",
+    "crossvalidate": "api.crossvalidation",
+    "demo": "api.demo",
+    "deploy": "api.deploy",
+    "doctor": "launch.operations.doctor",
+    "evolve": "api.evolve",
+    "export": "api.export",
+    "down": "launch.operations.runs",
+    "generate": "api.showers",
+    "logs": "launch.operations.runs",
+    "offers": "api.offers",
+    "open_run": "api.run",
+    "plan": "api.plan",
+    "prices": "api.prices",
+    "report": "api.run_pages",
+    "search": "api.search",
+    "setup": "launch.operations.setup",
+    "simulate": "api.showers",
+    "status": "launch.operations.runs",
+    "train": "api.train",
+    "validate": "api.validate",
 }
-"""Public name: module of `cloudgan.api` that defines it."""
+"""Public name: module of `cloudgan` that defines it."""
 
 __all__ = sorted(["__version__", *_EXPORTS])  # noqa: PLE0605
 
@@ -52,7 +52,7 @@ del globals()["search"]
 def __getattr__(name: str) -> object:
     if name not in _EXPORTS:
         raise AttributeError(f"module 'cloudgan' has no attribute {name!r}")
-    value = getattr(import_module(f"cloudgan.api.{_EXPORTS[name]}"), name)
+    value = getattr(import_module(f"cloudgan.{_EXPORTS[name]}"), name)
     globals()[name] = value
     return value
 

@@ -5,10 +5,6 @@ from os import PathLike
 from pathlib import Path
 from typing import Literal
 
-from cloudgan.api.account_reports import AccountCheck as AccountCheck
-from cloudgan.api.account_reports import AccountInventory as AccountInventory
-from cloudgan.api.account_reports import SetupPlan as SetupPlan
-from cloudgan.api.account_reports import Teardown as Teardown
 from cloudgan.api.crossvalidation import CrossValidation as CrossValidation
 from cloudgan.api.demo import Demo as Demo
 from cloudgan.api.deploy import DeployResult as DeployResult
@@ -21,11 +17,6 @@ from cloudgan.api.prices import RefreshedPrices as RefreshedPrices
 from cloudgan.api.run import Run as Run
 from cloudgan.api.run import open_run as open_run
 from cloudgan.api.run_pages import OpenedPage as OpenedPage
-from cloudgan.api.run_status import RunList as RunList
-from cloudgan.api.run_status import RunStatus as RunStatus
-from cloudgan.api.runs import CancelResult as CancelResult
-from cloudgan.api.runs import DownResult as DownResult
-from cloudgan.api.runs import SweepResults as SweepResults
 from cloudgan.api.search_forecast import SearchForecast as SearchForecast
 from cloudgan.api.search_result import Search as Search
 from cloudgan.api.showers import ShowerFile as ShowerFile
@@ -34,6 +25,15 @@ from cloudgan.api.sweep_result import SweepResult as SweepResult
 from cloudgan.api.validate import Validation as Validation
 from cloudgan.core.progress import Progress as Progress
 from cloudgan.launch.clouds.planner import Clouds as Clouds
+from cloudgan.launch.operations.account_reports import AccountCheck as AccountCheck
+from cloudgan.launch.operations.account_reports import AccountInventory as AccountInventory
+from cloudgan.launch.operations.account_reports import SetupPlan as SetupPlan
+from cloudgan.launch.operations.account_reports import Teardown as Teardown
+from cloudgan.launch.operations.run_status import RunList as RunList
+from cloudgan.launch.operations.run_status import RunStatus as RunStatus
+from cloudgan.launch.operations.runs import CancelResult as CancelResult
+from cloudgan.launch.operations.runs import DownResult as DownResult
+from cloudgan.launch.operations.runs import SweepResults as SweepResults
 from cloudgan.reports.result import Result as Result
 from cloudgan.schema.coevolution import Change as Change
 from cloudgan.schema.run_state import LogLine as LogLine

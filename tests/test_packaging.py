@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from cloudgan.core.lock import locked
-from cloudgan.launch.provisioning.wheels import without_markers
+from cloudgan.launch.lifecycle.wheels import without_markers
 
 ROOT = Path(__file__).parents[1]
 LOCKS = ROOT / "requirements"

@@ -12,23 +12,23 @@ from pydantic import Field
 
 from cloudgan.api import crossvalidation, search
 from cloudgan.api.crossvalidation import CrossValidation
-from cloudgan.api.deploy_attempt import DeploySettings
-from cloudgan.api.deployment import deploy_run
 from cloudgan.api.job_file import with_job_file
 from cloudgan.api.launch_cost import launch_cost
-from cloudgan.api.launch_options import DeployOptions
-from cloudgan.api.launched_run import where_of
 from cloudgan.api.plan_result import PlanResult
-from cloudgan.api.pod_software import known_wheels
 from cloudgan.api.search_result import Search
 from cloudgan.api.sweep import SweepPlan, deploy_sweep, make_sweep, plan_sweep
 from cloudgan.api.sweep_result import SweepResult
-from cloudgan.api.targets import run_folder
 from cloudgan.core.command import command
 from cloudgan.core.durations import duration_text
 from cloudgan.core.errors import ConfigError, ConfirmationError, DataError
 from cloudgan.core.progress import Progress, Silent
 from cloudgan.launch.clouds.planner import BUILT_IN_CLOUDS, Clouds
+from cloudgan.launch.operations.deploy_attempt import DeploySettings
+from cloudgan.launch.operations.deployment import deploy_run
+from cloudgan.launch.operations.launch_options import DeployOptions
+from cloudgan.launch.operations.launched_run import where_of
+from cloudgan.launch.operations.pod_software import known_wheels
+from cloudgan.launch.operations.targets import run_folder
 from cloudgan.launch.plan.job_options import job_options
 from cloudgan.launch.plan.launch_plan import make_launch_plan
 from cloudgan.launch.plan.showers import NO_SHOWERS, simulated_data

@@ -6,7 +6,6 @@ import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 
-from cloudgan.api.ranks import check_mpi
 from cloudgan.coevolution.files import GridFolder
 from cloudgan.coevolution.grid import check_grid, check_ranks
 from cloudgan.coevolution.task import Task
@@ -16,6 +15,7 @@ from cloudgan.core.loopback_network import LoopbackNetwork
 from cloudgan.core.progress import Progress, Silent
 from cloudgan.ranks.launch import LocalRanks
 from cloudgan.ranks.mpi import check_threads
+from cloudgan.ranks.placement import check_mpi
 from cloudgan.ranks.process import fail, joined_world
 from cloudgan.schema.coevolution import CoevolutionConfig
 from cloudgan.schema.grid_states import newest_point

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from cloudgan.api.job_file import check_new, save_job, with_job_file
-from cloudgan.api.launch_options import PlanOptions
 from cloudgan.api.plan_result import PlanResult
-from cloudgan.api.pod_software import known_wheels
 from cloudgan.api.sweep import SweepPlan, make_sweep, plan_sweep
-from cloudgan.api.written_plan import write_plan
 from cloudgan.core.command import command
 from cloudgan.core.progress import Progress, Silent
 from cloudgan.launch.clouds.planner import BUILT_IN_CLOUDS, Clouds
+from cloudgan.launch.operations.launch_options import PlanOptions
+from cloudgan.launch.operations.pod_software import known_wheels
+from cloudgan.launch.operations.written_plan import write_plan
 from cloudgan.launch.plan.launch_plan import make_launch_plan
 
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from importlib.util import find_spec
 from typing import Any
 
 from cloudgan.core import settings
-from cloudgan.core.errors import ConfigError, install_command
+from cloudgan.core.errors import ConfigError
 from cloudgan.core.hardware import nvidia_gpus
 from cloudgan.ranks.layout import Layout, make_layout, size_for
 from cloudgan.ranks.placement import check_accelerators, no_tpu
@@ -60,18 +59,6 @@ def local_layout(config: RunConfig, world: int | None = None) -> Layout:
     if world is None:
         check_accelerators(layout, parallel, nodes=1, per_node=len(nvidia_gpus()))
     return layout
-
-
-def check_mpi(option: str = "--parallel") -> None:
-    """Checks that mpi4py, which an option needs, is installed.
-
-    Raises:
-        ConfigError: It is not.
-    """
-    if find_spec("mpi4py") is None:
-        raise ConfigError(
-            f"{option} needs mpi4py, which is not installed; run {install_command('mpi')}"
-        )
 
 
 def layout_table(layout: Layout) -> Table:

@@ -13,13 +13,13 @@ from types import TracebackType
 from typing import Self
 from urllib.parse import quote, unquote
 
-from cloudgan.api.local_runs import task_of
-from cloudgan.api.run_status import RunList
-from cloudgan.api.runs import status
 from cloudgan.core import settings
 from cloudgan.core.clock import monotonic_seconds, utc_now
 from cloudgan.core.command import command
 from cloudgan.core.errors import CloudganError, ConfigError
+from cloudgan.launch.operations.local_runs import task_of
+from cloudgan.launch.operations.run_status import RunList
+from cloudgan.launch.operations.runs import status
 from cloudgan.reports.page import Links, Page, Paragraph, Section, render
 from cloudgan.reports.result import Result, View
 from cloudgan.schema.options.runs import ReportOptions

@@ -9,7 +9,7 @@ from typing import Any
 
 from cloudgan.api.notebook_progress import usual_progress
 from cloudgan.api.search_forecast import SearchForecast, forecast
-from cloudgan.api.search_result import PAGE, Search, check_extra, read_search, search_result
+from cloudgan.api.search_result import PAGE, Search, read_search, search_result
 from cloudgan.core.command import command
 from cloudgan.core.errors import CloudganError, ConfigError
 from cloudgan.core.labels import checked_name
@@ -24,6 +24,7 @@ from cloudgan.schema.run_folder import RunFolder
 from cloudgan.schema.search import SearchConfig, parse_search, read_space, with_folds
 from cloudgan.schema.search_exchange import search_prefix
 from cloudgan.search.folder import SearchFolder
+from cloudgan.search.opened import check_extra
 from cloudgan.search.pod_blocks import PodBlocks, claim_store
 from cloudgan.storage.bucket_showers import BucketShowers
 from cloudgan.storage.store import open_store

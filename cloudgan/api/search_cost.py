@@ -230,10 +230,10 @@ def search_cost(
         ConfigError: Deployments trained the trials.
         DataError: A document is damaged.
     """
-    from cloudgan.api.search_result import open_search
     from cloudgan.schema.record import read_if_whole
     from cloudgan.schema.run_folder import RunFolder
     from cloudgan.search.objectives import seconds_of_runs
+    from cloudgan.search.opened import open_search
 
     found, config, study = open_search(folder.path)
     name = folder.path.resolve().name

@@ -7,7 +7,7 @@ import statistics
 
 from pydantic import Field
 
-from cloudgan.api.search_result import open_search, search_result
+from cloudgan.api.search_result import search_result
 from cloudgan.core.errors import ConfigError, DataError
 from cloudgan.core.local_path import local_path
 from cloudgan.reports.result import Result, View
@@ -15,6 +15,7 @@ from cloudgan.reports.table import Number, Table, number_text
 from cloudgan.schema import record
 from cloudgan.schema.run_folder import find_run_folder
 from cloudgan.schema.search import SearchConfig
+from cloudgan.search.opened import open_search
 
 _HOUR_SECONDS = 3600.0
 

@@ -6,23 +6,22 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pydantic import Field
 
 from cloudgan.core.document import Document
-from cloudgan.core.errors import ConfigError, DataError, install_command
 from cloudgan.reports.page import KeyFigures, Page, Section
 from cloudgan.reports.result import Result, View
 from cloudgan.reports.table import Mark, Table
 from cloudgan.schema.record import RunRecord, read_if_whole
-from cloudgan.schema.run_folder import RunFolder, find_run_folder
+from cloudgan.schema.run_folder import RunFolder
 from cloudgan.schema.search import Direction, Point, SearchConfig, Second
 from cloudgan.schema.search_exchange import TrialRun
 from cloudgan.schema.words import in_words
 from cloudgan.search.folder import SearchFolder
+from cloudgan.search.opened import open_search
 
 if TYPE_CHECKING:  # Optuna is an extra
     from optuna.trial import FrozenTrial
@@ -219,33 +218,6 @@ def read_search(path: str | Path) -> Search:
     """
     folder, config, study = open_search(path)
     return search_result(folder, config, study)
-
-
-def open_search(path: str | Path) -> tuple[SearchFolder, SearchConfig, SearchStudy]:
-    """Returns the folder of a search, its configuration and its history; nothing is started.
-
-    Raises:
-        DataError: The folder holds no search.
-    """
-    check_extra()
-    from cloudgan.search.study import SearchStudy
-
-    folder = SearchFolder(find_run_folder(path).path)
-    config = folder.read_config()
-    if config is None:
-        raise DataError(f"{path}: no search.json; start a search with `cloudgan search SPACE.yaml`")
-    return folder, config, SearchStudy(folder, config, read_only=True)
-
-
-def check_extra() -> None:
-    """Checks that the packages of a search are installed.
-
-    Raises:
-        ConfigError: One is missing.
-    """
-    for name in ("optuna", "sklearn"):
-        if find_spec(name) is None:
-            raise ConfigError(f"a search needs {name}: {install_command('search')}")
 
 
 def search_result(

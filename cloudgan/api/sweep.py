@@ -9,18 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from pydantic import Field
 
-from cloudgan.api.deploy_attempt import DeploySettings
-from cloudgan.api.deployment import Deployed, deploy_run
 from cloudgan.api.notebook_progress import usual_progress
 from cloudgan.api.plan_result import PlanResult
-from cloudgan.api.pod_software import known_wheels
 from cloudgan.api.sweep_result import SweepResult, seed_result
-from cloudgan.api.targets import THIS_FOLDER, open_backend
 from cloudgan.core import ranges
 from cloudgan.core.errors import (
     CloudganError,
@@ -34,14 +29,16 @@ from cloudgan.core.labels import checked_name
 from cloudgan.core.progress import Progress
 from cloudgan.core.ranges import MAX_SEED, Range
 from cloudgan.launch.clouds.planner import BUILT_IN_CLOUDS, Clouds
+from cloudgan.launch.operations.deploy_attempt import DeploySettings
+from cloudgan.launch.operations.deployment import Deployed, deploy_run
+from cloudgan.launch.operations.pod_software import known_wheels
+from cloudgan.launch.operations.targets import open_backend, run_of_seed
 from cloudgan.launch.plan.launch_job import asked_job
 from cloudgan.launch.plan.launch_plan import make_launch_plan
 from cloudgan.launch.plan.request import LaunchRequest
 from cloudgan.money.forecast import without_startup
 from cloudgan.reports.result import Result, View
 from cloudgan.reports.table import usd_range
-from cloudgan.schema import plan as plans
-from cloudgan.schema.options.shared import RunLocator
 from cloudgan.schema.options.training import Training
 from cloudgan.schema.plan import Plan, Workers
 from cloudgan.schema.run_folder import RUNS, RunFolder
@@ -53,11 +50,6 @@ _SEED, _BATCH, _GLOBAL_BATCH = (
 )
 _WAIT_SECONDS = 600.0
 """How long nodes wait for the next seed: it is planned and started within about a minute."""
-_PART = "-seed-"
-
-
-def _run_name(sweep: str, seed: int) -> str:
-    return f"{sweep}{_PART}{seed}"
 
 
 def parse_seeds(text: str, training: Training) -> tuple[int, ...]:
@@ -102,7 +94,7 @@ class Sweep:
 
     def run_name(self, seed: int) -> str:
         """Returns the name of a seed's run."""
-        return _run_name(self.name, seed)
+        return run_of_seed(self.name, seed)
 
     def folder(self, seed: int) -> RunFolder:
         """Returns the folder of a seed's run on this machine."""
@@ -121,7 +113,7 @@ class SweepPlan(Result):
     @property
     def runs(self) -> tuple[str, ...]:
         """Names of the runs."""
-        return tuple(_run_name(self.name, seed) for seed in self.seeds)
+        return tuple(run_of_seed(self.name, seed) for seed in self.seeds)
 
     @property
     def usd(self) -> tuple[float, float] | None:
@@ -190,7 +182,7 @@ def make_sweep(text: str, request: LaunchRequest) -> Sweep:
         raise ConfigError(job.kind.no_seeds)
     name = request.name or job.on(Workers(nodes=request.nodes or 1, cpus=1, memory_gib=1)).name
     for seed in seeds:
-        checked_name(_run_name(name, seed))
+        checked_name(run_of_seed(name, seed))
     return Sweep(name, seeds, request, training)
 
 
@@ -395,27 +387,3 @@ def _is_as_approved(plan: Plan, approved: Plan) -> bool:
         and plan.workers.nodes <= approved.workers.nodes
         and (one == two or (one or math.inf) <= (two or 0.0))
     )
-
-
-def runs_of(name: str, locator: RunLocator = THIS_FOLDER) -> tuple[str, ...]:
-    """Returns the runs that a name means: the run, or all runs of a sweep in their order.
-
-    Args:
-        name: Name or folder of a run, or name of a sweep of this folder.
-        locator: Where the run is; elsewhere than in this folder a name is that of a run.
-    """
-    if locator != THIS_FOLDER:
-        return (name,)
-    sweep = Path(name).name
-    found = list(RUNS.glob(f"*{_PART}*/{plans.FILE_NAME}"))
-    known = [_seed_of(path, sweep) for path in found]
-    seeds = sorted(seed for seed in known if seed is not None)
-    if (RUNS / sweep).exists() or not seeds:
-        return (name,)
-    return tuple(_run_name(sweep, seed) for seed in seeds)
-
-
-def _seed_of(plan_file: Path, name: str) -> int | None:
-    start, part, seed = plan_file.parent.name.rpartition(_PART)
-    is_seed = start == name and bool(part) and seed.isascii() and seed.isdigit()
-    return int(seed) if is_seed else None

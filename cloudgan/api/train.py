@@ -13,7 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from cloudgan.api.notebook_progress import usual_progress
-from cloudgan.api.ranks import check_mpi, has_ranks, local_layout
+from cloudgan.api.ranks import has_ranks, local_layout
 from cloudgan.api.run import Run
 from cloudgan.api.tensorflow_import import import_tensorflow, require_engine, require_package
 from cloudgan.core import ranges, settings
@@ -23,6 +23,7 @@ from cloudgan.core.hardware import this_machine
 from cloudgan.core.loopback_network import LoopbackNetwork
 from cloudgan.core.progress import Progress, Silent
 from cloudgan.gan.device_stages import check_stages
+from cloudgan.ranks.placement import check_mpi
 from cloudgan.schema import launch
 from cloudgan.schema.config import RunConfig, differences
 from cloudgan.schema.held_out import check_can_validate

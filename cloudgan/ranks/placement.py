@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from cloudgan.core.errors import ConfigError
+from importlib.util import find_spec
+
+from cloudgan.core.errors import ConfigError, install_command
 from cloudgan.ranks.layout import Layout, make_layout, ranks_per_node
 from cloudgan.schema.config import RunConfig
 from cloudgan.schema.parallel import ParallelConfig
@@ -68,3 +70,15 @@ def no_tpu(parallel: ParallelConfig) -> str:
         f"--parallel={parallel.mode} has a process per accelerator, but one process owns all cores of"
         " a TPU; omit --parallel there, or use GPUs or CPUs"
     )
+
+
+def check_mpi(option: str = "--parallel") -> None:
+    """Checks that mpi4py, which an option needs, is installed.
+
+    Raises:
+        ConfigError: It is not.
+    """
+    if find_spec("mpi4py") is None:
+        raise ConfigError(
+            f"{option} needs mpi4py, which is not installed; run {install_command('mpi')}"
+        )

@@ -6,8 +6,8 @@ import datetime as dt
 
 import pytest
 
-from cloudgan.api import kept_nodes
-from cloudgan.launch.provisioning.launch_log import LaunchLog
+from cloudgan.launch.lifecycle.launch_log import LaunchLog
+from cloudgan.launch.operations import kept_nodes
 from cloudgan.money.billing import launch_ledger
 from cloudgan.money.fees import Fees
 from cloudgan.schema import launch

@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 
 from cloudgan.api import ranks
-from cloudgan.api.ranks import check_mpi, layout_table, local_layout, stages_table
+from cloudgan.api.ranks import layout_table, local_layout, stages_table
 from cloudgan.core.errors import ConfigError
 from cloudgan.core.hardware import Accelerator
 from cloudgan.gan.device_stages import place
-from cloudgan.ranks.placement import ranks_on
+from cloudgan.ranks import placement
+from cloudgan.ranks.placement import check_mpi, ranks_on
 from cloudgan.schema.config import parse_config
 from cloudgan.schema.plan import Workers
 from cloudgan.schema.presets import find_preset
@@ -100,7 +101,7 @@ def test_a_tpu_is_refused(machine, monkeypatch):
 
 def test_without_mpi4py_the_extra_is_named(monkeypatch):
     check_mpi()
-    monkeypatch.setattr(ranks, "find_spec", lambda name: None)
+    monkeypatch.setattr(placement, "find_spec", lambda name: None)
     with pytest.raises(ConfigError, match=r"pip install '\.\[mpi\]'"):
         check_mpi()
 

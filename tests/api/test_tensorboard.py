@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from cloudgan.api.tensorboard import EventFeed
 from cloudgan.cli.main import main
 from cloudgan.core.errors import CloudganError
+from cloudgan.launch.operations.tensorboard import EventFeed
 from cloudgan.schema.record import Epoch
 
 

@@ -16,7 +16,7 @@ from cloudgan.schema.plan import Wheel
 from cloudgan.schema.presets import find_preset
 from cloudgan.schema.record import Epoch, Numerics, Started
 from cloudgan.schema.run_folder import RunFolder
-from launch.ops.cloud_double import installed
+from launch.operations.cloud_double import installed
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -68,15 +68,17 @@ def user_folder(tmp_path, monkeypatch):
     wheels = (Wheel(file_name="cloudgan-1.0-py3-none-any.whl", sha256="1" * 64, bytes=1000),)
     monkeypatch.setattr("cloudgan.api.plan.known_wheels", lambda *_: wheels)
     monkeypatch.setattr("cloudgan.api.deploy.known_wheels", lambda *_: wheels)
-    monkeypatch.setattr("cloudgan.api.deployment.known_wheels", lambda *_: wheels)
-    monkeypatch.setattr("cloudgan.api.deployment.all_wheels", lambda *_: wheels)
+    monkeypatch.setattr("cloudgan.launch.operations.deployment.known_wheels", lambda *_: wheels)
+    monkeypatch.setattr("cloudgan.launch.operations.deployment.all_wheels", lambda *_: wheels)
     return folder
 
 
 @pytest.fixture
 def desk(user_folder, tmp_path, capsys, monkeypatch):
     """A user who rents nodes of clouds in memory; no wheel is downloaded or uploaded."""
-    monkeypatch.setattr("cloudgan.api.deploy_attempt.upload_wheels", lambda plan, progress: None)
+    monkeypatch.setattr(
+        "cloudgan.launch.operations.deploy_attempt.upload_wheels", lambda plan, progress: None
+    )
     few_showers(user_folder / "showers")
     return Desk(user_folder, tmp_path / "buckets", capsys)
 

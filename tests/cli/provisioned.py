@@ -15,7 +15,7 @@ from cloudgan.cli.program import Program
 from cloudgan.schema import launch
 from cloudgan.schema.plan import Plan
 from data.conftest import make_any_store
-from launch.provisioning.cloud_double import CloudDouble, clouds
+from launch.lifecycle.cloud_double import CloudDouble, clouds
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,15 +6,15 @@ import json
 
 import pytest
 
-from cloudgan.launch.provisioning.launch_log import LaunchLog
-from cloudgan.launch.provisioning.run_registry import RunRegistry
-from cloudgan.launch.provisioning.run_results import RunResults
+from cloudgan.launch.lifecycle.launch_log import LaunchLog
+from cloudgan.launch.lifecycle.run_registry import RunRegistry
+from cloudgan.launch.lifecycle.run_results import RunResults
 from cloudgan.schema import launch
 from cloudgan.schema import plan as plans
 from cloudgan.schema.plan import NodePool
 from cloudgan.schema.run_folder import RunFolder
 from cloudgan.storage.store import open_store
-from launch.ops.cloud_double import PROJECT, REGION, JobDouble, RulesDouble
+from launch.operations.cloud_double import PROJECT, REGION, JobDouble, RulesDouble
 
 
 @pytest.fixture

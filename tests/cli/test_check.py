@@ -11,7 +11,7 @@ import pytest
 
 from cloudgan.core.errors import PlanError
 from cloudgan.schema.resource import Finding
-from launch.ops.cloud_double import installed
+from launch.operations.cloud_double import installed
 
 QUOTA = Finding(
     "quota PREEMPTIBLE_NVIDIA_T4_GPUS in us-central1", "missing", "1 of 2; ask for 2 more"

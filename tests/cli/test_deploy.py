@@ -14,7 +14,7 @@ from cloudgan.schema.heartbeat import Heartbeat
 from cloudgan.schema.plan import Plan
 from cloudgan.schema.run_state import RunState
 from cloudgan.storage.folder import FolderStore
-from launch.provisioning.place_double import PlaceDouble
+from launch.lifecycle.place_double import PlaceDouble
 
 FLAGS = (
     "--provider=kubernetes",
@@ -31,7 +31,9 @@ DEPLOY = ("deploy", *FLAGS)
 def cluster(user_folder, monkeypatch):
     """A cluster that records its requests."""
     double = PlaceDouble()
-    monkeypatch.setattr("cloudgan.api.deploy_attempt.open_backend", lambda place, say, **_: double)
+    monkeypatch.setattr(
+        "cloudgan.launch.operations.deploy_attempt.open_backend", lambda place, say, **_: double
+    )
     return double
 
 
@@ -39,7 +41,7 @@ def cluster(user_folder, monkeypatch):
 def store(tmp_path, monkeypatch):
     """The folder that replaces the bucket."""
     found = FolderStore(tmp_path / "bucket")
-    monkeypatch.setattr("cloudgan.launch.provisioning.run_results.open_store", lambda url: found)
+    monkeypatch.setattr("cloudgan.launch.lifecycle.run_results.open_store", lambda url: found)
     return found
 
 

@@ -9,11 +9,11 @@ import time
 import pytest
 
 from cloudgan.core.errors import CredentialsError, LaunchError
-from cloudgan.launch.provisioning.run_registry import RunRegistry
+from cloudgan.launch.lifecycle.run_registry import RunRegistry
 from cloudgan.schema import plan as plans
 from cloudgan.schema.plan import NodePool
 from cloudgan.storage.store import StoreError, open_store
-from launch.ops.cloud_double import PROJECT, REGION, JobDouble, RulesDouble, installed
+from launch.operations.cloud_double import PROJECT, REGION, JobDouble, RulesDouble, installed
 
 LONG_AGO = "2026-01-01T12:00:00+00:00"
 KIND = {"node_type": "n1-standard-8+1xT4", "market": "spot", "nodes": 2, "parent": "cloudgan"}

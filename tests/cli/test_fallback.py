@@ -7,13 +7,13 @@ import shutil
 import pytest
 
 from cli.provisioned import RUN
-from cloudgan.api.targets import open_backend
-from cloudgan.launch.provisioning.run_registry import RunRegistry
+from cloudgan.launch.lifecycle.run_registry import RunRegistry
+from cloudgan.launch.operations.targets import open_backend
 from cloudgan.schema.run_document import read_plan
 from cloudgan.schema.run_state import RunState, WorkerState
 from cloudgan.storage.folder import FolderStore
-from launch.provisioning.cloud_double import POOL, RulesDouble, clouds
-from launch.provisioning.place_double import PlaceDouble
+from launch.lifecycle.cloud_double import POOL, RulesDouble, clouds
+from launch.lifecycle.place_double import PlaceDouble
 
 V100 = ("--provider=gcp", "--accelerator=v100:8")
 HERE = ("--region=us-central1",)
@@ -285,7 +285,9 @@ def test_the_nodes_of_a_run_that_finished_while_it_was_not_followed_are_deleted_
 
 def test_deploy_without_a_login_downloads_no_wheel(desk, monkeypatch):
     downloads = []
-    monkeypatch.setattr("cloudgan.api.deployment.all_wheels", lambda *_: downloads.append(1) or ())
+    monkeypatch.setattr(
+        "cloudgan.launch.operations.deployment.all_wheels", lambda *_: downloads.append(1) or ()
+    )
     desk.doubles["gcp"].has_no_login = True
     error = desk.deploy(*V100, exits=2)
     assert "no login was found" in error

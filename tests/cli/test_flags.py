@@ -10,8 +10,8 @@ from pathlib import Path
 
 import cloudgan as cg
 from cloudgan.api.job_file import with_job_file
-from cloudgan.api.launch_options import PlanOptions
 from cloudgan.core.options import build
+from cloudgan.launch.operations.launch_options import PlanOptions
 
 PACKAGE = Path(cg.__file__).parent
 LINE = '    colour: str = flag("red", "paint of the nodes; for the test", "Where", screen=True)\n'
@@ -19,7 +19,7 @@ ASK = """
 import inspect, json, os, sys
 import cloudgan as cg
 from cloudgan.api.job_file import job_schema, with_job_file
-from cloudgan.api.launch_options import PlanOptions
+from cloudgan.launch.operations.launch_options import PlanOptions
 from cloudgan.cli.help import every_flag, screen
 from cloudgan.cli.program import PROGRAM, functions
 from cloudgan.core.command import model_of

@@ -18,12 +18,12 @@ from cloudgan.cli.main import main
 from cloudgan.core.labels import OWNER, SPEC
 from cloudgan.launch.backends.local.state_file import SavedState, SavedWorkerState, StateFile
 from cloudgan.launch.backends.local.supervisor import process_start_time
-from cloudgan.launch.provisioning.run_registry import RunRegistry
-from cloudgan.launch.provisioning.run_results import RunResults
+from cloudgan.launch.lifecycle.run_registry import RunRegistry
+from cloudgan.launch.lifecycle.run_results import RunResults
 from cloudgan.schema import plan as plans
 from cloudgan.schema.plan import NodePool
 from cloudgan.storage.folder import FolderStore
-from launch.ops.cloud_double import PROJECT, REGION, JobDouble, RulesDouble
+from launch.operations.cloud_double import PROJECT, REGION, JobDouble, RulesDouble
 
 COMMANDS = (
     ("status", "mine"),

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from cloudgan.api import tensorflow_import
-from cloudgan.api.launch_data import check_startable
 from cloudgan.cli.failure import explain
 from cloudgan.cli.main import main
 from cloudgan.core.errors import ConfigError
+from cloudgan.launch.operations.launch_data import check_startable
 from cloudgan.schema.config import parse_config
 
 

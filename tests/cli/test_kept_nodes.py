@@ -35,7 +35,7 @@ def google(tmp_path, monkeypatch, user_folder):
     from emulators.kubernetes import Image, local_cluster, python_image
     from launch.clouds.gcp.kubernetes_nodes import join
 
-    monkeypatch.setattr("cloudgan.api.deployment.all_wheels", lambda *_: ())
+    monkeypatch.setattr("cloudgan.launch.operations.deployment.all_wheels", lambda *_: ())
     sleep = time.sleep
     monkeypatch.setattr("time.sleep", lambda seconds: sleep(min(seconds, 0.05)))
     monkeypatch.setattr(

@@ -59,7 +59,7 @@ def lab(cloud, user_folder, tmp_path, monkeypatch):
     from cloudgan.launch.kubernetes.kubeconfig import connect
     from emulators.kubernetes import Image, local_cluster, python_image
 
-    monkeypatch.setattr("cloudgan.api.deployment.all_wheels", lambda *_: ())
+    monkeypatch.setattr("cloudgan.launch.operations.deployment.all_wheels", lambda *_: ())
     sleep = time.sleep
     monkeypatch.setattr("time.sleep", lambda seconds: sleep(min(seconds, 0.02)))
     python = python_image(Path(__file__).parents[2])

@@ -8,9 +8,9 @@ import sys
 
 import pytest
 
-from cloudgan.api import runs
 from cloudgan.core.durations import parse_since
 from cloudgan.core.errors import ConfigError
+from cloudgan.launch.operations import runs
 from cloudgan.schema import plan as plans
 from cloudgan.schema.run_folder import RunFolder
 

@@ -10,7 +10,7 @@ import pytest
 
 from cli.provisioned import few_showers
 from cloudgan.cli.main import main
-from launch.ops.cloud_double import installed
+from launch.operations.cloud_double import installed
 
 SECRET = "planted0secret"  # noqa: S105  must not be shown
 CLOSED = "127.0.0.1:9"

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from cli.provisioned import basis
-from cloudgan.api import pod_software
-from cloudgan.api.pod_software import known_wheels
 from cloudgan.launch.kubernetes.manifests import manifest_steps
+from cloudgan.launch.operations import pod_software
+from cloudgan.launch.operations.pod_software import known_wheels
 from cloudgan.schema.run_state import RunState
 from cloudgan.storage.folder import FolderStore
-from launch.provisioning.place_double import PlaceDouble
+from launch.lifecycle.place_double import PlaceDouble
 
 DIGEST = "sha256:" + "0a" * 32
 PULLED = f"lab/gan:1@{DIGEST}"
@@ -38,9 +38,11 @@ class Cluster(PlaceDouble):
 def cluster(user_folder, monkeypatch, tmp_path):
     """A cluster in which every run fails; its kubelet reports the image PULLED."""
     double = Cluster()
-    monkeypatch.setattr("cloudgan.api.deploy_attempt.open_backend", lambda place, say, **_: double)
+    monkeypatch.setattr(
+        "cloudgan.launch.operations.deploy_attempt.open_backend", lambda place, say, **_: double
+    )
     bucket = FolderStore(tmp_path / "bucket")
-    monkeypatch.setattr("cloudgan.launch.provisioning.run_results.open_store", lambda url: bucket)
+    monkeypatch.setattr("cloudgan.launch.lifecycle.run_results.open_store", lambda url: bucket)
     return double
 
 

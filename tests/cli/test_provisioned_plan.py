@@ -16,7 +16,7 @@ from cloudgan.launch.clouds.planner import cloud_planner
 from cloudgan.money.catalog import load_catalog
 from cloudgan.money.fees import load_fees
 from cloudgan.schema.plan import Plan
-from launch.provisioning.cloud_double import RulesDouble
+from launch.lifecycle.cloud_double import RulesDouble
 
 GCP = ("--provider=gcp",)
 HERE = Path(__file__).parents[1]
@@ -535,7 +535,7 @@ def test_a_plan_of_rented_nodes_imports_no_sdk(tmp_path):
         "from cli.provisioned import Desk\n"
         "from cloudgan.cli.program import Program\n"
         "from cloudgan.api.deploy import deploy\n"
-        "from launch.provisioning.cloud_double import CloudDouble, clouds\n"
+        "from launch.lifecycle.cloud_double import CloudDouble, clouds\n"
         f"made = [CloudDouble(c, pathlib.Path({str(tmp_path)!r})) for c in ('aws', 'azure', 'gcp')]\n"
         "known = clouds(*made)\n"
         "before = set(sys.modules)\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cloudgan.api.run_watch import RunWatch, budget_warning
+from cloudgan.launch.operations.run_watch import RunWatch, budget_warning
 from cloudgan.schema.run_state import RunState
 
 

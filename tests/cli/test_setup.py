@@ -8,10 +8,10 @@ from dataclasses import replace
 
 import pytest
 
-from cloudgan.launch.provisioning.run_registry import RunRegistry
+from cloudgan.launch.lifecycle.run_registry import RunRegistry
 from cloudgan.schema.plan import NodePool
 from cloudgan.storage.store import open_store
-from launch.ops.cloud_double import PROJECT, REGION, RulesDouble
+from launch.operations.cloud_double import PROJECT, REGION, RulesDouble
 
 BUCKET, IDENTITY = f"cloudgan-{PROJECT}-{REGION}", "cloudgan-pods"
 SETUP = ("setup", "--provider=gcp", "--yes")

@@ -11,12 +11,12 @@ from types import SimpleNamespace
 import pytest
 
 import cloudgan as cg
-from cloudgan.api import runs, targets
-from cloudgan.api.run_status import RunList, RunStatus
 from cloudgan.core.clock import utc_moment
 from cloudgan.core.documents import write_json
 from cloudgan.core.errors import ConfigError, UnknownNameError
 from cloudgan.core.hardware import Hardware
+from cloudgan.launch.operations import runs, targets
+from cloudgan.launch.operations.run_status import RunList, RunStatus
 from cloudgan.money.catalog import load_catalog
 from cloudgan.schema import plan as plans
 from cloudgan.schema import record
@@ -311,7 +311,9 @@ def launched(here, monkeypatch, plan_of):
         opened = lambda target, say, store=None: cluster
         monkeypatch.setattr(targets, "open_backend", opened)
         monkeypatch.setattr(runs, "open_backend", opened)
-        monkeypatch.setattr("cloudgan.api.launched_run.RunResults.from_plan", lambda plan: None)
+        monkeypatch.setattr(
+            "cloudgan.launch.operations.launched_run.RunResults.from_plan", lambda plan: None
+        )
         return cluster
 
     return launch
@@ -385,7 +387,9 @@ def test_a_launched_run_is_one_screen(launched, cloudgan_here, monkeypatch):
     launched(ours=RunState("running", workers, nodes=(Node(name="a"),)), price=PRICE)
     report = beat(epoch=6, step=1234, seconds_per_epoch=10.0, damaged_checkpoints=(30, 20))
     results = SimpleNamespace(heartbeat=lambda: report, read_launch=lambda: None, write_launch=id)
-    monkeypatch.setattr("cloudgan.api.launched_run.RunResults.from_plan", lambda plan: results)
+    monkeypatch.setattr(
+        "cloudgan.launch.operations.launched_run.RunResults.from_plan", lambda plan: results
+    )
     said = cloudgan_here("status", "ours").stdout
     for part in (
         "ours: ● running, 6/60 epochs, on kubernetes",

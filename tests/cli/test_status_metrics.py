@@ -12,9 +12,9 @@ from typing import NamedTuple
 import pytest
 
 from cli.test_status import beat
-from cloudgan.api import launched_run, runs
-from cloudgan.api.run_status import RunStatus
 from cloudgan.cli.views.prometheus import Metric, exposition
+from cloudgan.launch.operations import launched_run, runs
+from cloudgan.launch.operations.run_status import RunStatus
 from cloudgan.money.catalog import load_catalog
 from cloudgan.schema.config import parse_config
 from cloudgan.schema.launch import Launch, Node

@@ -7,16 +7,16 @@ import json
 import pytest
 
 from cli.provisioned import RUN
-from cloudgan.api.sweep import runs_of
 from cloudgan.api.sweep_result import SeedResult, SweepResult
-from cloudgan.launch.provisioning.run_registry import RunRegistry
+from cloudgan.launch.lifecycle.run_registry import RunRegistry
+from cloudgan.launch.operations.targets import runs_of
 from cloudgan.reports.table import usd_range
 from cloudgan.schema import launch
 from cloudgan.schema.run_state import RunState, WorkerState
 from cloudgan.storage.folder import FolderStore
 from cloudgan.storage.store import StoreError
-from launch.provisioning.cloud_double import POOL
-from launch.provisioning.place_double import PlaceDouble
+from launch.lifecycle.cloud_double import POOL
+from launch.lifecycle.place_double import PlaceDouble
 
 pytestmark = pytest.mark.slow
 
@@ -29,7 +29,7 @@ RUNS = tuple(f"{RUN}-seed-{seed}" for seed in (1, 2, 3))
 @pytest.fixture
 def gcp(desk):
     """Google Cloud in memory, whose GPU nodes need no cluster."""
-    from launch.provisioning.cloud_double import RulesDouble
+    from launch.lifecycle.cloud_double import RulesDouble
 
     double = desk.doubles["gcp"]
     desk.rules["gcp"] = RulesDouble(double, engine="tpu_vm")
@@ -105,7 +105,7 @@ def test_nodes_taken_over_by_a_seed_whose_upload_fails_are_deleted(desk, gcp, mo
         if plan.run == RUNS[1]:
             raise StoreError("the disk is full")
 
-    monkeypatch.setattr("cloudgan.api.deploy_attempt.upload_wheels", upload)
+    monkeypatch.setattr("cloudgan.launch.operations.deploy_attempt.upload_wheels", upload)
     assert "the disk is full" in desk.deploy(*V100, "--seeds=1,2", exits=1)
     assert gcp.kinds() == ["bucket"]
 

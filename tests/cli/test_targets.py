@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from cloudgan.api import targets
-from cloudgan.api.targets import RunLocator, find_run, run_folder
 from cloudgan.core.errors import ConfigError, UnknownNameError
 from cloudgan.launch.backends.local.backend import LocalBackend
+from cloudgan.launch.lifecycle.run_registry import RunRegistry
+from cloudgan.launch.operations import targets
+from cloudgan.launch.operations.targets import RunLocator, find_run, run_folder
 from cloudgan.launch.plan.launch_plan import existing_target
-from cloudgan.launch.provisioning.run_registry import RunRegistry
 from cloudgan.schema import plan as plans
 from cloudgan.schema.plan import NodePool, Target
 from cloudgan.storage.folder import FolderStore
-from launch.ops.cloud_double import PROJECT, REGION, RulesDouble
+from launch.operations.cloud_double import PROJECT, REGION, RulesDouble
 
 
 class RemoteBackend:

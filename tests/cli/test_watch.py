@@ -19,7 +19,7 @@ from cloudgan.reports.result import Result, View
 PROGRAM = """
 from cloudgan.cli.main import main
 from cloudgan.cli.views.watch import watch
-from cloudgan.api import runs
+from cloudgan.launch.operations import runs
 from cloudgan.cli.emit import emit
 watch(runs.status, lambda found: emit(found, as_json=False), 1.0)
 """

@@ -86,7 +86,7 @@ def _printed(command: str) -> str:
         for module in ("offers", "cost"):
             name = f"cloudgan.api.{module}.utc_today"
             stack.enter_context(mock.patch(name, return_value=TODAY))
-        for module in ("launch.plan.launch_plan", "api.local_runs"):
+        for module in ("launch.plan.launch_plan", "launch.operations.local_runs"):
             name = f"cloudgan.{module}.utc_moment"
             stack.enter_context(mock.patch(name, return_value=moment))
         stack.enter_context(contextlib.redirect_stdout(text))

@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 import command_options
-from cloudgan.api.doctor import doctor
 from cloudgan.core.lock import locked
+from cloudgan.launch.operations.doctor import doctor
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "deploy" / "doctor-workflow.yaml").read_text()

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 import cloudgan
-from cloudgan.launch.ops.image_context import write_context
+from cloudgan.launch.operations.image_context import write_context
 
 pytestmark = pytest.mark.image
 

@@ -29,11 +29,11 @@ def shards(tmp_path_factory):
 @pytest.fixture
 def here(tmp_path, monkeypatch, plain_model):
     """The folder in which the user types; it holds plain.yaml, and no wheel is downloaded."""
-    from cloudgan.launch.provisioning.wheels import cache_folder, own_wheel
+    from cloudgan.launch.lifecycle.wheels import cache_folder, own_wheel
 
     # The emulated image of TensorFlow has the dependencies of cloudgan.
     monkeypatch.setattr(
-        "cloudgan.api.deployment.all_wheels", lambda *_: (own_wheel(cache_folder()),)
+        "cloudgan.launch.operations.deployment.all_wheels", lambda *_: (own_wheel(cache_folder()),)
     )
     folder = tmp_path / "user"
     folder.mkdir()

@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable
 
 from cloudgan import __version__
-from cloudgan.api.targets import RUNS, RunLocator, account_target
 from cloudgan.cli.main import main
 from cloudgan.core.clock import utc_moment, utc_now
 from cloudgan.core.clouds import has_system_node
@@ -22,9 +21,10 @@ from cloudgan.core.documents import parse_json, write_json
 from cloudgan.core.labels import RUN
 from cloudgan.launch.clouds.client import CloudClient
 from cloudgan.launch.clouds.planner import open_cloud
+from cloudgan.launch.lifecycle.nodes import list_nodes
+from cloudgan.launch.operations.targets import RUNS, RunLocator, account_target
 from cloudgan.launch.plan.launch_plan import NAMESPACE, make_launch_plan
 from cloudgan.launch.plan.request import LaunchRequest
-from cloudgan.launch.provisioning.nodes import list_nodes
 from cloudgan.money.fees import load_fees
 from cloudgan.schema import plan as plans
 from cloudgan.schema.plan import Plan, Target

@@ -8,8 +8,8 @@ import sys
 from rich.console import Console
 from rich.text import Text
 
-from cloudgan.api import runs
 from cloudgan.core.command import body_of, command
+from cloudgan.launch.operations import runs
 from cloudgan.schema.options.runs import LogsOptions
 from cloudgan.schema.run_state import LogLine
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import functools
 
-from cloudgan.api import runs
-from cloudgan.api.run_status import RunList, RunStatus
 from cloudgan.cli.emit import emit
 from cloudgan.cli.views.watch import watch
 from cloudgan.core.command import body_of, command
 from cloudgan.core.errors import ConfigError
 from cloudgan.core.progress import Progress
+from cloudgan.launch.operations import runs
+from cloudgan.launch.operations.run_status import RunList, RunStatus
 from cloudgan.schema.options.runs import StatusOptions
 
 _SECONDS = 2.0

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Literal, NamedTuple, get_args
 
-from cloudgan.api.run_status import RunList, RunStatus, State
+from cloudgan.launch.operations.run_status import RunList, RunStatus, State
 
 
 class Metric(NamedTuple):

@@ -13,8 +13,8 @@ from cloudgan.core.errors import BudgetError, ConfigError, PlanError
 from cloudgan.core.labels import as_value, expiry, spec_digits
 from cloudgan.launch.clouds.planner import BUILT_IN_CLOUDS, Clouds, NodePoolRequest
 from cloudgan.launch.kubernetes.manifests import manifest_steps
+from cloudgan.launch.lifecycle.nodes import wait_step
 from cloudgan.launch.plan.jobs import KINDS
-from cloudgan.launch.provisioning.nodes import wait_step
 from cloudgan.schema.config import RunConfig
 from cloudgan.schema.plan import (
     JobCost,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from cloudgan.launch.lifecycle.apply import apply, deprovision
+from cloudgan.launch.lifecycle.launch_log import LaunchLog
 from cloudgan.launch.plan.build import all_steps
-from cloudgan.launch.provisioning.apply import apply, deprovision
-from cloudgan.launch.provisioning.launch_log import LaunchLog
 from cloudgan.schema.run_folder import RunFolder
 from crashing import moments
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from cloudgan.launch.provisioning.provisioned_backend import ProvisionedBackend
+    from cloudgan.launch.lifecycle.provisioned_backend import ProvisionedBackend
     from cloudgan.schema.launch import Attempt
     from cloudgan.schema.plan import Plan
 

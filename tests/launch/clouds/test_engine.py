@@ -17,7 +17,7 @@ from cloudgan.core.errors import (
 from cloudgan.core.labels import SPEC
 from cloudgan.launch.clouds.engine import Engine, backoff, names_of_gone
 from cloudgan.schema.plan import Step
-from launch.ops.cloud_double import CloudDouble
+from launch.operations.cloud_double import CloudDouble
 
 
 def test_pauses_grow_from_a_moment_to_what_was_asked_and_no_further():

@@ -22,10 +22,10 @@ from cloudgan.core.errors import (
     PlanError,
 )
 from cloudgan.launch.backends.kubernetes.backend import KubernetesBackend
-from cloudgan.launch.provisioning.apply import apply
-from cloudgan.launch.provisioning.launch_log import LaunchLog
-from cloudgan.launch.provisioning.log_merging import merge_logs
-from cloudgan.launch.provisioning.run_monitor import RunMonitor, raise_for_outcome
+from cloudgan.launch.lifecycle.apply import apply
+from cloudgan.launch.lifecycle.launch_log import LaunchLog
+from cloudgan.launch.lifecycle.log_merging import merge_logs
+from cloudgan.launch.lifecycle.run_monitor import RunMonitor, raise_for_outcome
 from cloudgan.schema.run_folder import RunFolder
 from emulators.kubernetes.objects import Resource
 from launch.backends.kubernetes.lab import IMAGE, NAMESPACE, plan_of

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from cloudgan.core.errors import LaunchError
-from cloudgan.launch.provisioning.apply import apply
-from cloudgan.launch.provisioning.launch_log import LaunchLog
-from cloudgan.launch.provisioning.log_merging import merge_logs
-from cloudgan.launch.provisioning.run_monitor import RunMonitor
+from cloudgan.launch.lifecycle.apply import apply
+from cloudgan.launch.lifecycle.launch_log import LaunchLog
+from cloudgan.launch.lifecycle.log_merging import merge_logs
+from cloudgan.launch.lifecycle.run_monitor import RunMonitor
 from cloudgan.schema.config import RunConfig
 from cloudgan.schema.plan import Wheel
 from cloudgan.schema.run_folder import RunFolder

@@ -6,8 +6,8 @@ import pytest
 
 from cloudgan.core.errors import OpenPortsError
 from cloudgan.launch.kubernetes.manifests import PROBE
-from cloudgan.launch.provisioning.apply import apply
-from cloudgan.launch.provisioning.launch_log import LaunchLog
+from cloudgan.launch.lifecycle.apply import apply
+from cloudgan.launch.lifecycle.launch_log import LaunchLog
 from cloudgan.schema.run_folder import RunFolder
 from launch.backends.kubernetes.lab import NAMESPACE, plan_of
 

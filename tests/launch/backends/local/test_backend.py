@@ -15,7 +15,7 @@ from cloudgan.launch.backends.local import backend as backends
 from cloudgan.launch.backends.local.backend import LocalBackend, local_steps
 from cloudgan.launch.backends.local.state_file import StateFile
 from cloudgan.launch.backends.local.supervisor import process_start_time
-from cloudgan.launch.provisioning.apply import apply
+from cloudgan.launch.lifecycle.apply import apply
 from launch.backends.local.shell_job import shell_job
 
 SLEEPS = 'trap "echo saved; exit 75" TERM; echo up; sleep 60 & wait'

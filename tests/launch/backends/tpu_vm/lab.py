@@ -15,9 +15,9 @@ from cloudgan.launch.clouds.gcp.api import GoogleApi
 from cloudgan.launch.clouds.gcp.client import GcpClient
 from cloudgan.launch.clouds.gcp.login import Login
 from cloudgan.launch.clouds.planner import NodePoolRequest, cloud_planner
+from cloudgan.launch.lifecycle.provisioned_backend import ProvisionedBackend
+from cloudgan.launch.lifecycle.run_registry import RunRegistry
 from cloudgan.launch.plan.build import all_steps, make_plan, with_node_pool
-from cloudgan.launch.provisioning.provisioned_backend import ProvisionedBackend
-from cloudgan.launch.provisioning.run_registry import RunRegistry
 from cloudgan.schema import plan as plans
 from cloudgan.schema.price_row import PriceRow
 from cloudgan.speed.throughput_model import build_throughput_model

@@ -9,9 +9,9 @@ import time
 import pytest
 
 from cloudgan.core.errors import CapacityError, LaunchError
-from cloudgan.launch.provisioning.apply import apply
-from cloudgan.launch.provisioning.launch_log import LaunchLog
-from cloudgan.launch.provisioning.run_monitor import RunMonitor
+from cloudgan.launch.lifecycle.apply import apply
+from cloudgan.launch.lifecycle.launch_log import LaunchLog
+from cloudgan.launch.lifecycle.run_monitor import RunMonitor
 from cloudgan.schema.run_folder import RunFolder
 from cloudgan.storage.store import open_store
 from emulators.gcp.refusal import Refusal

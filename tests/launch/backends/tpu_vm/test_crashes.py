@@ -10,9 +10,9 @@ import itertools
 
 import pytest
 
+from cloudgan.launch.lifecycle.apply import apply
+from cloudgan.launch.lifecycle.launch_log import LaunchLog
 from cloudgan.launch.plan.build import all_steps
-from cloudgan.launch.provisioning.apply import apply
-from cloudgan.launch.provisioning.launch_log import LaunchLog
 from cloudgan.schema.plan import fill_placeholders
 from cloudgan.schema.run_folder import RunFolder
 from crashing import AT_EACH, DIED, moments, run_killed

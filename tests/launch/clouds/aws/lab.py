@@ -11,11 +11,11 @@ from cloudgan.launch.backends.kubernetes.backend import KubernetesBackend
 from cloudgan.launch.clouds.aws.client import AwsClient
 from cloudgan.launch.clouds.aws.planner import setup_steps, store_url, target
 from cloudgan.launch.clouds.planner import NodePoolRequest
+from cloudgan.launch.lifecycle.apply import apply
+from cloudgan.launch.lifecycle.launch_log import LaunchLog
+from cloudgan.launch.lifecycle.provisioned_backend import ProvisionedBackend
+from cloudgan.launch.lifecycle.run_registry import RunRegistry
 from cloudgan.launch.plan.build import PlanRequest, all_steps, make_plan, with_node_pool
-from cloudgan.launch.provisioning.apply import apply
-from cloudgan.launch.provisioning.launch_log import LaunchLog
-from cloudgan.launch.provisioning.provisioned_backend import ProvisionedBackend
-from cloudgan.launch.provisioning.run_registry import RunRegistry
 from cloudgan.money.catalog import load_catalog
 from cloudgan.schema.config import RunConfig
 from cloudgan.schema.plan import Plan, Showers, Workers, fill_placeholders

@@ -104,9 +104,7 @@ def test_a_new_cluster_may_refuse_connections_and_the_login_of_its_creator_at_fi
 
 def test_a_cluster_of_another_user_is_refused_before_nodes_are_created(whole_lab, monkeypatch):
     """EKS knows the creator of a cluster only: another principal gets 401."""
-    monkeypatch.setattr(
-        "cloudgan.launch.provisioning.provisioned_backend._NEW_CLUSTER_SECONDS", 0.1
-    )
+    monkeypatch.setattr("cloudgan.launch.lifecycle.provisioned_backend._NEW_CLUSTER_SECONDS", 0.1)
     whole_lab.create_cluster("cloudgan-theirs")
     whole_lab.cluster.trust(lambda _: None)
     with pytest.raises(CredentialsError, match="cloudgan-theirs: the cluster rejects") as refused:

@@ -9,9 +9,9 @@ from cloudgan.launch.backends.kubernetes.backend import KubernetesBackend
 from cloudgan.launch.clouds.azure import planner as requests
 from cloudgan.launch.clouds.engine import Engine
 from cloudgan.launch.clouds.planner import NodePoolRequest
+from cloudgan.launch.lifecycle.provisioned_backend import ProvisionedBackend
+from cloudgan.launch.lifecycle.run_registry import RunRegistry
 from cloudgan.launch.plan.build import all_steps
-from cloudgan.launch.provisioning.provisioned_backend import ProvisionedBackend
-from cloudgan.launch.provisioning.run_registry import RunRegistry
 from cloudgan.money.catalog import load_catalog
 from cloudgan.schema.plan import fill_placeholders
 from cloudgan.storage.store import open_store

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from cloudgan.core.errors import CredentialsError
-from cloudgan.launch.provisioning.apply import apply
-from cloudgan.launch.provisioning.launch_log import LaunchLog
+from cloudgan.launch.lifecycle.apply import apply
+from cloudgan.launch.lifecycle.launch_log import LaunchLog
 from cloudgan.schema.run_folder import RunFolder
 
-NEW_CLUSTER = "cloudgan.launch.provisioning.provisioned_backend._NEW_CLUSTER_SECONDS"
+NEW_CLUSTER = "cloudgan.launch.lifecycle.provisioned_backend._NEW_CLUSTER_SECONDS"
 
 
 def deploy(lab, **changes):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from cloudgan.launch.provisioning.apply import apply
-from cloudgan.launch.provisioning.launch_log import LaunchLog
+from cloudgan.launch.lifecycle.apply import apply
+from cloudgan.launch.lifecycle.launch_log import LaunchLog
 from cloudgan.schema.run_folder import RunFolder
 from crashing import AT_EACH, DIED, moments, run_killed
 

@@ -18,8 +18,8 @@ from cloudgan.core.errors import (
 from cloudgan.launch.clouds.azure.bodies import system_sizes
 from cloudgan.launch.clouds.azure.errors import MissingError
 from cloudgan.launch.clouds.engine import Engine, names_of_gone
-from cloudgan.launch.provisioning.apply import apply
-from cloudgan.launch.provisioning.launch_log import LaunchLog
+from cloudgan.launch.lifecycle.apply import apply
+from cloudgan.launch.lifecycle.launch_log import LaunchLog
 from cloudgan.schema.run_folder import RunFolder
 from emulators.azure.faults import Refusal
 from launch.clouds.azure.lab import plan_for

@@ -7,13 +7,13 @@ import pytest
 from cloudgan.core.clock import utc_moment, utc_today
 from cloudgan.launch.clouds.azure import planner as requests
 from cloudgan.launch.clouds.planner import with_login
-from cloudgan.launch.ops.account_resources import AccountSetup, teardown_resources
-from cloudgan.launch.ops.daily_cost import DailyCostModel
-from cloudgan.launch.ops.garbage_collector import GarbageCollector
-from cloudgan.launch.ops.inventory import InventoryScanner
-from cloudgan.launch.ops.preflight import check_cloud
-from cloudgan.launch.provisioning.apply import apply
-from cloudgan.launch.provisioning.launch_log import LaunchLog
+from cloudgan.launch.lifecycle.apply import apply
+from cloudgan.launch.lifecycle.launch_log import LaunchLog
+from cloudgan.launch.operations.account_resources import AccountSetup, teardown_resources
+from cloudgan.launch.operations.daily_cost import DailyCostModel
+from cloudgan.launch.operations.garbage_collector import GarbageCollector
+from cloudgan.launch.operations.inventory import InventoryScanner
+from cloudgan.launch.operations.preflight import check_cloud
 from cloudgan.money.catalog import load_catalog
 from cloudgan.money.fees import load_fees
 from cloudgan.schema.run_folder import RunFolder

@@ -13,8 +13,8 @@ from cloudgan.launch.clouds.azure import ids
 from cloudgan.launch.clouds.azure import planner as requests
 from cloudgan.launch.clouds.azure.bodies import BLOB_CONTRIBUTOR
 from cloudgan.launch.clouds.engine import Engine, names_of_gone
-from cloudgan.launch.provisioning.apply import apply
-from cloudgan.launch.provisioning.launch_log import LaunchLog
+from cloudgan.launch.lifecycle.apply import apply
+from cloudgan.launch.lifecycle.launch_log import LaunchLog
 from cloudgan.schema.run_folder import RunFolder
 from emulators.azure.cloud import SUBSCRIPTION
 from emulators.azure.rights import Assignment, action_of, is_allowed

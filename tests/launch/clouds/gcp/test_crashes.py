@@ -12,11 +12,11 @@ from cloudgan.core.errors import CredentialsError
 from cloudgan.launch.backends.kubernetes.backend import KubernetesBackend
 from cloudgan.launch.kubernetes.api import ClusterApi
 from cloudgan.launch.kubernetes.kubeconfig import connect_by_token
+from cloudgan.launch.lifecycle.apply import apply
+from cloudgan.launch.lifecycle.launch_log import LaunchLog
+from cloudgan.launch.lifecycle.provisioned_backend import ProvisionedBackend
+from cloudgan.launch.lifecycle.run_registry import RunRegistry
 from cloudgan.launch.plan.build import all_steps
-from cloudgan.launch.provisioning.apply import apply
-from cloudgan.launch.provisioning.launch_log import LaunchLog
-from cloudgan.launch.provisioning.provisioned_backend import ProvisionedBackend
-from cloudgan.launch.provisioning.run_registry import RunRegistry
 from cloudgan.schema.run_folder import RunFolder
 from cloudgan.storage.folder import FolderStore
 from crashing import AT_EACH, DIED, moments, run_killed
@@ -27,7 +27,7 @@ from launch.clouds.gcp.lab import OWN_IMAGE, POLL_SECONDS, cloud_of, gcp_plan, k
 
 pytestmark = pytest.mark.slow
 
-NEW_CLUSTER = "cloudgan.launch.provisioning.provisioned_backend._NEW_CLUSTER_SECONDS"
+NEW_CLUSTER = "cloudgan.launch.lifecycle.provisioned_backend._NEW_CLUSTER_SECONDS"
 KINDS = ("pods", "jobs", "services", "configmaps", "networkpolicies")
 
 

@@ -8,8 +8,8 @@ import datetime as dt
 import pytest
 
 from cloudgan.core.clock import utc_moment
-from cloudgan.launch.ops.inventory import OrphanDetector, RunView
-from cloudgan.launch.provisioning.run_registry import RunRegistry
+from cloudgan.launch.lifecycle.run_registry import RunRegistry
+from cloudgan.launch.operations.inventory import OrphanDetector, RunView
 from cloudgan.storage.folder import FolderStore
 from crashing import AT_EACH, DIED, run_killed
 from launch.clouds import kept
@@ -153,7 +153,7 @@ def test_a_run_after_the_waiting_creates_its_own_nodes(lab_of, monkeypatch):
         plan = plan_of(lab, "two")
         later = utc_moment() + dt.timedelta(minutes=29)
         monkeypatch.setattr(
-            "cloudgan.launch.provisioning.provisioned_backend.utc_moment", lambda: later
+            "cloudgan.launch.lifecycle.provisioned_backend.utc_moment", lambda: later
         )
         assert lab.provider().on_kept_nodes(plan) == plan
         list(lab.provider().destroy("one"))

@@ -14,11 +14,11 @@ from cloudgan.launch.backends.kubernetes.backend import KubernetesBackend
 from cloudgan.launch.clouds.engine import Engine
 from cloudgan.launch.clouds.gcp.planner import setup_steps
 from cloudgan.launch.clouds.gcp.preflight import ACT_AS
+from cloudgan.launch.lifecycle.apply import apply
+from cloudgan.launch.lifecycle.launch_log import LaunchLog
+from cloudgan.launch.lifecycle.provisioned_backend import ProvisionedBackend
+from cloudgan.launch.lifecycle.run_registry import RunRegistry
 from cloudgan.launch.plan.build import all_steps
-from cloudgan.launch.provisioning.apply import apply
-from cloudgan.launch.provisioning.launch_log import LaunchLog
-from cloudgan.launch.provisioning.provisioned_backend import ProvisionedBackend
-from cloudgan.launch.provisioning.run_registry import RunRegistry
 from cloudgan.schema.plan import Target
 from cloudgan.schema.run_folder import RunFolder
 from crashing import run_killed

@@ -1,0 +1,272 @@
+"""Applies the steps of a plan and deprovisions the nodes when the run is over.
+
+The desired state is written first: no resource exists without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from cloudgan.core.clock import utc_moment, utc_now
+from cloudgan.core.errors import (
+    CapacityError,
+    CloudganError,
+    ConfigError,
+    Interrupted,
+    LaunchError,
+    PlanError,
+    ResourcesLeftError,
+)
+from cloudgan.core.labels import SPEC
+from cloudgan.launch.backends.job_backend import JobBackend
+from cloudgan.launch.lifecycle.launch_log import LaunchLog
+from cloudgan.schema.launch import Cluster
+from cloudgan.schema.plan import Plan, Step
+
+
+def apply(
+    plan: Plan,
+    backend: JobBackend,
+    launch_log: LaunchLog,
+    say: Callable[[str], None],
+    make_ready: Callable[[], None] = lambda: None,
+) -> bool:
+    """Creates the missing resources of a plan; returns whether an attempt started.
+
+    A job that ended is deleted first, so that the new job resumes from its checkpoints. A running
+    job is kept.
+
+    Args:
+        plan: Desired state.
+        backend: Runs the job.
+        launch_log: Records the requests sent.
+        say: Progress callback.
+        make_ready: Uploads data; called after the desired state is written to the store, otherwise
+            before the first step, so that no billed resource waits for it.
+
+    Raises:
+        ConfigError: The run exists with other settings.
+        LaunchError: A step failed, or, after another error, the nodes could not be deleted.
+        Interrupted: Ctrl-C; the message names the commands to resume and to clean up.
+        Exception: Of a step. Before any error of this function the created nodes are deleted, except
+            after Ctrl-C.
+    """
+    check_same_run(plan, backend)
+    state = backend.state(plan.run)
+    if not state.is_over:
+        return False
+    launch_log.record_state(state)  # before the job and its times are deleted
+    done = _Progress()
+    try:
+        try:
+            if state.phase != "absent":
+                backend.stop(plan.run)
+            _create_missing(plan, backend, say, make_ready, done)
+        finally:
+            if done.sent:
+                launch_log.record_attempt(done.sent)
+    except Interrupted:
+        raise
+    except Exception as error:
+        # Invalid input and missing quota are found before the request is sent.
+        begun = done.begun[:-1] if isinstance(error, ConfigError | PlanError) else done.begun
+        if isinstance(error, LaunchError) or _may_have_nodes(plan, begun):
+            release_after(error, backend, plan, launch_log, say)
+        raise
+    try:
+        backend.annotate(plan.run, "started")
+    except CloudganError as error:  # the job runs
+        say(f"the start of run {plan.run} could not be noted: {error}")
+    return bool(done.sent)
+
+
+@dataclass(frozen=True)
+class _Progress:
+    """Steps that were ensured, and requests that were sent, with their times."""
+
+    begun: list[Step] = field(default_factory=list)
+    sent: list[tuple[str, Step]] = field(default_factory=list)
+
+
+def _create_missing(
+    plan: Plan,
+    backend: JobBackend,
+    say: Callable[[str], None],
+    make_ready: Callable[[], None],
+    done: _Progress,
+) -> None:
+    """Ensures the steps in order."""
+    step: Step | None = None
+    desired_state = next((step for step in plan.steps if step.at == "store"), None)
+    try:
+        if desired_state is None:
+            make_ready()
+        for step in plan.steps:
+            done.begun.append(step)
+            if backend.ensure(step, plan):
+                done.sent.append((utc_now(), step))
+                say(f"created {step.ensure}")
+            if step is desired_state:
+                make_ready()
+    except KeyboardInterrupt as error:
+        if step and step not in [each for _, each in done.sent]:
+            done.sent.append((utc_now(), step))  # it may have been created and billed
+        raise Interrupted(
+            f"interrupted while starting run {plan.run}. Rerun the command to resume, or run"
+            f" `cloudgan down {plan.run}` to delete what was created"
+        ) from error
+
+
+def _may_have_nodes(plan: Plan, begun: list[Step]) -> bool:
+    """Whether a resource of the cloud was ensured after the desired state of the run was written.
+
+    Or nodes that waited: with the desired state they are those of the run.
+    """
+    steps = list(plan.steps)
+    if plan.node_pool and plan.node_pool.reused and any(step.at == "store" for step in begun):
+        return True
+    first = next((number for number, step in enumerate(steps) if step.at == "store"), len(steps))
+    billed = [step for step in steps[first:] if step.at == "cloud"]
+    return any(step in billed for step in begun)
+
+
+def release_after(
+    error: Exception,
+    backend: JobBackend,
+    plan: Plan,
+    launch_log: LaunchLog,
+    say: Callable[[str], None],
+) -> None:
+    """Deletes the nodes of a run that cannot start or continue.
+
+    Raises:
+        ResourcesLeftError: They could not be deleted; the message names both errors and the next command.
+    """
+    why = error.reason if isinstance(error, CapacityError) else ""
+    try:
+        deprovision(backend, plan, launch_log, "failed", say, why=why)
+    except Exception as another:  # noqa: BLE001  of any class: the nodes may be billed
+        command = f". They may be billed: run `cloudgan down {plan.run}`, then `cloudgan doctor`"
+        hint = "" if isinstance(another, ResourcesLeftError) else command
+        raise ResourcesLeftError(
+            f"{error}. Its nodes could not be deleted: {another}{hint}"
+        ) from error
+
+
+def check_same_run(plan: Plan, backend: JobBackend) -> None:
+    """Checks that an existing run of this name has the same specification.
+
+    Raises:
+        ConfigError: It has another one.
+    """
+    there = backend.desired_state(plan.run)
+    if there is None or there.spec_hash == plan.spec_hash:
+        return
+    raise ConfigError(
+        f"run {plan.run} exists with other settings ({SPEC} {there.spec_hash}, requested"
+        f" {plan.spec_hash}); give another --name, or delete it first: cloudgan down {plan.run}"
+    )
+
+
+def deprovision(
+    backend: JobBackend,
+    plan: Plan,
+    launch_log: LaunchLog,
+    state: str,
+    say: Callable[[str], None],
+    *,
+    why: str = "",
+) -> None:
+    """Deletes the nodes that were created for the run.
+
+    Args:
+        backend: Of the run.
+        plan: Of the run.
+        launch_log: Records the times of the nodes.
+        state: Final state of the run; absent counts as stopped.
+        say: Progress callback.
+        why: Reason of the state, if it is not recorded yet.
+
+    Raises:
+        ResourcesLeftError: A resource is not deleted; the message names the next command.
+    """
+    state = "stopped" if state == "absent" else state
+    with suppress(CloudganError):  # deletion does not depend on the record
+        launch_log.record_end(f"{state}: {why}" if why else state)
+    keeps = state == "finished" and bool(plan.node_pool and plan.node_pool.keep_seconds)
+    for what in record_deprovision(
+        backend, plan, launch_log, lambda: backend.deprovision(plan.run, state), keeps=keeps
+    ):
+        say(f"deleted: {what}")
+
+
+def record_deprovision(
+    backend: JobBackend,
+    plan: Plan,
+    launch_log: LaunchLog,
+    delete: Callable[[], Iterable[str]],
+    *,
+    keeps: bool = False,
+) -> Iterator[str]:
+    """Records usage while `delete` deletes the resources; yields each name when it is deleted.
+
+    Nodes are gone when their pool is gone, minutes before the cluster.
+
+    Args:
+        backend: Of the run.
+        plan: Of the run.
+        launch_log: Records the times.
+        delete: Deletes the resources and yields their names.
+        keeps: Whether the nodes wait for another run unless `delete` yields their pool.
+    """
+    if launch_log.is_complete():  # deprovisioned before: verify only
+        yield from delete()
+        known = launch_log.read().attempts[-1].cluster
+        if known and (gone_at := backend.deleted(plan.run).get(known.name)):
+            launch_log.record_cluster_end(gone_at)
+        launch_log.record_kept_end(utc_moment())
+        return
+    with suppress(CloudganError):  # deletion does not depend on the record
+        launch_log.record_nodes(backend.nodes(plan.run))
+    launch_log.record_usage(uploaded_gib=_uploaded_gib(plan))
+    pool = plan.node_pool.name if plan.node_pool else None
+    are_up = True
+    try:
+        for what in delete():
+            if are_up and pool in backend.deleted(plan.run):
+                keeps = are_up = False
+                launch_log.record_nodes_terminated()
+            yield what
+    finally:  # after the nodes: the share of the cluster follows from the histories of all runs
+        with suppress(CloudganError):
+            _record_cluster(backend.cluster(plan.run), backend.deleted(plan.run), launch_log)
+    if keeps:
+        launch_log.record_kept()
+    launch_log.record_nodes_terminated()
+    launch_log.record_storage()
+
+
+def _record_cluster(
+    cluster: Cluster | None, gone: Mapping[str, datetime], launch_log: LaunchLog
+) -> None:
+    """Records the usage of a cluster, unless it is gone and its usage is known."""
+    if cluster is None:
+        return
+    if cluster.created_at and cluster.name in gone:
+        ended, paid = gone[cluster.name], cluster.run_seconds
+        if paid is not None and cluster.deleted_at:  # its deletion is this run's
+            paid = max(0.0, paid + (ended - cluster.deleted_at).total_seconds())
+        cluster = cluster.model_copy(update={"deleted_at": ended, "run_seconds": paid})
+    known = launch_log.read().attempts
+    if cluster.created_at or not (known and known[-1].cluster):
+        launch_log.record_usage(cluster=cluster)
+
+
+def _uploaded_gib(plan: Plan) -> float | None:
+    """Data uploaded to the cloud in GiB; None without provisioned nodes."""
+    if plan.node_pool is None:
+        return None
+    return plan.showers.gib if plan.showers.upload_to else 0.0

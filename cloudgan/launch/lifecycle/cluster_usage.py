@@ -1,0 +1,137 @@
+"""Cluster usage of a run: control plane and system nodes, split between the runs that used them."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+from cloudgan.core.clock import parse_time_or_none
+from cloudgan.launch.lifecycle.kept_nodes import kept_until
+from cloudgan.launch.lifecycle.run_registry import DesiredState
+from cloudgan.schema.launch import Cluster
+from cloudgan.schema.plan import Plan
+from cloudgan.schema.resource import Resource
+
+CLUSTER: Final = "cluster"
+"""Value of the shared label of a cluster, and the engine of runs in a cluster."""
+_USES = frozenset({"starting", "started"})
+
+
+def cluster_usage(
+    plan: Plan,
+    resources: Iterable[Resource],
+    histories: Iterable[Sequence[DesiredState]],
+    now: dt.datetime,
+) -> Cluster | None:
+    """Returns the cluster of a run with its usage; None if the run uses no cluster.
+
+    Args:
+        plan: Of the run.
+        resources: Of the account; a cluster outside this list was not created by cloudgan.
+        histories: Desired states of each run in the store, oldest first.
+        now: End of the usage.
+    """
+    if plan.target.cluster is None or plan.node_pool is None or not is_in_cluster(plan):
+        return None
+    resources = tuple(resources)
+    found = next((resource for resource in resources if is_own_cluster(resource, plan)), None)
+    if found is None:
+        return Cluster(name=plan.target.cluster)
+    up = parse_time_or_none(found.created_at)
+    histories = tuple(history for history in histories if history)
+    spans = [span for history in histories for span in _spans(history, plan, histories, now)]
+    idle_since = _idle_since(plan, spans, now) if plan.node_pool.keep_cluster else None
+    system = [
+        one for one in resources if one.parent == found.name and one.run is None and one.nodes
+    ]
+    node = system[0] if len(system) == 1 else found if found.nodes else None
+    return Cluster(
+        name=plan.target.cluster,
+        control_plane=found.fee,
+        system_node=node.node_type if node else None,
+        system_nodes=node.nodes if node else None,
+        created_at=up,
+        deleted_at=now if up is None or now >= up else up,
+        run_seconds=_paid_seconds(plan.run, spans, up, now) if up and spans else None,
+        idle_since=idle_since,
+    )
+
+
+class _Span(NamedTuple):
+    """A time in which a run uses a cluster."""
+
+    run: str
+    begins: dt.datetime
+    ends: dt.datetime
+
+
+def _spans(
+    history: Sequence[DesiredState],
+    plan: Plan,
+    histories: Sequence[Sequence[DesiredState]],
+    now: dt.datetime,
+) -> Iterator[_Span]:
+    """Yields when a run used the cluster of `plan`, with the time in which its nodes waited for another."""
+    for number, found in enumerate(history):
+        if not _is_same(found.plan, plan):
+            continue
+        ends = history[number + 1].created_at if number + 1 < len(history) else now
+        if found.state in _USES:
+            yield _Span(found.plan.run, found.created_at, min(ends, now))
+        elif number + 1 == len(history) and (until := kept_until(found)):
+            pools = (one[-1].plan.node_pool for one in histories)
+            reused = (pool.reused for pool in pools if pool and pool.reused)
+            taken = [one.since for one in reused if one.previous == found.plan.run]
+            yield _Span(found.plan.run, found.created_at, min(until, now, *taken))
+
+
+def _paid_seconds(run: str, spans: Sequence[_Span], since: dt.datetime, now: dt.datetime) -> float:
+    """Returns what a run pays of the time from `since` to `now`; the runs together pay all of it.
+
+    Runs that use the cluster at the same time share it equally. While none does, it waits at the cost of
+    the run that used it last; before the first use, of the first run.
+    """
+    edges = {since, now, *(at for span in spans for at in (span.begins, span.ends))}
+    moments = sorted(at for at in edges if since <= at <= now)
+    total = 0.0
+    for begins, ends in pairwise(moments):
+        users = {span.run for span in spans if span.begins <= begins < span.ends}
+        if not users:
+            before = [span for span in spans if span.ends <= begins]
+            last = max(before, key=lambda span: span.ends, default=None)
+            users = {(last or min(spans, key=lambda span: span.begins)).run}
+        if run in users:
+            total += (ends - begins).total_seconds() / len(users)
+    return total
+
+
+def _idle_since(plan: Plan, spans: Sequence[_Span], now: dt.datetime) -> dt.datetime | None:
+    """Returns since when the cluster waits at the cost of a run that ended; None: another one has it."""
+    others = [span for span in spans if span.run != plan.run and span.ends >= now]
+    return None if others else now
+
+
+def is_own_cluster(resource: Resource, plan: Plan) -> bool:
+    """Whether a resource is the cluster of a plan and was created by cloudgan."""
+    is_here = resource.region in (plan.target.region, plan.target.zone)
+    is_named = resource.name.rpartition("/")[2] == plan.target.cluster
+    return resource.shared == CLUSTER and is_here and is_named
+
+
+def is_in_cluster(plan: Plan) -> bool:
+    """Whether a run uses a Kubernetes cluster rather than Cloud TPU machines."""
+    return plan.node_pool is None or plan.node_pool.engine == CLUSTER
+
+
+def uses_cluster_of(plan: Plan, other: DesiredState | None) -> bool:
+    """Whether another run uses the cluster of a plan."""
+    return other is not None and other.state in _USES and _is_same(other.plan, plan)
+
+
+def _is_same(plan: Plan, other: Plan) -> bool:
+    """Whether two runs use the same cluster."""
+    one, two = plan.target, other.target
+    is_there = (one.cluster, one.region) == (two.cluster, two.region)
+    return is_there and is_in_cluster(plan) and is_in_cluster(other)

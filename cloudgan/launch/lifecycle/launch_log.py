@@ -1,0 +1,265 @@
+"""Launch log: records each attempt of a run, its requests and its times in launch.json."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import suppress
+from datetime import datetime, timedelta
+from typing import Any
+
+from cloudgan.core.clock import parse_time, utc_moment
+from cloudgan.core.errors import CloudganError
+from cloudgan.launch.lifecycle.nodes import (
+    add_nodes,
+    has_running_nodes,
+    observe_nodes,
+    terminate_nodes,
+)
+from cloudgan.launch.lifecycle.run_results import RunResults
+from cloudgan.money.billing import data_move, fees_beside
+from cloudgan.schema import launch
+from cloudgan.schema.launch import Attempt, KeptNodes, Launch, Node, SentRequest
+from cloudgan.schema.plan import Plan, Step
+from cloudgan.schema.price_row import PoolFee
+from cloudgan.schema.run_document import read_launch
+from cloudgan.schema.run_folder import RunFolder
+from cloudgan.schema.run_state import RunState
+
+_MONTH = timedelta(days=365.25 / 12)
+
+
+class LaunchLog:
+    """The launch.json of one run, local and in its store."""
+
+    def __init__(self, folder: RunFolder, plan: Plan, results: RunResults | None = None) -> None:
+        self._path, self._plan, self._results = folder.launch_file, plan, results
+
+    def read(self) -> Launch:
+        """Returns all recorded attempts.
+
+        Raises:
+            ForeignDocumentError: The file is of another run.
+        """
+        if self._path.exists():
+            return read_launch(self._path, self._plan.run)
+        there = self._results.read_launch() if self._results else None
+        return there or Launch(run=self._plan.run, config_hash=self._plan.config.config_hash())
+
+    def record_attempt(self, sent: Iterable[tuple[str, Step]]) -> None:
+        """Adds an attempt with its requests and their times."""
+        requests = tuple(
+            SentRequest(sent_at=when, operation=step.operation, body=step.body)
+            for when, step in sent
+        )
+        self._write(
+            self.read().with_attempt(_attempt(self._plan).model_copy(update={"requests": requests}))
+        )
+
+    def record_state(self, state: RunState) -> None:
+        """Records start, end and end reason of the program in the newest attempt.
+
+        If the backend reports no end, as for a deleted job, the end is the time of this observation,
+        at most the deadline: an upper bound of the cost.
+        """
+        before = known = self.read()
+        if self._is_unknown(state, known) or (state.nodes and not known.attempts):
+            known = known.with_attempt(_attempt(self._plan))
+        if not known.attempts:
+            return
+        last = known.attempts[-1]
+        if state.started_at:
+            last = last.model_copy(update={"program_started_at": parse_time(state.started_at)})
+        fields: dict[str, object] = {}
+        if state.image and not last.image:
+            fields["image"] = state.image
+        if state.is_over and not last.end_reason:
+            fields["end_reason"] = f"{state.phase}: {state.reason}" if state.reason else state.phase
+        if state.ended_at:
+            fields["program_ended_at"] = _first_end(last, parse_time(state.ended_at))
+        elif (
+            state.phase in ("absent", "stopped")
+            and last.program_started_at
+            and not last.program_ended_at
+        ):
+            began, now = last.program_started_at, utc_moment()
+            limit = timedelta(seconds=self._plan.limits.deadline_seconds)
+            fields["program_ended_at"] = min(now, began + limit) if began < now else began
+        changed = Attempt.model_validate(last.model_dump() | fields)
+        if self._plan.node_pool is None:
+            changed = _held(changed)
+        attempts = (*known.attempts[:-1], changed)
+        if self._plan.node_pool and state.nodes is not None:
+            gone_by = state.ended_at if state.phase == "absent" and not state.nodes else None
+            now = parse_time(gone_by) if gone_by else utc_moment()
+            attempts = observe_nodes(attempts, state.nodes, now)
+        known = known.model_copy(update={"attempts": attempts})
+        if known != before:
+            self._write(known)
+
+    def record_nodes(self, nodes: Iterable[Node]) -> None:
+        """Adds nodes to the newest attempt; known nodes keep their times."""
+        known = self.read()
+        earlier = {(node.name, node.started_at) for a in known.attempts[:-1] for node in a.nodes}
+        new = [node for node in nodes if (node.name, node.started_at) not in earlier]
+        if known.attempts:
+            self._change(known, add_nodes(known.attempts[-1], new, utc_moment()))
+
+    def record_nodes_terminated(self) -> None:
+        """Records that all nodes of the run are terminated."""
+        known = self.read()
+        attempts = terminate_nodes(known.attempts, utc_moment())
+        if attempts != known.attempts:
+            self._write(known.model_copy(update={"attempts": attempts}))
+
+    def record_kept(self) -> None:
+        """Records that the running nodes wait for another run from now on."""
+        known, pool = self.read(), self._plan.node_pool
+        if not known.attempts or pool is None:
+            return
+        now = utc_moment()
+        up = [n for n in known.attempts[-1].nodes if n.started_at and not n.terminated_at]
+        if up:
+            until = now + timedelta(seconds=pool.keep_seconds)
+            self.record_usage(kept=KeptNodes(nodes=len(up), since=now, until=until))
+
+    def record_kept_end(self, when: datetime) -> None:
+        """Records that kept nodes are used by another run or deleted; the first end is kept."""
+        known = self.read()
+        kept = known.attempts[-1].kept if known.attempts else None
+        if kept and not kept.ended_at:
+            ended = min(when, kept.until)
+            self.record_usage(kept=kept.model_copy(update={"ended_at": max(ended, kept.since)}))
+
+    def record_cluster_end(self, when: datetime) -> None:
+        """Records that the cluster that this run kept is used by another run or deleted."""
+        known = self.read()
+        cluster = known.attempts[-1].cluster if known.attempts else None
+        if cluster and cluster.idle_since and not cluster.idle_until:
+            ended = max(when, cluster.idle_since)
+            self.record_usage(cluster=cluster.model_copy(update={"idle_until": ended}))
+
+    def is_complete(self) -> bool:
+        """Whether the usage record is final: the run ended and its nodes are terminated."""
+        attempts = self.read().attempts
+        if not attempts or has_running_nodes(attempts):
+            return False
+        return bool(attempts[-1].end_reason and attempts[-1].stored_gib_months is not None)
+
+    def record_end(self, why: str) -> None:
+        """Records why the newest attempt ended; the first reason is kept."""
+        known = self.read()
+        if known.attempts and not known.attempts[-1].end_reason:
+            self._change(known, known.attempts[-1].model_copy(update={"end_reason": why}))
+
+    def record_rejected(self, why: str) -> None:
+        """Adds an attempt that ended before any request, such as for missing quota."""
+        self._write(
+            self.read().with_attempt(_attempt(self._plan).model_copy(update={"end_reason": why}))
+        )
+
+    def record_usage(self, **beside: object) -> None:
+        """Records usage of the newest attempt other than nodes: fields of `Attempt`."""
+        known = self.read()
+        if known.attempts:
+            fields = {name: value for name, value in beside.items() if value is not None}
+            last = known.attempts[-1].model_dump() | fields
+            self._change(known, Attempt.model_validate(last))
+
+    def record_storage(self) -> None:
+        """Records the storage of the run's folder, in GiB months of the newest attempt."""
+        known, gib = self.read(), self._results.gib() if self._results else None
+        if gib is None or not known.attempts or self._plan.node_pool is None:
+            return
+        last = known.attempts[-1]
+        begins = [
+            *(request.sent_at for request in last.requests),
+            *filter(None, (last.program_started_at,)),
+        ]
+        if begins:
+            months = max(0.0, (utc_moment() - min(begins)) / _MONTH)
+            self.record_usage(stored_gib_months=gib * months)
+
+    def _change(self, known: Launch, last: Attempt) -> None:
+        if last != known.attempts[-1]:
+            self._write(known.model_copy(update={"attempts": (*known.attempts[:-1], last)}))
+
+    @staticmethod
+    def _is_unknown(state: RunState, known: Launch) -> bool:
+        """Whether the job belongs to an attempt that this log does not contain."""
+        if state.started_at is None:
+            return False
+        if not known.attempts:
+            return True
+        down = known.attempts[-1].program_ended_at
+        return down is not None and parse_time(state.started_at) > down
+
+    def _write(self, known: Launch) -> None:
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        launch.write(self._path, known)
+        if self._results:
+            with suppress(CloudganError):  # the next change writes it again
+                self._results.write_launch(known)
+
+
+def _first_end(attempt: Attempt, ended: datetime) -> datetime:
+    """Returns the earlier end: a second report, as of a deleted job, does not move it."""
+    ended = min(attempt.program_ended_at, ended) if attempt.program_ended_at else ended
+    return max(attempt.program_started_at, ended) if attempt.program_started_at else ended
+
+
+def _held(attempt: Attempt) -> Attempt:
+    """Adds the nodes of an existing cluster: they count while the program runs."""
+    if not attempt.price_rows or attempt.program_started_at is None:
+        return attempt
+    nodes = tuple(
+        Node(
+            name=f"node of worker {rank}",
+            started_at=attempt.program_started_at,
+            terminated_at=attempt.program_ended_at,
+        )
+        for rank in range(attempt.node_count or 1)
+    )
+    return attempt.model_copy(update={"nodes": nodes})
+
+
+def _attempt(plan: Plan) -> Attempt:
+    price, workers = plan.price, plan.workers
+    beside: dict[str, Any] = {"fees": _fees(plan), "data": data_move(plan.showers)}
+    if price:
+        return Attempt(
+            provider=price.provider,
+            account=plan.target.describe(),
+            region=price.region,
+            node_type=price.node_type,
+            market=price.market,
+            price_rows=(price,),
+            node_count=workers.nodes,
+            **beside,
+        )
+    if plan.node_pool:  # the price is unknown
+        return Attempt(
+            provider=plan.target.provider,
+            account=plan.target.describe(),
+            region=plan.target.region,
+            node_type=plan.node_pool.node_type,
+            market=plan.node_pool.market,
+            node_count=workers.nodes,
+            **beside,
+        )
+    kind = f"{workers.cpus:g} cores, {workers.memory_gib:g} GiB"
+    if workers.accelerators_per_node:
+        kind = f"{workers.accelerators_per_node} x {workers.accelerator or 'GPU'}, {kind}"
+    return Attempt(
+        provider=plan.target.provider,
+        account=plan.target.describe(),
+        node_type=f"{workers.nodes} x ({kind})",
+        node_count=workers.nodes,
+    )
+
+
+def _fees(plan: Plan) -> tuple[PoolFee, ...]:
+    """What is billed beside the nodes of a plan; nothing on nodes that existed before."""
+    pool = plan.node_pool
+    if pool is None:
+        return ()
+    return fees_beside(plan.target.provider, pool.fees, on_cluster=pool.engine == "cluster")

@@ -1,0 +1,497 @@
+"""Job backend on nodes that are provisioned for a run and deleted after it, on any cloud.
+
+The cloud client creates cluster and nodes; an inner backend runs the job there. The desired state is
+in the store before the first resource is created.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from datetime import datetime
+from typing import Final
+
+from cloudgan.core.clock import monotonic_seconds, utc_moment
+from cloudgan.core.errors import CloudganError, LaunchError
+from cloudgan.core.labels import OWNER, SPEC
+from cloudgan.launch.backends.job_backend import JobBackend
+from cloudgan.launch.backends.kubernetes.backend import KubernetesBackend
+from cloudgan.launch.backends.kubernetes.permissions import REVIEW, check_rights
+from cloudgan.launch.backends.remote_command import CommandStreams
+from cloudgan.launch.clouds.client import CloudClient
+from cloudgan.launch.clouds.engine import (
+    Deletion,
+    Engine,
+    check_gone,
+    names_of_gone,
+    no_answer,
+)
+from cloudgan.launch.clouds.planner import cloud_planner
+from cloudgan.launch.kubernetes.api import ClusterApi
+from cloudgan.launch.lifecycle.cluster_usage import (
+    cluster_usage,
+    is_in_cluster,
+    is_own_cluster,
+    uses_cluster_of,
+)
+from cloudgan.launch.lifecycle.kept_nodes import (
+    PHASES,
+    is_pool_of,
+    is_used,
+    kept_until,
+    may_be_shared,
+    on_kept_nodes,
+    since_reuse,
+    state_without_job,
+)
+from cloudgan.launch.lifecycle.nodes import list_nodes, wait_for_nodes
+from cloudgan.launch.lifecycle.run_monitor import findings_error
+from cloudgan.launch.lifecycle.run_registry import DesiredState, RunRegistry
+from cloudgan.schema.launch import Cluster, Node
+from cloudgan.schema.plan import Plan, Step
+from cloudgan.schema.resource import Listing, Resource
+from cloudgan.schema.run_state import LogLine, RunState
+from cloudgan.storage.store import StoreError
+
+_POLL_SECONDS: Final = 5.0
+_NEW_CLUSTER_SECONDS: Final = 300.0
+"""How long the API of a new cluster may be unreachable, or deny the login of its creator.
+
+EKS reports ACTIVE before the name of the endpoint resolves and before it processes requests
+(https://github.com/aws/containers-roadmap/issues/654; a load test waits 120 s after ACTIVE for
+"no such host": https://github.com/awslabs/eks-perf-tests/pull/599, 2026-08-11). Access entries are
+eventually consistent (https://docs.aws.amazon.com/eks/latest/userguide/access-entries.html, read
+2026-11-22).
+"""
+
+
+def keep_steps(plan: Plan) -> tuple[Step, ...]:
+    """Returns the requests by which the nodes of a plan's cloud wait for the next run."""
+    return cloud_planner(plan.target.provider).keep_steps(plan)
+
+
+class ProvisionedBackend:
+    """Provisioned runs of one cloud account and one store.
+
+    Args:
+        cloud: Creates and deletes resources.
+        run_registry: Of the store.
+        inner: Opens the backend of a plan's job; None: its cluster does not exist.
+        all_steps: Returns the steps of a resolved plan.
+        keep_steps: Returns the requests by which the nodes of a finished run wait for the next.
+        say: Progress callback.
+        poll_seconds: Poll interval.
+    """
+
+    def __init__(
+        self,
+        cloud: CloudClient,
+        run_registry: RunRegistry,
+        *,
+        inner: Callable[[Plan], JobBackend | None],
+        all_steps: Callable[[Plan], tuple[Step, ...]],
+        keep_steps: Callable[[Plan], tuple[Step, ...]] = keep_steps,
+        say: Callable[[str], None] = lambda _: None,
+        poll_seconds: float = _POLL_SECONDS,
+    ) -> None:
+        self._cloud, self._registry, self._inner = cloud, run_registry, inner
+        self._all_steps, self._say, self._poll_seconds = all_steps, say, poll_seconds
+        self._keep_steps = keep_steps
+        self._engine = Engine(cloud, say, poll_seconds, became_ready=self._note_ready)
+        self._opened: dict[str, JobBackend] = {}
+        self._apis: dict[str, ClusterApi] = {}
+        self._began: dict[str, Plan] = {}
+        self._usages: dict[str, Cluster | None] = {}
+        self._deleted: dict[str, dict[str, datetime]] = {}
+        self._new_until = 0.0
+        """Until when a cluster that became ready here may deny requests, by `monotonic_seconds`."""
+
+    def check(self, plan: Plan) -> tuple[str, ...]:
+        """Checks login, APIs, permissions and quota.
+
+        Returns:
+            What could not be checked.
+
+        Raises:
+            CloudganError: Something is missing; the message lists all of it.
+        """
+        found = self._cloud.check(plan)
+        missing = [one for one in found if one.status == "missing"]
+        if missing:
+            raise findings_error(missing)
+        return tuple(f"{one.subject}: {one.message}" for one in found if one.status == "unknown")
+
+    def steps(self, plan: Plan) -> tuple[Step, ...]:
+        """Returns the steps of a resolved plan."""
+        return self._all_steps(plan)
+
+    def on_kept_nodes(self, plan: Plan) -> Plan:
+        """Returns the plan on nodes that an earlier run kept; the same plan if none wait."""
+        if plan.node_pool is None or plan.node_pool.served_runs == 1:
+            return plan
+        histories = [self._registry.history(name) for name in self._registry.list_runs()]
+        return on_kept_nodes(plan, self._cloud.list_resources(), histories, utc_moment())
+
+    def desired_state(self, run: str) -> Plan | None:
+        """Returns the plan of an open run; None if there is none."""
+        found = self._registry.read(run)
+        return found.plan if found and found.is_open else None
+
+    def ensure(self, step: Step, plan: Plan) -> bool:
+        """Ensures a step; returns whether a request was sent."""
+        if step.at == "store":
+            return self._ensure_desired_state(plan)
+        if step.at == "cloud":
+            self._refuse_removed(plan)
+            return self._engine.ensure(step, plan)
+        if step.method in ("WAIT", REVIEW):
+            api = self._cluster_api(plan)
+            if api is not None and step.method == REVIEW:
+                until, poll = self._new_until, self._poll_seconds
+                check_rights(api, plan, new_until=until, poll_seconds=poll)
+            elif api is not None:
+                wait_for_nodes(api, plan, self._say, self._poll_seconds)
+            return False
+        return self._of(plan).ensure(step, plan)
+
+    def annotate(self, run: str, state: str) -> None:
+        """Writes a new state to the run registry."""
+        found = self._registry.read(run)
+        if found and state in PHASES:
+            self._registry.write(found.plan, state)  # type: ignore[arg-type]
+
+    def state(self, run: str) -> RunState:
+        """Returns the state reported by the cluster, or the desired state without a cluster."""
+        found = self._registry.read(run)
+        if found is None:
+            return RunState("absent")
+        if found.state in ("finished", "removed"):
+            left = () if found.state == "removed" else self._seen_nodes(run)
+            return state_without_job(found, left)
+        inner = self._reached(found.plan)
+        state = inner.state(run) if inner else RunState("absent")
+        there = self._seen_nodes(run)
+        if state.phase == "absent":
+            return state_without_job(found, there)
+        return replace(state, nodes=there)
+
+    def wait_for_change(self, run: str, seconds: float) -> None:
+        """Waits for a change of the run's state, at most `seconds`."""
+        began = monotonic_seconds()
+        found = self._registry.read(run)
+        inner = self._reached(found.plan) if found else None
+        if inner:
+            inner.wait_for_change(run, seconds)
+        if monotonic_seconds() - began < min(seconds, 0.2):
+            time.sleep(min(seconds, self._poll_seconds))
+
+    def log_sources(self, run: str) -> dict[str, Callable[[bool], Iterator[LogLine]]]:
+        """Returns the log source of each worker whose pod exists."""
+        found = self._registry.read(run)
+        inner = self._reached(found.plan) if found and found.state != "finished" else None
+        return inner.log_sources(run) if inner else {}
+
+    def execute(
+        self, run: str, worker: int, command: Sequence[str], streams: CommandStreams
+    ) -> int:
+        """Runs a command beside a worker; returns its exit code.
+
+        Raises:
+            LaunchError: The cluster of the run does not exist.
+        """
+        found = self._registry.read(run)
+        inner = self._reached(found.plan) if found else None
+        if inner is None:
+            raise LaunchError(f"run {run} has no cluster; see `cloudgan status {run}`")
+        return inner.execute(run, worker, command, streams)
+
+    def stop(self, run: str) -> None:
+        """Stops the job, which saves a checkpoint, and deletes the nodes; the run stays registered."""
+        for _ in self._release(run, "stopped", close=False):
+            pass
+
+    def deprovision(self, run: str, state: str) -> Iterator[str]:
+        """Deletes billed resources of a finished run; yields each name when it is deleted.
+
+        Args:
+            run: Name of the run.
+            state: finished, failed or stopped.
+        """
+        yield from self._release(run, state, close=False)
+
+    def destroy(self, run: str) -> Iterator[str]:
+        """Deletes all resources of the run except its folder in the store. Idempotent."""
+        yield from self._release(run, "removing", close=True)
+
+    def nodes(self, run: str) -> tuple[Node, ...]:
+        """Returns the run's nodes with their start times by the cluster's clock."""
+        found = self._registry.read(run)
+        if found and not is_in_cluster(found.plan):
+            inner = self._reached(found.plan)
+            return inner.nodes(run) if inner else ()
+        if found is None or found.plan.node_pool is None or kept_until(found):
+            return ()  # kept nodes are recorded as such, and may be another run's by now
+        if run not in self._apis and (opened := self._cluster_api(found.plan)):
+            self._apis[run] = opened
+        if run not in self._apis:
+            return ()
+        return since_reuse(list_nodes(self._apis[run], found.plan.node_run), found.plan)
+
+    def cluster(self, run: str) -> Cluster | None:
+        """Returns the cluster of a run and the run's share of its usage."""
+        if run not in self._usages:
+            found = self._registry.read(run)
+            return self._usage(found) if found else None
+        return self._usages[run]
+
+    def deleted(self, run: str) -> Mapping[str, datetime]:
+        """Returns when node pools and clusters of a run were seen to go, by their names."""
+        return self._deleted.get(run, {})
+
+    def list_runs(self) -> tuple[str, ...]:
+        """Returns the names of open runs and of runs with orphaned resources."""
+        meant = [
+            run
+            for run in self._registry.list_runs()
+            if (i := self._registry.read(run)) and i.is_open
+        ]
+        left = [resource.run for resource in self._cloud.list_resources() if resource.run]
+        return tuple(sorted({*meant, *left}))
+
+    def _release(self, run: str, state: str, *, close: bool) -> Iterator[str]:
+        self._usages.pop(run, None)
+        try:
+            found = self._registry.read(run)
+            is_over = found is None or found.state == state
+            if found and found.is_open and found.state != state:
+                found = self._registry.write(found.plan, state, force=True)  # type: ignore[arg-type]
+            if found and not close and self._keep(found, is_kept=is_over):
+                return
+        except StoreError as error:
+            if run not in self._began:
+                raise
+            self._say(f"{error}. The nodes are deleted anyway")
+            found = DesiredState(
+                number=1,
+                state="starting",
+                plan=self._began[run],
+                lease_owner=self._registry.lease_owner,
+                created_at=utc_moment(),
+            )
+        unreachable = None
+        try:
+            yield from self._end_job(found, state, close=close)
+        except CloudganError as error:
+            unreachable = error
+            self._say(f"{error}. The nodes are deleted anyway")
+        resources = self._own_resources(run, found)
+        left: list[str] = []
+        nodes = self._engine.destroy(one for one in resources if not one.ends_run)
+        yield from names_of_gone(self._seen_to_go(run, nodes), left)
+        with suppress(Exception):  # now: no billed node waits for the histories of other runs
+            self._usages[run] = self._usage(found) if found else None
+        unused = self._unused(run, found, {resource.parent for resource in resources} - {""})
+        stays: list[str] = []
+        yield from names_of_gone(self._seen_to_go(run, self._engine.destroy(unused)), stays)
+        if left:  # a cluster takes with it what this login may not delete
+            again = self._own_resources(run, found)
+            left = left if again.silent or not all(one.ends_run for one in again) else []
+        check_gone(run, [*left, *stays], (*resources.silent, *unused.silent))
+        yield from names_of_gone(self._engine.destroy(one for one in resources if one.ends_run))
+        self._opened.pop(run, None)
+        self._apis.pop(run, None)
+        if unreachable and close and not unused:
+            raise unreachable  # the cluster stays, with the run's objects in it
+        if close and found and found.is_open:
+            self._registry.write(found.plan, "removed", force=True)
+
+    def _seen_to_go(self, run: str, deletions: Iterable[Deletion]) -> Iterator[Deletion]:
+        for one in deletions:
+            if not one.problem:
+                name = one.resource.name.rpartition("/")[2]
+                self._deleted.setdefault(run, {})[name] = utc_moment()
+            yield one
+
+    def _keep(self, found: DesiredState, *, is_kept: bool) -> bool:
+        """Lets the nodes of a finished run wait for the next one; returns whether they do."""
+        until, plan = kept_until(found), found.plan
+        if until is None or until <= utc_moment():
+            return False
+        if is_kept:
+            return True
+        try:
+            for step in self._keep_steps(plan):
+                if step.at == "cloud":
+                    self._cloud.create(step)
+                else:
+                    self._of(plan).ensure(step, plan)
+        except CloudganError as error:
+            self._say(f"the nodes cannot wait for the next run: {error}. They are deleted")
+            return False
+        self._say(
+            f"the nodes wait for the next run with --keep-nodes until {until:%H:%M} UTC, and end then;"
+            f" `cloudgan down {plan.run}` deletes them, and the cluster, which bills until then"
+        )
+        return True
+
+    def _end_job(self, found: DesiredState | None, state: str, *, close: bool) -> Iterator[str]:
+        inner = self._reached(found.plan) if found else None
+        if inner is None or found is None:
+            return
+        if close:
+            yield from inner.destroy(found.plan.run)
+        elif state == "stopped":
+            inner.stop(found.plan.run)
+
+    def _seen_nodes(self, run: str) -> tuple[Node, ...] | None:
+        """The current nodes; None if the cluster does not answer."""
+        try:
+            return self.nodes(run)
+        except CloudganError:
+            self._apis.pop(run, None)
+            return None
+
+    def _usage(self, found: DesiredState) -> Cluster | None:
+        """Usage of a run's cluster, split between all runs in the store."""
+        histories = [self._registry.history(name) for name in self._registry.list_runs()]
+        there = self._engine.list(None, (found.plan.target.region or "",))
+        if there.silent:
+            raise LaunchError(no_answer(there.silent))
+        return cluster_usage(found.plan, there, histories, utc_moment())
+
+    def _own_resources(self, run: str, found: DesiredState | None) -> Listing:
+        """The resources with the label of the run, without those of a namesake of another user."""
+        labels = found.plan.labels().as_dict() if found else {}
+        plans = self._plans(run)
+        listed = self._engine.list(run, {plan.target.region or "" for plan in plans} or None)
+        silent, own = list(listed.silent), []
+        for resource in listed:
+            if all(
+                labels.get(name) != resource.labels.get(name, "") for name in (OWNER, SPEC)
+            ) and (labels and OWNER in resource.labels):
+                owner = resource.labels[OWNER]
+                self._say(f"kept: {resource.kind} {resource.name} is of a run {run} of {owner}")
+            else:
+                own.append(resource)
+        reused = found.plan.node_pool.reused if found and found.plan.node_pool else None
+        if found and reused:
+            others = self._engine.list(reused.run, (found.plan.target.region or "",))
+            silent += others.silent
+            own += [one for one in others if is_pool_of(one, found) or one.ends_run]
+        users = self._users(run, plans) if any(one.node_type for one in own) else []
+        return Listing((one for one in own if not self._is_used(one, users)), silent)
+
+    def _plans(self, run: str) -> list[Plan]:
+        """The plans of the run since its first start, which may be in several regions."""
+        try:
+            return [state.plan for state in self._registry.history(run)]
+        except CloudganError:
+            return []
+
+    def _users(self, run: str, plans: list[Plan]) -> list[DesiredState]:
+        """The other runs that may use the run's nodes; only nodes that were kept have such users."""
+        if not may_be_shared(plans):
+            return []
+        try:
+            others = [self._registry.read(name) for name in self._others(run)]
+        except CloudganError:
+            return []  # without its store, the labels decide
+        return [one for one in others if one and is_used(one)]
+
+    def _is_used(self, resource: Resource, users: list[DesiredState]) -> bool:
+        """Whether another run uses a node pool, which has the labels of its first run."""
+        user = next(
+            (one for one in users if resource.node_type and is_pool_of(resource, one)), None
+        )
+        if user is not None:
+            self._say(f"kept: {resource.kind} {resource.name} is used by run {user.plan.run}")
+        return user is not None
+
+    def _unused(self, run: str, found: DesiredState | None, parents: set[str]) -> Listing:
+        """The cluster created by cloudgan, if the run used it and no other run does.
+
+        `parents` are the clusters that had nodes of the run.
+        """
+        plan = found.plan if found else None
+        if plan is None or plan.node_pool is None or not is_in_cluster(plan):
+            return Listing()
+        if plan.node_pool.keep_cluster:
+            return Listing()
+        try:
+            others = [self._registry.read(name) for name in self._others(run)]
+        except CloudganError as error:
+            self._say(f"the cluster stays, because another run may use it: {error}")
+            return Listing()
+        if any(uses_cluster_of(plan, other) for other in others):
+            return Listing()
+        resources = self._engine.list(None, (plan.target.region or "",))
+        if resources.silent:
+            return Listing(silent=resources.silent)  # another run may use it
+        busy = {resource.parent for resource in resources if resource.run not in (None, run)}
+        return Listing(
+            resource
+            for resource in resources
+            if is_own_cluster(resource, plan)
+            and resource.name not in busy
+            and (not parents or resource.name in parents)
+        )
+
+    def _note_ready(self, resource: Resource) -> None:
+        if resource.is_cluster:
+            self._new_until = monotonic_seconds() + _NEW_CLUSTER_SECONDS
+
+    def _cluster_api(self, plan: Plan) -> ClusterApi | None:
+        """The API of the plan's cluster, which waits for a cluster that was just created."""
+        api = self._cloud.cluster_api(plan)
+        if api is not None and self._new_until:
+            api.expect_new_cluster(self._new_until)
+        return api
+
+    def _others(self, run: str) -> list[str]:
+        return [name for name in self._registry.list_runs() if name != run]
+
+    def _refuse_removed(self, plan: Plan) -> None:
+        """Raises if another launcher changed the run since its start."""
+        found = self._registry.read(plan.run)
+        if found and plan.run in self._began and found.state != "starting":
+            raise LaunchError(
+                f"run {plan.run} was {found.state} by {found.lease_owner} while it was started here; run"
+                f" `cloudgan status {plan.run}`, then `cloudgan down {plan.run}`"
+            )
+
+    def _ensure_desired_state(self, plan: Plan) -> bool:
+        self._began[plan.run] = plan
+        found = self._registry.read(plan.run)
+        if (
+            found
+            and found.is_open
+            and found.plan.spec_hash == plan.spec_hash
+            and found.plan.target.zone == plan.target.zone
+            and found.plan.node_run == plan.node_run
+            and found.state == "starting"
+        ):
+            return False
+        self._registry.write(plan, "starting", leased=True)
+        return True
+
+    def _of(self, plan: Plan) -> JobBackend:
+        found = self._reached(plan)
+        if found is None:
+            raise LaunchError(
+                f"cluster {plan.target.cluster} of run {plan.run} does not exist; rerun the command to"
+                f" create it, or `cloudgan down {plan.run}` to delete the rest"
+            )
+        return found
+
+    def _reached(self, plan: Plan) -> JobBackend | None:
+        """The backend of the run's cluster; None if the cluster does not exist."""
+        if plan.run not in self._opened:
+            found = self._inner(plan)
+            if found is None:
+                return None
+            if self._new_until and isinstance(found, KubernetesBackend):
+                found.expect_new_cluster(self._new_until)
+            self._opened[plan.run] = found
+        return self._opened[plan.run]

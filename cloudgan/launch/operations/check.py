@@ -1,0 +1,110 @@
+"""The command `check`: login, permissions and quota of cloud accounts."""
+
+from __future__ import annotations
+
+from cloudgan.core.clock import utc_today
+from cloudgan.core.clouds import CLOUDS
+from cloudgan.core.command import command
+from cloudgan.core.errors import CloudganError, PlanError
+from cloudgan.launch.clouds.client import CloudClient
+from cloudgan.launch.clouds.planner import open_cloud
+from cloudgan.launch.operations.account_reports import AccountCheck
+from cloudgan.launch.operations.concurrent_queries import run_concurrently
+from cloudgan.launch.operations.launch_options import CheckOptions
+from cloudgan.launch.operations.metadata_server import disable_unless_reachable
+from cloudgan.launch.operations.preflight import (
+    PreflightReport,
+    check_cloud,
+    login_error_finding,
+    prices_finding,
+)
+from cloudgan.launch.operations.targets import account_target
+from cloudgan.launch.plan.flags import NodeFlags
+from cloudgan.launch.plan.launch_plan import make_launch_plan
+from cloudgan.launch.plan.request import LaunchRequest
+from cloudgan.money.catalog import load_catalog
+from cloudgan.schema.options.shared import RunLocator
+from cloudgan.schema.plan import Plan, Target
+from cloudgan.schema.resource import Finding
+
+_CONTACT_SECONDS = 10.0
+"""Until each login has answered; without a network an SDK retries for minutes."""
+
+
+@command
+def check(options: CheckOptions) -> AccountCheck:
+    """Checks login, APIs, permissions and quota of each cloud; creates nothing.
+
+    Raises:
+        ConfigError: A value is not valid.
+    """
+    disable_unless_reachable()
+    provider, offer = options.provider, options.price_as
+    names = tuple(CLOUDS) if provider is None else (provider,)
+
+    def quota_plan(name: str) -> Plan | PlanError | None:
+        if options.accelerator is None and offer is None:
+            return None
+        if offer and not offer.startswith(f"{name}/"):
+            return PlanError(f"--price-as={offer} is an offer of another cloud")
+        own = {key: getattr(options, key) for key in NodeFlags.model_fields}
+        request = LaunchRequest(
+            **own,
+            provider=name,
+            name="check",
+            accelerator=options.accelerator,
+            nodes=options.nodes,
+            price_as=offer,
+            reservation_name=options.reservation,
+            run_keys={"training.max_steps": 1},  # whether a training ends in time is not asked here
+        )
+        try:
+            return make_launch_plan(request, lambda *_: ())
+        except PlanError as error:
+            return error
+
+    plans = {name: quota_plan(name) for name in names}
+    opened = run_concurrently(
+        names, lambda name: _open(name, plans[name], options), _CONTACT_SECONDS
+    )
+
+    def findings(name: str) -> tuple[Finding, ...]:
+        found = opened[name]
+        if isinstance(found, CloudganError):
+            return login_error_finding(found)
+        return _check(name, plans[name], *found)
+
+    answers = run_concurrently(names, findings)
+    found = tuple(
+        PreflightReport(name, answer if isinstance(answer, tuple) else login_error_finding(answer))
+        for name, answer in answers.items()
+    )
+    return AccountCheck(provider=provider, clouds=found)
+
+
+def _open(name: str, plan: Plan | PlanError | None, flags: NodeFlags) -> tuple[CloudClient, Target]:
+    """Opens a cloud whose login answers."""
+    regions = flags.regions_in(name)
+    account = RunLocator(
+        name,
+        project=flags.account,
+        profile=flags.profile,
+        region=regions[0] if regions else None,
+    )
+    wanted = None if isinstance(plan, PlanError) else plan
+    target = wanted.target if wanted else account_target(account)
+    cloud = open_cloud(target)
+    cloud.identify()
+    return cloud, target
+
+
+def _check(
+    name: str, plan: Plan | PlanError | None, cloud: CloudClient, target: Target
+) -> tuple[Finding, ...]:
+    wanted = None if isinstance(plan, PlanError) else plan
+    found = check_cloud(cloud, wanted, target.region, utc_today())
+    if plan is None:
+        return (*found, prices_finding(load_catalog().find(provider=name)))
+    if isinstance(plan, PlanError):
+        return (*found, Finding("offer", "missing", str(plan)))
+    return found

@@ -1,0 +1,165 @@
+"""State of a launched run: of its job, from its backend, and of its work, from its store."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+from cloudgan.core.clock import parse_time, utc_moment
+from cloudgan.core.errors import CloudganError
+from cloudgan.launch.backends.job_backend import JobBackend
+from cloudgan.launch.lifecycle.launch_log import LaunchLog
+from cloudgan.launch.lifecycle.run_results import RunResults
+from cloudgan.launch.operations.grid_status import age_seconds
+from cloudgan.launch.operations.local_runs import read_record, record_facts
+from cloudgan.launch.operations.run_status import THIS_MACHINE, RunStatus, State
+from cloudgan.launch.operations.run_watch import budget_warning
+from cloudgan.launch.operations.targets import run_folder
+from cloudgan.money.billing import launch_ledger, notices_of, usd_until_now
+from cloudgan.schema.heartbeat import Heartbeat
+from cloudgan.schema.launch import Launch
+from cloudgan.schema.plan import Plan
+from cloudgan.schema.record import read_if_whole
+from cloudgan.schema.run_state import Phase, RunState
+from cloudgan.speed.measured_runs import CORES_PER_CHIP
+
+_STATES: dict[Phase, State] = {
+    "absent": "stopped",
+    "waiting": "waiting",
+    "starting": "waiting",
+    "running": "running",
+    "finished": "done",
+    "failed": "failed",
+    "stopped": "stopped",
+}
+
+
+def launched_status(plan: Plan, backend: JobBackend, *, is_ours: bool = True) -> RunStatus:
+    """Returns the state of a launched run; records it in launch.json if the run is this folder's."""
+    job = backend.state(plan.run)
+    results = RunResults.from_plan(plan)
+    folder = run_folder(plan)
+    launch_log = LaunchLog(folder, plan, results)
+    if is_ours:
+        launch_log.record_state(job)
+    beat = results.heartbeat() if results else None
+    has_finished = beat is not None and beat.exit_code == 0 and job.phase in ("absent", "stopped")
+    phase: Phase = "finished" if has_finished else job.phase
+    is_here = folder.path.is_dir()
+    found: dict[str, Any] = {}
+    if is_here and plan.config.task == "train" and not plan.config.grid:
+        with suppress(CloudganError):  # its store has a newer record
+            found = record_facts(read_record(folder), folder.read_config())
+    known = launch_log.read()
+    found |= _progress(plan, beat, phase) | _money(plan, job, known, phase)
+    if found["usd"] is not None and found["seconds_left"] and plan.usd_per_second:
+        found["usd_at_end"] = found["usd"] + found["seconds_left"] * plan.usd_per_second
+    cells = results.grid_status() if results and plan.config.grid else None
+    started = _started(known) or found.pop("started_at", None)
+    age = (utc_moment() - parse_time(started)).total_seconds() if started else None
+    warning = budget_warning(plan, found["usd"])
+    facts: dict[str, Any] = {
+        "run": plan.run,
+        "folder": str(folder.path) if is_here else None,
+        "task": "evolve" if plan.config.grid else plan.config.task,
+        "state": _STATES[phase],
+        "reason": job.reason or (beat.message if beat and phase == "failed" else ""),
+        "provider": plan.target.provider,
+        "where": where_of(plan),
+        "budget": warning.line if warning else None,
+        "deadline_seconds": plan.limits.deadline_seconds,
+        "started_at": started,
+        "age_seconds": None if age is None else max(0.0, age),
+        "phase": phase,
+        "job": job,
+        "heartbeat": beat,
+        "grid": cells,
+        "grid_age_seconds": age_seconds(cells) if cells else 0.0,
+    }
+    return RunStatus(**found | facts)
+
+
+def _progress(plan: Plan, beat: Heartbeat | None, phase: Phase) -> dict[str, Any]:
+    """Returns what the newest report of the workers says; nothing without one."""
+    if beat is None:
+        return {"seconds_left": None, "showers_per_second": None}
+    total, unit, done = beat.epochs, "iterations" if plan.config.grid else "epochs", beat.epoch or 0
+    if plan.config.task == "simulate":
+        total, unit, done = plan.config.simulation.showers, "showers", beat.showers or 0
+    elif beat.exit_code == 0 and not plan.config.grid:
+        done = min(total, done + 1)  # it counts the epoch that it was in
+    is_running = phase == "running" and beat.phase == "training"
+    seconds = beat.seconds_per_epoch
+    found: dict[str, Any] = {
+        "done": done,
+        "total": total,
+        "unit": unit,
+        "step": beat.step,
+        "seconds_per_unit": seconds,
+        "seconds_left": max(0, total - done) * seconds if seconds and is_running else None,
+        "showers_per_second": _showers_per_second(plan, beat) if is_running else None,
+    }
+    if plan.config.task == "join":
+        found |= {"done": None, "total": None, "seconds_left": None}
+    if quality := beat.quality:
+        found |= {"metric_name": quality.name, "metric": quality.value, "note": str(quality)}
+    return found
+
+
+def _money(plan: Plan, job: RunState, known: Launch, phase: Phase) -> dict[str, Any]:
+    """Returns the cost until now and the price of the nodes that run now; None: unknown."""
+    notices = notices_of(read_if_whole(run_folder(plan).record_file))
+    usd = usd_until_now(launch_ledger(known, None, notices)) if plan.price else None
+    return {"usd": usd, "usd_per_hour": _usd_per_hour(plan, job, phase)}
+
+
+def _usd_per_hour(plan: Plan, job: RunState, phase: Phase) -> float | None:
+    if plan.price is None:
+        return None
+    if job.nodes is not None:
+        return plan.price.hourly_usd(sum(node.terminated_at is None for node in job.nodes))
+    if plan.node_pool:  # nodes of a cloud outlive their job: their number is unknown
+        return 0.0 if job.phase == "absent" else None
+    return 0.0 if job.is_over or phase == "waiting" else plan.usd_per_hour
+
+
+def _showers_per_second(plan: Plan, beat: Heartbeat) -> float | None:
+    """Returns the showers per second of all workers; None before two steps are finished."""
+    if not beat.steps_per_second:
+        return None
+    training, workers = plan.config.training, plan.workers
+    accelerator = plan.price.accelerator if plan.price else workers.accelerator
+    replicas = workers.accelerators_per_node * CORES_PER_CHIP.get(accelerator or "", 1)
+    replicas = (replicas or training.replicas or 1) * workers.nodes
+    batch = training.global_batch_size or plan.config.global_batch(replicas)
+    return beat.steps_per_second * batch
+
+
+def _started(known: Launch) -> str | None:
+    """Returns the first time in launch.json; None: nothing was sent yet."""
+    times = [
+        when
+        for attempt in known.attempts
+        for when in (
+            attempt.program_started_at,
+            *(one.sent_at for one in attempt.requests),
+            *(node.started_at for node in attempt.nodes),
+        )
+        if when
+    ]
+    return min(times).isoformat() if times else None
+
+
+def where_of(plan: Plan) -> str:
+    """Returns such as ``gcp 2 x L4 spot``, or ``slurm 2 nodes``."""
+    workers, pool = plan.workers, plan.node_pool
+    provider = THIS_MACHINE if plan.target.provider == "local" else plan.target.provider
+    number = workers.nodes * max(1, workers.accelerators_per_node)
+    name = plan.price.accelerator if plan.price and plan.price.accelerator else workers.accelerator
+    if workers.accelerators_per_node and name:
+        what = f"{number} x {name}"
+    elif pool:
+        what = f"{workers.nodes} x {pool.node_type}"
+    else:
+        what = f"{workers.nodes} nodes" if workers.nodes > 1 else ""
+    return " ".join(filter(None, (provider, what, pool.market if pool else "")))

@@ -1,0 +1,120 @@
+"""The command `setup`: creates or deletes what an account needs once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from cloudgan.core.clouds import region_of
+from cloudgan.core.command import command
+from cloudgan.core.errors import ResourcesLeftError
+from cloudgan.core.progress import Progress, Silent
+from cloudgan.launch.clouds.planner import cloud_planner, open_cloud, with_login
+from cloudgan.launch.operations.account_reports import SetupPlan, Teardown
+from cloudgan.launch.operations.account_resources import BUCKET, AccountSetup, teardown_resources
+from cloudgan.launch.operations.doctor import survey_account
+from cloudgan.launch.operations.inventory import Inventory
+from cloudgan.launch.operations.metadata_server import disable_unless_reachable
+from cloudgan.launch.operations.targets import account_target
+from cloudgan.reports.result import Result
+from cloudgan.schema.options.runs import SetupOptions
+from cloudgan.schema.plan import Target
+from cloudgan.storage.store import delete_objects, open_store, undeletable
+
+
+@command
+def setup(
+    options: SetupOptions,
+    *,
+    progress: Progress | None = None,
+    confirm: Callable[[str], None] = lambda _: None,
+    show: Callable[[Result], None] = lambda _: None,
+) -> SetupPlan | Teardown:
+    """Creates what an account needs once in a region and what is missing, or deletes it.
+
+    Args:
+        options: Account and region.
+        progress: Receives each step.
+        confirm: Called with a question before anything is created or deleted; raises ConfirmationError to stop.
+        show: Called with what is to be created before that question.
+
+    Raises:
+        ConfigError: Runs are active.
+        ResourcesLeftError: Not all of the account answered; nothing was deleted.
+    """
+    progress = progress or Silent()
+    if options.teardown:
+        return _tear_down(options, confirm, progress)
+    if options.dry_run:
+        return _setup_plan(account_target(options.account))
+    disable_unless_reachable()
+    target = account_target(options.account)
+    cloud = open_cloud(target, progress.say)
+    target = with_login(target, cloud.identify())
+    made = _setup_plan(target)
+    show(made)
+    confirm(f"Create what is missing in {made.place()}?")
+    created = []
+    for step, is_new in AccountSetup(cloud, progress.say).create(made.steps):
+        progress.say(f"{'created' if is_new else 'exists'}: {step.ensure}")
+        created += [step.ensure] if is_new else []
+    return made.model_copy(update={"created": tuple(created)})
+
+
+def _setup_plan(target: Target) -> SetupPlan:
+    steps = cloud_planner(target.provider).setup_steps(target)
+    return SetupPlan(
+        provider=target.provider, account=target.account, region=target.region, steps=steps
+    )
+
+
+def _tear_down(
+    options: SetupOptions, confirm: Callable[[str], None], progress: Progress
+) -> Teardown:
+    """Deletes what `setup` created and no run owns, in a region or, without one, everywhere."""
+    disable_unless_reachable()
+    account, purge, dry_run = options.account, options.purge, options.dry_run
+    surveyor, survey = survey_account(account, ())
+    if survey.silent and not dry_run:
+        raise ResourcesLeftError(
+            f"no answer from {', '.join(survey.silent)}, where runs may need what `setup` created; nothing"
+            " was deleted. Try again later"
+        )
+    resources = teardown_resources(survey, everywhere=account.region is None, purge=purge)
+    kept = tuple(
+        one for one, _ in survey.resources if one.shared == BUCKET and one not in resources
+    )
+    names = tuple(f"{one.kind} {one.name}" for one in resources)
+    done = Teardown(resources=names, deleted=(), kept=tuple(one.name for one in kept))
+    if dry_run or not resources:
+        return done
+    for one in resources:
+        progress.say(f"  {one.kind} {one.name}  {one.region}")
+    where = f"{survey.target.provider} {survey.target.account}, {survey.target.region}"
+    confirm(f"Delete {len(resources)} resources of {where}?")
+    buckets = {one.region for one in resources if one.shared == BUCKET}
+    _empty_buckets(survey, buckets, progress, confirm)
+    deleted = []
+    for name in AccountSetup(surveyor.cloud, progress.say).destroy(resources):
+        progress.say(f"deleted: {name}")
+        deleted.append(name)
+    return done.model_copy(update={"deleted": tuple(deleted)})
+
+
+def _empty_buckets(
+    survey: Inventory, regions: set[str], progress: Progress, confirm: Callable[[str], None]
+) -> None:
+    """Deletes all objects in the account's own buckets, after a question for each bucket."""
+    provider = survey.target.provider
+    for region in sorted({region_of(provider, one) for one in regions}):
+        target = survey.target.model_copy(update={"region": region})
+        store = open_store(cloud_planner(provider).store_url(target))
+        names = store.list()
+        if not names:
+            continue
+        runs = ", ".join(sorted({one.run for one in survey.folders if one.store == store.url}))
+        size = f"{len(names)} files, {store.size_bytes() / 2**20:.1f} MiB"
+        confirm(f"{store.url} has {size} of {runs or 'no run'}: delete them permanently?")
+        left = delete_objects(store, names)
+        progress.say(f"{len(names) - len(left)} files deleted from {store.url}")
+        if left:
+            progress.say(f"{store.url}: {undeletable(left)}")

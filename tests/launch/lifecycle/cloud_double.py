@@ -1,0 +1,406 @@
+"""Scripted clouds in memory, for tests of the code that all clouds share.
+
+`CloudDouble` implements `launch.clouds.client.CloudClient`, `RulesDouble` implements
+`launch.clouds.planner.CloudPlanner`, and `clouds` passes both to a command instead of the real ones:
+
+    double = CloudDouble("gcp", tmp_path)
+    double.refuse("node pool", "no V100 in this zone", region="us-central1")
+    known = clouds(double)
+    Program("cloudgan", "", {"deploy": deploy}, offered={"clouds": known}).run([...])
+
+Each `Trouble` scripts a delay or a fault; `calls` has all requests. Nodes are no machines: a `PlaceDouble`
+for each run replaces the trainer, as on machines of Cloud TPU, which are in no cluster. If a test gives the
+cluster's API as `api`, a run has a cluster.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+from cloudgan.core.errors import (
+    CapacityError,
+    CredentialsError,
+    LaunchError,
+    PlanError,
+    StockOutError,
+)
+from cloudgan.core.labels import RUN, SHARED, derived_name
+from cloudgan.launch.clouds.planner import Clouds
+from cloudgan.schema.plan import NodePool, Plan, Step, Target, Workers
+from cloudgan.schema.resource import Finding, Listing, Resource
+from cloudgan.schema.run_state import RunState
+from launch.lifecycle.place_double import PlaceDouble
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Mapping
+    from pathlib import Path
+
+    from cloudgan.launch.clouds.planner import CloudPlanner, NodePoolRequest
+    from cloudgan.schema.launch import Node
+    from cloudgan.schema.resource import ResourceCause
+
+BUCKET, CLUSTER, POOL = "bucket", "cluster", "node pool"
+RANKS = {POOL: 10, CLUSTER: 60, BUCKET: 70}
+ACCOUNT = "lab-1"
+How = Literal["refused", "failed", "never ready", "lost answer", "broken"]
+
+
+@dataclass
+class Trouble:
+    """A planned fault of the resources of a kind.
+
+    Attributes:
+        kind: Of the resource.
+        why: The cloud's sentence.
+        how: refused: the request is; failed: it is accepted, and the resource fails later; never ready: it
+            stays in the making; lost answer: it is made and the caller gets an error; broken: any
+            other refusal.
+        cause: Of a failure.
+        region: Only there; None: everywhere.
+        market: Only there, of pools.
+        node_type: Only these.
+        zone: Only there, of pools.
+        times: How often.
+    """
+
+    kind: str
+    why: str
+    how: How = "refused"
+    cause: ResourceCause = "capacity"
+    region: str | None = None
+    market: str | None = None
+    node_type: str | None = None
+    zone: str | None = None
+    times: int = 10**6
+
+    def meets(self, body: Mapping[str, Any]) -> bool:
+        wanted = {"kind": self.kind, "region": self.region, "market": self.market}
+        wanted |= {"node_type": self.node_type, "zone": self.zone}
+        return self.times > 0 and all(
+            value is None or body.get(key) == value for key, value in wanted.items()
+        )
+
+
+@dataclass
+class CloudDouble:
+    """One account of one cloud.
+
+    Attributes:
+        name: Of the cloud.
+        folder: Its buckets are folders in here.
+        there: What exists, by name.
+        troubles: Planned faults; the first that matches a request applies.
+        calls: All requests, as (verb, subject).
+        made: The step of each accepted request, in order.
+        api: Returns the API of a plan's cluster; None: runs have no cluster around their nodes.
+        runs: The replaced trainer by run; a test may set its states before.
+        zones: Letters of the zones with the node type, in each region.
+        quota: Missing quota by region, as `check` reports it.
+        unserved: Regions without these machines, as `resolve_placeholders` reports it.
+        looks_to_make: How many requests see a new resource as creating before it is ready.
+        looks_to_go: How many requests still see a deleted one.
+        looks_to_list: How many requests do not find a new resource.
+        refused_deletions: How often a deletion of a name is refused first.
+        has_no_login: Whether no login is found.
+        sees: Gets each step before it is taken; may raise.
+    """
+
+    name: str
+    folder: Path
+    there: dict[str, Resource] = field(default_factory=dict)
+    troubles: list[Trouble] = field(default_factory=list)
+    calls: list[tuple[str, str]] = field(default_factory=list)
+    made: list[Step] = field(default_factory=list)
+    api: Callable[[Plan], Any] | None = None
+    runs: dict[str, PlaceDouble] = field(default_factory=dict)
+    zones: str = "a"
+    quota: dict[str, str] = field(default_factory=dict)
+    unserved: dict[str, str] = field(default_factory=dict)
+    looks_to_make: int = 0
+    looks_to_go: int = 0
+    looks_to_list: int = 0
+    refused_deletions: Counter[str] = field(default_factory=Counter)
+    has_no_login: bool = False
+    sees: Callable[[Step], None] = lambda step: None
+
+    def __post_init__(self) -> None:
+        self._left: dict[str, int] = {}
+        self._unlisted: dict[str, int] = {}
+
+    # For tests.
+
+    def refuse(self, kind: str, why: str, how: How = "refused", **where: Any) -> Trouble:
+        """Plans a fault of the resources of a kind from now on."""
+        self.troubles.append(Trouble(kind, why, how, **where))
+        return self.troubles[-1]
+
+    def add(self, kind: str, name: str, run: str | None = None, **more: Any) -> Resource:
+        """Adds a resource: of a run, or one that all runs share."""
+        labels = {RUN: run} if run else {SHARED: kind}
+        known = {"state": "ready", "labels": labels, "deletion_order": RANKS[kind], "region": ""}
+        self.there[name] = Resource(kind=kind, name=name, **(known | more))
+        return self.there[name]
+
+    @property
+    def nodes(self) -> int:
+        """How many machines bill."""
+        return sum(resource.nodes for resource in self.there.values() if resource.kind == POOL)
+
+    def kinds(self) -> list[str]:
+        """The kinds of all that exists."""
+        return sorted(resource.kind for resource in self.there.values())
+
+    def asked(self, verb: str) -> list[str]:
+        """Returns the subjects of the requests with a verb."""
+        return [subject for each, subject in self.calls if each == verb]
+
+    # The functions of CloudClient.
+
+    def identify(self) -> Mapping[str, str]:
+        if self.has_no_login:
+            raise CredentialsError(f"{self.name}: no login was found; log in")
+        return {"account": ACCOUNT, "who": "marie@example.org"}
+
+    def resolve_placeholders(self, plan: Plan) -> Mapping[str, str]:
+        self.identify()
+        region = plan.target.region or ""
+        self.calls.append(("resolve_placeholders", region))
+        if region in self.unserved:
+            raise PlanError(self.unserved[region])
+        wanted = plan.target.zone or "<zone>"
+        zones = [f"{region}-{one}" for one in self.zones] if wanted == "<zone>" else [wanted]
+        return {"<account>": ACCOUNT, "<zone>": zones[0], "<zones>": " ".join(zones)}
+
+    def check(self, plan: Plan | None, region: str | None = None) -> tuple[Finding, ...]:
+        self.identify()
+        region = (plan.target.region if plan else region) or ""
+        self.calls.append(("check", region))
+        if region in self.quota:
+            return (Finding(f"quota in {region}", "missing", self.quota[region], is_quota=True),)
+        return (Finding("login", "ok", "marie"),)
+
+    def find(self, step: Step) -> Resource | None:
+        name = step.find or ""
+        self.calls.append(("find", step.ensure))
+        if self._unlisted.get(name, 0) > 0:
+            self._unlisted[name] -= 1
+            return None
+        return self._aged(name)
+
+    def create(self, step: Step) -> None:
+        self.calls.append(("create", step.ensure))
+        self.sees(step)
+        body: Any = step.body
+        trouble = next((one for one in self.troubles if one.meets(body)), None)
+        if trouble:
+            trouble.times -= 1
+        if trouble and trouble.how == "refused":
+            kind = StockOutError if trouble.cause == "capacity" else CapacityError
+            raise kind(trouble.why)
+        if trouble and trouble.how == "broken":
+            raise LaunchError(trouble.why)
+        self.made.append(step)
+        self._make(str(step.find), body, trouble)
+        if trouble and trouble.how == "lost answer":
+            raise LaunchError(trouble.why)
+
+    def list_resources(
+        self, run: str | None = None, regions: Collection[str] | None = None
+    ) -> Listing:
+        self.identify()
+        self.calls.append(("list_resources", run or ""))
+        there = [self._aged(name) for name in list(self.there)]
+        return Listing(
+            one
+            for one in there
+            if one and run in (None, one.run)
+            if regions is None or one.region in regions
+        )
+
+    def delete(self, resource: Resource) -> None:
+        self.calls.append(("delete", resource.name))
+        if self.refused_deletions[resource.name] > 0:
+            self.refused_deletions[resource.name] -= 1
+            raise LaunchError("another operation runs on it")
+        now = self.there.get(resource.name)
+        if now is not None and now.state != "deleting":
+            self.there[resource.name] = replace(now, state="deleting", nodes=0)
+            self._left[resource.name] = self.looks_to_go
+
+    def refresh(self, resource: Resource) -> Resource | None:
+        self.calls.append(("refresh", resource.name))
+        return self._aged(resource.name)
+
+    def cluster_api(self, plan: Plan) -> Any:
+        has_one = any(one.kind == CLUSTER for one in self.there.values())
+        return self.api(plan) if self.api and has_one else None
+
+    def job_backend(self, plan: Plan) -> RunOfNodes | None:
+        """Returns the backend of a plan that runs outside Kubernetes."""
+        if plan.node_pool is None or plan.node_pool.engine == "cluster":
+            return None
+        self.runs.setdefault(plan.run, PlaceDouble())
+        return RunOfNodes(self, plan)
+
+    def _make(self, name: str, body: Mapping[str, Any], trouble: Trouble | None) -> None:
+        resource = Resource(
+            kind=body["kind"],
+            name=name,
+            state="creating",
+            labels=body["labels"],
+            region=body["region"],
+            deletion_order=RANKS[body["kind"]],
+            node_type=body.get("node_type"),
+            nodes=body.get("nodes", 0),
+            market=body.get("market"),
+            parent=body.get("parent", ""),
+        )
+        self._left[name], self._unlisted[name] = self.looks_to_make, self.looks_to_list
+        if trouble and trouble.how == "never ready":
+            self._left[name] = 10**6
+            resource = replace(resource, reason=trouble.why)
+        elif trouble and trouble.how == "failed":
+            resource = replace(
+                resource, state="failed", reason=trouble.why, cause=trouble.cause, nodes=0
+            )
+        self.there[name] = resource
+
+    def _aged(self, name: str) -> Resource | None:
+        """Returns a resource as this request sees it: a creation or deletion needs some of them."""
+        now = self.there.get(name)
+        if now is None or now.state not in ("creating", "deleting"):
+            return now
+        if self._left.get(name, 0) > 0:
+            self._left[name] -= 1
+        elif now.state == "deleting":
+            del self.there[name]
+        else:
+            self.there[name] = replace(now, state="ready")
+        return self.there.get(name)
+
+
+class RunOfNodes:
+    """The `JobBackend` of a run's nodes: its job is absent without them."""
+
+    def __init__(self, cloud: CloudDouble, plan: Plan) -> None:
+        self._cloud, self._plan, self._inner = cloud, plan, cloud.runs[plan.run]
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def state(self, run: str) -> RunState:
+        labelled = (run, self._plan.node_run)
+        there = self._cloud.there.values()
+        pools = [one for one in there if one.run in labelled and one.kind == POOL]
+        if not any(pool.state in ("ready", "creating") for pool in pools):
+            return RunState("absent")
+        return self._inner.state(run) if self._inner.states else RunState("finished")
+
+    def destroy(self, run: str) -> Iterator[str]:
+        yield from ()
+
+    def stop(self, run: str) -> None:
+        self._inner.calls.append(("stop", run))
+
+    def nodes(self, run: str) -> tuple[Node, ...]:
+        return ()
+
+
+class RulesDouble:
+    """The planner of a cloud: its bucket is a folder, and it plans all node types that a test does not refuse.
+
+    Args:
+        cloud: Whose rules these are.
+        refused: Types of nodes that it refuses, with the reason.
+        engine: What runs the job; None: TPUs are machines of their own, GPUs are in a cluster.
+    """
+
+    def __init__(
+        self,
+        cloud: CloudDouble,
+        refused: Mapping[str, str] | None = None,
+        engine: Literal["cluster", "tpu_vm"] | None = "tpu_vm",
+    ) -> None:
+        self._cloud, self._refused, self._engine = cloud, refused or {}, engine
+
+    def target(
+        self, account: str | None, region: str, zone: str | None, cluster: str | None
+    ) -> Target:
+        return Target(
+            provider=self._cloud.name,
+            account=account or "<account>",
+            region=region,
+            zone=zone or "<zone>",
+            cluster=cluster or "cloudgan",
+        )
+
+    def node_pool(self, wanted: NodePoolRequest) -> NodePool:
+        if wanted.node_type in self._refused:
+            raise PlanError(self._refused[wanted.node_type])
+        return NodePool(
+            node_type=wanted.node_type,
+            market=wanted.market,
+            name=derived_name(wanted.run, wanted.spec_hash, 40),
+            engine=self._engine or ("tpu_vm" if wanted.node_type[:1] == "v" else "cluster"),
+            flex_start=wanted.flex_start,
+            reservation=wanted.reservation,
+            keep_cluster=wanted.keep_cluster,
+            keep_seconds=wanted.keep_seconds,
+            served_runs=wanted.served_runs,
+        )
+
+    def workers(self, workers: Workers, node_pool: NodePool) -> Workers:
+        return workers.model_copy(update={"grace_seconds": 25})
+
+    def store_url(self, place: Target) -> str:
+        return str(self._cloud.folder / f"{self._cloud.name}-{place.region}")
+
+    def steps(self, plan: Plan) -> tuple[Step, ...]:
+        node_pool, region = plan.node_pool, plan.target.region
+        assert node_pool is not None
+        pool = {
+            "nodes": plan.workers.nodes,
+            "node_type": node_pool.node_type,
+            "market": node_pool.market,
+            "zone": plan.target.zone,
+            "labels": plan.labels().as_dict(),
+            "parent": f"{region}/{plan.target.cluster}",
+        }
+        desired_state = Step(
+            ensure=f"desired state of run {plan.run}",
+            method="PUT",
+            path=f"{plan.store}/runs/{plan.run}/desired-state/",
+            at="store",
+        )
+        bucket = _step(BUCKET, f"{self._cloud.name}-{region}", region, {SHARED: BUCKET})
+        nodes = _step(POOL, f"{region}/{node_pool.name}", region, **pool)
+        if node_pool.engine == "tpu_vm":
+            return bucket, desired_state, nodes
+        cluster = _step(CLUSTER, f"{region}/{plan.target.cluster}", region, {SHARED: CLUSTER})
+        return bucket, desired_state, cluster, nodes
+
+
+def _step(kind: str, name: str, region: str | None, labels: Any = None, **body: Any) -> Step:
+    return Step(
+        ensure=f"{kind} {name}",
+        method="POST",
+        path=f"https://cloud.example/{name}",
+        find=name,
+        at="cloud",
+        body={"kind": kind, "region": region, "labels": labels} | body,
+    )
+
+
+def clouds(*doubles: CloudDouble, rules: Mapping[str, CloudPlanner] | None = None) -> Clouds:
+    """Returns the clouds that a command knows: these and no others."""
+    by_name = {double.name: double for double in doubles}
+    known = {name: RulesDouble(double) for name, double in by_name.items()} | dict(rules or {})
+
+    def open_one(place: Target, say: Any = None) -> CloudDouble:
+        double = by_name[place.provider]
+        double.identify()
+        return double
+
+    return Clouds(planner=lambda name: known[name], open=open_one, poll_seconds=0.001)

@@ -1,0 +1,13 @@
+"""Clouds in memory in place of those of the product."""
+
+from __future__ import annotations
+
+import pytest
+
+from launch.operations.cloud_double import installed
+
+
+@pytest.fixture
+def cloud(monkeypatch, tmp_path):
+    """Google Cloud in memory."""
+    return installed(monkeypatch, tmp_path)
