@@ -33,7 +33,6 @@ def google(tmp_path, monkeypatch, user_folder):
     from emulators.gcp.key_file import write_key_file
     from emulators.gcp.project import project
     from emulators.kubernetes import Image, local_cluster, python_image
-    from launch.clouds.gcp.kubernetes_nodes import join
 
     monkeypatch.setattr("cloudgan.launch.operations.deployment.all_wheels", lambda *_: ())
     sleep = time.sleep
@@ -49,7 +48,7 @@ def google(tmp_path, monkeypatch, user_folder):
     few_showers(user_folder / "showers")
     images = {"*": image}
     with project() as made, local_cluster(nodes=0, images=images, root=tmp_path) as cluster:
-        join(made, cluster)
+        made.tie(cluster)
         made.server.issued = cluster.token()
         made.server.tokens = {made.server.issued: None}
         made.engine.operation_ticks = 1

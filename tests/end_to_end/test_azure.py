@@ -32,7 +32,7 @@ def azure(tmp_path, monkeypatch):
     from cloudgan.launch.clouds.azure.ids import account_name
     from emulators.azure import small_azure
     from emulators.azure.connect_proxy import Gate
-    from emulators.kubernetes import python_image, with_gpus
+    from emulators.kubernetes import local_cluster, python_image, with_gpus
 
     azurite = shutil.which("azurite-blob")
     if not azurite:
@@ -42,7 +42,8 @@ def azure(tmp_path, monkeypatch):
     token_file.write_text("a token of the cluster")
     images = {}
     with contextlib.ExitStack() as stack:
-        made = stack.enter_context(small_azure(tmp_path, images))
+        made = stack.enter_context(small_azure(tmp_path))
+        made.tie(stack.enter_context(local_cluster(nodes=0, images=images, root=tmp_path)))
         made.aks.has_entra = True
         made.faults.slow_gets = 0  # the command line polls each 5 s
         port = free_port()
@@ -117,7 +118,7 @@ def test_a_run_on_rented_nodes_trains_is_priced_and_leaves_nothing(
     cost = json.loads(cloudgan_here("cost", here / "runs" / "gan", "--json").stdout)
     assert cost["run"] == "gan"
     cloudgan_here("down", "gan")
-    assert azure.aks.clusters == {}
+    assert not [one for one in azure.arm.held() if "/managedClusters/" in one]
     left = {
         one.shared
         for one in azure.cloud(requests.target(None, REGION, None, None)).list_resources()

@@ -26,14 +26,13 @@ def google(tmp_path, monkeypatch):
     from emulators.gcp.key_file import write_key_file
     from emulators.gcp.project import project
     from emulators.kubernetes import local_cluster, python_image, with_gpus
-    from launch.clouds.gcp.kubernetes_nodes import join
     from storage.servers import gcs_server
 
     with gcs_server() as objects, project() as made:
         python = python_image(STORAGE_EMULATOR_HOST=objects)
         images = {"python:3.11-slim": with_gpus(python)}
         with local_cluster(nodes=0, images=images, root=tmp_path) as cluster:
-            join(made, cluster)
+            made.tie(cluster)
             made.server.issued = cluster.token()
             made.server.tokens = {made.server.issued: None}
             made.engine.operation_ticks = 1  # the command line polls each 5 s

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import secrets
 from typing import TYPE_CHECKING, Any
@@ -24,13 +23,11 @@ CONFLICT = (
 
 
 class Eks:
-    """Answers for EKS. `endpoint` and `ca_pem` are those of the one cluster behind all EKS clusters."""
+    """Answers for EKS."""
 
     def __init__(self, state: State, scaling: Scaling) -> None:
         self._state, self._scaling = state, scaling
         self.became_active: Callable[[], None] = lambda: None
-        self.endpoint = "https://127.0.0.1:1"
-        self.ca_pem = b"none"
 
     def answer(self, call: Call) -> Body:
         asked = {key: value for key, value in call.asked.items() if key != "clientRequestToken"}
@@ -259,8 +256,8 @@ class Eks:
         shown["resourcesVpcConfig"] = body["resourcesVpcConfig"] | {"vpcId": network}
         shown["upgradePolicy"] = body.get("upgradePolicy", {"supportType": "EXTENDED"})
         if plane.status != "CREATING":
-            shown["endpoint"] = self.endpoint
-            shown["certificateAuthority"] = {"data": base64.b64encode(self.ca_pem).decode()}
+            shown["endpoint"] = self._scaling.nodes.url
+            shown["certificateAuthority"] = {"data": self._scaling.nodes.authority}
         return shown
 
     def _plane(self, region: str, name: str) -> Plane:

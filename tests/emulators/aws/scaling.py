@@ -8,22 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 from emulators.aws.state import Body, Group, State, machine_id, now
 from emulators.aws.wire import Refusal
+from emulators.nodes import Nodes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from emulators.aws.wire import Call
 
 SERVICE = "autoscaling"
 
 
 class Scaling:
-    """Auto Scaling; calls `joins` and `leaves` with instances."""
+    """Auto Scaling; its instances are `nodes` of one GPU."""
 
     def __init__(self, state: State) -> None:
-        self._state = state
-        self.joins: Callable[[str, Group], None] = lambda _name, _group: None
-        self.leaves: Callable[[str], None] = lambda _name: None
+        self._state, self.nodes = state, Nodes()
 
     def resize(self, group: Group, desired: int) -> None:
         """Creates or deletes machines; creates none without capacity."""
@@ -36,9 +33,10 @@ class Scaling:
             name = machine_id()
             group.machines.append(name)
             self._note(group, "Successful", f"Launching a new EC2 instance: {name}")
-            self.joins(name, group)
+            labels = group.labels | {"node.kubernetes.io/instance-type": group.node_type}
+            self.nodes.come(name, hidden_gpus=1, labels=labels)
         while len(group.machines) > desired:
-            self.leaves(group.machines.pop())
+            self.nodes.go(group.machines.pop())
 
     def _unreserved(self, group: Group, desired: int) -> str:
         """Why a reservation does not serve a group; the code is that of EC2, the text is not."""

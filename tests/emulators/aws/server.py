@@ -23,7 +23,6 @@ from werkzeug.wrappers import Request, Response
 
 from emulators.aws.authorizations import authorizations
 from emulators.aws.eks import Eks
-from emulators.aws.faults import Fault, Faults, strike
 from emulators.aws.iam_policies import is_allowed
 from emulators.aws.lookups import Ec2, Quotas, Simulator
 from emulators.aws.scaling import Scaling
@@ -31,12 +30,12 @@ from emulators.aws.schedules import Schedules
 from emulators.aws.state import ACCOUNT, State
 from emulators.aws.tokens import user_of
 from emulators.aws.wire import Call, Refusal, answer, decoded, refused, scope
+from emulators.faults import Faults
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from emulators.aws.iam_policies import Authorization, Document
-    from emulators.aws.state import Group
     from emulators.kubernetes import Cluster
 
 LOGIN = {"aws_access_key_id": "AKIAIOSFODNN7EXAMPLE", "aws_secret_access_key": "planted-secret"}
@@ -63,6 +62,8 @@ class Amazon:
     def __init__(self) -> None:
         self.state = State()
         self.faults = Faults()
+        self.calls: list[tuple[str, str, str]] = []
+        """Service, region and operation of each request, in order."""
         self.foreign_buckets: set[str] = set()
         self.policies: dict[str, bytes] = {}
         self.troubles: list[Exception] = []
@@ -105,7 +106,7 @@ class Amazon:
             network.templates.clear()
             network.reservations.clear()
         self.policies.clear()
-        self.faults.calls.clear()
+        self.calls.clear()
         self.authorized.clear()
         moto_api_backend.reset()
 
@@ -119,30 +120,34 @@ class Amazon:
 
     @property
     def operations(self) -> list[str]:
-        return [operation for _, _, operation in self.faults.calls]
+        return [operation for _, _, operation in self.calls]
 
     def session(self) -> Any:
         """A session whose clients send to this server; each session of this account has its own clients."""
         self._sessions += 1
         return _session(self._sessions)
 
-    def fault(self, operation: str, code: str, **how: Any) -> None:
-        self.faults.planned.append(Fault(operation, code, **how))
+    def fault(
+        self,
+        operation: str,
+        code: str,
+        message: str = "refused by a test",
+        *,
+        status: int = 400,
+        **how: Any,
+    ) -> None:
+        """Plans an error of the next requests for an operation; `how` is of `Fault`."""
+        self.faults.plan(f"^{operation}$", Refusal(code, message, status), **how)
 
     def pass_time(self, seconds: float) -> None:
         with self.state.lock:
             self._scaling.pass_time(seconds)
             self._schedules.pass_time(seconds)
 
-    def tie(self, cluster: Cluster, gpus: int = 1, name: str = "cloudgan") -> None:
+    def tie(self, cluster: Cluster, name: str = "cloudgan") -> None:
         """Uses a test cluster for all EKS clusters: each machine is a node of it while it runs."""
 
-        def joins(machine: str, group: Group) -> None:
-            labels = group.labels | {"node.kubernetes.io/instance-type": group.node_type}
-            cluster.add_node(machine, hidden_gpus=gpus, labels=labels)
-
-        self._eks.endpoint, self._eks.ca_pem = cluster.url, cluster.ca.read_bytes()
-        self._scaling.joins, self._scaling.leaves = joins, cluster.remove_node
+        self._scaling.nodes.cluster = cluster
         cluster.trust(lambda token: user_of(token, LOGIN, name))
 
         def refuses() -> None:
@@ -174,12 +179,13 @@ class Amazon:
         if call.region in self.state.closed and call.service == "eks":
             raise Refusal("AccessDeniedException", "closed by the organisation", 403)
         self._authorize(call, request)
-        fault = self.faults.meet(call)
+        self.calls.append((call.service, call.region, call.operation))
+        fault = self.faults.meet(call.operation)
         if fault and not fault.acts:
-            strike(fault)
+            raise fault.error
         made = self._acted(call, request)
         if fault:
-            strike(fault)
+            raise fault.error
         return made
 
     def _authorize(self, call: Call, request: Request) -> None:

@@ -1,21 +1,13 @@
-"""AKS clusters: each is a Kubernetes emulator, and pools are nodes in it."""
+"""AKS: what it adds to a cluster and a pool, and the kubeconfig of a cluster's users."""
 
 from __future__ import annotations
 
 import base64
-import contextlib
-import itertools
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import yaml
 
-from emulators.kubernetes import local_cluster
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from emulators.kubernetes import Cluster, Image
+from emulators.nodes import Nodes
 
 GPUS = {"Standard_NC64as_T4_v3": 4, "Standard_NC48ads_A100_v4": 2, "Standard_NC96ads_A100_v4": 4}
 """Of sizes that have not one."""
@@ -23,70 +15,47 @@ SPOT = {"key": "kubernetes.azure.com/scalesetpriority", "value": "spot", "effect
 
 
 class Aks:
-    """Makes and removes clusters and nodes; a real one begins with a node of its system."""
+    """Clusters and pools.
 
-    def __init__(self, root: Path, images: Mapping[str, Image] | None = None) -> None:
-        self.root, self.images = root, images
-        self.clusters: dict[str, Cluster] = {}
-        self._stacks: dict[str, contextlib.ExitStack] = {}
-        self._numbers = itertools.count(1)
-        self.made = 0
-        self.has_entra = False
+    Attributes:
+        nodes: Those of all clusters.
+        made: How many clusters were created; each has an issuer of its own.
+        has_entra: Whether users log in by Entra; otherwise by the kubeconfig of AKS alone.
+        rules: What users may do in clusters; None: everything.
+    """
+
+    def __init__(self) -> None:
+        self.nodes, self.made, self.has_entra = Nodes(), 0, False
         self.rules: list[dict[str, Any]] | None = None
-        """What its users may do in clusters; None: everything."""
-        """Whether users log in by Entra; otherwise by the kubeconfig of AKS alone."""
 
-    def make(self, address: str) -> dict[str, Any]:
+    def make(self) -> dict[str, Any]:
         """Creates a cluster; returns its additional properties."""
-        number = next(self._numbers)
         self.made += 1
-        stack = contextlib.ExitStack()
-        there = local_cluster(nodes=0, images=self.images, root=self.root / f"aks-{number}")
-        key = address.lower()
-        self.clusters[key], self._stacks[key] = stack.enter_context(there), stack
+        issuer = f"https://oidc.prod-aks.azure.com/{self.made}/"
         return {
             "fqdn": "127.0.0.1",
-            "oidcIssuerProfile": {
-                "enabled": True,
-                "issuerURL": f"https://oidc.prod-aks.azure.com/{number}/",
-            },
+            "oidcIssuerProfile": {"enabled": True, "issuerURL": issuer},
             "powerState": {"code": "Running"},
         }
 
-    def add_pool(self, address: str, pool: dict[str, Any]) -> None:
+    def add_pool(self, pool: dict[str, Any]) -> None:
         """The nodes of a pool join its cluster, with the taint that AKS gives Spot nodes itself."""
         properties = pool["properties"]
         taints = [_taint(text) for text in properties.get("nodeTaints") or ()]
         if properties.get("scaleSetPriority") == "Spot":
             taints.append(SPOT)
-        for number in range(properties["count"]):
-            self.clusters[address.lower()].add_node(
-                f"aks-{pool['name']}-{number}",
-                hidden_gpus=GPUS.get(properties["vmSize"], 1),
-                labels=properties.get("nodeLabels") or {},
-                taints=taints,
-            )
+        gpus, labels = GPUS.get(properties["vmSize"], 1), properties.get("nodeLabels") or {}
+        for name in _names(pool):
+            self.nodes.come(name, hidden_gpus=gpus, labels=labels, taints=taints)
 
     def remove_pool(self, pool: dict[str, Any]) -> None:
-        address = pool["id"].lower().partition("/agentpools/")[0]
-        cluster = self.clusters.get(address)
-        for node in cluster.select("nodes") if cluster else ():
-            name = node["metadata"]["name"]
-            if name.startswith(f"aks-{pool['name']}-"):
-                cluster.lose_node(name, unknown_seconds=0, evict_seconds=0, remove_seconds=0)
+        for name in _names(pool):
+            self.nodes.go(name)
 
-    def remove(self, address: str) -> None:
-        if stack := self._stacks.pop(address.lower(), None):
-            self.clusters.pop(address.lower())
-            stack.close()
-
-    def credentials(self, address: str) -> dict[str, Any]:
+    def credentials(self) -> dict[str, Any]:
         """The kubeconfig that a user gets."""
-        cluster = self.clusters[address.lower()]
-        authority = base64.b64encode(cluster.ca.read_bytes()).decode()
-        there = {"server": cluster.url, "certificate-authority-data": authority}
-        token = {"token": cluster.token(self.rules)}
-        user = {"exec": {"command": "kubelogin"}} if self.has_entra else token
+        there = {"server": self.nodes.url, "certificate-authority-data": self.nodes.authority}
+        user = {"exec": {"command": "kubelogin"}} if self.has_entra else {"token": self.token()}
         config = {
             "apiVersion": "v1",
             "kind": "Config",
@@ -97,13 +66,12 @@ class Aks:
         return {"kubeconfigs": [{"name": "clusterUser", "value": value}]}
 
     def token(self) -> str:
-        """A token of Entra that every cluster here accepts."""
-        (cluster,) = self.clusters.values()
-        return cluster.token()
+        """A token of Entra that the clusters accept."""
+        return self.nodes.cluster.token(self.rules) if self.nodes.cluster else "none"
 
-    def close(self) -> None:
-        for address in list(self._stacks):
-            self.remove(address)
+
+def _names(pool: dict[str, Any]) -> list[str]:
+    return [f"aks-{pool['name']}-{number}" for number in range(pool["properties"]["count"])]
 
 
 def _taint(text: str) -> dict[str, str]:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from emulators.azure.contract import MODELS, SCHEMAS, complaint
-from emulators.azure.faults import Answer, Faults, Refusal
+from emulators.azure.faults import Faults, Refusal
+from emulators.http import Answer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -86,7 +87,7 @@ class Arm:
             self.calls.append((method, path))
             try:
                 _check_version(kind_of(path), query.get("api-version", ""))
-                self.faults.meet(method, path)
+                self.faults.strike(method, path)
                 return _expanded(self._route(method, path, body), path, query)
             except Refusal as refusal:
                 return refusal.answer
@@ -144,8 +145,8 @@ class Arm:
                 200, {"name": path.rpartition("/")[2], "status": operation.status} | error
             )
         if method == "POST" and path.lower().endswith("/listclusterusercredential"):
-            cluster = self._found(path.rpartition("/")[0])
-            return Answer(200, self.aks.credentials(cluster.body["id"]))
+            self._found(path.rpartition("/")[0])
+            return Answer(200, self.aks.credentials())
         if method == "GET":
             return Answer(200, self._look(path))
         kind = kind_of(path)
@@ -289,14 +290,14 @@ class Arm:
         properties["provisioningState"] = "Succeeded"
         address = resource.body["id"]
         if resource.kind == CLUSTERS:
-            properties |= self.aks.make(address)
+            properties |= self.aks.make()
             group = f"/subscriptions/{self.subscription}/resourceGroups/"
             group += properties["nodeResourceGroup"]
             self.put(group, {"location": resource.body["location"], "tags": resource.body["tags"]})
             self.resources[group.lower()].body["managedBy"] = address
         if resource.kind == POOLS:
             cluster = self.resources[address.lower().partition("/agentpools/")[0]].body
-            self.aks.add_pool(cluster["id"], resource.body)
+            self.aks.add_pool(resource.body)
             group = cluster["properties"]["nodeResourceGroup"]
             name = f"aks-{resource.body['name']}-vmss"
             path = f"/subscriptions/{self.subscription}/resourceGroups/{group}/providers"
@@ -313,7 +314,6 @@ class Arm:
             nodes = f"/subscriptions/{self.subscription}/resourceGroups/{group}".lower()
             if nodes in self.resources:
                 self._drop(nodes)
-            self.aks.remove(gone.body["id"])
         if gone.kind == POOLS:
             self.aks.remove_pool(gone.body)
             for address in list(self.resources):

@@ -19,11 +19,11 @@ from emulators.azure.lists import Lists
 from emulators.azure.server import Server
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
     from pathlib import Path
 
     from cloudgan.schema.plan import Target
-    from emulators.kubernetes import Image
+    from emulators.kubernetes import Cluster
 
 SUBSCRIPTION = "00000000-0000-0000-0000-0000000000bb"
 
@@ -57,9 +57,9 @@ class Blobs:
 class SmallAzure:
     """One subscription, its machines and the logged-in user."""
 
-    def __init__(self, root: Path, images: Mapping[str, Image] | None = None) -> None:
+    def __init__(self, root: Path) -> None:
         self.faults, self.blobs = Faults(), Blobs()
-        self.aks = Aks(root, images)
+        self.aks = Aks()
         self.arm = Arm(SUBSCRIPTION, self.aks, self.faults)
         names = {"subscriptionId": SUBSCRIPTION, "displayName": "Physics"}
         self.lists = Lists(self.arm, subscriptions=[names])
@@ -91,15 +91,18 @@ class SmallAzure:
             )
         ]
 
+    def tie(self, cluster: Cluster) -> None:
+        """Uses a test cluster for all AKS clusters."""
+        self.aks.nodes.cluster = cluster
+
     def close(self) -> None:
         self.server.close()
-        self.aks.close()
 
 
 @contextlib.contextmanager
-def small_azure(root: Path, images: Mapping[str, Image] | None = None) -> Iterator[SmallAzure]:
+def small_azure(root: Path) -> Iterator[SmallAzure]:
     """Runs it; `root` holds its files."""
-    made = SmallAzure(root, images)
+    made = SmallAzure(root)
     try:
         yield made
     finally:

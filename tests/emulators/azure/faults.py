@@ -1,16 +1,13 @@
-"""Injected faults."""
+"""Injected faults of the Resource Manager."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
-
-class Answer(NamedTuple):
-    status: int
-    body: Any = None
-    headers: dict[str, str] = {}  # noqa: RUF012
+from emulators import faults
+from emulators.http import Answer
 
 
 class Refusal(Exception):
@@ -26,15 +23,7 @@ class Refusal(Exception):
 
 
 @dataclass
-class _Planned:
-    method: str
-    path: re.Pattern[str]
-    refusal: Refusal
-    times: int
-
-
-@dataclass
-class Faults:
+class Faults(faults.Faults):
     """Planned refusals, failing operations, and how late the Resource Manager shows resources.
 
     Attributes:
@@ -44,23 +33,22 @@ class Faults:
 
     late_gets: int = 0
     slow_gets: int = 1
-    _planned: list[_Planned] = field(default_factory=list)
     _failing: list[tuple[re.Pattern[str], dict[str, Any], bool]] = field(default_factory=list)
 
     def refuse(self, method: str, path: str, refusal: Refusal, times: int = 1) -> None:
         """Refuses the next requests that match, without doing anything."""
-        self._planned.append(_Planned(method, re.compile(path, re.IGNORECASE), refusal, times))
+        verb = r"\w+" if method == "*" else method
+        self.plan(f"^{verb} .*{path}", refusal, times)
+
+    def strike(self, method: str, path: str) -> None:
+        """Raises the planned refusal of a request."""
+        if fault := self.meet(f"{method} {path}"):
+            raise fault.error
 
     def fail(self, path: str, code: str, message: str, *, in_resource: bool = True) -> None:
         """Lets the next operation on what matches fail; `in_resource`: its body has the error too."""
         error = {"code": code, "message": message}
         self._failing.append((re.compile(path, re.IGNORECASE), error, in_resource))
-
-    def meet(self, method: str, path: str) -> None:
-        for one in self._planned:
-            if one.times and one.method in ("*", method) and one.path.search(path):
-                one.times -= 1
-                raise one.refusal
 
     def failure_of(self, path: str) -> tuple[dict[str, Any], bool] | None:
         for number, (pattern, error, in_resource) in enumerate(self._failing):

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import base64
 import json
-import threading
 import time
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, unquote, urlencode, urlsplit
 
 from emulators.azure.arm import HOST
-from emulators.azure.faults import Answer, Refusal
+from emulators.azure.faults import Refusal
 from emulators.azure.rights import action_of, is_allowed
+from emulators.http import Answer, Asked, HttpServer
 
 if TYPE_CHECKING:
     from emulators.azure.arm import Arm
@@ -34,34 +33,25 @@ class Server:
         lists.grants = lambda: self.grants
         self.skew_seconds = 0.0
         """How far Azure's clock is ahead of this machine's."""
-        handler = type("Handler", (_Handler,), {"server_of": self})
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-        self._server.daemon_threads = True
-        self._server.socket = files.context().wrap_socket(
-            self._server.socket, server_side=True, do_handshake_on_connect=False
-        )
-        self.port: int = self._server.server_address[1]
-        threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
+        server = HttpServer(self._served, files.context())
+        self.port, self.close = server.port, server.close
 
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-
-    def answer(self, method: str, url: str, body: bytes, token: str) -> Answer:
-        """Answers a request to the Resource Manager."""
+    def _served(self, asked: Asked) -> Answer:
+        parts = urlsplit(asked.target)
+        if asked.headers.get("Host", "").startswith(LOGIN):
+            return Answer(*self.entra.ask(asked.method, parts.path, asked.body))
         try:
-            self._refuse_invalid_token(token)
-            parts = urlsplit(url)
+            self._refuse_invalid_token(asked.headers.get("Authorization") or "")
             query = {name: values[-1] for name, values in parse_qs(parts.query).items()}
             with self.arm.lock:
                 path = unquote(parts.path)
-                sent = json.loads(body) if body else None
-                self._refuse_unless_granted(method, path, sent)
-                found = self.lists.list(path, query) if method == "GET" else None
+                sent = json.loads(asked.body) if asked.body else None
+                self._refuse_unless_granted(asked.method, path, sent)
+                found = self.lists.list(path, query) if asked.method == "GET" else None
                 if found is None:
-                    return self.arm.ask(method, url, sent)
-                self.arm.calls.append((method, path))
-                self.arm.faults.meet(method, path)
+                    return self.arm.ask(asked.method, asked.target, sent)
+                self.arm.calls.append((asked.method, path))
+                self.arm.faults.strike(asked.method, path)
                 return self._page(found, parts.path, query)
         except Refusal as refusal:
             return refusal.answer
@@ -100,35 +90,3 @@ class Server:
             raise Refusal(401, "InvalidAuthenticationTokenAudience", f"not {claims['aud']}")
         if claims["exp"] < time.time() + self.skew_seconds:
             raise Refusal(401, "ExpiredAuthenticationToken", "The access token has expired.")
-
-
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    server_of: Server
-    wbufsize = -1  # one packet for an answer
-    disable_nagle_algorithm = True
-
-    def log_message(self, *_: Any) -> None:
-        """Writes no log: the requests are in a list."""
-
-    def _do(self) -> None:
-        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        server = self.server_of
-        if self.headers.get("Host", "").startswith(LOGIN):
-            status, found = server.entra.ask(self.command, urlsplit(self.path).path, body)
-            self._send(Answer(status, found))
-            return
-        token = self.headers.get("Authorization") or ""
-        self._send(server.answer(self.command, self.path, body, token))
-
-    do_GET = do_PUT = do_POST = do_DELETE = _do  # noqa: N815
-
-    def _send(self, answer: Answer) -> None:
-        content = json.dumps(answer.body).encode() if answer.body is not None else b""
-        self.send_response(answer.status)
-        for name, value in answer.headers.items():
-            self.send_header(name, value)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from emulators.gcp.refusal import Refusal
 from emulators.gcp.server import Route
+from emulators.nodes import Nodes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -61,8 +62,7 @@ class KubernetesEngine:
         busy_ticks: Requests for which a ready cluster refuses to lose a pool.
         stock_out: Whether no machine is available.
         failure: Error of the next creation after its start; empty: none.
-        endpoint: Address of the cluster's own API.
-        certificate: Of its authority, base64.
+        nodes: Those of all clusters.
         accounts: E-mail addresses of service accounts that exist; None: all do.
         silent_zones: Zones whose clusters are not listed: `missingZones` of container.v1's ListClustersResponse
             (discovery document, revision 20261027).
@@ -72,7 +72,7 @@ class KubernetesEngine:
         self._server = server
         self.operation_ticks, self.busy_ticks = 2, 0
         self.stock_out, self.failure = False, ""
-        self.endpoint, self.certificate = "127.0.0.1:1", ""
+        self.nodes = Nodes()
         self.version = "1.35.2-gke.100"
         self.accounts: set[str] | None = None
         self.silent_zones: set[str] = set()
@@ -80,8 +80,6 @@ class KubernetesEngine:
         self.operations: dict[str, Object] = {}
         self.refuse_reservation: Callable[[Object], None] = lambda pool: None
         self.refuse_network: Callable[[Object, str], None] = lambda asked, zone: None
-        self.nodes_come: Callable[[Object], None] = lambda pool: None
-        self.nodes_go: Callable[[Object], None] = lambda pool: None
         self._busy_until = 0
         handlers = {
             "clusters.create": self._create_cluster,
@@ -136,14 +134,16 @@ class KubernetesEngine:
 
         def done() -> None:
             made["status"] = "RUNNING"
-            made["endpoint"] = self.endpoint
-            made["masterAuth"] = {"clusterCaCertificate": self.certificate}
+            made["endpoint"] = self.nodes.url.removeprefix("https://")
+            made["masterAuth"] = {"clusterCaCertificate": self.nodes.authority}
             for pool in kept.pools.values():
                 pool.body["status"] = "RUNNING"
 
         def failed(why: str) -> None:
             made["status"] = "ERROR"
             made["conditions"] = [{"canonicalCode": "INTERNAL", "message": why}]
+            for pool in kept.pools.values():
+                pool.body["status"] = "ERROR"
 
         return self._start("CREATE_CLUSTER", where, done, failed)
 
@@ -170,7 +170,7 @@ class KubernetesEngine:
 
         def gone() -> None:
             for pool in kept.pools.values():
-                self.nodes_go(pool.body)
+                self._go(pool.body)
             del self.clusters[where, call.path["clustersId"]]
 
         return self._start("DELETE_CLUSTER", where, gone)
@@ -201,7 +201,7 @@ class KubernetesEngine:
 
         def done() -> None:
             made["status"] = "RUNNING"
-            self.nodes_come(made)
+            self._come(made)
 
         def failed(why: str) -> None:
             made["status"] = "ERROR"
@@ -209,6 +209,19 @@ class KubernetesEngine:
             made["conditions"] = [code | {"message": why}]
 
         return self._start("CREATE_NODE_POOL", where, done, failed)
+
+    def _come(self, pool: Object) -> None:
+        config = pool["config"]
+        gpus = sum(int(one["acceleratorCount"]) for one in config.get("accelerators", ()))
+        taints = [one | {"effect": "NoSchedule"} for one in config.get("taints", ())]
+        if gpus:
+            taints.append({"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"})
+        for name in _machines(pool):
+            self.nodes.come(name, gpus=gpus, labels=config["labels"], taints=taints)
+
+    def _go(self, pool: Object) -> None:
+        for name in _machines(pool):
+            self.nodes.go(name)
 
     def _delete_pool(self, call: Call) -> Object:
         cluster, pool = self._cluster(call), self._pool(call)
@@ -223,7 +236,7 @@ class KubernetesEngine:
 
         def gone() -> None:
             if cluster.pools.pop(call.path["nodePoolsId"], None):
-                self.nodes_go(pool.body)
+                self._go(pool.body)
 
         return self._start("DELETE_NODE_POOL", call.path["locationsId"], gone)
 
@@ -317,6 +330,10 @@ class KubernetesEngine:
                 f"Operation operation-0 is currently upgrading cluster. {_WAIT}",
                 "FAILED_PRECONDITION",
             )
+
+
+def _machines(pool: Object) -> list[str]:
+    return [f"gke-{pool['name']}-{number}" for number in range(pool.get("initialNodeCount", 0))]
 
 
 def _check_name(name: str) -> None:

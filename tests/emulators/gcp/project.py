@@ -16,6 +16,8 @@ from emulators.gcp.tpu import Tpus
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from emulators.kubernetes import Cluster
+
 APIS = (
     ("container", "v1"),
     ("compute", "v1"),
@@ -52,6 +54,10 @@ class Project:
             one.body.get("workloadIdentityConfig") for one in self.engine.clusters.values()
         )
         return self._has_pool
+
+    def tie(self, cluster: Cluster) -> None:
+        """Uses a test cluster for all clusters of the project."""
+        self.engine.nodes.cluster = cluster
 
     def left(self) -> list[str]:
         """Returns the resources that a run or cloudgan created, except bucket and identities."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from emulators.http import Answer
+
 _STATUS = {
     400: "INVALID_ARGUMENT",
     401: "UNAUTHENTICATED",
@@ -26,7 +28,6 @@ class Refusal(Exception):
         message: Google's sentence.
         status: Canonical name, such as FAILED_PRECONDITION; that of the code where it is empty.
         reason: For programs, such as SERVICE_DISABLED or accessDenied; empty: none.
-        retry_after_seconds: Value of the Retry-After header; None: no header.
     """
 
     def __init__(
@@ -35,15 +36,13 @@ class Refusal(Exception):
         message: str,
         status: str = "",
         reason: str = "",
-        retry_after_seconds: int | None = None,
     ) -> None:
         super().__init__(f"{code} {message}")
         self.code, self.message, self.reason = code, message, reason
         self.status = status or _STATUS.get(code, "UNKNOWN")
-        self.retry_after_seconds = retry_after_seconds
 
-    def body(self) -> dict[str, Any]:
-        """The body with the fields of newer APIs (`status`, `details`) and of older ones (`errors`)."""
+    def answer(self) -> Answer:
+        """Has the fields of newer APIs (`status`, `details`) and of older ones (`errors`)."""
         error: dict[str, Any] = {
             "code": self.code,
             "message": self.message,
@@ -56,4 +55,4 @@ class Refusal(Exception):
             kind = "type.googleapis.com/google.rpc.ErrorInfo"
             info = {"@type": kind, "reason": self.reason, "domain": "googleapis.com"}
             error["details"] = [info]
-        return {"error": error}
+        return Answer(self.code, {"error": error})

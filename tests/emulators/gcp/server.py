@@ -9,19 +9,16 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
-import email.utils
 import json
-import socket
-import struct
 import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
-from emulators.gcp.faults import AnswerLost, Fault, Faults
+from emulators.faults import Faults
 from emulators.gcp.iam_conditions import resource_of, roles_of
 from emulators.gcp.refusal import Refusal
+from emulators.http import Answer, AnswerLost, Asked, HttpServer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -30,7 +27,6 @@ if TYPE_CHECKING:
     from emulators.gcp.iam_conditions import Binding
 
 TOKEN = "test-token"  # noqa: S105
-RESET = struct.pack("ii", 1, 0)  # closing sends RST
 
 
 class Call(NamedTuple):
@@ -62,7 +58,7 @@ class Seen(NamedTuple):
 
 
 class GoogleServer:
-    """Serves on one port of loopback from `start` to `stop`.
+    """Serves on one port of loopback from its creation to `stop`.
 
     Attributes:
         ticks: Requests so far; they are the server's time.
@@ -90,23 +86,13 @@ class GoogleServer:
         self._faults = Faults()
         self._lock = threading.RLock()
         self._later: list[tuple[int, Callable[[], None]]] = []
-        self._server = _Server(self)
-        self._thread = threading.Thread(
-            target=self._server.serve_forever, args=(0.02,), daemon=True
-        )
+        self._server = HttpServer(self._served, skew=lambda: self.skew)
+        self.stop = self._server.close
 
     @property
     def url(self) -> str:
         """Its address; ``<url>/<host>/<path>`` replaces ``https://<host>/<path>``."""
-        return f"http://127.0.0.1:{self._server.server_port}"
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def stop(self) -> None:
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
+        return self._server.url
 
     def add(self, routes: Mapping[str, Route]) -> None:
         """Adds methods, which a discovery document must have."""
@@ -116,13 +102,13 @@ class GoogleServer:
 
     # Faults and changes that a test plans.
 
-    def refuse(self, method: str, refusal: Refusal, *, times: int = 1, after: int = 0) -> None:
+    def refuse(self, method: str, refusal: Refusal, *, times: int = 1) -> None:
         """Answers the next calls, whose id matches, with a refusal; nothing is done for them."""
-        self._faults.plan(Fault(method, refusal, times, after=after))
+        self._faults.plan(method, refusal, times)
 
     def lose_answer(self, method: str, *, acts: bool = True, times: int = 1) -> None:
         """Resets the connection; if it `acts`, what was asked is done all the same."""
-        self._faults.plan(Fault(method, None, times, acts=acts))
+        self._faults.plan(method, AnswerLost(), times, acts=acts)
 
     def later(self, ticks: int, action: Callable[[], None]) -> None:
         """Calls a function after so many more requests; 0: at once."""
@@ -145,16 +131,28 @@ class GoogleServer:
         """Returns the ids of the methods called so far, in order."""
         return [one.method for one in self.seen]
 
-    # Called for each connection.
+    # Called for each request.
 
-    def answer(self, verb: str, target: str, body: bytes, token: str) -> dict[str, Any]:
-        """Returns what is answered.
+    def _served(self, asked: Asked) -> Answer:
+        if asked.target == "/token":
+            return self._exchange(asked.body)
+        try:
+            return Answer(200, self._answered(asked))
+        except Refusal as refusal:
+            return refusal.answer()
 
-        Raises:
-            Refusal: It is an error.
-            AnswerLost: None comes.
-        """
-        address = urlsplit(target)
+    def _exchange(self, body: bytes) -> Answer:
+        """Issues a token for an assertion that a key signed, as https://oauth2.googleapis.com/token does."""
+        if b"assertion=" not in body:
+            why = {"error": "invalid_grant", "error_description": "no assertion"}
+            return Answer(400, why)
+        token = {"access_token": self.issued, "expires_in": 3600, "token_type": "Bearer"}
+        return Answer(200, token)
+
+    def _answered(self, asked: Asked) -> dict[str, Any]:
+        verb, body = asked.method, asked.body
+        token = (asked.headers.get("Authorization") or "").removeprefix("Bearer ")
+        address = urlsplit(asked.target)
         query = {k.lstrip("$"): ",".join(v) for k, v in parse_qs(address.query, True).items()}
         host, _, path = address.path.lstrip("/").partition("/")
         found = self.apis[host].match(verb, f"/{path}") if host in self.apis else None
@@ -189,7 +187,7 @@ class GoogleServer:
             raise Refusal(404, "The requested URL was not found on this server.")
         fault = self._faults.meet(found.method.id)
         if fault and not fault.acts:
-            self._faults.strike(fault)
+            raise fault.error
         self._refuse_disabled(found.api.host)
         self._check_rights(token, route, found.api.host, path, body)
         api, method = found.api, found.method
@@ -202,7 +200,7 @@ class GoogleServer:
             self.troubles.append(f"{method.id}: {'; '.join(wrong)}")
             raise Refusal(500, f"the emulator breaks the contract: {self.troubles[-1]}")
         if fault:
-            self._faults.strike(fault)
+            raise fault.error
         return answer
 
     def _refuse_disabled(self, host: str) -> None:
@@ -250,81 +248,8 @@ class GoogleServer:
 @contextlib.contextmanager
 def serving(server: GoogleServer) -> Iterator[GoogleServer]:
     """Runs a server; fails at its end if an answer violated Google's discovery documents."""
-    server.start()
     try:
         yield server
     finally:
         server.stop()
     assert not server.troubles, server.troubles
-
-
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    block_on_close = False
-    request_queue_size = 64
-
-    def __init__(self, google: GoogleServer) -> None:
-        self.google = google
-        super().__init__(("127.0.0.1", 0), _Handler)
-
-    def server_bind(self) -> None:
-        """Binds without a look-up of this machine's name."""
-        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self.socket.bind(self.server_address)
-        self.server_address = self.socket.getsockname()
-        self.server_name, self.server_port = "127.0.0.1", self.server_address[1]
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Prints nothing about clients that disconnect."""
-
-
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
-    server: _Server
-
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-        """Writes no log: the requests are in a list."""
-
-    def date_time_string(self, timestamp: float | None = None) -> str:
-        moment = dt.datetime.now(dt.UTC) + self.server.google.skew
-        return email.utils.format_datetime(moment, usegmt=True)
-
-    def _answer(self) -> None:
-        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        token = (self.headers.get("Authorization") or "").removeprefix("Bearer ")
-        if self.path == "/token":
-            self._exchange(body)
-            return
-        try:
-            self._write(200, self.server.google.answer(self.command, self.path, body, token))
-        except Refusal as refusal:
-            wait = refusal.retry_after_seconds
-            headers = {} if wait is None else {"Retry-After": str(wait)}
-            self._write(refusal.code, refusal.body(), headers)
-        except AnswerLost:
-            self.close_connection = True
-            with contextlib.suppress(OSError):
-                self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
-                self.connection.shutdown(socket.SHUT_RDWR)
-
-    do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _answer  # noqa: N815
-
-    def _exchange(self, body: bytes) -> None:
-        """Issues a token for an assertion that a key signed, as https://oauth2.googleapis.com/token does."""
-        if b"assertion=" not in body:
-            self._write(400, {"error": "invalid_grant", "error_description": "no assertion"})
-            return
-        token = self.server.google.issued
-        self._write(200, {"access_token": token, "expires_in": 3600, "token_type": "Bearer"})
-
-    def _write(self, code: int, body: Any, headers: Mapping[str, str] | None = None) -> None:
-        content = json.dumps(body).encode()
-        with contextlib.suppress(OSError):
-            self.send_response(code)
-            for name, value in (headers or {}).items():
-                self.send_header(name, value)
-            self.send_header("Content-Type", "application/json; charset=UTF-8")
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)

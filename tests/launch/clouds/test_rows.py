@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
 
 import pytest
 import requests
@@ -17,6 +15,7 @@ from cloudgan.launch.clouds.engine import Engine, names_of_gone
 from cloudgan.launch.clouds.rows import BusyError, Kind, Rows, ask, resolve
 from cloudgan.schema.plan import Step
 from cloudgan.schema.resource import Listing
+from emulators.http import Answer, HttpServer
 
 STATES = {"booting": "creating", "up": "ready", "broken": "failed", "leaving": "deleting"}
 
@@ -148,26 +147,14 @@ class NimbusClient(Rows):
 def server():
     nimbus = Nimbus()
 
-    class Handler(BaseHTTPRequestHandler):
-        def handle_any(self):
-            size = int(self.headers.get("Content-Length") or 0)
-            body = json.loads(self.rfile.read(size)) if size else {}
-            code, answer = nimbus.answer(self.command, self.path.strip("/"), body)
-            self.send_response(code)
-            self.end_headers()
-            self.wfile.write(json.dumps(answer).encode())
+    def answer(asked):
+        body = json.loads(asked.body) if asked.body else {}
+        return Answer(*nimbus.answer(asked.method, asked.target.strip("/"), body))
 
-        do_GET = do_POST = do_DELETE = handle_any  # noqa: N815  the server calls them
-
-        def log_message(self, *_):
-            """Is silent."""
-
-    there = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    Thread(target=there.serve_forever, daemon=True).start()
-    nimbus.url = f"http://127.0.0.1:{there.server_port}"
+    there = HttpServer(answer)
+    nimbus.url = there.url
     yield nimbus
-    there.shutdown()
-    there.server_close()
+    there.close()
 
 
 @pytest.fixture

@@ -37,6 +37,7 @@ class AwsClient(Rows):
         region: Region whose errors are raised; lists cover all regions.
         say: Receives warnings.
         attempts: Attempts of one request.
+        poll_seconds: Interval between two requests while a resource is busy.
     """
 
     transport: Aws
@@ -48,6 +49,7 @@ class AwsClient(Rows):
         say: Callable[[str], None] = lambda _: None,
         *,
         attempts: int = ATTEMPTS,
+        poll_seconds: float = 5.0,
     ) -> None:
         self._region = region or GLOBAL_REGION
         super().__init__(
@@ -55,6 +57,7 @@ class AwsClient(Rows):
             kinds.KINDS,
             say,
             references={naming.GROUP_OF_POOL: self._group_of_pool},
+            poll_seconds=poll_seconds,
         )
 
     @classmethod

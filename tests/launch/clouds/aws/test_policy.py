@@ -14,9 +14,10 @@ from cloudgan.launch.clouds.aws.planner import role_document, setup_steps, targe
 from cloudgan.money.refresh.aws import aws_spot_quotes
 from cloudgan.money.refresh.quote import RefreshRequest
 from emulators.aws.iam_policies import is_allowed
-from launch.clouds.aws.lab import NOW, RESERVATION, planned
+from launch.clouds.aws.lab import ACCOUNT, RESERVATION, aws_plan
 from launch.clouds.aws.test_client import left_node, left_volume
-from launch.clouds.aws.used_permissions import ACCOUNT, FOLDER, ask, document, unused
+from launch.clouds.aws.used_permissions import FOLDER, ask, document, unused
+from launch.clouds.lab import NOW
 
 POLICIES = ("boundary.json", "policy.json", "reservation-policy.json", "setup-policy.json")
 CLOUDGAN, RUN, LEFT = (
@@ -38,13 +39,13 @@ def launched(lab):
     aws.grants = [document("policy.json")]
     cloud = lab.cloud()
     aws.state.quotas["L-DB2E81BA"] = 64.0
-    asked = RefreshRequest({"g4dn.xlarge": planned().price}, ("us-east-1",))
+    asked = RefreshRequest({"g4dn.xlarge": aws_plan().price}, ("us-east-1",))
     ec2 = lab.session.client("ec2", "us-east-1")
     list(aws_spot_quotes(asked, NOW, Silent(), lambda _: ec2))
-    cloud.check(planned())
+    cloud.check(aws_plan())
     aws.state.sold_out["g4dn.xlarge"] = ""
-    lab.deploy(planned())
-    plan = lab.resolved(planned())
+    lab.deploy()
+    plan = lab.plan()
     (group,) = aws.state.groups()
     group.machines.pop()
     cloud.find(next(one for one in plan.steps if one.method == "UpdateNodegroupConfig"))
@@ -58,17 +59,17 @@ def launched(lab):
     tag = {"Key": "aws:eks:cluster-name", "Value": "cloudgan"}
     network.security_groups = [{"GroupId": "sg-1", "Tags": [tag]}]
     network.instances, network.volumes = [left_node("i-1")], [left_volume("vol-1", "available")]
-    provider = lab.provider(cloud, plan)
-    list(provider.destroy("gan"))
+    list(lab.launcher().destroy("gan"))
     aws.grants = [document("policy.json"), document("reservation-policy.json")]
-    lab.deploy(planned(rent={"reservation": RESERVATION}))
-    list(provider.destroy("gan"))
+    lab.reserve()
+    lab.deploy(reservation=RESERVATION)
+    list(lab.launcher().destroy("gan"))
     aws.grants = aws.grants[:1]
     for kind in ("network interface", "security group", "EC2 instance", "EBS volume"):
         for resource in [one for one in cloud.list_resources() if one.kind == kind]:
             cloud.delete(resource)
-    provider._registry.store.delete("runs/gan/desired-state/000001.json")
-    provider._registry.store.list("runs/")
+    lab.store().delete("runs/gan/desired-state/000001.json")
+    lab.store().list("runs/")
     return aws.authorized
 
 
@@ -100,7 +101,6 @@ def shared_parts(lab):
     """An administrator's own cluster, in which a run left the add-on and the association of all runs."""
     eks = lab.session.client("eks", "us-east-1")
     lab.create_cluster("physics")
-    lab.aws.state.planes["us-east-1", "physics"].status = "ACTIVE"
     eks.create_addon(
         clusterName="physics",
         addonName="eks-pod-identity-agent",

@@ -6,24 +6,22 @@ import datetime as dt
 
 import pytest
 
-from cloudgan.core.errors import ConfigError, CredentialsError, LaunchError, PlanError
-from cloudgan.launch.plan.build import all_steps
-from launch.clouds.aws.lab import RESERVATION, planned
+from cloudgan.core.errors import CredentialsError, LaunchError
+from launch.clouds.aws.lab import RESERVATION, aws_plan
 from launch.clouds.aws.used_permissions import document
+from launch.clouds.lab import of_cloud
 
-P5 = "aws/p5.48xlarge/us-east-1/on_demand"
 
-
-def reserved(name=RESERVATION, offer="aws/g4dn.xlarge/us-east-1/on_demand", zone=None, **others):
-    return planned("gan", offer, rent={"reservation": name, "zone": zone}, **others)
+def reserved(name=RESERVATION, node_type="", **others):
+    return aws_plan(node_type, reservation=name, **others)
 
 
 def bodies(plan):
-    return {step.method: step.body for step in plan.steps if step.at == "cloud"}
+    return {step.method: step.body for step in of_cloud(plan)}
 
 
-def test_a_node_group_uses_the_reservation_by_a_launch_template_of_the_run(lab, aws):
-    aws.state.reserve(RESERVATION, "g4dn.xlarge", 2, "us-east-1b")
+def test_a_node_group_uses_the_reservation_by_a_launch_template_of_the_run(lab):
+    lab.reserve()
     plan = lab.resolved(reserved(nodes=2))
     assert plan.target.zone == "us-east-1b"
     assert lab.cloud().resolve_placeholders(reserved())["<zones>"] == "us-east-1b"
@@ -40,11 +38,11 @@ def test_a_node_group_uses_the_reservation_by_a_launch_template_of_the_run(lab, 
     assert order.index("CreateLaunchTemplate") < order.index("CreateCluster"), "free, so first"
 
 
-def test_a_capacity_block_has_its_market_type_and_an_unknown_price(lab, aws):
+def test_a_capacity_block_has_its_market_type_and_an_unknown_price(lab):
     end = dt.datetime.now(dt.UTC) + dt.timedelta(hours=30)
     how = {"ReservationType": "capacity-block", "EndDate": end}
-    aws.state.reserve(RESERVATION, "p5.48xlarge", 1, "us-east-1b", **how)
-    plan = lab.resolved(reserved(f"block:{RESERVATION}", P5))
+    lab.reserve(1, "p5.48xlarge", **how)
+    plan = lab.resolved(reserved(f"block:{RESERVATION}", "p5.48xlarge"))
     sent = bodies(plan)
     data = sent["CreateLaunchTemplate"]["LaunchTemplateData"]
     assert data["InstanceMarketOptions"] == {"MarketType": "capacity-block"}
@@ -53,33 +51,10 @@ def test_a_capacity_block_has_its_market_type_and_an_unknown_price(lab, aws):
     assert "no API of AWS states its price" in plan.node_pool.notes[-1]
 
 
-REFUSED = (
-    (None, {}, "has no capacity reservation cr-0123456789abcdef0 in us-east-1"),
-    ({}, {"zone": "us-east-1a"}, "is in us-east-1b: give --zone=us-east-1b"),
-    ({"AvailableInstanceCount": 1}, {"nodes": 2}, "has 1 free instances, and the run needs 2"),
-    ({"State": "expired"}, {}, "is expired, not active"),
-)
-
-
-def test_a_reservation_that_cannot_serve_is_refused_before_anything_is_made(lab, aws):
-    for there, asked, why in REFUSED:
-        if there is not None:
-            aws.state.reserve(RESERVATION, "g4dn.xlarge", 4, "us-east-1b", **there)
-        with pytest.raises(PlanError, match=why):
-            lab.resolved(reserved(**asked))
-    assert aws.state.left() == []
-
-
-@pytest.mark.parametrize("name", ["week", "cr-", "cr-XYZ", "block:", "block:week", "cr-0123/../x"])
-def test_what_is_no_id_of_a_reservation_is_bad_input(name):
-    with pytest.raises(ConfigError, match="cr-0123456789abcdef0"):
-        reserved(name)
-
-
 def test_the_template_is_listed_with_the_run_and_deleted_after_the_nodes(lab, aws):
-    aws.state.reserve(RESERVATION, "g4dn.xlarge", 2, "us-east-1b")
+    lab.reserve()
     cloud, plan = lab.cloud(), lab.resolved(reserved())
-    template = next(one for one in plan.steps if one.method == "CreateLaunchTemplate")
+    template = lab.step("CreateLaunchTemplate", plan)
     cloud.create(template)
     cloud.create(template)  # a lost response
     (found,) = cloud.list_resources("gan")
@@ -100,21 +75,20 @@ def test_another_reservation_of_the_same_run_has_another_template():
 
 
 def test_a_launcher_without_the_policy_for_reservations_is_refused_before_the_cluster(lab, aws):
-    aws.state.reserve(RESERVATION, "g4dn.xlarge", 2, "us-east-1b")
+    lab.reserve()
     plan = lab.resolved(reserved())
     aws.grants = [document("policy.json")]
-    template = next(one for one in plan.steps if one.method == "CreateLaunchTemplate")
+    template = lab.step("CreateLaunchTemplate", plan)
     with pytest.raises(CredentialsError, match="CreateLaunchTemplate"):
         lab.cloud().create(template)
     assert aws.state.left() == []
 
 
-def test_the_emulator_refuses_a_node_group_with_an_instance_type_in_both_places(lab, aws):
-    aws.state.reserve(RESERVATION, "g4dn.xlarge", 2, "us-east-1b")
+def test_the_emulator_refuses_a_node_group_with_an_instance_type_in_both_places(lab):
+    lab.reserve()
     lab.create_cluster("cloudgan")
-    aws.state.planes["us-east-1", "cloudgan"].status = "ACTIVE"
     plan = lab.resolved(reserved())
-    by_name = {one.method: one for one in all_steps(plan)}
+    by_name = {one.method: one for one in of_cloud(plan)}
     lab.cloud().create(by_name["CreateLaunchTemplate"])
     pool = by_name["CreateNodegroup"]
     for wrong in ({"instanceTypes": ["g4dn.xlarge"]}, {"diskSize": 100}):

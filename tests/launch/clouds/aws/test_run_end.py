@@ -10,21 +10,18 @@ import pytest
 from cloudgan.core.errors import LaunchError
 from cloudgan.launch.clouds.aws.bodies import schedule_group
 from cloudgan.launch.clouds.aws.planner import setup_steps, target
-from cloudgan.launch.clouds.engine import Engine
 from emulators.aws.iam_policies import is_allowed
-from launch.clouds.aws.lab import POLL_SECONDS, planned
-from launch.clouds.aws.used_permissions import ACCOUNT, ask, document
-
-DAY = 24 * 3600
+from launch.clouds.aws.lab import ACCOUNT, aws_plan
+from launch.clouds.aws.used_permissions import ask, document
 
 
 @pytest.fixture
-def ended_lab(whole_lab):
+def ended_lab(lab):
     """An account whose role of schedules has its policy."""
     for step in setup_steps(target(ACCOUNT, "us-east-1", None, None)):
         if step.method == "PutRolePolicy" and step.ref["name"] == "cloudgan-end":
-            whole_lab.cloud().create(step)
-    return whole_lab
+            lab.cloud().create(step)
+    return lab
 
 
 def seconds_until_end(plan):
@@ -38,21 +35,18 @@ def exists(lab):
 
 
 def test_a_run_whose_launcher_died_ends_with_its_cluster(ended_lab):
-    plan = ended_lab.deploy(planned())
+    plan = ended_lab.make()
     end = seconds_until_end(plan)
     ended_lab.aws.pass_time(end - 60)
     assert {"cluster", "node group", "schedule group"} <= set(exists(ended_lab)), "not yet"
     ended_lab.aws.pass_time(end + 2 * 3600)
     assert exists(ended_lab) == ["schedule group"], "free, until `down` or the doctor"
-    cloud = ended_lab.cloud()
-    list(ended_lab.provider(cloud, plan).destroy("gan"))
+    ended_lab.remove("gan")
     assert ended_lab.left() == []
 
 
-@pytest.mark.slow
 def test_a_cluster_that_another_run_uses_stays(ended_lab):
-    first = ended_lab.deploy(planned())
-    second = ended_lab.deploy(planned("second"))
+    first, second = ended_lab.make(), ended_lab.make(name="second")
     for schedule in ended_lab.aws.state.ends[
         "us-east-1", schedule_group(second)
     ].schedules.values():
@@ -64,27 +58,21 @@ def test_a_cluster_that_another_run_uses_stays(ended_lab):
     assert any("nodegroups attached" in one for one in ended_lab.aws._schedules.refusals)
 
 
-def test_the_end_precedes_everything_that_is_billed():
-    methods = [one.method for one in planned().steps if one.at == "cloud"]
-    assert methods.index("CreateSchedule") < methods.index("CreateCluster")
-
-
 def test_the_schedules_outlive_the_launcher_that_works():
-    plan = planned()
+    plan = aws_plan()
     limits = plan.limits
     longest = limits.deadline_seconds + 2 * limits.gang_timeout_seconds
     assert seconds_until_end(plan) >= longest + 2400, "a new cluster may take 40 minutes"
 
 
 def test_a_kept_cluster_is_not_deleted():
-    plan = planned(rent={"keep_cluster": True})
+    plan = aws_plan(keep_cluster=True)
     schedules = [one.ref["name"] for one in plan.steps if one.method == "CreateSchedule"]
     assert schedules == ["nodes"]
 
 
-@pytest.mark.slow
 def test_a_resumed_run_moves_its_end(ended_lab):
-    plan = ended_lab.deploy(planned())
+    plan = ended_lab.make()
     group = ended_lab.aws.state.ends["us-east-1", schedule_group(plan)]
     cloud, steps = ended_lab.cloud(), [one for one in plan.steps if one.method == "CreateSchedule"]
     assert all(cloud.find(one) for one in steps), "unchanged, soon after"
@@ -99,8 +87,8 @@ def test_a_resumed_run_moves_its_end(ended_lab):
 
 
 def test_a_group_that_another_client_deletes_between_two_steps_is_created_again(ended_lab):
-    plan = ended_lab.resolved(planned())
-    maker = Engine(ended_lab.cloud(), ended_lab.said.append, POLL_SECONDS)
+    plan = ended_lab.plan()
+    maker = ended_lab.engine()
     steps = [one for one in plan.steps if one.path.startswith("scheduler/")]
     for step in steps[:-1]:
         maker.ensure(step, plan)
@@ -112,40 +100,38 @@ def test_a_group_that_another_client_deletes_between_two_steps_is_created_again(
 
 
 @pytest.mark.slow
-def test_down_deletes_the_schedules_after_the_cluster(ended_lab):
-    plan = ended_lab.deploy(planned())
-    cloud = ended_lab.cloud()
-    gone = [one.partition(" us-")[0] for one in ended_lab.provider(cloud, plan).destroy("gan")]
+def test_down_deletes_the_schedules_after_the_cluster(whole_lab):
+    whole_lab.deploy()
+    gone = [one.partition(" us-")[0] for one in whole_lab.launcher().destroy("gan")]
     assert gone[-2:] == ["EKS cluster", "EventBridge schedule group"]
-    ended_lab.deploy(planned())
-    ended_lab.aws.fault("DeleteCluster", "InternalFailure", times=10**6, status=500)
-    provider = ended_lab.provider(ended_lab.cloud(), plan)
-    object.__setattr__(provider._engine, "gone_seconds", 0.0)
+    whole_lab.deploy()
+    whole_lab.aws.fault("DeleteCluster", "InternalFailure", times=10**6, status=500)
+    launcher = whole_lab.launcher()
+    object.__setattr__(launcher._engine, "gone_seconds", 0.0)
     with pytest.raises(LaunchError):
-        list(provider.destroy("gan"))
-    assert "schedule group" in exists(ended_lab), "it ends the cluster that could not be deleted"
+        list(launcher.destroy("gan"))
+    assert "schedule group" in exists(whole_lab), "it ends the cluster that could not be deleted"
 
 
 @pytest.mark.slow
 def test_a_login_without_the_new_permissions_deletes_what_bills(whole_lab):
-    plan = whole_lab.deploy(planned())
+    whole_lab.deploy()
     old = document("policy.json")
     old["Statement"] += document("reservation-policy.json")["Statement"]
     for statement in old["Statement"]:
         new = [one for one in statement["Action"] if one.startswith("scheduler:")]
         statement["Action"] = [one for one in statement["Action"] if one not in new]
     whole_lab.aws.grants = [old]
-    list(whole_lab.provider(whole_lab.cloud(), plan).destroy("gan"))
+    whole_lab.down()
     assert exists(whole_lab) == ["schedule group"]
     assert any("schedules, which are free, are not listed" in one for one in whole_lab.said)
 
 
-@pytest.mark.slow
-def test_without_the_role_of_setup_nothing_is_billed(whole_lab):
-    whole_lab.session.client("iam").delete_role(RoleName="cloudgan-end")
+def test_without_the_role_of_setup_nothing_is_billed(lab):
+    lab.session.client("iam").delete_role(RoleName="cloudgan-end")
     with pytest.raises(LaunchError, match="must allow AWS EventBridge Scheduler to assume"):
-        whole_lab.deploy(planned())
-    assert "CreateCluster" not in whole_lab.aws.operations
+        lab.make()
+    assert "CreateCluster" not in lab.aws.operations
 
 
 @pytest.mark.parametrize(

@@ -1,50 +1,140 @@
-"""A subscription from `setup` to the deletion of all resources, on the emulator."""
+"""One subscription of Azure: sizes and zones for sale, clocks and tokens, resources of others, lost nodes."""
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
-from cloudgan.core.errors import CredentialsError
-from cloudgan.launch.lifecycle.apply import apply
-from cloudgan.launch.lifecycle.launch_log import LaunchLog
-from cloudgan.schema.run_folder import RunFolder
-
-NEW_CLUSTER = "cloudgan.launch.lifecycle.provisioned_backend._NEW_CLUSTER_SECONDS"
-
-
-def deploy(lab, **changes):
-    plan = lab.plan(**changes)
-    ledger = LaunchLog(RunFolder(lab.folder / "runs" / plan.run), plan)
-    apply(plan, lab.provider(), ledger, lab.said.append)
-    return plan
+from cloudgan.core.errors import CredentialsError, LaunchError, PlanError
+from cloudgan.launch.clouds.azure.bodies import system_sizes
+from cloudgan.launch.clouds.engine import names_of_gone
+from emulators.azure.faults import Refusal
+from launch.clouds.azure.lab import azure_plan
 
 
-def test_a_run_is_made_found_and_removed_and_what_all_runs_share_stays(lab):
-    plan = deploy(lab, nodes=2)
+def test_patience_with_throttling_ends(lab):
+    lab.azure.faults.refuse(
+        "GET", "/resources$", Refusal(429, "TooManyRequests", "slow", Retry_After="0"), times=99
+    )
+    found = lab.cloud().list_resources()
+    assert "answered 429" in "".join(found.silent)
+    assert [one.kind for one in found] == ["resource group"], "the other lists are there"
+
+
+def test_a_page_that_is_gone_does_not_end_a_list(lab):
+    lab.make()
+    lab.azure.lists.page, lab.azure.lists.loses_pages = 1, True
+    assert "shared resources (" in "".join(lab.cloud().list_resources().silent)
+
+
+def test_a_clock_that_differs_is_named(lab):
+    lab.azure.server.skew_seconds = 7200
+    with pytest.raises(CredentialsError, match="this machine's clock"):
+        lab.cloud().list_resources()
+
+
+def test_a_token_that_expired_is_renewed_before_azure_says_so(lab):
+    lab.azure.login.seconds = 60
     cloud = lab.cloud()
-    pool, cluster, system, *_ = sorted(cloud.list_resources(), key=lambda one: one.deletion_order)
-    assert (pool.run, pool.nodes, pool.market, pool.state) == ("gan", 2, "on_demand", "ready")
-    assert pool.labels == plan.labels().as_dict()
-    assert (system.nodes, system.node_type) == (1, "Standard_D2s_v3"), "it bills as well"
-    assert cluster.shared == "cluster"
-    assert {one.run for one in cloud.list_resources("gan")} == {"gan"}
-    assert cloud.list_resources("another") == ()
-    provider = lab.provider()
-    assert provider.state("gan").phase in ("waiting", "starting", "running")
-    assert len(provider.nodes("gan")) == 2
-    assert list(provider.destroy("gan"))
-    left = lab.cloud().list_resources()
-    assert {one.shared for one in left} == {"bucket", "identity", "group"}
-    assert lab.azure.aks.clusters == {}
-    assert list(lab.provider().destroy("gan")) == [], "twice is fine"
+    for _ in range(3):
+        cloud.list_resources()
+    assert len(lab.azure.login.asked) >= 3
 
 
-def test_without_rights_in_the_cluster_no_pool_is_created_and_nothing_is_left(lab, monkeypatch):
-    monkeypatch.setattr(NEW_CLUSTER, 0.1)
-    lab.azure.aks.rules = []
-    with pytest.raises(CredentialsError, match=r"create namespaces.*cloudgan launcher"):
-        deploy(lab)
-    assert lab.azure.aks.clusters == {}
-    asked = [step.path for step in lab.plan().steps if "/agentPools/" in step.path]
-    assert asked
-    assert not [one for one in lab.azure.arm.held() if "agentpools" in one.lower()]
+def test_resources_of_others_are_never_changed(lab):
+    root = f"/subscriptions/{lab.azure.arm.subscription}/resourceGroups"
+    group, own = f"{root}/lab", f"{root}/cloudgan-eastus"
+    account = "providers/Microsoft.Storage/storageAccounts/theirs"
+    lab.azure.arm.put(group, {"location": "eastus", "tags": {}})
+    for where in (group, own):
+        lab.azure.arm.put(f"{where}/{account}", {"location": "eastus", "tags": {"of": "them"}})
+    cloud = lab.cloud()
+    assert not [one for one in cloud.list_resources() if "theirs" in one.name]
+    (ours,) = (one for one in cloud.list_resources() if one.kind == "resource group")
+    with pytest.raises(LaunchError, match="would delete its contents"):
+        cloud.delete(ours)
+    lab.make()
+    lab.remove("gan")
+    assert [one for one in lab.azure.arm.held() if one.endswith("/theirs")]
+
+
+def test_machines_whose_pool_is_gone_are_found_and_removed(whole_lab):
+    lab = whole_lab
+    lab.deploy()
+    left = next(one for one in lab.azure.arm.held() if "virtualMachineScaleSets" in one)
+    kept = lab.azure.arm.resources[left.lower()]
+    assert lab.down() == []
+    group = left.partition("/providers/")[0]
+    lost = {"location": "eastus", "tags": {"cloudgan-shared": "cluster"}, "managedBy": "AKS"}
+    lab.azure.arm.put(group, lost)
+    lab.azure.arm.resources[left.lower()] = kept
+    (found,) = lab.cloud().list_resources("gan")
+    assert (found.kind, found.run) == ("scale set of a pool", "gan")
+    (nodes,) = (one for one in lab.cloud().list_resources() if one.name == group)
+    assert (nodes.kind, nodes.shared) == ("group of a lost cluster", "leftover")
+    assert lab.down() == [group.lower()]
+    assert list(names_of_gone(lab.engine().destroy([nodes])))
+    assert lab.left() == []
+
+
+@pytest.mark.parametrize(
+    ("change", "kind", "words"),
+    [
+        ({"unsold": ("Standard_NC4as_T4_v3",)}, PlanError, "Azure has no Standard_NC4as_T4_v3"),
+        (
+            {"restrictions": [{"type": "Location", "reasonCode": "NotAvailableForSubscription"}]},
+            PlanError,
+            "is not available to subscription 00000000-0000-0000-0000-0000000000bb in eastus (NotAvailableForSubscription)",
+        ),
+    ],
+)
+def test_a_region_without_the_machine_is_reported_before_anything_is_created(
+    lab, change, kind, words
+):
+    for name, value in change.items():
+        setattr(lab.azure.arm if name == "unsold" else lab.azure.lists, name, value)
+    with pytest.raises(kind, match=re.escape(words)):
+        lab.plan()
+
+
+def test_the_system_node_is_of_a_size_that_the_subscription_is_offered(lab):
+    lab.azure.arm.unsold = ("Standard_D2_v2", "Standard_D2s_v3")
+    lab.make()
+    system = {one.node_type for one in lab.cloud().list_resources() if one.nodes and not one.run}
+    assert system == {"Standard_D2s_v5"}
+    lab.azure.arm.unsold = tuple(system_sizes())
+    assert "one Standard_D2s_v5 " in lab.plan().model_dump_json(), "the cluster has its node"
+
+
+def test_a_region_without_a_size_for_the_system_node_is_refused_before_anything_is_made(lab):
+    lab.azure.arm.unsold = tuple(system_sizes())
+    before = lab.azure.arm.held()
+    with pytest.raises(PlanError, match="is offered none of them in eastus; give another --region"):
+        lab.plan()
+    assert lab.azure.arm.held() == before
+
+
+def test_all_zones_that_have_the_machine_are_tried_in_order(lab):
+    assert lab.cloud().resolve_placeholders(azure_plan())["<zones>"] == "1 2 3"
+
+
+def test_the_first_zone_that_has_the_machine_is_taken_and_another_refused(lab):
+    closed = {"type": "Zone", "restrictionInfo": {"zones": ["1", "3"]}}
+    lab.azure.lists.restrictions = [closed]
+    assert lab.plan().target.zone == "2"
+    assert lab.cloud().resolve_placeholders(azure_plan())["<zones>"] == "2"
+    with pytest.raises(PlanError, match="is available in eastus in zones 2"):
+        lab.plan(zone="3")
+    lab.azure.lists.restrictions, lab.azure.lists.zones = [], ()
+    assert not lab.plan().target.zone
+
+
+def test_a_cluster_that_was_created_again_has_pods_with_an_identity_too(lab):
+    for number in (1, 2):
+        lab.make()
+        resources = lab.azure.arm.resources.items()
+        credential = next(one for name, one in resources if "federated" in name)
+        assert credential.body["properties"]["issuer"].endswith(f"/{number}/")
+        ours = [one for one in lab.cloud().list_resources() if one.shared in (None, "cluster")]
+        list(names_of_gone(lab.engine().destroy(ours)))

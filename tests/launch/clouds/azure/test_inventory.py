@@ -7,8 +7,6 @@ import pytest
 from cloudgan.core.clock import utc_moment, utc_today
 from cloudgan.launch.clouds.azure import planner as requests
 from cloudgan.launch.clouds.planner import with_login
-from cloudgan.launch.lifecycle.apply import apply
-from cloudgan.launch.lifecycle.launch_log import LaunchLog
 from cloudgan.launch.operations.account_resources import AccountSetup, teardown_resources
 from cloudgan.launch.operations.daily_cost import DailyCostModel
 from cloudgan.launch.operations.garbage_collector import GarbageCollector
@@ -16,10 +14,9 @@ from cloudgan.launch.operations.inventory import InventoryScanner
 from cloudgan.launch.operations.preflight import check_cloud
 from cloudgan.money.catalog import load_catalog
 from cloudgan.money.fees import load_fees
-from cloudgan.schema.run_folder import RunFolder
 from cloudgan.storage.folder import FolderStore
 from emulators.azure.cloud import SUBSCRIPTION
-from launch.clouds.azure.lab import REGION, plan_for
+from launch.clouds.azure.lab import REGION, azure_plan
 
 
 class Container(FolderStore):
@@ -34,14 +31,12 @@ class Container(FolderStore):
         return self.address
 
 
-@pytest.fixture
-def surveyor(lab):
+def scanner(lab):
     cloud = lab.cloud()
-    place = with_login(requests.target(None, REGION, None, None), cloud.identify())
     return InventoryScanner(
         cloud,
-        place,
-        open_backend=lambda where, store: lab.provider(),
+        with_login(requests.target(None, REGION, None, None), cloud.identify()),
+        open_backend=lambda where, store: lab.launcher(),
         open_store=lambda url: Container(lab.folder / "store", url),
     )
 
@@ -50,10 +45,9 @@ def states(survey):
     return {resource.kind: standing.state for resource, standing in survey.resources}
 
 
-def test_doctor_separates_what_a_run_needs_from_what_it_left_and_deletes_the_latter(lab, surveyor):
-    plan = lab.plan(nodes=2)
-    ledger = LaunchLog(RunFolder(lab.folder / "runs" / plan.run), plan)
-    apply(plan, lab.provider(), ledger, lab.said.append)
+def test_doctor_separates_what_a_run_needs_from_what_it_left_and_deletes_the_latter(whole_lab):
+    lab = whole_lab
+    surveyor, plan = scanner(lab), lab.deploy(nodes=2)
     assert surveyor.target.account == SUBSCRIPTION
     assert set(states(surveyor.scan(utc_moment())).values()) == {"expected"}
     tariff = DailyCostModel(load_catalog(), load_fees())
@@ -69,10 +63,11 @@ def test_doctor_separates_what_a_run_needs_from_what_it_left_and_deletes_the_lat
     assert left == {"AKS pool", "AKS cluster", "AKS system pool"}
     assert list(GarbageCollector(surveyor, lab.said.append, 0.002).collect(survey, utc_moment()))
     assert set(states(surveyor.scan(utc_moment())).values()) == {"expected"}
-    assert lab.azure.aks.clusters == {}
+    assert lab.left() == []
 
 
-def test_setup_is_made_once_and_a_teardown_keeps_the_bucket_and_what_holds_it(lab, surveyor):
+def test_setup_is_made_once_and_a_teardown_keeps_the_bucket_and_what_holds_it(lab):
+    surveyor = scanner(lab)
     account = AccountSetup(surveyor.cloud, lab.said.append, 0.002)
     steps = requests.setup_steps(surveyor.target)
     assert [is_new for _, is_new in account.create(steps)] == [False] * len(steps), "the lab did it"
@@ -89,7 +84,7 @@ def test_setup_is_made_once_and_a_teardown_keeps_the_bucket_and_what_holds_it(la
 
 def test_check_makes_nothing_and_says_whose_login_it_is(lab):
     before = lab.cloud().list_resources()
-    plan = plan_for(lab.plan_of, nodes=2)
+    plan = azure_plan(nodes=2)
     found = check_cloud(lab.cloud(), plan, None, utc_today())
     assert found[0].subject == "login"
     assert SUBSCRIPTION in found[0].message

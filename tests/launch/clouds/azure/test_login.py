@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
@@ -16,6 +14,7 @@ from cloudgan.launch.clouds.azure.client import AzureClient
 from cloudgan.storage.azure import AzureStore, blob_client, find_login
 from emulators.azure.cloud import SUBSCRIPTION
 from emulators.azure.entra import SECRET, TENANT
+from emulators.http import Answer, HttpServer
 
 ACCOUNT = "https://lab.blob.core.windows.net"
 PLACE = planner.target(None, "eastus", None, None)
@@ -30,18 +29,12 @@ def metadata_service():
     """A metadata service without an identity; yields the requests that it got."""
     asked = []
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self):
-            asked.append(self.path)
-            self.send_error(400)
+    def answer(request):
+        asked.append(request.target)
+        return Answer(400)
 
-        def log_message(self, *_):
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}", asked
-        server.shutdown()
+    with contextlib.closing(HttpServer(answer)) as server:
+        yield server.url, asked
 
 
 @pytest.mark.parametrize("part", PARTS)

@@ -8,22 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from cloudgan.core.errors import CredentialsError
+from cloudgan.core.errors import CapacityError, CredentialsError
 from cloudgan.launch.clouds.azure import ids
-from cloudgan.launch.clouds.azure import planner as requests
 from cloudgan.launch.clouds.azure.bodies import BLOB_CONTRIBUTOR
-from cloudgan.launch.clouds.engine import Engine, names_of_gone
-from cloudgan.launch.lifecycle.apply import apply
-from cloudgan.launch.lifecycle.launch_log import LaunchLog
-from cloudgan.schema.run_folder import RunFolder
+from cloudgan.launch.clouds.engine import names_of_gone
 from emulators.azure.cloud import SUBSCRIPTION
 from emulators.azure.rights import Assignment, action_of, is_allowed
-from launch.clouds.azure.lab import REGION, plan_for
+from launch.clouds.azure.lab import PLACE, REGION
 
 FOLDER = Path(__file__).parents[4] / "deploy" / "azure"
-TARGET = requests.target(SUBSCRIPTION, REGION, None, None)
-ROOT, GROUP = f"/subscriptions/{SUBSCRIPTION}", ids.group_id(TARGET)
-IDENTITY, CONDITION = ids.identity_id(TARGET), (FOLDER / "setup-condition.txt").read_text("utf-8")
+ROOT, GROUP = f"/subscriptions/{SUBSCRIPTION}", ids.group_id(PLACE)
+IDENTITY, CONDITION = ids.identity_id(PLACE), (FOLDER / "setup-condition.txt").read_text("utf-8")
 
 
 def role(name):
@@ -38,10 +33,6 @@ LAUNCHER = [
 SETUP = [Assignment(role("reader-role"), ROOT), Assignment(role("setup-role"), GROUP, CONDITION)]
 
 
-SHARED = f"{ROOT}/resourceGroups/lab/providers/Microsoft.ContainerService/managedClusters/shared"
-SMALL = {"properties": {"agentPoolProfiles": []}}
-
-
 def launched(lab):
     """Runs deploy, check, status, doctor and down with the roles of a launcher, after `setup`."""
     azure = lab.azure
@@ -49,17 +40,13 @@ def launched(lab):
     azure.server.grants = LAUNCHER
     plan = lab.plan()
     azure.faults.fail("/agentPools/", "AllocationFailed", "none", in_resource=False)
-    for _ in range(2):  # the first try fails; only its operation has the error
-        provider = lab.provider()
-        provider.check(plan)
-        ledger = LaunchLog(RunFolder(lab.folder / "runs" / plan.run), plan)
-        try:
-            apply(plan, provider, ledger, lab.said.append)
-        except Exception:  # noqa: BLE001  as planned
-            list(provider.destroy("gan"))
-    provider.state("gan")
+    lab.launcher().check(plan)
+    with pytest.raises(CapacityError):  # only its operation has the error
+        lab.start(plan)
+    lab.down()
+    lab.start(plan)
+    lab.launcher().state("gan")
     lab.cloud().list_resources()
-    return provider
 
 
 def unused(assignments, calls):
@@ -81,34 +68,35 @@ def allow_all(call):
     return {"properties": {"roleDefinitionId": f"/roleDefinitions/{BLOB_CONTRIBUTOR}"}}
 
 
-def test_a_launcher_uses_exactly_the_permissions_of_its_roles(lab):
-    provider = launched(lab)
-    list(provider.destroy("gan"))
+def test_a_launcher_uses_exactly_the_permissions_of_its_roles(whole_lab):
+    lab = whole_lab
+    launched(lab)
+    lab.down()
     scale_set = f"{GROUP}-nodes/providers/Microsoft.Compute/virtualMachineScaleSets/aks-x-vmss"
     lab.azure.arm.put(f"{GROUP}-nodes", {"location": REGION})
     lab.azure.arm.put(scale_set, {"location": REGION, "tags": {"cloudgan-run": "gan"}})
     (left,) = lab.cloud().list_resources("gan")
     assert lab.cloud().refresh(left)
-    lab.azure.arm.reserve("lab/week", "Standard_NC4as_T4_v3", 1)
-    lab.azure.arm.put(SHARED, {"location": REGION, "identity": {"type": "UserAssigned"}} | SMALL)
-    lab.plan(cluster="lab/shared", reservation="lab/week")
+    lab.azure.arm.reserve("physics/week", "Standard_NC4as_T4_v3", 1)
+    lab.share_cluster()
+    lab.plan(cluster="physics/shared", reservation="physics/week")
     with pytest.raises(CredentialsError, match="deleted with its cluster, or by an owner"):
         lab.cloud().delete(left)
     assert unused(LAUNCHER, lab.azure.arm.calls) == set()
 
 
-def test_what_a_launcher_may_not_delete_goes_with_its_cluster(lab):
-    provider = launched(lab)
+def test_what_a_launcher_may_not_delete_goes_with_its_cluster(whole_lab):
+    lab = whole_lab
+    launched(lab)
     (scale_set,) = (one for one in lab.azure.arm.held() if "virtualMachineScaleSets" in one)
     kept = lab.azure.arm.resources[scale_set.lower()]
     lab.azure.server.grants = None
-    for pool in lab.cloud().list_resources("gan"):
-        list(names_of_gone(Engine(lab.cloud(), lab.said.append, 0.002).destroy([pool])))
+    lab.remove("gan")
     lab.azure.server.grants = LAUNCHER
     lab.azure.arm.resources[scale_set.lower()] = kept
-    gone = list(provider.destroy("gan"))
+    gone = list(lab.launcher().destroy("gan"))
     assert any("AKS cluster" in one for one in gone)
-    assert not [one for one in lab.azure.arm.held() if "Containers" in one or "Compute" in one]
+    assert lab.left() == []
 
 
 def test_setup_uses_exactly_the_permissions_of_its_role(lab):
@@ -118,12 +106,10 @@ def test_setup_uses_exactly_the_permissions_of_its_role(lab):
     for purged in (True, False):
         if purged:
             ours = [one for one in cloud.list_resources() if one.shared]
-            assert list(names_of_gone(Engine(cloud, lab.said.append, 0.002).destroy(ours)))
+            assert list(names_of_gone(lab.engine().destroy(ours)))
             assert cloud.list_resources() == ()
             azure.arm.put(GROUP, {"location": REGION})  # an administrator creates it
-        maker = Engine(cloud, lab.said.append, 0.001)
-        for step in requests.setup_steps(TARGET):
-            maker.ensure(step, plan_for(lab.plan_of))
+        lab.setup()
     azure.arm.calls.append(("PUT", GROUP))  # where the group lacks its tag
     assert unused(SETUP[1:], azure.arm.calls) == set()
 
@@ -164,18 +150,18 @@ NO_ONE_MAY = (
     ("PUT", below(OTHERS, "Microsoft.ContainerRegistry/registries/x")),
 )
 ONLY_SETUP_MAY = (
-    ("PUT", below(ids.container_id(TARGET), ASSIGNMENT)),
+    ("PUT", below(ids.container_id(PLACE), ASSIGNMENT)),
     ("PUT", IDENTITY),
     ("DELETE", IDENTITY),
-    ("DELETE", ids.account_id(TARGET)),
-    ("PUT", ids.account_id(TARGET)),
+    ("DELETE", ids.account_id(PLACE)),
+    ("PUT", ids.account_id(PLACE)),
     ("DELETE", GROUP),
 )
 DENIED = [
     *((who, call) for who in ("LAUNCHER", "SETUP") for call in NO_ONE_MAY),
     *(("LAUNCHER", call) for call in ONLY_SETUP_MAY),
     ("SETUP", ("PUT", f"{IDENTITY}/{CREDENTIAL}")),
-    ("SETUP", ("DELETE", ids.cluster_id(TARGET))),
+    ("SETUP", ("DELETE", ids.cluster_id(PLACE))),
 ]
 
 
@@ -187,7 +173,7 @@ def test_the_roles_deny(who, call):
 
 
 def test_setup_assigns_the_role_of_the_container_and_no_other():
-    call = ("PUT", below(ids.container_id(TARGET), ASSIGNMENT))
+    call = ("PUT", below(ids.container_id(PLACE), ASSIGNMENT))
     assert is_allowed(SETUP, *call, allow_all(call))
     owner = {"properties": {"roleDefinitionId": f"/roleDefinitions/{OWNER}"}}
     assert not is_allowed(SETUP, *call, owner)

@@ -11,47 +11,16 @@ from cloudgan.launch.clouds.azure.preflight import CREDENTIAL_ROLE, READER_ROLE,
 from cloudgan.launch.clouds.azure.transport import ArmApi
 from emulators.azure.cloud import SUBSCRIPTION
 
-SPOT = "azure/Standard_NC4as_T4_v3/eastus/spot"
-
 
 def missing(lab, plan=None):
     return [one for one in lab.cloud().check(plan) if one.status == "missing"]
 
 
 def test_a_subscription_that_has_all_lacks_nothing(lab):
-    for plan in (lab.plan(), lab.plan(offer=SPOT), None):
+    for plan in (lab.plan(), lab.plan(market="spot"), None):
         assert missing(lab, plan) == []
     (login, *_) = lab.cloud().check(None)
     assert "a-service-principal, subscription Physics" in login.message
-
-
-def test_check_makes_nothing(lab):
-    before = lab.azure.arm.held()
-    lab.azure.arm.calls.clear()
-    lab.cloud().check(lab.plan(), "eastus")
-    assert {method for method, _ in lab.azure.arm.calls} == {"GET"}
-    assert lab.azure.arm.held() == before
-
-
-def test_a_quota_is_named_with_how_much_to_ask_for_and_where(lab):
-    lab.azure.lists.limits = {"StandardNCASv3_T4Family": 6}
-    (found,) = missing(lab, lab.plan(nodes=2))
-    assert found.subject == "quota StandardNCASv3_T4Family in eastus"
-    assert found.is_quota
-    assert "8 vCPUs are needed and 6 of 6 are free; ask for 8 of" in found.message
-    assert "Azure's words for StandardNCASv3_T4Family" in found.message
-
-
-def test_spot_has_a_quota_of_its_own(lab):
-    lab.azure.lists.limits = {"lowPriorityCores": 3, "StandardNCASv3_T4Family": 0}
-    (found,) = missing(lab, lab.plan(offer=SPOT))
-    assert found.subject == "quota lowPriorityCores in eastus"
-
-
-def test_the_node_of_the_cluster_itself_counts_unless_it_is_there(lab):
-    lab.azure.lists.limits = {"cores": 4}
-    (found,) = missing(lab, lab.plan())
-    assert found.message.startswith("6 vCPUs are needed and 4 of 4 are free")
 
 
 def test_the_quota_of_the_size_of_the_system_node_is_checked(lab):
@@ -70,12 +39,6 @@ def test_each_right_that_is_missing_is_named(lab):
     assert missing(lab) == []
     lab.azure.lists.allowed = [{"actions": ["*"], "notActions": ["Microsoft.Compute/*/read"]}]
     assert {one.subject.split("/")[0] for one in missing(lab)} == {"permission Microsoft.Compute"}
-
-
-def test_a_service_that_is_off_is_named_with_what_turns_it_on(lab):
-    lab.azure.lists.off = ("ContainerService",)
-    (found,) = missing(lab)
-    assert found.message.endswith("az provider register --namespace Microsoft.ContainerService")
 
 
 def test_one_of_several_subscriptions_has_to_be_named(lab, monkeypatch):

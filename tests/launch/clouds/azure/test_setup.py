@@ -6,16 +6,14 @@ import pytest
 
 from cloudgan.core.errors import ConfigError, LaunchError
 from cloudgan.launch.clouds.azure import ids
-from cloudgan.launch.clouds.azure import planner as requests
 from cloudgan.launch.clouds.azure.bodies import BLOB_CONTRIBUTOR
-from cloudgan.launch.clouds.engine import Engine, names_of_gone
+from cloudgan.launch.clouds.engine import names_of_gone
 from emulators.azure.arm import ASSIGNMENTS
 from emulators.azure.cloud import SUBSCRIPTION
 from emulators.azure.entra import OBJECT
 from emulators.azure.faults import Refusal
-from launch.clouds.azure.lab import REGION
+from launch.clouds.azure.lab import PLACE
 
-PLACE = requests.target(SUBSCRIPTION, REGION, None, None)
 OTHER = OBJECT.replace("cc", "dd")
 ROLE = f"/subscriptions/{SUBSCRIPTION}/providers/Microsoft.Authorization/roleDefinitions/{BLOB_CONTRIBUTOR}"
 
@@ -38,17 +36,17 @@ def puts(lab, part):
 def test_each_user_who_runs_setup_gets_access_to_the_store(lab):
     assert with_access(lab) == sorted([pods(lab), OBJECT])
     lab.azure.login.who = OTHER
-    lab.set_up()
+    lab.setup()
     assert with_access(lab) == sorted([pods(lab), OBJECT, OTHER])
-    lab.set_up()
+    lab.setup()
     assert len(with_access(lab)) == 3, "once each"
 
 
 def test_a_pod_identity_that_was_created_again_gets_access_to_the_store(lab):
     before = pods(lab)
     identity = next(one for one in lab.cloud().list_resources() if one.kind == "managed identity")
-    list(names_of_gone(Engine(lab.cloud(), lab.said.append, 0.001).destroy([identity])))
-    lab.set_up()
+    list(names_of_gone(lab.engine().destroy([identity])))
+    lab.setup()
     assert pods(lab) != before
     assert pods(lab) in with_access(lab)
 
@@ -56,7 +54,7 @@ def test_a_pod_identity_that_was_created_again_gets_access_to_the_store(lab):
 def test_setup_waits_until_the_role_of_the_user_works(lab):
     lab.azure.login.who = OTHER
     lab.azure.blobs.refusals = 5
-    lab.set_up()
+    lab.setup()
     assert lab.azure.blobs.refusals == 0
     (line,) = (one for one in lab.said if "not in effect yet" in one)
     assert "up to 10 minutes" in line
@@ -71,7 +69,7 @@ def test_a_role_that_never_works_is_reported_after_15_minutes(lab, monkeypatch):
     with pytest.raises(
         LaunchError, match=r"still refuses this login.*AuthorizationPermissionMismatch"
     ):
-        lab.set_up()
+        lab.setup()
 
 
 @pytest.mark.parametrize("scope", [ids.container_id(PLACE), ids.group_id(PLACE)])
@@ -82,14 +80,14 @@ def test_access_that_an_owner_gave_before_is_found(lab, scope):
         f"{scope}/providers/Microsoft.Authorization/roleAssignments/{name}",
         {"properties": {"roleDefinitionId": ROLE, "principalId": OTHER, "scope": scope}},
     )
-    lab.set_up()
+    lab.setup()
     assert with_access(lab).count(OTHER) == 1
 
 
 def test_access_that_another_setup_gives_at_the_same_time_is_no_error(lab):
     exists = Refusal(409, "RoleAssignmentExists", "The role assignment already exists.")
     lab.azure.login.who = OTHER
-    create = lab.azure.faults.meet
+    create = lab.azure.faults.strike
 
     def meet(method, path):
         if method == "PUT" and "roleassignments" in path.lower() and OTHER not in with_access(lab):
@@ -101,8 +99,8 @@ def test_access_that_another_setup_gives_at_the_same_time_is_no_error(lab):
             raise exists
         create(method, path)
 
-    lab.azure.faults.meet = meet
-    lab.set_up()
+    lab.azure.faults.strike = meet
+    lab.setup()
     assert with_access(lab).count(OTHER) == 1
     assert not [one for one in lab.said if "waits" in one]
 
@@ -125,7 +123,7 @@ def test_a_conflict_that_no_waiting_changes_ends_setup_at_once(lab, code, advice
         lab.azure.faults.refuse("PUT", "/storageAccounts/[^/]+$", refusal, times=99)
     before = len(puts(lab, "storageAccounts"))
     with pytest.raises(ConfigError, match=advice):
-        lab.set_up()
+        lab.setup()
     assert len(puts(lab, "storageAccounts")) == before + 1
     assert not [one for one in lab.said if "waits" in one]
 
@@ -135,9 +133,5 @@ def test_a_locked_resource_is_not_deleted_again_and_again(lab):
     lab.azure.faults.refuse("DELETE", "/storageAccounts/", locked, times=99)
     bucket = next(one for one in lab.cloud().list_resources() if one.shared == "bucket")
     with pytest.raises(Exception, match="az lock list"):
-        list(
-            names_of_gone(
-                Engine(lab.cloud(), lab.said.append, 0.001, gone_seconds=20).destroy([bucket])
-            )
-        )
+        list(names_of_gone(lab.engine(gone_seconds=20).destroy([bucket])))
     assert len([one for one in lab.azure.arm.calls if one[0] == "DELETE"]) <= 2

@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from google.oauth2.credentials import Credentials
 
 from cloudgan.core.errors import CredentialsError, LaunchError
 from cloudgan.launch.clouds.engine import Engine
 from cloudgan.launch.clouds.gcp.bodies import pod_identity_step
-from cloudgan.launch.clouds.gcp.client import GcpClient
-from cloudgan.launch.clouds.gcp.login import Login
 from cloudgan.launch.clouds.gcp.names import SERVICES
 from cloudgan.launch.clouds.gcp.planner import setup_steps
-from cloudgan.schema.plan import Target
-from emulators.gcp.server import TOKEN
-from launch.clouds.gcp.lab import POLL_SECONDS, api_of, cloud_of, gcp_plan
-
-PLACE = Target(provider="gcp", account="lab", region="us-central1", zone="us-central1-a")
+from launch.clouds.gcp.lab import PLACE, gcp_plan
 
 
 class Clock:
@@ -44,75 +37,75 @@ def apis_step():
     return setup_steps(PLACE)[0]
 
 
-def slow_cloud(google):
+def slow_cloud(lab):
     """A client with the product's intervals."""
-    return GcpClient(Login(Credentials(token=TOKEN), "lab"), api_of(google))
+    return lab.cloud(poll_seconds=5.0)
 
 
-def test_enabling_of_apis_is_followed_for_ten_minutes(google, clock):
+def test_enabling_of_apis_is_followed_for_ten_minutes(lab, google, clock):
     google.identity.apis_off = {"container.googleapis.com", "tpu.googleapis.com"}
     google.identity.enabling_ticks = 110
-    cloud = slow_cloud(google)
+    cloud = slow_cloud(lab)
     assert Engine(cloud, lambda _: None).ensure(apis_step(), None)
     assert 500 < clock.now < 600
     assert not google.identity.apis_off
 
 
-def test_enabling_that_does_not_end_is_reported_after_ten_minutes(google, clock):
+def test_enabling_that_does_not_end_is_reported_after_ten_minutes(lab, google, clock):
     google.identity.apis_off = {"container.googleapis.com"}
     google.identity.enabling_ticks = 10_000
     with pytest.raises(LaunchError, match=r"not accepted within 600 s: .*; rerun cloudgan setup"):
-        Engine(slow_cloud(google), lambda _: None).ensure(apis_step(), None)
+        Engine(slow_cloud(lab)).ensure(apis_step(), None)
     assert 600 < clock.now < 620
 
 
-def test_enabling_that_fails_is_reported_with_its_reason(google, clock):
+def test_enabling_that_fails_is_reported_with_its_reason(lab, google, clock):
     google.identity.apis_off = {"container.googleapis.com"}
     google.identity.enabling_ticks = 3
     google.identity.enabling_error = "Billing account for project 'lab' is not found."
     with pytest.raises(
         LaunchError, match=r"Billing account for project 'lab' is not found\. Check"
     ):
-        Engine(slow_cloud(google), lambda _: None).ensure(apis_step(), None)
+        Engine(slow_cloud(lab)).ensure(apis_step(), None)
     assert clock.now < 60
 
 
-def test_enabling_waits_for_that_of_another_client(google, clock):
+def test_enabling_waits_for_that_of_another_client(lab, google, clock):
     google.identity.apis_off = {"container.googleapis.com"}
     google.identity.enabling_ticks = 6
     body = apis_step().body
     path = f"{SERVICES}/projects/lab/services:batchEnable"
-    api_of(google).send("POST", path, body)
-    Engine(slow_cloud(google), lambda _: None).ensure(apis_step(), None)
+    lab.api().send("POST", path, body)
+    Engine(slow_cloud(lab)).ensure(apis_step(), None)
     refused = [one for one in google.server.seen if one.status == 400]
     assert refused
     assert not google.identity.apis_off
 
 
-def test_an_api_that_was_just_enabled_may_refuse_requests_for_five_minutes(google, clock):
+def test_an_api_that_was_just_enabled_may_refuse_requests_for_five_minutes(lab, google, clock):
     google.identity.apis_off = {"container.googleapis.com"}
     google.identity.settling_ticks = 25
-    cloud = slow_cloud(google)
+    cloud = slow_cloud(lab)
     Engine(cloud, lambda _: None).ensure(apis_step(), None)
     assert cloud.list_resources() is not None
     assert [one.status for one in google.server.seen].count(403) > 5
     assert 100 < clock.now < 300
 
 
-def test_an_api_that_refuses_for_longer_is_reported_as_disabled(google, clock):
+def test_an_api_that_refuses_for_longer_is_reported_as_disabled(lab, google, clock):
     google.identity.apis_off = {"container.googleapis.com"}
     google.identity.settling_ticks = 1000
-    cloud = slow_cloud(google)
+    cloud = slow_cloud(lab)
     Engine(cloud, lambda _: None).ensure(apis_step(), None)
     with pytest.raises(CredentialsError, match=r"container\.googleapis\.com is not enabled"):
         cloud.list_resources()
     assert 300 <= clock.now < 330
 
 
-def test_a_disabled_api_is_reported_at_once(google, clock):
+def test_a_disabled_api_is_reported_at_once(lab, google, clock):
     google.identity.apis_off = {"container.googleapis.com"}
     with pytest.raises(CredentialsError, match="cloudgan setup --provider=gcp"):
-        slow_cloud(google).resolve_placeholders(gcp_plan())
+        slow_cloud(lab).resolve_placeholders(gcp_plan())
     assert clock.now == 0
 
 
@@ -124,9 +117,9 @@ CONDITIONAL = {
 
 
 @pytest.mark.parametrize("place", ["project", "cloudgan-lab-us-central1", "cloudgan-trainer"])
-def test_conditional_bindings_of_the_owner_survive_setup_and_teardown(google, place):
-    cloud = cloud_of(google)
-    maker = Engine(cloud, lambda _: None, POLL_SECONDS)
+def test_conditional_bindings_of_the_owner_survive_setup_and_teardown(lab, google, place):
+    cloud = lab.cloud()
+    maker = lab.engine()
     bucket = next(step for step in setup_steps(PLACE) if step.ensure.startswith("bucket"))
     maker.ensure(bucket, None)
     policies = (

@@ -7,7 +7,8 @@ import pytest
 from cloudgan.core.errors import LaunchError, PlanError
 from cloudgan.schema.plan import INTERNAL_IPS, NETWORK, SUBNET
 from emulators.gcp.refusal import Refusal
-from launch.clouds.gcp.lab import cloud_of, cloud_steps, gcp_plan, known
+from launch.clouds.gcp.lab import gcp_plan
+from launch.clouds.lab import of_cloud
 
 LAB = {NETWORK: "lab", SUBNET: "gpus"}
 ONE_OF_EACH = ("g2-standard-4", "v5litepod-8")
@@ -17,7 +18,7 @@ def requested(plan):
     """The network fields of the request for the cluster, or for TPU VMs."""
     body = next(
         step.body
-        for step in cloud_steps(plan)
+        for step in of_cloud(plan)
         if "cluster" in (step.body or {}) or "tpu" in (step.body or {})
     )
     if "cluster" in body:
@@ -26,7 +27,7 @@ def requested(plan):
 
 
 def plan_of(node_type, details=None):
-    return gcp_plan(node_type, own_image=node_type.startswith("g2"), details=details)
+    return gcp_plan(node_type, details=details)
 
 
 def network_finding(cloud, plan):
@@ -49,7 +50,7 @@ def test_requests_name_the_network_and_the_subnet(node_type):
 def test_nodes_without_public_addresses_are_requested_priced_and_explained():
     plan = gcp_plan(details={INTERNAL_IPS: "only"})
     assert requested(plan)["networkConfig"]["defaultEnablePrivateNodes"] is True
-    pool = next(step.body["nodePool"] for step in cloud_steps(plan) if "/nodePools" in step.path)
+    pool = next(step.body["nodePool"] for step in of_cloud(plan) if "/nodePools" in step.path)
     assert pool["networkConfig"] == {"enablePrivateNodes": True}
     assert "public_ip" in {fee.kind for fee in gcp_plan().node_pool.fees}
     assert "public_ip" not in {fee.kind for fee in plan.node_pool.fees}
@@ -85,27 +86,27 @@ def test_a_network_that_does_not_exist_is_refused_before_anything_is_made(
 
 
 @pytest.mark.usefixtures("lab_network")
-def test_a_run_is_made_in_a_project_without_the_network_default(google, make, cloud):
+def test_a_run_is_made_in_a_project_without_the_network_default(lab, google, cloud):
     assert network_finding(cloud, gcp_plan(details=LAB)).status == "ok"
-    make(gcp_plan(details=LAB))
+    lab.make(details=LAB)
     assert len(google.left()) == 2
     with pytest.raises(PlanError, match="in the network 'lab', not in 'other'; omit --network"):
-        known(cloud_of(google), gcp_plan(details={NETWORK: "other"}))
-    known(cloud_of(google), gcp_plan())  # an existing cluster has its network
+        lab.resolved(gcp_plan(details={NETWORK: "other"}))
+    lab.resolved(gcp_plan())  # an existing cluster has its network
 
 
 @pytest.mark.usefixtures("lab_network")
-def test_a_login_that_may_not_read_networks_is_no_error_before_google_refuses(google, cloud):
+def test_a_login_that_may_not_read_networks_is_no_error_before_google_refuses(lab, google, cloud):
     for _ in range(2):
         google.server.refuse(
             "networks.get", Refusal(403, "not you", reason="IAM_PERMISSION_DENIED")
         )
     assert network_finding(cloud, gcp_plan(details=LAB)).status == "unknown"
-    known(cloud, gcp_plan(details=LAB))
+    lab.plan(details=LAB)
 
 
-def test_google_refuses_a_cluster_in_a_network_that_does_not_exist(google, make):
+def test_google_refuses_a_cluster_in_a_network_that_does_not_exist(lab, google):
     google.compute.networks = {}
     google.server.refuse("networks.get", Refusal(403, "not you", reason="IAM_PERMISSION_DENIED"))
     with pytest.raises(LaunchError, match='Network "default" does not exist'):
-        make(gcp_plan())
+        lab.make()

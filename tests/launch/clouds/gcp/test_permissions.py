@@ -10,26 +10,13 @@ from google.auth.credentials import AnonymousCredentials
 
 from cloudgan.core import assets
 from cloudgan.core.labels import RUN
-from cloudgan.launch.backends.kubernetes.backend import KubernetesBackend
-from cloudgan.launch.clouds.engine import Engine
 from cloudgan.launch.clouds.gcp.planner import setup_steps
 from cloudgan.launch.clouds.gcp.preflight import ACT_AS
-from cloudgan.launch.lifecycle.apply import apply
-from cloudgan.launch.lifecycle.launch_log import LaunchLog
-from cloudgan.launch.lifecycle.provisioned_backend import ProvisionedBackend
-from cloudgan.launch.lifecycle.run_registry import RunRegistry
-from cloudgan.launch.plan.build import all_steps
-from cloudgan.schema.plan import Target
-from cloudgan.schema.run_folder import RunFolder
-from crashing import run_killed
 from emulators.gcp.iam_conditions import Binding, Resource, resource_of
-from emulators.kubernetes import Image, local_cluster
-from launch.clouds.gcp.kubernetes_nodes import join
-from launch.clouds.gcp.lab import OWN_IMAGE, POLL_SECONDS, cloud_of, gcp_plan, known
+from launch.clouds.gcp.lab import PLACE, gcp_plan
 from storage.servers import gcs_server
 
 storage = pytest.importorskip("google.cloud.storage", reason="needs pip install '.[gcp]'")
-PLACE = Target(provider="gcp", account="lab", region="us-central1", zone="us-central1-a")
 BUCKET = "cloudgan-lab-us-central1"
 CLUSTER = Resource(
     "container.googleapis.com/Cluster", "projects/lab/locations/us-central1-a/clusters/cloudgan"
@@ -113,78 +100,56 @@ def of_store(call):
     return f"storage.objects.{VERBS.get(method, 'get')}"
 
 
-@pytest.fixture
-def cluster(tmp_path):
-    program = tmp_path / "python"
-    program.write_text("#!/bin/sh\necho begun\nexec sleep 600\n")
-    program.chmod(0o755)
-    images = {OWN_IMAGE.partition("@")[0]: Image({"python": str(program)})}
-    with local_cluster(nodes=0, images=images, root=tmp_path) as cluster:
-        yield cluster
+def everything(lab):
+    """Runs all operations of a launcher: check, deploy, state, logs, list, stop, down."""
+    plan = lab.plan(nodes=2)
+    lab.plan("n1-standard-8+1xV100")
+    lab.plan(reservation="week")
+    launcher = lab.launcher()
+    launcher.check(plan)
+    lab.start(plan)
+    for _ in range(20):
+        launcher.state("gan")
+        if sources := launcher.log_sources("gan"):
+            break
+        launcher.wait_for_change("gan", 1)
+    for lines in sources.values():
+        list(lines(False))
+    in_cluster = launcher._inner(plan)
+    in_cluster._why_no_pods("gan")  # the requests of `state` for a Job without pods
+    in_cluster.stop("gan")
+    launcher.list_runs()
+    lab.cloud().list_resources()
+    list(launcher.destroy("gan"))
+    list(launcher.destroy("gan"))  # after the pool's deletion
+    queued = lab.plan(name="queued", nodes=2, flex_start=True, max_hours=2)
+    lab.start(queued)  # nodes that are requested together, and deleted before they come
+    launcher.state("queued")
+    list(launcher.destroy("queued"))
+    for name in lab.store().list("runs/gan/"):
+        lab.store().delete(name)
 
 
-def run_on_requested_nodes(cloud, provider, folder):
-    """Starts a run whose nodes are requested together, and deletes it before they come."""
-    plan = known(cloud, gcp_plan(name="queued", nodes=2, flex_start=True, max_hours=2))
-    log = LaunchLog(RunFolder(folder / "runs" / "queued"), plan)
-    apply(plan, provider, log, lambda _: None)
-    provider.state("queued")
-    list(provider.destroy("queued"))
-
-
-def test_a_launcher_uses_exactly_the_permissions_of_its_policy(google, cluster, tmp_path):
-    token = cluster.token()
-    google.server.tokens[token] = (*LAUNCHER, Binding(frozenset({ACT_AS})))
-    join(google, cluster)
-    ours = {"labels": {RUN: "gan"}}
-    kind = {"machineType": "zones/z/g2-standard-4"}
-    google.compute.reserve("week", "g2-standard-4", 1, "us-central1-b")
-    google.compute.leave("instances", "gke-cloudgan-1", **kind, **ours)
-    google.compute.leave("disks", "gke-cloudgan-1", **ours)
-
+def test_a_launcher_uses_exactly_the_permissions_of_its_policy(whole_lab, cluster):
     from cloudgan.storage.gcs import GcsStore
 
-    def everything():
-        cloud = cloud_of(google, token)
-        client = storage.Client(
-            project="lab",
-            credentials=AnonymousCredentials(),
-            client_options={"api_endpoint": objects},
-        )
-        client.create_bucket(BUCKET)
-        store = GcsStore(BUCKET, client=client)
-
-        def inner(plan):
-            api = cloud.cluster_api(plan)
-            return KubernetesBackend(api, "cloudgan") if api else None
-
-        options = {"inner": inner, "all_steps": all_steps, "poll_seconds": POLL_SECONDS}
-        provider = ProvisionedBackend(cloud, RunRegistry(store, "a test"), **options)
-        cloud.resolve_placeholders(gcp_plan("n1-standard-8+1xV100"))
-        cloud.resolve_placeholders(gcp_plan(reservation="week"))
-        plan = known(cloud, gcp_plan(nodes=2))
-        provider.check(plan)
-        apply(plan, provider, LaunchLog(RunFolder(tmp_path / "runs" / "gan"), plan), lambda _: None)
-        for _ in range(20):
-            provider.state("gan")
-            if sources := provider.log_sources("gan"):
-                break
-            provider.wait_for_change("gan", 1)
-        for lines in sources.values():
-            list(lines(False))
-        cluster_provider = inner(plan)
-        cluster_provider._why_no_pods("gan")  # the requests of `state` for a Job without pods
-        cluster_provider.stop("gan")
-        provider.list_runs()
-        cloud.list_resources()
-        list(provider.destroy("gan"))
-        list(provider.destroy("gan"))  # after the pool's deletion
-        run_on_requested_nodes(cloud, provider, tmp_path)
-        for name in store.list("runs/gan/"):
-            store.delete(name)
-
+    lab, google = whole_lab, whole_lab.google
+    google.server.tokens[lab.token] = (*LAUNCHER, Binding(frozenset({ACT_AS})))
+    ours = {"labels": {RUN: "gan"}}
+    google.compute.leave("instances", "gke-cloudgan-1", machineType="zones/z/g2-standard-4", **ours)
+    google.compute.leave("disks", "gke-cloudgan-1", **ours)
+    lab.reserve()
     with gcs_server() as objects:
-        outcome = run_killed(everything, tmp_path)
+
+        def store():
+            login = {"project": "lab", "credentials": AnonymousCredentials()}
+            there = {"api_endpoint": objects}
+            return GcsStore(BUCKET, client=storage.Client(client_options=there, **login))
+
+        lab.store = store
+        login = {"project": "lab", "credentials": AnonymousCredentials()}
+        storage.Client(client_options={"api_endpoint": objects}, **login).create_bucket(BUCKET)
+        outcome = lab.killed(everything)
     assert outcome.code == 0, outcome.said
     asked = requests_to(google)
     rights = {of_cluster(request) for request in cluster.requests if request.status} - {None}
@@ -207,15 +172,14 @@ def requests_to(google):
     }
 
 
-def test_setup_and_teardown_use_exactly_the_permissions_of_their_policy(google, cloud):
+def test_setup_and_teardown_use_exactly_the_permissions_of_their_policy(lab, google):
     google.identity.accounts.clear()
     google.identity.apis_off = {"container.googleapis.com"}
     google.identity.enabling_ticks = 2
-    google.server.tokens["admin"] = (bound("setup"),)
-    cloud = cloud_of(google, token="admin")  # noqa: S106
-    maker = Engine(cloud, lambda _: None, POLL_SECONDS)
+    lab.log_in("admin", (bound("setup"),))
+    cloud = lab.cloud()
     for step in setup_steps(PLACE):
-        maker.ensure(step, gcp_plan(project="lab"))
+        lab.engine().ensure(step, gcp_plan(account="lab"))
     for resource in cloud.list_resources():
         cloud.delete(resource)
         assert cloud.refresh(resource) is None

@@ -1,0 +1,124 @@
+"""HTTP on loopback for the emulators: a thread for each connection, no log, answers in JSON."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import email.utils
+import json
+import socket
+import ssl
+import struct
+import threading
+from collections.abc import Callable, Mapping
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+_RESET = struct.pack("ii", 1, 0)  # closing sends RST
+
+
+class Asked(NamedTuple):
+    """A request."""
+
+    method: str
+    target: str
+    headers: Any
+    body: bytes
+
+
+class Answer(NamedTuple):
+    """A status, a body for JSON and headers."""
+
+    status: int
+    body: Any = None
+    headers: Mapping[str, str] = MappingProxyType({})
+
+
+class AnswerLost(Exception):
+    """The connection is reset instead of an answer."""
+
+
+class HttpServer:
+    """Serves on one port until it is closed.
+
+    Args:
+        answer: Returns what is answered, or raises `AnswerLost`.
+        context: For TLS.
+        skew: How far the clock of the server is ahead of ours.
+    """
+
+    def __init__(
+        self,
+        answer: Callable[[Asked], Answer],
+        context: ssl.SSLContext | None = None,
+        skew: Callable[[], dt.timedelta] = dt.timedelta,
+    ) -> None:
+        handler = type("Handler", (_Handler,), {"answer": staticmethod(answer), "skew": skew})
+        self._server = _Server(("127.0.0.1", 0), handler)
+        if context:
+            self._server.socket = context.wrap_socket(
+                self._server.socket, server_side=True, do_handshake_on_connect=False
+            )
+        self.port = self._server.server_port
+        self.url = f"http{'s' if context else ''}://127.0.0.1:{self.port}"
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, args=(0.02,), daemon=True
+        )
+        self._thread.start()
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    block_on_close = False
+    request_queue_size = 64
+
+    def server_bind(self) -> None:
+        """Binds without a look-up of this machine's name."""
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self.socket.bind(self.server_address)
+        self.server_address = self.socket.getsockname()
+        self.server_name, self.server_port = "127.0.0.1", self.server_address[1]
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Prints nothing about clients that disconnect."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    answer: Callable[[Asked], Answer]
+    skew: Callable[[], dt.timedelta]
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    wbufsize = -1  # one packet for an answer
+
+    def log_message(self, *_: Any) -> None:
+        """Writes no log: the emulators have lists of their requests."""
+
+    def date_time_string(self, timestamp: float | None = None) -> str:
+        return email.utils.format_datetime(dt.datetime.now(dt.UTC) + type(self).skew(), usegmt=True)
+
+    def _do(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        try:
+            answer = self.answer(Asked(self.command, self.path, self.headers, body))
+        except AnswerLost:
+            self.close_connection = True
+            with contextlib.suppress(OSError):
+                self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+                self.connection.shutdown(socket.SHUT_RDWR)
+            return
+        content = b"" if answer.body is None else json.dumps(answer.body).encode()
+        headers = {"Content-Type": "application/json", "Content-Length": str(len(content))}
+        with contextlib.suppress(OSError):
+            self.send_response(answer.status)
+            for name, value in {**headers, **answer.headers}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(content)
+
+    do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _do  # noqa: N815
