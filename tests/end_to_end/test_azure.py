@@ -40,10 +40,10 @@ def azure(tmp_path, monkeypatch):
     account, key = account_name(SUBSCRIPTION, REGION), base64.b64encode(secrets.token_bytes(32))
     token_file = tmp_path / "token"
     token_file.write_text("a token of the cluster")
-    images = {}
     with contextlib.ExitStack() as stack:
         made = stack.enter_context(small_azure(tmp_path))
-        made.tie(stack.enter_context(local_cluster(nodes=0, images=images, root=tmp_path)))
+        cluster = stack.enter_context(local_cluster(nodes=0, images={}, root=tmp_path))
+        made.tie(cluster)
         made.aks.has_entra = True
         made.faults.slow_gets = 0  # the command line polls each 5 s
         port = free_port()
@@ -72,7 +72,7 @@ def azure(tmp_path, monkeypatch):
         }
         person = {"AZURE_CLIENT_ID": "a-physicist", "AZURE_CLIENT_SECRET": SECRET}
         pod = {"AZURE_CLIENT_ID": "the-pods", "AZURE_FEDERATED_TOKEN_FILE": str(token_file)}
-        images["python:3.11-slim"] = with_gpus(python_image(**there | pod))
+        cluster.images["python:3.11-slim"] = with_gpus(python_image(**there | pod))
         for name, value in (there | person).items():
             monkeypatch.setenv(name, value)
         blobs = (f"https://127.0.0.1:{port}/{account}", account, key.decode())

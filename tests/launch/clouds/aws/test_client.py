@@ -138,21 +138,6 @@ def test_network_policies_are_enforced_before_a_created_cluster_has_nodes(lab):
     assert calls.index("CreateAddon") < calls.index("CreateNodegroup")
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"resolveConflicts": "PRESERVE"}, "preserve is not supported"),
-        ({"configurationValues": '{"enableNetworkPolicy": true}'}, "string expected"),
-        ({"configurationValues": '{"networkPolicy": "true"}'}, "not defined in the schema"),
-    ],
-)
-def test_eks_refuses_a_network_plugin_with_invalid_settings(lab, settings, message):
-    lab.create_cluster("physics")
-    eks = lab.session.client("eks", "us-east-1")
-    with pytest.raises(eks.exceptions.InvalidParameterException, match=message):
-        eks.create_addon(clusterName="physics", addonName="vpc-cni", **settings)
-
-
 def test_a_network_plugin_in_conflict_with_the_self_managed_one_fails(lab):
     lab.create_cluster("cloudgan", tags={"cloudgan-shared": "cluster"})
     plan = lab.plan()

@@ -8,8 +8,6 @@ from cloudgan.api.plan_result import PlanResult
 from cloudgan.core.labels import RUN
 from cloudgan.launch.clouds.gcp.names import CHANNEL, LOCATION
 from cloudgan.launch.clouds.gcp.planner import target
-from emulators.gcp import kubernetes_engine
-from emulators.gcp.refusal import Refusal
 from launch.clouds.gcp.lab import gcp_plan
 from launch.clouds.lab import of_cloud
 
@@ -110,18 +108,3 @@ def test_several_flex_start_nodes_start_at_once_and_end_by_their_request():
     assert not one.node_pool.notes
     assert "queuedProvisioning" not in pool_of(one)
     assert "maxRunDuration" in pool_of(one)["config"]
-
-
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        ({"initialNodeCount": 2}, "initialNodeCount"),
-        ({"management": {}}, "management.autoRepair"),
-        ({"autoscaling": {"enabled": True, "maxNodeCount": 2}}, "autoscaling.locationPolicy"),
-    ],
-)
-def test_the_emulator_refuses_other_pools_with_queued_provisioning(change, said):
-    pool = pool_of(gcp_plan(flex_start=True, nodes=2))
-    kubernetes_engine.check_queued(pool)
-    with pytest.raises(Refusal, match=said):
-        kubernetes_engine.check_queued(pool | change)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from cloudgan.core.errors import CredentialsError, LaunchError
+from cloudgan.core.errors import CredentialsError
 from emulators.gcp.refusal import Refusal
 from launch.clouds.gcp.lab import gcp_plan
-from launch.clouds.lab import of_cloud
 
 
 def reserved(name="week", node_type="g2-standard-4", **others):
@@ -71,13 +70,3 @@ def test_the_quota_of_reserved_machines_is_not_asked_for(lab, google, cloud):
     pool = plan.node_pool.model_copy(update={"reservation": None})
     others = cloud.check(plan.model_copy(update={"node_pool": pool}))
     assert [one.is_quota for one in others if one.status == "missing"] == [True]
-
-
-def test_the_emulator_refuses_a_pool_whose_reservation_is_gone(lab, google, cloud):
-    google.compute.reserve("week", "g2-standard-4", 1, "us-central1-b")
-    lab.make(name="other", zone="us-central1-b")
-    plan = lab.resolved(reserved())
-    google.compute.reservations.clear()
-    step = of_cloud(plan)[-1]
-    with pytest.raises(LaunchError, match="does not match the node pool"):
-        cloud.create(step)
