@@ -2,45 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 from pathlib import Path
 
 import pytest
 
-
-def aws(folder, cluster=None):
-    pytest.importorskip("boto3")
-    pytest.importorskip("moto")
-    from emulators.aws import amazon
-    from launch.clouds.aws.lab import AwsLab
-
-    return amazon(), lambda made: AwsLab(folder, made, cluster)
-
-
-def azure(folder, cluster=None):
-    pytest.importorskip("azure.mgmt.containerservice")
-    from emulators.azure import small_azure
-    from launch.clouds.azure.lab import AzureLab
-
-    return small_azure(folder), lambda made: AzureLab(folder, made, cluster)
-
-
-def gcp(folder, cluster=None):
-    pytest.importorskip("google.auth", reason="needs pip install '.[gcp]'")
-    pytest.importorskip("googleapiclient", reason="its discovery documents check what is sent")
-    from emulators.gcp.project import project
-    from launch.clouds.gcp.lab import GcpLab
-
-    return project(), lambda made: GcpLab(folder, made, cluster)
-
-
-@contextlib.contextmanager
-def opened(provider, folder, cluster=None):
-    """Opens an account after `setup`; its clusters are a test cluster."""
-    folder.mkdir(exist_ok=True)
-    account, lab_of = {"aws": aws, "azure": azure, "gcp": gcp}[provider](folder, cluster)
-    with account as made:
-        yield lab_of(made)
+from launch.clouds.lab import opened
 
 
 def cloud_of(request):

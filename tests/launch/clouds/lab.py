@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import functools
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from cloudgan.core import machines
 from cloudgan.launch.backends.kubernetes.backend import KubernetesBackend
@@ -41,6 +44,8 @@ USUAL = {
     "gcp": ("g2-standard-4", "us-central1"),
 }
 """A machine of each cloud with one GPU, and its region."""
+EACH = pytest.mark.parametrize("lab", USUAL, indirect=True)
+EACH_WHOLE = pytest.mark.parametrize("whole_lab", USUAL, indirect=True)
 OF_POOL = {one.name for one in fields(NodePoolRequest)}
 
 
@@ -97,6 +102,11 @@ def _prices() -> dict[tuple[str, ...], PriceRow]:
     return {
         (one.provider, one.node_type, one.region, one.market): one for one in shipped_catalog().rows
     }
+
+
+def rows(*found: tuple[Any, ...]) -> list[Any]:
+    """Parametrizes by cloud and what follows; the second value names the row."""
+    return [pytest.param(one[0], *one[2:], id=f"{one[0]}-{one[1]}") for one in found]
 
 
 def of_cloud(plan: Plan) -> list[Step]:
@@ -231,3 +241,38 @@ class Lab(ABC):
         """Returns what a new process finds, by the names that `left` has."""
         found = [one for one in self.cloud().list_resources() if one.shared in (None, "cluster")]
         return sorted(name for one in found for name in self.names_of(one))
+
+
+def _aws(folder: Path, cluster: Cluster | None) -> tuple[Any, Callable[[Any], Lab]]:
+    pytest.importorskip("boto3")
+    pytest.importorskip("moto")
+    from emulators.aws import amazon
+    from launch.clouds.aws.lab import AwsLab
+
+    return amazon(), lambda made: AwsLab(folder, made, cluster)
+
+
+def _azure(folder: Path, cluster: Cluster | None) -> tuple[Any, Callable[[Any], Lab]]:
+    pytest.importorskip("azure.mgmt.containerservice")
+    from emulators.azure import small_azure
+    from launch.clouds.azure.lab import AzureLab
+
+    return small_azure(folder), lambda made: AzureLab(folder, made, cluster)
+
+
+def _gcp(folder: Path, cluster: Cluster | None) -> tuple[Any, Callable[[Any], Lab]]:
+    pytest.importorskip("google.auth", reason="needs pip install '.[gcp]'")
+    pytest.importorskip("googleapiclient", reason="its discovery documents check what is sent")
+    from emulators.gcp.project import project
+    from launch.clouds.gcp.lab import GcpLab
+
+    return project(), lambda made: GcpLab(folder, made, cluster)
+
+
+@contextlib.contextmanager
+def opened(provider: str, folder: Path, cluster: Cluster | None = None) -> Iterator[Lab]:
+    """Opens an account after `setup`; its clusters are a test cluster."""
+    folder.mkdir(exist_ok=True)
+    account, lab_of = {"aws": _aws, "azure": _azure, "gcp": _gcp}[provider](folder, cluster)
+    with account as made:
+        yield lab_of(made)

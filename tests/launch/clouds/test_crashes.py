@@ -16,7 +16,7 @@ from cloudgan.launch.lifecycle.run_registry import RunRegistry
 from cloudgan.launch.operations.inventory import OrphanDetector, RunView
 from cloudgan.launch.plan.build import all_steps
 from crashing import AT_EACH, DIED, moments
-from launch.clouds.conftest import opened
+from launch.clouds.lab import opened
 
 pytestmark = pytest.mark.slow
 

@@ -11,7 +11,8 @@ from cloudgan.launch.clouds.azure.errors import MissingError
 from emulators.azure.faults import Refusal as AzureRefusal
 from emulators.gcp.kubernetes_engine import STOCK_OUT
 from emulators.gcp.refusal import Refusal
-from launch.clouds.test_lifecycle import CLUSTER, POOL, rows
+from launch.clouds.lab import rows
+from launch.clouds.test_lifecycle import CLUSTER, POOL
 
 
 def aws_says(code, message, of="On-Demand Instances"):

@@ -7,22 +7,15 @@ import pytest
 from cloudgan.core.errors import ConfigError, CredentialsError, PlanError, ResourcesLeftError
 from emulators.azure.faults import Refusal as AzureRefusal
 from emulators.gcp.refusal import Refusal
-from launch.clouds.lab import of_cloud
+from launch.clouds.lab import EACH, EACH_WHOLE, of_cloud, rows
 
-CLOUDS = ("aws", "azure", "gcp")
-EACH = pytest.mark.parametrize("lab", CLOUDS, indirect=True)
-EACH_WHOLE = pytest.mark.parametrize("whole_lab", CLOUDS, indirect=True)
 FEES = {
     "aws": "EKS standard support",
     "azure": "load balancer and address of AKS",
     "gcp": "GKE standard",
 }
+POOL, CLUSTER = "/agentPools/", "/managedClusters/cloudgan$"
 RUNNING = "Operation is not allowed because there's an in progress operation"
-
-
-def rows(*found):
-    """Parametrizes by cloud and what follows; the second value names the row."""
-    return [pytest.param(one[0], *one[2:], id=f"{one[0]}-{one[1]}") for one in found]
 
 
 def pool_of(lab, run="gan"):
@@ -44,7 +37,7 @@ def test_resources_are_created_once_listed_with_their_labels_and_deleted_in_orde
     assert lab.listed() == lab.left()
     assert lab.cloud().list_resources("another") == ()
     gone = lab.remove()
-    kinds = [one.removesuffix(f" {name}") for one in gone for name in [one.rpartition(" ")[2]]]
+    kinds = [one.rpartition(" ")[0] for one in gone]
     assert kinds.index(pool.kind) < kinds.index(cluster.kind)
     assert set(there) <= set(kinds), "what setup made as well"
     assert lab.cloud().list_resources() == ()
@@ -97,7 +90,6 @@ def busy_on_azure(lab):
         lab.azure.faults.refuse(method, path, refusal, times=3)
 
 
-POOL, CLUSTER = "/agentPools/", "/managedClusters/cloudgan$"
 BECOME_BUSY = {
     "aws": busy_on_aws,
     "azure": busy_on_azure,
@@ -173,7 +165,7 @@ def test_a_transient_error_is_retried_and_nothing_is_created_twice(lab, disturb)
     assert lab.left() == []
 
 
-DISOWN = {
+POOLS_OF = {
     "aws": lambda lab: lab.aws.state.planes["us-east-1", "cloudgan"].pools.values(),
     "azure": lambda lab: lab.azure.arm.of_kind(
         "microsoft.containerservice/managedclusters/agentpools"
@@ -185,7 +177,7 @@ DISOWN = {
 @EACH
 def test_a_pool_of_this_name_that_is_not_of_cloudgan_is_neither_listed_nor_used(lab):
     plan = lab.make()
-    (pool,) = DISOWN[lab.provider](lab)
+    (pool,) = POOLS_OF[lab.provider](lab)
     if lab.provider == "aws":
         pool.body["tags"] = {}
     elif lab.provider == "azure":

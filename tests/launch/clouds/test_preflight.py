@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from launch.clouds.aws.used_permissions import document
-from launch.clouds.test_lifecycle import EACH, rows
+from launch.clouds.lab import EACH, rows
 
 G_QUOTA, G_SPOT_QUOTA = "L-DB2E81BA", "L-3819A6DF"
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cloudgan.core.errors import ConfigError, PlanError
-from launch.clouds.lab import planned
-from launch.clouds.test_lifecycle import rows
+from launch.clouds.lab import planned, rows
 
 CR = "cr-0123456789abcdef0"
 T4, SHARED = "Standard_NC4as_T4_v3", {"cluster": "physics/shared", "reservation": "physics/week"}
