@@ -13,8 +13,6 @@ from emulators.nodes import Nodes
 if TYPE_CHECKING:
     from emulators.aws.wire import Call
 
-SERVICE = "autoscaling"
-
 
 class Scaling:
     """Auto Scaling; its instances are `nodes` of one GPU."""

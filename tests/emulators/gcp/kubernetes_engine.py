@@ -59,7 +59,6 @@ class KubernetesEngine:
 
     Attributes:
         operation_ticks: Requests until an operation is done.
-        busy_ticks: Requests for which a ready cluster refuses to lose a pool.
         stock_out: Whether no machine is available.
         failure: Error of the next creation after its start; empty: none.
         nodes: Those of all clusters.
@@ -70,7 +69,7 @@ class KubernetesEngine:
 
     def __init__(self, server: GoogleServer) -> None:
         self._server = server
-        self.operation_ticks, self.busy_ticks = 2, 0
+        self.operation_ticks = 2
         self.stock_out, self.failure = False, ""
         self.nodes = Nodes()
         self.version = "1.35.2-gke.100"
