@@ -39,7 +39,7 @@ def cluster(user_folder, monkeypatch, tmp_path):
     """A cluster in which every run fails; its kubelet reports the image PULLED."""
     double = Cluster()
     monkeypatch.setattr(
-        "cloudgan.launch.operations.deploy_attempt.open_backend", lambda place, say, **_: double
+        "cloudgan.launch.operations.deployment.open_backend", lambda place, say, **_: double
     )
     bucket = FolderStore(tmp_path / "bucket")
     monkeypatch.setattr("cloudgan.launch.lifecycle.run_results.open_store", lambda url: bucket)

@@ -7,15 +7,22 @@ they wait, and pays for it.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from cloudgan.core.clock import utc_moment
+from cloudgan.core.errors import CloudganError
 from cloudgan.core.labels import RUN
+from cloudgan.launch.lifecycle.launch_log import LaunchLog
 from cloudgan.launch.lifecycle.run_registry import DesiredState
+from cloudgan.launch.lifecycle.run_results import RunResults
+from cloudgan.schema import launch
+from cloudgan.schema import plan as plans
 from cloudgan.schema.launch import Node
 from cloudgan.schema.plan import Plan, ReusedNodes
 from cloudgan.schema.resource import Resource
+from cloudgan.schema.run_document import read_plan
+from cloudgan.schema.run_folder import RUNS, RunFolder
 from cloudgan.schema.run_state import Phase, RunState
 
 PHASES: Final[dict[str, Phase]] = {
@@ -164,3 +171,39 @@ def state_without_job(found: DesiredState, nodes: tuple[Node, ...] | None) -> Ru
     waits = until is not None and until > utc_moment()
     why = f"its nodes wait for the next run until {until:%H:%M} UTC" if waits else ""
     return RunState(PHASES[found.state], ended_at=ended, nodes=nodes, reason=why)
+
+
+def end_waiting(plan: Plan, say: Callable[[str], None]) -> None:
+    """Records that nodes and cluster of a plan no longer wait, in the folders of the runs that kept them.
+
+    Without such a folder on this machine, the cost report there counts the whole waiting time. Errors are
+    reported only: the run has started.
+    """
+    own, pool = RunFolder(RUNS / plan.run).launch_file, plan.node_pool
+    if pool is None:
+        return
+    sent = launch.read(own).attempts[-1].requests if own.exists() else ()
+    taken_at = min((one.sent_at for one in sent), default=utc_moment())
+    for file in sorted(RUNS.glob(f"*/{own.name}")):
+        folder = RunFolder(file.parent)
+        run = folder.path.name
+        try:
+            last = launch.read(file).attempts[-1:]
+            has_nodes = pool.reused is not None and pool.reused.previous == run
+            has_cluster = run != plan.run and any(
+                one.cluster
+                and one.cluster.idle_since
+                and one.cluster.name == plan.target.cluster
+                and (one.provider, one.region) == (plan.target.provider, plan.target.region)
+                for one in last
+            )
+            if not (has_nodes or has_cluster):
+                continue
+            previous = read_plan(folder.path / plans.FILE_NAME, run)
+            log = LaunchLog(folder, previous, RunResults.from_plan(previous))
+            if has_cluster:
+                log.record_cluster_end(taken_at)
+            if has_nodes and pool.reused:
+                log.record_kept_end(pool.reused.since)
+        except CloudganError as error:
+            say(f"run {run}: the end of its waiting could not be recorded: {error}")

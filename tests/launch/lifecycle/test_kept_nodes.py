@@ -6,8 +6,8 @@ import datetime as dt
 
 import pytest
 
+from cloudgan.launch.lifecycle import kept_nodes
 from cloudgan.launch.lifecycle.launch_log import LaunchLog
-from cloudgan.launch.operations import kept_nodes
 from cloudgan.money.billing import launch_ledger
 from cloudgan.money.fees import Fees
 from cloudgan.schema import launch
@@ -101,7 +101,6 @@ def test_a_run_of_another_machine_is_not_changed(first, tmp_path):
 
 def test_a_plan_without_the_flag_is_not_changed(plan_of):
     plan = plan_of()
-    assert kept_nodes.use_kept_nodes(plan, None, print) is plan
     kept_nodes.end_waiting(plan, print)
 
 
