@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from contextlib import suppress
 from datetime import datetime, timedelta
-from typing import Any
 
 from cloudgan.core.clock import parse_time, utc_moment
 from cloudgan.core.errors import CloudganError
@@ -223,43 +222,24 @@ def _held(attempt: Attempt) -> Attempt:
 
 
 def _attempt(plan: Plan) -> Attempt:
-    price, workers = plan.price, plan.workers
-    beside: dict[str, Any] = {"fees": _fees(plan), "data": data_move(plan.showers)}
-    if price:
-        return Attempt(
-            provider=price.provider,
-            account=plan.target.describe(),
-            region=price.region,
-            node_type=price.node_type,
-            market=price.market,
-            price_rows=(price,),
-            node_count=workers.nodes,
-            **beside,
-        )
-    if plan.node_pool:  # the price is unknown
-        return Attempt(
-            provider=plan.target.provider,
-            account=plan.target.describe(),
-            region=plan.target.region,
-            node_type=plan.node_pool.node_type,
-            market=plan.node_pool.market,
-            node_count=workers.nodes,
-            **beside,
-        )
+    """Returns a new attempt; of nodes that existed before, without a price, no region and market is known."""
+    price, pool, workers = plan.price, plan.node_pool, plan.workers
+    sold = price or pool
     kind = f"{workers.cpus:g} cores, {workers.memory_gib:g} GiB"
     if workers.accelerators_per_node:
         kind = f"{workers.accelerators_per_node} x {workers.accelerator or 'GPU'}, {kind}"
+    fees: tuple[PoolFee, ...] = ()
+    if pool:
+        in_cluster = pool.engine == "cluster"
+        fees = fees_beside(plan.target.provider, pool.fees, on_cluster=in_cluster)
     return Attempt(
-        provider=plan.target.provider,
+        provider=price.provider if price else plan.target.provider,
         account=plan.target.describe(),
-        node_type=f"{workers.nodes} x ({kind})",
+        region=price.region if price else plan.target.region if pool else None,
+        node_type=sold.node_type if sold else f"{workers.nodes} x ({kind})",
+        market=sold.market if sold else None,
         node_count=workers.nodes,
+        price_rows=(price,) if price else (),
+        fees=fees if sold else None,
+        data=data_move(plan.showers) if sold else None,
     )
-
-
-def _fees(plan: Plan) -> tuple[PoolFee, ...]:
-    """What is billed beside the nodes of a plan; nothing on nodes that existed before."""
-    pool = plan.node_pool
-    if pool is None:
-        return ()
-    return fees_beside(plan.target.provider, pool.fees, on_cluster=pool.engine == "cluster")

@@ -16,7 +16,7 @@ from cloudgan.core.errors import (
 from cloudgan.launch.clouds.engine import Engine, names_of_gone
 from cloudgan.launch.clouds.gcp.names import LOCATION
 from cloudgan.launch.clouds.gcp.planner import setup_steps
-from cloudgan.launch.operations.preflight import check_cloud
+from cloudgan.launch.operations.check import check_cloud
 from cloudgan.schema.plan import Target
 from emulators.gcp.kubernetes_engine import STOCK_OUT
 from emulators.gcp.refusal import Refusal
