@@ -351,7 +351,7 @@ class ProvisionedBackend:
 
     def _cluster_api(self, plan: Plan) -> ClusterApi | None:
         """The API of the plan's cluster, which waits for a cluster that was just created."""
-        api = self._cloud.cluster_api(plan)
+        api = self._cloud.cluster_api(plan.target)
         if api is not None and self._new_until:
             api.expect_new_cluster(self._new_until)
         return api

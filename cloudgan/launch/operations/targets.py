@@ -103,7 +103,7 @@ def _open_provisioned(
     def inner(plan: Plan) -> JobBackend | None:
         if (found := cloud.job_backend(plan)) is not None:
             return found
-        api = cloud.cluster_api(plan)
+        api = cloud.cluster_api(plan.target)
         return KubernetesBackend(api, plan.target.namespace or NAMESPACE) if api else None
 
     url = store or clouds.planner(target.provider).store_url(target)

@@ -98,7 +98,7 @@ class Lab:
         objects = S3Store(bucket, client=self.session.client("s3"))
 
         def inner(known: Plan) -> KubernetesBackend | None:
-            api = cloud.cluster_api(known)
+            api = cloud.cluster_api(known.target)
             return KubernetesBackend(api, str(known.target.namespace)) if api else None
 
         return ProvisionedBackend(

@@ -284,9 +284,9 @@ def test_a_cluster_in_creation_has_no_api_yet(lab):
     plan = lab.resolved(planned())
     lab.aws.state.pending = 9
     cloud = lab.cloud()
-    assert cloud.cluster_api(plan) is None
+    assert cloud.cluster_api(plan.target) is None
     cloud.create(step_of(plan, "CreateCluster"))
-    assert cloud.cluster_api(plan) is None
+    assert cloud.cluster_api(plan.target) is None
 
 
 def test_a_failed_creation_is_raised_and_deleted(lab):

@@ -57,7 +57,7 @@ class Lab:
         cloud = self.cloud()
 
         def inner(plan: Plan) -> Any:
-            api = cloud.cluster_api(plan)
+            api = cloud.cluster_api(plan.target)
             return KubernetesBackend(api, "cloudgan") if api else None
 
         run_registry = RunRegistry(open_store(str(self.folder / "store")), "a test")

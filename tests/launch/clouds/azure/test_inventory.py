@@ -62,7 +62,7 @@ def test_doctor_separates_what_a_run_needs_from_what_it_left_and_deletes_the_lat
     usd = {one.kind: tariff.usd_per_day("azure", one) for one, _ in survey.resources}
     assert usd["AKS pool"] == pytest.approx(24 * 2 * plan.price.usd_per_hour)
     assert usd["AKS system pool"] == pytest.approx(24 * 0.096)
-    api = lab.cloud().cluster_api(plan)
+    api = lab.cloud().cluster_api(plan.target)
     api.delete("/apis/batch/v1/namespaces/cloudgan/jobs/gan")
     survey = surveyor.scan(utc_moment())
     found = states(survey)

@@ -58,7 +58,7 @@ class Lab:
         cloud = cloud_of(self.google, self.token)
 
         def inner(plan):
-            api = cloud.cluster_api(plan)
+            api = cloud.cluster_api(plan.target)
             return KubernetesBackend(api, "cloudgan") if api else None
 
         return ProvisionedBackend(

@@ -155,7 +155,7 @@ def test_a_launcher_uses_exactly_the_permissions_of_its_policy(google, cluster, 
         store = GcsStore(BUCKET, client=client)
 
         def inner(plan):
-            api = cloud.cluster_api(plan)
+            api = cloud.cluster_api(plan.target)
             return KubernetesBackend(api, "cloudgan") if api else None
 
         options = {"inner": inner, "all_steps": all_steps, "poll_seconds": POLL_SECONDS}
