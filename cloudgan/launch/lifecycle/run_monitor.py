@@ -44,15 +44,7 @@ _SETTLE_SECONDS: Final = 30.0
 
 @dataclass
 class RunMonitor:
-    """Polls one run until it is over.
-
-    Attributes:
-        backend: Of the run.
-        plan: Of the run.
-        say: Progress callback, one line per change.
-        on_state: Callback for each state.
-        setup_seconds: See `SETUP_SECONDS`.
-    """
+    """Polls one run until it is over."""
 
     provider: JobBackend
     plan: Plan
@@ -269,7 +261,6 @@ class PreemptionTracker:
 
     Attributes:
         max_per_node_hour: Preemptions per node hour at which on demand costs the same.
-        nodes: Of the run.
     """
 
     max_per_node_hour: float

@@ -56,8 +56,6 @@ class RunRegistry:
     """The desired states of all runs of one store.
 
     Attributes:
-        store: Of the runs.
-        lease_owner: Writer.
         account: Target in the account of the runs, whose store this is; None: the account is unknown.
     """
 

@@ -57,8 +57,6 @@ class RunResults:
     """The folder of one run in a store.
 
     Attributes:
-        store: The store.
-        run: Name of the run.
         own: Plan by which the folder was found; None: the folder is not compared with a plan.
     """
 

@@ -127,12 +127,6 @@ def collect(
 ) -> Iterator[str]:
     """Deletes orphaned resources of ended runs, run by run, then unowned ones; yields each name when it is gone.
 
-    Args:
-        scanner: Of the account.
-        inventory: The newest.
-        say: Progress callback.
-        poll_seconds: Poll interval.
-
     Raises:
         ResourcesLeftError: At least one resource remains; the others are deleted.
     """

@@ -45,7 +45,6 @@ class RunView:
     """State of one run.
 
     Attributes:
-        run: Name.
         desired_state: The newest; None: in no known store.
         is_alive: Whether its Job runs or waits; None: unknown.
         reason: Phase, or the reason of an unknown state.
@@ -63,7 +62,6 @@ class OrphanDetector:
 
     Attributes:
         runs: Runs of the account, from desired states and labels.
-        now: In UTC.
         is_complete: Whether all of the cloud answered; else a cluster may have users that are not listed.
     """
 
@@ -220,8 +218,6 @@ class Folder:
     """Folder of a run in a store.
 
     Attributes:
-        run: Name.
-        store: URL.
         region: Of the store; empty: not a bucket of the account.
         size_bytes: None: unknown.
         state: Newest desired state of the run.
@@ -239,10 +235,7 @@ class Inventory:
     """Inventory of one account.
 
     Attributes:
-        target: Of the account.
-        resources: With their status.
         folders: Of all runs, in all readable stores.
-        runs: By name.
         notes: What could not be queried.
         silent: What did not answer: resources may exist there.
     """
@@ -260,12 +253,8 @@ class InventoryScanner:
     """Scans one account.
 
     Attributes:
-        cloud: Cloud client.
-        target: Of the account.
         open_backend: Opens the job backend of a run's target and store.
-        open_store: Opens a store by its URL.
         stores: URLs of additional stores.
-        notes: Receives what could not be queried.
     """
 
     cloud: CloudClient

@@ -132,11 +132,6 @@ def teardown_resources(
 ) -> tuple[Resource, ...]:
     """Returns the resources that a teardown deletes.
 
-    Args:
-        inventory: Of the account.
-        everywhere: All regions.
-        purge: Include the buckets.
-
     Raises:
         ConfigError: Runs are open and need these resources.
     """
