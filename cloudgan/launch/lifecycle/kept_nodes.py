@@ -14,7 +14,7 @@ from cloudgan.core.clock import utc_moment
 from cloudgan.core.errors import CloudganError
 from cloudgan.core.labels import RUN
 from cloudgan.launch.lifecycle.launch_log import LaunchLog
-from cloudgan.launch.lifecycle.run_registry import DesiredState
+from cloudgan.launch.lifecycle.run_registry import PHASES, DesiredState
 from cloudgan.launch.lifecycle.run_results import RunResults
 from cloudgan.schema import launch
 from cloudgan.schema import plan as plans
@@ -23,19 +23,8 @@ from cloudgan.schema.plan import Plan, ReusedNodes
 from cloudgan.schema.resource import Resource
 from cloudgan.schema.run_document import read_plan
 from cloudgan.schema.run_folder import RUNS, RunFolder
-from cloudgan.schema.run_state import Phase, RunState
+from cloudgan.schema.run_state import RunState
 
-PHASES: Final[dict[str, Phase]] = {
-    "stopped": "stopped",
-    "finished": "finished",
-    "failed": "failed",
-    "removing": "absent",
-    "removed": "absent",
-    "starting": "absent",
-    "started": "absent",
-}
-"""Phase of a run without a job, by its desired state."""
-_USES: Final = frozenset({"starting", "started"})
 _SPARE: Final = dt.timedelta(minutes=2)
 """Nodes that end sooner are not used: the job would come too late."""
 
@@ -71,11 +60,6 @@ def may_be_shared(plans: Sequence[Plan]) -> bool:
     return not plans or any(pool and (pool.keep_seconds or pool.reused) for pool in pools)
 
 
-def is_used(found: DesiredState) -> bool:
-    """Whether a run uses its nodes, or is about to."""
-    return found.state in _USES
-
-
 def on_kept_nodes(
     plan: Plan,
     resources: Iterable[Resource],
@@ -98,7 +82,7 @@ def on_kept_nodes(
         last = user_of(resource, states)
         if pool is None or last is None or resource.state != "ready":
             continue
-        if mine and is_used(mine[-1]) and last is mine[-1] and last.plan.node_pool:
+        if mine and mine[-1].uses_nodes and last is mine[-1] and last.plan.node_pool:
             return _with(plan, last.plan.node_pool.name, last.plan.node_pool.reused)
         first = known.get(last.plan.node_run)
         if last.plan.run != plan.run and first and _fits(plan, last, first[0], resource, now):
@@ -165,7 +149,7 @@ def since_reuse(nodes: Iterable[Node], plan: Plan) -> tuple[Node, ...]:
 
 def state_without_job(found: DesiredState, nodes: tuple[Node, ...] | None) -> RunState:
     """Returns the state of a run without a job, from its desired state."""
-    is_over = found.state in ("finished", "failed", "stopped", "removed")
+    is_over = not (found.uses_nodes or found.state == "removing")
     ended = found.created_at.isoformat() if is_over else None
     until = kept_until(found)
     waits = until is not None and until > utc_moment()

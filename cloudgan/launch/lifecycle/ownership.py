@@ -12,9 +12,9 @@ from cloudgan.launch.lifecycle.cluster_usage import (
     cluster_usage,
     is_in_cluster,
     is_own_cluster,
-    uses_cluster_of,
+    share_cluster,
 )
-from cloudgan.launch.lifecycle.kept_nodes import is_pool_of, is_used, may_be_shared
+from cloudgan.launch.lifecycle.kept_nodes import is_pool_of, may_be_shared
 from cloudgan.launch.lifecycle.run_registry import DesiredState, RunRegistry
 from cloudgan.schema.launch import Cluster
 from cloudgan.schema.plan import Plan
@@ -50,7 +50,7 @@ def own_resources(
     users: list[DesiredState] = []
     if may_be_shared(plans) and any(one.node_type for one in own):
         try:
-            users = [one for one in _others(registry, run) if is_used(one)]
+            users = [one for one in _others(registry, run) if one.uses_nodes]
         except CloudganError:
             users = []  # without its store, the labels decide
     for resource in [one for one in own if one.node_type]:
@@ -81,7 +81,7 @@ def unused_cluster(
     except CloudganError as error:
         engine.say(f"the cluster stays, because another run may use it: {error}")
         return Listing()
-    if any(uses_cluster_of(plan, other) for other in others):
+    if any(one.uses_nodes and share_cluster(one.plan, plan) for one in others):
         return Listing()
     resources = engine.list(None, (plan.target.region or "",))
     if resources.silent:

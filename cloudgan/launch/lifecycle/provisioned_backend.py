@@ -30,7 +30,6 @@ from cloudgan.launch.clouds.planner import cloud_planner
 from cloudgan.launch.kubernetes.api import ClusterApi
 from cloudgan.launch.lifecycle.cluster_usage import is_in_cluster
 from cloudgan.launch.lifecycle.kept_nodes import (
-    PHASES,
     kept_until,
     on_kept_nodes,
     since_reuse,
@@ -39,7 +38,7 @@ from cloudgan.launch.lifecycle.kept_nodes import (
 from cloudgan.launch.lifecycle.nodes import list_nodes, wait_for_nodes
 from cloudgan.launch.lifecycle.ownership import own_resources, unused_cluster, usage_of
 from cloudgan.launch.lifecycle.run_monitor import findings_error
-from cloudgan.launch.lifecycle.run_registry import DesiredState, RunRegistry
+from cloudgan.launch.lifecycle.run_registry import PHASES, DesiredState, RunRegistry
 from cloudgan.schema.launch import Cluster, Node
 from cloudgan.schema.plan import Plan, Step
 from cloudgan.schema.resource import Resource

@@ -18,7 +18,7 @@ from cloudgan.core.labels import EXPIRES, checked_name, moment_of
 from cloudgan.launch.backends.job_backend import JobBackend
 from cloudgan.launch.clouds.client import CloudClient
 from cloudgan.launch.clouds.planner import cloud_planner
-from cloudgan.launch.lifecycle.kept_nodes import is_used, kept_until, user_of
+from cloudgan.launch.lifecycle.kept_nodes import kept_until, user_of
 from cloudgan.launch.lifecycle.run_registry import DesiredState, RunRegistry
 from cloudgan.launch.plan.launch_plan import NAMESPACE
 from cloudgan.schema.plan import Target
@@ -123,7 +123,7 @@ class OrphanDetector:
         if last is None:
             return None
         until, user = kept_until(last), self.runs[last.plan.run]
-        if user.run != resource.run and (user.is_alive or is_used(last)):
+        if user.run != resource.run and (user.is_alive or last.uses_nodes):
             return ResourceStatus("expected", f"run {user.run} uses it")
         if until is None or until <= self.now:
             return None

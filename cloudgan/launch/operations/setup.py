@@ -23,7 +23,6 @@ from cloudgan.schema.resource import Resource
 from cloudgan.storage.store import delete_objects, open_store, undeletable
 
 BUCKET: Final = "bucket"
-_OPEN: Final = frozenset({"starting", "started", "removing"})
 
 
 @command
@@ -169,7 +168,9 @@ def _refuse_open(inventory: Inventory, resources: Iterable[Resource], region: st
     for view in inventory.runs.values():
         newest = view.desired_state
         is_here = newest is None or region in (None, newest.plan.target.region)
-        if is_here and (view.is_alive or (newest and newest.state in _OPEN)):
+        if is_here and (
+            view.is_alive or (newest and (newest.uses_nodes or newest.state == "removing"))
+        ):
             runs.add(view.run)
     if runs:
         raise ConfigError(

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cloudgan.core.labels import RUN, SHARED
-from cloudgan.launch.lifecycle.cluster_usage import cluster_usage, uses_cluster_of
+from cloudgan.launch.lifecycle.cluster_usage import cluster_usage, share_cluster
 from cloudgan.launch.lifecycle.run_registry import DesiredState
 from cloudgan.schema.plan import NodePool
 from cloudgan.schema.resource import Resource
@@ -151,9 +151,8 @@ def test_what_bills_beside_the_nodes_is_named(provisioned, resources, system, pl
 
 
 @pytest.mark.parametrize(
-    ("state", "engine", "uses"),
-    [("started", "cluster", True), ("finished", "cluster", False), ("started", "tpu_vm", False)],
+    ("engine", "region", "shares"),
+    [("cluster", "us-central1", True), ("cluster", "r", False), ("tpu_vm", "us-central1", False)],
 )
-def test_a_run_uses_a_cluster_until_it_is_over(provisioned, state, engine, uses):
-    other = history(provisioned("other", engine=engine), (0, state))[-1]
-    assert uses_cluster_of(provisioned(), other) is uses
+def test_runs_in_one_region_share_its_cluster(provisioned, engine, region, shares):
+    assert share_cluster(provisioned(), provisioned("other", region, engine=engine)) is shares
