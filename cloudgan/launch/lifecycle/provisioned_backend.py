@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import Final
 
 from cloudgan.core.clock import monotonic_seconds, utc_moment
-from cloudgan.core.errors import CloudganError, LaunchError
+from cloudgan.core.errors import CloudganError, CredentialsError, LaunchError, PlanError
 from cloudgan.launch.backends.job_backend import JobBackend
 from cloudgan.launch.backends.kubernetes.backend import KubernetesBackend
 from cloudgan.launch.backends.kubernetes.permissions import REVIEW, check_rights
@@ -37,7 +37,6 @@ from cloudgan.launch.lifecycle.kept_nodes import (
 )
 from cloudgan.launch.lifecycle.nodes import list_nodes, wait_for_nodes
 from cloudgan.launch.lifecycle.ownership import own_resources, unused_cluster, usage_of
-from cloudgan.launch.lifecycle.run_monitor import findings_error
 from cloudgan.launch.lifecycle.run_registry import PHASES, DesiredState, RunRegistry
 from cloudgan.schema.launch import Cluster, Node
 from cloudgan.schema.plan import Plan, Step
@@ -99,18 +98,17 @@ class ProvisionedBackend:
         """Until when a cluster that became ready here may deny requests, by `monotonic_seconds`."""
 
     def check(self, plan: Plan) -> tuple[str, ...]:
-        """Checks login, APIs, permissions and quota.
-
-        Returns:
-            What could not be checked.
+        """Checks login, APIs, permissions and quota; returns what could not be checked.
 
         Raises:
-            CloudganError: Something is missing; the message lists all of it.
+            PlanError: Only quota is missing; the message lists all of it.
+            CredentialsError: More than that is missing.
         """
         found = self._cloud.check(plan)
         missing = [one for one in found if one.status == "missing"]
         if missing:
-            raise findings_error(missing)
+            text = "; ".join(f"{one.subject}: {one.message}" for one in missing)
+            raise (PlanError if all(one.is_quota for one in missing) else CredentialsError)(text)
         return tuple(f"{one.subject}: {one.message}" for one in found if one.status == "unknown")
 
     def steps(self, plan: Plan) -> tuple[Step, ...]:
@@ -272,7 +270,11 @@ class ProvisionedBackend:
             )
         unreachable = None
         try:
-            yield from self._end_job(found, state, close=close)
+            inner = self._reached(found.plan) if found else None
+            if inner and close:
+                yield from inner.destroy(run)
+            elif inner and state == "stopped":
+                inner.stop(run)
         except CloudganError as error:
             unreachable = error
             self._say(f"{error}. The nodes are deleted anyway")
@@ -326,15 +328,6 @@ class ProvisionedBackend:
             f" `cloudgan down {plan.run}` deletes them, and the cluster, which bills until then"
         )
         return True
-
-    def _end_job(self, found: DesiredState | None, state: str, *, close: bool) -> Iterator[str]:
-        inner = self._reached(found.plan) if found else None
-        if inner is None or found is None:
-            return
-        if close:
-            yield from inner.destroy(found.plan.run)
-        elif state == "stopped":
-            inner.stop(found.plan.run)
 
     def _seen_nodes(self, run: str) -> tuple[Node, ...] | None:
         """The current nodes; None if the cluster does not answer."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -12,15 +12,12 @@ from cloudgan.core.errors import (
     BudgetError,
     CapacityError,
     CloudganError,
-    CredentialsError,
     LaunchError,
-    PlanError,
     StockOutError,
 )
 from cloudgan.launch.backends.job_backend import JobBackend
 from cloudgan.schema.heartbeat import Heartbeat
 from cloudgan.schema.plan import Plan
-from cloudgan.schema.resource import Finding
 from cloudgan.schema.run_state import Cause, RunState, WorkerState
 from cloudgan.storage.store import STORE_FAILED
 
@@ -242,12 +239,6 @@ def raise_for_outcome(state: RunState, plan: Plan, beat: Heartbeat | None) -> No
         f"run {plan.run} failed: {state.reason or 'no reason reported'}{said}. See `cloudgan logs"
         f" {plan.run}`; after correcting it, run {again} to resume from the last checkpoint"
     )
-
-
-def findings_error(missing: Sequence[Finding]) -> CloudganError:
-    """Returns one error for all missing findings: PlanError if only quota is missing."""
-    text = "; ".join(f"{one.subject}: {one.message}" for one in missing)
-    return PlanError(text) if all(one.is_quota for one in missing) else CredentialsError(text)
 
 
 MIN_LOSSES = 3
