@@ -70,7 +70,7 @@ def apply(
         if isinstance(error, ConfigError | PlanError):
             begun = begun[:-1]
         if isinstance(error, LaunchError) or _may_have_nodes(plan, begun):
-            release_after(error, backend, plan, launch_log, say)
+            release_after(error, backend, launch_log, say)
         raise
     try:
         backend.annotate(plan.run, "started")
@@ -130,7 +130,6 @@ def _may_have_nodes(plan: Plan, begun: list[Step]) -> bool:
 def release_after(
     error: Exception,
     backend: JobBackend,
-    plan: Plan,
     launch_log: LaunchLog,
     say: Callable[[str], None],
 ) -> None:
@@ -141,9 +140,9 @@ def release_after(
     """
     why = error.reason if isinstance(error, CapacityError) else ""
     try:
-        deprovision(backend, plan, launch_log, "failed", say, why=why)
+        deprovision(backend, launch_log, "failed", say, why=why)
     except Exception as another:  # noqa: BLE001  of any class: the nodes may be billed
-        command = f". They may be billed: run `cloudgan down {plan.run}`, then `cloudgan doctor`"
+        command = f". They may be billed: run `cloudgan down {launch_log.plan.run}`, then `cloudgan doctor`"
         hint = "" if isinstance(another, ResourcesLeftError) else command
         raise ResourcesLeftError(
             f"{error}. Its nodes could not be deleted: {another}{hint}"
@@ -167,7 +166,6 @@ def check_same_run(plan: Plan, backend: JobBackend) -> None:
 
 def deprovision(
     backend: JobBackend,
-    plan: Plan,
     launch_log: LaunchLog,
     state: str,
     say: Callable[[str], None],
@@ -178,7 +176,6 @@ def deprovision(
 
     Args:
         backend: Of the run.
-        plan: Of the run.
         launch_log: Records the times of the nodes.
         state: Final state of the run; absent counts as stopped.
         say: Progress callback.
@@ -187,19 +184,18 @@ def deprovision(
     Raises:
         ResourcesLeftError: A resource is not deleted; the message names the next command.
     """
-    state = "stopped" if state == "absent" else state
+    plan, state = launch_log.plan, "stopped" if state == "absent" else state
     with suppress(CloudganError):  # deletion does not depend on the record
         launch_log.record_end(f"{state}: {why}" if why else state)
     keeps = state == "finished" and bool(plan.node_pool and plan.node_pool.keep_seconds)
     for what in record_deprovision(
-        backend, plan, launch_log, lambda: backend.deprovision(plan.run, state), keeps=keeps
+        backend, launch_log, lambda: backend.deprovision(plan.run, state), keeps=keeps
     ):
         say(f"deleted: {what}")
 
 
 def record_deprovision(
     backend: JobBackend,
-    plan: Plan,
     launch_log: LaunchLog,
     delete: Callable[[], Iterable[str]],
     *,
@@ -211,11 +207,11 @@ def record_deprovision(
 
     Args:
         backend: Of the run.
-        plan: Of the run.
         launch_log: Records the times.
         delete: Deletes the resources and yields their names.
         keeps: Whether the nodes wait for another run unless `delete` yields their pool.
     """
+    plan = launch_log.plan
     if launch_log.is_complete():  # deprovisioned before: verify only
         yield from delete()
         known = launch_log.read().attempts[-1].cluster

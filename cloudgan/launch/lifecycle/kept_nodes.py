@@ -15,7 +15,6 @@ from cloudgan.core.errors import CloudganError
 from cloudgan.core.labels import RUN
 from cloudgan.launch.lifecycle.launch_log import LaunchLog
 from cloudgan.launch.lifecycle.run_registry import PHASES, DesiredState
-from cloudgan.launch.lifecycle.run_results import RunResults
 from cloudgan.schema import launch
 from cloudgan.schema import plan as plans
 from cloudgan.schema.launch import Node
@@ -184,7 +183,7 @@ def end_waiting(plan: Plan, say: Callable[[str], None]) -> None:
             if not (has_nodes or has_cluster):
                 continue
             previous = read_plan(folder.path / plans.FILE_NAME, run)
-            log = LaunchLog(folder, previous, RunResults.from_plan(previous))
+            log = LaunchLog.of(previous)
             if has_cluster:
                 log.record_cluster_end(taken_at)
             if has_nodes and pool.reused:

@@ -255,18 +255,20 @@ class _Deployment:
             check_same_run(plan, backend)
             if state.is_over:
                 self._approve(backend, results, is_approved=is_approved)
-            ended = self._launch(backend, results, previous)
-            plan = self.plan
+            ended = self._launch(backend, self._log(results), previous)
         elif self._release_unattended(backend, results):
-            plan, ended = self.plan, state
+            ended = state
+        plan, log = self.plan, self._log(results)
         if results:
-            folder = run_folder(plan)
-            if not (folder.path / plans.FILE_NAME).exists():  # another folder or machine started it
-                plans.write(folder.path / plans.FILE_NAME, plan)
-            results.fetch_if_reachable(folder, say)
+            if not (log.folder.path / plans.FILE_NAME).exists():  # started elsewhere
+                plans.write(log.folder.path / plans.FILE_NAME, plan)
+            log.fetch(say)
         if ended:
             raise_for_outcome(ended, plan, results.heartbeat() if results else None)
         return ended
+
+    def _log(self, results: RunResults | None) -> LaunchLog:
+        return LaunchLog(run_folder(self.plan), self.plan, results)
 
     def _use_kept_nodes(self, backend: JobBackend) -> None:
         """Plans with the nodes that an earlier run kept (`--keep-nodes`), if some wait."""
@@ -290,7 +292,7 @@ class _Deployment:
         if launch_log.is_complete():
             return False
         self.plan = started
-        deprovision(backend, started, launch_log, "finished", self.progress.say)
+        deprovision(backend, launch_log, "finished", self.progress.say)
         return True
 
     def _approve(
@@ -302,7 +304,7 @@ class _Deployment:
         machine = check_this_machine(plan)
         for warning in (*backend.check(plan), *([machine] if machine else [])):
             say(f"warning: {warning}")
-        plan = with_pulled_image(plan, LaunchLog(folder, plan, results).read(), say)
+        plan = with_pulled_image(plan, self._log(results).read(), say)
         self.plan = plan = plan.model_copy(update={"steps": backend.steps(plan)})
         if not is_approved:
             self.progress.end()  # the plan is printed, and a question asked
@@ -311,12 +313,11 @@ class _Deployment:
         plans.write(folder.path / plans.FILE_NAME, plan)
 
     def _launch(
-        self, backend: JobBackend, results: RunResults | None, previous: Plan | None
+        self, backend: JobBackend, launch_log: LaunchLog, previous: Plan | None
     ) -> RunState | None:
         """Starts the run unless it runs, follows it, and releases its nodes."""
         plan, progress, say = self.plan, self.progress, self.progress.say
-        folder = run_folder(plan)
-        launch_log = LaunchLog(folder, plan, results)
+        folder, results = launch_log.folder, launch_log.results
 
         def upload() -> None:
             data = plan.config.data
@@ -333,23 +334,21 @@ class _Deployment:
         if self.detach:
             return None
         try:
-            ended = self._follow(backend, launch_log, results)
+            ended = self._follow(backend, launch_log)
         except LaunchError as error:
-            release_after(error, backend, plan, launch_log, say)
+            release_after(error, backend, launch_log, say)
             raise
         except KeyboardInterrupt as error:
             raise Interrupted(
                 f"run {plan.run} continues; `cloudgan status {plan.run}` shows it, `cloudgan cancel"
                 f" {plan.run}` stops it, `cloudgan down {plan.run}` deletes its resources"
             ) from error
-        deprovision(backend, plan, launch_log, ended.phase, say)
+        deprovision(backend, launch_log, ended.phase, say)
         return ended
 
-    def _follow(
-        self, backend: JobBackend, launch_log: LaunchLog, results: RunResults | None
-    ) -> RunState:
+    def _follow(self, backend: JobBackend, launch_log: LaunchLog) -> RunState:
         plan = self.plan
-        watch = RunWatch(plan, launch_log, results, self.progress)
+        watch = RunWatch(launch_log, self.progress)
         preemptions = _preemption_tracker(plan) if self.request.market == "auto" else None
 
         def see(state: RunState) -> None:

@@ -38,7 +38,7 @@ def started(plan: Plan, provider: ProvisionedBackend, folder: Path) -> tuple[Pla
 
 def finished(plan: Plan, provider: ProvisionedBackend, log: LaunchLog) -> Attempt:
     """Ends a run as `deploy` does; returns its newest attempt."""
-    deprovision(provider, plan, log, "finished", lambda _: None)
+    deprovision(provider, log, "finished", lambda _: None)
     return log.read().attempts[-1]
 
 

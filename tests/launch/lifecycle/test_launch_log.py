@@ -441,7 +441,7 @@ def test_nodes_are_gone_with_their_pool_and_the_cluster_with_itself(provisioned,
     store = RunResults.from_plan(provisioned).store
     store.put("runs/gan/checkpoints/step-1.npz", b"x" * 10 * 2**20)
     cloud = SlowCloud(clock, WENT)
-    deprovision(cloud, provisioned, log, "failed", lambda line: None, why="no capacity")
+    deprovision(cloud, log, "failed", lambda line: None, why="no capacity")
     (attempt,) = log.read().attempts
     assert [node.terminated_at for node in attempt.nodes] == [after(20)] * 2
     assert attempt.cluster.deleted_at == after(27)
@@ -452,7 +452,7 @@ def test_nodes_are_gone_with_their_pool_and_the_cluster_with_itself(provisioned,
     before, clock[0] = log.read(), after(9999)
     again = SlowCloud(clock, ())
     again.cluster = lambda run: Cluster(name="c")
-    removed = record_deprovision(again, provisioned, log, lambda: again.deprovision("gan", ""))
+    removed = record_deprovision(again, log, lambda: again.deprovision("gan", ""))
     assert list(removed) == []
     assert log.read() == before, "a second removal makes nothing worse"
 
@@ -460,7 +460,7 @@ def test_nodes_are_gone_with_their_pool_and_the_cluster_with_itself(provisioned,
 def test_a_removal_that_fails_leaves_the_nodes_up(provisioned, log, clock):
     cloud = SlowCloud(clock, (), LaunchError("pool does not go"))
     with pytest.raises(LaunchError, match="does not go"):
-        deprovision(cloud, provisioned, log, "finished", lambda line: None)
+        deprovision(cloud, log, "finished", lambda line: None)
     assert all(node.terminated_at is None for node in log.read().attempts[0].nodes)
 
 
@@ -470,7 +470,8 @@ def test_a_removal_that_fails_leaves_the_nodes_up(provisioned, log, clock):
 @pytest.fixture
 def first(provisioned, tmp_path, monkeypatch, clock):
     """A run of this machine that ended after an hour, and whose nodes wait."""
-    monkeypatch.setattr(kept_nodes, "RUNS", tmp_path)
+    for module in (kept_nodes, launch_log):
+        monkeypatch.setattr(module, "RUNS", tmp_path)
     plan = provisioned.model_copy(
         update={"node_pool": POOL.model_copy(update={"keep_seconds": 1800})}
     )

@@ -402,9 +402,9 @@ def test_billed_nodes_are_deleted_before_the_history_of_other_runs_is_read(lab, 
     object.__setattr__(lab.store, "read", seen)
     log, backend = lab.log_of(plan), lab.backend()
     if act == "end":
-        deprovision(backend, plan, log, "failed", lab.said.append)
+        deprovision(backend, log, "failed", lab.said.append)
     else:
-        list(record_deprovision(backend, plan, log, partial(backend.destroy, "gan")))
+        list(record_deprovision(backend, log, partial(backend.destroy, "gan")))
     assert early == []
     assert lab.left() == ["bucket"]
     (attempt,) = log.read().attempts
