@@ -369,7 +369,7 @@ def test_what_is_known_to_be_spent_never_goes_down_while_a_run_goes_on(events, b
             change = {"program_started_at": at_second(now)}
         elif event == "end" and last.program_started_at and not last.program_ended_at:
             change = {"program_ended_at": at_second(now)}
-        elif event == "again" and last.program_ended_at:
+        elif event == "again" and last.program_ended_at and not there:
             attempts = (*attempts, attempt_of())
         if change:
             attempts = (*attempts[:-1], last.model_copy(update=change))
