@@ -22,6 +22,7 @@ from cloudgan.core.errors import (
 )
 from cloudgan.core.progress import Progress
 from cloudgan.launch.backends.job_backend import JobBackend
+from cloudgan.launch.clouds.client import CloudClient
 from cloudgan.launch.clouds.planner import BUILT_IN_CLOUDS, Clouds
 from cloudgan.launch.lifecycle.apply import apply, check_same_run, deprovision, release_after
 from cloudgan.launch.lifecycle.kept_nodes import end_waiting
@@ -53,7 +54,7 @@ from cloudgan.launch.plan.launch_plan import make_launch_plan, on_demand_price
 from cloudgan.launch.plan.request import NO_ATTEMPTS, AttemptHistory, LaunchRequest
 from cloudgan.money.forecast import without_startup
 from cloudgan.schema import plan as plans
-from cloudgan.schema.plan import Plan
+from cloudgan.schema.plan import Plan, Target
 from cloudgan.schema.run_document import read_plan
 from cloudgan.schema.run_state import RunState
 from cloudgan.speed.spot import Preemption, break_even
@@ -88,10 +89,26 @@ def deploy_run(
     """
     if request.provider in CLOUDS:
         check_launchable(request.provider)
+    clouds = replace(clouds, open=_opened_once(clouds.open))
     made = _Deployment(request, approve, progress, clouds, detach, preferred_offer)
     made.plan = made.replan(NO_ATTEMPTS)
     check_not_trained(made.plan)
     return made.run()
+
+
+def _opened_once(
+    open_cloud: Callable[[Target, Callable[[str], None]], CloudClient],
+) -> Callable[[Target, Callable[[str], None]], CloudClient]:
+    """Returns a function that opens the client of each target once: a login may start a program and takes seconds."""
+    opened: dict[str, CloudClient] = {}
+
+    def open_once(target: Target, say: Callable[[str], None]) -> CloudClient:
+        key = target.model_dump_json()
+        if key not in opened:
+            opened[key] = open_cloud(target, say)
+        return opened[key]
+
+    return open_once
 
 
 @dataclass
