@@ -25,7 +25,7 @@ from cloudgan.launch.clouds.planner import BUILT_IN_CLOUDS, Clouds
 from cloudgan.launch.operations.deployment import deploy_run
 from cloudgan.launch.operations.launch_options import DeployOptions
 from cloudgan.launch.operations.launched_run import where_of
-from cloudgan.launch.operations.pod_software import known_wheels
+from cloudgan.launch.operations.staging import known_wheels
 from cloudgan.launch.operations.targets import run_folder
 from cloudgan.launch.plan.job_options import job_options
 from cloudgan.launch.plan.launch_plan import make_launch_plan

@@ -30,7 +30,7 @@ from cloudgan.core.progress import Progress
 from cloudgan.core.ranges import MAX_SEED, Range
 from cloudgan.launch.clouds.planner import BUILT_IN_CLOUDS, Clouds
 from cloudgan.launch.operations.deployment import deploy_run
-from cloudgan.launch.operations.pod_software import known_wheels
+from cloudgan.launch.operations.staging import known_wheels
 from cloudgan.launch.operations.targets import open_backend, run_of_seed
 from cloudgan.launch.plan.launch_job import asked_job
 from cloudgan.launch.plan.launch_plan import make_launch_plan

@@ -148,7 +148,7 @@ class ProvisionedBackend:
         """Writes a new state to the run registry."""
         found = self._registry.read(run)
         if found and state in PHASES:
-            self._registry.write(found.plan, state)  # type: ignore[arg-type]
+            self._registry.write(found.plan, state)
 
     def state(self, run: str) -> RunState:
         """Returns the state reported by the cluster, or the desired state without a cluster."""

@@ -34,14 +34,16 @@ from cloudgan.launch.lifecycle.run_monitor import (
 )
 from cloudgan.launch.lifecycle.run_results import RunResults, transfer_checkpoints
 from cloudgan.launch.operations.current_price import price_warning, refresh_price
-from cloudgan.launch.operations.launch_data import check_startable, check_this_machine, upload_data
-from cloudgan.launch.operations.pod_software import (
+from cloudgan.launch.operations.run_watch import RunWatch
+from cloudgan.launch.operations.staging import (
     all_wheels,
+    check_startable,
+    check_this_machine,
     known_wheels,
+    upload_data,
     upload_wheels,
     with_pulled_image,
 )
-from cloudgan.launch.operations.run_watch import RunWatch
 from cloudgan.launch.operations.targets import (
     check_not_trained,
     local_config,
@@ -337,8 +339,7 @@ class _Deployment:
         folder, results = launch_log.folder, launch_log.results
 
         def upload() -> None:
-            data = plan.config.data
-            upload_data(plan.showers, folder, progress, data.unit, data.binning)
+            upload_data(plan, folder, progress)
             upload_wheels(plan, progress)
             if results:
                 results.write_plan(plan)

@@ -9,9 +9,8 @@ from cloudgan.core.clock import parse_time, utc_moment
 from cloudgan.core.errors import CloudganError
 from cloudgan.launch.backends.job_backend import JobBackend
 from cloudgan.launch.lifecycle.launch_log import LaunchLog
-from cloudgan.launch.operations.grid_status import age_seconds
 from cloudgan.launch.operations.local_runs import read_record, record_facts
-from cloudgan.launch.operations.run_status import THIS_MACHINE, RunStatus, State
+from cloudgan.launch.operations.run_status import THIS_MACHINE, RunStatus, State, age_seconds
 from cloudgan.launch.operations.run_watch import budget_warning
 from cloudgan.launch.operations.targets import run_folder
 from cloudgan.money.billing import launch_ledger, notices_of, usd_until_now
