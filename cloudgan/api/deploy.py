@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
 
@@ -23,11 +22,10 @@ from cloudgan.core.durations import duration_text
 from cloudgan.core.errors import ConfigError, ConfirmationError, DataError
 from cloudgan.core.progress import Progress, Silent
 from cloudgan.launch.clouds.planner import BUILT_IN_CLOUDS, Clouds
-from cloudgan.launch.operations.deploy_attempt import DeploySettings
 from cloudgan.launch.operations.deployment import deploy_run
 from cloudgan.launch.operations.launch_options import DeployOptions
 from cloudgan.launch.operations.launched_run import where_of
-from cloudgan.launch.operations.pod_software import known_wheels
+from cloudgan.launch.operations.staging import known_wheels
 from cloudgan.launch.operations.targets import run_folder
 from cloudgan.launch.plan.job_options import job_options
 from cloudgan.launch.plan.launch_plan import make_launch_plan
@@ -134,21 +132,22 @@ def deploy(
     if options.dry_run:
         made = make_launch_plan(options, known_wheels, clouds=clouds)
         return PlanResult(plan=made)
-    how = DeploySettings(
-        lambda plan, warning: approve(PlanResult(plan=plan, price_warning=warning)), options.detach
+    launch = partial(
+        deploy_run,
+        options,
+        lambda plan, warning: approve(PlanResult(plan=plan, price_warning=warning)),
+        progress=progress,
+        clouds=clouds,
     )
-    launch = partial(deploy_run, options, progress=progress, clouds=clouds)
     if options.command[:1] in {("search",), ("crossvalidate",)}:
         make_launch_plan(options, known_wheels, clouds=clouds)  # refuses early
-        return _coordinated(options, how, launch, progress)
-    return _result(launch(how).plan, options)
+        return _coordinated(options, launch, progress)
+    plan, _ = launch(detach=options.detach)
+    return _result(plan, options)
 
 
 def _coordinated(
-    options: DeployOptions,
-    how: DeploySettings,
-    launch: Callable[[DeploySettings], object],
-    progress: Progress,
+    options: DeployOptions, launch: Callable[..., object], progress: Progress
 ) -> Search | CrossValidation:
     """Coordinates here a search whose blocks are the nodes of the launch; follows these to their end."""
     if options.detach:
@@ -157,7 +156,7 @@ def _coordinated(
             " running for 10 minutes, and the same command continues"
         )
     job, store = job_options(options.command), options.store or ""
-    start = partial(launch, replace(how, detach=True))
+    start = partial(launch, detach=True)
     found: Search | CrossValidation
     if isinstance(job, SearchOptions):
         found = search.coordinate(job, store, start, progress)
@@ -165,7 +164,7 @@ def _coordinated(
         found = crossvalidation.coordinate(job, store, start, progress)
     else:
         raise TypeError(options.command)
-    launch(how)
+    launch()
     return found
 
 

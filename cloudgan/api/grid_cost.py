@@ -11,7 +11,7 @@ from cloudgan.api.evolve import read_evolution
 from cloudgan.api.launch_cost import LaunchCost, cost_text, launch_cost
 from cloudgan.core.durations import duration_text
 from cloudgan.core.errors import DataError
-from cloudgan.launch.operations.grid_status import read_status
+from cloudgan.launch.operations.run_status import read_status
 from cloudgan.money.price_file import catalog_with
 from cloudgan.money.shares import WITHOUT_CELL, grid_shares
 from cloudgan.reports.result import Result, View

@@ -9,7 +9,7 @@ from cloudgan.core.command import command
 from cloudgan.core.progress import Progress, Silent
 from cloudgan.launch.clouds.planner import BUILT_IN_CLOUDS, Clouds
 from cloudgan.launch.operations.launch_options import PlanOptions
-from cloudgan.launch.operations.pod_software import known_wheels
+from cloudgan.launch.operations.staging import known_wheels
 from cloudgan.launch.operations.written_plan import write_plan
 from cloudgan.launch.plan.launch_plan import make_launch_plan
 

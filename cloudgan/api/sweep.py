@@ -29,9 +29,8 @@ from cloudgan.core.labels import checked_name
 from cloudgan.core.progress import Progress
 from cloudgan.core.ranges import MAX_SEED, Range
 from cloudgan.launch.clouds.planner import BUILT_IN_CLOUDS, Clouds
-from cloudgan.launch.operations.deploy_attempt import DeploySettings
-from cloudgan.launch.operations.deployment import Deployed, deploy_run
-from cloudgan.launch.operations.pod_software import known_wheels
+from cloudgan.launch.operations.deployment import deploy_run
+from cloudgan.launch.operations.staging import known_wheels
 from cloudgan.launch.operations.targets import open_backend, run_of_seed
 from cloudgan.launch.plan.launch_job import asked_job
 from cloudgan.launch.plan.launch_plan import make_launch_plan
@@ -42,6 +41,7 @@ from cloudgan.reports.table import usd_range
 from cloudgan.schema.options.training import Training
 from cloudgan.schema.plan import Plan, Workers
 from cloudgan.schema.run_folder import RUNS, RunFolder
+from cloudgan.schema.run_state import RunState
 
 _SEED, _BATCH, _GLOBAL_BATCH = (
     "training.seed",
@@ -289,12 +289,12 @@ class _Deployment:
                 if rest and not isinstance(error, ConfirmationError):
                     self._say(_not_started(rest).strip())
                 raise
-            self._note(result, keeps=bool(rest))
+            self._note(*result, keeps=bool(rest))
             done.append(seed_result(seed, sweep.folder(seed), sweep.request))
         self._end_waiting()
         return SweepResult(sweep=sweep.name, runs=tuple(done))
 
-    def _deploy(self, number: int) -> Deployed:
+    def _deploy(self, number: int) -> tuple[Plan, RunState | None]:
         sweep = self._sweep
 
         def approve(plan: Plan, price_warning: str) -> None:
@@ -315,7 +315,7 @@ class _Deployment:
         previous = self.previous
         return deploy_run(
             self._request(number),
-            DeploySettings(approve),
+            approve,
             progress=self._progress,
             clouds=self._clouds,
             preferred_offer=previous.price.offer if previous and previous.price else None,
@@ -347,12 +347,12 @@ class _Deployment:
                 share["zone"] = previous.target.zone
         return request.model_copy(update=share).with_training((given, sweep.training[1]))
 
-    def _note(self, result: Deployed, *, keeps: bool) -> None:
+    def _note(self, plan: Plan, state: RunState | None, *, keeps: bool) -> None:
         """Remembers the plan of a run that ended, and whose nodes wait now."""
-        plan = self.previous = result.plan
+        self.previous = plan
         reused = plan.node_pool.reused if plan.node_pool else None
         self._waiting = [one for one in self._waiting if not reused or one.run != reused.previous]
-        if self._shares_nodes and keeps and result.state is not None:
+        if self._shares_nodes and keeps and state is not None:
             self._waiting.append(plan)
 
     def _end_waiting(self) -> None:

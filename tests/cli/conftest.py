@@ -77,7 +77,7 @@ def user_folder(tmp_path, monkeypatch):
 def desk(user_folder, tmp_path, capsys, monkeypatch):
     """A user who rents nodes of clouds in memory; no wheel is downloaded or uploaded."""
     monkeypatch.setattr(
-        "cloudgan.launch.operations.deploy_attempt.upload_wheels", lambda plan, progress: None
+        "cloudgan.launch.operations.deployment.upload_wheels", lambda plan, progress: None
     )
     few_showers(user_folder / "showers")
     return Desk(user_folder, tmp_path / "buckets", capsys)

@@ -32,7 +32,7 @@ def cluster(user_folder, monkeypatch):
     """A cluster that records its requests."""
     double = PlaceDouble()
     monkeypatch.setattr(
-        "cloudgan.launch.operations.deploy_attempt.open_backend", lambda place, say, **_: double
+        "cloudgan.launch.operations.deployment.open_backend", lambda place, say, **_: double
     )
     return double
 

@@ -8,7 +8,7 @@ from cloudgan.api import tensorflow_import
 from cloudgan.cli.failure import explain
 from cloudgan.cli.main import main
 from cloudgan.core.errors import ConfigError
-from cloudgan.launch.operations.launch_data import check_startable
+from cloudgan.launch.operations.staging import check_startable
 from cloudgan.schema.config import parse_config
 
 

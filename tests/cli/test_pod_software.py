@@ -10,8 +10,8 @@ import pytest
 
 from cli.provisioned import basis
 from cloudgan.launch.kubernetes.manifests import manifest_steps
-from cloudgan.launch.operations import pod_software
-from cloudgan.launch.operations.pod_software import known_wheels
+from cloudgan.launch.operations import staging
+from cloudgan.launch.operations.staging import known_wheels
 from cloudgan.schema.run_state import RunState
 from cloudgan.storage.folder import FolderStore
 from launch.lifecycle.place_double import PlaceDouble
@@ -39,7 +39,7 @@ def cluster(user_folder, monkeypatch, tmp_path):
     """A cluster in which every run fails; its kubelet reports the image PULLED."""
     double = Cluster()
     monkeypatch.setattr(
-        "cloudgan.launch.operations.deploy_attempt.open_backend", lambda place, say, **_: double
+        "cloudgan.launch.operations.deployment.open_backend", lambda place, say, **_: double
     )
     bucket = FolderStore(tmp_path / "bucket")
     monkeypatch.setattr("cloudgan.launch.lifecycle.run_results.open_store", lambda url: bucket)
@@ -119,10 +119,8 @@ def test_pods_with_accelerators_install_tensorflow_and_its_libraries(
     monkeypatch, tmp_path, accelerator, named, others
 ):
     locks = []
-    monkeypatch.setattr(
-        pod_software, "dependency_wheels", lambda lock, **_: locks.append(lock) or ()
-    )
-    monkeypatch.setattr(pod_software, "cache_folder", lambda: tmp_path)
+    monkeypatch.setattr(staging, "dependency_wheels", lambda lock, **_: locks.append(lock) or ())
+    monkeypatch.setattr(staging, "cache_folder", lambda: tmp_path)
     known_wheels(accelerator)
     packages = set(re.findall(r"^([a-z0-9-]+)==", locks[0], re.MULTILINE))
     assert named <= packages

@@ -312,7 +312,7 @@ def launched(here, monkeypatch, plan_of):
         monkeypatch.setattr(targets, "open_backend", opened)
         monkeypatch.setattr(runs, "open_backend", opened)
         monkeypatch.setattr(
-            "cloudgan.launch.operations.launched_run.RunResults.from_plan", lambda plan: None
+            "cloudgan.launch.lifecycle.run_results.RunResults.from_plan", lambda plan: None
         )
         return cluster
 
@@ -388,7 +388,7 @@ def test_a_launched_run_is_one_screen(launched, cloudgan_here, monkeypatch):
     report = beat(epoch=6, step=1234, seconds_per_epoch=10.0, damaged_checkpoints=(30, 20))
     results = SimpleNamespace(heartbeat=lambda: report, read_launch=lambda: None, write_launch=id)
     monkeypatch.setattr(
-        "cloudgan.launch.operations.launched_run.RunResults.from_plan", lambda plan: results
+        "cloudgan.launch.lifecycle.run_results.RunResults.from_plan", lambda plan: results
     )
     said = cloudgan_here("status", "ours").stdout
     for part in (

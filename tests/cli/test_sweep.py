@@ -105,7 +105,7 @@ def test_nodes_taken_over_by_a_seed_whose_upload_fails_are_deleted(desk, gcp, mo
         if plan.run == RUNS[1]:
             raise StoreError("the disk is full")
 
-    monkeypatch.setattr("cloudgan.launch.operations.deploy_attempt.upload_wheels", upload)
+    monkeypatch.setattr("cloudgan.launch.operations.deployment.upload_wheels", upload)
     assert "the disk is full" in desk.deploy(*V100, "--seeds=1,2", exits=1)
     assert gcp.kinds() == ["bucket"]
 

@@ -195,7 +195,7 @@ class CommandRunner:
             LiveTestError: The worker has no running pod.
         """
         plan = self._plan(run)
-        api = self._account().cluster_api(plan)
+        api = self._account().cluster_api(plan.target)
         pods = f"/api/v1/namespaces/{plan.target.namespace or NAMESPACE}/pods"
         found = api.list(pods, f"{RUN}={run}")["items"] if api else []
         names = [
@@ -216,7 +216,7 @@ class CommandRunner:
 
     def machines(self, run: str) -> int:
         """Returns the number of a run's nodes in its cluster; 0 if the cluster is deleted."""
-        api = self._account().cluster_api(self._plan(run))
+        api = self._account().cluster_api(self._plan(run).target)
         return len(list_nodes(api, run)) if api else 0
 
     def list_resources(self, run: str) -> tuple[str, ...]:

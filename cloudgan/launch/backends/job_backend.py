@@ -21,6 +21,9 @@ class JobBackend(Protocol):
     def steps(self, plan: Plan) -> tuple[Step, ...]:
         """Returns the steps of the plan for this backend."""
 
+    def on_kept_nodes(self, plan: Plan) -> Plan:
+        """Returns the plan on nodes that an earlier run kept; the same plan if none wait."""
+
     def desired_state(self, run: str) -> Plan | None:
         """Returns the stored plan of a run, started from any machine; None if there is no such run."""
 
@@ -68,6 +71,10 @@ class JobBackend(Protocol):
 
 class PreexistingNodes:
     """The methods of a `JobBackend` whose nodes exist before and after the run."""
+
+    def on_kept_nodes(self, plan: Plan) -> Plan:
+        """Returns the plan: no nodes wait."""
+        return plan
 
     def deprovision(self, run: str, state: str) -> Iterator[str]:
         """Yields nothing: the run owns no nodes."""

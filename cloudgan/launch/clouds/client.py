@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from cloudgan.launch.backends.job_backend import JobBackend
-from cloudgan.schema.plan import Plan, Step
+from cloudgan.schema.plan import Plan, Step, Target
 from cloudgan.schema.resource import Finding, Listing, Resource
 
 
@@ -73,8 +73,8 @@ class CloudClient(Cloud, Protocol):
             region: The region to check without a plan.
         """
 
-    def cluster_api(self, plan: Plan) -> ClusterApi | None:
-        """Returns the Kubernetes API of the plan's cluster, or None without a cluster.
+    def cluster_api(self, target: Target) -> ClusterApi | None:
+        """Returns the Kubernetes API of a target's cluster, or None without a cluster.
 
         The API renews its own token.
         """

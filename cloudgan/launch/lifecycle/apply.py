@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from datetime import datetime
 
 from cloudgan.core.clock import utc_moment, utc_now
@@ -59,65 +58,60 @@ def apply(
     if not state.is_over:
         return False
     launch_log.record_state(state)  # before the job and its times are deleted
-    done = _Progress()
+    begun: list[Step] = []
     try:
-        try:
-            if state.phase != "absent":
-                backend.stop(plan.run)
-            _create_missing(plan, backend, say, make_ready, done)
-        finally:
-            if done.sent:
-                launch_log.record_attempt(done.sent)
+        if state.phase != "absent":
+            backend.stop(plan.run)
+        is_new = _ensure(plan, backend, launch_log, say, make_ready=make_ready, begun=begun)
     except Interrupted:
         raise
     except Exception as error:
         # Invalid input and missing quota are found before the request is sent.
-        begun = done.begun[:-1] if isinstance(error, ConfigError | PlanError) else done.begun
+        if isinstance(error, ConfigError | PlanError):
+            begun = begun[:-1]
         if isinstance(error, LaunchError) or _may_have_nodes(plan, begun):
-            release_after(error, backend, plan, launch_log, say)
+            release_after(error, backend, launch_log, say)
         raise
     try:
         backend.annotate(plan.run, "started")
     except CloudganError as error:  # the job runs
         say(f"the start of run {plan.run} could not be noted: {error}")
-    return bool(done.sent)
+    return is_new
 
 
-@dataclass(frozen=True)
-class _Progress:
-    """Steps that were ensured, and requests that were sent, with their times."""
-
-    begun: list[Step] = field(default_factory=list)
-    sent: list[tuple[str, Step]] = field(default_factory=list)
-
-
-def _create_missing(
+def _ensure(
     plan: Plan,
     backend: JobBackend,
+    launch_log: LaunchLog,
     say: Callable[[str], None],
+    *,
     make_ready: Callable[[], None],
-    done: _Progress,
-) -> None:
-    """Ensures the steps in order."""
-    step: Step | None = None
+    begun: list[Step],
+) -> bool:
+    """Ensures the steps in order and adds each to `begun`; records the requests, and returns whether there were any."""
     desired_state = next((step for step in plan.steps if step.at == "store"), None)
+    sent: list[tuple[str, Step]] = []
     try:
         if desired_state is None:
             make_ready()
         for step in plan.steps:
-            done.begun.append(step)
+            begun.append(step)
             if backend.ensure(step, plan):
-                done.sent.append((utc_now(), step))
+                sent.append((utc_now(), step))
                 say(f"created {step.ensure}")
             if step is desired_state:
                 make_ready()
     except KeyboardInterrupt as error:
-        if step and step not in [each for _, each in done.sent]:
-            done.sent.append((utc_now(), step))  # it may have been created and billed
+        if begun and begun[-1] not in [step for _, step in sent]:
+            sent.append((utc_now(), begun[-1]))  # it may have been created and billed
         raise Interrupted(
             f"interrupted while starting run {plan.run}. Rerun the command to resume, or run"
             f" `cloudgan down {plan.run}` to delete what was created"
         ) from error
+    finally:
+        if sent:
+            launch_log.record_attempt(sent)
+    return bool(sent)
 
 
 def _may_have_nodes(plan: Plan, begun: list[Step]) -> bool:
@@ -136,7 +130,6 @@ def _may_have_nodes(plan: Plan, begun: list[Step]) -> bool:
 def release_after(
     error: Exception,
     backend: JobBackend,
-    plan: Plan,
     launch_log: LaunchLog,
     say: Callable[[str], None],
 ) -> None:
@@ -147,9 +140,9 @@ def release_after(
     """
     why = error.reason if isinstance(error, CapacityError) else ""
     try:
-        deprovision(backend, plan, launch_log, "failed", say, why=why)
+        deprovision(backend, launch_log, "failed", say, why=why)
     except Exception as another:  # noqa: BLE001  of any class: the nodes may be billed
-        command = f". They may be billed: run `cloudgan down {plan.run}`, then `cloudgan doctor`"
+        command = f". They may be billed: run `cloudgan down {launch_log.plan.run}`, then `cloudgan doctor`"
         hint = "" if isinstance(another, ResourcesLeftError) else command
         raise ResourcesLeftError(
             f"{error}. Its nodes could not be deleted: {another}{hint}"
@@ -173,7 +166,6 @@ def check_same_run(plan: Plan, backend: JobBackend) -> None:
 
 def deprovision(
     backend: JobBackend,
-    plan: Plan,
     launch_log: LaunchLog,
     state: str,
     say: Callable[[str], None],
@@ -184,7 +176,6 @@ def deprovision(
 
     Args:
         backend: Of the run.
-        plan: Of the run.
         launch_log: Records the times of the nodes.
         state: Final state of the run; absent counts as stopped.
         say: Progress callback.
@@ -193,19 +184,18 @@ def deprovision(
     Raises:
         ResourcesLeftError: A resource is not deleted; the message names the next command.
     """
-    state = "stopped" if state == "absent" else state
+    plan, state = launch_log.plan, "stopped" if state == "absent" else state
     with suppress(CloudganError):  # deletion does not depend on the record
         launch_log.record_end(f"{state}: {why}" if why else state)
     keeps = state == "finished" and bool(plan.node_pool and plan.node_pool.keep_seconds)
     for what in record_deprovision(
-        backend, plan, launch_log, lambda: backend.deprovision(plan.run, state), keeps=keeps
+        backend, launch_log, lambda: backend.deprovision(plan.run, state), keeps=keeps
     ):
         say(f"deleted: {what}")
 
 
 def record_deprovision(
     backend: JobBackend,
-    plan: Plan,
     launch_log: LaunchLog,
     delete: Callable[[], Iterable[str]],
     *,
@@ -217,11 +207,11 @@ def record_deprovision(
 
     Args:
         backend: Of the run.
-        plan: Of the run.
         launch_log: Records the times.
         delete: Deletes the resources and yields their names.
         keeps: Whether the nodes wait for another run unless `delete` yields their pool.
     """
+    plan = launch_log.plan
     if launch_log.is_complete():  # deprovisioned before: verify only
         yield from delete()
         known = launch_log.read().attempts[-1].cluster

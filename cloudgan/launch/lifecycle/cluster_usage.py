@@ -16,7 +16,6 @@ from cloudgan.schema.resource import Resource
 
 CLUSTER: Final = "cluster"
 """Value of the shared label of a cluster, and the engine of runs in a cluster."""
-_USES = frozenset({"starting", "started"})
 
 
 def cluster_usage(
@@ -42,7 +41,8 @@ def cluster_usage(
     up = parse_time_or_none(found.created_at)
     histories = tuple(history for history in histories if history)
     spans = [span for history in histories for span in _spans(history, plan, histories, now)]
-    idle_since = _idle_since(plan, spans, now) if plan.node_pool.keep_cluster else None
+    is_taken = any(span.run != plan.run and span.ends >= now for span in spans)
+    waits = plan.node_pool.keep_cluster and not is_taken  # for another run, at the cost of this one
     system = [
         one for one in resources if one.parent == found.name and one.run is None and one.nodes
     ]
@@ -55,7 +55,7 @@ def cluster_usage(
         created_at=up,
         deleted_at=now if up is None or now >= up else up,
         run_seconds=_paid_seconds(plan.run, spans, up, now) if up and spans else None,
-        idle_since=idle_since,
+        idle_since=now if waits else None,
     )
 
 
@@ -75,10 +75,10 @@ def _spans(
 ) -> Iterator[_Span]:
     """Yields when a run used the cluster of `plan`, with the time in which its nodes waited for another."""
     for number, found in enumerate(history):
-        if not _is_same(found.plan, plan):
+        if not share_cluster(found.plan, plan):
             continue
         ends = history[number + 1].created_at if number + 1 < len(history) else now
-        if found.state in _USES:
+        if found.uses_nodes:
             yield _Span(found.plan.run, found.created_at, min(ends, now))
         elif number + 1 == len(history) and (until := kept_until(found)):
             pools = (one[-1].plan.node_pool for one in histories)
@@ -107,12 +107,6 @@ def _paid_seconds(run: str, spans: Sequence[_Span], since: dt.datetime, now: dt.
     return total
 
 
-def _idle_since(plan: Plan, spans: Sequence[_Span], now: dt.datetime) -> dt.datetime | None:
-    """Returns since when the cluster waits at the cost of a run that ended; None: another one has it."""
-    others = [span for span in spans if span.run != plan.run and span.ends >= now]
-    return None if others else now
-
-
 def is_own_cluster(resource: Resource, plan: Plan) -> bool:
     """Whether a resource is the cluster of a plan and was created by cloudgan."""
     is_here = resource.region in (plan.target.region, plan.target.zone)
@@ -125,12 +119,7 @@ def is_in_cluster(plan: Plan) -> bool:
     return plan.node_pool is None or plan.node_pool.engine == CLUSTER
 
 
-def uses_cluster_of(plan: Plan, other: DesiredState | None) -> bool:
-    """Whether another run uses the cluster of a plan."""
-    return other is not None and other.state in _USES and _is_same(other.plan, plan)
-
-
-def _is_same(plan: Plan, other: Plan) -> bool:
+def share_cluster(plan: Plan, other: Plan) -> bool:
     """Whether two runs use the same cluster."""
     one, two = plan.target, other.target
     is_there = (one.cluster, one.region) == (two.cluster, two.region)

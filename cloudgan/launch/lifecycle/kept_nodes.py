@@ -7,28 +7,23 @@ they wait, and pays for it.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from cloudgan.core.clock import utc_moment
+from cloudgan.core.errors import CloudganError
 from cloudgan.core.labels import RUN
-from cloudgan.launch.lifecycle.run_registry import DesiredState
+from cloudgan.launch.lifecycle.launch_log import LaunchLog
+from cloudgan.launch.lifecycle.run_registry import PHASES, DesiredState
+from cloudgan.schema import launch
+from cloudgan.schema import plan as plans
 from cloudgan.schema.launch import Node
 from cloudgan.schema.plan import Plan, ReusedNodes
 from cloudgan.schema.resource import Resource
-from cloudgan.schema.run_state import Phase, RunState
+from cloudgan.schema.run_document import read_plan
+from cloudgan.schema.run_folder import RUNS, RunFolder
+from cloudgan.schema.run_state import RunState
 
-PHASES: Final[dict[str, Phase]] = {
-    "stopped": "stopped",
-    "finished": "finished",
-    "failed": "failed",
-    "removing": "absent",
-    "removed": "absent",
-    "starting": "absent",
-    "started": "absent",
-}
-"""Phase of a run without a job, by its desired state."""
-_USES: Final = frozenset({"starting", "started"})
 _SPARE: Final = dt.timedelta(minutes=2)
 """Nodes that end sooner are not used: the job would come too late."""
 
@@ -64,11 +59,6 @@ def may_be_shared(plans: Sequence[Plan]) -> bool:
     return not plans or any(pool and (pool.keep_seconds or pool.reused) for pool in pools)
 
 
-def is_used(found: DesiredState) -> bool:
-    """Whether a run uses its nodes, or is about to."""
-    return found.state in _USES
-
-
 def on_kept_nodes(
     plan: Plan,
     resources: Iterable[Resource],
@@ -91,7 +81,7 @@ def on_kept_nodes(
         last = user_of(resource, states)
         if pool is None or last is None or resource.state != "ready":
             continue
-        if mine and is_used(mine[-1]) and last is mine[-1] and last.plan.node_pool:
+        if mine and mine[-1].uses_nodes and last is mine[-1] and last.plan.node_pool:
             return _with(plan, last.plan.node_pool.name, last.plan.node_pool.reused)
         first = known.get(last.plan.node_run)
         if last.plan.run != plan.run and first and _fits(plan, last, first[0], resource, now):
@@ -158,9 +148,45 @@ def since_reuse(nodes: Iterable[Node], plan: Plan) -> tuple[Node, ...]:
 
 def state_without_job(found: DesiredState, nodes: tuple[Node, ...] | None) -> RunState:
     """Returns the state of a run without a job, from its desired state."""
-    is_over = found.state in ("finished", "failed", "stopped", "removed")
+    is_over = not (found.uses_nodes or found.state == "removing")
     ended = found.created_at.isoformat() if is_over else None
     until = kept_until(found)
     waits = until is not None and until > utc_moment()
     why = f"its nodes wait for the next run until {until:%H:%M} UTC" if waits else ""
     return RunState(PHASES[found.state], ended_at=ended, nodes=nodes, reason=why)
+
+
+def end_waiting(plan: Plan, say: Callable[[str], None]) -> None:
+    """Records that nodes and cluster of a plan no longer wait, in the folders of the runs that kept them.
+
+    Without such a folder on this machine, the cost report there counts the whole waiting time. Errors are
+    reported only: the run has started.
+    """
+    own, pool = RunFolder(RUNS / plan.run).launch_file, plan.node_pool
+    if pool is None:
+        return
+    sent = launch.read(own).attempts[-1].requests if own.exists() else ()
+    taken_at = min((one.sent_at for one in sent), default=utc_moment())
+    for file in sorted(RUNS.glob(f"*/{own.name}")):
+        folder = RunFolder(file.parent)
+        run = folder.path.name
+        try:
+            last = launch.read(file).attempts[-1:]
+            has_nodes = pool.reused is not None and pool.reused.previous == run
+            has_cluster = run != plan.run and any(
+                one.cluster
+                and one.cluster.idle_since
+                and one.cluster.name == plan.target.cluster
+                and (one.provider, one.region) == (plan.target.provider, plan.target.region)
+                for one in last
+            )
+            if not (has_nodes or has_cluster):
+                continue
+            previous = read_plan(folder.path / plans.FILE_NAME, run)
+            log = LaunchLog.of(previous)
+            if has_cluster:
+                log.record_cluster_end(taken_at)
+            if has_nodes and pool.reused:
+                log.record_kept_end(pool.reused.since)
+        except CloudganError as error:
+            say(f"run {run}: the end of its waiting could not be recorded: {error}")

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from datetime import datetime, timedelta
-from typing import Any
 
 from cloudgan.core.clock import parse_time, utc_moment
 from cloudgan.core.errors import CloudganError
@@ -22,17 +21,31 @@ from cloudgan.schema.launch import Attempt, KeptNodes, Launch, Node, SentRequest
 from cloudgan.schema.plan import Plan, Step
 from cloudgan.schema.price_row import PoolFee
 from cloudgan.schema.run_document import read_launch
-from cloudgan.schema.run_folder import RunFolder
+from cloudgan.schema.run_folder import RUNS, RunFolder
 from cloudgan.schema.run_state import RunState
 
 _MONTH = timedelta(days=365.25 / 12)
 
 
 class LaunchLog:
-    """The launch.json of one run, local and in its store."""
+    """The launch.json of one run, local and in its store.
+
+    Attributes:
+        folder: Of the run on this machine.
+        results: Of the run in its store; None: only pods can read it.
+    """
 
     def __init__(self, folder: RunFolder, plan: Plan, results: RunResults | None = None) -> None:
-        self._path, self._plan, self._results = folder.launch_file, plan, results
+        self.folder, self.plan, self.results = folder, plan, results
+
+    @classmethod
+    def of(cls, plan: Plan) -> LaunchLog:
+        """Returns that of a run in runs/ here and in its store."""
+        return cls(RunFolder(RUNS / plan.run), plan, RunResults.from_plan(plan))
+
+    def fetch(self, say: Callable[[str], None]) -> tuple[str, ...]:
+        """Fetches the results of the run from its store; returns the new files."""
+        return tuple(self.results.fetch_if_reachable(self.folder, say)) if self.results else ()
 
     def read(self) -> Launch:
         """Returns all recorded attempts.
@@ -40,10 +53,10 @@ class LaunchLog:
         Raises:
             ForeignDocumentError: The file is of another run.
         """
-        if self._path.exists():
-            return read_launch(self._path, self._plan.run)
-        there = self._results.read_launch() if self._results else None
-        return there or Launch(run=self._plan.run, config_hash=self._plan.config.config_hash())
+        if self.folder.launch_file.exists():
+            return read_launch(self.folder.launch_file, self.plan.run)
+        there = self.results.read_launch() if self.results else None
+        return there or Launch(run=self.plan.run, config_hash=self.plan.config.config_hash())
 
     def record_attempt(self, sent: Iterable[tuple[str, Step]]) -> None:
         """Adds an attempt with its requests and their times."""
@@ -52,7 +65,7 @@ class LaunchLog:
             for when, step in sent
         )
         self._write(
-            self.read().with_attempt(_attempt(self._plan).model_copy(update={"requests": requests}))
+            self.read().with_attempt(_attempt(self.plan).model_copy(update={"requests": requests}))
         )
 
     def record_state(self, state: RunState) -> None:
@@ -63,7 +76,7 @@ class LaunchLog:
         """
         before = known = self.read()
         if self._is_unknown(state, known) or (state.nodes and not known.attempts):
-            known = known.with_attempt(_attempt(self._plan))
+            known = known.with_attempt(_attempt(self.plan))
         if not known.attempts:
             return
         last = known.attempts[-1]
@@ -82,13 +95,13 @@ class LaunchLog:
             and not last.program_ended_at
         ):
             began, now = last.program_started_at, utc_moment()
-            limit = timedelta(seconds=self._plan.limits.deadline_seconds)
+            limit = timedelta(seconds=self.plan.limits.deadline_seconds)
             fields["program_ended_at"] = min(now, began + limit) if began < now else began
         changed = Attempt.model_validate(last.model_dump() | fields)
-        if self._plan.node_pool is None:
+        if self.plan.node_pool is None:
             changed = _held(changed)
         attempts = (*known.attempts[:-1], changed)
-        if self._plan.node_pool and state.nodes is not None:
+        if self.plan.node_pool and state.nodes is not None:
             gone_by = state.ended_at if state.phase == "absent" and not state.nodes else None
             now = parse_time(gone_by) if gone_by else utc_moment()
             attempts = observe_nodes(attempts, state.nodes, now)
@@ -113,7 +126,7 @@ class LaunchLog:
 
     def record_kept(self) -> None:
         """Records that the running nodes wait for another run from now on."""
-        known, pool = self.read(), self._plan.node_pool
+        known, pool = self.read(), self.plan.node_pool
         if not known.attempts or pool is None:
             return
         now = utc_moment()
@@ -154,7 +167,7 @@ class LaunchLog:
     def record_rejected(self, why: str) -> None:
         """Adds an attempt that ended before any request, such as for missing quota."""
         self._write(
-            self.read().with_attempt(_attempt(self._plan).model_copy(update={"end_reason": why}))
+            self.read().with_attempt(_attempt(self.plan).model_copy(update={"end_reason": why}))
         )
 
     def record_usage(self, **beside: object) -> None:
@@ -167,8 +180,8 @@ class LaunchLog:
 
     def record_storage(self) -> None:
         """Records the storage of the run's folder, in GiB months of the newest attempt."""
-        known, gib = self.read(), self._results.gib() if self._results else None
-        if gib is None or not known.attempts or self._plan.node_pool is None:
+        known, gib = self.read(), self.results.gib() if self.results else None
+        if gib is None or not known.attempts or self.plan.node_pool is None:
             return
         last = known.attempts[-1]
         begins = [
@@ -194,11 +207,11 @@ class LaunchLog:
         return down is not None and parse_time(state.started_at) > down
 
     def _write(self, known: Launch) -> None:
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        launch.write(self._path, known)
-        if self._results:
+        self.folder.path.mkdir(parents=True, exist_ok=True)
+        launch.write(self.folder.launch_file, known)
+        if self.results:
             with suppress(CloudganError):  # the next change writes it again
-                self._results.write_launch(known)
+                self.results.write_launch(known)
 
 
 def _first_end(attempt: Attempt, ended: datetime) -> datetime:
@@ -223,43 +236,24 @@ def _held(attempt: Attempt) -> Attempt:
 
 
 def _attempt(plan: Plan) -> Attempt:
-    price, workers = plan.price, plan.workers
-    beside: dict[str, Any] = {"fees": _fees(plan), "data": data_move(plan.showers)}
-    if price:
-        return Attempt(
-            provider=price.provider,
-            account=plan.target.describe(),
-            region=price.region,
-            node_type=price.node_type,
-            market=price.market,
-            price_rows=(price,),
-            node_count=workers.nodes,
-            **beside,
-        )
-    if plan.node_pool:  # the price is unknown
-        return Attempt(
-            provider=plan.target.provider,
-            account=plan.target.describe(),
-            region=plan.target.region,
-            node_type=plan.node_pool.node_type,
-            market=plan.node_pool.market,
-            node_count=workers.nodes,
-            **beside,
-        )
+    """Returns a new attempt; of nodes that existed before, without a price, no region and market is known."""
+    price, pool, workers = plan.price, plan.node_pool, plan.workers
+    sold = price or pool
     kind = f"{workers.cpus:g} cores, {workers.memory_gib:g} GiB"
     if workers.accelerators_per_node:
         kind = f"{workers.accelerators_per_node} x {workers.accelerator or 'GPU'}, {kind}"
+    fees: tuple[PoolFee, ...] = ()
+    if pool:
+        in_cluster = pool.engine == "cluster"
+        fees = fees_beside(plan.target.provider, pool.fees, on_cluster=in_cluster)
     return Attempt(
-        provider=plan.target.provider,
+        provider=price.provider if price else plan.target.provider,
         account=plan.target.describe(),
-        node_type=f"{workers.nodes} x ({kind})",
+        region=price.region if price else plan.target.region if pool else None,
+        node_type=sold.node_type if sold else f"{workers.nodes} x ({kind})",
+        market=sold.market if sold else None,
         node_count=workers.nodes,
+        price_rows=(price,) if price else (),
+        fees=fees if sold else None,
+        data=data_move(plan.showers) if sold else None,
     )
-
-
-def _fees(plan: Plan) -> tuple[PoolFee, ...]:
-    """What is billed beside the nodes of a plan; nothing on nodes that existed before."""
-    pool = plan.node_pool
-    if pool is None:
-        return ()
-    return fees_beside(plan.target.provider, pool.fees, on_cluster=pool.engine == "cluster")

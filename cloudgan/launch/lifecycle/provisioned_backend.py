@@ -14,8 +14,7 @@ from datetime import datetime
 from typing import Final
 
 from cloudgan.core.clock import monotonic_seconds, utc_moment
-from cloudgan.core.errors import CloudganError, LaunchError
-from cloudgan.core.labels import OWNER, SPEC
+from cloudgan.core.errors import CloudganError, CredentialsError, LaunchError, PlanError
 from cloudgan.launch.backends.job_backend import JobBackend
 from cloudgan.launch.backends.kubernetes.backend import KubernetesBackend
 from cloudgan.launch.backends.kubernetes.permissions import REVIEW, check_rights
@@ -26,32 +25,22 @@ from cloudgan.launch.clouds.engine import (
     Engine,
     check_gone,
     names_of_gone,
-    no_answer,
 )
 from cloudgan.launch.clouds.planner import cloud_planner
 from cloudgan.launch.kubernetes.api import ClusterApi
-from cloudgan.launch.lifecycle.cluster_usage import (
-    cluster_usage,
-    is_in_cluster,
-    is_own_cluster,
-    uses_cluster_of,
-)
+from cloudgan.launch.lifecycle.cluster_usage import is_in_cluster
 from cloudgan.launch.lifecycle.kept_nodes import (
-    PHASES,
-    is_pool_of,
-    is_used,
     kept_until,
-    may_be_shared,
     on_kept_nodes,
     since_reuse,
     state_without_job,
 )
 from cloudgan.launch.lifecycle.nodes import list_nodes, wait_for_nodes
-from cloudgan.launch.lifecycle.run_monitor import findings_error
-from cloudgan.launch.lifecycle.run_registry import DesiredState, RunRegistry
+from cloudgan.launch.lifecycle.ownership import own_resources, unused_cluster, usage_of
+from cloudgan.launch.lifecycle.run_registry import PHASES, DesiredState, RunRegistry
 from cloudgan.schema.launch import Cluster, Node
 from cloudgan.schema.plan import Plan, Step
-from cloudgan.schema.resource import Listing, Resource
+from cloudgan.schema.resource import Resource
 from cloudgan.schema.run_state import LogLine, RunState
 from cloudgan.storage.store import StoreError
 
@@ -109,18 +98,17 @@ class ProvisionedBackend:
         """Until when a cluster that became ready here may deny requests, by `monotonic_seconds`."""
 
     def check(self, plan: Plan) -> tuple[str, ...]:
-        """Checks login, APIs, permissions and quota.
-
-        Returns:
-            What could not be checked.
+        """Checks login, APIs, permissions and quota; returns what could not be checked.
 
         Raises:
-            CloudganError: Something is missing; the message lists all of it.
+            PlanError: Only quota is missing; the message lists all of it.
+            CredentialsError: More than that is missing.
         """
         found = self._cloud.check(plan)
         missing = [one for one in found if one.status == "missing"]
         if missing:
-            raise findings_error(missing)
+            text = "; ".join(f"{one.subject}: {one.message}" for one in missing)
+            raise (PlanError if all(one.is_quota for one in missing) else CredentialsError)(text)
         return tuple(f"{one.subject}: {one.message}" for one in found if one.status == "unknown")
 
     def steps(self, plan: Plan) -> tuple[Step, ...]:
@@ -160,7 +148,7 @@ class ProvisionedBackend:
         """Writes a new state to the run registry."""
         found = self._registry.read(run)
         if found and state in PHASES:
-            self._registry.write(found.plan, state)  # type: ignore[arg-type]
+            self._registry.write(found.plan, state)
 
     def state(self, run: str) -> RunState:
         """Returns the state reported by the cluster, or the desired state without a cluster."""
@@ -243,7 +231,7 @@ class ProvisionedBackend:
         """Returns the cluster of a run and the run's share of its usage."""
         if run not in self._usages:
             found = self._registry.read(run)
-            return self._usage(found) if found else None
+            return usage_of(self._engine, self._registry, found) if found else None
         return self._usages[run]
 
     def deleted(self, run: str) -> Mapping[str, datetime]:
@@ -282,21 +270,26 @@ class ProvisionedBackend:
             )
         unreachable = None
         try:
-            yield from self._end_job(found, state, close=close)
+            inner = self._reached(found.plan) if found else None
+            if inner and close:
+                yield from inner.destroy(run)
+            elif inner and state == "stopped":
+                inner.stop(run)
         except CloudganError as error:
             unreachable = error
             self._say(f"{error}. The nodes are deleted anyway")
-        resources = self._own_resources(run, found)
+        resources = own_resources(self._engine, self._registry, run, found)
         left: list[str] = []
         nodes = self._engine.destroy(one for one in resources if not one.ends_run)
         yield from names_of_gone(self._seen_to_go(run, nodes), left)
         with suppress(Exception):  # now: no billed node waits for the histories of other runs
-            self._usages[run] = self._usage(found) if found else None
-        unused = self._unused(run, found, {resource.parent for resource in resources} - {""})
+            self._usages[run] = usage_of(self._engine, self._registry, found) if found else None
+        parents = {resource.parent for resource in resources} - {""}
+        unused = unused_cluster(self._engine, self._registry, found, parents)
         stays: list[str] = []
         yield from names_of_gone(self._seen_to_go(run, self._engine.destroy(unused)), stays)
         if left:  # a cluster takes with it what this login may not delete
-            again = self._own_resources(run, found)
+            again = own_resources(self._engine, self._registry, run, found)
             left = left if again.silent or not all(one.ends_run for one in again) else []
         check_gone(run, [*left, *stays], (*resources.silent, *unused.silent))
         yield from names_of_gone(self._engine.destroy(one for one in resources if one.ends_run))
@@ -336,15 +329,6 @@ class ProvisionedBackend:
         )
         return True
 
-    def _end_job(self, found: DesiredState | None, state: str, *, close: bool) -> Iterator[str]:
-        inner = self._reached(found.plan) if found else None
-        if inner is None or found is None:
-            return
-        if close:
-            yield from inner.destroy(found.plan.run)
-        elif state == "stopped":
-            inner.stop(found.plan.run)
-
     def _seen_nodes(self, run: str) -> tuple[Node, ...] | None:
         """The current nodes; None if the cluster does not answer."""
         try:
@@ -353,104 +337,16 @@ class ProvisionedBackend:
             self._apis.pop(run, None)
             return None
 
-    def _usage(self, found: DesiredState) -> Cluster | None:
-        """Usage of a run's cluster, split between all runs in the store."""
-        histories = [self._registry.history(name) for name in self._registry.list_runs()]
-        there = self._engine.list(None, (found.plan.target.region or "",))
-        if there.silent:
-            raise LaunchError(no_answer(there.silent))
-        return cluster_usage(found.plan, there, histories, utc_moment())
-
-    def _own_resources(self, run: str, found: DesiredState | None) -> Listing:
-        """The resources with the label of the run, without those of a namesake of another user."""
-        labels = found.plan.labels().as_dict() if found else {}
-        plans = self._plans(run)
-        listed = self._engine.list(run, {plan.target.region or "" for plan in plans} or None)
-        silent, own = list(listed.silent), []
-        for resource in listed:
-            if all(
-                labels.get(name) != resource.labels.get(name, "") for name in (OWNER, SPEC)
-            ) and (labels and OWNER in resource.labels):
-                owner = resource.labels[OWNER]
-                self._say(f"kept: {resource.kind} {resource.name} is of a run {run} of {owner}")
-            else:
-                own.append(resource)
-        reused = found.plan.node_pool.reused if found and found.plan.node_pool else None
-        if found and reused:
-            others = self._engine.list(reused.run, (found.plan.target.region or "",))
-            silent += others.silent
-            own += [one for one in others if is_pool_of(one, found) or one.ends_run]
-        users = self._users(run, plans) if any(one.node_type for one in own) else []
-        return Listing((one for one in own if not self._is_used(one, users)), silent)
-
-    def _plans(self, run: str) -> list[Plan]:
-        """The plans of the run since its first start, which may be in several regions."""
-        try:
-            return [state.plan for state in self._registry.history(run)]
-        except CloudganError:
-            return []
-
-    def _users(self, run: str, plans: list[Plan]) -> list[DesiredState]:
-        """The other runs that may use the run's nodes; only nodes that were kept have such users."""
-        if not may_be_shared(plans):
-            return []
-        try:
-            others = [self._registry.read(name) for name in self._others(run)]
-        except CloudganError:
-            return []  # without its store, the labels decide
-        return [one for one in others if one and is_used(one)]
-
-    def _is_used(self, resource: Resource, users: list[DesiredState]) -> bool:
-        """Whether another run uses a node pool, which has the labels of its first run."""
-        user = next(
-            (one for one in users if resource.node_type and is_pool_of(resource, one)), None
-        )
-        if user is not None:
-            self._say(f"kept: {resource.kind} {resource.name} is used by run {user.plan.run}")
-        return user is not None
-
-    def _unused(self, run: str, found: DesiredState | None, parents: set[str]) -> Listing:
-        """The cluster created by cloudgan, if the run used it and no other run does.
-
-        `parents` are the clusters that had nodes of the run.
-        """
-        plan = found.plan if found else None
-        if plan is None or plan.node_pool is None or not is_in_cluster(plan):
-            return Listing()
-        if plan.node_pool.keep_cluster:
-            return Listing()
-        try:
-            others = [self._registry.read(name) for name in self._others(run)]
-        except CloudganError as error:
-            self._say(f"the cluster stays, because another run may use it: {error}")
-            return Listing()
-        if any(uses_cluster_of(plan, other) for other in others):
-            return Listing()
-        resources = self._engine.list(None, (plan.target.region or "",))
-        if resources.silent:
-            return Listing(silent=resources.silent)  # another run may use it
-        busy = {resource.parent for resource in resources if resource.run not in (None, run)}
-        return Listing(
-            resource
-            for resource in resources
-            if is_own_cluster(resource, plan)
-            and resource.name not in busy
-            and (not parents or resource.name in parents)
-        )
-
     def _note_ready(self, resource: Resource) -> None:
         if resource.is_cluster:
             self._new_until = monotonic_seconds() + _NEW_CLUSTER_SECONDS
 
     def _cluster_api(self, plan: Plan) -> ClusterApi | None:
         """The API of the plan's cluster, which waits for a cluster that was just created."""
-        api = self._cloud.cluster_api(plan)
+        api = self._cloud.cluster_api(plan.target)
         if api is not None and self._new_until:
             api.expect_new_cluster(self._new_until)
         return api
-
-    def _others(self, run: str) -> list[str]:
-        return [name for name in self._registry.list_runs() if name != run]
 
     def _refuse_removed(self, plan: Plan) -> None:
         """Raises if another launcher changed the run since its start."""

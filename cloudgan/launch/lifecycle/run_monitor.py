@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -12,15 +12,12 @@ from cloudgan.core.errors import (
     BudgetError,
     CapacityError,
     CloudganError,
-    CredentialsError,
     LaunchError,
-    PlanError,
     StockOutError,
 )
 from cloudgan.launch.backends.job_backend import JobBackend
 from cloudgan.schema.heartbeat import Heartbeat
 from cloudgan.schema.plan import Plan
-from cloudgan.schema.resource import Finding
 from cloudgan.schema.run_state import Cause, RunState, WorkerState
 from cloudgan.storage.store import STORE_FAILED
 
@@ -44,15 +41,7 @@ _SETTLE_SECONDS: Final = 30.0
 
 @dataclass
 class RunMonitor:
-    """Polls one run until it is over.
-
-    Attributes:
-        backend: Of the run.
-        plan: Of the run.
-        say: Progress callback, one line per change.
-        on_state: Callback for each state.
-        setup_seconds: See `SETUP_SECONDS`.
-    """
+    """Polls one run until it is over."""
 
     provider: JobBackend
     plan: Plan
@@ -252,12 +241,6 @@ def raise_for_outcome(state: RunState, plan: Plan, beat: Heartbeat | None) -> No
     )
 
 
-def findings_error(missing: Sequence[Finding]) -> CloudganError:
-    """Returns one error for all missing findings: PlanError if only quota is missing."""
-    text = "; ".join(f"{one.subject}: {one.message}" for one in missing)
-    return PlanError(text) if all(one.is_quota for one in missing) else CredentialsError(text)
-
-
 MIN_LOSSES = 3
 """Fewer preemptions never end a spot run."""
 _HOUR_SECONDS = 3600
@@ -269,7 +252,6 @@ class PreemptionTracker:
 
     Attributes:
         max_per_node_hour: Preemptions per node hour at which on demand costs the same.
-        nodes: Of the run.
     """
 
     max_per_node_hour: float

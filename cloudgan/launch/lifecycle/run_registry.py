@@ -19,14 +19,22 @@ from cloudgan.core.errors import ConfigError, DataError
 from cloudgan.schema.plan import Plan, Target
 from cloudgan.schema.price_row import Text
 from cloudgan.schema.run_document import ForeignDocumentError, RunSource
+from cloudgan.schema.run_state import Phase
 from cloudgan.storage.store import BucketMissingError, ObjectExistsError, Store
 
 RunStateName = Literal[
     "starting", "started", "stopped", "finished", "failed", "removing", "removed"
 ]
-CLOSED: frozenset[RunStateName] = frozenset({"removed"})
-"""Only the run's folder in the store may exist."""
-
+PHASES: dict[RunStateName, Phase] = {
+    "starting": "absent",
+    "started": "absent",
+    "stopped": "stopped",
+    "finished": "finished",
+    "failed": "failed",
+    "removing": "absent",
+    "removed": "absent",
+}
+"""Phase of a run without a job, by its desired state."""
 _LEASE = dt.timedelta(minutes=10)
 _FOLDER = "desired-state"
 _NAME = re.compile(r"\d{6}\.json")
@@ -47,8 +55,13 @@ class DesiredState(Document):
 
     @property
     def is_open(self) -> bool:
-        """Whether resources of the run may exist."""
-        return self.state not in CLOSED
+        """Whether resources of the run may exist, not only its folder in the store."""
+        return self.state != "removed"
+
+    @property
+    def uses_nodes(self) -> bool:
+        """Whether the run uses its nodes and its cluster, or is about to."""
+        return self.state in ("starting", "started")
 
 
 @dataclass(frozen=True)
@@ -56,8 +69,6 @@ class RunRegistry:
     """The desired states of all runs of one store.
 
     Attributes:
-        store: Of the runs.
-        lease_owner: Writer.
         account: Target in the account of the runs, whose store this is; None: the account is unknown.
     """
 

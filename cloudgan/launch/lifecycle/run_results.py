@@ -11,6 +11,9 @@ import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeVar
+
+from pydantic import BaseModel
 
 from cloudgan.core.atomic_file import write_atomic
 from cloudgan.core.documents import parse_model, write_json
@@ -41,7 +44,7 @@ from cloudgan.storage.store import (
 )
 
 _GIB = 2**30
-
+_Model = TypeVar("_Model", bound=BaseModel)
 
 _CHECKPOINT = re.compile(r"step-\d+\.npz", re.ASCII)
 _OF_A_GRID = re.compile(
@@ -57,8 +60,6 @@ class RunResults:
     """The folder of one run in a store.
 
     Attributes:
-        store: The store.
-        run: Name of the run.
         own: Plan by which the folder was found; None: the folder is not compared with a plan.
     """
 
@@ -75,11 +76,7 @@ class RunResults:
 
     def heartbeat(self) -> Heartbeat | None:
         """Returns the newest heartbeat; None if missing or the store is unreachable."""
-        try:
-            content = self.store.read(self._name(heartbeats.FILE_NAME))
-            return parse_model(content, heartbeats.Heartbeat, heartbeats.FILE_NAME)
-        except CloudganError:
-            return None
+        return self._document(heartbeats.FILE_NAME, Heartbeat)
 
     def plan(self) -> Plan | None:
         """Returns the plan of the newest run in this folder; None if missing.
@@ -87,11 +84,8 @@ class RunResults:
         Raises:
             ForeignDocumentError: It names another run or store.
         """
-        try:
-            found = parse_model(self.store.read(self._name(PLAN_FILE)), Plan, PLAN_FILE)
-        except CloudganError:
-            return None
-        return self._source(PLAN_FILE).checked_plan(found)
+        found = self._document(PLAN_FILE, Plan)
+        return self._source(PLAN_FILE).checked_plan(found) if found else None
 
     def write_plan(self, plan: Plan) -> None:
         """Writes the plan to the store, for use without its cluster."""
@@ -103,12 +97,8 @@ class RunResults:
         Raises:
             ForeignDocumentError: It is of another run.
         """
-        try:
-            content = self.store.read(self._name(launch.FILE_NAME))
-            found = parse_model(content, Launch, launch.FILE_NAME)
-        except CloudganError:
-            return None
-        return self._source(launch.FILE_NAME).checked_launch(found)
+        found = self._document(launch.FILE_NAME, Launch)
+        return self._source(launch.FILE_NAME).checked_launch(found) if found else None
 
     def write_launch(self, known: Launch) -> None:
         """Writes launch.json to the store, for budgets on other machines, if the folder is the run's.
@@ -217,11 +207,7 @@ class RunResults:
 
     def grid_status(self) -> GridStatus | None:
         """Returns what the master of a grid wrote last; None if missing or the store is unreachable."""
-        try:
-            content = self.store.read(self._name(grid_status.FILE_NAME))
-            return parse_model(content, grid_status.GridStatus, grid_status.FILE_NAME)
-        except CloudganError:
-            return None
+        return self._document(grid_status.FILE_NAME, GridStatus)
 
     def read_record(self) -> bytes | None:
         """Returns the content of record.jsonl; None: nothing was trained yet.
@@ -279,6 +265,13 @@ class RunResults:
                 " repeat the command"
             )
         return names
+
+    def _document(self, name: str, model: type[_Model]) -> _Model | None:
+        """A document of the folder; None if it is missing or damaged, or the store is unreachable."""
+        try:
+            return parse_model(self.store.read(self._name(name)), model, name)
+        except CloudganError:
+            return None
 
     def _source(self, name: str) -> RunSource:
         store = self.own.store if self.own else None

@@ -190,9 +190,9 @@ def _kept(list_file: Path, allowed: set[str]) -> tuple[Wheel, ...]:
     found, is_current = [], True
     try:
         for line in list_file.read_text(encoding="utf-8").splitlines():
-            name, sha256, size, *identity = line.split()
+            name, sha256, size, identity = line.split()
             path = list_file.parent / name
-            is_listed = identity == [_identity(path)]
+            is_listed = identity == _identity(path)
             is_current &= is_listed
             listed = Wheel(file_name=name, sha256=sha256, bytes=int(size))
             found.append(listed if is_listed else describe_wheel(path))

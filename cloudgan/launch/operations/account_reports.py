@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import Field
 
 from cloudgan.core.clouds import CLOUDS
 from cloudgan.core.errors import CloudganError, CredentialsError, ResourcesLeftError
-from cloudgan.launch.operations.preflight import PreflightReport
 from cloudgan.reports.result import Result, View
 from cloudgan.reports.table import Mark, Number, Table, usd_text
 from cloudgan.schema.cost_report import Totals
@@ -19,6 +18,18 @@ _SIGNS = {"ok": "✓", "missing": "✗", "unknown": "?"}
 _MARKS = {"expected": True, "orphaned": False, "deleting": False, "unknown": None}
 _STATES = {"expected": "needed", "deleting": "in deletion"}
 _MOST_REASONS = 5
+
+
+class PreflightReport(NamedTuple):
+    """Findings of one cloud, the login first."""
+
+    provider: str
+    findings: tuple[Finding, ...]
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether no finding is missing."""
+        return all(one.status != "missing" for one in self.findings)
 
 
 class AccountCheck(Result):

@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
+import datetime as dt
+from typing import Literal
+
 from cloudgan.core.clock import utc_today
 from cloudgan.core.clouds import CLOUDS
 from cloudgan.core.command import command
-from cloudgan.core.errors import CloudganError, PlanError
+from cloudgan.core.errors import CloudganError, CredentialsError, PlanError
 from cloudgan.launch.clouds.client import CloudClient
 from cloudgan.launch.clouds.planner import open_cloud
-from cloudgan.launch.operations.account_reports import AccountCheck
+from cloudgan.launch.operations.account_reports import AccountCheck, PreflightReport
 from cloudgan.launch.operations.concurrent_queries import run_concurrently
 from cloudgan.launch.operations.launch_options import CheckOptions
 from cloudgan.launch.operations.metadata_server import disable_unless_reachable
-from cloudgan.launch.operations.preflight import (
-    PreflightReport,
-    check_cloud,
-    login_error_finding,
-    prices_finding,
-)
 from cloudgan.launch.operations.targets import account_target
 from cloudgan.launch.plan.flags import NodeFlags
 from cloudgan.launch.plan.launch_plan import make_launch_plan
 from cloudgan.launch.plan.request import LaunchRequest
 from cloudgan.money.catalog import load_catalog
 from cloudgan.schema.options.shared import RunLocator
-from cloudgan.schema.plan import Plan, Target
+from cloudgan.schema.plan import Plan, Target, fill_placeholders
+from cloudgan.schema.price_row import UNKNOWN_DATE
 from cloudgan.schema.resource import Finding
 
 _CONTACT_SECONDS = 10.0
@@ -71,15 +69,22 @@ def check(options: CheckOptions) -> AccountCheck:
     def findings(name: str) -> tuple[Finding, ...]:
         found = opened[name]
         if isinstance(found, CloudganError):
-            return login_error_finding(found)
-        return _check(name, plans[name], *found)
+            raise found
+        return _findings(name, plans[name], *found)
 
     answers = run_concurrently(names, findings)
     found = tuple(
-        PreflightReport(name, answer if isinstance(answer, tuple) else login_error_finding(answer))
+        PreflightReport(
+            provider=name, findings=answer if isinstance(answer, tuple) else _no_login(answer)
+        )
         for name, answer in answers.items()
     )
     return AccountCheck(provider=provider, clouds=found)
+
+
+def _no_login(error: CloudganError) -> tuple[Finding, ...]:
+    """Returns the finding of a cloud that cannot be queried."""
+    return (Finding("login", "missing", " ".join(str(error).split())),)
 
 
 def _open(name: str, plan: Plan | PlanError | None, flags: NodeFlags) -> tuple[CloudClient, Target]:
@@ -98,13 +103,52 @@ def _open(name: str, plan: Plan | PlanError | None, flags: NodeFlags) -> tuple[C
     return cloud, target
 
 
-def _check(
+def _findings(
     name: str, plan: Plan | PlanError | None, cloud: CloudClient, target: Target
 ) -> tuple[Finding, ...]:
     wanted = None if isinstance(plan, PlanError) else plan
     found = check_cloud(cloud, wanted, target.region, utc_today())
     if plan is None:
-        return (*found, prices_finding(load_catalog().find(provider=name)))
+        rows = load_catalog().find(provider=name)
+        dates = sorted(row.date for row in rows if row.date != UNKNOWN_DATE)
+        age = f"{len(dates)} with a date, the newest {dates[-1]}" if dates else "none with a date"
+        hint = "quota and price of one: --accelerator=v100:8 --nodes=2"
+        status: Literal["ok", "unknown"] = "ok" if dates else "unknown"
+        return (*found, Finding("prices", status, f"{len(rows)} offers, {age}; {hint}"))
     if isinstance(plan, PlanError):
         return (*found, Finding("offer", "missing", str(plan)))
     return found
+
+
+def check_cloud(
+    cloud: CloudClient, plan: Plan | None, region: str | None, today: dt.date
+) -> tuple[Finding, ...]:
+    """Checks login, APIs, permissions and, for a plan, target, quota and price; read-only.
+
+    Args:
+        cloud: Cloud client.
+        plan: None: general checks.
+        region: Without a plan.
+        today: For the age of a price; an old price is unknown.
+
+    Raises:
+        CloudganError: The cloud cannot be queried.
+    """
+    if plan is None:
+        return cloud.check(None, region)
+    unplaced: tuple[Finding, ...] = ()
+    try:
+        plan = fill_placeholders(plan, cloud.resolve_placeholders(plan))
+    except CredentialsError:
+        raise
+    except CloudganError as error:  # continue with login and permissions
+        unplaced = (Finding("target", "missing", str(error)),)
+    found = (*cloud.check(None if unplaced else plan, plan.target.region), *unplaced)
+    row = plan.price
+    if row is None:
+        return found
+    says = f"{row.usd_per_hour:.4g} USD/h per node, {row.age_text(today)}"
+    if not row.is_stale(today):
+        return (*found, Finding(f"price of {row.offer}", "ok", says))
+    says = f"{says}; cloudgan prices refresh --provider={row.provider}"
+    return (*found, Finding(f"price of {row.offer}", "unknown", says))

@@ -20,12 +20,7 @@ _BY_THE_HOUR: Final[tuple[FeeKind, ...]] = ("control_plane", "system_node", "pub
 
 @dataclass(frozen=True)
 class DailyCostModel:
-    """The price lists.
-
-    Attributes:
-        catalog: Of nodes.
-        fees: Of other services.
-    """
+    """The price lists."""
 
     catalog: Catalog
     fees: Fees

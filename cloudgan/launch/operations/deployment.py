@@ -1,219 +1,406 @@
-"""Carries out a plan, in as many attempts as it takes."""
+"""Carries out a plan, in as many attempts as it takes.
+
+An attempt has its plan approved, starts the run or finds it, follows it, and releases its nodes.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import NamedTuple
 
+from cloudgan.core.clock import utc_moment
 from cloudgan.core.clouds import CLOUDS, check_launchable
-from cloudgan.core.errors import BudgetError, CapacityError, CloudganError, PlanError, StockOutError
+from cloudgan.core.errors import (
+    BudgetError,
+    CapacityError,
+    CloudganError,
+    Interrupted,
+    LaunchError,
+    PlanError,
+    StockOutError,
+)
 from cloudgan.core.progress import Progress
+from cloudgan.launch.backends.job_backend import JobBackend
+from cloudgan.launch.clouds.client import CloudClient
 from cloudgan.launch.clouds.planner import BUILT_IN_CLOUDS, Clouds
-from cloudgan.launch.operations.current_price import refresh_price
-from cloudgan.launch.operations.deploy_attempt import DeployAttempt, DeploySettings
-from cloudgan.launch.operations.launch_data import check_startable
-from cloudgan.launch.operations.pod_software import all_wheels, known_wheels
-from cloudgan.launch.operations.targets import check_not_trained, open_backend, run_folder
-from cloudgan.launch.plan.launch_plan import Wheels, make_launch_plan
+from cloudgan.launch.lifecycle.apply import apply, check_same_run, deprovision, release_after
+from cloudgan.launch.lifecycle.kept_nodes import end_waiting
+from cloudgan.launch.lifecycle.launch_log import LaunchLog
+from cloudgan.launch.lifecycle.run_monitor import (
+    PreemptionTracker,
+    RunMonitor,
+    raise_for_outcome,
+)
+from cloudgan.launch.lifecycle.run_results import RunResults, transfer_checkpoints
+from cloudgan.launch.operations.current_price import price_warning, refresh_price
+from cloudgan.launch.operations.run_watch import RunWatch
+from cloudgan.launch.operations.staging import (
+    all_wheels,
+    check_startable,
+    check_this_machine,
+    known_wheels,
+    upload_data,
+    upload_wheels,
+    with_pulled_image,
+)
+from cloudgan.launch.operations.targets import (
+    check_not_trained,
+    local_config,
+    open_backend,
+    resolve_plan,
+    run_folder,
+)
+from cloudgan.launch.plan.environment import check_variables_set, hide_secrets
+from cloudgan.launch.plan.launch_plan import make_launch_plan, on_demand_price
 from cloudgan.launch.plan.request import NO_ATTEMPTS, AttemptHistory, LaunchRequest
+from cloudgan.money.forecast import without_startup
 from cloudgan.schema import plan as plans
-from cloudgan.schema.plan import Plan
+from cloudgan.schema.plan import Plan, Target
 from cloudgan.schema.run_document import read_plan
 from cloudgan.schema.run_state import RunState
-
-
-class Deployed(NamedTuple):
-    """A run that was carried out.
-
-    Attributes:
-        plan: Plan of the last attempt.
-        state: Final state of the run; None: detached, or finished before.
-    """
-
-    plan: Plan
-    state: RunState | None
+from cloudgan.speed.spot import Preemption, break_even
 
 
 def deploy_run(
     request: LaunchRequest,
-    options: DeploySettings,
+    approve: Callable[[Plan, str], None],
     *,
     progress: Progress,
     clouds: Clouds = BUILT_IN_CLOUDS,
+    detach: bool = False,
     preferred_offer: str | None = None,
-) -> Deployed:
-    """Carries out the plan of a request, on `preferred_offer` if it matches; see `cloudgan.api.deploy`."""
+) -> tuple[Plan, RunState | None]:
+    """Carries out the plan of a request, or follows or resumes its run; see `deploy`.
 
-    def replan(history: AttemptHistory) -> Plan:
-        history = replace(history, offer=history.offer or preferred_offer)
+    Args:
+        request: What is launched, and where.
+        approve: Called with the final plan and a price warning ("": none) before anything is created;
+            raises ConfirmationError to stop.
+        progress: Receives what happens.
+        clouds: The available clouds.
+        detach: Whether to return once the run is started.
+        preferred_offer: Offer that is taken if it matches.
 
-        def plan_with(wheels: Wheels) -> Plan:
-            return make_launch_plan(request, wheels, clouds=clouds, history=history)
+    Returns:
+        The plan of the last attempt, and the final state of the run; None: detached, or finished before.
 
-        plan = plan_with(known_wheels)
-        check_startable(plan)
-        if plan.lacks_wheels:
-            if plan.target.is_provisioned:  # a missing login is found before the download
-                clouds.open(plan.target, progress.say).identify()
-            plan = plan_with(partial(all_wheels, progress))
-        return plan
-
+    Raises:
+        CapacityError: There is no capacity, and no fallback; created resources were deleted.
+        PlanError: There is no quota, or the cloud cannot serve the plan, and no fallback.
+    """
     if request.provider in CLOUDS:
         check_launchable(request.provider)
-    plan = replan(NO_ATTEMPTS)
-    check_not_trained(plan)
-    return Deployment(replan, request, clouds, progress, options).run(plan)
+    clouds = replace(clouds, open=_opened_once(clouds.open))
+    made = _Deployment(request, approve, progress, clouds, detach, preferred_offer)
+    made.plan = made.replan(NO_ATTEMPTS)
+    check_not_trained(made.plan)
+    return made.run()
 
 
-@dataclass(frozen=True)
-class Deployment:
-    """One `deploy` with all its attempts.
+def _opened_once(
+    open_cloud: Callable[[Target, Callable[[str], None]], CloudClient],
+) -> Callable[[Target, Callable[[str], None]], CloudClient]:
+    """Returns a function that opens the client of each target once: a login may start a program and takes seconds."""
+    opened: dict[str, CloudClient] = {}
+
+    def open_once(target: Target, say: Callable[[str], None]) -> CloudClient:
+        key = target.model_dump_json()
+        if key not in opened:
+            opened[key] = open_cloud(target, say)
+        return opened[key]
+
+    return open_once
+
+
+@dataclass
+class _Deployment:
+    """One `deploy`; the first fields are the arguments of `deploy_run`.
 
     Attributes:
-        replan: Returns the plan of the next attempt.
-        request: The request, with its fallback.
-        clouds: The available clouds.
-        progress: Receives what happens.
-        options: The options.
+        plan: Of the newest attempt; without placeholders once the attempt has started.
     """
 
-    replan: Callable[[AttemptHistory], Plan]
     request: LaunchRequest
-    clouds: Clouds
+    approve: Callable[[Plan, str], None]
     progress: Progress
-    options: DeploySettings
+    clouds: Clouds
+    detach: bool
+    preferred_offer: str | None
+    plan: Plan = field(init=False)
 
-    def run(self, plan: Plan) -> Deployed:
-        """Carries out the plan, or follows or resumes its run; returns when the run ended.
+    def replan(self, history: AttemptHistory) -> Plan:
+        """Returns the plan of the next attempt; downloads the wheels that it needs."""
+        history = replace(history, offer=history.offer or self.preferred_offer)
+        plan_with = partial(make_launch_plan, self.request, clouds=self.clouds, history=history)
+        plan = plan_with(known_wheels)
+        check_startable(plan)
+        if not plan.lacks_wheels:
+            return plan
+        if plan.target.is_provisioned:  # a missing login is found before the download
+            self.clouds.open(plan.target, self.progress.say).identify()
+        return plan_with(partial(all_wheels, self.progress))
 
-        Raises:
-            CapacityError: There is no capacity, and no fallback.
-            PlanError: There is no quota, and no fallback.
-        """
-        plan, history, is_running = self._resume(plan)
+    def run(self) -> tuple[Plan, RunState | None]:
+        """Carries out the plan, or follows or resumes its run; returns when the run ended."""
+        history, is_running = self._resume()
         previous: Plan | None = None
         zones: tuple[str, ...] | None = None  # of this offer, not tried yet
         while True:
             if zones is None and not is_running:
-                plan = self._with_current_price(plan, history)
-            attempt = DeployAttempt(
-                plan,
-                self.options,
-                self.clouds,
-                self.progress,
-                previous=previous,
-                replaces_spot=self.request.market == "auto",
-                is_approved=zones is not None,
-            )
+                self._take_current_price(history)
             try:
-                state = attempt.run()
-                return Deployed(attempt.plan, state)  # its plan is resolved by then
+                state = self._attempt(previous, is_approved=zones is not None)
             except (CapacityError, PlanError) as error:
-                is_running = False
-                zones = attempt.plan.target.zones[1:] if zones is None else zones
-                in_zone = self._in_next_zone(attempt.plan, history, error, zones)
-                if in_zone is not None:
-                    plan, zones = in_zone, zones[1:]
+                is_running, tried = False, self.plan
+                if isinstance(error, PlanError) and tried.target.is_provisioned:
+                    LaunchLog(run_folder(tried), tried).record_rejected(error.reason)
+                zones = tried.target.zones[1:] if zones is None else zones
+                if self._take_next_zone(history, error, zones):
+                    zones = zones[1:]
                     continue
-                history, following = self._fall_back(attempt.plan, history, error)
-                previous = self._leave_cloud(attempt.plan, following)
-                plan, zones = following, None
+                history = self._fall_back(history, error)
+                left = tried.target.provider != self.plan.target.provider
+                previous, zones = tried if left else None, None
+                if left:
+                    self._destroy(tried)
+            else:
+                return self.plan, state
 
-    def _resume(self, plan: Plan) -> tuple[Plan, AttemptHistory, bool]:
-        """Returns the plan of an existing run, with its store and, if possible, its offer.
+    def _resume(self) -> tuple[AttemptHistory, bool]:
+        """Takes the store of an existing run and, if possible, its offer; returns whether it is running.
 
-        And whether the run is running: then the plan is the one it was started with.
+        Then the plan is the one it was started with.
         """
+        plan = self.plan
         file = run_folder(plan).path / plans.FILE_NAME
         if not plan.target.is_provisioned or not file.exists():
-            return plan, NO_ATTEMPTS, False
+            return NO_ATTEMPTS, False
         known = read_plan(file, plan.run)
         if not known.target.is_provisioned or known.price is None:
-            return plan, NO_ATTEMPTS, False
+            return NO_ATTEMPTS, False
         history = replace(
             NO_ATTEMPTS, offer=known.price.offer, stores={known.target.provider: known.store}
         )
         if known.spec_hash != plan.spec_hash:
-            plan = self.replan(history)
-        if known.spec_hash != plan.spec_hash:
-            return plan, NO_ATTEMPTS, False
-        backend = open_backend(
-            known.target, self.progress.say, store=known.store, clouds=self.clouds
-        )
-        if not backend.state(known.run).is_over:
-            return known, history, True
-        return self.replan(history), history, False
+            self.plan = self.replan(history)
+        if known.spec_hash != self.plan.spec_hash:
+            return NO_ATTEMPTS, False
+        is_running = not self._open(known).state(known.run).is_over
+        self.plan = known if is_running else self.replan(history)
+        return history, is_running
 
-    def _with_current_price(self, plan: Plan, history: AttemptHistory) -> Plan:
-        """Returns the plan with today's price of its offer, if the cloud has one."""
-        row = plan.price
-        if not plan.target.is_provisioned or row is None:
-            return plan
-        self.clouds.open(plan.target, self.progress.say)  # fails without a login
-        if not refresh_price(row, self.progress):
-            return plan
-        current = self.replan(replace(history, offer=row.offer))
-        return current.model_copy(update={"selection": plan.selection})
+    def _open(self, plan: Plan) -> JobBackend:
+        say = self.progress.say
+        return open_backend(plan.target, say, store=plan.store, clouds=self.clouds)
 
-    def _in_next_zone(
-        self, plan: Plan, history: AttemptHistory, error: CloudganError, zones: tuple[str, ...]
-    ) -> Plan | None:
-        """Returns the plan of the same offer in the next zone; None: there is none to try."""
+    def _take_current_price(self, history: AttemptHistory) -> None:
+        """Plans with today's price of the offer, if the cloud has one."""
+        row = self.plan.price
+        if not self.plan.target.is_provisioned or row is None:
+            return
+        self.clouds.open(self.plan.target, self.progress.say)  # fails without a login
+        if refresh_price(row, self.progress):
+            current = self.replan(replace(history, offer=row.offer))
+            self.plan = current.model_copy(update={"selection": self.plan.selection})
+
+    def _take_next_zone(
+        self, history: AttemptHistory, error: CloudganError, zones: tuple[str, ...]
+    ) -> bool:
+        """Plans the same offer in the next zone; returns whether there is one to try."""
+        plan = self.plan
         if not isinstance(error, StockOutError) or not zones or plan.price is None:
-            return None
-        first = history.first or plan
-        again = replace(history, first=first, offer=plan.price.offer)
+            return False
+        again = replace(history, first=history.first or plan, offer=plan.price.offer)
         again = replace(again, stores={plan.target.provider: plan.store, **history.stores})
         try:
             found = self.replan(again)  # the budget pays for the earlier zones too
         except (PlanError, BudgetError):
-            return None
-        if found.price is None or found.workers.nodes != plan.workers.nodes:
-            return None
-        if found.price.offer != plan.price.offer:
-            return None
+            return False
+        is_same = found.price is not None and found.price.offer == plan.price.offer
+        if not is_same or found.workers.nodes != plan.workers.nodes:
+            return False
         self.progress.say(f"{plan.target.zone}: {error.reason}. Next zone: {zones[0]}")
-        return found.model_copy(
-            update={
-                "target": found.target.model_copy(update={"zone": zones[0]}),
-                "selection": plan.selection,
-            }
-        )
+        target = found.target.model_copy(update={"zone": zones[0]})
+        self.plan = found.model_copy(update={"target": target, "selection": plan.selection})
+        return True
 
-    def _fall_back(
-        self, plan: Plan, history: AttemptHistory, error: CloudganError
-    ) -> tuple[AttemptHistory, Plan]:
-        why = error.reason
+    def _fall_back(self, history: AttemptHistory, error: CloudganError) -> AttemptHistory:
+        """Plans another offer, if the request allows one; else raises the error."""
+        plan, why = self.plan, error.reason
         is_spot = plan.node_pool is not None and plan.node_pool.market == "spot"
-        if (
-            not plan.target.is_provisioned
-            or plan.price is None
-            or (self.request.fallback == "none" and not (self.request.market == "auto" and is_spot))
-        ):
+        may_fall_back = self.request.fallback != "none" or (
+            self.request.market == "auto" and is_spot
+        )
+        if not plan.target.is_provisioned or plan.price is None or not may_fall_back:
             raise error
         history = history.after(plan, why)
         try:
-            following = self.replan(history)
+            self.plan = self.replan(history)
         except (PlanError, BudgetError) as none:
             raise type(error)(f"{why}; no other offer is left: {none}") from error
-        offer = following.price.offer if following.price else following.target.describe()
+        offer = self.plan.price.offer if self.plan.price else self.plan.target.describe()
         self.progress.say(f"{plan.price.offer}: {why}. Next: {offer}")
-        return history, following
+        return history
 
-    def _leave_cloud(self, plan: Plan, following: Plan) -> Plan | None:
-        """Deletes a run's resources in a cloud that it leaves; returns the plan with checkpoints."""
-        if plan.target.provider == following.target.provider:
-            return None
-        say = self.progress.say
+    def _destroy(self, left: Plan) -> None:
+        """Deletes a run's resources in a cloud that it leaves."""
         try:
-            backend = open_backend(plan.target, say, store=plan.store, clouds=self.clouds)
-            for deleted in backend.destroy(plan.run):
-                say(f"deleted: {deleted}")
+            for deleted in self._open(left).destroy(left.run):
+                self.progress.say(f"deleted: {deleted}")
         except CloudganError as error:
-            say(
-                f"deletion in {plan.target.provider} failed: {error}; run `cloudgan doctor` to see"
+            self.progress.say(
+                f"deletion in {left.target.provider} failed: {error}; run `cloudgan doctor` to see"
                 " what is left"
             )
-        return plan
+
+    def _attempt(self, previous: Plan | None, *, is_approved: bool) -> RunState | None:
+        """Starts or resumes the run; returns its final state, or None if it is not awaited.
+
+        Args:
+            previous: Plan of an earlier attempt in another cloud, whose store has the checkpoints.
+            is_approved: Whether the user has approved the same nodes in another zone.
+        """
+        say = self.progress.say
+        hide_secrets(self.plan.workers)
+        self.plan = resolve_plan(self.plan, say, self.clouds)
+        backend = self._open(self.plan)
+        self._use_kept_nodes(backend)
+        plan = self.plan
+        results = RunResults.from_plan(plan)
+        state = backend.state(plan.run)
+        ended = None
+        if not _is_finished(plan, backend, results, state):
+            check_same_run(plan, backend)
+            if state.is_over:
+                self._approve(backend, results, is_approved=is_approved)
+            ended = self._launch(backend, self._log(results), previous)
+        elif self._release_unattended(backend, results):
+            ended = state
+        plan, log = self.plan, self._log(results)
+        if results:
+            if not (log.folder.path / plans.FILE_NAME).exists():  # started elsewhere
+                plans.write(log.folder.path / plans.FILE_NAME, plan)
+            log.fetch(say)
+        if ended:
+            raise_for_outcome(ended, plan, results.heartbeat() if results else None)
+        return ended
+
+    def _log(self, results: RunResults | None) -> LaunchLog:
+        return LaunchLog(run_folder(self.plan), self.plan, results)
+
+    def _use_kept_nodes(self, backend: JobBackend) -> None:
+        """Plans with the nodes that an earlier run kept (`--keep-nodes`), if some wait."""
+        found = backend.on_kept_nodes(self.plan)
+        pool = found.node_pool
+        if pool and pool.served_runs > 1 and pool.reused:
+            self.progress.say(
+                f"the nodes that run {pool.reused.previous} keeps are used: none are created"
+            )
+            cost = without_startup(found.cost) if found.cost else None
+            found = found.model_copy(update={"cost": cost})
+            found = found.model_copy(update={"steps": backend.steps(found)})
+        self.plan = found
+
+    def _release_unattended(self, backend: JobBackend, results: RunResults | None) -> bool:
+        """Releases the nodes of a run that finished while it was not followed; returns whether it did."""
+        started = backend.desired_state(self.plan.run)
+        if started is None or not started.target.is_provisioned:
+            return False
+        launch_log = LaunchLog(run_folder(started), started, results)
+        if launch_log.is_complete():
+            return False
+        self.plan = started
+        deprovision(backend, launch_log, "finished", self.progress.say)
+        return True
+
+    def _approve(
+        self, backend: JobBackend, results: RunResults | None, *, is_approved: bool
+    ) -> None:
+        """Completes the plan, has it approved, and writes it to the folder of the run."""
+        plan, folder, say = self.plan, run_folder(self.plan), self.progress.say
+        check_variables_set(plan.workers)
+        machine = check_this_machine(plan)
+        for warning in (*backend.check(plan), *([machine] if machine else [])):
+            say(f"warning: {warning}")
+        plan = with_pulled_image(plan, self._log(results).read(), say)
+        self.plan = plan = plan.model_copy(update={"steps": backend.steps(plan)})
+        if not is_approved:
+            self.progress.end()  # the plan is printed, and a question asked
+            self.approve(plan, price_warning(plan.price) if plan.target.is_provisioned else "")
+        folder.write_config(local_config(plan))
+        plans.write(folder.path / plans.FILE_NAME, plan)
+
+    def _launch(
+        self, backend: JobBackend, launch_log: LaunchLog, previous: Plan | None
+    ) -> RunState | None:
+        """Starts the run unless it runs, follows it, and releases its nodes."""
+        plan, progress, say = self.plan, self.progress, self.progress.say
+        folder, results = launch_log.folder, launch_log.results
+
+        def upload() -> None:
+            upload_data(plan, folder, progress)
+            upload_wheels(plan, progress)
+            if results:
+                results.write_plan(plan)
+                if previous and (old := RunResults.from_plan(previous)):
+                    transfer_checkpoints(old, results, say)
+
+        apply(plan, backend, launch_log, say, upload)
+        progress.end()  # of the uploads
+        end_waiting(plan, say)
+        if self.detach:
+            return None
+        try:
+            ended = self._follow(backend, launch_log)
+        except LaunchError as error:
+            release_after(error, backend, launch_log, say)
+            raise
+        except KeyboardInterrupt as error:
+            raise Interrupted(
+                f"run {plan.run} continues; `cloudgan status {plan.run}` shows it, `cloudgan cancel"
+                f" {plan.run}` stops it, `cloudgan down {plan.run}` deletes its resources"
+            ) from error
+        deprovision(backend, launch_log, ended.phase, say)
+        return ended
+
+    def _follow(self, backend: JobBackend, launch_log: LaunchLog) -> RunState:
+        plan = self.plan
+        watch = RunWatch(launch_log, self.progress)
+        preemptions = _preemption_tracker(plan) if self.request.market == "auto" else None
+
+        def see(state: RunState) -> None:
+            watch.see(state)
+            if preemptions is None:
+                return
+            try:
+                preemptions.observe(state, utc_moment().timestamp())
+            except CapacityError:
+                launch_log.record_nodes(backend.nodes(plan.run))
+                backend.stop(plan.run)
+                raise
+
+        return RunMonitor(backend, plan, self.progress.say, see).follow()
+
+
+def _preemption_tracker(plan: Plan) -> PreemptionTracker | None:
+    """Tracks preemptions of spot nodes; None if the node type has no on-demand price there."""
+    row = plan.price
+    on_demand = on_demand_price(row) if row and row.market == "spot" else None
+    if row is None or on_demand is None:
+        return None
+    work = plan.forecast.high_seconds or float(plan.limits.deadline_seconds)
+    ratio = row.usd_per_hour / on_demand.usd_per_hour
+    most = break_even(work, ratio, Preemption(), plan.workers.nodes)
+    return PreemptionTracker(most, plan.workers.nodes)
+
+
+def _is_finished(
+    plan: Plan, backend: JobBackend, results: RunResults | None, state: RunState
+) -> bool:
+    """Whether this run is finished, by its backend, or by its store if the backend has no job."""
+    if state.phase == "finished":
+        desired = backend.desired_state(plan.run)
+        return desired is not None and desired.spec_hash == plan.spec_hash
+    has_job = not state.is_over and backend.desired_state(plan.run) is not None
+    return not has_job and results is not None and results.are_of_finished(plan)

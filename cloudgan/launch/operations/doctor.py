@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from cloudgan.core.clock import utc_moment
@@ -15,11 +15,11 @@ from cloudgan.core.errors import (
     ResourcesLeftError,
 )
 from cloudgan.core.progress import Progress, Silent
+from cloudgan.launch.clouds.engine import Engine, names_of_gone
 from cloudgan.launch.clouds.planner import open_cloud, with_login
 from cloudgan.launch.operations.account_reports import AccountInventory
 from cloudgan.launch.operations.concurrent_queries import run_concurrently
 from cloudgan.launch.operations.daily_cost import DailyCostModel, total
-from cloudgan.launch.operations.garbage_collector import GarbageCollector
 from cloudgan.launch.operations.inventory import (
     Folder,
     Inventory,
@@ -60,32 +60,43 @@ def doctor(
     Raises:
         ConfigError: A flag of one cloud was given for another one.
     """
-    surveys = AccountSurveys(options.account, options.store)
-    found = surveys.report()
-    if found.orphaned and options.delete:
-        show(found)
-        confirm(f"Delete {found.orphaned} orphaned resource{'' if found.orphaned == 1 else 's'}?")
-        deleted = tuple(surveys.delete_orphans(progress or Silent()))
-        found = surveys.report().model_copy(update={"deleted": deleted})
-    return found
+    say = (progress or Silent()).say
+    disable_unless_reachable()
+    accounts = {str(one.provider): one for one in _each_cloud(options.account)}
+    surveys = run_concurrently(
+        accounts, lambda name: survey_account(accounts[name], options.store), _SURVEY_SECONDS
+    )
+    found = _report(surveys)
+    if not (found.orphaned and options.delete):
+        return found
+    show(found)
+    confirm(f"Delete {found.orphaned} orphaned resource{'' if found.orphaned == 1 else 's'}?")
+    deleted: list[str] = []
+    for name, survey in surveys.items():
+        if isinstance(survey, CloudganError):
+            continue
+        scanner, inventory = survey
+        try:
+            for gone in collect(scanner, inventory, say):
+                say(f"deleted: {gone}")
+                deleted.append(gone)
+        except ResourcesLeftError as error:
+            say(str(error))
+        surveys[name] = scanner, scanner.scan(utc_moment())
+    return _report(surveys).model_copy(update={"deleted": tuple(deleted)})
 
 
-def each_cloud(account: RunLocator) -> Iterator[RunLocator]:
+def _each_cloud(account: RunLocator) -> Iterator[RunLocator]:
     """Yields one locator per requested cloud, with the account of that cloud only."""
     for name in CLOUDS if account.provider is None else (account.provider,):
-        yield account._replace(
-            provider=name,
-            **{
-                flag: getattr(account, flag) if flag == CLOUDS[name].account_flag else None
-                for flag in {cloud.account_flag for cloud in CLOUDS.values()}
-            },
-        )
+        flags = {cloud.account_flag for cloud in CLOUDS.values()} - {CLOUDS[name].account_flag}
+        yield account._replace(provider=name, **dict.fromkeys(flags))
 
 
 def survey_account(
     account: RunLocator, stores: tuple[str, ...]
 ) -> tuple[InventoryScanner, Inventory]:
-    """Returns the surveyor of one account, and what it found.
+    """Returns the scanner of one account, and what it found.
 
     Args:
         account: The account.
@@ -97,7 +108,7 @@ def survey_account(
     target, notes = account_target(account), list[str]()
     cloud = open_cloud(target, notes.append)
     target = with_login(target, cloud.identify())
-    surveyor = InventoryScanner(
+    scanner = InventoryScanner(
         cloud,
         target,
         open_backend=lambda where, store: open_backend(where, store=store),
@@ -105,85 +116,72 @@ def survey_account(
         stores=(*stores, *known_stores(target.provider)),
         notes=notes,
     )
-    return surveyor, surveyor.scan(utc_moment())
+    return scanner, scanner.scan(utc_moment())
 
 
-class AccountSurveys:
-    """The surveys of the requested clouds.
+def collect(
+    scanner: InventoryScanner,
+    inventory: Inventory,
+    say: Callable[[str], None],
+    poll_seconds: float = 5.0,
+) -> Iterator[str]:
+    """Deletes orphaned resources of ended runs, run by run, then unowned ones; yields each name when it is gone.
 
-    Args:
-        account: The requested accounts.
-        stores: Stores of runs that are not in the accounts' own buckets.
-
-    Attributes:
-        unavailable: Reason by cloud that could not be queried.
-        silent: Those that did not answer, and not for want of a login or an SDK.
+    Raises:
+        ResourcesLeftError: At least one resource remains; the others are deleted.
     """
-
-    def __init__(self, account: RunLocator, stores: tuple[str, ...]) -> None:
-        disable_unless_reachable()
-        requested = {str(one.provider): one for one in each_cloud(account)}
-        answers = run_concurrently(
-            requested,
-            lambda name: survey_account(requested[name], stores),
-            timeout_seconds=_SURVEY_SECONDS,
-        )
-        self._surveyors: list[InventoryScanner] = []
-        self._surveys: list[Inventory] = []
-        self.unavailable: dict[str, str] = {}
-        self.silent: dict[str, tuple[str, ...]] = {}
-        for name, answer in answers.items():
-            if isinstance(answer, CloudganError):
-                self.unavailable[name] = str(answer)
-                if not isinstance(answer, ConfigError | CredentialsError):
-                    self.silent[name] = (str(answer),)
+    failures: list[str] = []
+    engine = Engine(scanner.cloud, say, poll_seconds)
+    orphaned: dict[str, list[Resource]] = {}
+    for resource, status in inventory.resources:
+        if resource.run and is_orphaned(status):
+            orphaned.setdefault(resource.run, []).append(resource)
+    for run, resources in orphaned.items():
+        try:
+            desired_state = inventory.runs[run].desired_state
+            if scanner.is_alive(run, inventory):
+                say(f"run {run} is active or its state is unknown: skipped")
+            elif desired_state is None or not desired_state.is_open:
+                yield from names_of_gone(engine.destroy(resources))
             else:
-                self._surveyors.append(answer[0])
-                self._surveys.append(answer[1])
-
-    def __len__(self) -> int:
-        """Returns the number of clouds that could be queried."""
-        return len(self._surveys)
-
-    def report(self) -> AccountInventory:
-        """Returns resources, run folders and their cost."""
-        return inventory_report(self._surveys, self.unavailable, self.silent)
-
-    def delete_orphans(self, progress: Progress) -> list[str]:
-        """Deletes orphaned resources and repeats the surveys; returns the deleted names."""
-        deleted: list[str] = []
-        for surveyor, survey in zip(self._surveyors, self._surveys, strict=True):
-            try:
-                for name in GarbageCollector(surveyor, progress.say).collect(survey, utc_moment()):
-                    progress.say(f"deleted: {name}")
-                    deleted.append(name)
-            except ResourcesLeftError as error:
-                progress.say(str(error))
-        self._surveys = [surveyor.scan(utc_moment()) for surveyor in self._surveyors]
-        return deleted
+                profile = {"profile": inventory.target.profile}
+                here = desired_state.plan.target.model_copy(update=profile)
+                yield from scanner.open_backend(here, desired_state.plan.store).destroy(run)
+        except CloudganError as error:
+            failures.append(str(error))
+    try:  # of a new scan: a run may use one since the last
+        unowned = [
+            resource
+            for resource, status in scanner.scan(utc_moment()).resources
+            if resource.run is None and is_orphaned(status)
+        ]
+        yield from names_of_gone(engine.destroy(unowned))
+    except CloudganError as error:
+        failures.append(str(error))
+    if failures:
+        raise ResourcesLeftError("; ".join(failures))
 
 
-def inventory_report(
-    surveys: Iterable[Inventory],
-    unavailable: dict[str, str],
-    silent: dict[str, tuple[str, ...]],
+def _report(
+    surveys: Mapping[str, tuple[InventoryScanner, Inventory] | CloudganError],
 ) -> AccountInventory:
-    """Returns resources, run folders and their cost.
-
-    Args:
-        surveys: The surveys.
-        unavailable: Reason by cloud that could not be queried.
-        silent: What did not answer, by cloud, besides that of the surveys.
-    """
-    surveys = tuple(surveys)
+    """Returns resources, run folders and their cost, and what could not be queried."""
+    errors = {name: one for name, one in surveys.items() if isinstance(one, CloudganError)}
+    found = [one[1] for one in surveys.values() if not isinstance(one, CloudganError)]
+    # One without a login or an SDK has no resources of this user.
+    silent = {
+        name: (str(error),)
+        for name, error in errors.items()
+        if not isinstance(error, ConfigError | CredentialsError)
+    }
     costs = DailyCostModel(load_catalog(), load_fees())
-    resources = [_resource(one, *pair, costs) for one in surveys for pair in one.resources]
-    folders = [_folder(one, folder, costs) for one in surveys for folder in one.folders]
+    resources = [_resource(one, *pair, costs) for one in found for pair in one.resources]
+    folders = [_folder(one, folder, costs) for one in found for folder in one.folders]
     orphaned = [one for one in resources if one["is_orphaned"]]
     return AccountInventory(
-        clouds={one.target.provider: one.target.account for one in surveys},
-        unavailable=unavailable,
-        silent=silent | {one.target.provider: one.silent for one in surveys if one.silent},
+        clouds={one.target.provider: one.target.account for one in found},
+        unavailable={name: str(error) for name, error in errors.items()},
+        silent=silent | {one.target.provider: one.silent for one in found if one.silent},
         resources=tuple(resources),
         orphaned=len(orphaned),
         usd_per_day=_total(resources),
@@ -192,7 +190,7 @@ def inventory_report(
         usd_per_month_of_folders=total(
             (f"runs/{one['run']}", one["usd_per_month"]) for one in folders
         ),
-        notes=tuple(note for one in surveys for note in one.notes),
+        notes=tuple(note for one in found for note in one.notes),
     )
 
 

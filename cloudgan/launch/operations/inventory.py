@@ -14,23 +14,14 @@ from typing import Final, Literal, NamedTuple
 from cloudgan.core.clock import parse_time_or_none
 from cloudgan.core.clouds import region_of
 from cloudgan.core.errors import CloudganError
-from cloudgan.core.labels import EXPIRES, OWNER, SPEC, checked_name, moment_of
+from cloudgan.core.labels import EXPIRES, checked_name, moment_of
 from cloudgan.launch.backends.job_backend import JobBackend
 from cloudgan.launch.clouds.client import CloudClient
 from cloudgan.launch.clouds.planner import cloud_planner
-from cloudgan.launch.lifecycle.kept_nodes import is_used, kept_until, user_of
+from cloudgan.launch.lifecycle.kept_nodes import kept_until, user_of
 from cloudgan.launch.lifecycle.run_registry import DesiredState, RunRegistry
-from cloudgan.schema.config import RunConfig
-from cloudgan.schema.plan import (
-    Forecast,
-    Limits,
-    NodePool,
-    Plan,
-    Showers,
-    Target,
-    Workers,
-    fill_placeholders,
-)
+from cloudgan.launch.plan.launch_plan import NAMESPACE
+from cloudgan.schema.plan import Target
 from cloudgan.schema.resource import Resource
 from cloudgan.storage.store import Store
 
@@ -54,7 +45,6 @@ class RunView:
     """State of one run.
 
     Attributes:
-        run: Name.
         desired_state: The newest; None: in no known store.
         is_alive: Whether its Job runs or waits; None: unknown.
         reason: Phase, or the reason of an unknown state.
@@ -72,7 +62,6 @@ class OrphanDetector:
 
     Attributes:
         runs: Runs of the account, from desired states and labels.
-        now: In UTC.
         is_complete: Whether all of the cloud answered; else a cluster may have users that are not listed.
     """
 
@@ -134,7 +123,7 @@ class OrphanDetector:
         if last is None:
             return None
         until, user = kept_until(last), self.runs[last.plan.run]
-        if user.run != resource.run and (user.is_alive or is_used(last)):
+        if user.run != resource.run and (user.is_alive or last.uses_nodes):
             return ResourceStatus("expected", f"run {user.run} uses it")
         if until is None or until <= self.now:
             return None
@@ -203,48 +192,24 @@ def is_orphaned(status: ResourceStatus) -> bool:
     return status.state in ("orphaned", "deleting")
 
 
-_UNKNOWN = "unknown"
-
-
-def orphan_plan(resource: Resource, account: Target, location: str) -> Plan:
-    """Returns a minimal plan of a run known by its labels only, to query its cluster.
+def cluster_target(resource: Resource, account: Target, location: str) -> Target:
+    """Returns the target of the cluster that contains a resource, to query it.
 
     Args:
         resource: With the labels of a run, in a cluster.
         account: Target in its account.
         location: Region or zone of its cluster.
     """
-    run = resource.run or _UNKNOWN
-    region = region_of(account.provider, resource.region)
-    target = account.model_copy(
-        update={
-            "region": region,
-            "cluster": resource.parent.rpartition("/")[2] or account.cluster,
-        }
-    )
-    plan = Plan(
-        run=run,
-        owner=resource.labels.get(OWNER, _UNKNOWN),
-        expires=resource.labels.get(EXPIRES, _UNKNOWN),
-        spec_hash=resource.labels.get(SPEC, _UNKNOWN),
-        created_at=_UNKNOWN,
-        target=target,
-        store=_UNKNOWN,
-        workers=Workers(nodes=max(1, resource.nodes), cpus=1, memory_gib=1),
-        node_pool=NodePool(
-            node_type=resource.node_type or _UNKNOWN,
-            market=resource.market or "on_demand",
-            name=resource.name.rpartition("/")[2] or _UNKNOWN,
-        ),
-        limits=Limits(max_hours=1, deadline_seconds=3600, deadline_reason=_UNKNOWN),
-        showers=Showers(source=_UNKNOWN),
-        forecast=Forecast(epochs=1),
-        config=RunConfig(name=run),
-    )
-    return fill_placeholders(plan, {"<zone>": location})
+    details = {name: value.replace("<zone>", location) for name, value in account.details.items()}
+    found = {
+        "region": region_of(account.provider, resource.region),
+        "cluster": resource.parent.rpartition("/")[2] or account.cluster,
+        "zone": location if account.zone == "<zone>" else account.zone,
+        "details": details,
+    }
+    return account.model_copy(update=found)
 
 
-NAMESPACE = "cloudgan"
 _OVER = frozenset({"finished", "removed"})
 
 
@@ -253,8 +218,6 @@ class Folder:
     """Folder of a run in a store.
 
     Attributes:
-        run: Name.
-        store: URL.
         region: Of the store; empty: not a bucket of the account.
         size_bytes: None: unknown.
         state: Newest desired state of the run.
@@ -272,10 +235,7 @@ class Inventory:
     """Inventory of one account.
 
     Attributes:
-        target: Of the account.
-        resources: With their status.
         folders: Of all runs, in all readable stores.
-        runs: By name.
         notes: What could not be queried.
         silent: What did not answer: resources may exist there.
     """
@@ -293,12 +253,8 @@ class InventoryScanner:
     """Scans one account.
 
     Attributes:
-        cloud: Cloud client.
-        target: Of the account.
         open_backend: Opens the job backend of a run's target and store.
-        open_store: Opens a store by its URL.
         stores: URLs of additional stores.
-        notes: Receives what could not be queried.
     """
 
     cloud: CloudClient
@@ -437,10 +393,10 @@ class InventoryScanner:
         )
 
         where = next((one.region for one in all_things if one.name == first.parent), first.region)
-        plan = orphan_plan(first, self.target, where)
+        there = cluster_target(first, self.target, where)
         try:
-            api = self.cloud.cluster_api(plan)
-            state = KubernetesBackend(api, _namespace(plan)).state(run) if api else None
+            api = self.cloud.cluster_api(there)
+            state = KubernetesBackend(api, there.namespace or NAMESPACE).state(run) if api else None
         except CloudganError as error:
             return RunView(run, None, is_alive=None, reason=str(error))
         return RunView(
@@ -449,7 +405,3 @@ class InventoryScanner:
             is_alive=bool(state and not state.is_over),
             reason=state.phase if state else "",
         )
-
-
-def _namespace(plan: Plan) -> str:
-    return plan.target.namespace or NAMESPACE

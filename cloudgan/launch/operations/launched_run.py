@@ -9,10 +9,8 @@ from cloudgan.core.clock import parse_time, utc_moment
 from cloudgan.core.errors import CloudganError
 from cloudgan.launch.backends.job_backend import JobBackend
 from cloudgan.launch.lifecycle.launch_log import LaunchLog
-from cloudgan.launch.lifecycle.run_results import RunResults
-from cloudgan.launch.operations.grid_status import age_seconds
 from cloudgan.launch.operations.local_runs import read_record, record_facts
-from cloudgan.launch.operations.run_status import THIS_MACHINE, RunStatus, State
+from cloudgan.launch.operations.run_status import THIS_MACHINE, RunStatus, State, age_seconds
 from cloudgan.launch.operations.run_watch import budget_warning
 from cloudgan.launch.operations.targets import run_folder
 from cloudgan.money.billing import launch_ledger, notices_of, usd_until_now
@@ -37,9 +35,8 @@ _STATES: dict[Phase, State] = {
 def launched_status(plan: Plan, backend: JobBackend, *, is_ours: bool = True) -> RunStatus:
     """Returns the state of a launched run; records it in launch.json if the run is this folder's."""
     job = backend.state(plan.run)
-    results = RunResults.from_plan(plan)
-    folder = run_folder(plan)
-    launch_log = LaunchLog(folder, plan, results)
+    launch_log = LaunchLog.of(plan)
+    results, folder = launch_log.results, launch_log.folder
     if is_ours:
         launch_log.record_state(job)
     beat = results.heartbeat() if results else None

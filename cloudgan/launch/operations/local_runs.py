@@ -10,8 +10,7 @@ from cloudgan.core.clock import parse_time, utc_moment
 from cloudgan.core.documents import read_json
 from cloudgan.core.errors import ConfigError
 from cloudgan.core.file_lock import holder
-from cloudgan.launch.operations.grid_status import age_seconds, read_status
-from cloudgan.launch.operations.run_status import RunStatus, State
+from cloudgan.launch.operations.run_status import RunStatus, State, age_seconds, read_status
 from cloudgan.schema import coevolution, record, search
 from cloudgan.schema.cell_line import read_lines
 from cloudgan.schema.coevolution import CoevolutionConfig

@@ -7,7 +7,6 @@ from typing import NamedTuple
 from cloudgan.core.errors import CloudganError, DataError
 from cloudgan.core.progress import Progress
 from cloudgan.launch.lifecycle.launch_log import LaunchLog
-from cloudgan.launch.lifecycle.run_results import RunResults
 from cloudgan.money.billing import launch_ledger, usd_until_now
 from cloudgan.schema.epoch_row import epoch_row
 from cloudgan.schema.heartbeat import Heartbeat
@@ -21,11 +20,9 @@ _BUDGET_SHARES = (0.8, 0.5)
 class RunWatch:
     """Receives each state of a run: records times, reports progress, warns of the budget."""
 
-    def __init__(
-        self, plan: Plan, launch_log: LaunchLog, results: RunResults | None, progress: Progress
-    ) -> None:
-        self._plan, self._launch_log, self._results = plan, launch_log, results
-        self._progress = progress
+    def __init__(self, launch_log: LaunchLog, progress: Progress) -> None:
+        self._launch_log, self._plan, self._progress = launch_log, launch_log.plan, progress
+        self._results = launch_log.results
         self._done, self._rows = -1, 0
         self._warned_share = 0.0
 

@@ -31,7 +31,6 @@ from cloudgan.launch.operations.targets import (
     find_run,
     local_config,
     open_backend,
-    run_folder,
     runs_elsewhere,
     runs_of,
 )
@@ -284,8 +283,7 @@ def _cancel(name: str, locator: RunLocator, progress: Progress) -> CancelResult:
     if was_over and plan.node_pool is None:
         tuple(backend.deprovision(plan.run, ended_as))  # a job that never started left its secrets
         return CancelResult(run=plan.run, state=before.state, was_over=True)
-    results = RunResults.from_plan(plan)
-    launch_log = LaunchLog(run_folder(plan), plan, results)
+    launch_log = LaunchLog.of(plan)
 
     def stop() -> Iterable[str]:
         if was_over:  # its nodes may have been left, as by a `deploy` that was killed
@@ -293,10 +291,10 @@ def _cancel(name: str, locator: RunLocator, progress: Progress) -> CancelResult:
         backend.stop(plan.run)
         return ()
 
-    _end(backend, plan, launch_log, stop, task=f"stopping {plan.run}", progress=progress)
-    fetched = results.fetch_if_reachable(run_folder(plan), progress.say) if results else []
+    _end(backend, launch_log, stop, task=f"stopping {plan.run}", progress=progress)
+    fetched = launch_log.fetch(progress.say)
     state: State = before.state if was_over else "stopped"
-    return CancelResult(run=plan.run, state=state, was_over=was_over, fetched=tuple(fetched))
+    return CancelResult(run=plan.run, state=state, was_over=was_over, fetched=fetched)
 
 
 @command
@@ -336,21 +334,20 @@ def _down(
     progress: Progress,
 ) -> DownResult:
     plan, backend = find_run(name, locator, progress.say)
-    results = RunResults.from_plan(plan)
-    launch_log = LaunchLog(run_folder(plan), plan, results)
+    launch_log = LaunchLog.of(plan)
+    results = launch_log.results
     if approve_purge and results:
         results.check_purge()
         approve_purge(plan)
     removed = _end(
         backend,
-        plan,
         launch_log,
         lambda: backend.destroy(plan.run),
         task=f"deleting the resources of {plan.run}",
         progress=progress,
     )
-    if results and not approve_purge:
-        results.fetch_if_reachable(run_folder(plan), progress.say)
+    if not approve_purge:
+        launch_log.fetch(progress.say)
     purged = results.purge() if results and approve_purge else 0
     usd = usd_so_far(launch_log) if plan.price else None
     return DownResult(run=plan.run, removed=removed, purged_files=purged, store=plan.store, usd=usd)
@@ -358,7 +355,6 @@ def _down(
 
 def _end(
     backend: JobBackend,
-    plan: Plan,
     launch_log: LaunchLog,
     action: Callable[[], Iterable[str]],
     *,
@@ -366,13 +362,14 @@ def _end(
     progress: Progress,
 ) -> tuple[str, ...]:
     """Runs `action`, records the state before and after it; returns what was deleted."""
-    launch_log.record_state(backend.state(plan.run))
+    run = launch_log.plan.run
+    launch_log.record_state(backend.state(run))
     progress.start(task)
     removed = []
-    for deleted in record_deprovision(backend, plan, launch_log, action):
+    for deleted in record_deprovision(backend, launch_log, action):
         progress.say(f"deleted: {deleted}")
         removed.append(deleted)
-    launch_log.record_state(backend.state(plan.run))
+    launch_log.record_state(backend.state(run))
     return tuple(removed)
 
 
@@ -391,7 +388,8 @@ def adopt(options: AdoptOptions, *, progress: Progress | None = None) -> AdoptRe
     progress = progress or Silent()
     plan, backend = find_run(name, locator, progress.say)
     check_not_trained(plan)
-    folder = run_folder(plan)
+    launch_log = LaunchLog.of(plan)
+    folder = launch_log.folder
     plan_file = folder.path / plans.FILE_NAME
     if plan_file.exists() and read_plan(plan_file, plan.run).spec_hash != plan.spec_hash:
         raise ConfigError(
@@ -399,8 +397,6 @@ def adopt(options: AdoptOptions, *, progress: Progress | None = None) -> AdoptRe
             " folder"
         )
     state = backend.state(plan.run)
-    results = RunResults.from_plan(plan)
-    launch_log = LaunchLog(folder, plan, results)
     known = launch_log.read()  # a damaged one is refused before anything is written
     folder.write_config(local_config(plan))
     plans.write(plan_file, plan)
@@ -408,11 +404,11 @@ def adopt(options: AdoptOptions, *, progress: Progress | None = None) -> AdoptRe
     launch_log.record_state(state)
     if plan.node_pool and not state.is_over:
         launch_log.record_nodes(backend.nodes(plan.run))
-    fetched = results.fetch_if_reachable(folder, progress.say) if results else []
+    fetched = launch_log.fetch(progress.say)
     return AdoptResult(
         run=plan.run,
         state=launched_status(plan, backend).state,
         folder=str(folder.path),
         attempts=len(launch_log.read().attempts),
-        fetched=tuple(fetched),
+        fetched=fetched,
     )

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import Final
 
 from cloudgan.core.clouds import region_of
 from cloudgan.core.command import command
-from cloudgan.core.errors import ResourcesLeftError
+from cloudgan.core.errors import ConfigError, ResourcesLeftError
 from cloudgan.core.progress import Progress, Silent
+from cloudgan.launch.clouds.engine import Engine, names_of_gone
 from cloudgan.launch.clouds.planner import cloud_planner, open_cloud, with_login
 from cloudgan.launch.operations.account_reports import SetupPlan, Teardown
-from cloudgan.launch.operations.account_resources import BUCKET, AccountSetup, teardown_resources
 from cloudgan.launch.operations.doctor import survey_account
 from cloudgan.launch.operations.inventory import Inventory
 from cloudgan.launch.operations.metadata_server import disable_unless_reachable
@@ -18,7 +19,10 @@ from cloudgan.launch.operations.targets import account_target
 from cloudgan.reports.result import Result
 from cloudgan.schema.options.runs import SetupOptions
 from cloudgan.schema.plan import Target
+from cloudgan.schema.resource import Resource
 from cloudgan.storage.store import delete_objects, open_store, undeletable
+
+BUCKET: Final = "bucket"
 
 
 @command
@@ -54,7 +58,9 @@ def setup(
     show(made)
     confirm(f"Create what is missing in {made.place()}?")
     created = []
-    for step, is_new in AccountSetup(cloud, progress.say).create(made.steps):
+    engine = Engine(cloud, progress.say)
+    for step in made.steps:
+        is_new = engine.ensure(step, None)
         progress.say(f"{'created' if is_new else 'exists'}: {step.ensure}")
         created += [step.ensure] if is_new else []
     return made.model_copy(update={"created": tuple(created)})
@@ -94,7 +100,7 @@ def _tear_down(
     buckets = {one.region for one in resources if one.shared == BUCKET}
     _empty_buckets(survey, buckets, progress, confirm)
     deleted = []
-    for name in AccountSetup(surveyor.cloud, progress.say).destroy(resources):
+    for name in names_of_gone(Engine(surveyor.cloud, progress.say).destroy(resources)):
         progress.say(f"deleted: {name}")
         deleted.append(name)
     return done.model_copy(update={"deleted": tuple(deleted)})
@@ -118,3 +124,56 @@ def _empty_buckets(
         progress.say(f"{len(names) - len(left)} files deleted from {store.url}")
         if left:
             progress.say(f"{store.url}: {undeletable(left)}")
+
+
+def teardown_resources(
+    inventory: Inventory, *, everywhere: bool, purge: bool
+) -> tuple[Resource, ...]:
+    """Returns the resources that a teardown deletes.
+
+    Raises:
+        ConfigError: Runs are open and need these resources.
+    """
+    provider = inventory.target.provider
+
+    def region(one: Resource) -> str:
+        return region_of(provider, one.region)
+
+    here, every = (
+        region_of(provider, inventory.target.region or ""),
+        [one for one, _ in inventory.resources],
+    )
+    resources = [one for one in every if everywhere or region(one) in (here, "")]
+    _refuse_open(inventory, resources, None if everywhere else here)
+    kept = [one for one in resources if one.shared == BUCKET and not purge]
+    is_last = {region(one) for one in every} <= {here, ""}
+    return tuple(
+        one
+        for one in resources
+        if one.run is None
+        and one not in kept
+        and not any(_holds(one, bucket) for bucket in kept)
+        and (one.region or everywhere or is_last)  # global: deleted with the last region
+    )
+
+
+def _holds(resource: Resource, bucket: Resource) -> bool:
+    """Whether deleting a resource deletes a bucket in it, such as an Azure resource group."""
+    inside = bucket.name.lower().startswith(f"{resource.name.lower()}/")
+    return inside or resource.name == bucket.parent
+
+
+def _refuse_open(inventory: Inventory, resources: Iterable[Resource], region: str | None) -> None:
+    runs = {resource.run for resource in resources if resource.run}
+    for view in inventory.runs.values():
+        newest = view.desired_state
+        is_here = newest is None or region in (None, newest.plan.target.region)
+        if is_here and (
+            view.is_alive or (newest and (newest.uses_nodes or newest.state == "removing"))
+        ):
+            runs.add(view.run)
+    if runs:
+        raise ConfigError(
+            f"runs are open: {', '.join(sorted(runs))}; delete each first, such as with `cloudgan down"
+            f" {min(runs)} --provider={inventory.target.provider}`"
+        )

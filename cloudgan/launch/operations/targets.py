@@ -103,7 +103,7 @@ def _open_provisioned(
     def inner(plan: Plan) -> JobBackend | None:
         if (found := cloud.job_backend(plan)) is not None:
             return found
-        api = cloud.cluster_api(plan)
+        api = cloud.cluster_api(plan.target)
         return KubernetesBackend(api, plan.target.namespace or NAMESPACE) if api else None
 
     url = store or clouds.planner(target.provider).store_url(target)
@@ -130,11 +130,6 @@ def find_run(
     name: str, locator: RunLocator = THIS_FOLDER, say: Callable[[str], None] = lambda _: None
 ) -> tuple[Plan, JobBackend]:
     """Finds a launched run: by its locator, in this folder, or in the clusters and clouds that this folder uses.
-
-    Args:
-        name: Name of the run, or its folder.
-        locator: Where the run is.
-        say: Receives a line when a cluster is unavailable.
 
     Raises:
         ConfigError: The run does not exist there, or was not launched.
@@ -372,11 +367,6 @@ def known_plans() -> tuple[Plan, ...]:
 
 def resolve_plan(plan: Plan, say: Callable[[str], None], clouds: Clouds = BUILT_IN_CLOUDS) -> Plan:
     """Returns a plan whose placeholders are resolved by its cloud, with all steps.
-
-    Args:
-        plan: Plan with placeholders.
-        say: Receives a line when something is waited for.
-        clouds: The available clouds.
 
     Raises:
         CredentialsError: No login was found.

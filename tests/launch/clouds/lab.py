@@ -179,7 +179,7 @@ class Lab(ABC):
         cloud = self.cloud()
 
         def inner(plan: Plan) -> KubernetesBackend | None:
-            api = cloud.cluster_api(plan)
+            api = cloud.cluster_api(plan.target)
             return KubernetesBackend(api, str(plan.target.namespace)) if api else None
 
         return ProvisionedBackend(

@@ -15,7 +15,6 @@ cluster's API as `api`, a run has a cluster.
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -44,7 +43,7 @@ if TYPE_CHECKING:
 BUCKET, CLUSTER, POOL = "bucket", "cluster", "node pool"
 RANKS = {POOL: 10, CLUSTER: 60, BUCKET: 70}
 ACCOUNT = "lab-1"
-How = Literal["refused", "failed", "never ready", "lost answer", "broken"]
+How = Literal["refused", "failed", "never ready", "broken"]
 
 
 @dataclass
@@ -55,8 +54,8 @@ class Trouble:
         kind: Of the resource.
         why: The cloud's sentence.
         how: refused: the request is; failed: it is accepted, and the resource fails later; never ready: it
-            stays in the making; lost answer: it is made and the caller gets an error; broken: any
-            other refusal.
+            stays
+            in the making; broken: any other refusal.
         cause: Of a failure.
         region: Only there; None: everywhere.
         market: Only there, of pools.
@@ -99,10 +98,6 @@ class CloudDouble:
         zones: Letters of the zones with the node type, in each region.
         quota: Missing quota by region, as `check` reports it.
         unserved: Regions without these machines, as `resolve_placeholders` reports it.
-        looks_to_make: How many requests see a new resource as creating before it is ready.
-        looks_to_go: How many requests still see a deleted one.
-        looks_to_list: How many requests do not find a new resource.
-        refused_deletions: How often a deletion of a name is refused first.
         has_no_login: Whether no login is found.
         sees: Gets each step before it is taken; may raise.
     """
@@ -118,16 +113,8 @@ class CloudDouble:
     zones: str = "a"
     quota: dict[str, str] = field(default_factory=dict)
     unserved: dict[str, str] = field(default_factory=dict)
-    looks_to_make: int = 0
-    looks_to_go: int = 0
-    looks_to_list: int = 0
-    refused_deletions: Counter[str] = field(default_factory=Counter)
     has_no_login: bool = False
     sees: Callable[[Step], None] = lambda step: None
-
-    def __post_init__(self) -> None:
-        self._left: dict[str, int] = {}
-        self._unlisted: dict[str, int] = {}
 
     # For tests.
 
@@ -182,12 +169,8 @@ class CloudDouble:
         return (Finding("login", "ok", "marie"),)
 
     def find(self, step: Step) -> Resource | None:
-        name = step.find or ""
         self.calls.append(("find", step.ensure))
-        if self._unlisted.get(name, 0) > 0:
-            self._unlisted[name] -= 1
-            return None
-        return self._aged(name)
+        return self.there.get(step.find or "")
 
     def create(self, step: Step) -> None:
         self.calls.append(("create", step.ensure))
@@ -203,35 +186,26 @@ class CloudDouble:
             raise LaunchError(trouble.why)
         self.made.append(step)
         self._make(str(step.find), body, trouble)
-        if trouble and trouble.how == "lost answer":
-            raise LaunchError(trouble.why)
 
     def list_resources(
         self, run: str | None = None, regions: Collection[str] | None = None
     ) -> Listing:
         self.identify()
         self.calls.append(("list_resources", run or ""))
-        there = [self._aged(name) for name in list(self.there)]
         return Listing(
             one
-            for one in there
-            if one and run in (None, one.run)
+            for one in self.there.values()
+            if run in (None, one.run)
             if regions is None or one.region in regions
         )
 
     def delete(self, resource: Resource) -> None:
         self.calls.append(("delete", resource.name))
-        if self.refused_deletions[resource.name] > 0:
-            self.refused_deletions[resource.name] -= 1
-            raise LaunchError("another operation runs on it")
-        now = self.there.get(resource.name)
-        if now is not None and now.state != "deleting":
-            self.there[resource.name] = replace(now, state="deleting", nodes=0)
-            self._left[resource.name] = self.looks_to_go
+        self.there.pop(resource.name, None)
 
     def refresh(self, resource: Resource) -> Resource | None:
         self.calls.append(("refresh", resource.name))
-        return self._aged(resource.name)
+        return self.there.get(resource.name)
 
     def cluster_api(self, plan: Plan) -> Any:
         has_one = any(one.kind == CLUSTER for one in self.there.values())
@@ -248,7 +222,7 @@ class CloudDouble:
         resource = Resource(
             kind=body["kind"],
             name=name,
-            state="creating",
+            state="ready",
             labels=body["labels"],
             region=body["region"],
             deletion_order=RANKS[body["kind"]],
@@ -257,28 +231,13 @@ class CloudDouble:
             market=body.get("market"),
             parent=body.get("parent", ""),
         )
-        self._left[name], self._unlisted[name] = self.looks_to_make, self.looks_to_list
         if trouble and trouble.how == "never ready":
-            self._left[name] = 10**6
-            resource = replace(resource, reason=trouble.why)
+            resource = replace(resource, state="creating", reason=trouble.why)
         elif trouble and trouble.how == "failed":
             resource = replace(
                 resource, state="failed", reason=trouble.why, cause=trouble.cause, nodes=0
             )
         self.there[name] = resource
-
-    def _aged(self, name: str) -> Resource | None:
-        """Returns a resource as this request sees it: a creation or deletion needs some of them."""
-        now = self.there.get(name)
-        if now is None or now.state not in ("creating", "deleting"):
-            return now
-        if self._left.get(name, 0) > 0:
-            self._left[name] -= 1
-        elif now.state == "deleting":
-            del self.there[name]
-        else:
-            self.there[name] = replace(now, state="ready")
-        return self.there.get(name)
 
 
 class RunOfNodes:

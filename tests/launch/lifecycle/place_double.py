@@ -43,6 +43,9 @@ class PlaceDouble:
     def steps(self, plan: Plan) -> tuple[Step, ...]:
         return plan.steps
 
+    def on_kept_nodes(self, plan: Plan) -> Plan:
+        return plan
+
     def desired_state(self, run: str) -> Plan | None:
         return self.meant
 

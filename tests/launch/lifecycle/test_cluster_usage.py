@@ -9,13 +9,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cloudgan.core.labels import RUN, SHARED
-from cloudgan.launch.lifecycle.cluster_usage import cluster_usage, uses_cluster_of
+from cloudgan.launch.lifecycle.cluster_usage import cluster_usage, share_cluster
 from cloudgan.launch.lifecycle.run_registry import DesiredState
 from cloudgan.schema.plan import NodePool
 from cloudgan.schema.resource import Resource
 
 NOON = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)
-RENTAL = NodePool(node_type="n1-standard-8+1xV100", market="spot", name="gan-pool")
 PLACE = {"provider": "gcp", "region": "us-central1", "cluster": "cloudgan", "context": None}
 
 
@@ -25,9 +24,10 @@ def after(minutes):
 
 @pytest.fixture
 def provisioned(plan_of):
-    def build(name="gan", engine="cluster", **place):
-        node_pool = RENTAL.model_copy(update={"engine": engine})
-        return plan_of(name=name, target=PLACE | place).model_copy(update={"node_pool": node_pool})
+    def build(name="gan", region="us-central1", **pool):
+        kept = {"node_type": "n1-standard-8+1xV100", "market": "spot", "name": "gan-pool"}
+        plan = plan_of(name=name, target=PLACE | {"region": region})
+        return plan.model_copy(update={"node_pool": NodePool(**kept | pool)})
 
     return build
 
@@ -41,60 +41,67 @@ def history(plan, *states):
     )
 
 
-def cluster(**more):
-    known = {"created_at": NOON.isoformat(), "fee": "GKE standard", "region": "us-central1"}
-    known |= {"labels": {SHARED: "cluster"}, "node_type": "e2-medium", "nodes": 1}
+def cluster(created=0, **more):
+    known = {"created_at": after(created).isoformat(), "fee": "GKE standard"}
+    known |= {"region": "us-central1", "labels": {SHARED: "cluster"}}
+    known |= {"node_type": "e2-medium", "nodes": 1}
     return Resource(kind="GKE cluster", name="p/cloudgan", state="ready", **(known | more))
 
 
-def test_two_runs_share_each_moment_and_together_pay_for_all_of_it(provisioned):
-    ours = history(provisioned(), (0, "starting"), (5, "started"))
-    other = provisioned("other")
-    theirs = history(other, (10, "starting"), (12, "started"), (40, "finished"), (90, "removed"))
-    elsewhere = history(provisioned("far", region="europe-west4"), (0, "starting"))
-    histories = [ours, theirs, elsewhere]
-    found = cluster_usage(provisioned(), [cluster()], histories, after(90))
-    assert found.run_seconds == (10 + 30 / 2 + 50) * 60
-    assert cluster_usage(other, [cluster()], histories, after(90)).run_seconds == 15 * 60
-    assert (found.control_plane, found.system_node, found.system_nodes) == (
-        "GKE standard",
-        "e2-medium",
-        1,
-    )
-
-
-def test_ten_idle_hours_of_a_kept_cluster_belong_to_the_run_that_kept_it(provisioned):
-    first, second = provisioned("a"), provisioned("b")
-    first, second = (
-        one.model_copy(
-            update={"node_pool": one.node_pool.model_copy(update={"keep_cluster": True})}
-        )
-        for one in (first, second)
-    )
-    of_first = history(first, (0, "starting"), (60, "finished"))
-    at_its_end = cluster_usage(first, [cluster()], [of_first], after(60))
-    assert (at_its_end.run_seconds, at_its_end.idle_since) == (3600, after(60))
-    of_second = history(second, (660, "starting"), (720, "finished"))
-    both = [of_first, of_second]
-    paid = {
-        one.run: cluster_usage(one, [cluster()], both, after(720)).run_seconds
-        for one in (first, second)
-    }
-    assert paid == {"a": 11 * 3600, "b": 3600}, "not 1 h and 6 h, with 5 h in no report"
-
-
 @pytest.mark.parametrize(
-    ("created", "paid"),
-    [(0, 60), (10, 50)],
+    ("created", "states", "until", "paid", "waiting"),
+    [
+        (
+            0,
+            {
+                "gan": [(0, "starting"), (5, "started")],
+                "other": [(10, "starting"), (12, "started"), (40, "finished"), (90, "removed")],
+                "far": [(0, "starting")],
+            },
+            90,
+            {"gan": 10 + 30 / 2 + 50, "other": 15},
+            "gan",
+        ),
+        (0, {"a": [(0, "starting"), (60, "finished")]}, 60, {"a": 60}, "a"),
+        (
+            0,
+            {
+                "a": [(0, "starting"), (60, "finished")],
+                "b": [(660, "starting"), (720, "finished")],
+            },
+            720,
+            {"a": 660, "b": 60},
+            "b",
+        ),
+        *(
+            (
+                created,
+                {"gan": [(0, "starting"), (20, "started"), (30, "stopped"), (50, "starting")]},
+                60,
+                {"gan": 60 - created},
+                "gan",
+            )
+            for created in (0, 10)
+        ),
+    ],
+    ids=["two share each moment", "one", "idle hours are the keeper's", "went on", "late cluster"],
 )
-def test_a_run_that_stopped_and_went_on_pays_since_the_cluster_was_there(
-    provisioned, created, paid
+def test_a_run_pays_what_it_used_and_what_waited_after_it(  # noqa: PLR0917
+    provisioned, created, states, until, paid, waiting
 ):
-    ours = history(
-        provisioned(), (0, "starting"), (20, "started"), (30, "stopped"), (50, "starting")
-    )
-    there = cluster(created_at=after(created).isoformat())
-    assert cluster_usage(provisioned(), [there], [ours], after(60)).run_seconds == paid * 60
+    plans = {
+        run: provisioned(run, "europe-west4" if run == "far" else "us-central1", keep_cluster=True)
+        for run in states
+    }
+    histories = [history(plans[run], *one) for run, one in states.items()]
+    found = {
+        run: cluster_usage(plans[run], [cluster(created)], histories, after(until)) for run in paid
+    }
+    assert {run: one.run_seconds for run, one in found.items()} == {
+        run: minutes * 60 for run, minutes in paid.items()
+    }
+    waits = [run for run, one in found.items() if one.idle_since == after(until)]
+    assert waits == [waiting], "the run that keeps the cluster at its cost"
 
 
 @given(st.data())
@@ -108,47 +115,44 @@ def test_the_runs_of_a_cluster_pay_its_whole_time_once(provisioned, data):
         states = [(begins, "starting"), (ends, data.draw(st.sampled_from(["finished", "stopped"])))]
         histories.append(history(provisioned(name), *states))
     created, now = sorted((data.draw(minutes), data.draw(st.integers(500, 900))))
-    there = cluster(created_at=after(created).isoformat())
     paid = [
-        cluster_usage(provisioned(name), [there], histories, after(now)).run_seconds
+        cluster_usage(provisioned(name), [cluster(created)], histories, after(now)).run_seconds
         for name in names
     ]
     assert sum(paid) == pytest.approx((now - created) * 60)
 
 
-def test_a_pool_of_its_own_says_what_its_system_nodes_are(provisioned):
-    pool = Resource(
-        kind="AKS pool",
-        name="p/cloudgan/system",
-        state="ready",
-        parent="p/cloudgan",
-        labels={SHARED: "cluster"},
-        node_type="Standard_D2s_v5",
-        nodes=2,
-    )
-    runs = Resource(
-        kind="AKS pool", name="x", state="ready", parent="p/cloudgan", labels={RUN: "gan"}, nodes=4
-    )
-    found = cluster_usage(provisioned(), [cluster(nodes=0), pool, runs], [], after(1))
-    assert (found.system_node, found.system_nodes) == ("Standard_D2s_v5", 2)
+SYSTEM = Resource(
+    kind="AKS pool",
+    name="p/cloudgan/system",
+    state="ready",
+    parent="p/cloudgan",
+    labels={SHARED: "cluster"},
+    node_type="Standard_D2s_v5",
+    nodes=2,
+)
+OF_RUN = Resource("AKS pool", "x", "ready", parent="p/cloudgan", labels={RUN: "gan"}, nodes=4)
 
 
-def test_a_cluster_that_cloudgan_did_not_make_is_named_and_unknown(provisioned):
-    found = cluster_usage(provisioned(), [cluster(labels={})], [], after(1))
-    assert found.name == "cloudgan"
-    assert found.run_seconds is None
-    assert found.control_plane is None
+@pytest.mark.parametrize(
+    ("resources", "system", "plane"),
+    [
+        ([cluster()], ("e2-medium", 1), "GKE standard"),
+        ([cluster(nodes=0), SYSTEM, OF_RUN], ("Standard_D2s_v5", 2), "GKE standard"),
+        ([cluster(labels={})], (None, None), None),
+    ],
+    ids=["of the cluster", "a pool of its own", "not made by cloudgan"],
+)
+def test_what_bills_beside_the_nodes_is_named(provisioned, resources, system, plane):
+    found = cluster_usage(provisioned(), resources, [], after(1))
+    assert (found.name, found.run_seconds, found.control_plane) == ("cloudgan", None, plane)
+    assert (found.system_node, found.system_nodes) == system
+    assert cluster_usage(provisioned(engine="tpu_vm"), resources, [], after(1)) is None
 
 
-def test_machines_without_a_cluster_have_none(provisioned):
-    assert cluster_usage(provisioned(engine="tpu_vm"), [cluster()], [], after(1)) is None
-
-
-def test_a_run_that_is_over_uses_no_cluster(provisioned):
-    other = provisioned("other")
-    assert uses_cluster_of(provisioned(), history(other, (0, "started"))[-1])
-    assert not uses_cluster_of(provisioned(), history(other, (0, "finished"))[-1])
-    assert not uses_cluster_of(provisioned(), None)
-    assert not uses_cluster_of(
-        provisioned(), history(provisioned("t", engine="tpu_vm"), (0, "started"))[-1]
-    )
+@pytest.mark.parametrize(
+    ("engine", "region", "shares"),
+    [("cluster", "us-central1", True), ("cluster", "r", False), ("tpu_vm", "us-central1", False)],
+)
+def test_runs_in_one_region_share_its_cluster(provisioned, engine, region, shares):
+    assert share_cluster(provisioned(), provisioned("other", region, engine=engine)) is shares

@@ -1,89 +1,212 @@
-"""launch.json: each attempt, its requests, its times, and what they cost."""
+"""launch.json: attempts, their requests, the times of program, nodes and cluster, and what they cost."""
 
 from __future__ import annotations
 
 import datetime as dt
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from cloudgan.launch.lifecycle import launch_log as ledgers
+from cloudgan.core.errors import LaunchError
+from cloudgan.launch.lifecycle import apply, kept_nodes, launch_log
+from cloudgan.launch.lifecycle.apply import deprovision, record_deprovision
 from cloudgan.launch.lifecycle.launch_log import LaunchLog
+from cloudgan.launch.lifecycle.nodes import has_running_nodes, observe_nodes, terminate_nodes
 from cloudgan.launch.lifecycle.run_results import RunResults
 from cloudgan.launch.plan.build import deadline
 from cloudgan.money.billing import launch_ledger
-from cloudgan.schema.launch import Launch, Node
-from cloudgan.schema.plan import NodePool
-from cloudgan.schema.price_row import PriceRow
+from cloudgan.money.catalog import load_catalog
+from cloudgan.money.fees import Fees
+from cloudgan.schema import launch
+from cloudgan.schema import plan as plans
+from cloudgan.schema.item import Item
+from cloudgan.schema.launch import Attempt, Cluster, Launch, Node
+from cloudgan.schema.plan import NodePool, ReusedNodes
+from cloudgan.schema.price_row import FeeRow
 from cloudgan.schema.run_folder import RunFolder
 from cloudgan.schema.run_state import RunState
+from launch.lifecycle.place_double import PlaceDouble
 
 NOON = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)
-PRICE = PriceRow(
-    provider="gcp",
-    node_type="n1-standard-8+1xV100",
-    accelerator="V100",
-    accelerator_count=1,
-    accelerator_memory_gib=16,
-    vcpu=8,
-    memory_gib=30,
-    region="us-central1",
-    market="spot",
-    usd_per_hour=1.5,
-    unit_sold="parts",
-    source="a price list",
-    date="2026-11-01",
-    confidence="A",
-    snapshot="current",
-)
+ROW = load_catalog().row("gcp/n1-standard-8+1xV100/us-central1/spot")
+HOUR = ROW.usd_per_hour
+NODES = (Node(name="a", started_at=NOON), Node(name="b", started_at=NOON))
+POOL = NodePool(node_type=ROW.node_type, market="spot", name="gan-pool")
+FEE = {
+    "kind": "control_plane", "provider": "gcp", "name": "GKE standard", "region": "any",
+    "usd": 0.1, "unit": "hour", "source": "a test", "confidence": "A", "date": "2026-11-01",
+}  # fmt: skip
 
 
-def at(minutes):
-    return (NOON + dt.timedelta(minutes=minutes)).strftime("%Y-%m-%dT%H:%M:%SZ")
+def after(minutes):
+    return NOON + dt.timedelta(minutes=minutes)
+
+
+def text(minutes):
+    return after(minutes).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def state(phase, started=None, ended=None, **more):
+    return RunState(
+        phase,
+        started_at=None if started is None else text(started),
+        ended_at=None if ended is None else text(ended),
+        **more,
+    )
+
+
+def usd(log, until=None, item=None):
+    """The known cost, of all items or of one, until a minute."""
+    ledger = launch_ledger(log.read())
+    ledger = ledger if until is None else ledger.until(after(until))
+    return (ledger.of(item) if item else ledger).known_usd
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """The launcher's clock."""
+    moment = [NOON]
+    for module in (launch_log, apply):
+        monkeypatch.setattr(module, "utc_moment", lambda: moment[0])
+    return moment
 
 
 @pytest.fixture
 def priced(plan_of):
+    """A plan for two nodes that exist."""
     workers = {"nodes": 2, "accelerator": "V100", "accelerators_per_node": 1}
-    return plan_of(price=PRICE, workers=workers)
+    return plan_of(price=ROW, workers=workers)
 
 
 @pytest.fixture
-def now(monkeypatch):
-    """The wall clock of the ledger."""
-    moment = [NOON]
-    monkeypatch.setattr(ledgers, "utc_moment", lambda: moment[0])
-    return moment
+def provisioned(plan_of, tmp_path):
+    """A plan for two nodes of a cloud."""
+    made = plan_of(
+        price=ROW,
+        target={"provider": "gcp", "region": "us-central1", "cluster": "c", "context": None},
+        showers={"gib": 3.0, "upload_to": "gs://x/data"},
+        workers={"nodes": 2, "accelerator": "V100", "accelerators_per_node": 1},
+        store=str(tmp_path / "store"),
+    )
+    return made.model_copy(update={"node_pool": POOL})
 
 
-def spent_usd(known: Launch, now_seconds: float | None = None) -> float:
-    """The known cost, until a moment if one is given."""
-    ledger = launch_ledger(known)
-    if now_seconds is not None:
-        ledger = ledger.until(dt.datetime.fromtimestamp(now_seconds, dt.UTC))
-    return ledger.known_usd
+def begun(log, plan, minutes=0):
+    log.record_attempt([(text(minutes), plan.steps[-1])])
+    return log
 
 
-def begun(ledger, plan, minutes=0):
-    ledger.record_attempt([(at(minutes), plan.steps[-1])])
-    return ledger
+@pytest.fixture
+def log(provisioned, tmp_path):
+    """Of a run on provisioned nodes that was started at noon."""
+    folder = RunFolder(tmp_path / "runs" / "gan")
+    return begun(LaunchLog(folder, provisioned, RunResults.from_plan(provisioned)), provisioned)
 
 
-def test_nothing_was_started_where_there_is_no_file(ledger_of, priced):
-    known = ledger_of(priced).read()
-    assert (known.run, known.attempts) == ("gan", ())
-    assert known.config_hash == priced.config.config_hash()
-    assert spent_usd(known) == 0
+@pytest.mark.parametrize(
+    ("seen", "times", "reason", "hours"),
+    [
+        ([], (None, None), None, 0),
+        ([(0, state("waiting"))], (None, None), None, 0),
+        ([(0, state("stopped"))], (None, None), "stopped", 0),
+        ([(0, state("running", 5)), (0, state("finished", 5, 65))], (5, 65), "finished", 2),
+        (
+            [
+                (0, state("failed", 0, 30, reason="worker 0: exit code 1")),
+                (0, state("stopped", 0)),
+            ],
+            (0, 30),
+            "failed: worker 0: exit code 1",
+            1,
+        ),
+        (  # `cancel` deletes the Job, and with it the time of its end
+            [(0, state("running", 0)), (30, state("stopped")), (4000, state("absent"))],
+            (0, 30),
+            "stopped",
+            1,
+        ),
+        ([(0, state("running", 0)), (40_000, state("absent"))], (0, 1440), "absent", 48),
+        # This machine's clock is five minutes late; a node bills a minute at least.
+        ([(0, state("running", 5)), (0, state("stopped"))], (5, 5), "stopped", 2 / 60),
+        (
+            [
+                (0, state("running", 0)),
+                (50, state("finished", 0, 50)),
+                (60, state("finished", ended=58)),
+            ],
+            (0, 50),
+            "finished",
+            100 / 60,
+        ),
+    ],
+    ids=[
+        "nothing seen", "waiting", "never began", "finished", "first reason stays", "deleted job",
+        "never looked at, so until its deadline", "clocks disagree", "end of the job, not of a stop",
+    ],
+)  # fmt: skip
+def test_the_times_of_a_program_are_the_providers_and_price_its_nodes(  # noqa: PLR0917
+    ledger_of, priced, clock, seen, times, reason, hours
+):
+    log = begun(ledger_of(priced), priced)
+    for minutes, one in seen:
+        clock[0] = after(minutes)
+        log.record_state(one)
+    (attempt,) = log.read().attempts
+    expected = tuple(None if at is None else after(at) for at in times)
+    assert (attempt.program_started_at, attempt.program_ended_at) == expected
+    assert attempt.end_reason == reason
+    assert usd(log, 99_999) == pytest.approx(hours * HOUR), "later time adds no cost"
+    assert len(attempt.nodes) == (0 if expected[0] is None else 2)
 
 
-def test_an_attempt_has_its_requests_target_and_price(ledger_of, priced):
-    (attempt,) = begun(ledger_of(priced), priced).read().attempts
+def test_an_attempt_that_runs_costs_what_it_ran_until_now(ledger_of, priced):
+    log = begun(ledger_of(priced), priced)
+    log.record_state(state("running", 0))
+    assert usd(log, 20) == pytest.approx(2 / 3 * HOUR)
+    assert usd(log) == 0, "without a now it is not known"
+    assert log.read().attempts[0].node_seconds() is None, "the nodes still exist"
+
+
+def test_attempts_add_up_and_the_next_deadline_is_what_is_left(ledger_of, priced):
+    log = begun(ledger_of(priced), priced)
+    log.record_state(state("failed", 0, 60))
+    begun(log, priced, 90)
+    log.record_state(state("running", 90))
+    assert len(log.read().attempts) == 2
+    spent = usd(log, 100)
+    assert spent == pytest.approx((2 + 1 / 3) * HOUR)
+    left = deadline(
+        max_hours=24,
+        budget_usd=spent + 2 * HOUR,
+        usd_per_second=priced.usd_per_second,
+        spent_usd=spent,
+    )
+    assert left.seconds == pytest.approx(3600 - 120, abs=1)
+
+
+@pytest.mark.parametrize("begins", [True, False], ids=["here", "on another machine"])
+def test_an_attempt_has_its_requests_target_and_price(ledger_of, priced, begins):
+    log = ledger_of(priced)
+    assert (log.read().run, log.read().attempts) == ("gan", ())
+    assert log.read().config_hash == priced.config.config_hash()
+    log.record_state(state("absent"))
+    assert log.read().attempts == (), "a run that never began is no attempt"
+    if begins:
+        begun(log, priced)
+    else:
+        log.record_state(state("running", 0))
+    (attempt,) = log.read().attempts
     assert (attempt.provider, attempt.region, attempt.market) == ("gcp", "us-central1", "spot")
-    assert (attempt.node_type, attempt.node_count) == ("n1-standard-8+1xV100", 2)
-    assert attempt.price_rows == (PRICE,)
+    assert (attempt.node_type, attempt.node_count) == (ROW.node_type, 2)
+    assert attempt.price_rows == (ROW,)
     assert attempt.account == "kubernetes (context lab, namespace cloudgan)"
-    assert [one.operation for one in attempt.requests] == [priced.steps[-1].operation]
-    assert attempt.requests[0].sent_at == NOON
-    assert attempt.requests[0].body == priced.steps[-1].body
+    sent = [(one.operation, one.sent_at, one.body) for one in attempt.requests]
+    last = priced.steps[-1]
+    assert sent == ([(last.operation, NOON, last.body)] if begins else [])
+    log.record_state(state("failed", 0, 60))
+    log.record_state(state("running", 70))
+    assert len(log.read().attempts) == 2, "it is another one, started by somebody else"
 
 
 @pytest.mark.parametrize(
@@ -95,183 +218,335 @@ def test_an_attempt_has_its_requests_target_and_price(ledger_of, priced):
         ({"accelerators_per_node": 1}, "1 x (1 x GPU, 4 cores, 8 GiB)"),
     ],
 )
-def test_machines_without_a_price_are_described(ledger_of, plan_of, workers, kind):
+def test_nodes_without_a_price_are_described_and_not_billed(ledger_of, plan_of, workers, kind):
     plan = plan_of(workers=workers)
-    (attempt,) = begun(ledger_of(plan), plan).read().attempts
-    assert (attempt.provider, attempt.node_type) == ("kubernetes", kind)
+    log = begun(ledger_of(plan), plan)
+    log.record_state(state("finished", 1, 31))
+    (attempt,) = log.read().attempts
+    assert (attempt.provider, attempt.node_type, attempt.nodes) == ("kubernetes", kind, ())
     assert not attempt.is_billed
 
 
-def test_times_are_the_provider_s(ledger_of, priced):
-    ledger = begun(ledger_of(priced), priced)
-    ledger.record_state(RunState("waiting"))
-    assert ledger.read().attempts[0].program_started_at is None
-    ledger.record_state(RunState("running", started_at=at(5)))
-    ledger.record_state(RunState("finished", started_at=at(5), ended_at=at(65)))
-    (attempt,) = ledger.read().attempts
-    assert attempt.program_started_at == NOON + dt.timedelta(minutes=5)
-    assert attempt.program_ended_at == NOON + dt.timedelta(minutes=65)
-    assert attempt.end_reason == "finished"
-    assert spent_usd(ledger.read()) == pytest.approx(2 * 1.5)
-
-
-def test_the_first_reason_of_an_end_stays(ledger_of, priced):
-    ledger = begun(ledger_of(priced), priced)
-    ledger.record_state(
-        RunState("failed", started_at=at(0), ended_at=at(30), reason="worker 0: exit code 1")
-    )
-    ledger.record_state(RunState("stopped", started_at=at(0)))
-    (attempt,) = ledger.read().attempts
-    assert attempt.end_reason == "failed: worker 0: exit code 1"
-    assert attempt.program_ended_at == NOON + dt.timedelta(minutes=30)
-
-
 def test_what_did_not_change_is_not_written_again(ledger_of, priced, tmp_path):
-    ledger = begun(ledger_of(priced), priced)
-    ledger.record_state(RunState("running", started_at=at(0)))
+    log = begun(ledger_of(priced), priced)
+    log.record_state(state("running", 0))
     (file,) = tmp_path.rglob("launch.json")
-    file.chmod(0o444)
     before = file.stat().st_ino
-    ledger.record_state(RunState("running", started_at=at(0)))
+    log.record_state(state("running", 0))
     assert file.stat().st_ino == before
 
 
-def test_a_job_that_was_deleted_ended_when_that_was_seen(ledger_of, priced, now):
-    """`cancel` deletes the Job, and with it the time of its end."""
-    ledger = begun(ledger_of(priced), priced)
-    ledger.record_state(RunState("running", started_at=at(0)))
-    now[0] = NOON + dt.timedelta(minutes=30)
-    ledger.record_state(RunState("stopped"))
-    assert spent_usd(ledger.read()) == pytest.approx(1.5)
-    now[0] = NOON + dt.timedelta(days=3)
-    ledger.record_state(RunState("absent"))
-    later = now[0].timestamp()
-    assert spent_usd(ledger.read(), later) == pytest.approx(1.5), "later time adds no cost"
-    assert ledger.read().attempts[0].end_reason == "stopped"
-
-
-def test_a_job_without_status_checks_ran_until_its_deadline_at_most(ledger_of, priced, now):
-    ledger = begun(ledger_of(priced), priced)
-    ledger.record_state(RunState("running", started_at=at(0)))
-    now[0] = NOON + dt.timedelta(days=30)
-    ledger.record_state(RunState("absent"))
-    assert spent_usd(ledger.read(), now[0].timestamp()) == pytest.approx(24 * 2 * 1.5)
-
-
-def test_clocks_that_disagree_make_no_time_below_zero(ledger_of, priced, now):
-    ledger = begun(ledger_of(priced), priced)
-    ledger.record_state(RunState("running", started_at=at(5)))
-    ledger.record_state(RunState("stopped"))  # this machine's clock is five minutes late
-    assert spent_usd(ledger.read()) == pytest.approx(2 * 1.5 / 60), "the minimum of two nodes"
-
-
-def test_an_attempt_that_runs_costs_what_it_ran_until_now(ledger_of, priced):
-    ledger = begun(ledger_of(priced), priced)
-    ledger.record_state(RunState("running", started_at=at(0)))
-    later = (NOON + dt.timedelta(minutes=20)).timestamp()
-    assert spent_usd(ledger.read(), later) == pytest.approx(1.0)
-    assert spent_usd(ledger.read()) == 0, "without a now it is not known"
-
-
-def test_attempts_add_up_and_the_next_deadline_is_what_is_left(ledger_of, priced):
-    ledger = begun(ledger_of(priced), priced)
-    ledger.record_state(RunState("failed", started_at=at(0), ended_at=at(60)))
-    begun(ledger, priced, 90)
-    assert len(ledger.read().attempts) == 2
-    ledger.record_state(RunState("running", started_at=at(90)))
-    now = (NOON + dt.timedelta(minutes=100)).timestamp()
-    spent = spent_usd(ledger.read(), now)
-    assert spent == pytest.approx(3.0 + 0.5)
-    rate = priced.usd_per_second
-    left = deadline(max_hours=24, budget_usd=6.5, usd_per_second=rate, spent_usd=spent)
-    assert left.seconds == pytest.approx(3600 - 120, abs=1)
-
-
-def test_an_attempt_that_another_machine_began_is_noted(ledger_of, priced):
-    ledger = ledger_of(priced)
-    ledger.record_state(RunState("running", started_at=at(0)))
-    (attempt,) = ledger.read().attempts
-    assert attempt.price_rows == (PRICE,)
-    ledger.record_state(RunState("failed", started_at=at(0), ended_at=at(60)))
-    ledger.record_state(RunState("running", started_at=at(70)))
-    assert len(ledger.read().attempts) == 2
-    now = (NOON + dt.timedelta(minutes=80)).timestamp()
-    assert spent_usd(ledger.read(), now) == pytest.approx(3.0 + 0.5)
-
-
-def test_another_machine_reads_the_attempts_from_the_store(plan_of, tmp_path):
-    plan = plan_of(price=PRICE, store=str(tmp_path / "store"))
-    results = RunResults.from_plan(plan)
-    results.write_plan(plan)
-    here, there = (LaunchLog(RunFolder(tmp_path / n / "gan"), plan, results) for n in ("a", "b"))
-    begun(here, plan).record_state(RunState("failed", started_at=at(0), ended_at=at(60)))
+def test_another_machine_reads_the_attempts_from_the_store(provisioned, tmp_path):
+    results = RunResults.from_plan(provisioned)
+    results.write_plan(provisioned)
+    here, there = (
+        LaunchLog(RunFolder(tmp_path / name / "gan"), provisioned, results) for name in "ab"
+    )
+    begun(here, provisioned).record_state(state("failed", 0, 60))
     assert there.read() == here.read()
-    begun(there, plan, 90)
+    begun(there, provisioned, 90)
     assert len(there.read().attempts) == len(results.read_launch().attempts) == 2
-
-
-def test_a_run_that_never_began_costs_nothing(ledger_of, priced, now):
-    ledger = ledger_of(priced)
-    ledger.record_state(RunState("absent"))
-    assert ledger.read().attempts == ()
-    begun(ledger, priced).record_state(RunState("stopped"))
-    assert spent_usd(ledger.read(), NOON.timestamp() + 9999) == 0
 
 
 def test_nothing_secret_is_in_launch_json(ledger_of, plan_of, monkeypatch, tmp_path):
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "planted-secret")
     monkeypatch.setenv("AZURE_STORAGE_KEY", "planted-key")
     plan = plan_of(workers={"secrets": ("s3-login",)})
-    ledger = ledger_of(plan)
-    ledger.record_attempt([(at(0), step) for step in plan.steps])
+    log = ledger_of(plan)
+    log.record_attempt([(text(0), step) for step in plan.steps])
     (file,) = tmp_path.rglob("launch.json")
     assert "s3-login" in file.read_text()
-    assert "planted" not in file.read_text() + repr(ledger) + repr(ledger.read())
+    assert "planted" not in file.read_text() + repr(log) + repr(log.read())
 
 
-def test_nodes_that_were_there_before_count_for_as_long_as_the_job_held_them(ledger_of, priced):
-    ledger = begun(ledger_of(priced), priced)
-    ledger.record_state(RunState("running", started_at=at(1)))
-    (attempt,) = ledger.read().attempts
-    assert [node.started_at for node in attempt.nodes] == [NOON + dt.timedelta(minutes=1)] * 2
-    assert attempt.node_seconds() is None, "the machines still exist"
-    ledger.record_state(RunState("finished", started_at=at(1), ended_at=at(31)))
-    (attempt,) = ledger.read().attempts
-    assert attempt.node_seconds() == 2 * 30 * 60
-    assert attempt.billed_seconds() == 30 * 60
+def test_an_attempt_that_was_refused_before_anything_was_asked_for_is_noted(ledger_of, priced):
+    log = ledger_of(priced)
+    for why in ("0 of 8 V100 in the quota", "no zone has V100"):
+        log.record_rejected(why)
+    assert [one.end_reason for one in log.read().attempts] == [
+        "0 of 8 V100 in the quota",
+        "no zone has V100",
+    ]
+    assert all(one.is_refused for one in log.read().attempts)
+    assert usd(log) == 0
 
 
-def test_without_a_price_no_node_is_billed(ledger_of, plan_of):
-    plan = plan_of()
-    ledger = begun(ledger_of(plan), plan)
-    ledger.record_state(RunState("finished", started_at=at(1), ended_at=at(31)))
-    (attempt,) = ledger.read().attempts
-    assert attempt.nodes == ()
-    assert not attempt.is_billed
+# Nodes of a cloud: from the first time they were seen to the first time they were gone.
 
 
-def test_an_attempt_that_was_refused_before_anything_was_asked_for_is_noted(ledger_of, plan_of):
-    ledger = ledger_of(plan_of(price=PRICE))
-    ledger.record_rejected("0 of 8 V100 in the quota")
-    ledger.record_rejected("no zone has V100")
-    ended = [(one.end_reason, one.requests) for one in ledger.read().attempts]
-    assert ended == [("0 of 8 V100 in the quota", ()), ("no zone has V100", ())]
-    assert spent_usd(ledger.read()) == 0
+def attempt_of(**more):
+    known = {"provider": ROW.provider, "region": ROW.region, "node_type": ROW.node_type}
+    known |= {"market": ROW.market, "node_count": 2, "price_rows": (ROW,)}
+    return Attempt(**known | more)
 
 
-def test_waiting_nodes_are_recorded_until_another_run_uses_them(ledger_of, priced, now):
-    pool = NodePool(node_type="n1", market="spot", name="gan-1", keep_seconds=1800)
-    plan = priced.model_copy(update={"node_pool": pool})
-    ledger = begun(ledger_of(plan), plan)
-    ledger.record_nodes([Node(name=name, started_at=NOON) for name in ("a", "b")])
-    now[0] = NOON + dt.timedelta(hours=1)
-    ledger.record_kept()
-    ledger.record_nodes_terminated()
-    last = ledger.read().attempts[-1]
-    assert (last.kept.nodes, last.kept.seconds()) == (2, 1800)
-    assert spent_usd(ledger.read()) == pytest.approx(1.5 * (2 * 1.5 + 0.1 + 0.033506)), (
+def seconds(attempt):
+    """The start and the end of each node, in seconds after noon."""
+    return {
+        one.name: tuple(
+            at and int((at - NOON).total_seconds()) for at in (one.started_at, one.terminated_at)
+        )
+        for one in attempt.nodes
+    }
+
+
+def at_second(number):
+    return NOON + dt.timedelta(seconds=number)
+
+
+@pytest.mark.parametrize(
+    ("looks", "ended", "expected"),
+    [
+        (
+            [({"a": 0, "b": 10}, 20), ({"a": 0, "c": 300}, 310)],
+            600,
+            {"a": (0, 600), "b": (10, 310), "c": (300, 600)},
+        ),
+        (
+            [({"a": 0}, 20), ({"a": 200}, 210), ({"a": 400}, 410)],
+            500,
+            {"a": (0, 210), "a #2": (200, 410), "a #3": (400, 500)},
+        ),
+        ([({"a": 100}, 50)], 60, {"a": (100, 100)}),
+    ],
+    ids=["one came and went", "a name that is given again", "a clock that is behind"],
+)
+def test_each_node_has_its_times(looks, ended, expected):
+    attempts = (attempt_of(),)
+    for there, now in looks:
+        nodes = [Node(name=name, started_at=at_second(up)) for name, up in there.items()]
+        attempts = observe_nodes(attempts, nodes, at_second(now))
+    (attempt,) = terminate_nodes(attempts, at_second(ended))
+    assert seconds(attempt) == expected
+    assert Attempt.model_validate(attempt.model_dump()) == attempt
+
+
+def test_a_node_belongs_to_the_attempt_in_which_it_came_up():
+    a, b = (Node(name=name, started_at=at_second(up)) for name, up in (("a", 0), ("b", 100)))
+    both = (*observe_nodes((attempt_of(),), [a], at_second(20)), attempt_of())
+    both = observe_nodes(both, [a, b], at_second(110))
+    assert [seconds(one) for one in both] == [{"a": (0, None)}, {"b": (100, None)}]
+    assert has_running_nodes(both)
+    ended = terminate_nodes(both, at_second(200))
+    assert not has_running_nodes(ended)
+    assert seconds(ended[0]) == {"a": (0, 200)}
+
+
+def test_observations_are_noted_about_once_a_minute_and_the_unobserved_time_is_known():
+    there = [Node(name="a", started_at=NOON)]
+    first = observe_nodes((attempt_of(),), there, at_second(10))
+    assert observe_nodes(first, there, at_second(30)) == first, "nothing to write"
+    later = observe_nodes(first, there, at_second(80))
+    assert later[0].nodes[0].last_seen_at == at_second(80)
+    (attempt,) = terminate_nodes(later, at_second(3680))
+    assert attempt.nodes[0].unseen_seconds() == 3600
+
+
+EVENTS = st.lists(
+    st.tuples(
+        st.integers(1, 900), st.sampled_from(["come", "go", "begin", "end", "again", "look"])
+    ),
+    max_size=25,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(events=EVENTS, behind=st.integers(-120, 120))
+def test_what_is_known_to_be_spent_never_goes_down_while_a_run_goes_on(events, behind):
+    """For any starts and ends of nodes, and any offset of the launcher's clock."""
+    now, there, number, spent = 1000, {}, 0, 0.0
+    attempts = (attempt_of(),)
+    for passed, event in events:
+        now += passed
+        last, change = attempts[-1], {}
+        if event == "come" and len(there) < 2:
+            number += 1
+            name = f"n{number % 3}"
+            there[name] = Node(name=name, started_at=at_second(now))
+        elif event == "go" and there:
+            there.pop(next(iter(there)))
+        elif event == "begin" and len(there) == 2 and not last.program_started_at:
+            change = {"program_started_at": at_second(now)}
+        elif event == "end" and last.program_started_at and not last.program_ended_at:
+            change = {"program_ended_at": at_second(now)}
+        elif event == "again" and last.program_ended_at and not there:
+            attempts = (*attempts, attempt_of())
+        if change:
+            attempts = (*attempts[:-1], last.model_copy(update=change))
+        seen_at = at_second(now + behind)
+        attempts = observe_nodes(attempts, there.values(), seen_at)
+        ledger = launch_ledger(Launch(run="r", config_hash="h", attempts=attempts))
+        known = ledger.until(seen_at).known_usd
+        assert known >= spent - 1e-12
+        spent = known
+
+
+def test_a_launcher_that_was_killed_is_completed_by_the_next_look(log, clock):
+    """It was killed during the deletion: the desired state is finished, the nodes still exist."""
+    clock[0] = after(10)
+    log.record_state(state("running", 0, nodes=NODES))
+    clock[0] = after(70)
+    log.record_state(state("finished", ended=12, nodes=NODES[:1]))
+    (attempt,) = log.read().attempts
+    assert attempt.program_ended_at == after(12)
+    assert [node.terminated_at for node in attempt.nodes] == [None, after(70)]
+    assert attempt.nodes[1].unseen_seconds() == 60 * 60, "it ended earlier, at an unknown time"
+    assert usd(log, 80, Item.NODES) == pytest.approx((80 + 70) / 60 * HOUR)
+    clock[0] = after(90)
+    log.record_state(state("absent", ended=85, nodes=()))
+    assert log.read().attempts[0].nodes[0].terminated_at == after(85), "when the removal was done"
+
+
+def test_nodes_of_a_launcher_that_died_before_it_noted_anything_are_found(
+    provisioned, tmp_path, clock
+):
+    log = LaunchLog(RunFolder(tmp_path / "other"), provisioned)
+    log.record_state(RunState("stopped", nodes=NODES))
+    (attempt,) = log.read().attempts
+    assert [node.name for node in attempt.nodes] == ["a", "b"]
+    assert usd(log, 30, Item.NODES) == pytest.approx(HOUR)
+
+
+class SlowCloud(PlaceDouble):
+    """Has two nodes, a cluster, and an object with the name of the cluster; their removal takes minutes."""
+
+    def __init__(self, clock, went, error=None):
+        super().__init__()
+        self.clock, self.went, self.error, self.gone = clock, went, error, {}
+
+    def nodes(self, run):
+        return NODES
+
+    def cluster(self, run):
+        return Cluster(name="c", created_at=NOON, deleted_at=self.clock[0], run_seconds=0)
+
+    def deprovision(self, run, state):
+        for what, minutes in self.went:
+            self.clock[0] = after(minutes)
+            if what in {"gan-pool", "c"}:
+                self.gone[what] = after(minutes)
+            yield what
+        if self.error:
+            raise self.error
+
+    def deleted(self, run):
+        return self.gone
+
+
+WENT = (("Job c", 16), ("gan-pool", 20), ("c", 27), ("b/c", 40))
+
+
+def test_nodes_are_gone_with_their_pool_and_the_cluster_with_itself(provisioned, log, clock):
+    clock[0] = after(15)
+    store = RunResults.from_plan(provisioned).store
+    store.put("runs/gan/checkpoints/step-1.npz", b"x" * 10 * 2**20)
+    cloud = SlowCloud(clock, WENT)
+    deprovision(cloud, log, "failed", lambda line: None, why="no capacity")
+    (attempt,) = log.read().attempts
+    assert [node.terminated_at for node in attempt.nodes] == [after(20)] * 2
+    assert attempt.cluster.deleted_at == after(27)
+    assert attempt.end_reason == "failed: no capacity"
+    assert attempt.uploaded_gib == 3
+    months = 10 * 2**-10 * 40 / (365.25 / 12 * 1440)
+    assert attempt.stored_gib_months == pytest.approx(months, rel=0.01)
+    before, clock[0] = log.read(), after(9999)
+    again = SlowCloud(clock, ())
+    again.cluster = lambda run: Cluster(name="c")
+    removed = record_deprovision(again, log, lambda: again.deprovision("gan", ""))
+    assert list(removed) == []
+    assert log.read() == before, "a second removal makes nothing worse"
+
+
+def test_a_removal_that_fails_leaves_the_nodes_up(provisioned, log, clock):
+    cloud = SlowCloud(clock, (), LaunchError("pool does not go"))
+    with pytest.raises(LaunchError, match="does not go"):
+        deprovision(cloud, log, "finished", lambda line: None)
+    assert all(node.terminated_at is None for node in log.read().attempts[0].nodes)
+
+
+# Nodes and a cluster that wait for the next run, until that run uses them.
+
+
+@pytest.fixture
+def first(provisioned, tmp_path, monkeypatch, clock):
+    """A run of this machine that ended after an hour, and whose nodes wait."""
+    for module in (kept_nodes, launch_log):
+        monkeypatch.setattr(module, "RUNS", tmp_path)
+    plan = provisioned.model_copy(
+        update={"node_pool": POOL.model_copy(update={"keep_seconds": 1800})}
+    )
+    folder = RunFolder(tmp_path / plan.run)
+    log = begun(LaunchLog(folder, plan), plan)
+    log.record_nodes(NODES)
+    clock[0] = after(60)
+    log.record_kept()
+    log.record_nodes_terminated()
+    plans.write(folder.path / plans.FILE_NAME, plan)
+    return plan, log
+
+
+def second(plan, since, previous):
+    reused = ReusedNodes(run=previous, previous=previous, since=since)
+    pool = plan.node_pool.model_copy(update={"reused": reused})
+    return plan.model_copy(update={"run": "two", "node_pool": pool})
+
+
+def test_waiting_nodes_are_paid_by_the_run_that_kept_them_until_another_uses_them(first):
+    plan, log = first
+    kept = log.read().attempts[-1].kept
+    assert (kept.nodes, kept.since, kept.seconds()) == (2, after(60), 1800)
+    assert usd(log) == pytest.approx(1.5 * (2 * HOUR + 0.1 + 0.033506)), (
         "an hour and the waiting, of the nodes and their cluster"
     )
-    ledger.record_kept_end(NOON + dt.timedelta(minutes=70))
-    ledger.record_kept_end(NOON + dt.timedelta(minutes=75))
-    assert ledger.read().attempts[-1].kept.seconds() == 600, "the first end counts"
+    kept_nodes.end_waiting(second(plan, after(70), plan.run), print)
+    assert log.read().attempts[-1].kept.seconds() == 600
+    log.record_kept_end(after(75))
+    assert log.read().attempts[-1].kept.seconds() == 600, "the first end counts"
+
+
+def test_the_idle_hours_of_a_kept_cluster_are_paid_by_the_run_that_kept_it(first):
+    """1 h of use and 10 h idle at 0.10 USD/h: unknown until another run takes it, then 1.10 USD."""
+    plan, log = first
+    cluster = Cluster(
+        name="c",
+        control_plane="GKE standard",
+        system_nodes=0,
+        created_at=NOON,
+        deleted_at=after(60),
+        run_seconds=3600,
+        idle_since=after(60),
+    )
+    attempt = log.read().attempts[0]
+    attempt = attempt.model_copy(update={"cluster": cluster, "kept": None, "fees": None})
+    whole = log.read().model_copy(update={"attempts": (attempt,)})
+    launch.write(kept_nodes.RUNS / plan.run / "launch.json", whole)
+    plane = Fees((FeeRow(**FEE),))
+
+    def paid():
+        return launch_ledger(log.read(), plane).of(Item.CLUSTER)
+
+    assert "cluster (unknown share)" in paid().total().unknown
+    assert paid().until(after(180)).known_usd == pytest.approx(0.3)
+    asked = attempt.requests[0].model_copy(update={"sent_at": after(660)})
+    later = attempt.model_copy(update={"requests": (asked,), "cluster": None})
+    launch.write(
+        kept_nodes.RUNS / "two" / "launch.json",
+        whole.model_copy(update={"run": "two", "attempts": (later,)}),
+    )
+    kept_nodes.end_waiting(plan.model_copy(update={"run": "two"}), print)
+    assert paid().known_usd == pytest.approx(1.1)
+    assert paid().total().unknown == ()
+
+
+def test_only_the_record_of_the_run_that_kept_them_changes_and_damage_is_said(
+    first, plan_of, tmp_path
+):
+    plan, log = first
+    kept_nodes.end_waiting(plan_of(), print)
+    kept_nodes.end_waiting(second(plan, after(70), "elsewhere"), print)
+    assert not (tmp_path / "elsewhere").exists()
+    (tmp_path / plan.run / plans.FILE_NAME).write_text("{")
+    said = []
+    kept_nodes.end_waiting(second(plan, after(70), plan.run), said.append)
+    assert "could not be recorded" in said[0]
+    assert log.read().attempts[-1].kept.ended_at is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 
 import pytest
@@ -38,26 +39,21 @@ def place(**sources):
     return double
 
 
-def test_lines_that_are_there_come_in_the_order_of_their_times():
+@pytest.mark.parametrize(
+    ("first", "second", "texts"),
+    [
+        ([(1, "one"), (4, "four")], [(2, "two"), (3, "three")], ["one", "two", "three", "four"]),
+        ([(None, "a"), (None, "b")], [(1, "c")], ["a", "b", "c"]),
+        ([], [], []),
+    ],
+    ids=["by their times", "without times worker by worker", "nothing printed"],
+)
+def test_lines_that_are_there_come_in_order(first, second, texts):
     double = place(
-        a=lambda follow: iter([line(0, 1, "one"), line(0, 4, "four")]),
-        b=lambda follow: iter([line(1, 2, "two"), line(1, 3, "three")]),
+        a=lambda follow: iter([line(0, *one) for one in first]),
+        b=lambda follow: iter([line(1, *one) for one in second]),
     )
-    found = [each.text for each in merge_logs(double, "gan", follow=False)]
-    assert found == ["one", "two", "three", "four"]
-
-
-def test_lines_without_times_come_worker_by_worker():
-    double = place(
-        a=lambda follow: iter([line(0, None, "a"), line(0, None, "b")]),
-        b=lambda follow: iter([line(1, 1, "c")]),
-    )
-    assert [each.text for each in merge_logs(double, "gan", follow=False)] == ["a", "b", "c"]
-
-
-def test_nothing_printed_is_no_line():
-    assert list(merge_logs(place(), "gan", follow=False)) == []
-    assert list(merge_logs(place(), "gan", follow=True)) == []
+    assert [each.text for each in merge_logs(double, "gan", follow=False)] == texts
 
 
 @pytest.mark.parametrize("how", ["ends", "raises"])
@@ -112,23 +108,24 @@ def test_lines_that_come_late_are_waited_for_when_the_run_is_over():
     assert found == ["first", "last"]
 
 
-def test_a_log_that_has_ended_is_read_less_and_less_often():
+def test_a_log_that_has_ended_is_read_less_and_less_often(monkeypatch):
     """A finished worker's whole log would else be fetched every second while others run."""
-    reads = []
-    double = place()
-    double.states = [RunState("running")]
+    seconds, looks, reads = itertools.count(1), [], []
+    monkeypatch.setattr(log_merging, "monotonic_seconds", lambda: next(seconds))
+    monkeypatch.setattr(log_merging, "_LOOK_EVERY_SECONDS", 1)
+    monkeypatch.setattr(log_merging, "_QUIET_SECONDS", 3)
 
     def ended(follow):
         reads.append(follow)
         yield line(0, 1, "done")
 
-    def end():
-        double.states = [OVER]
+    def sources():
+        looks.append(1)
+        return {"gan-0-abcde": ended}
 
-    double.sources = {"gan-0-abcde": ended}
-    threading.Timer(2.5, end).start()
-    assert [each.text for each in merge_logs(double, "gan", follow=True)] == ["done"]
-    assert 3 <= len(reads) <= 9, "a request each 0.2 s would be 13"
+    found = log_merging.merge_logs(sources, lambda: len(looks) > 12, follow=True)
+    assert [each.text for each in found] == ["done"]
+    assert len(reads) <= 8, "at each look it would be 15"
 
 
 @pytest.mark.parametrize("follow", [False, True])

@@ -11,7 +11,7 @@ from cloudgan.core.errors import (
     LaunchError,
     StockOutError,
 )
-from cloudgan.launch.lifecycle import run_monitor as following
+from cloudgan.launch.lifecycle import run_monitor
 from cloudgan.launch.lifecycle.run_monitor import (
     MIN_LOSSES,
     PreemptionTracker,
@@ -24,6 +24,7 @@ from launch.lifecycle.place_double import PlaceDouble
 
 ENDED = "2026-11-21T12:30:00Z"
 FINISHED = RunState("finished", ended_at=ENDED)
+STOPPED = [("stop", "gan")]
 
 
 def running(*replaced, why=""):
@@ -31,11 +32,15 @@ def running(*replaced, why=""):
     return RunState("running", tuple(workers))
 
 
+def stuck(cause, phase="waiting"):
+    return RunState(phase, reason="worker 0: it cannot be", cause=cause)
+
+
 @pytest.fixture
 def clock(monkeypatch):
     """A clock that only waiting moves."""
     now = [1000.0]
-    monkeypatch.setattr(following, "monotonic_seconds", lambda: now[0])
+    monkeypatch.setattr(run_monitor, "monotonic_seconds", lambda: now[0])
     return now
 
 
@@ -43,46 +48,40 @@ def clock(monkeypatch):
 def follow(clock, plan_of):
     """Follows a run through states; returns the last one; keeps the messages and the place."""
 
-    def run(*states, plan=None, **options):
-        place, said, seen = PlaceDouble(states), [], []
+    def run(*states, pause=None, **limits):
+        run.place, run.said, run.seen = PlaceDouble(states), [], []
 
         def wait(seconds):
             assert seconds > 0, "a busy loop"
-            clock[0] += seconds
+            clock[0] += pause or seconds
 
-        place.passes = wait
-        run.place, run.said, run.seen = place, said, seen
-        plan = plan or plan_of(workers={"nodes": 2})
-        return RunMonitor(place, plan, said.append, seen.append, **options).follow()
+        run.place.passes = wait
+        plan = plan_of(workers={"nodes": 2}, target={"queue": limits.pop("queue", None)})
+        plan = plan.model_copy(update={"limits": plan.limits.model_copy(update=limits)})
+        return RunMonitor(run.place, plan, run.said.append, run.seen.append).follow()
 
     return run
 
 
 def test_a_run_is_followed_to_its_end_and_each_change_is_printed_once(follow):
     one_up = RunState("starting", (WorkerState(0, "running"), WorkerState(1, "starting")))
-    states = [RunState("waiting"), RunState("waiting"), one_up, running(0, 0), running(0, 0)]
-    assert follow(*states, FINISHED) == FINISHED
+    why = "worker 0: 0/2 nodes are available"
+    pending = RunState("waiting", (WorkerState(0, "waiting", reason=why),), why, "placement")
+    taken = running(0, 1, why="taken away")
+    whole = running(0, 0)
+    states = [pending, pending, one_up, whole, taken, running(0, 1), taken]
+    states += [running(0, 2, why="taken away"), FINISHED]
+    assert follow(*states) == FINISHED
     assert follow.said == [
         "waiting: 0 of 2 workers running",
+        why,
         "starting: 1 of 2 workers running",
         "running: 2 of 2 workers running",
+        *["worker 1 was replaced (taken away)"] * 2,
         "finished: 0 of 2 workers running",
     ]
-    assert follow.seen == [*states, FINISHED], "the observer gets each state"
+    assert follow.seen == states, "the observer gets each state"
     assert follow.place.calls == [], "nothing was ended"
-
-
-def test_each_replacement_is_printed_once_even_if_its_reason_changes(follow):
-    follow(
-        running(0, 0),
-        running(0, 1, why="taken away"),
-        running(0, 1, why=""),
-        running(0, 1, why="taken away"),
-        running(0, 2, why="taken away"),
-        FINISHED,
-    )
-    replaced = [line for line in follow.said if "replaced" in line]
-    assert replaced == ["worker 1 was replaced (taken away)"] * 2
 
 
 NO_STORE = "exit code 75: the store failed for 600 s: gs://b: the pods may not read it"
@@ -99,141 +98,103 @@ NO_STORE = "exit code 75: the store failed for 600 s: gs://b: the pods may not r
     ids=["no role", "one unseen", "a loss between", "outages of a long run"],
 )
 def test_a_worker_that_never_reaches_its_store_ends_the_run_before_its_deadline(
-    clock, plan_of, whys, pause, ends
+    follow, whys, pause, ends
 ):
     states = [running(0, count, why=why) for count, why in enumerate(whys, start=1)]
-    place = PlaceDouble([*states, FINISHED])
-
-    def passes(_):
-        clock[0] += pause
-
-    monitor = RunMonitor(place, plan_of(workers={"nodes": 2}), lambda _: None, passes)
-    if ends:
-        with pytest.raises(LaunchError, match=r"worker 1: .*may not read it, 3 times in a row"):
-            monitor.follow()
-        assert place.calls == [("stop", "gan")]
-    else:
-        assert monitor.follow() == FINISHED
+    if not ends:
+        assert follow(*states, FINISHED, pause=pause) == FINISHED
+        return
+    with pytest.raises(LaunchError, match=r"worker 1: .*may not read it, 3 times in a row"):
+        follow(*states, FINISHED, pause=pause)
+    assert follow.place.calls == STOPPED
 
 
-def test_a_reason_is_printed_when_it_changes(follow):
-    why = "worker 0: 0/2 nodes are available"
-    pending = RunState("waiting", (WorkerState(0, "waiting", reason=why),), why, "placement")
-    follow(pending, pending, FINISHED)
-    assert follow.said.count(why) == 1
+HALF = RunState("starting", (WorkerState(0, "running"),), "worker 1: no node", "placement")
+LIMIT = 601
 
 
 @pytest.mark.parametrize(
-    ("cause", "hint", "seconds"),
+    ("state", "seconds", "kind", "message"),
     [
-        ("image", "correct --image", 0),
-        ("eviction", "use nodes with more of it", 0),
-        ("configuration", "check that the secrets given by --kubernetes-secrets", 30),
+        (stuck("image"), 0, LaunchError, r"^worker 0: it cannot be; correct --image"),
+        (stuck("eviction"), 0, LaunchError, "it cannot be; use nodes with more of it"),
+        (stuck("configuration"), 30, LaunchError, "check that the secrets given by --kubernetes-s"),
+        (stuck("memory"), 0, LaunchError, r"limit is 8 GiB\. Give --memory-gib=16 or a smaller"),
+        (stuck("capacity"), 0, StockOutError, "it cannot be; the job was stopped"),
+        (
+            stuck("registry"),
+            LIMIT,
+            LaunchError,
+            r"within 601 s \(worker 0: it cannot be\); check that the nodes can reach the registry",
+        ),
+        (stuck("runtime"), LIMIT, LaunchError, "see `kubectl desc"),
+        (HALF, LIMIT, CapacityError, r"only 1 of 2 workers started within 601 s \(worker 1: no"),
+        (RunState("waiting"), LIMIT, CapacityError, r"\(no reason reported\); all were stopped"),
     ],
 )
-def test_what_cannot_start_is_ended(follow, clock, cause, hint, seconds):
-    stuck = RunState("waiting", reason="worker 0: it cannot be", cause=cause)
-    with pytest.raises(LaunchError, match=rf"^worker 0: it cannot be; {hint}.*cloudgan down gan"):
-        follow(stuck)
-    assert clock[0] == 1000 + seconds
-    assert follow.place.calls == [("stop", "gan")]
+def test_what_cannot_start_is_ended_with_what_to_type(  # noqa: PLR0917
+    follow, clock, state, seconds, kind, message
+):
+    with pytest.raises(kind, match=message) as error:
+        follow(state, gang_timeout_seconds=LIMIT)
+    assert type(error.value) is kind
+    assert "`cloudgan down gan`" in str(error.value)
+    assert clock[0] == 1000 + seconds, "no pause exceeds the time limit"
+    assert follow.place.calls == STOPPED
 
 
 @pytest.mark.parametrize(
-    ("cause", "hint"),
-    [("registry", "check that the nodes can reach the registry"), ("runtime", "see `kubectl desc")],
+    "state", [HALF, *(stuck(cause, "starting") for cause in ("image", "registry", "runtime"))]
 )
-def test_a_failure_that_may_pass_ends_a_run_at_the_gang_timeout(
-    follow, clock, plan_of, cause, hint
-):
-    stuck = RunState("waiting", reason="worker 0: it cannot be", cause=cause)
-    plan = plan_of(workers={"nodes": 2}, gang_timeout_seconds=601)
-    with pytest.raises(LaunchError, match=rf"within 601 s \(worker 0: it cannot be\); {hint}"):
-        follow(stuck, plan=plan)
-    assert (clock[0], follow.place.calls) == (1601, [("stop", "gan")])
-
-
-@pytest.mark.parametrize("cause", ["image", "registry", "runtime"])
-def test_a_run_that_was_whole_once_waits_for_the_image_of_a_replacement(follow, clock, cause):
-    stuck = RunState("starting", reason="worker 0: it cannot be", cause=cause)
-    assert follow(running(0, 0), *[stuck] * 500, running(0, 1), FINISHED) == FINISHED
+def test_a_run_that_was_whole_once_waits_for_a_replacement(follow, clock, state):
+    assert follow(running(0, 0), *[state] * 500, running(0, 1), FINISHED) == FINISHED
     assert clock[0] > 3000
     assert follow.place.calls == []
 
 
-def test_too_little_memory_is_ended_at_once_with_what_to_type(follow, clock):
-    state = RunState(
-        "starting", reason="worker 1: it needed more memory (OOMKilled)", cause="memory"
-    )
-    with pytest.raises(LaunchError, match=r"limit is 8 GiB\. Give --memory-gib=16 or a smaller"):
-        follow(state)
-    assert (clock[0], follow.place.calls) == (1000, [("stop", "gan")])
+PENDING = WorkerState(0, "waiting", cause="placement"), WorkerState(1, "waiting")
+NO_NODE = RunState("waiting", PENDING)
+FIRST_NODE = RunState("starting", (WorkerState(0, "starting", "node"), PENDING[1]))
+QUEUED, ADMITTED = RunState("waiting"), RunState("starting", (WorkerState(0, "starting"),))
+FLEX = {"gang_timeout_seconds": 60, "capacity_wait_seconds": 7200}
+IN_QUEUE = {"gang_timeout_seconds": 60, "queue": "physics"}
 
 
-def test_workers_that_do_not_all_come_up_are_all_ended(follow, clock, plan_of):
-    half = RunState("starting", (WorkerState(0, "running"),), "worker 1: no node", "placement")
-    plan = plan_of(workers={"nodes": 2}, gang_timeout_seconds=601)
-    with pytest.raises(CapacityError, match=r"only 1 of 2 workers started within 601 s \(worker 1"):
-        follow(half, plan=plan)
-    assert clock[0] == 1601, "no pause exceeds the time limit"
-    assert follow.place.calls == [("stop", "gan")]
-
-
-def test_a_run_that_was_whole_once_is_not_ended_when_a_worker_is_replaced(follow, plan_of):
-    half = RunState("starting", (WorkerState(0, "running"),))
-    plan = plan_of(workers={"nodes": 2}, gang_timeout_seconds=60)
-    assert follow(running(0, 0), *[half] * 100, FINISHED, plan=plan) == FINISHED
-
-
-def test_flex_start_nodes_may_come_after_hours_and_the_gang_timeout_begins_with_the_first(
-    follow, clock, plan_of
+@pytest.mark.parametrize(
+    ("states", "limits", "message"),
+    [
+        ([*[NO_NODE] * 1000, FIRST_NODE, running(0, 0), FINISHED], FLEX, None),
+        ([*[NO_NODE] * 1000, *[FIRST_NODE] * 100], FLEX, "only 0 of 2 workers started within 60 s"),
+        ([NO_NODE] * 1500, FLEX, "no flex-start node became available within 2 h"),
+        ([*[QUEUED] * 100, ADMITTED, running(0, 0), FINISHED], IN_QUEUE, None),
+        ([*[QUEUED] * 100, ADMITTED], IN_QUEUE, "only 0 of 2 workers started within 60 s"),
+        ([QUEUED], {"gang_timeout_seconds": 60}, "only 0 of 2 workers started within 60 s"),
+    ],
+    ids=["flex-start", "late after it", "no flex-start", "queue", "late after it", "no queue"],
+)
+def test_time_without_a_billed_node_does_not_count_towards_the_gang_timeout(
+    follow, states, limits, message
 ):
-    limits = {"gang_timeout_seconds": 60, "capacity_wait_seconds": 7200}
-    plan = plan_of(workers={"nodes": 2})
-    plan = plan.model_copy(update={"limits": plan.limits.model_copy(update=limits)})
-    pending = WorkerState(0, "waiting", cause="placement"), WorkerState(1, "waiting")
-    queued = RunState("waiting", pending)
-    one = RunState("starting", (WorkerState(0, "starting", "node"), pending[1]))
-    assert follow(*[queued] * 1000, one, running(0, 0), FINISHED, plan=plan) == FINISHED
-    with pytest.raises(CapacityError, match="only 0 of 2 workers started within 60 s"):
-        follow(*[queued] * 1000, *[one] * 100, plan=plan)
-    with pytest.raises(CapacityError, match="no flex-start node became available within 2 h"):
-        follow(*[queued] * 1500, plan=plan)
-    assert follow.place.calls == [("stop", "gan")]
+    if message is None:
+        assert follow(*states, **limits) == FINISHED
+        return
+    with pytest.raises(CapacityError, match=message):
+        follow(*states, **limits)
+    assert follow.place.calls == STOPPED
 
 
-def test_nodes_that_cannot_come_are_a_stock_out(follow):
-    lost = RunState("waiting", (), "the request for nodes has the condition Failed", "capacity")
-    with pytest.raises(StockOutError, match="has the condition Failed; the job was stopped"):
-        follow(lost)
-    assert follow.place.calls == [("stop", "gan")]
-
-
-def test_time_in_a_queue_does_not_count_towards_the_gang_timeout(follow, clock, plan_of):
-    plan = plan_of(workers={"nodes": 2}, gang_timeout_seconds=60, target={"queue": "physics"})
-    queued, admitted = RunState("waiting"), RunState("starting", (WorkerState(0, "starting"),))
-    assert follow(*[queued] * 100, admitted, running(0, 0), FINISHED, plan=plan) == FINISHED
-    with pytest.raises(CapacityError):
-        follow(*[queued] * 100, admitted, plan=plan)
-    with pytest.raises(CapacityError):
-        follow(queued, plan=plan_of(gang_timeout_seconds=60))
-
-
-def test_a_failed_run_is_followed_until_it_has_ended(follow):
+def test_a_failed_run_is_followed_until_its_end_is_known_but_not_for_ever(follow, clock):
     settling = RunState("failed", reason="worker 1: exit code 1", cause="program")
     done = RunState("failed", reason="worker 1: exit code 1", cause="program", ended_at=ENDED)
     assert follow(running(0, 0), settling, settling, done) == done
     assert follow.seen[-1] == done
-
-
-def test_a_failed_run_that_never_says_when_it_ended_is_not_waited_for_for_ever(follow, clock):
-    settling = RunState("failed", reason="worker 1: exit code 1", cause="program")
+    began = clock[0]
     assert follow(settling) == settling
-    assert 1000 + 60 < clock[0] < 1000 + 120
+    assert 60 < clock[0] - began < 120
     assert follow.place.calls == []
 
 
-AGAIN = "`cloudgan deploy --name=gan` with the same flags"
+AGAIN = "run `cloudgan deploy --name=gan` with the same flags"
 BEAT = Heartbeat(
     time="2026-11-21T12:00:00Z",
     config_hash="0" * 16,
@@ -245,124 +206,108 @@ BEAT = Heartbeat(
     epochs=2,
     message="the loss is no number",
 )
+LATE = RunState("failed", reason="its deadline is over", cause="deadline")
+FAILED = RunState("failed", reason="worker 0: exit code 1", cause="program")
 
 
-def ends(state, plan, beat=None):
-    with pytest.raises(CloudganError) as ended:
+@pytest.mark.parametrize(
+    ("state", "limits", "beat", "code", "begins", "ends"),
+    [
+        (
+            LATE,
+            {"budget_usd": 5.0, "deadline_reason": "x", "deadline_seconds": 880},
+            None,
+            6,
+            "the budget of 5.00 USD is spent: its deadline is over; its checkpoints are in the store",
+            f"Increase --budget-usd and {AGAIN} to resume",
+        ),
+        *(
+            (
+                LATE,
+                {"budget_usd": budget},
+                None,
+                1,
+                "its deadline is over (--max-hours=24)",
+                f"Increase --max-hours and {AGAIN} to resume",
+            )
+            for budget in (None, 1e6)
+        ),
+        (RunState("stopped"), {}, None, 1, f"run gan was stopped; {AGAIN}", "last checkpoint"),
+        (RunState("stopped", reason="by you"), {}, None, 1, "run gan was stopped (by you); ", ""),
+        (RunState("absent"), {}, None, 1, f"run gan was deleted while it ran; {AGAIN}", ""),
+        (
+            FAILED,
+            {},
+            BEAT,
+            1,
+            "run gan failed: worker 0: exit code 1; last message: the loss is no number. See `cl",
+            f"{AGAIN} to resume from the last checkpoint",
+        ),
+        (
+            RunState("failed"),
+            {},
+            BEAT.model_copy(update={"message": ""}),
+            1,
+            "run gan failed: no reason reported. See",
+            "",
+        ),
+    ],
+)
+def test_what_ended_otherwise_says_why_and_how_to_go_on(  # noqa: PLR0917
+    plan_of, state, limits, beat, code, begins, ends
+):
+    plan = plan_of()
+    plan = plan.model_copy(update={"limits": plan.limits.model_copy(update=limits)})
+    with pytest.raises(CloudganError) as error:
         raise_for_outcome(state, plan, beat)
-    return ended.value
+    assert (error.value.exit_code, isinstance(error.value, BudgetError)) == (code, code == 6)
+    assert str(error.value).startswith(begins)
+    assert str(error.value).endswith(ends)
 
 
 def test_a_finished_run_is_no_error(plan_of):
     raise_for_outcome(RunState("finished"), plan_of(), BEAT)
 
 
-def test_a_budget_that_is_used_up_has_an_exit_code_of_its_own(plan_of):
-    limits = plan_of().limits.model_copy(
-        update={"budget_usd": 5.0, "deadline_seconds": 880, "deadline_reason": "x"}
-    )
-    plan = plan_of().model_copy(update={"limits": limits})
-    why = "its deadline of 880 s is over"
-    error = ends(RunState("failed", reason=why, cause="deadline"), plan)
-    assert isinstance(error, BudgetError)
-    assert error.exit_code == 6
-    assert str(error).startswith(f"the budget of 5.00 USD is spent: {why}; its checkpoints are")
-    assert str(error).endswith(f"Increase --budget-usd and run {AGAIN} to resume")
-
-
-@pytest.mark.parametrize("budget_usd", [None, 1e6])
-def test_hours_that_are_over_are_no_matter_of_money(plan_of, budget_usd):
-    plan = plan_of()
-    limits = plan.limits.model_copy(update={"budget_usd": budget_usd})
-    plan = plan.model_copy(update={"limits": limits})
-    error = ends(RunState("failed", reason="it is over", cause="deadline"), plan)
-    assert error.exit_code == 1
-    assert "it is over (--max-hours=24)" in str(error)
-    assert "Increase --max-hours" in str(error)
-
-
-@pytest.mark.parametrize(
-    ("why", "expected"), [("", "stopped; "), ("by you", r"stopped \(by you\); ")]
-)
-def test_a_run_that_was_stopped_can_go_on(plan_of, why, expected):
-    error = ends(RunState("stopped", reason=why), plan_of())
-    assert error.exit_code == 1
-    assert str(error) == (
-        f"run gan was {expected.replace(chr(92), '')}run {AGAIN} to resume from the last checkpoint"
-    )
-
-
-def test_the_error_of_a_deleted_run_says_so(plan_of):
-    error = ends(RunState("absent"), plan_of())
-    assert "run gan was deleted while it ran" in str(error)
-    assert AGAIN in str(error)
-
-
-def test_a_run_that_failed_says_why_and_what_its_worker_said(plan_of):
-    error = ends(
-        RunState("failed", reason="worker 0: exit code 1", cause="program"), plan_of(), BEAT
-    )
-    assert error.exit_code == 1
-    assert str(error).startswith(
-        "run gan failed: worker 0: exit code 1; last message: the loss is no number."
-        " See `cloudgan logs gan`"
-    )
-    assert AGAIN in str(error)
-
-
-def test_a_failure_without_a_reason_says_so(plan_of):
-    assert "failed: no reason reported. See" in str(ends(RunState("failed"), plan_of()))
-    silent = BEAT.model_copy(update={"message": ""})
-    assert "last message" not in str(ends(RunState("failed"), plan_of(), silent))
-
-
-HOUR = 3600.0
-
-
-def state(*replaced, phase="running"):
-    workers = (WorkerState(i, "running", preemptions=count) for i, count in enumerate(replaced))
+def taken(*counts, phase="running"):
+    workers = (WorkerState(i, "running", preemptions=count) for i, count in enumerate(counts))
     return RunState(phase, tuple(workers))
 
 
-def see(losses, *seen):
-    for replaced, hours in seen:
-        losses.observe(state(*replaced), 1e9 + hours * HOUR)
+@pytest.mark.parametrize(
+    ("limit", "seen", "message"),
+    [
+        (
+            0.25,
+            [(taken(0, 0), 0), (taken(1, 3), 2)],
+            r"preempted 4 times in 2 h: on demand .* one preemption per node in 4 h",
+        ),
+        (0.25, [(taken(0, 0), 0), (taken(1, 3), 10)], None),
+        (1e-6, [(running(count), count) for count in range(9)], None),
+        (
+            1e-6,
+            [(taken(count), 0.1 * n) for n, count in enumerate((0, 1, 0, 1, 0, 1))],
+            "preempted 3 times",
+        ),
+        (1e-6, [(taken(9), 0), (taken(9), 1), (taken(9 + MIN_LOSSES - 1), 2)], None),
+        (1e-6, [(taken(0), 0), (taken(MIN_LOSSES - 1), 0.01)], None),
+        (1e-6, [(RunState("waiting"), 0), (taken(9, phase="failed"), 1)], None),
+    ],
+    ids=[
+        "above the break-even", "below it", "replaced for another reason, such as a store that fails",
+        "pods that the cluster forgot still count", "before a launcher followed: no rate", "bad luck",
+        "over, or no workers yet",
+    ],
+)  # fmt: skip
+def test_preemptions_end_a_spot_run_when_on_demand_costs_less(limit, seen, message):
+    tracker = PreemptionTracker(limit, len(seen[-1][0].workers))
 
+    def see():
+        for state, hours in seen:
+            tracker.observe(state, 1e9 + hours * 3600)
 
-def test_losses_above_the_break_even_end_it_with_both_figures():
-    with pytest.raises(
-        CapacityError,
-        match=r"preempted 4 times in 2 h: on demand .* one preemption per node in 4 h",
-    ):
-        see(PreemptionTracker(0.25, 2), ((0, 0), 0), ((1, 3), 2))
-
-
-def test_losses_below_it_do_not():
-    see(PreemptionTracker(0.25, 2), ((0, 0), 0), ((1, 3), 10))
-
-
-def test_a_worker_that_is_replaced_for_another_reason_is_no_preemption():
-    """Such as one that leaves with 75 while the store fails."""
-    losses = PreemptionTracker(1e-6, 1)
-    for count in range(9):
-        losses.observe(running(count), 1e9 + count)
-
-
-def test_preempted_pods_that_the_cluster_forgets_still_count():
-    counts = [(0,), (1,), (0,), (1,), (0,), (1,)]
-    with pytest.raises(CapacityError, match="preempted 3 times"):
-        see(PreemptionTracker(1e-6, 1), *((count, 0.1 * n) for n, count in enumerate(counts)))
-
-
-def test_preemptions_before_a_launcher_follows_have_no_rate():
-    see(PreemptionTracker(1e-6, 1), ((9,), 0), ((9,), 1), ((9 + MIN_LOSSES - 1,), 2))
-
-
-def test_few_losses_are_bad_luck():
-    see(PreemptionTracker(1e-6, 1), ((0,), 0), ((MIN_LOSSES - 1,), 0.01))
-
-
-def test_a_run_that_is_over_or_has_no_workers_yet_loses_none():
-    losses = PreemptionTracker(1e-6, 1)
-    losses.observe(RunState("waiting"), 0.0)
-    losses.observe(state(9, phase="failed"), HOUR)
+    if message is None:
+        see()
+        return
+    with pytest.raises(CapacityError, match=message):
+        see()

@@ -67,46 +67,39 @@ def test_a_run_that_left_nothing_yet_is_no_error(results, folder):
     assert not folder.path.exists()
 
 
-def test_the_newest_heartbeat_is_read_and_a_strange_one_is_none(results):
-    put(results, "heartbeat.json", BEAT.model_dump_json().encode())
-    assert results.heartbeat() == BEAT
-    put(results, "heartbeat.json", b'{"schema_version": 99}')
-    assert results.heartbeat() is None
-
-
-def test_the_plan_is_kept_beside_what_it_makes(results, plan):
-    results.write_plan(plan)
-    assert results.plan() == plan
-    put(results, "plan.json", b"{")
-    assert results.plan() is None
-
-
-def test_what_was_started_is_kept_for_other_machines(results, plan):
-    assert results.read_launch() is None
+def test_each_document_is_kept_for_other_machines_and_a_damaged_one_is_none(results, plan):
     known = Launch(run="gan", config_hash="0" * 16)
     results.write_launch(known)
-    assert results.store.list() == (), (
-        "the folder is not that of the run, as long as it has no plan"
-    )
+    assert results.store.list() == (), "without a plan the folder is not that of the run"
     results.write_plan(plan)
     results.write_launch(known)
-    assert RunResults.from_plan(plan).read_launch() == known
-    put(results, "launch.json", b"{")
-    assert results.read_launch() is None
-
-
-def test_record_and_checkpoints_are_fetched_once(results, folder):
-    put(results, "record.jsonl", b"one\n")
-    put(results, "checkpoints/step-000000100.npz", b"weights")
     put(results, "heartbeat.json", BEAT.model_dump_json().encode())
-    assert results.fetch(folder) == ["record.jsonl", "checkpoints/step-000000100.npz"]
-    assert folder.record_file.read_bytes() == b"one\n"
-    assert (folder.checkpoints / "step-000000100.npz").read_bytes() == b"weights"
-    assert results.fetch(folder) == []
-    put(results, "record.jsonl", b"one\ntwo\n")
-    put(results, "checkpoints/step-000000200.npz", b"more")
-    assert results.fetch(folder) == ["record.jsonl", "checkpoints/step-000000200.npz"]
-    assert folder.record_file.read_bytes() == b"one\ntwo\n"
+    other = RunResults.from_plan(plan)
+    found = {"plan": other.plan, "launch": other.read_launch, "heartbeat": other.heartbeat}
+    assert [read() for read in found.values()] == [plan, known, BEAT]
+    for name, read in found.items():
+        for content in (b"{", b'{"schema_version": 99}'):
+            put(results, f"{name}.json", content)
+            assert read() is None
+
+
+def test_record_checkpoints_and_the_trace_of_ranks_are_fetched_once(plan, folder):
+    parallel = plan.config.parallel.model_copy(update={"mode": "gem", "trace": True})
+    config = plan.config.model_copy(update={"parallel": parallel})
+    results = RunResults.from_plan(plan.model_copy(update={"config": config}))
+    results.write_plan(results.own)
+    put(results, "heartbeat.json", BEAT.model_dump_json().encode())
+    steps = [
+        {"record.jsonl": b"one\n", "checkpoints/step-000000100.npz": b"weights"},
+        {"record.jsonl": b"one\ntwo\n", "checkpoints/step-000000200.npz": b"more"},
+        {"trace.json": b"{}"},
+        {},
+    ]
+    for files in steps:
+        for name, content in files.items():
+            put(results, name, content)
+        assert results.fetch(folder) == list(files)
+        assert {name: (folder.path / name).read_bytes() for name in files} == files
 
 
 def test_the_cells_and_the_result_of_a_grid_are_fetched_and_older_states_removed(results, folder):
@@ -194,19 +187,6 @@ class WithFolderObjects(FolderStore):
         super().delete(name.removesuffix("/")) if name not in self.names else None
 
 
-def test_the_trace_of_ranks_is_fetched_when_there_is_one(plan, folder):
-    parallel = plan.config.parallel.model_copy(update={"mode": "gem", "trace": True})
-    config = plan.config.model_copy(update={"parallel": parallel})
-    results = RunResults.from_plan(plan.model_copy(update={"config": config}))
-    results.write_plan(results.own)
-    put(results, "record.jsonl", b"{}\n")
-    assert results.fetch(folder) == ["record.jsonl"]
-    put(results, "trace.json", b"{}")
-    assert results.fetch(folder) == ["trace.json"]
-    assert folder.trace_file.read_bytes() == b"{}"
-    assert results.fetch(folder) == []
-
-
 def test_folder_objects_of_a_console_are_not_fetched_and_are_purged(plan, folder, tmp_path):
     names = [
         f"runs/gan/{name}" for name in ("", "checkpoints/", "logs/", "logs/0/", "desired-state/")
@@ -263,71 +243,64 @@ def test_a_log_is_decompressed_up_to_a_limit(results):
     assert "more than 100: not read" in last
 
 
-@pytest.fixture
-def stores(tmp_path):
-    return tuple(RunResults(FolderStore(tmp_path / name), "gan") for name in ("old", "new"))
+class Away(FolderStore):
+    def list(self, prefix=""):
+        raise StoreError("gs://lab: no answer")
 
 
-def put_checkpoints(results, *steps, record=b"{}\n"):
-    for step in steps:
-        results.store.put(f"runs/gan/checkpoints/step-{step:09d}.npz", str(step).encode())
-    results.store.put("runs/gan/record.jsonl", record)
-    results.store.put("runs/gan/run.yaml", b"data: {path: gs://old}")
+def checkpoint(step):
+    return f"runs/gan/checkpoints/step-{step:09d}.npz"
 
 
-def test_the_newest_checkpoint_and_the_record_go_along_and_nothing_else(stores):
-    old, new = stores
-    put_checkpoints(old, 10, 20)
-    said = []
-    assert transfer_checkpoints(old, new, said.append) == 20
-    assert new.store.list() == ("runs/gan/checkpoints/step-000000020.npz", "runs/gan/record.jsonl")
-    assert new.store.read("runs/gan/checkpoints/step-000000020.npz") == b"20"
-    assert "step 20" in said[0]
-    assert transfer_checkpoints(old, new, said.append) == 20
-    assert len(said) == 1, "it was done"
+@pytest.mark.parametrize(
+    ("old", "new", "best", "step", "copied"),
+    [
+        ((10, 20), (), None, 20, (20,)),
+        ((10, 20, 30), (), 10, 30, (10, 30)),
+        ((10,), (30,), None, 30, ()),
+        ((), (), None, None, ()),
+    ],
+    ids=["the newest", "and the best", "not to a store that is further", "none is there"],
+)
+def test_newest_and_best_checkpoint_and_the_record_go_along_to_another_store(  # noqa: PLR0917
+    tmp_path, old, new, best, step, copied
+):
+    places = {name: RunResults(FolderStore(tmp_path / name), "gan") for name in ("old", "new")}
+    record_file = tmp_path / "record.jsonl"
+    record_file.write_bytes(b"{}\n")
+    if best:
+        found = record.Validated(
+            time="2026-01-01T00:00:00Z",
+            step=best,
+            epoch=0,
+            showers=500,
+            metrics={"metric": 0.2},
+            seconds=1.0,
+            ranked_by="metric",
+            best=True,
+            program_seconds=9.0,
+        )
+        record_file.unlink()
+        record.append(record_file, found)
+    for name, steps in (("old", old), ("new", new)):
+        for one in steps:
+            places[name].store.put(checkpoint(one), str(one).encode())
+        if steps:
+            places[name].store.put("runs/gan/record.jsonl", record_file.read_bytes())
+            places[name].store.put("runs/gan/run.yaml", b"data: {path: gs://old}")
+    there, said = set(places["new"].store.list()), []
+    for _ in range(2):
+        assert transfer_checkpoints(places["old"], places["new"], said.append) == step
+    came = set(places["new"].store.list()) - there
+    record_came = {"runs/gan/record.jsonl"} if copied else set()
+    assert came == {checkpoint(one) for one in copied} | record_came
+    assert [places["new"].store.read(checkpoint(one)) for one in copied] == [
+        str(one).encode() for one in copied
+    ]
+    assert [f"step {step} from" in line for line in said] == [True] * bool(copied), "once"
 
 
-def test_the_best_checkpoint_goes_along_as_the_record_names_it(stores, tmp_path):
-    old, new = stores
-    found = record.Validated(
-        time="2026-01-01T00:00:00Z",
-        step=10,
-        epoch=0,
-        showers=500,
-        metrics={"metric": 0.2},
-        seconds=1.0,
-        ranked_by="metric",
-        best=True,
-        program_seconds=9.0,
-    )
-    record.append(tmp_path / "record.jsonl", found)
-    put_checkpoints(old, 10, 20, 30, record=(tmp_path / "record.jsonl").read_bytes())
-    assert transfer_checkpoints(old, new, print) == 30
-    assert new.store.list("runs/gan/checkpoints/") == (
-        "runs/gan/checkpoints/step-000000010.npz",
-        "runs/gan/checkpoints/step-000000030.npz",
-    )
-
-
-def test_a_store_that_is_further_stays_as_it_is(stores):
-    old, new = stores
-    put_checkpoints(old, 10)
-    put_checkpoints(new, 30, record=b"longer\n")
-    assert transfer_checkpoints(old, new, print) == 30
-    assert new.store.read("runs/gan/record.jsonl") == b"longer\n"
-
-
-def test_without_a_checkpoint_no_checkpoint_is_transferred(stores):
-    assert transfer_checkpoints(*stores, print) is None
-
-
-def test_a_store_that_cannot_be_read_is_reported_and_training_restarts_at_step_0(stores):
-    old, new = stores
-
-    class Away(FolderStore):
-        def list(self, prefix=""):
-            raise StoreError("gs://lab: no answer")
-
-    said = []
-    assert transfer_checkpoints(RunResults(Away(old.store.url), "gan"), new, said.append) is None
+def test_a_store_that_cannot_be_read_is_reported_and_training_restarts_at_step_0(tmp_path):
+    said, new = [], RunResults(FolderStore(tmp_path / "new"), "gan")
+    assert transfer_checkpoints(RunResults(Away(str(tmp_path)), "gan"), new, said.append) is None
     assert "so training restarts at step 0: gs://lab: no answer" in said[0]

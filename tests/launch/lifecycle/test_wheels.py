@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import zipfile
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -129,82 +130,50 @@ def test_wheels_are_chosen_for_the_pod_and_not_for_this_machine(index, tmp_path)
     assert describe_wheel(tmp_path / "kept" / pure.file_name) == pure
 
 
-def test_what_was_fetched_once_needs_no_index_again(index, tmp_path, monkeypatch):
-    pure = index("pure", "py3-none-any")
-    lock, kept = lock_of("pure", pure), tmp_path / "kept"
-    assert dependency_wheels(lock, folder=kept) == (pure,)
-    monkeypatch.setattr(subprocess, "run", None)
-    assert dependency_wheels(lock, folder=kept) == (pure,)
-
-
-def test_a_kept_wheel_that_was_changed_is_fetched_again(index, tmp_path):
-    pure = index("pure", "py3-none-any")
-    lock, kept = lock_of("pure", pure), tmp_path / "kept"
-    dependency_wheels(lock, folder=kept)
-    (kept / pure.file_name).write_bytes(b"something else")
-    assert dependency_wheels(lock, folder=kept) == (pure,)
-    assert describe_wheel(kept / pure.file_name) == pure
-
-
 @pytest.fixture
-def read(monkeypatch):
-    """Names of the wheels that were hashed."""
-    names = []
-    monkeypatch.setattr(
-        wheels, "describe_wheel", lambda path: names.append(path.name) or describe_wheel(path)
-    )
-    return names
-
-
-def test_a_kept_wheel_is_hashed_once_and_again_when_its_file_changed(index, tmp_path, read):
+def kept(index, tmp_path, monkeypatch):
+    """A wheel that was downloaded, how to ask for it again, and the names of those that are hashed."""
     pure = index("pure", "py3-none-any")
-    lock, kept = lock_of("pure", pure), tmp_path / "kept"
-    dependency_wheels(lock, folder=kept)
-    read.clear()
-    assert dependency_wheels(lock, folder=kept, fetch=False) == (pure,)
+    folder, read = tmp_path / "kept", []
+    ask = partial(dependency_wheels, lock_of("pure", pure), folder=folder)
+    assert ask() == (pure,)
+    monkeypatch.setattr(
+        wheels, "describe_wheel", lambda path: read.append(path.name) or describe_wheel(path)
+    )
+    return pure, folder / pure.file_name, ask, read
+
+
+def test_a_kept_wheel_needs_no_index_and_is_hashed_again_when_its_file_changed(kept, monkeypatch):
+    pure, path, ask, read = kept
+    monkeypatch.setattr(subprocess, "run", None)
+    assert ask() == ask(fetch=False) == (pure,)
     assert read == []
-    (kept / pure.file_name).touch()
-    assert dependency_wheels(lock, folder=kept, fetch=False) == (pure,)
-    assert dependency_wheels(lock, folder=kept, fetch=False) == (pure,)
+    path.touch()
+    assert [ask(fetch=False), ask(fetch=False)] == [(pure,)] * 2
     assert read == [pure.file_name]
 
 
-def test_a_changed_wheel_of_the_same_size_and_time_is_found(index, tmp_path):
-    pure = index("pure", "py3-none-any")
-    lock, kept = lock_of("pure", pure), tmp_path / "kept"
-    dependency_wheels(lock, folder=kept)
-    path = kept / pure.file_name
+def test_a_kept_wheel_that_was_changed_also_with_its_size_and_time_is_fetched_again(kept):
+    pure, path, ask, _ = kept
     before = path.stat()
     path.write_bytes(bytes(before.st_size))
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
-    assert dependency_wheels(lock, folder=kept, fetch=False) == ()
+    assert ask(fetch=False) == ()
+    assert ask() == (pure,)
+    assert describe_wheel(path) == pure
 
 
-@pytest.mark.slow
-def test_a_list_of_an_earlier_version_is_read_and_completed(index, tmp_path, read):
-    pure = index("pure", "py3-none-any")
-    lock, kept = lock_of("pure", pure), tmp_path / "kept"
-    dependency_wheels(lock, folder=kept)
-    (list_file,) = kept.glob("*.txt")
-    list_file.write_text(wheel_list((pure,)))
-    read.clear()
-    for _ in range(2):
-        assert dependency_wheels(lock, folder=kept, fetch=False) == (pure,)
-    assert read == [pure.file_name]
-
-
-def test_content_that_the_lock_does_not_name_is_refused(index, tmp_path):
+@pytest.mark.parametrize(
+    ("has_hash", "message"), [(True, "HASHES"), (False, "Hashes are required")]
+)
+def test_content_that_the_lock_does_not_name_is_refused(index, tmp_path, has_hash, message):
     pure, other = index("pure", "py3-none-any"), index("other", "py3-none-any")
     assert pure.sha256 != other.sha256
-    with pytest.raises(ConfigError, match="HASHES"):
-        dependency_wheels(lock_of("pure", other), folder=tmp_path / "kept")
+    with pytest.raises(ConfigError, match=message):
+        dependency_wheels(
+            lock_of("pure", other) if has_hash else "pure==1.0\n", folder=tmp_path / "kept"
+        )
     assert not list((tmp_path / "kept").glob("*.whl"))
-
-
-def test_a_lock_without_hashes_is_refused(index, tmp_path):
-    index("pure", "py3-none-any")
-    with pytest.raises(ConfigError, match="Hashes are required"):
-        dependency_wheels("pure==1.0\n", folder=tmp_path / "kept")
 
 
 def test_without_a_network_it_says_what_was_to_be_fetched_and_what_to_type(tmp_path, monkeypatch):

@@ -10,7 +10,12 @@ import pytest
 
 from cloudgan.core.labels import EXPIRES, expiry
 from cloudgan.launch.lifecycle.run_registry import DesiredState
-from cloudgan.launch.operations.inventory import OrphanDetector, RunView, is_orphaned, orphan_plan
+from cloudgan.launch.operations.inventory import (
+    OrphanDetector,
+    RunView,
+    cluster_target,
+    is_orphaned,
+)
 from cloudgan.schema.plan import NodePool
 from launch.operations.cloud_double import CloudDouble, RulesDouble
 
@@ -142,15 +147,12 @@ def test_a_cluster_in_another_zone_of_the_region_is_the_same_place(intent_of):
     assert judged(cluster(region="us-central1-f"), gan=view)[0].state == "expected"
 
 
-def test_it_names_the_run_and_where_its_cluster_is(tmp_path):
+def test_it_is_known_where_the_cluster_of_a_resource_is(tmp_path):
     account = RulesDouble(tmp_path).target("lab-1", "us-central1", None, None)
     account = account.model_copy(update={"details": {"cluster location": "<zone>"}})
-    labels = {"cloudgan-spec": "abc", "cloudgan-run": "gan"}
     where = "europe-west4-b"
     parent = "projects/lab-1/locations/europe-west4-a/clusters/shared"
-    resource = CloudDouble().add("pool", "x", "gan", region=where, parent=parent, labels=labels)
-    plan = orphan_plan(resource, account, "europe-west4-a")
-    assert (plan.run, plan.spec_hash) == ("gan", "abc")
-    place = plan.target
+    resource = CloudDouble().add("pool", "x", "gan", region=where, parent=parent)
+    place = cluster_target(resource, account, "europe-west4-a")
     assert (place.account, place.region, place.cluster) == ("lab-1", "europe-west4", "shared")
     assert place.details == {"cluster location": "europe-west4-a"}, "not where its nodes are"

@@ -115,9 +115,9 @@ class AwsClient(Rows):
         labelled = [one for one in found if one and (RUN in one.labels or SHARED in one.labels)]
         return Listing((one for one in labelled if run in (None, one.run)), silent)
 
-    def cluster_api(self, plan: Plan) -> ClusterApi | None:
-        """Returns the Kubernetes API of the plan's cluster; None without a ready cluster."""
-        region, cluster = str(plan.target.region), str(plan.target.cluster)
+    def cluster_api(self, target: Target) -> ClusterApi | None:
+        """Returns the Kubernetes API of a target's cluster; None without a ready cluster."""
+        region, cluster = str(target.region), str(target.cluster)
         name = f"{region}/{cluster}"
         found = self.transport.get(kinds.CLUSTER, name)
         if found is None or kinds.CLUSTER.resource(name, found).state != "ready":

@@ -171,9 +171,9 @@ class AzureClient(Rows):
         del regions  # one request lists all
         return kinds.list_resources(self._api, self._account, run)
 
-    def cluster_api(self, plan: Plan) -> ClusterApi | None:
-        """Returns the API of the plan's cluster; None if it does not exist."""
-        address = ids.cluster_id(self._filled(plan.target))
+    def cluster_api(self, target: Target) -> ClusterApi | None:
+        """Returns the API of a target's cluster; None if it does not exist."""
+        address = ids.cluster_id(self._filled(target))
         found = self._api.get(kinds.CLUSTER, address)
         if found is None or kinds.CLUSTER.resource(address, found).state == "deleting":
             return None

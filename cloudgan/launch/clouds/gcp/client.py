@@ -123,10 +123,10 @@ class GcpClient(Rows):
         """Lists the resources of cloudgan, or of a run, in all regions."""
         return list_resources(self._api, run, regions, self._say)
 
-    def cluster_api(self, plan: Plan) -> ClusterApi | None:
-        """Returns the Kubernetes API of the plan's cluster; None without a cluster."""
-        location = plan.target.details.get(names.LOCATION) or plan.target.zone or ""
-        found = self._api.find(f"{names.clusters(self._project, location)}/{plan.target.cluster}")
+    def cluster_api(self, target: Target) -> ClusterApi | None:
+        """Returns the Kubernetes API of a target's cluster; None without a cluster."""
+        location = target.details.get(names.LOCATION) or target.zone or ""
+        found = self._api.find(f"{names.clusters(self._project, location)}/{target.cluster}")
         if found is None or not found.get("endpoint") or found.get("status") == "STOPPING":
             return None
         ca = (found.get("masterAuth") or {}).get("clusterCaCertificate")

@@ -24,6 +24,9 @@ SLEEPS = 'trap "echo saved; exit 75" TERM; echo up; sleep 60 & wait'
 class SilentLog:
     """A launch log that discards its entries."""
 
+    def __init__(self, plan):
+        self.plan = plan
+
     def record_attempt(self, sent):
         pass
 
@@ -60,7 +63,7 @@ def backend(tmp_path):
 
 
 def begin(backend, plan):
-    return apply(plan, backend, SilentLog(), lambda _: None)
+    return apply(plan, backend, SilentLog(plan), lambda _: None)
 
 
 def wait_for(condition):

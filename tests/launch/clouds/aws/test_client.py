@@ -69,9 +69,9 @@ def test_a_cluster_in_creation_has_no_api_yet(lab):
     plan = lab.plan()
     lab.aws.state.pending = 9
     cloud = lab.cloud()
-    assert cloud.cluster_api(plan) is None
+    assert cloud.cluster_api(plan.target) is None
     cloud.create(lab.step("CreateCluster", plan))
-    assert cloud.cluster_api(plan) is None
+    assert cloud.cluster_api(plan.target) is None
 
 
 def test_a_failed_creation_is_raised_and_deleted(lab):

@@ -6,12 +6,13 @@ import pytest
 
 from cloudgan.core.clock import utc_moment, utc_today
 from cloudgan.launch.clouds.azure import planner as requests
+from cloudgan.launch.clouds.engine import Engine, names_of_gone
 from cloudgan.launch.clouds.planner import with_login
-from cloudgan.launch.operations.account_resources import AccountSetup, teardown_resources
+from cloudgan.launch.operations.check import check_cloud
 from cloudgan.launch.operations.daily_cost import DailyCostModel
-from cloudgan.launch.operations.garbage_collector import GarbageCollector
+from cloudgan.launch.operations.doctor import collect
 from cloudgan.launch.operations.inventory import InventoryScanner
-from cloudgan.launch.operations.preflight import check_cloud
+from cloudgan.launch.operations.setup import teardown_resources
 from cloudgan.money.catalog import load_catalog
 from cloudgan.money.fees import load_fees
 from cloudgan.storage.folder import FolderStore
@@ -55,30 +56,31 @@ def test_doctor_separates_what_a_run_needs_from_what_it_left_and_deletes_the_lat
     usd = {one.kind: tariff.usd_per_day("azure", one) for one, _ in survey.resources}
     assert usd["AKS pool"] == pytest.approx(24 * 2 * plan.price.usd_per_hour)
     assert usd["AKS system pool"] == pytest.approx(24 * 0.096)
-    api = lab.cloud().cluster_api(plan)
+    api = lab.cloud().cluster_api(plan.target)
     api.delete("/apis/batch/v1/namespaces/cloudgan/jobs/gan")
     survey = surveyor.scan(utc_moment())
     found = states(survey)
     left = {kind for kind, state in found.items() if state == "orphaned"}
     assert left == {"AKS pool", "AKS cluster", "AKS system pool"}
-    assert list(GarbageCollector(surveyor, lab.said.append, 0.002).collect(survey, utc_moment()))
+    assert list(collect(surveyor, survey, lab.said.append, 0.002))
     assert set(states(surveyor.scan(utc_moment())).values()) == {"expected"}
     assert lab.left() == []
 
 
 def test_setup_is_made_once_and_a_teardown_keeps_the_bucket_and_what_holds_it(lab):
     surveyor = scanner(lab)
-    account = AccountSetup(surveyor.cloud, lab.said.append, 0.002)
+    engine = Engine(surveyor.cloud, lab.said.append, 0.002)
     steps = requests.setup_steps(surveyor.target)
-    assert [is_new for _, is_new in account.create(steps)] == [False] * len(steps), "the lab did it"
+    assert [engine.ensure(step, None) for step in steps] == [False] * len(steps), "the lab did it"
     resources = teardown_resources(surveyor.scan(utc_moment()), everywhere=True, purge=False)
     assert {one.shared for one in resources} == {"identity"}
-    assert list(account.destroy(resources))
+    assert list(names_of_gone(engine.destroy(resources)))
     left = {one.shared for one in lab.cloud().list_resources()}
     assert left == {"bucket", "group"}
-    assert any(is_new for _, is_new in account.create(steps)), "`setup` can create it again"
+    again = [engine.ensure(step, None) for step in steps]
+    assert any(again), "`setup` can create it again"
     resources = teardown_resources(surveyor.scan(utc_moment()), everywhere=True, purge=True)
-    assert list(account.destroy(resources))
+    assert list(names_of_gone(engine.destroy(resources)))
     assert lab.cloud().list_resources() == ()
 
 

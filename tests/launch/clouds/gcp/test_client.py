@@ -10,7 +10,7 @@ from cloudgan.core.errors import CapacityError, CredentialsError, LaunchError, P
 from cloudgan.launch.clouds.engine import names_of_gone
 from cloudgan.launch.clouds.gcp.names import LOCATION
 from cloudgan.launch.clouds.gcp.planner import setup_steps
-from cloudgan.launch.operations.preflight import check_cloud
+from cloudgan.launch.operations.check import check_cloud
 from emulators.gcp.kubernetes_engine import STOCK_OUT
 from emulators.gcp.refusal import Refusal
 from launch.clouds.gcp.lab import PLACE, gcp_plan

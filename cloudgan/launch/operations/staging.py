@@ -1,0 +1,210 @@
+"""What a launched run needs before its nodes: data that fit and are uploaded, its image, its wheels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from cloudgan.core.errors import ConfigError
+from cloudgan.core.hardware import this_machine
+from cloudgan.core.lock import locked
+from cloudgan.core.progress import Progress
+from cloudgan.launch.kubernetes.manifests import CLAIM
+from cloudgan.launch.lifecycle.wheels import (
+    GLIBC_OF_TPU,
+    cache_folder,
+    dependency_wheels,
+    object_name,
+    own_wheel,
+)
+from cloudgan.launch.plan.showers import NO_SHOWERS, NOT_READ
+from cloudgan.ranks.placement import check_mpi
+from cloudgan.schema.image import tagged
+from cloudgan.schema.launch import LOCAL, Launch
+from cloudgan.schema.plan import NO_DATA, Plan, Wheel
+from cloudgan.schema.run_folder import RunFolder
+from cloudgan.storage.bucket_showers import BucketShowers, is_url
+from cloudgan.storage.store import open_store
+
+_OF_MPI = ("mpi4py", "mpich")
+_OF_TENSORFLOW = ("absl-py", "h5py", "ml-dtypes", "numpy", "optree", "protobuf")
+"""The public image has these, built for its TensorFlow."""
+
+
+def check_this_machine(plan: Plan) -> str | None:
+    """Checks cores and memory of this machine for the workers of a plan, as `train` does for its processes.
+
+    Returns:
+        A warning if the training may not fit; None: it fits, or the workers run elsewhere.
+
+    Raises:
+        ConfigError: There are fewer cores, or the training cannot fit.
+    """
+    workers, config = plan.workers, plan.config
+    if plan.target.provider != LOCAL:
+        return None
+    machine = this_machine()
+    if workers.cpus > machine.cores:
+        raise ConfigError(
+            f"--cpus={workers.cpus:g}: this machine has {machine.cores} cores; give at most"
+            f" {machine.cores}, or omit it"
+        )
+    total_gib = workers.nodes * workers.memory_gib
+    if machine.memory_gib and total_gib > max(workers.nodes, machine.memory_gib + 1):
+        raise ConfigError(
+            f"--memory-gib={workers.memory_gib:g} of {workers.nodes} workers is {total_gib:g} GiB, and this"
+            f" machine has {machine.memory_gib:g}; give less, or omit it"
+        )
+    if not config.trains_one:
+        return None
+    from cloudgan.training.forecast import expected_memory
+
+    here = config.parallel.ranks or workers.nodes
+    of_all = config.parallel.group if config.has_ranks else workers.nodes
+    memory = expected_memory(config, workers=of_all, processes=here)
+    return memory.check() if memory else None
+
+
+def check_startable(plan: Plan) -> None:
+    """Checks that a run can be started on its nodes: a training has data, and ranks can start there.
+
+    Raises:
+        ConfigError: The path of the data is empty, the provider starts no ranks, mpi4py is missing, or the
+            engine is JAX.
+    """
+    config, provider = plan.config, plan.target.provider
+    if config.task == "train" and config.training.engine == "jax":
+        raise ConfigError(
+            "training.engine: jax is planned but not launched: workers have no wheels of JAX, and their smoke"
+            " step is TensorFlow's; nothing was started. Run `cloudgan train --engine=jax` on the machine, or"
+            " omit the key"
+        )
+    if config.has_ranks and provider in {"local", "slurm"}:
+        grid = config.grid
+        flag = (
+            f"--grid={grid.rows}x{grid.columns}" if grid else f"--parallel={config.parallel.mode}"
+        )
+        if provider == "local" and not plan.has_peers:
+            here = "evolve --engine=ranks" if grid else "train"
+            raise ConfigError(
+                f"--provider=local with one node starts no ranks, so {flag} is planned but not launched;"
+                f" nothing was started. Run `cloudgan {here}`, or give --nodes=2 or more"
+            )
+        check_mpi(flag)  # the workers run this interpreter
+    if plan.showers.source == NO_SHOWERS:
+        return
+    if config.task == "train" and not config.data.path:
+        raise ConfigError(
+            "--data is missing; give --data=FILE.h5, a folder from `cloudgan convert`, or a bucket"
+        )
+
+
+def upload_data(plan: Plan, folder: RunFolder, progress: Progress) -> None:
+    """Converts and uploads the data as planned; skips what the store has.
+
+    Raises:
+        DataError: A file is damaged; names it.
+    """
+    source, data = plan.showers.source, plan.config.data
+    if is_url(source) or source.startswith(CLAIM) or source in NOT_READ:
+        return
+    from cloudgan.data.manifest import has_manifest
+
+    store = Path(source)
+    if source != NO_DATA and not has_manifest(source):
+        from cloudgan.data.convert import convert, is_current
+        from cloudgan.data.sources import open_source
+
+        found = open_source(source, data.unit or "", data.binning or "")
+        store = folder.store
+        if not is_current(store, found):
+            convert(found, store, overwrite=True, progress=progress)
+    if plan.showers.upload_to:
+        remote = BucketShowers(open_store(plan.showers.upload_to))
+        if not remote.is_copy_of(store):
+            remote.upload(store, progress)
+
+
+def with_pulled_image(plan: Plan, before: Launch, say: Callable[[str], None]) -> Plan:
+    """Returns the plan with the image that the nodes of an earlier attempt pulled, if its tag is the same.
+
+    A resumed run keeps its image, even if the tag has moved.
+
+    Args:
+        plan: Plan with the requested image; its steps are not updated.
+        before: Earlier attempts of the run.
+        say: Receives a line for a kept image.
+    """
+    image = plan.workers.image
+    if before.config_hash != plan.config.config_hash():
+        return plan
+    pulled = next((one.image for one in reversed(before.attempts) if one.image), None)
+    if pulled is None or image != tagged(pulled):
+        return plan
+    say(f"resuming with the image of the run, {pulled}")
+    workers = plan.workers.model_copy(update={"image": pulled})
+    return plan.model_copy(update={"workers": workers})
+
+
+def known_wheels(
+    accelerator: str | None = None,
+    has_ranks: bool = False,
+) -> tuple[Wheel, ...]:
+    """Returns the wheels that are on this machine: cloudgan's own, and cached ones.
+
+    Args:
+        accelerator: Accelerator of the workers; GPUs and TPUs need TensorFlow and its libraries as wheels, too.
+        has_ranks: Whether the workers start MPI ranks, which need MPICH.
+    """
+    return _wheels(accelerator, has_ranks=has_ranks, fetch=False)
+
+
+def all_wheels(
+    progress: Progress,
+    accelerator: str | None = None,
+    has_ranks: bool = False,
+) -> tuple[Wheel, ...]:
+    """Returns cloudgan's own wheel and those of its lock file; downloads what is not cached.
+
+    Raises:
+        ConfigError: A wheel is not cached and cannot be downloaded.
+    """
+    known = known_wheels(accelerator, has_ranks)
+    if len(known) > 1:
+        return known
+    progress.start("downloading the wheels that pods install, once")
+    return _wheels(accelerator, has_ranks=has_ranks, fetch=True)
+
+
+def upload_wheels(plan: Plan, progress: Progress) -> None:
+    """Uploads the plan's wheels that the store does not have.
+
+    Raises:
+        CloudganError: The store cannot be written.
+    """
+    if not plan.wheels:
+        return
+    store, folder = open_store(plan.store), cache_folder()
+    uploaded = set(store.list("wheels/"))
+    missing = [wheel for wheel in plan.wheels if object_name(wheel) not in uploaded]
+    if not missing:
+        return
+    size = sum(wheel.bytes for wheel in missing) / 2**20
+    progress.start(f"uploading {len(missing)} wheels to {store.url}", size, "MiB")
+    for wheel in missing:
+        store.put(object_name(wheel), folder / wheel.file_name)
+        progress.advance(wheel.bytes / 2**20)
+
+
+def _wheels(accelerator: str | None, *, has_ranks: bool, fetch: bool) -> tuple[Wheel, ...]:
+    folder, ranks = cache_folder(), _OF_MPI if has_ranks else ()
+    if accelerator is None:
+        lock = locked("pod", packages=ranks, without=_OF_TENSORFLOW)
+        others = dependency_wheels(lock, folder=folder, fetch=fetch)
+    elif accelerator.upper().startswith("TPU"):
+        lock = locked("pod", "tpu", packages=ranks)
+        others = dependency_wheels(lock, folder=folder, fetch=fetch, platform=GLIBC_OF_TPU)
+    else:
+        lock = locked("pod", "gpu", packages=ranks)
+        others = dependency_wheels(lock, folder=folder, fetch=fetch)
+    return (own_wheel(folder), *others)
