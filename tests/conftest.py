@@ -365,6 +365,9 @@ class Said(NamedTuple):
     stdout: str
     stderr: str
 
+    def json(self) -> Any:
+        return json.loads(self.stdout)
+
 
 @pytest.fixture
 def cloudgan_here(capsys):

@@ -1,7 +1,5 @@
 """A block in a pod that dies with all its processes in one phase: `block_program.py FOLDER PHASE`."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

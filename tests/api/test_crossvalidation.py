@@ -1,7 +1,5 @@
 """Mean, spread and shares of a cross-validation; tests/data/pipeline/test_training_set.py has the folds."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The page of a grid, from a run of a game in NumPy."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

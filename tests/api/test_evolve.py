@@ -1,7 +1,5 @@
 """What a grid of cells refuses before anything is written."""
 
-from __future__ import annotations
-
 import pytest
 
 import cloudgan as cg

@@ -1,7 +1,5 @@
 """`cloudgan evolve --engine=ranks` by its real processes; the engine itself is tested in coevolution."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

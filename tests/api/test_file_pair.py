@@ -1,7 +1,5 @@
 """Files that are validated: how they are opened, compared and described."""
 
-from __future__ import annotations
-
 import shutil
 
 import numpy as np
@@ -81,17 +79,6 @@ def test_different_shapes_are_refused_with_the_command_to_run(files, tmp_path):
         open_pair(files[0], wide)
 
 
-def test_too_few_showers_are_refused(files, tmp_path):
-    few = a_file(tmp_path / "few.h5", count=19)
-    with pytest.raises(DataError, match=r"few\.h5 holds 19 showers; at least 20 are needed"):
-        open_pair(few, files[0])
-
-
-def test_a_missing_file_is_named(files):
-    with pytest.raises(DataError, match=r"nowhere\.h5 does not exist"):
-        open_pair(files[0], "nowhere.h5")
-
-
 @pytest.fixture(scope="module")
 def small():
     return list(simulate(20, seed=1, cells=(9, 9)))
@@ -133,13 +120,6 @@ def a_file_of(path, particle, *, seed):
     attrs = {"particle": particle} if particle else {}
     write_hdf5(path, simulate(30, seed=seed, cells=(9, 9)), attrs=attrs)
     return str(path)
-
-
-def test_samples_of_two_particles_are_refused(tmp_path):
-    photons = a_file_of(tmp_path / "photons.h5", "photon", seed=1)
-    electrons = a_file_of(tmp_path / "electrons.h5", "electron", seed=2)
-    with pytest.raises(DataError, match=r"photons.h5 has photon showers and electrons.h5 electron"):
-        open_pair(photons, electrons)
 
 
 @pytest.mark.parametrize("particle", [None, "photon"])

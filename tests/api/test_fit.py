@@ -1,7 +1,5 @@
 """Predictions from a CSV file of timings."""
 
-from __future__ import annotations
-
 import pytest
 
 import command_options

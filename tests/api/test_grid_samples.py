@@ -1,7 +1,5 @@
 """`generate` for the run of a grid: showers of its cells, and samples of another task."""
 
-from __future__ import annotations
-
 import random
 
 import h5py

@@ -1,7 +1,5 @@
 """Every cell of docs/notebook.md runs, prints nothing, and displays its value."""
 
-from __future__ import annotations
-
 import ast
 import contextlib
 import os

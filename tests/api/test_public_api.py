@@ -1,7 +1,5 @@
 """`import cloudgan as cg`: what it offers, and what it does not import."""
 
-from __future__ import annotations
-
 import inspect
 import json
 import subprocess

@@ -1,7 +1,5 @@
 """Refusals before ranks start, and the ranks of each node."""
 
-from __future__ import annotations
-
 import pytest
 
 from cloudgan.api import ranks

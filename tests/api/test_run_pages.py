@@ -1,6 +1,4 @@
-"""The pages of runs: `cloudgan report` opens one, `cloudgan serve` shows all on loopback."""
-
-from __future__ import annotations
+"""The pages of runs: `report` opens one, `serve` shows all on loopback, a demo has its quality."""
 
 import http.client
 import os
@@ -10,9 +8,12 @@ from urllib.parse import urlsplit
 import pytest
 
 from cloudgan.api import run_pages
+from cloudgan.api.run_page import quality_sections
 from cloudgan.api.run_pages import RunServer, report
 from cloudgan.core.errors import ConfigError
+from cloudgan.schema.record import RunRecord
 from cloudgan.schema.run_folder import RunFolder
+from records import validated
 
 
 @pytest.fixture
@@ -159,3 +160,22 @@ def test_a_run_without_a_page_names_the_command_that_makes_it(here, file, comman
         report("new")
     with pytest.raises(ConfigError, match="no run in runs/ has a page"):
         report()
+
+
+# The report of a demo
+
+
+def test_quality_metrics_are_a_curve_whose_caption_names_the_best_epoch():
+    found = (
+        validated(0, 0.2, metrics={"metric": 0.2, "hits": 0.3}, showers=300),
+        validated(1, 0.25, metrics={"metric": 0.25, "hits": float("nan")}, best=False, showers=300),
+    )
+    (section,) = quality_sections(RunRecord(lines=found))
+    (curve,) = section.blocks
+    assert len(curve.data().rows) == 2
+    assert "300 generated showers" in curve.caption
+    assert "metric 0.25 after epoch 2, best 0.2 after epoch 1" in curve.caption
+
+
+def test_a_run_without_validations_has_no_quality_section():
+    assert quality_sections(RunRecord(lines=())) == ()

@@ -1,7 +1,5 @@
 """A search whose blocks are in pods: the coordinator and the pods' program, with a trainer without TensorFlow."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

@@ -1,20 +1,12 @@
 """Cost of a search, and of a deployment that joined one, by the statuses of its blocks."""
 
-from __future__ import annotations
-
-import json
-
 import pytest
 
 pytest.importorskip("optuna")
 
 from cloudgan.api.search_cost import IDLE, REST, NodeTime, SearchCost, node_time
-from cloudgan.schema import record
-from cloudgan.schema.config import parse_config
-from cloudgan.schema.search import Dimension, SearchConfig, with_folds
 from cloudgan.schema.search_exchange import BlockStatus, Spell, TrialRun, TrialStates
-from cloudgan.search.folder import SearchFolder
-from cloudgan.search.study import SearchStudy
+from searches import write_search, write_time
 
 
 def status(seconds, *spells, **more):
@@ -75,28 +67,14 @@ def test_the_price_of_a_finished_trial_of_the_best_one_and_what_pruning_saved_ar
     assert cost_of(time, {0: "complete"}, usd=1.0).saved_by_pruning_usd is None
 
 
-def stopped(seconds):
-    return record.Stopped(
-        time="2026-11-24T00:00:00Z", step=9, reason="finished", program_seconds=seconds,
-        train_seconds=seconds,
-    )  # fmt: skip
-
-
 def test_a_search_on_this_machine_is_priced_by_its_time_with_idle_blocks(tmp_path, cloudgan_here):
     """Each block has half of the machine: 300 + 100 s of two folds are 200 s of the machine."""
-    base = with_folds(parse_config({"model": {"preset": "smoke"}}, "test"), 2)
-    space = {"model.learning_rate": Dimension(low=1e-4, high=1e-2, log=True)}
-    config = SearchConfig(base=base, space=space, sampler="random", trials=2, folds=2, blocks=2)
-    folder = SearchFolder(tmp_path / "s")
-    folder.write_config(config)
-    study = SearchStudy(folder, config)
-    study.complete(study.ask().number, [0.3])
+    folder, study, _ = write_search(tmp_path / "s", 0.3, trials=2, folds=2, blocks=2)
     for fold, seconds in enumerate((300.0, 100.0)):
-        folder.run(TrialRun(0, fold)).mkdir(parents=True)
-        record.append(folder.run(TrialRun(0, fold)) / record.FILE_NAME, stopped(seconds))
+        write_time(folder.run(TrialRun(0, fold)), seconds)
     study.note_machine_seconds(360.0)
     offer = "gcp/g2-standard-4/us-central1/spot"
-    said = json.loads(cloudgan_here("cost", folder.path, f"--price-as={offer}", "--json").stdout)
+    said = cloudgan_here("cost", folder.path, f"--price-as={offer}", "--json").json()
     assert said["node_seconds"]["finished trials"] == pytest.approx(200.0)
     assert said["node_seconds"][IDLE] == pytest.approx(160.0)
     assert said["finished_trial_usd"] == pytest.approx(said["usd"])
@@ -106,9 +84,6 @@ def test_a_search_on_this_machine_is_priced_by_its_time_with_idle_blocks(tmp_pat
 
 
 def test_a_search_that_deployments_trained_names_what_has_the_price(tmp_path, cloudgan_here):
-    base = parse_config({"model": {"preset": "smoke"}}, "test")
-    space = {"model.learning_rate": Dimension(low=1e-4, high=1e-2, log=True)}
-    config = SearchConfig(base=base, space=space, store=str(tmp_path / "store"))
-    SearchFolder(tmp_path / "s").write_config(config)
+    write_search(tmp_path / "s", store=str(tmp_path / "store"))
     done = cloudgan_here("cost", tmp_path / "s", exits=2)
     assert "-- join s" in done.stderr

@@ -1,7 +1,5 @@
 """The program of a simulating worker, without Geant4: the mark of a shard, and the manifest of all shards."""
 
-from __future__ import annotations
-
 import hashlib
 import threading
 

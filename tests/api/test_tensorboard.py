@@ -1,7 +1,5 @@
 """TensorBoard on the record of a run; the program is a stub that notes its arguments."""
 
-from __future__ import annotations
-
 import json
 import os
 import socket
@@ -10,31 +8,14 @@ from pathlib import Path
 
 import pytest
 
+import records
 from cloudgan.cli.main import main
 from cloudgan.core.errors import CloudganError
 from cloudgan.launch.operations.tensorboard import EventFeed
-from cloudgan.schema.record import Epoch
 
 
-def epoch(number, loss=0.5):
-    line = Epoch(
-        time=f"2026-11-22T12:00:0{number}Z",
-        step=10 * (number + 1),
-        epoch=number,
-        first=number == 0,
-        complete=True,
-        steps=10,
-        samples=100,
-        carried_samples=0,
-        dropped_samples=0,
-        train_seconds=1,
-        trace_seconds=0,
-        validation_seconds=0,
-        checkpoint_seconds=0,
-        samples_per_second=100,
-        losses={"generator": {"total": loss}},
-        held_out_losses=None,
-    )
+def epoch(number):
+    line = records.epoch(number, losses={"generator": {"total": 0.5}})
     return line.model_dump_json().encode() + b"\n"
 
 

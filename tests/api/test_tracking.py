@@ -1,7 +1,5 @@
 """`--track`: what TensorBoard, MLflow and Weights & Biases receive of a run; the last two are stand-ins."""
 
-from __future__ import annotations
-
 import json
 import math
 import sys
@@ -9,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from cli.test_status import numerics
 from cloudgan.data.tfrecord import record_extents
 from cloudgan.schema import record
 from cloudgan.schema.config import parse_config
 from cloudgan.schema.run_folder import RunFolder
 from cloudgan.training import tracking
 from cloudgan.training.tracking import Tracking
+from records import numerics
 from schema.test_record import epoch, started, validated
 
 STAND_INS = Path(__file__).parent.parent / "trackers"
@@ -49,7 +47,7 @@ def run(tmp_path):
         keys = {"name": "mine", "training": {"track": name} | training}
         config = parse_config(keys, "a test")
         follows = Tracking(config, here, said.append)
-        update = {"startup_seconds": startup, "numerics": numerics(1)}
+        update = {"startup_seconds": startup, "numerics": numerics()}
         for line in (started().model_copy(update=update), *lines):
             record.append(here.record_file, line)
             follows.write(line)

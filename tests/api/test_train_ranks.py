@@ -1,7 +1,5 @@
 """What a run with ranks refuses before anything starts, and the part of each worker."""
 
-from __future__ import annotations
-
 import pytest
 
 from cloudgan.api.ranks import has_ranks

@@ -1,7 +1,5 @@
 """A validation as headline, tables and page."""
 
-from __future__ import annotations
-
 import re
 from xml.etree import ElementTree as ET
 

@@ -1,7 +1,5 @@
 """A small assessment and a small verdict, with hand-written values."""
 
-from __future__ import annotations
-
 from cloudgan.validation.acceptance.assessment import Assessment, Measure, Sample
 from cloudgan.validation.acceptance.gates import Check, Verdict
 

@@ -3,8 +3,6 @@
 Type checkers do not run the decorator that makes the signatures. `make golden` runs this script.
 """
 
-from __future__ import annotations
-
 import inspect
 import types
 from pathlib import Path

@@ -1,25 +1,16 @@
 """A whole run of the real program, made once for the tests of all commands."""
 
-from __future__ import annotations
-
 import json
 import shutil
-from typing import TYPE_CHECKING, Any, NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 
-from cli.provisioned import Desk, few_showers
-from cloudgan.core.hardware import Hardware
-from cloudgan.schema import record
-from cloudgan.schema.config import RunConfig
+from cli.provisioned import Desk, basis, few_showers
 from cloudgan.schema.plan import Wheel
-from cloudgan.schema.presets import find_preset
-from cloudgan.schema.record import Epoch, Numerics, Started
-from cloudgan.schema.run_folder import RunFolder
 from launch.operations.cloud_double import installed
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from records import epoch, numerics, started, write_run
 
 
 class SmallDemo(NamedTuple):
@@ -84,63 +75,51 @@ def desk(user_folder, tmp_path, capsys, monkeypatch):
 
 
 @pytest.fixture
+def refused(user_folder, cloudgan_here):
+    """Runs a command in the user's folder that must be refused; returns its message, on one line."""
+
+    def run(*words, exits=2):
+        before = contents(user_folder)
+        done = cloudgan_here(*words, exits=exits)
+        assert contents(user_folder) == before
+        assert exits != 2 or done.stdout == ""
+        assert "Traceback" not in done.stderr
+        assert "a bug in cloudgan" not in done.stderr
+        return " ".join(done.stderr.split())
+
+    return run
+
+
+def contents(folder):
+    """The bytes of each file of a folder by its path, and None for folders and special files."""
+    return {path: path.read_bytes() if path.is_file() else None for path in folder.rglob("*")}
+
+
+@pytest.fixture
+def planned(user_folder, cloudgan_here):
+    """Returns a plan as JSON."""
+    return lambda *words: cloudgan_here("plan", "--json", *words).json()
+
+
+@pytest.fixture
+def plan_basis(planned):
+    """Returns the lines below a plan with -v."""
+    return lambda *words: basis(planned(*words))
+
+
+@pytest.fixture
 def run_on(tmp_path):
     """Writes a run with a first epoch of 300 s and a steady one of 100 s."""
 
     def write(device, preset="paper", replicas=1, folder=tmp_path / "mine"):
-        folder = RunFolder(folder)
-        folder.write_config(RunConfig(model=find_preset(preset)))
-        numerics = Numerics(
-            processor="a chip",
-            device=device,
-            threads=2,
-            replicas=replicas,
-            workers=1,
-            global_batch_size=32 * replicas,
-            precision="float32",
-            math_library="oneDNN",
-            tensorflow="2.21",
-            keras="3.15",
-        )
-        start = Started(
-            time="2026-11-21T12:00:00Z",
-            step=0,
-            config_hash="abc",
-            training_showers=1000,
-            held_out_showers=10,
-            hardware=Hardware(processor="a chip", cores=2, memory_gib=4),
-            numerics=numerics,
-            versions={},
-            git_commit=None,
-            strategy="one",
-            loop="custom",
-            learning_rate=0.001,
-            notes=(),
-            startup_seconds=5,
-        )
-        record.append(folder.record_file, start)
-        for number, seconds in enumerate((300.0, 100.0)):
-            record.append(
-                folder.record_file,
-                Epoch(
-                    time="2026-11-21T12:00:00Z",
-                    step=number + 1,
-                    epoch=number,
-                    first=number == 0,
-                    complete=True,
-                    steps=31,
-                    samples=992,
-                    carried_samples=0,
-                    dropped_samples=8,
-                    train_seconds=seconds,
-                    trace_seconds=1,
-                    validation_seconds=2,
-                    checkpoint_seconds=1,
-                    samples_per_second=10,
-                    losses={},
-                    held_out_losses=None,
-                ),
-            )
-        return folder.path
+        on = numerics(device=device, replicas=replicas, global_batch_size=32 * replicas)
+        trained = {"steps": 31, "samples": 992, "dropped_samples": 8}
+        return write_run(
+            folder,
+            started(numerics=on, training_showers=1000),
+            epoch(0, 300.0, **trained),
+            epoch(1, 100.0, **trained),
+            model={"preset": preset},
+        ).path
 
     return write

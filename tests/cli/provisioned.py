@@ -1,10 +1,9 @@
 """Shared parts of the tests of provisioned runs: the real commands on clouds in memory, and a few showers."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,14 +12,10 @@ from cloudgan.api.plan import plan
 from cloudgan.api.plan_result import PlanResult
 from cloudgan.cli.program import Program
 from cloudgan.schema import launch
+from cloudgan.schema.launch import Attempt
 from cloudgan.schema.plan import Plan
 from data.conftest import make_any_store
 from launch.lifecycle.cloud_double import CloudDouble, clouds
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from cloudgan.schema.launch import Attempt
 
 RUN = "gan"
 

@@ -1,9 +1,5 @@
 """`cloudgan adopt`: a run that another machine started."""
 
-from __future__ import annotations
-
-import json
-
 import pytest
 
 from cloudgan.launch.lifecycle.launch_log import LaunchLog
@@ -43,7 +39,7 @@ def elsewhere(cloud, tmp_path, plan_of, user_folder):
 
 
 def test_plan_times_and_record_are_imported(cloudgan_here, elsewhere, user_folder):
-    said = json.loads(cloudgan_here("adopt", "gan", "--provider=gcp", "--json").stdout)
+    said = cloudgan_here("adopt", "gan", "--provider=gcp", "--json").json()
     assert (said["state"], said["attempts"]) == ("waiting", 1)
     here = user_folder / "runs" / "gan"
     assert plans.read(here / "plan.json") == elsewhere
@@ -51,13 +47,13 @@ def test_plan_times_and_record_are_imported(cloudgan_here, elsewhere, user_folde
     assert "electrons.h5" in (here / "run.yaml").read_text()
     assert (here / "record.jsonl").read_bytes() == b"{}\n"
     assert (here / "checkpoints" / "step-1.npz").read_bytes() == b"weights"
-    status = json.loads(cloudgan_here("status", "gan", "--json").stdout)
+    status = cloudgan_here("status", "gan", "--json").json()
     assert status["phase"] == "waiting", "later commands need no flags for the place of the run"
 
 
 def test_a_second_adoption_changes_nothing(cloudgan_here, elsewhere, user_folder):
     flags = ("adopt", "gan", "--provider=gcp", f"--region={REGION}", "--json")
-    first, second = (json.loads(cloudgan_here(*flags).stdout) for _ in range(2))
+    first, second = (cloudgan_here(*flags).json() for _ in range(2))
     assert second == first | {"fetched": []}
 
 

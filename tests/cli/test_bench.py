@@ -1,13 +1,12 @@
 """Misspelt flags of `bench` are refused before any measurement; no test imports TensorFlow."""
 
-from __future__ import annotations
-
-import json
+import re
 
 import pytest
 
 from bench.test_step import measured, step_result
 
+TIMES = "--step-seconds=0.05 --service-seconds=0.0025 --message-seconds=0.0005"
 CHILD = "cloudgan.bench.child.subprocess.Popen"
 PROGRAMS = "cloudgan.bench.programs.subprocess.Popen"
 
@@ -68,6 +67,21 @@ def starts_nothing(monkeypatch):
             "--predict is the bound of strong scaling",
         ),
         ("bench scaling --weak --replicas=2 --steps=0", "--steps=0: expected at least 1"),
+        ("bench parallel --predict=eight", "--predict=eight: expected numbers"),
+        ("bench parallel --predict=0", "--predict=0: expected at least 1"),
+        ("bench parallel --predict=5000", "expected at most 4,096"),
+        ("bench parallel --masters=1,,4", "--masters=1,,4: expected numbers"),
+        ("bench parallel --step-seconds=0", "--step-seconds=0 must be above zero"),
+        ("bench parallel --preset=minni", "Did you mean 'mini'"),
+        ("bench parallel --report=x.pdf", "a report file ends in"),
+        (f"bench parallel --workers=2 {TIMES}", "omit --service-seconds"),
+        ("bench input --rounds=0", "at least 1"),
+        ("bench input --batch=0", "at least 1"),
+        ("bench input --showers=1", "expected at least 2"),
+        ("bench input --seconds=0", "must be above zero"),
+        ("bench input --step-showers-per-second=0", "must be above zero"),
+        ("bench input --preset=papr", "paper"),
+        ("bench input --data=nowhere.h5", "nowhere.h5"),
     ],
 )
 def test_an_invalid_value_is_refused_and_starts_nothing(cloudgan_here, starts_nothing, line, said):
@@ -82,7 +96,7 @@ def stopped(monkeypatch):
 
 
 def test_after_ctrl_c_json_is_one_object_with_the_measured_rounds(cloudgan_here, stopped):
-    said = json.loads(cloudgan_here("bench", "step", "--json", exits=130).stdout)
+    said = cloudgan_here("bench", "step", "--json", exits=130).json()
     assert said["interrupted"]
     assert said["rounds"] == said["ratio"]["count"] == 1
     assert said["variants"][0]["seconds_per_step"]["count"] == 2
@@ -129,3 +143,40 @@ def test_report_and_roofline_are_written_and_a_result_is_compared_with_it_again(
     again = cloudgan_here("bench", "step", "--against=none", f"--compare={earlier}").stdout
     assert "auto: seconds_per_step" in again
     assert f"Medians beside those of {earlier}" in " ".join(again.split())
+
+
+def test_predictions_are_printed_as_a_table_as_json_and_as_a_page(cloudgan_here, tmp_path):
+    page = tmp_path / "page.html"
+    shown = cloudgan_here(
+        "bench",
+        "parallel",
+        "--predict=128",
+        "--masters=1,4",
+        *TIMES.split(),
+        f"--report={page}",
+        "-v",
+    ).stdout
+    assert len(re.findall("^predicted +128 ", shown, re.MULTILINE)) == 2
+    assert "NNLO, published" in shown
+    assert "Speed-up over a plain training" in page.read_text()
+    found = cloudgan_here("bench", "parallel", *TIMES.split(), "--predict=128", "--json").json()
+    one, four = found["predicted"]
+    assert four["speedup"] > 2 * one["speedup"]
+
+
+@pytest.mark.slow
+def test_real_ranks_are_measured_and_predicted_from_the_times_of_one_worker(cloudgan_here):
+    pytest.importorskip("mpi4py")
+    flags = ("--workers=2", "--predict=100", "--masters=1", "--seconds=0.5", "--preset=smoke")
+    found = cloudgan_here("bench", "parallel", *flags, "--json").json()
+    one, two = found["measured"]
+    assert (one["workers"], two["workers"]) == (1, 2)
+    assert 1.4 * one["speedup"] < two["speedup"] < 2
+    assert 0 < two["staleness"] <= 1
+    assert 0 < two["service_seconds"] < two["exchange_seconds"] + 0.01
+    assert 0 < two["service_cpu_seconds"] < two["service_seconds"]
+    assert 0 < two["waiting_cpu_share"] < 0.5
+    assert two["peak_memory_bytes"] > 2**20
+    assert (two["steps"], two["updates"]) == (20, 20)
+    assert [row["workers"] for row in found["predicted"]] == [1, 2, 100]
+    assert found["predicted"][1]["speedup"] == pytest.approx(two["speedup"], rel=0.3)

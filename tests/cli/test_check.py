@@ -1,11 +1,8 @@
 """`cloudgan check`: one table for all clouds, and no resource created."""
 
-from __future__ import annotations
-
 import json
 import sys
 import threading
-import time
 
 import pytest
 
@@ -38,7 +35,7 @@ def test_without_any_login_each_cloud_has_one_helpful_line(cloudgan_here, clouds
 
 def test_one_ready_cloud_is_enough_unless_another_is_named(cloudgan_here, clouds):
     clouds["aws"].has_no_login = clouds["azure"].has_no_login = True
-    found = json.loads(cloudgan_here("check", "--json").stdout)
+    found = cloudgan_here("check", "--json").json()
     assert found["ready"]
     assert [name for name, one in found["clouds"].items() if one["ready"]] == ["gcp"]
     assert cloudgan_here("check", "--provider=gcp").stdout.startswith("✓ GCP   ready: marie in")
@@ -48,16 +45,15 @@ def test_one_ready_cloud_is_enough_unless_another_is_named(cloudgan_here, clouds
 
 
 @pytest.mark.parametrize("flags", [[], ["--accelerator=t4"]], ids=["login", "quota"])
-def test_without_a_network_it_ends_in_fifteen_seconds(cloudgan_here, clouds, monkeypatch, flags):
+def test_a_cloud_that_does_not_answer_is_not_waited_for(cloudgan_here, clouds, monkeypatch, flags):
     """The double stands for an SDK that retries for minutes while no packet comes back."""
+    monkeypatch.setattr("cloudgan.launch.operations.check._CONTACT_SECONDS", 0.2)
     never = threading.Event()
     for cloud in clouds.values():
-        monkeypatch.setattr(cloud, "identify", lambda: never.wait(120) or {}, raising=False)
-    began = time.monotonic()
-    found = json.loads(cloudgan_here("check", *flags, "--json", exits=2).stdout)
-    assert time.monotonic() - began < 15
+        monkeypatch.setattr(cloud, "identify", lambda: never.wait() or {}, raising=False)
+    found = cloudgan_here("check", *flags, "--json", exits=2).json()
     for name, one in found["clouds"].items():
-        assert one["findings"][0]["message"] == f"{name} did not answer within 10 s; try again"
+        assert one["findings"][0]["message"] == f"{name} did not answer within 0 s; try again"
     never.set()
 
 
@@ -109,9 +105,7 @@ def test_a_region_without_a_cloud_is_refused(cloudgan_here, clouds):
 
 
 def test_the_age_of_a_price_is_shown_and_an_old_one_has_status_unknown(cloudgan_here, clouds):
-    found = json.loads(
-        cloudgan_here("check", "--provider=gcp", "--accelerator=v100", "--json").stdout
-    )
+    found = cloudgan_here("check", "--provider=gcp", "--accelerator=v100", "--json").json()
     price = found["clouds"]["gcp"]["findings"][-1]
     assert price["subject"].startswith("price of gcp/")
     assert "USD/h per node" in price["message"]

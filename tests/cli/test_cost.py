@@ -1,7 +1,5 @@
 """The cost of a run as text and as JSON."""
 
-from __future__ import annotations
-
 import csv
 import datetime as dt
 import json
@@ -11,100 +9,40 @@ import pytest
 
 from cloudgan.api.cost import cost
 from cloudgan.core import machines
-from cloudgan.core.hardware import Hardware
 from cloudgan.money.catalog import load_catalog
 from cloudgan.reports.table import markdown
-from cloudgan.schema import launch, record
+from cloudgan.schema import launch
 from cloudgan.schema import plan as plans
-from cloudgan.schema.config import parse_config
 from cloudgan.schema.launch import Attempt, Launch, Node
-from cloudgan.schema.record import Epoch, Numerics, Resumed, Started, Stopped
-from cloudgan.schema.run_folder import RunFolder
+from records import epoch, numerics, resumed, started, stopped, write_run
 
-NOON = "2026-11-21T12:00:00Z"
 OFFER = "gcp/n1-standard-8+1xV100/us-central1/spot"
+PRICE = load_catalog().row(OFFER)
+RETIRED = {one.node_type for one in machines.table().values() if one.retired}
 UP = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)
-NUMERICS = Numerics(
-    processor="a chip",
-    device="CPU",
-    threads=2,
-    replicas=1,
-    workers=1,
-    global_batch_size=64,
-    precision="float32",
-    math_library="oneDNN",
-    tensorflow="2.21",
-    keras="3.15",
-)
-
-
-def started(device="CPU", step=0):
-    return Started(
-        time=NOON,
-        step=step,
-        config_hash="abc",
-        training_showers=124_987,
-        held_out_showers=64,
-        hardware=Hardware(processor="a chip", cores=2, memory_gib=4),
-        numerics=NUMERICS.model_copy(update={"device": device}),
-        versions={},
-        git_commit=None,
-        strategy="one",
-        loop="custom",
-        learning_rate=0.001,
-        notes=(),
-        startup_seconds=5,
-    )
-
-
-def epoch(number, seconds, *, first=False):
-    return Epoch(
-        time=NOON,
-        step=10 * (number + 1),
-        epoch=number,
-        first=first,
-        complete=True,
-        steps=10,
-        samples=640,
-        carried_samples=0,
-        dropped_samples=0,
-        train_seconds=seconds,
-        trace_seconds=0,
-        validation_seconds=2,
-        checkpoint_seconds=1,
-        samples_per_second=640 / seconds,
-        losses={},
-        held_out_losses=None,
-    )
-
-
-def stopped(step, seconds):
-    return Stopped(
-        time=NOON, step=step, reason="finished", program_seconds=seconds, train_seconds=seconds
-    )
 
 
 @pytest.fixture
-def write_run(tmp_path):
-    """Writes a record of these lines, or of three epochs."""
+def write(tmp_path):
+    """Writes a record of these lines, or of three epochs, the first of which took twice as long."""
 
-    def write(*lines, device="CPU", preset=None):
-        folder = tmp_path / "mine"
-        folder.mkdir()
-        if preset:
-            config = parse_config({"data": {"path": "x"}, "model": {"preset": preset}}, "run.yaml")
-            RunFolder(folder).write_config(config)
-        for line in lines or (
-            started(device),
-            epoch(0, 20, first=True),
-            epoch(1, 10),
-            epoch(2, 10),
-            stopped(30, 60),
-        ):
-            record.append(folder / "record.jsonl", line)
-        return folder
+    def run(*lines, device="CPU", preset=None):
+        config = {"data": {"path": "x"}, "model": {"preset": preset}} if preset else {}
+        usual = (
+            started(numerics=numerics(device=device), training_showers=124_987),
+            *(epoch(0, 20), epoch(1), epoch(2), stopped(30, 60)),
+        )
+        return write_run(tmp_path / "mine", *(lines or usual), **config).path
 
-    return write
+    return run
+
+
+def launched(run, **given):
+    """Writes one attempt on a node of the offer, with its price, into launch.json."""
+    usual = {name: getattr(PRICE, name) for name in ("provider", "region", "node_type", "market")}
+    attempt = Attempt(**usual | {"price_rows": (PRICE,), "end_reason": "finished"} | given)
+    log = Launch(run="mine", config_hash="abc", attempts=(attempt,))
+    launch.write(run / "launch.json", log)
 
 
 @pytest.fixture
@@ -112,21 +50,21 @@ def said(cloudgan_here):
     """What `cloudgan cost ... --json` says."""
 
     def ask(*words):
-        return json.loads(cloudgan_here("cost", *words, "--json").stdout)
+        return cloudgan_here("cost", *words, "--json").json()
 
     return ask
 
 
-def test_a_run_without_a_price_is_one_line_with_an_example(write_run, cloudgan_here, tmp_path):
-    done = cloudgan_here("cost", write_run())
+def test_a_run_without_a_price_is_one_line_with_an_example(write, cloudgan_here, tmp_path):
+    done = cloudgan_here("cost", write())
     line = r"mine: no price for this machine; as \S+ on \w+ at most 0\.\d+ USD: --price-as=\S+\n"
     assert re.fullmatch(line, done.stdout)
     again = cloudgan_here("cost", tmp_path / "mine", done.stdout.split()[-1])
     assert "mine: at least 0." in again.stdout, "the example works"
 
 
-def test_a_priced_run_has_its_largest_items_and_the_unknown_ones_by_name(write_run, cloudgan_here):
-    said = cloudgan_here("cost", write_run(), f"--price-as={OFFER}").stdout.splitlines()
+def test_a_priced_run_has_its_largest_items_and_the_unknown_ones_by_name(write, cloudgan_here):
+    said = cloudgan_here("cost", write(), f"--price-as={OFFER}").stdout.splitlines()
     assert re.match(r"mine: at least 0\.020 USD, \d unknown items$", said[0])
     assert any(re.match("  unknown: .*cluster.*egress", line) for line in said)
     amounts = [float(line.split()[-1]) for line in said if re.search(r" 0\.\d+ *$", line)]
@@ -143,28 +81,26 @@ def basis(run):
     )
 
 
-def test_offers_of_three_clouds_are_priced_as_an_upper_bound(write_run):
-    said = basis(write_run())
+def test_offers_of_three_clouds_are_priced_as_an_upper_bound(write):
+    said = basis(write())
     assert "an upper bound, not measured there" in said
     assert all(cloud in said for cloud in ("GCP", "AWS", "Azure"))
     cells = [[cell.strip() for cell in line.split("|")] for line in said.splitlines()]
     ages = {tuple(row[1:3]): row[-2] for row in cells if row[-2:-1] and "days ago" in row[-2]}
     assert ages["AWS", "g4dn.xlarge"].startswith("≤"), "this date is the earliest possible one"
     assert ages["AWS", "g6.xlarge"].split()[0].isdecimal()
-    assert not {node for _, node in ages} & {
-        one.node_type for one in [one for one in machines.table().values() if one.retired]
-    }
+    assert not {node for _, node in ages} & RETIRED
 
 
-def test_a_node_of_your_price_file_prices_the_run(write_run, said, tmp_path):
+def test_a_node_of_your_price_file_prices_the_run(write, said, tmp_path):
     prices = tmp_path / "prices.yaml"
     prices.write_text("{date: 2026-11-20, nodes: [{offer: lab/cpu/room-1, usd_per_hour: 3.6}]}")
-    found = said(write_run(), f"--price-file={prices}", "--price-as=lab/cpu/room-1/on_demand")
+    found = said(write(), f"--price-file={prices}", "--price-as=lab/cpu/room-1/on_demand")
     assert found["totals"]["known_usd"] == pytest.approx(60 * 0.001)
 
 
-def test_an_offer_prices_the_run_and_each_item_names_its_seconds_and_row(write_run, said):
-    run = write_run()
+def test_an_offer_prices_the_run_and_each_item_names_its_seconds_and_row(write, said):
+    run = write()
     found = said(run, f"--price-as={OFFER}")
     assert OFFER in found["priced_as"]
     known = [part for part in found["line_items"] if part["usd"] is not None]
@@ -178,19 +114,10 @@ def test_an_offer_prices_the_run_and_each_item_names_its_seconds_and_row(write_r
     assert json.loads((run / "cost.json").read_text()) == found
 
 
-def test_a_run_on_cloud_nodes_keeps_the_prices_of_its_launch(write_run, said, cloudgan_here):
-    run = write_run()
-    row = load_catalog().row(OFFER)
-    attempt = Attempt(
-        provider=row.provider,
-        region=row.region,
-        node_type=row.node_type,
-        market=row.market,
-        nodes=(Node(name="n", started_at=UP, terminated_at=UP + dt.timedelta(seconds=360)),),
-        price_rows=(row.model_copy(update={"usd_per_hour": 10.0}),),
-        end_reason="finished",
-    )
-    launch.write(run / "launch.json", Launch(run="mine", config_hash="abc", attempts=(attempt,)))
+def test_a_run_on_cloud_nodes_keeps_the_prices_of_its_launch(write, said, cloudgan_here):
+    run = write()
+    node = Node(name="n", started_at=UP, terminated_at=UP + dt.timedelta(seconds=360))
+    launched(run, nodes=(node,), price_rows=(PRICE.model_copy(update={"usd_per_hour": 10.0}),))
     found = said(run)
     assert found["totals"]["known_usd"] == pytest.approx(1.0)
     assert found["durations"]["billed_seconds"] == 360
@@ -198,7 +125,7 @@ def test_a_run_on_cloud_nodes_keeps_the_prices_of_its_launch(write_run, said, cl
     other = "aws/g4dn.xlarge/us-east-1/on_demand"
     done = cloudgan_here("cost", run, f"--price-as={other}")
     assert "keep their prices" in done.stdout
-    itself = json.loads(cloudgan_here("cost", run, f"--ci={run / 'cost.json'}", "--json").stdout)
+    itself = cloudgan_here("cost", run, f"--ci={run / 'cost.json'}", "--json").json()
     energy = itself["new"]["figures"]["kwh"]["value"]
     assert energy == pytest.approx(300 * 360 / 3.6e6), "one V100 of 300 W, as long as its node"
     assert set(itself["difference"].values()) == {0}
@@ -206,8 +133,8 @@ def test_a_run_on_cloud_nodes_keeps_the_prices_of_its_launch(write_run, said, cl
 
 
 @pytest.mark.parametrize(("passed", "known"), [(True, True), (False, False), (None, False)])
-def test_an_accepted_model_has_a_cost_only_if_its_verdict_passed(write_run, said, passed, known):
-    run = write_run()
+def test_an_accepted_model_has_a_cost_only_if_its_verdict_passed(write, said, passed, known):
+    run = write()
     if passed is not None:
         (run / "verdict.json").write_text(json.dumps({"verdict": {"passed": passed}}))
     figure = said(run, f"--price-as={OFFER}")["unit_costs"]["per_accepted_model"]
@@ -215,51 +142,49 @@ def test_an_accepted_model_has_a_cost_only_if_its_verdict_passed(write_run, said
     assert bool(figure["why_unknown"]) is not known
 
 
-def test_a_damaged_verdict_is_refused(write_run, cloudgan_here):
-    run = write_run()
+def test_a_damaged_verdict_is_refused(write, cloudgan_here):
+    run = write()
     (run / "verdict.json").write_text("[]")
     assert "verdict" in cloudgan_here("cost", run, exits=2).stderr
 
 
-def test_the_papers_network_is_estimated_from_the_papers_runs(write_run, said, cloudgan_here):
-    lines = (started(), epoch(0, 9000, first=True), epoch(1, 8000), stopped(20, 17_100))
-    run = write_run(*lines, preset="paper")
+def test_the_papers_network_is_estimated_from_the_papers_runs(write, said, cloudgan_here):
+    lines = (started(), epoch(0, 9000), epoch(1, 8000), stopped(20, 17_100))
+    run = write(*lines, preset="paper")
     found = said(run)
     assert found["priced_offers"] == []
     there = found["offer_estimates"]
     assert len(there) > 100
     assert {"measured", "modelled"} == {one["grade"] for one in there if one["grade"]}
     named = {one["row"]["node_type"] for one in there}
-    assert not named & {
-        one.node_type for one in [one for one in machines.table().values() if one.retired]
-    }
+    assert not named & RETIRED
     for one in there:
         assert one["usd_per_epoch"] is not None or one["grade"] != "measured"
         assert (one["usd_per_epoch_high"] is None) == bool(one["why_unknown"])
     assert "modelled" in basis(run)
 
 
-def test_a_small_network_is_not_estimated_from_the_papers_runs(write_run, said):
-    assert said(write_run(preset="mini"))["offer_estimates"] == []
+def test_a_small_network_is_not_estimated_from_the_papers_runs(write, said):
+    assert said(write(preset="mini"))["offer_estimates"] == []
 
 
-def test_a_run_on_an_accelerator_is_itself_a_measurement(write_run, said):
-    there = said(write_run(device="Tesla V100-SXM2-16GB", preset="mini"))["offer_estimates"]
+def test_a_run_on_an_accelerator_is_itself_a_measurement(write, said):
+    there = said(write(device="Tesla V100-SXM2-16GB", preset="mini"))["offer_estimates"]
     own = [one for one in there if one["grade"] == "measured"]
     assert own
     assert all("V100" in one["row"]["accelerator"] for one in own)
     assert all(one["epoch_seconds"] == 10 for one in own)
 
 
-def test_a_resumed_run_counts_both_processes(write_run, said):
-    again = Resumed(time=NOON, step=10, path="p", reproducibility_changes=())
-    run = write_run(
+def test_a_resumed_run_counts_both_processes(write, said):
+    again = resumed(10)
+    run = write(
         started(),
-        epoch(0, 20, first=True),
+        epoch(0, 20),
         epoch(1, 10),
         started(step=10),
         again,
-        epoch(1, 10, first=True),
+        epoch(1, 10),
         stopped(20, 40),
     )
     found = said(run, f"--price-as={OFFER}")
@@ -268,16 +193,16 @@ def test_a_resumed_run_counts_both_processes(write_run, said):
     assert "end of a killed process" in found["totals"]["unknown"]
 
 
-def test_a_run_without_an_epoch_has_no_cost_per_epoch(write_run, said):
-    figures = said(write_run(started(), stopped(0, 9)), f"--price-as={OFFER}")["unit_costs"]
+def test_a_run_without_an_epoch_has_no_cost_per_epoch(write, said):
+    figures = said(write(started(), stopped(0, 9)), f"--price-as={OFFER}")["unit_costs"]
     assert figures["per_epoch"]["usd"] is None
     assert "no complete epoch" in figures["per_epoch"]["why_unknown"]
     assert figures["per_million_showers"]["usd"] is None
 
 
-def test_a_repeated_line_counts_once_with_a_warning(write_run, said, cloudgan_here):
-    lines = (started(), epoch(0, 20, first=True), epoch(1, 10), epoch(1, 10), stopped(20, 45))
-    run = write_run(*lines)
+def test_a_repeated_line_counts_once_with_a_warning(write, said, cloudgan_here):
+    lines = (started(), epoch(0, 20), epoch(1, 10), epoch(1, 10), stopped(20, 45))
+    run = write(*lines)
     found = said(run, f"--price-as={OFFER}")
     steady = next(part for part in found["line_items"] if part["name"] == "steady epochs")
     assert steady["seconds"] == 10
@@ -286,11 +211,11 @@ def test_a_repeated_line_counts_once_with_a_warning(write_run, said, cloudgan_he
 
 
 def test_a_run_dominated_by_its_start_gets_a_recommendation_with_a_flag(
-    write_run, cloudgan_here, tmp_path
+    write, cloudgan_here, tmp_path
 ):
-    lines = (started(), epoch(0, 30, first=True), epoch(1, 3), stopped(20, 45))
+    lines = (started(), epoch(0, 30), epoch(1, 3), stopped(20, 45))
     slow = lines[1].model_copy(update={"trace_seconds": 27, "samples_per_second": 213})
-    run = write_run(lines[0], slow, *lines[2:])
+    run = write(lines[0], slow, *lines[2:])
     page = tmp_path / "cost.html"
     done = cloudgan_here("cost", run, f"--price-as={OFFER}", f"--report={page}")
     assert "recommendation: the first epoch dominates: start-up and tracing took" in done.stdout
@@ -299,9 +224,9 @@ def test_a_run_dominated_by_its_start_gets_a_recommendation_with_a_flag(
 
 
 @pytest.mark.parametrize("ending", ["html", "md", "csv"])
-def test_the_report_has_items_and_offers(write_run, cloudgan_here, tmp_path, ending):
+def test_the_report_has_items_and_offers(write, cloudgan_here, tmp_path, ending):
     path = tmp_path / f"cost.{ending}"
-    cloudgan_here("cost", write_run(), f"--price-as={OFFER}", f"--report={path}")
+    cloudgan_here("cost", write(), f"--price-as={OFFER}", f"--report={path}")
     page = path.read_text()
     assert "steady epochs" in page
     assert "price row" in page
@@ -327,8 +252,8 @@ def test_the_report_has_items_and_offers(write_run, cloudgan_here, tmp_path, end
         (["nowhere"], "no run nowhere"),
     ],
 )
-def test_invalid_requests_are_refused_and_write_nothing(words, expected, write_run, cloudgan_here):
-    run = write_run()
+def test_invalid_requests_are_refused_and_write_nothing(words, expected, write, cloudgan_here):
+    run = write()
     words = [str(run) if word == "RUN" else word for word in words]
     done = cloudgan_here("cost", *words, exits=2)
     assert expected in done.stderr
@@ -336,18 +261,11 @@ def test_invalid_requests_are_refused_and_write_nothing(words, expected, write_r
     assert not (run / "cost.json").exists()
 
 
-def test_another_currency_is_refused(write_run, cloudgan_here):
-    run = write_run()
-    row = load_catalog().row(OFFER).model_dump(mode="json")
-    attempt = {
-        "provider": "gcp",
-        "region": "us-central1",
-        "node_type": row["node_type"],
-        "market": "spot",
-        "price_rows": [row | {"currency": "EUR"}],
-    }
-    whole = {"run": "mine", "config_hash": "a", "attempts": [attempt]}
-    (run / "launch.json").write_text(json.dumps(whole))
+def test_another_currency_is_refused(write, cloudgan_here):
+    run = write()
+    launched(run)
+    log = run / "launch.json"
+    log.write_text(log.read_text().replace('"usd_per_hour"', '"currency": "EUR", "usd_per_hour"'))
     assert "currency" in cloudgan_here("cost", run, exits=2).stderr
 
 
@@ -380,28 +298,18 @@ def test_a_prediction_has_a_page_and_a_table(timings, cloudgan_here, tmp_path):
 
 
 def test_a_run_on_cloud_nodes_shows_forecast_measurement_and_bill(
-    write_run, said, cloudgan_here, plan_of, tmp_path
+    write, said, cloudgan_here, plan_of, tmp_path
 ):
-    run, row = write_run(), load_catalog().row(OFFER)
-    plan = plan_of(name="mine", price=row)
+    run = write()
+    plan = plan_of(name="mine", price=PRICE)
     ahead = plan.forecast.model_copy(
         update={"epochs": 3, "epoch_seconds": 10, "low_epoch_seconds": 9, "high_epoch_seconds": 11}
         | {"low_seconds": 30, "high_seconds": 50, "low_usd": 0.01, "high_usd": 0.02}
     )
     plans.write(run / "plan.json", plan.model_copy(update={"forecast": ahead}))
     hour = UP + dt.timedelta(hours=1)
-    attempt = Attempt(
-        provider=row.provider,
-        region=row.region,
-        node_type=row.node_type,
-        market=row.market,
-        nodes=(Node(name="a", started_at=UP, last_seen_at=UP, terminated_at=hour),),
-        price_rows=(row,),
-        uploaded_gib=0.0,
-        end_reason="finished",
-    )
-    known = Launch(run="mine", config_hash="abc", attempts=(attempt,))
-    launch.write(run / "launch.json", known)
+    node = Node(name="a", started_at=UP, last_seen_at=UP, terminated_at=hour)
+    launched(run, nodes=(node,), uploaded_gib=0.0)
     bill = tmp_path / "bill.csv"
     bill.write_text(
         "BilledCost,ChargeCategory,BillingCurrency,ServiceCategory,ChargePeriodEnd,Tags\n"
@@ -429,9 +337,9 @@ def test_a_run_on_cloud_nodes_shows_forecast_measurement_and_bill(
 
 
 def test_an_invalid_billing_export_is_refused_before_anything_is_written(
-    write_run, cloudgan_here, tmp_path
+    write, cloudgan_here, tmp_path
 ):
-    run = write_run()
+    run = write()
     bill = tmp_path / "bill.csv"
     bill.write_text("a,b\n1,2\n")
     error = cloudgan_here("cost", run, f"--billing-export={bill}", exits=2).stderr
@@ -465,10 +373,9 @@ def priced_plan(plan_of, name, price, nodes=1, epoch_seconds=600.0):
 
 
 def test_two_plans_have_a_difference_in_markdown_and_a_budget(plan_of, cloudgan_here, tmp_path):
-    row = load_catalog().row(OFFER)
     base, new = tmp_path / "base.json", tmp_path / "new.json"
-    plans.write(base, priced_plan(plan_of, "gan", row))
-    plans.write(new, priced_plan(plan_of, "gan", row, nodes=2, epoch_seconds=400.0))
+    plans.write(base, priced_plan(plan_of, "gan", PRICE))
+    plans.write(new, priced_plan(plan_of, "gan", PRICE, nodes=2, epoch_seconds=400.0))
     done = cloudgan_here("cost", new, f"--ci={base}").stdout
     usd, hours, epoch, kwh, co2 = (
         [cell.strip() for cell in line.split("|")[2:5]]
@@ -476,7 +383,7 @@ def test_two_plans_have_a_difference_in_markdown_and_a_budget(plan_of, cloudgan_
         if line.startswith("|") and not line.startswith(("|  ", "| --"))
     )
     assert done.startswith("# Cost of gan\n")
-    per_hour = row.usd_per_hour
+    per_hour = PRICE.usd_per_hour
     assert float(usd[0]) == pytest.approx(per_hour * 6000 / 3600, rel=1e-3)
     assert float(usd[1]) == pytest.approx(per_hour * 8000 / 3600, rel=1e-3)
     assert usd[2].endswith("(+33.3%)")
@@ -488,17 +395,15 @@ def test_two_plans_have_a_difference_in_markdown_and_a_budget(plan_of, cloudgan_
     cloudgan_here("cost", new, f"--ci={base}", "--budget-usd=3")
     over = cloudgan_here("cost", new, f"--ci={base}", "--budget-usd=2", exits=6)
     assert over.stdout.count("more than --budget-usd=2") == over.stderr.count("--budget-usd=2") == 1
-    found = json.loads(
-        cloudgan_here("cost", new, f"--ci={base}", "--budget-usd=2", "--json", exits=6).stdout
-    )
+    found = cloudgan_here("cost", new, f"--ci={base}", "--budget-usd=2", "--json", exits=6).json()
     assert found["is_over_budget"] is True
     assert found["difference"]["hours"] == pytest.approx(-2000 / 3600)
 
 
 def test_a_run_is_compared_with_an_earlier_cost_and_unknown_stays_unknown(
-    write_run, cloudgan_here, plan_of, tmp_path
+    write, cloudgan_here, plan_of, tmp_path
 ):
-    run = write_run()
+    run = write()
     priced = saved(cloudgan_here, tmp_path / "priced.json", run, f"--price-as={OFFER}")
     own = saved(cloudgan_here, tmp_path / "own.json", run)
     same = cloudgan_here("cost", run, f"--price-as={OFFER}", f"--ci={priced}", "--json").stdout
@@ -515,21 +420,19 @@ def test_a_run_is_compared_with_an_earlier_cost_and_unknown_stays_unknown(
     may_exceed = cloudgan_here("cost", run, *limit, exits=6).stderr
     assert "at least" in may_exceed
     assert "egress, which are unknown and may exceed --budget-usd=1" in " ".join(may_exceed.split())
-    unsure = json.loads(cloudgan_here("cost", run, *limit, "--json", exits=6).stdout)
+    unsure = cloudgan_here("cost", run, *limit, "--json", exits=6).json()
     assert unsure["is_over_budget"] is None
     cloudgan_here("cost", run, *limit, "--allow-unknown")
     cloudgan_here("cost", run, limit[0], limit[1], "--budget-usd=0.001", "--allow-unknown", exits=6)
     unpriced = cloudgan_here("cost", run, f"--ci={priced}", "--budget-usd=1", exits=2)
     assert "unknown |" in unpriced.stdout
     assert "--price-as=OFFER" in unpriced.stderr
-    against = json.loads(cloudgan_here("cost", priced, f"--ci={own}", "--json").stdout)
+    against = cloudgan_here("cost", priced, f"--ci={own}", "--json").json()
     assert against["difference"]["usd"] is None
     assert against["difference"]["hours"] == 0
     plan = tmp_path / "plan.json"
-    plans.write(plan, priced_plan(plan_of, "gan", load_catalog().row(OFFER)))
-    mixed = json.loads(
-        cloudgan_here("cost", run, f"--price-as={OFFER}", f"--ci={plan}", "--json").stdout
-    )
+    plans.write(plan, priced_plan(plan_of, "gan", PRICE))
+    mixed = cloudgan_here("cost", run, f"--price-as={OFFER}", f"--ci={plan}", "--json").json()
     assert mixed["difference"]["usd"] is None, "the run has unknown items, the forecast has none"
 
 
@@ -547,10 +450,8 @@ def test_a_run_is_compared_with_an_earlier_cost_and_unknown_stays_unknown(
         ("{}", ("--billing-export=x.csv",), "not valid with --ci"),
     ],
 )
-def test_a_bad_base_is_refused_and_writes_nothing(
-    content, words, expected, write_run, cloudgan_here
-):
-    run = write_run()
+def test_a_bad_base_is_refused_and_writes_nothing(content, words, expected, write, cloudgan_here):
+    run = write()
     base = run / "base.json"
     if content is not None:
         base.write_text(content)

@@ -1,7 +1,5 @@
 """`cloudgan demo` with few steps: real processes, real files."""
 
-from __future__ import annotations
-
 import json
 import re
 

@@ -1,7 +1,5 @@
 """`cloudgan doctor`: existing resources, the runs that need them, their cost, and the deletion of orphaned ones only."""
 
-from __future__ import annotations
-
 import json
 import re
 import time
@@ -81,7 +79,7 @@ def test_an_orphaned_resource_is_listed_with_its_cost_and_its_command(
     assert "pool cloudgan/gan: run gan has no Job (absent)" in said.stdout
     assert "cloudgan down gan --provider=gcp" in line
     assert re.search(r"2 orphaned resources, \d+\.\d\d USD per day; .*--delete", said.stderr)
-    found = json.loads(cloudgan_here("doctor", "--provider=gcp", "--json", exits=4).stdout)
+    found = cloudgan_here("doctor", "--provider=gcp", "--json", exits=4).json()
     pool = next(one for one in found["resources"] if one["run"] == "gan")
     assert pool["usd_per_day"] > 1
     assert found["usd_per_day_orphaned"] == {
@@ -226,7 +224,7 @@ def test_the_day_of_expiry_is_shown(cloudgan_here, account):
         labels={"cloudgan-run": "gan", "cloudgan-expires": "20260101t000000z"},
         **KIND,
     )
-    found = json.loads(cloudgan_here("doctor", "--provider=gcp", "--json", exits=4).stdout)
+    found = cloudgan_here("doctor", "--provider=gcp", "--json", exits=4).json()
     assert "it expired on 2026-01-01" in {one["reason"] for one in found["resources"]}
 
 
@@ -235,7 +233,7 @@ def test_a_zone_that_does_not_answer_is_listed_and_the_exit_code_is_4(cloudgan_h
     said = cloudgan_here("doctor", "--provider=gcp", exits=4)
     assert f"gcp: no answer from {REGION}-f; resources may be there: try again later" in said.stderr
     assert "gcp: no resources of cloudgan in the part of lab-1 that answered" in said.stdout
-    found = json.loads(cloudgan_here("doctor", "--provider=gcp", "--json", exits=4).stdout)
+    found = cloudgan_here("doctor", "--provider=gcp", "--json", exits=4).json()
     assert found["silent"] == {"gcp": [f"{REGION}-f"]}
 
 

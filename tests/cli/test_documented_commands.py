@@ -1,7 +1,5 @@
 """Every command line of README.md, docs/ and `cloudgan help` runs, on tiny inputs and with clouds in memory."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import re
@@ -67,7 +65,7 @@ NOT_HERE = {
     "adopt": LAUNCHED,
     "bench": "measures for minutes: test_bench*.py run each one with small limits",
     "cancel": LAUNCHED,
-    "compare --scaling": "needs runs of several workers: test_compare_scaling.py",
+    "compare --scaling": "needs runs of several workers: test_compare.py",
     "cost runs/first --billing-export": "needs a bill: tests/money",
     "crossvalidate --show=": "needs the runs of another line: tests/api/test_crossvalidation.py",
     "down": LAUNCHED,

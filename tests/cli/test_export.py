@@ -1,7 +1,5 @@
 """`cloudgan export`: the folder that it writes, its model card, and what it refuses."""
 
-from __future__ import annotations
-
 import json
 import resource
 import sys
@@ -30,7 +28,7 @@ def run(tmp_path):
 
 
 def test_the_model_is_the_averaged_generator_of_the_checkpoint(run, tmp_path, cloudgan_here):
-    said = json.loads(cloudgan_here("export", run, tmp_path / "out", "--json").stdout)
+    said = cloudgan_here("export", run, tmp_path / "out", "--json").json()
     model = onnx.load(tmp_path / "out" / "generator.onnx")
     facts = {each.key: each.value for each in model.metadata_props}
     weights, preset = example_run(tmp_path / "again"), find_preset("smoke")

@@ -1,7 +1,5 @@
 """`deploy` without capacity: deletes its resources, reports in one sentence, and tries the next offer."""
 
-from __future__ import annotations
-
 import shutil
 
 import pytest
@@ -18,24 +16,30 @@ from launch.lifecycle.place_double import PlaceDouble
 V100 = ("--provider=gcp", "--accelerator=v100:8")
 HERE = ("--region=us-central1",)
 ON_DEMAND = ("--market=on_demand",)
+SAME = (*V100, *ON_DEMAND, "--fallback=same", "--region=us-central1,us-east1")
+
+
+@pytest.fixture
+def gcp(desk):
+    return desk.doubles["gcp"]
 
 
 def place_of(attempt):
     return attempt.provider, attempt.region, attempt.market
 
 
-def test_a_run_that_finds_room_is_one_attempt_and_leaves_no_node(desk):
+def test_a_run_that_finds_room_is_one_attempt_and_leaves_no_node(desk, gcp):
     desk.deploy(*V100, *HERE)
     (attempt,) = desk.attempts()
     assert place_of(attempt) == ("gcp", "us-central1", "spot")
     assert attempt.end_reason == "finished"
     assert attempt.price_rows[0].offer == "gcp/n1-standard-64+8xV100/us-central1/spot"
     assert desk.bill() == 0
-    assert desk.doubles["gcp"].kinds() == ["bucket"], "its results stay in it"
+    assert gcp.kinds() == ["bucket"], "its results stay in it"
 
 
-def test_without_fallback_missing_capacity_ends_the_command_and_nothing_bills(desk):
-    desk.doubles["gcp"].refuse(POOL, "us-central1-a has no V100 to give")
+def test_without_fallback_missing_capacity_ends_the_command_and_nothing_bills(desk, gcp):
+    gcp.refuse(POOL, "us-central1-a has no V100 to give")
     said = desk.deploy(*V100, *HERE, *ON_DEMAND, exits=5)
     assert "us-central1-a has no V100 to give" in said
     (attempt,) = desk.attempts()
@@ -44,8 +48,7 @@ def test_without_fallback_missing_capacity_ends_the_command_and_nothing_bills(de
 
 
 @pytest.mark.parametrize("how", ["refused", "failed"])
-def test_the_same_is_taken_elsewhere_and_all_is_noted(desk, how):
-    gcp = desk.doubles["gcp"]
+def test_the_same_is_taken_elsewhere_and_all_is_noted(desk, gcp, how):
     gcp.refuse(POOL, "us-central1-a has no V100", how, region="us-central1")
     said = desk.deploy(
         *V100, *ON_DEMAND, "--nodes=2", "--fallback=same", "--region=us-central1,us-east1"
@@ -67,8 +70,7 @@ def test_the_same_is_taken_elsewhere_and_all_is_noted(desk, how):
 
 
 @pytest.mark.parametrize("how", ["refused", "failed", "never ready"])
-def test_the_next_zone_is_tried_before_the_region_is_left(desk, how):
-    gcp = desk.doubles["gcp"]
+def test_the_next_zone_is_tried_before_the_region_is_left(desk, gcp, how):
     gcp.zones = "abc"
     for zone in ("us-central1-a", "us-central1-b"):
         gcp.refuse(POOL, f"{zone} has no V100", how, zone=zone)
@@ -85,8 +87,7 @@ def test_the_next_zone_is_tried_before_the_region_is_left(desk, how):
     assert gcp.kinds() == ["bucket"]
 
 
-def test_the_region_is_left_when_all_its_zones_refuse(desk):
-    gcp = desk.doubles["gcp"]
+def test_the_region_is_left_when_all_its_zones_refuse(desk, gcp):
     gcp.zones = "ab"
     gcp.refuse(POOL, "no V100 in us-central1", region="us-central1")
     flags = (*V100, *ON_DEMAND, "--nodes=2", "--fallback=same")
@@ -98,8 +99,7 @@ def test_the_region_is_left_when_all_its_zones_refuse(desk):
     assert desk.bill() == 0
 
 
-def test_with_missing_quota_no_other_zone_is_tried(desk):
-    gcp = desk.doubles["gcp"]
+def test_with_missing_quota_no_other_zone_is_tried(desk, gcp):
     gcp.zones = "abc"
     gcp.refuse(POOL, "quota V100 is 0", cause="quota")
     said = desk.deploy(*V100, *HERE, *ON_DEMAND, exits=5)
@@ -107,8 +107,7 @@ def test_with_missing_quota_no_other_zone_is_tried(desk):
     assert len(desk.attempts()) == 1
 
 
-def test_a_requested_zone_is_the_only_one(desk):
-    gcp = desk.doubles["gcp"]
+def test_a_requested_zone_is_the_only_one(desk, gcp):
     gcp.zones = "abc"
     gcp.refuse(POOL, "us-central1-b has no V100", zone="us-central1-b")
     said = desk.deploy(*V100, *ON_DEMAND, "--zone=us-central1-b", exits=5)
@@ -116,24 +115,24 @@ def test_a_requested_zone_is_the_only_one(desk):
     assert desk.bill() == 0
 
 
-def test_missing_quota_triggers_the_fallback_and_nothing_is_created_there(desk):
-    desk.doubles["gcp"].quota["us-central1"] = "0 of 8 V100; ask for NVIDIA_V100_GPUS"
-    desk.deploy(*V100, *ON_DEMAND, "--fallback=same", "--region=us-central1,us-east1")
+def test_missing_quota_triggers_the_fallback_and_nothing_is_created_there(desk, gcp):
+    gcp.quota["us-central1"] = "0 of 8 V100; ask for NVIDIA_V100_GPUS"
+    desk.deploy(*SAME)
     regions = [attempt.region for attempt in desk.attempts()]
     assert regions[0] == "us-central1"
     assert regions[-1] == "us-east1"
     assert "NVIDIA_V100_GPUS" in desk.attempts()[0].end_reason
-    assert not any("us-central1" in name for name in desk.doubles["gcp"].asked("create"))
+    assert not any("us-central1" in name for name in gcp.asked("create"))
 
 
-def test_a_region_without_the_node_type_triggers_the_fallback(desk):
-    desk.doubles["gcp"].unserved["us-central1"] = "no zone of us-central1 has n1 with V100"
-    desk.deploy(*V100, *ON_DEMAND, "--fallback=same", "--region=us-central1,us-east1")
+def test_a_region_without_the_node_type_triggers_the_fallback(desk, gcp):
+    gcp.unserved["us-central1"] = "no zone of us-central1 has n1 with V100"
+    desk.deploy(*SAME)
     assert desk.attempts()[-1].region == "us-east1"
 
 
-def test_late_spot_nodes_are_replaced_by_on_demand_nodes_without_fallback(desk):
-    desk.doubles["gcp"].refuse(POOL, "no spot V100 now", "never ready", market="spot")
+def test_late_spot_nodes_are_replaced_by_on_demand_nodes_without_fallback(desk, gcp):
+    gcp.refuse(POOL, "no spot V100 now", "never ready", market="spot")
     said = desk.deploy(*V100, *HERE, "--spot-wait=0.05s")
     first, second = desk.attempts()
     assert place_of(first) == ("gcp", "us-central1", "spot")
@@ -143,8 +142,8 @@ def test_late_spot_nodes_are_replaced_by_on_demand_nodes_without_fallback(desk):
     assert "Next: gcp/n1-standard-64+8xV100/us-central1/on_demand" in said
 
 
-def test_market_spot_never_takes_on_demand_nodes(desk):
-    desk.doubles["gcp"].refuse(POOL, "no spot V100 now", market="spot")
+def test_market_spot_never_takes_on_demand_nodes(desk, gcp):
+    gcp.refuse(POOL, "no spot V100 now", market="spot")
     desk.deploy(*V100, *HERE, "--market=spot", exits=5)
     assert {attempt.market for attempt in desk.attempts()} == {"spot"}
 
@@ -154,9 +153,9 @@ def lost(times, phase="running"):
     return RunState(phase, (worker,), started_at="2026-11-21T12:00:00Z")
 
 
-def test_often_preempted_spot_nodes_are_replaced_by_on_demand_nodes(desk):
+def test_often_preempted_spot_nodes_are_replaced_by_on_demand_nodes(desk, gcp):
     training = PlaceDouble([lost(0), lost(1), lost(2), lost(9), RunState("finished")])
-    desk.doubles["gcp"].runs[RUN] = training
+    gcp.runs[RUN] = training
     said = desk.deploy(*V100, *HERE)
     first, second = desk.attempts()
     assert "spot nodes were preempted 9 times" in first.end_reason
@@ -165,23 +164,25 @@ def test_often_preempted_spot_nodes_are_replaced_by_on_demand_nodes(desk):
     assert "Next: " in said
 
 
-def test_two_preemptions_change_nothing(desk):
+def test_two_preemptions_change_nothing(desk, gcp):
     training = PlaceDouble([lost(0), lost(2), RunState("finished")])
-    desk.doubles["gcp"].runs[RUN] = training
+    gcp.runs[RUN] = training
     desk.deploy(*V100, *HERE)
     assert [attempt.market for attempt in desk.attempts()] == ["spot"]
 
 
-def test_the_store_of_a_run_stays_that_of_its_first_attempt_within_a_cloud(desk):
-    desk.doubles["gcp"].refuse(POOL, "no V100", region="us-central1")
-    desk.deploy(*V100, *ON_DEMAND, "--fallback=same", "--region=us-central1,us-east1")
+def test_the_store_of_a_run_stays_that_of_its_first_attempt_within_a_cloud(desk, gcp):
+    gcp.refuse(POOL, "no V100", region="us-central1")
+    desk.deploy(*SAME)
     run_registry = RunRegistry(FolderStore(desk.buckets / "gcp-us-central1"), "a test")
     assert run_registry.read(RUN).state == "finished"
     assert run_registry.read(RUN).plan.target.region == "us-east1"
     assert not (desk.buckets / "gcp-us-east1").exists()
 
 
-def test_another_cloud_gets_the_newest_checkpoint_and_the_first_one_keeps_no_desired_state(desk):
+def test_another_cloud_gets_the_newest_checkpoint_and_the_first_one_keeps_no_desired_state(
+    desk, gcp
+):
     aws = desk.doubles["aws"]
     aws.refuse(POOL, "no p4d in us-east-1")
     here = FolderStore(desk.buckets / "aws-us-east-1")
@@ -206,9 +207,9 @@ def test_another_cloud_gets_the_newest_checkpoint_and_the_first_one_keeps_no_des
     assert desk.bill() == 0
 
 
-def test_fallback_any_keeps_the_global_batch(desk):
-    desk.doubles["gcp"].refuse(POOL, "no V100 anywhere", node_type="n1-standard-64+8xV100")
-    desk.doubles["gcp"].refuse(POOL, "no V100 anywhere", node_type="n1-highmem-64+8xV100")
+def test_fallback_any_keeps_the_global_batch(desk, gcp):
+    gcp.refuse(POOL, "no V100 anywhere", node_type="n1-standard-64+8xV100")
+    gcp.refuse(POOL, "no V100 anywhere", node_type="n1-highmem-64+8xV100")
     desk.deploy(*V100, *HERE, "--fallback=any", "--global-batch=768")
     first, *_, last = desk.attempts()
     assert last.price_rows[0].accelerator_count != 8
@@ -220,8 +221,8 @@ def test_fallback_any_keeps_the_global_batch(desk):
     assert first.node_type != last.node_type
 
 
-def test_a_budget_counts_all_attempts_and_ends_the_search(desk):
-    desk.doubles["gcp"].refuse(POOL, "no V100 anywhere")
+def test_a_budget_counts_all_attempts_and_ends_the_search(desk, gcp):
+    gcp.refuse(POOL, "no V100 anywhere")
     said = desk.deploy(
         *V100, *ON_DEMAND, "--fallback=same", "--budget-usd=100", "--max-steps=10", exits=5
     )
@@ -231,28 +232,26 @@ def test_a_budget_counts_all_attempts_and_ends_the_search(desk):
     assert desk.bill() == 0
 
 
-def test_a_second_deploy_resumes_the_run_on_its_offer(desk):
-    desk.doubles["gcp"].refuse(POOL, "no V100", region="us-central1")
-    flags = (*V100, *ON_DEMAND, "--fallback=same", "--region=us-central1,us-east1")
-    desk.deploy(*flags)
+def test_a_second_deploy_resumes_the_run_on_its_offer(desk, gcp):
+    gcp.refuse(POOL, "no V100", region="us-central1")
+    desk.deploy(*SAME)
     before = len(desk.attempts())
-    made = len(desk.doubles["gcp"].made)
-    desk.deploy(*flags)
+    made = len(gcp.made)
+    desk.deploy(*SAME)
     assert len(desk.attempts()) == before, "it is finished"
-    assert len(desk.doubles["gcp"].made) == made
+    assert len(gcp.made) == made
 
 
-def test_a_running_run_is_followed_even_if_another_offer_is_better_now(desk):
-    desk.doubles["gcp"].refuse(POOL, "no V100", region="us-central1")
-    flags = (*V100, *ON_DEMAND, "--fallback=same", "--region=us-central1,us-east1")
-    desk.doubles["gcp"].runs[RUN] = PlaceDouble([RunState("running")])
-    desk.deploy(*flags, "--detach")
+def test_a_running_run_is_followed_even_if_another_offer_is_better_now(desk, gcp):
+    gcp.refuse(POOL, "no V100", region="us-central1")
+    gcp.runs[RUN] = PlaceDouble([RunState("running")])
+    desk.deploy(*SAME, "--detach")
     attempts = desk.attempts()
-    desk.doubles["gcp"].troubles.clear()
-    desk.doubles["gcp"].runs[RUN] = PlaceDouble([*[RunState("running")] * 6, DONE])
-    made = len(desk.doubles["gcp"].made)
-    desk.deploy(*flags)
-    assert len(desk.doubles["gcp"].made) == made, "nothing was made in us-central1"
+    gcp.troubles.clear()
+    gcp.runs[RUN] = PlaceDouble([*[RunState("running")] * 6, DONE])
+    made = len(gcp.made)
+    desk.deploy(*SAME)
+    assert len(gcp.made) == made, "nothing was made in us-central1"
     assert [one.region for one in desk.attempts()] == [one.region for one in attempts]
     assert desk.bill() == 0
 
@@ -260,21 +259,23 @@ def test_a_running_run_is_followed_even_if_another_offer_is_better_now(desk):
 DONE = RunState("finished")
 
 
-def test_another_failure_triggers_no_fallback(desk):
-    desk.doubles["gcp"].refuse(POOL, "the network has no addresses left", "broken")
+def test_another_failure_triggers_no_fallback(desk, gcp):
+    gcp.refuse(POOL, "the network has no addresses left", "broken")
     said = desk.deploy(*V100, *ON_DEMAND, "--fallback=any", exits=1)
     assert "no addresses left" in said
     assert len(desk.attempts()) == 1
     assert desk.bill() == 0
 
 
-def test_the_nodes_of_a_run_that_finished_while_it_was_not_followed_are_deleted_by_a_rerun(desk):
+def test_the_nodes_of_a_run_that_finished_while_it_was_not_followed_are_deleted_by_a_rerun(
+    desk, gcp
+):
     def interrupt(seconds):
         raise KeyboardInterrupt
 
-    training = desk.doubles["gcp"].runs[RUN] = PlaceDouble([RunState("running")])
+    training = gcp.runs[RUN] = PlaceDouble([RunState("running")])
     training.passes = interrupt
-    desk.rules["gcp"] = RulesDouble(desk.doubles["gcp"], engine="tpu_vm")
+    desk.rules["gcp"] = RulesDouble(gcp, engine="tpu_vm")
     assert "run gan continues" in desk.deploy(*V100, *HERE, *ON_DEMAND, exits=130)
     assert desk.bill() == 1
     training.states = [RunState("finished")]
@@ -283,12 +284,12 @@ def test_the_nodes_of_a_run_that_finished_while_it_was_not_followed_are_deleted_
     assert desk.attempts()[-1].end_reason == "finished"
 
 
-def test_deploy_without_a_login_downloads_no_wheel(desk, monkeypatch):
+def test_deploy_without_a_login_downloads_no_wheel(desk, gcp, monkeypatch):
     downloads = []
     monkeypatch.setattr(
         "cloudgan.launch.operations.deployment.all_wheels", lambda *_: downloads.append(1) or ()
     )
-    desk.doubles["gcp"].has_no_login = True
+    gcp.has_no_login = True
     error = desk.deploy(*V100, exits=2)
     assert "no login was found" in error
     assert downloads == []
@@ -298,8 +299,7 @@ class Died(BaseException):
     """The process is killed: no handler of the product catches it."""
 
 
-def test_a_death_at_any_request_of_a_zone_failover_leaves_nothing_after_down(desk, capsys):
-    gcp = desk.doubles["gcp"]
+def test_a_death_at_any_request_of_a_zone_failover_leaves_nothing_after_down(desk, gcp, capsys):
     gcp.zones = "ab"
     send = {"create": gcp.create, "delete": gcp.delete}
     sent, deaths = [0], 0

@@ -1,6 +1,4 @@
-"""A flag is one line in one file, and is found in everything that follows from it."""
-
-from __future__ import annotations
+"""A flag is one line in one file; help and schemas of every command."""
 
 import json
 import shutil
@@ -8,8 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import jsonschema
+import pytest
+
 import cloudgan as cg
 from cloudgan.api.job_file import with_job_file
+from cloudgan.core.lock import locked
 from cloudgan.core.options import build
 from cloudgan.launch.operations.launch_options import PlanOptions
 
@@ -84,3 +86,124 @@ def test_init_writes_files_that_their_commands_take(tmp_path, monkeypatch, cloud
     found = with_job_file(build(PlanOptions, {"job": "job-new.yaml"}, command="cloudgan plan"))
     assert found.provider == "gcp"
     assert "exists" in cloudgan_here("init", "job", "job-new.yaml", exits=2).stderr
+
+
+# Schemas that editors and other programs check our files with
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        *("job.yaml", "run.yaml", "record.jsonl", "launch.json", "cost.json", "heartbeat.json"),
+        "quality.json",
+    ],
+)
+def test_each_document_has_a_schema(cloudgan_here, file):
+    schema = cloudgan_here("schema", file).json()
+    assert "properties" in schema or "oneOf" in schema
+
+
+def test_the_schema_of_a_configuration_forbids_unknown_keys(cloudgan_here):
+    schema = cloudgan_here("schema", "run.yaml").json()
+    assert schema["additionalProperties"] is False
+    assert {"data", "model", "training", "checkpoint"} <= set(schema["properties"])
+
+
+def test_an_unknown_document_gets_the_list_of_documents(cloudgan_here):
+    done = cloudgan_here("schema", "run.yml", exits=2)
+    assert "run.yaml" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("simulate", ["out.h5", "--showers=10"]),
+        ("status", []),
+        ("init", ["job"]),
+        ("image", ["--kind=cpu"]),
+        ("search", ["found", "--show"]),
+        ("crossvalidate", ["--show=folds"]),
+        (
+            "bench parallel",
+            ["--step-seconds=0.05", "--service-seconds=0.01", "--message-seconds=0.01"],
+        ),
+    ],
+)
+def test_what_a_command_prints_as_json_fits_its_schema(
+    cloudgan_here, tmp_path, monkeypatch, name, words
+):
+    monkeypatch.chdir(tmp_path)
+    if name in {"search", "crossvalidate"}:
+        pytest.importorskip("optuna")
+        from cloudgan.schema.search import FOLD, Dimension
+        from searches import write_search
+
+        write_search(tmp_path / "found", 0.3, 0.4)
+        folds = {FOLD: Dimension(choices=(0, 1))}
+        write_search(tmp_path / "folds", 0.3, 0.4, space=folds, sampler="grid")
+    schema = cloudgan_here("schema", *name.split()).json()
+    printed = cloudgan_here(*name.split(), *words, "--json").json()
+    jsonschema.validate(printed, schema)
+    assert printed["schema_version"] == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [(["statsu"], "'status'"), (["bench", "stepp"], "'bench step'"), (["completion"], "document")],
+)
+def test_a_command_without_a_schema_is_refused_with_the_nearest_name(cloudgan_here, words, hint):
+    assert hint in cloudgan_here("schema", *words, exits=2).stderr
+
+
+# Without any extra: no command needs an extra to show its help
+
+
+ALL_HELP = """
+import contextlib, io, sys
+from importlib.metadata import packages_distributions
+allowed = set(sys.argv[1:]) | {"cloudgan"}
+normal = lambda name: name.lower().replace("_", "-").replace(".", "-")
+others = {
+    package
+    for package, owners in packages_distributions().items()
+    if not any(normal(owner) in allowed for owner in owners)
+}
+class Refusing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in others:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+for package in others & {name.partition(".")[0] for name in sys.modules}:
+    for name in [name for name in sys.modules if name.partition(".")[0] == package]:
+        del sys.modules[name]
+sys.meta_path.insert(0, Refusing())
+from cloudgan.cli.program import PROGRAM, Program
+lines = [
+    line
+    for name, target in PROGRAM.commands.items()
+    for line in (
+        [[name, other] for other in target.commands] if isinstance(target, Program) else [[name]]
+    )
+]
+failed = {}
+for words in lines:
+    with contextlib.redirect_stdout(io.StringIO()) as shown:
+        try:
+            PROGRAM.run([*words, "--help"])
+        except SystemExit:
+            pass
+        except ImportError as error:
+            failed[" ".join(words)] = str(error)
+    if "Usage: cloudgan" not in shown.getvalue():
+        failed.setdefault(" ".join(words), "no usage line")
+print(len(lines), failed)
+"""
+
+
+def test_every_command_shows_its_help_without_any_extra():
+    rows = locked().splitlines()
+    base = [row.partition("==")[0] for row in rows if "==" in row and not row.startswith(" ")]
+    command = [sys.executable, "-c", ALL_HELP, *base]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    commands, failed = done.stdout.strip().split(" ", 1)
+    assert int(commands) > 30
+    assert failed == "{}"

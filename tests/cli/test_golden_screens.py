@@ -1,7 +1,5 @@
 """Golden screens: one command each, whole, on a terminal of 80 columns."""
 
-from __future__ import annotations
-
 import functools
 
 import pytest

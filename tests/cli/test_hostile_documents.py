@@ -1,7 +1,5 @@
 """Documents that other users wrote: a command acts on the named run only, or refuses with code 2."""
 
-from __future__ import annotations
-
 import copy
 import json
 import shutil

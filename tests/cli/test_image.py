@@ -1,9 +1,6 @@
 """`cloudgan image`: the build context that it writes, and the build commands that it prints."""
 
-from __future__ import annotations
-
 import hashlib
-import json
 import re
 import shlex
 
@@ -48,7 +45,7 @@ def test_the_folder_has_exactly_what_the_dockerfile_copies_for_its_kind(
 
 def test_each_builder_has_one_command_and_the_image_flag_for_its_result(cloudgan_here, tmp_path):
     folder = tmp_path / "of the lab"
-    found = json.loads(cloudgan_here("image", folder, "--kind=tpu", "--json").stdout)
+    found = cloudgan_here("image", folder, "--kind=tpu", "--json").json()
     assert found.pop("folder") == str(folder)
     found = found["builders"]
     assert set(found) == {"docker", "podman", "gcp", "aws", "azure"}

@@ -1,9 +1,6 @@
 """job.yaml and the user's own defaults: what `plan` and `deploy` read, and what `plan --save` writes."""
 
-from __future__ import annotations
-
 import datetime as dt
-import json
 from pathlib import Path
 
 import pytest
@@ -32,7 +29,7 @@ def here(user_folder, tmp_path, monkeypatch):
 
 @pytest.fixture
 def planned(cloudgan_here):
-    return lambda *words: json.loads(cloudgan_here("plan", "--json", *words).stdout)
+    return lambda *words: cloudgan_here("plan", "--json", *words).json()
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,6 @@ The control plane is Google's in tests/emulators/gcp; its node pools become node
 pods train nothing. docs/what-is-not-tested.md lists what this does not prove.
 """
 
-from __future__ import annotations
-
 import json
 import time
 from pathlib import Path
@@ -65,7 +63,7 @@ def deploy(google, cloudgan_here, user_folder, tmp_path):
 
     def run(*more):
         where = (f"--store={tmp_path / 'store'}", f"--data={user_folder / 'showers'}")
-        return json.loads(cloudgan_here("deploy", *FLAGS, *where, *more).stdout)
+        return cloudgan_here("deploy", *FLAGS, *where, *more).json()
 
     return run
 

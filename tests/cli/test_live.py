@@ -4,8 +4,6 @@ The double of a cloud makes nodes in the test cluster; the pods are stubs that t
 a live test proves, the real cloud, no test here proves.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import re

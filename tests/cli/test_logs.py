@@ -1,18 +1,20 @@
-"""`cloudgan logs`: which lines, and of which runs."""
-
-from __future__ import annotations
+"""`logs`, the budget while a run is followed, and the question before it starts."""
 
 import datetime as dt
+import io
 import subprocess
 import sys
 
 import pytest
 
+from cloudgan.cli.views.confirmation import confirm
 from cloudgan.core.durations import parse_since
-from cloudgan.core.errors import ConfigError
+from cloudgan.core.errors import ConfigError, ConfirmationError
 from cloudgan.launch.operations import runs
+from cloudgan.launch.operations.run_watch import RunWatch, budget_warning
 from cloudgan.schema import plan as plans
 from cloudgan.schema.run_folder import RunFolder
+from cloudgan.schema.run_state import RunState
 
 NOW = dt.datetime(2026, 11, 25, 12, tzinfo=dt.UTC)
 
@@ -96,3 +98,80 @@ def test_a_worker_writes_the_time_of_each_line_into_a_file(here, plan_of, cloudg
     assert [line.text for line in found] == ["up", "killed"], "a line without a time is as late"
     assert found[0].time > "2026-11-25T11:30"
     assert cloudgan_here("logs", "gan").stdout == "[0] old\n[0] up\n[0] killed\n"
+
+
+# Progress and budget warnings while a run is followed
+
+
+class Lines:
+    def __init__(self):
+        self.lines = []
+
+    def say(self, line):
+        self.lines.append(line)
+
+
+@pytest.mark.parametrize(
+    ("usd", "share"), [(0.0, None), (4.99, None), (5.0, 0.5), (7.99, 0.5), (8.0, 0.8), (12, 0.8)]
+)
+def test_the_budget_warning_is_due_at_50_and_80_percent(plan_of, usd, share):
+    plan = plan_of()
+    plan = plan.model_copy(update={"limits": plan.limits.model_copy(update={"budget_usd": 10})})
+    found = budget_warning(plan, usd)
+    assert (found.share if found else None) == share
+    assert budget_warning(plan_of(), usd) is None, "no budget"
+    assert budget_warning(plan, None) is None, "no price"
+
+
+def test_each_budget_warning_is_given_once(plan_of):
+    plan = plan_of()
+    plan = plan.model_copy(update={"limits": plan.limits.model_copy(update={"budget_usd": 10})})
+    progress, spent = Lines(), iter([1.0, 5.1, 5.2, 7.0, 8.1, 9.0, 11.0])
+
+    class Spending(RunWatch):
+        def usd_so_far(self):
+            return next(spent)
+
+    class Nothing:
+        def record_state(self, state):
+            """Records nothing."""
+
+    watch = Spending(plan, Nothing(), None, progress)
+    for _ in range(7):
+        watch.see(RunState("running"))
+    assert [line.partition(" of")[0] for line in progress.lines] == ["5.10 USD", "8.10 USD"]
+
+
+class Terminal(io.StringIO):
+    """A terminal with typed input."""
+
+    def isatty(self):
+        return True
+
+
+@pytest.mark.parametrize("typed", ["y\n", "YES\n", " yes \n"])
+def test_yes_on_the_terminal_confirms(monkeypatch, capsys, typed):
+    monkeypatch.setattr("sys.stdin", Terminal(typed))
+    confirm("Spend 5 USD?", yes=False)
+    out, err = capsys.readouterr()
+    assert (out, err) == ("", "Spend 5 USD? [y/N] "), "standard output may be read by a program"
+
+
+@pytest.mark.parametrize("typed", ["\n", "n\n", "yess\n", ""])
+def test_any_other_answer_is_a_no(monkeypatch, typed):
+    monkeypatch.setattr("sys.stdin", Terminal(typed))
+    with pytest.raises(ConfirmationError, match="nothing was started") as refused:
+        confirm("Spend 5 USD?", yes=False)
+    assert refused.value.exit_code == 3
+
+
+def test_without_a_terminal_the_error_has_the_question_and_names_yes(monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.StringIO("yes\n"))
+    with pytest.raises(ConfirmationError, match=r"^Spend 5 USD\? Confirmation required.*add --yes"):
+        confirm("Spend 5 USD?", yes=False)
+
+
+def test_the_yes_flag_skips_the_question(monkeypatch, capsys):
+    monkeypatch.setattr("sys.stdin", None)
+    confirm("Spend 5 USD?", yes=True)
+    assert capsys.readouterr() == ("", "")

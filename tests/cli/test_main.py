@@ -1,7 +1,5 @@
 """The process of the program: standard streams that are closed, full or ASCII, and Ctrl-C."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

@@ -1,9 +1,6 @@
 """Runs and outputs of other commands are refused before anything is written, and stay as they are."""
 
-from __future__ import annotations
-
 import hashlib
-import json
 import signal
 import subprocess
 import sys
@@ -199,24 +196,17 @@ def test_a_store_that_cannot_be_written_ends_a_search_before_anything_is_written
 
 def test_a_search_whose_trials_all_failed_ends_with_1(here, cloudgan_here):
     pytest.importorskip("optuna")
-    from cloudgan.schema.search import SearchConfig
-    from cloudgan.search.folder import SearchFolder
-    from cloudgan.search.study import SearchStudy
+    from searches import write_search
 
     base = yaml.safe_load((here / "many.yaml").read_text())
     base["data"]["path"] = str(here / "store")
     base["training"]["validate_every"] = 1
     space = {"training.seed": {"choices": (1, 2)}}
-    config = SearchConfig.model_validate(
-        {"base": base, "space": space, "sampler": "grid", "trials": 2}
-    )
-    folder = SearchFolder(here / "runs" / "lost")
-    folder.write_config(config)
-    study = SearchStudy(folder, config)
+    given = {"base": base, "space": space, "sampler": "grid", "trials": 2}
+    folder, *_ = write_search(here / "runs/lost", "out of memory", "out of memory", **given)
     for number in range(2):
         folder.trial(number).mkdir(parents=True)
-        study.fail(study.ask().number, "out of memory")
     said = cloudgan_here("search", "runs/lost", exits=1).stderr
     assert "all 2 trials failed, the newest with: out of memory" in said
-    shown = cloudgan_here("search", "runs/lost", "--show", "--json").stdout
-    assert [trial["state"] for trial in json.loads(shown)["trials"]] == ["failed"] * 2
+    shown = cloudgan_here("search", "runs/lost", "--show", "--json").json()
+    assert [trial["state"] for trial in shown["trials"]] == ["failed"] * 2

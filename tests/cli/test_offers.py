@@ -1,7 +1,5 @@
 """Offers of the clouds, and the best ones for a job."""
 
-from __future__ import annotations
-
 import datetime as dt
 import json
 import re
@@ -110,7 +108,7 @@ def test_the_rate_of_interruptions_is_that_of_public_traces_and_else_marked_as_a
 def test_plan_and_offers_choose_the_same_nodes_and_batch(offers, cloudgan_here):
     way = offers(*JOB, "--provider=aws")["choice"]["chosen"]
     flags = ("--provider=aws", "--nodes=auto", "--max-hours=2", "--json")
-    plan = json.loads(cloudgan_here("plan", *flags).stdout)
+    plan = cloudgan_here("plan", *flags).json()
     row = plan["price"]
     assert way["offer"] == f"aws/{row['node_type']}/{row['region']}/{row['market']}"
     assert way["nodes"] == plan["workers"]["nodes"]
@@ -363,9 +361,7 @@ def test_the_page_ranks_in_its_first_column_and_marks_the_chosen_option(offers):
 @pytest.mark.slow
 def test_a_report_file_has_all_options_of_the_plot(cloudgan_here, tmp_path):
     file = tmp_path / "offers.html"
-    said = json.loads(
-        cloudgan_here("offers", *JOB, "--measured", f"--report={file}", "--json").stdout
-    )
+    said = cloudgan_here("offers", *JOB, "--measured", f"--report={file}", "--json").json()
     assert len(said["choice"]["options"]) > len(said["choice"]["pareto_front"])
     assert "Time against cost" in file.read_text(encoding="utf-8")
 

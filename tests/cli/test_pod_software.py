@@ -1,7 +1,5 @@
 """Software of pods: a resumed run keeps the image that its nodes pulled; wheels fit the accelerator."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path
@@ -90,7 +88,7 @@ def test_a_plan_invents_no_digest(cloudgan_here, user_folder):
     ],
 )
 def test_a_reference_is_taken_as_given(cloudgan_here, user_folder, image):
-    plan = json.loads(cloudgan_here("plan", *FLAGS, f"--image={image}", "--json").stdout)
+    plan = cloudgan_here("plan", *FLAGS, f"--image={image}", "--json").json()
     assert plan["workers"]["image"] == image
 
 

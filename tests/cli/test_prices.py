@@ -1,9 +1,6 @@
 """The price catalog as text and as JSON."""
 
-from __future__ import annotations
-
 import datetime as dt
-import json
 import re
 
 import pytest
@@ -39,7 +36,7 @@ def test_without_a_filter_there_is_a_row_per_accelerator_with_its_age(cloudgan_h
 
 
 def test_json_has_all_columns_and_the_age(cloudgan_here):
-    said = json.loads(cloudgan_here("prices", "show", "--json").stdout)
+    said = cloudgan_here("prices", "show", "--json").json()
     assert len(said["rows"]) == len(shipped_catalog().find())
     assert len(said["fees"]) == len(load_fees().rows)
     for row in (*said["rows"], *said["fees"]):
@@ -54,7 +51,7 @@ def test_fees_are_shown_for_their_region(cloudgan_here):
     assert "to the internet, us-west-2" in said
     assert "us-east-1" not in said
     assert "GKE" not in said
-    only = json.loads(cloudgan_here("prices", "--market=spot", "--json").stdout)
+    only = cloudgan_here("prices", "--market=spot", "--json").json()
     assert {row["market"] for row in only["rows"]} == {"spot"}
     assert only["fees"] == []
 

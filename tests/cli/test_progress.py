@@ -1,7 +1,5 @@
-from __future__ import annotations
-
+import contextlib
 import io
-import time
 
 import pytest
 
@@ -22,31 +20,22 @@ class Terminal(io.StringIO):
         return True
 
 
-def look():
-    """Lets the live line be drawn."""
-    time.sleep(0.6)
-
-
 @pytest.fixture
 def clock():
     return Clock()
 
 
+def printed(stream, clock, work, fails):
+    ends = contextlib.nullcontext() if fails is None else pytest.raises(fails)
+    with ends, ProgressBars(stream, now=clock) as bars:
+        work(bars)
+    return stream.getvalue()
+
+
 @pytest.fixture
 def lines(clock):
     """Runs a function with progress where there is no terminal; returns what is printed."""
-
-    def run(work, fails=None):
-        stream = io.StringIO()
-        if fails:
-            with pytest.raises(fails), ProgressBars(stream, now=clock) as bars:
-                work(bars)
-        else:
-            with ProgressBars(stream, now=clock) as bars:
-                work(bars)
-        return stream.getvalue().splitlines()
-
-    return run
+    return lambda work, fails=None: printed(io.StringIO(), clock, work, fails).splitlines()
 
 
 @pytest.fixture
@@ -57,14 +46,8 @@ def screen(clock, monkeypatch):
 
     def run(work, columns=80, fails=None):
         monkeypatch.setenv("COLUMNS", str(columns))
-        stream, shown = Terminal(), Screen(columns)
-        if fails:
-            with pytest.raises(fails), ProgressBars(stream, now=clock) as bars:
-                work(bars)
-        else:
-            with ProgressBars(stream, now=clock) as bars:
-                work(bars)
-        shown.write(stream.getvalue().replace("\n", "\r\n"))
+        shown = Screen(columns)
+        shown.write(printed(Terminal(), clock, work, fails).replace("\n", "\r\n"))
         return shown
 
     return run
@@ -119,7 +102,7 @@ def test_on_a_terminal_the_live_line_of_a_run_tells_the_time_that_is_left_of_the
     def work(bars):
         train(bars, clock, validates=False)
         bars.start("mine", 400, "showers", done=300, count="4/4")
-        look()
+        bars._live.refresh()
 
     shown = screen(work)
     assert shown.shown == ["epoch 1", "epoch 2", "epoch 3"]
@@ -132,7 +115,7 @@ def test_the_rate_is_that_of_training_and_the_time_that_is_left_includes_validat
     def work(bars):
         train(bars, clock)
         bars.start("mine", 400, "showers", done=300, count="4/4")
-        look()
+        bars._live.refresh()
 
     # 275 showers in 110 s of training and 40 s of validation; the last one began 20 s ago.
     assert any("2.5 showers/s" in row and "35 s left" in row for row in screen(work).live)
@@ -155,7 +138,7 @@ def test_the_live_line_has_one_row_at_any_width_and_drops_whole_parts(columns, c
         bars.advance(25, "G 65.2  D 23.9")
         clock.seconds += 10
         bars.advance(25, "G 65.2  D 23.9")
-        look()
+        bars._live.refresh()
 
     shown = screen(work, columns)
     assert shown.wrapped == []
@@ -185,7 +168,7 @@ def test_a_live_line_of_many_parts_drops_the_bar_first(clock, screen):
         for _ in range(2):
             bars.advance(50, "G 65.2  D 23.9  0.12 USD")
             clock.seconds += 10
-        look()
+        bars._live.refresh()
 
     assert "━" in "".join(screen(work, 120).live)
     assert "━" not in "".join(screen(work, 60).live)

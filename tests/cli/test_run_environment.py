@@ -1,7 +1,5 @@
 """Environment variables of a run: what is refused, and where values come from."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

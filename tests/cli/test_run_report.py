@@ -1,7 +1,5 @@
 """report.html at the end of a training."""
 
-from __future__ import annotations
-
 import re
 import shutil
 

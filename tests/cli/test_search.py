@@ -1,7 +1,5 @@
 """`cloudgan search`: refusals before any process starts."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
@@ -11,17 +9,18 @@ from cloudgan.simulation.gflash import simulate
 
 pytest.importorskip("optuna")
 
+from searches import write_search, write_time
+
 
 @pytest.fixture
-def space(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    path = tmp_path / "space.yaml"
+def space(user_folder):
+    path = user_folder / "space.yaml"
     path.write_text("model.learning_rate: {low: 1.0e-4, high: 1.0e-2, log: true}\n")
     return path
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("space_text", "said"),
     [
         ("model.learnin_rate: {low: 1.0, high: 2.0}", "Did you mean 'model.learning_rate'"),
         ("model.learning_rate: {low: 2.0, high: 1.0}", "exchange them"),
@@ -29,17 +28,41 @@ def space(tmp_path, monkeypatch):
         ("[1, 2]", "space.yaml"),
     ],
 )
-def test_a_space_that_cannot_be_searched_is_refused(space, cloudgan_here, text, said):
-    space.write_text(text)
-    done = cloudgan_here("search", space, "--preset=smoke", "--data=x.h5", exits=2)
-    assert said in done.stderr
-    assert list(space.parent.iterdir()) == [space]
+def test_a_space_that_cannot_be_searched_is_refused(space, refused, space_text, said):
+    space.write_text(space_text)
+    assert said in refused("search", space, "--preset=smoke", "--data=x.h5")
 
 
-def test_more_blocks_than_cores_are_refused(space, cloudgan_here):
-    done = cloudgan_here("search", space, "--data=x.h5", "--blocks=4096", exits=2)
-    assert "this machine has" in done.stderr
-    assert list(space.parent.iterdir()) == [space]
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("search space.yaml --blocks=4096", "this machine has"),
+        ("search space.yaml --objective=mertic", "none of metric, response"),
+        ("crossvalidate --objective=mertic", "none of metric, response"),
+        ("crossvalidate --folds=101", "--folds"),
+        ("search space.yaml", "x.h5 does not exist"),
+        ("crossvalidate", "x.h5 does not exist"),
+        ("search space.yaml --second=usd", "has one; give --sampler=nsgaii or --sampler=random"),
+        ("search space.yaml --second=usd --sampler=random", "needs the price of this machine"),
+        ("search space.yaml --second=seconds --sampler=random --prune=median", "compares one obj"),
+        ("search space.yaml --second=usd --sampler=random --price-as=gcp/n1", "unknown offer"),
+        ("search space.yaml --price-file=prices.yaml", "needs --price-as"),
+        ("search space.yaml --folds=101", "--folds=101: expected at most 100"),
+        ("search space.yaml --max-hours=0", "--max-hours=0 must be above zero"),
+        ("search space.yaml --budget-usd=5", "--budget-usd=5 needs the price of this machine"),
+        ("search space.yaml --max-hours=2 --store=there", "--max-hours=2 is of this machine"),
+        ("search space.yaml --max-hours=2 --describe", "--describe starts none"),
+        ("search space.yaml --like=one", "only valid with --describe"),
+        ("search weights.yaml --objective=generator_loss", "different model.loss_weights.shape"),
+    ],
+)
+def test_a_search_that_cannot_be_is_refused(space, refused, line, said):
+    weights = space.with_name("weights.yaml")
+    weights.write_text("model.loss_weights.shape: {low: 1.0, high: 9.0}\n")
+    name, *flags = line.split()
+    assert said in refused(name, *flags, "--data=x.h5")
+    if said.startswith("x.h5"):
+        refused(name, *flags, "x.h5")
 
 
 def test_a_folder_that_holds_no_search_is_refused(space, cloudgan_here):
@@ -50,20 +73,8 @@ def test_a_folder_that_holds_no_search_is_refused(space, cloudgan_here):
 
 
 def test_the_trials_of_a_search_are_shown_and_other_settings_refused(space, cloudgan_here):
-    from cloudgan.schema.config import parse_config
-    from cloudgan.schema.search import SearchConfig, read_space
-    from cloudgan.search.folder import SearchFolder
-    from cloudgan.search.study import SearchStudy
-
-    base = parse_config({"model": {"preset": "smoke"}}, "test")
-    config = SearchConfig(base=base, space=read_space(space), sampler="random", trials=3)
-    folder = SearchFolder(space.parent / "found")
-    folder.write_config(config)
-    study = SearchStudy(folder, config)
-    for value in (0.4, 0.2):
-        study.complete(study.ask().number, [value])
-    study.fail(study.ask().number, "no memory")
-    said = json.loads(cloudgan_here("search", folder.path, "--show", "--json").stdout)
+    folder, *_ = write_search(space.parent / "found", 0.4, 0.2, "no memory", trials=3)
+    said = cloudgan_here("search", folder.path, "--show", "--json").json()
     assert said["best"] == 1
     assert [trial["state"] for trial in said["trials"]] == ["complete", "complete", "failed"]
     assert said["trials"][2]["reason"] == "no memory"
@@ -77,18 +88,10 @@ def test_the_trials_of_a_search_are_shown_and_other_settings_refused(space, clou
 def test_a_search_of_many_trials_fits_a_screen_with_the_best_marked(space, monkeypatch, capsys):
     from cloudgan.api.search_result import read_search
     from cloudgan.cli import emit
-    from cloudgan.schema.config import parse_config
-    from cloudgan.schema.search import SearchConfig, read_space
-    from cloudgan.search.folder import SearchFolder
-    from cloudgan.search.study import SearchStudy
 
-    base = parse_config({"model": {"preset": "smoke"}}, "test")
-    config = SearchConfig(base=base, space=read_space(space), sampler="random", trials=25)
-    folder = SearchFolder(space.parent / "found")
-    folder.write_config(config)
-    study = SearchStudy(folder, config)
-    for number in range(25):
-        study.complete(study.ask().number, [0.1 + abs(number - 20)])
+    write_search(
+        space.parent / "found", *(0.1 + abs(number - 20) for number in range(25)), trials=25
+    )
     found = read_search("found")
     monkeypatch.setattr(emit, "width_of", lambda _: 80)
     emit.emit(found, as_json=False)
@@ -104,18 +107,7 @@ def test_a_search_of_many_trials_fits_a_screen_with_the_best_marked(space, monke
 @pytest.fixture
 def cut(space):
     """A search of two finished trials, whose journal ends with half a line."""
-    from cloudgan.schema.config import parse_config
-    from cloudgan.schema.search import SearchConfig, read_space
-    from cloudgan.search.folder import SearchFolder
-    from cloudgan.search.study import SearchStudy
-
-    base = parse_config({"model": {"preset": "smoke"}}, "test")
-    config = SearchConfig(base=base, space=read_space(space), sampler="random", trials=3)
-    folder = SearchFolder(space.parent / "cut")
-    folder.write_config(config)
-    study = SearchStudy(folder, config)
-    for value in (0.4, 0.2):
-        study.complete(study.ask().number, [value])
+    folder, study, config = write_search(space.parent / "cut", 0.4, 0.2, trials=3)
     asked = study.ask().params
     folder.journal_file.write_bytes(folder.journal_file.read_bytes()[:-40])
     return folder, config, asked
@@ -140,7 +132,7 @@ def test_half_a_last_line_of_the_journal_is_cut_off_and_its_trial_asked_again(cu
     assert [trial.values for trial in study.trials()] == [[0.4], [0.2], None]
     assert study.trials()[2].params == asked
     study.complete(2, [0.1])
-    said = json.loads(cloudgan_here("search", "cut", "--show", "--json").stdout)
+    said = cloudgan_here("search", "cut", "--show", "--json").json()
     assert [trial["value"] for trial in said["trials"]] == [0.4, 0.2, 0.1]
     lines = folder.journal_file.read_bytes().splitlines()
     assert all(json.loads(line) for line in lines)
@@ -160,26 +152,6 @@ def test_the_lock_of_a_killed_write_to_the_journal_blocks_for_seconds_only(cut):
     assert not lock.is_symlink()
 
 
-@pytest.mark.parametrize("command", ["search space.yaml", "crossvalidate"])
-def test_an_unknown_objective_is_refused(space, cloudgan_here, command):
-    done = cloudgan_here(*command.split(), "--data=x.h5", "--objective=mertic", exits=2)
-    assert "none of metric, response" in done.stderr
-    assert list(space.parent.iterdir()) == [space]
-
-
-def test_more_folds_than_a_study_can_hold_are_refused(space, cloudgan_here):
-    assert "--folds" in cloudgan_here("crossvalidate", "--data=x.h5", "--folds=101", exits=2).stderr
-    assert list(space.parent.iterdir()) == [space]
-
-
-@pytest.mark.parametrize("command", ["search space.yaml", "crossvalidate"])
-@pytest.mark.parametrize("data", ["x.h5", "--data=x.h5"])
-def test_missing_showers_are_refused_and_leave_no_folder(space, cloudgan_here, command, data):
-    done = cloudgan_here(*command.split(), data, exits=2)
-    assert "x.h5 does not exist" in done.stderr
-    assert list(space.parent.iterdir()) == [space]
-
-
 def test_trials_that_end_before_their_first_validation_are_refused(space, cloudgan_here):
     write_hdf5(space.parent / "x.h5", simulate(2000, seed=1, cells=(9, 9)))
     flags = ("--data=x.h5", "--preset=smoke", "--batch=32")
@@ -189,37 +161,11 @@ def test_trials_that_end_before_their_first_validation_are_refused(space, cloudg
     assert not (space.parent / "runs").exists()
 
 
-@pytest.mark.parametrize(
-    ("flags", "said"),
-    [
-        (["--second=usd"], "has one; give --sampler=nsgaii or --sampler=random"),
-        (["--second=usd", "--sampler=random"], "needs the price of this machine"),
-        (["--second=seconds", "--sampler=random", "--prune=median"], "compares one objective"),
-        (["--second=usd", "--sampler=random", "--price-as=gcp/n1"], "unknown offer"),
-        (["--price-file=prices.yaml"], "needs --price-as"),
-    ],
-)
-def test_a_second_objective_that_cannot_be_had_is_refused(space, cloudgan_here, flags, said):
-    done = cloudgan_here("search", space, "--data=x.h5", *flags, exits=2)
-    assert said in done.stderr
-    assert list(space.parent.iterdir()) == [space]
-
-
 def test_the_front_of_two_objectives_is_in_the_table_the_json_and_the_page(space, cloudgan_here):
-    from cloudgan.schema.config import parse_config
-    from cloudgan.schema.search import SearchConfig, read_space
-    from cloudgan.search.folder import SearchFolder
-    from cloudgan.search.study import SearchStudy
-
-    base = parse_config({"model": {"preset": "smoke"}}, "test")
     asked = {"sampler": "nsgaii", "second": "usd", "usd_per_hour": 2.0, "trials": 4}
-    config = SearchConfig(base=base, space=read_space(space), **asked)
-    folder = SearchFolder(space.parent / "found")
-    folder.write_config(config)
-    study = SearchStudy(folder, config)
-    for values in ((0.4, 1.0), (0.2, 3.0), (0.3, 2.5), (0.3, 4.0)):
-        study.complete(study.ask().number, values)
-    said = json.loads(cloudgan_here("search", folder.path, "--show", "--json").stdout)
+    results = ((0.4, 1.0), (0.2, 3.0), (0.3, 2.5), (0.3, 4.0))
+    folder, *_ = write_search(space.parent / "found", *results, **asked)
+    said = cloudgan_here("search", folder.path, "--show", "--json").json()
     assert (said["best"], said["second"], said["front"]) == (1, "usd", [0, 2, 1])
     assert [trial["second"] for trial in said["trials"]] == [1.0, 3.0, 2.5, 4.0]
     report = space.parent / "report.html"
@@ -236,18 +182,8 @@ def test_the_page_marks_the_best_trial_and_draws_history_importance_and_coordina
 ):
     import optuna
 
-    from cloudgan.schema.config import parse_config
-    from cloudgan.schema.search import SearchConfig, read_space
-    from cloudgan.search.folder import SearchFolder
-    from cloudgan.search.study import SearchStudy
-
-    base = parse_config({"model": {"preset": "smoke"}}, "test")
-    config = SearchConfig(base=base, space=read_space(space), sampler="random", trials=9)
-    folder = SearchFolder(space.parent / "rates")
-    folder.write_config(config)
-    study = SearchStudy(folder, config)
-    for number in range(9):
-        study.complete(study.ask().number, [abs(number - 6) + 0.5])
+    values = [abs(number - 6) + 0.5 for number in range(9)]
+    folder, study, _ = write_search(space.parent / "rates", *values, trials=9)
     (name,) = optuna.get_all_study_names(study._storage)
     shown = optuna.load_study(study_name=name, storage=study._storage)
     assert (name, shown.metric_names) == ("rates", ["metric"])
@@ -264,22 +200,6 @@ def test_the_page_marks_the_best_trial_and_draws_history_importance_and_coordina
     assert "Warning" not in said.stderr
 
 
-@pytest.mark.parametrize(
-    ("flags", "said"),
-    [
-        (["--folds=101"], "--folds=101: expected at most 100"),
-        (["--max-hours=0"], "--max-hours=0 must be above zero"),
-        (["--budget-usd=5"], "--budget-usd=5 needs the price of this machine"),
-        (["--max-hours=2", "--store=there"], "--max-hours=2 is of this machine"),
-        (["--max-hours=2", "--describe"], "--describe starts none"),
-    ],
-)
-def test_folds_and_limits_that_cannot_be_had_are_refused(space, cloudgan_here, flags, said):
-    done = cloudgan_here("search", space, "--data=x.h5", *flags, exits=2)
-    assert said in done.stderr
-    assert list(space.parent.iterdir()) == [space]
-
-
 @pytest.mark.parametrize("command", ["search space.yaml", "crossvalidate"])
 def test_folds_with_too_few_showers_to_validate_are_refused(space, cloudgan_here, command):
     write_hdf5(space.parent / "x.h5", simulate(900, seed=1, cells=(9, 9)))
@@ -290,33 +210,15 @@ def test_folds_with_too_few_showers_to_validate_are_refused(space, cloudgan_here
     assert not (space.parent / "runs").exists()
 
 
-def test_a_loss_ranks_no_trials_that_differ_in_its_weights(space, cloudgan_here):
-    space.write_text("model.loss_weights.shape: {low: 1.0, high: 9.0}\n")
-    done = cloudgan_here("search", space, "--data=x.h5", "--objective=generator_loss", exits=2)
-    assert "compares no trials with different model.loss_weights.shape" in done.stderr
-
-
 def test_the_folds_of_a_trial_are_shown_with_mean_and_spread(space, cloudgan_here):
-    from cloudgan.schema.config import parse_config
-    from cloudgan.schema.search import SearchConfig, read_space, with_folds
-    from cloudgan.search.folder import SearchFolder
-    from cloudgan.search.study import SearchStudy
-
-    base = with_folds(parse_config({"model": {"preset": "smoke"}}, "test"), 2)
-    asked = {"sampler": "random", "trials": 4, "folds": 2}
-    config = SearchConfig(base=base, space=read_space(space), **asked)
-    folder = SearchFolder(space.parent / "found")
-    folder.write_config(config)
-    study = SearchStudy(folder, config)
+    folder, study, config = write_search(space.parent / "found", trials=4, folds=2)
     runs = config.runs_of(study.ask().number)
     for run, value in zip(runs, (0.4, 0.6), strict=True):
         study.note_objectives(run, [value])
-        a_run_of(100.0, folder.run(run))
+        write_time(folder.run(run), 100.0)
     study.complete(0, [0.5])
     study.note_objectives(config.runs_of(study.ask().number)[1], [0.2])
-    first, second = json.loads(cloudgan_here("search", folder.path, "--show", "--json").stdout)[
-        "trials"
-    ]
+    first, second = cloudgan_here("search", folder.path, "--show", "--json").json()["trials"]
     assert (first["value"], first["seconds"]) == (0.5, 200.0)
     assert first["deviation"] == pytest.approx(0.2 / 2**0.5)
     assert [fold["value"] for fold in first["folds"]] == [0.4, 0.6]
@@ -325,29 +227,15 @@ def test_the_folds_of_a_trial_are_shown_with_mean_and_spread(space, cloudgan_her
     assert second["deviation"] is None, "a fold without a number is not left out"
     shown = " ".join(cloudgan_here("search", folder.path, "--show").stdout.split())
     assert "the mean over the folds" in shown
-    said = json.loads(cloudgan_here("search", folder.path, "--describe", "--json").stdout)
+    said = cloudgan_here("search", folder.path, "--describe", "--json").json()
     assert said["hours"] == pytest.approx([600 / 3600] * 2), "three trials of two folds of 100 s"
 
 
-def a_run_of(seconds, path):
-    from cloudgan.schema import record
-
-    path.mkdir(parents=True)
-    line = record.Stopped(
-        time="2026-11-22T00:00:00Z",
-        step=9,
-        reason="finished",
-        program_seconds=seconds,
-        train_seconds=seconds,
-    )
-    record.append(path / record.FILE_NAME, line)
-
-
 def test_a_new_search_is_forecast_from_a_run_with_the_price_of_the_machine(space, cloudgan_here):
-    a_run_of(360.0, space.parent / "one")
+    write_time(space.parent / "one", 360.0)
     price = "--price-as=gcp/g2-standard-4/us-central1/spot"
     flags = ("--data=x.h5", "--trials=25", "--like=one", "--describe")
-    said = json.loads(cloudgan_here("search", space, *flags, price, "--json").stdout)
+    said = cloudgan_here("search", space, *flags, price, "--json").json()
     assert (said["trials"], said["finished"], said["hours"]) == (25, 0, [2.5, 2.5])
     assert said["usd"] == pytest.approx([2.5 * said["usd_per_hour"]] * 2)
     shown = cloudgan_here("search", space, *flags, "--sampler=grid").stdout
@@ -357,22 +245,13 @@ def test_a_new_search_is_forecast_from_a_run_with_the_price_of_the_machine(space
 
 
 def test_what_is_left_of_a_search_is_forecast_from_its_own_trials(space, cloudgan_here):
-    from cloudgan.schema.config import parse_config
-    from cloudgan.schema.search import SearchConfig, read_space
-    from cloudgan.search.folder import SearchFolder
-    from cloudgan.search.study import SearchStudy
-
-    base = parse_config({"model": {"preset": "smoke"}}, "test")
-    config = SearchConfig(base=base, space=read_space(space), sampler="random", trials=8)
-    folder = SearchFolder(space.parent / "found")
-    folder.write_config(config)
-    study = SearchStudy(folder, config)
+    folder, study, _ = write_search(space.parent / "found", trials=8)
     done = cloudgan_here("search", folder.path, "--describe", exits=2)
     assert "give --like=RUN" in done.stderr
     for number, seconds in enumerate((100.0, 140.0)):
         study.complete(study.ask().number, [0.3])
-        a_run_of(seconds, folder.trial(number))
-    said = json.loads(cloudgan_here("search", folder.path, "--describe", "--json").stdout)
+        write_time(folder.trial(number), seconds)
+    said = cloudgan_here("search", folder.path, "--describe", "--json").json()
     assert (said["finished"], said["trial_seconds"]) == (2, 120.0)
     assert said["hours"] == pytest.approx([0.2, 0.2])
     assert said["usd"] is None
@@ -382,12 +261,7 @@ def test_more_blocks_than_were_measured_widen_a_forecast(space, cloudgan_here, m
     from cloudgan.search import blocks
 
     monkeypatch.setattr(blocks.LocalBlocks, "of_machine", lambda count: [])
-    a_run_of(360.0, space.parent / "one")
+    write_time(space.parent / "one", 360.0)
     flags = ("--data=x.h5", "--trials=25", "--blocks=4", "--like=one", "--describe", "--json")
-    said = json.loads(cloudgan_here("search", space, *flags).stdout)
+    said = cloudgan_here("search", space, *flags).json()
     assert said["hours"] == pytest.approx([0.7, 2.8])  # seven rounds of four trials
-
-
-def test_a_run_for_a_forecast_that_is_not_asked_for_is_refused(space, cloudgan_here):
-    done = cloudgan_here("search", space, "--data=x.h5", "--like=one", exits=2)
-    assert "only valid with --describe" in done.stderr

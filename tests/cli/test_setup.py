@@ -1,8 +1,5 @@
 """`cloudgan setup`: creates the resources of an account, changes nothing the second time, and deletes them."""
 
-from __future__ import annotations
-
-import json
 import time
 from dataclasses import replace
 
@@ -48,7 +45,7 @@ def test_a_dry_run_needs_no_login(cloudgan_here, cloud):
     cloud.has_no_login = True
     said = cloudgan_here("setup", "--provider=gcp", "--dry-run").stdout
     assert "bucket cloudgan-<project>-us-central1" in said
-    found = json.loads(cloudgan_here("setup", "--provider=gcp", "--dry-run", "--json").stdout)
+    found = cloudgan_here("setup", "--provider=gcp", "--dry-run", "--json").json()
     assert [step["ensure"] for step in found["steps"]][1] == "identity cloudgan-pods"
     assert found["steps"][0]["path"] == "https://cloud.example/buckets"
     assert not cloud.there
@@ -58,12 +55,12 @@ def test_missing_resources_are_created_once_after_confirmation(cloudgan_here, cl
     said = cloudgan_here("setup", "--provider=gcp", exits=3)
     assert "Create what is missing in gcp lab-1, us-central1?" in said.stderr
     assert not cloud.there
-    first = json.loads(cloudgan_here(*SETUP, "--json").stdout)
+    first = cloudgan_here(*SETUP, "--json").json()
     assert first["created"] == [f"bucket {BUCKET}", f"identity {IDENTITY}"]
     assert set(cloud.there) == {BUCKET, IDENTITY}
     del cloud.there[IDENTITY]
     assert "✓ gcp lab-1, us-central1 is ready: 1 created, 1 existed" in cloudgan_here(*SETUP).stdout
-    assert json.loads(cloudgan_here(*SETUP, "--json").stdout)["created"] == []
+    assert cloudgan_here(*SETUP, "--json").json()["created"] == []
 
 
 def test_a_missing_provider_is_refused(cloudgan_here, cloud):

@@ -1,7 +1,5 @@
 """Files of showers as others write them: each is read right, or refused with what it has and what is needed."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from dataclasses import replace
@@ -50,7 +48,7 @@ def verify(cloudgan_here):
     """Returns the JSON of `convert --verify`."""
 
     def run(*words):
-        return json.loads(cloudgan_here("convert", "--verify", *words, "--json").stdout)
+        return cloudgan_here("convert", "--verify", *words, "--json").json()
 
     return run
 
@@ -310,9 +308,7 @@ def test_empty_showers_are_left_out_of_a_conversion_and_counted(
     done = cloudgan_here("convert", with_empty, tmp_path / target)
     for said in (done.stdout, done.stderr):
         assert "2 of 60 showers are empty and left out" in said
-    found = json.loads(
-        cloudgan_here("convert", with_empty, tmp_path / target, "--overwrite", "--json").stdout
-    )
+    found = cloudgan_here("convert", with_empty, tmp_path / target, "--overwrite", "--json").json()
     assert found["showers"] == COUNT - 2
     assert "2 of 60 showers are empty and left out" in found["notes"][-1]
     if target.endswith("h5"):

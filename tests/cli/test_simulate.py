@@ -1,7 +1,5 @@
 """`cloudgan simulate` needs no TensorFlow."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

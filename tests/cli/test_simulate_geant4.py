@@ -1,7 +1,5 @@
 """`cloudgan simulate --engine=geant4`, from the command line to the file, with the real Geant4."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,9 +1,7 @@
 """`cloudgan status`: all runs of a folder, and one of them, by its name or its folder."""
 
-from __future__ import annotations
-
+import contextlib
 import datetime as dt
-import json
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -11,84 +9,24 @@ from types import SimpleNamespace
 import pytest
 
 import cloudgan as cg
+import records
 from cloudgan.core.clock import utc_moment
 from cloudgan.core.documents import write_json
 from cloudgan.core.errors import ConfigError, UnknownNameError
-from cloudgan.core.hardware import Hardware
 from cloudgan.launch.operations import runs, targets
 from cloudgan.launch.operations.run_status import RunList, RunStatus
 from cloudgan.money.catalog import load_catalog
 from cloudgan.schema import plan as plans
-from cloudgan.schema import record
 from cloudgan.schema.coevolution import CoevolutionConfig
-from cloudgan.schema.config import parse_config
 from cloudgan.schema.grid_status import CellStatus, GridStatus, NodeStatus
 from cloudgan.schema.heartbeat import Heartbeat
 from cloudgan.schema.launch import Node
 from cloudgan.schema.run_folder import RunFolder
 from cloudgan.schema.run_state import RunState, WorkerState
+from records import write_run
 
 PRICE = load_catalog().row("gcp/n1-standard-8+1xV100/us-central1/on_demand")
 STARTED = (utc_moment() - dt.timedelta(hours=5)).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def numerics(workers):
-    given = {
-        "processor": "a chip",
-        "device": "CPU",
-        "threads": 1,
-        "replicas": 1,
-        "precision": "float32",
-    }
-    return record.Numerics(
-        **given, workers=workers, global_batch_size=10, math_library="Eigen", keras="3"
-    )
-
-
-def started(workers=1):
-    return record.Started(
-        time=STARTED,
-        step=0,
-        config_hash="abc",
-        training_showers=100,
-        held_out_showers=0,
-        hardware=Hardware(processor="a chip", cores=2, memory_gib=4),
-        numerics=numerics(workers),
-        versions={},
-        git_commit=None,
-        strategy="one",
-        loop="custom",
-        learning_rate=0.001,
-        notes=(),
-        startup_seconds=5,
-    )
-
-
-def epoch(number, *, loss=31.25, steps=10):
-    return record.Epoch(
-        time=STARTED,
-        step=10 * number + steps,
-        epoch=number,
-        first=number == 0,
-        complete=steps == 10,
-        steps=steps,
-        samples=10 * steps,
-        carried_samples=0,
-        dropped_samples=0,
-        train_seconds=2.0,
-        trace_seconds=0.0,
-        validation_seconds=0.5,
-        checkpoint_seconds=0.5,
-        samples_per_second=50.0,
-        losses={"generator": {"total": loss}},
-        held_out_losses=None,
-    )
-
-
-def stopped(reason, message=""):
-    return record.Stopped(
-        time=STARTED, step=20, reason=reason, message=message, program_seconds=9, train_seconds=4
-    )
 
 
 @pytest.fixture
@@ -98,12 +36,23 @@ def here(tmp_path, monkeypatch):
 
 
 def trained(name, *lines, epochs=6):
-    folder = RunFolder(f"runs/{name}")
     config = {"name": name, "data": {"path": "x.h5"}, "training": {"epochs": epochs}}
-    folder.write_config(parse_config(config, "a test"))
-    for line in lines:
-        record.append(folder.record_file, line)
-    return folder
+    return write_run(f"runs/{name}", *lines, **config)
+
+
+def epoch(number, *, loss=31.25, **changes):
+    """An epoch of 3 s, with 50 showers a second."""
+    usual = {"validation_seconds": 0.5, "checkpoint_seconds": 0.5, "samples_per_second": 50.0}
+    return records.epoch(number, 2.0, losses={"generator": {"total": loss}}, **usual | changes)
+
+
+def started(workers=1):
+    given = {"time": STARTED, "numerics": records.numerics(workers=workers, global_batch_size=10)}
+    return records.started(**given)
+
+
+def stopped(reason, message=""):
+    return records.stopped(20, 9, reason, message=message)
 
 
 HOLDER = """
@@ -115,22 +64,14 @@ with RunFolder(sys.argv[1]).locked():
 """
 
 
-class Training:
+@contextlib.contextmanager
+def training(folder):
     """A process that holds the lock of a run, as a training does."""
-
-    def __init__(self, folder):
-        command = [sys.executable, "-c", HOLDER, str(folder.path)]
-        self.process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-        self.process.stdout.readline()
-
-    def __enter__(self):
-        return self.process
-
-    def __exit__(self, *_):
-        self.process.kill()
-        self.process.communicate()
+    command = [sys.executable, "-c", HOLDER, str(folder.path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        process.stdout.readline()
+        yield process
+        process.kill()
 
 
 @pytest.mark.parametrize(
@@ -139,7 +80,7 @@ class Training:
         ((started(), epoch(0), epoch(1), stopped("finished")), "done", "6/6 epochs", ""),
         ((started(), epoch(0), epoch(1), stopped("plateau")), "done", "2/6 epochs", "did not improve"),
         ((started(), epoch(0), epoch(1), stopped("interrupted")), "stopped", "2/6 epochs", "Ctrl-C"),
-        ((started(), epoch(0), epoch(1, steps=4), stopped("max_steps")), "stopped", "1/6 epochs", "--max-steps"),
+        ((started(), epoch(0), epoch(1, steps=4, complete=False), stopped("max_steps")), "stopped", "1/6 epochs", "--max-steps"),
         ((started(), epoch(0), stopped("failed", "the disk is full")), "failed", "1/6 epochs", "the disk is full"),
         ((started(), epoch(0)), "failed", "1/6 epochs", "it was killed"),
         ((started(workers=2), epoch(0)), "unknown", "1/6 epochs", "recorded no end"),
@@ -162,7 +103,7 @@ def test_a_local_training_says_how_it_ended_and_has_no_time_left(
 
 def test_a_training_runs_while_its_process_holds_the_lock_however_it_ends(here):
     folder = trained("mine", started(), epoch(0), epoch(1))
-    with Training(folder) as process:
+    with training(folder) as process:
         found = runs.status("mine")
         assert (found.state, found.process) == ("running", str(process.pid))
         assert found.seconds_left == pytest.approx(4 * 3.0)
@@ -190,9 +131,9 @@ def test_all_runs_of_the_folder_are_rows_of_a_table_that_fits_a_screen(
     (here / "runs" / "long").rename(here / "long")  # as --run=./long makes it
     folder = trained("now", started(), epoch(0))
     (here / "runs" / "notes").mkdir()
-    with Training(folder):
+    with training(folder):
         said = cloudgan_here("status").stdout
-        both = json.loads(cloudgan_here("status", "--json").stdout)
+        both = cloudgan_here("status", "--json").json()
     assert said.startswith("3 runs: 1 done, 1 stopped, 1 running\n")
     rows = [" ".join(line.split()) for line in said.splitlines()]
     assert "mine ✓ done this machine 6/6 epochs 58.8 - 5h" in rows
@@ -208,7 +149,7 @@ def test_a_folder_without_runs_says_how_to_make_one(here, cloudgan_here):
     said = cloudgan_here("status").stdout
     assert said.startswith("no run in runs/\n")
     assert "cloudgan train showers.h5" in said
-    assert json.loads(cloudgan_here("status", "--json").stdout)["runs"] == []
+    assert cloudgan_here("status", "--json").json()["runs"] == []
     assert not (here / "runs").exists()
 
 
@@ -300,7 +241,7 @@ class Cluster:
 
 @pytest.fixture
 def launched(here, monkeypatch, plan_of):
-    """Writes plan.json of runs of a cluster that are in these states; `theirs` has no folder here."""
+    """Writes plan.json of runs of a cluster in these states; `theirs` has no folder here."""
 
     def launch(price=None, **states):
         plan = {name: plan_of(name=name, price=price) for name in states}
@@ -360,7 +301,7 @@ def test_cancel_of_a_run_that_ended_says_so_and_stops_nothing(launched, cloudgan
     said = cloudgan_here("cancel", "ours").stdout
     assert said.startswith(f"ours is {state} already: nothing was stopped\n")
     assert "fetched" not in said
-    found = json.loads(cloudgan_here("cancel", "ours", "--json").stdout)
+    found = cloudgan_here("cancel", "ours", "--json").json()
     assert (found["state"], found["was_over"]) == (state, True)
 
 
@@ -401,42 +342,40 @@ def test_a_launched_run_is_one_screen(launched, cloudgan_here, monkeypatch):
         "cloudgan logs ours",
     ):
         assert part in said
-    found = json.loads(cloudgan_here("status", "ours", "--json").stdout)
+    found = cloudgan_here("status", "ours", "--json").json()
     assert found["job"]["nodes"][0]["name"] == "a"
     assert found["heartbeat"]["step"] == 1234
 
 
-@pytest.fixture
-def grid(here):
+def write_grid(seconds_ago=5):
     """A grid of 1x3 cells: one has finished, one trains, one has not begun."""
     folder = RunFolder("runs/grid")
-    config = CoevolutionConfig(rows=1, columns=3, task="ring", engine="ranks", iterations=4)
     folder.create()
+    config = CoevolutionConfig(rows=1, columns=3, task="ring", engine="ranks", iterations=4)
     write_json(folder.path / "coevolution.json", config)
-    cell = {"host": "alpha"}
+    finished = {"state": "finished", "iteration": 4, "memory_bytes": 300 * 2**20}
+    trains = {"state": "processing", "iteration": 3, "silent_seconds": 1.5}
+    cells = enumerate((finished, trains, {"state": "inactive"}))
     status = GridStatus(
-        time=(utc_moment() - dt.timedelta(seconds=5)).isoformat(),
+        time=(utc_moment() - dt.timedelta(seconds=seconds_ago)).isoformat(),
         rows=1,
         columns=3,
         iterations=4,
         nodes=(NodeStatus(host="alpha", processor="p", cores=4, memory_gib=8, ranks=5),),
-        cells=(
-            CellStatus(
-                name="0-0", rank=1, state="finished", iteration=4, memory_bytes=300 * 2**20, **cell
-            ),
-            CellStatus(
-                name="0-1", rank=2, state="processing", iteration=3, silent_seconds=1.5, **cell
-            ),
-            CellStatus(name="0-2", rank=3, **cell),
-        ),
+        cells=tuple(CellStatus(name=f"0-{n}", rank=n + 1, host="alpha", **one) for n, one in cells),
     )
     write_json(folder.path / "status.json", status)
     return folder
 
 
+@pytest.fixture
+def grid(here):
+    return write_grid()
+
+
 @pytest.mark.parametrize("name", ["grid", "runs/grid"])
 def test_a_grid_is_drawn_with_a_row_per_cell(grid, cloudgan_here, name):
-    with Training(grid):
+    with training(grid):
         found = runs.status(name)
         said = cloudgan_here("status", name).stdout
     assert (found.state, found.task, found.progress) == ("running", "evolve", "0/4 iterations")

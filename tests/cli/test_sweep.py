@@ -1,7 +1,5 @@
 """`deploy --seeds`: one run per seed on the same nodes, one table, and limits that hold for all."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Targets, and runs found by name."""
 
-from __future__ import annotations
-
 import pytest
 
 from cloudgan.core.errors import ConfigError, UnknownNameError
@@ -43,17 +41,6 @@ def test_a_run_is_found_in_the_folder_that_started_it(remembered):
     assert isinstance(provider, LocalBackend)
     assert find_run("runs/gan-one")[0] == remembered, "its folder will do"
     assert str(run_folder(plan).path) == "runs/gan-one"
-
-
-def test_an_unknown_run_is_refused_with_the_nearest(remembered):
-    with pytest.raises(UnknownNameError, match=r"unknown run 'gan-on'\. Did you mean 'gan-one'\?"):
-        find_run("gan-on")
-
-
-def test_without_runs_the_error_names_the_flag_of_a_place(user_folder):
-    with pytest.raises(ConfigError, match=r"there is no run gan.*--provider"):
-        find_run("gan")
-    assert not (user_folder / "runs").exists()
 
 
 def test_an_invalid_run_name_is_refused(user_folder):

@@ -1,12 +1,10 @@
 """What a person sees of long commands on a terminal of 80 columns and 24 rows."""
 
-from __future__ import annotations
-
 import re
 
 import pytest
 
-from cli.test_compare import write_run
+from cli.test_compare import three_epochs
 from cloudgan.data.hdf5_writer import write_hdf5
 from cloudgan.simulation.gflash import simulate
 from terminal import Program, run_in_terminal
@@ -120,7 +118,7 @@ def test_no_word_of_an_error_is_cut_by_the_edge_of_the_terminal(folder):
 
 
 def test_the_watched_status_is_drawn_in_place_and_ctrl_c_is_its_ordinary_end(folder):
-    write_run(folder / "runs" / "mine", epoch_seconds=80, global_batch_size=64)
+    three_epochs(folder / "runs" / "mine", epoch_seconds=80)
     program = Program("status", "--watch=1")
     program.wait_for("mine")
     program.interrupt()

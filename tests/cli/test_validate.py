@@ -1,7 +1,5 @@
 """Validation of two files of showers: text, JSON and exit codes, without TensorFlow."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from typing import NamedTuple
@@ -114,7 +112,7 @@ def test_a_file_of_gates_replaces_the_shipped_ones(files, tmp_path, cloudgan_her
 def test_showers_limits_both_samples_and_the_seed_selects_the_halves(files, cloudgan_here):
     flags = (*files.flags(), "--showers=610", "--json")
     one, other, again = (
-        json.loads(cloudgan_here("validate", *flags, f"--seed={seed}").stdout)["assessment"]
+        cloudgan_here("validate", *flags, f"--seed={seed}").json()["assessment"]
         for seed in (1, 2, 1)
     )
     assert one["generated"]["showers"] == one["reference"]["showers"] == 610
@@ -257,7 +255,7 @@ def test_a_property_that_the_reference_cannot_have_does_not_apply_and_misses_no_
     assert note in report.read_text().replace("\\", "")
     row = next(line for line in report.read_text().splitlines() if line.startswith(f"| {title} "))
     assert row.rstrip("| ").endswith("does not apply")
-    said = json.loads(cloudgan_here("validate", *flags, "--json").stdout)
+    said = cloudgan_here("validate", *flags, "--json").json()
     (check,) = [each for each in said["verdict"]["checks"] if each["title"] == title]
     assert check["grade"] == "does not apply"
     assert (check["measure"]["value"], check["measure"]["applies"]) == (None, False)
@@ -288,14 +286,14 @@ def test_empty_showers_of_the_reference_are_left_out_and_those_of_a_generator_co
         showers.ecal_gev[:30] = 0
         write_hdf5(tmp_path / f"{name}.h5", [showers])
     flags = [f"--reference={tmp_path}/reference.h5", f"--generated={files.generated}"]
-    said = json.loads(cloudgan_here("validate", *flags, "--json").stdout)
+    said = cloudgan_here("validate", *flags, "--json").json()
     assert "reference.h5: 30 of 700 showers are empty and left out" in " ".join(
         said["assessment"]["notes"]
     )
     assert said["assessment"]["reference"]["showers"] == 670
     assert said["verdict"]["failures"] == []
     flags = [f"--generated={tmp_path}/generated.h5", f"--reference={files.reference}"]
-    said = json.loads(cloudgan_here("validate", *flags, "--json").stdout)
+    said = cloudgan_here("validate", *flags, "--json").json()
     assert "30 of 700 generated showers are empty" in " ".join(said["assessment"]["notes"])
     assert "energy response" in said["verdict"]["failures"][0]
     assert said["verdict"]["passed"] is False

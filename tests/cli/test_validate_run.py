@@ -1,7 +1,5 @@
 """The verdict on a run: text, JSON and exit codes; test_validate.py is on files."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil
@@ -17,8 +15,9 @@ pytestmark = pytest.mark.tf
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch):
-    """No classifiers, which take most of the time: tests/validation covers them."""
+    """No classifiers and few bootstrap samples: tests/validation covers them."""
     monkeypatch.setattr("cloudgan.validation.acceptance.assess.LEVELS", {})
+    monkeypatch.setattr("cloudgan.validation.acceptance.assess.BOOTSTRAPS", 15)
 
 
 @pytest.fixture
@@ -78,7 +77,7 @@ def test_only_the_verdict_on_the_newest_checkpoint_is_written(small_demo, agains
     kept = small_demo.copy / "verdict.json"
     before = kept.read_bytes()
     try:
-        said = json.loads(cloudgan_here("validate", small_demo.copy, against, "--json").stdout)
+        said = cloudgan_here("validate", small_demo.copy, against, "--json").json()
         written = json.loads(kept.read_text())
         assert written == {key: said[key] for key in written}
         assert said["reference"] == "showers.h5, in sample"
@@ -89,7 +88,7 @@ def test_only_the_verdict_on_the_newest_checkpoint_is_written(small_demo, agains
         kept.write_bytes(before)
 
 
-@pytest.mark.parametrize("named", ["showers.h5", "data", "showers.h5,data", "other.h5,showers.h5"])
+@pytest.mark.parametrize("named", ["data", "other.h5,showers.h5"])
 def test_showers_that_the_run_trained_on_are_in_sample_on_terminal_page_verdict_and_card(
     small_demo, mirrored, tmp_path, cloudgan_here, named
 ):
@@ -113,10 +112,10 @@ def test_other_showers_are_not_in_sample_and_without_the_files_of_the_run_it_is_
 ):
     run = shutil.copytree(small_demo.copy, tmp_path / "small")
     flags = ("validate", run, mirrored, "--step=0", "--json")
-    assert json.loads(cloudgan_here(*flags).stdout)["verdict"]["in_sample"] is False
+    assert cloudgan_here(*flags).json()["verdict"]["in_sample"] is False
     record = run / "record.jsonl"
     record.write_text(re.sub(r'"data_sha256":\[[^]]*\]', '"data_sha256":[]', record.read_text()))
-    said = json.loads(cloudgan_here(*flags).stdout)["verdict"]
+    said = cloudgan_here(*flags).json()["verdict"]
     assert said["in_sample"] is None
     assert any(
         note.startswith("It is unknown whether small was trained on") for note in said["notes"]

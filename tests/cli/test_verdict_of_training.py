@@ -1,7 +1,5 @@
 """The verdict tells an untrained network, and one of 75 steps, from Monte Carlo; the page says what training changed."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
@@ -16,7 +14,7 @@ def test_the_untrained_network_fails_by_a_classifier_and_one_of_75_steps_does_no
     flags = ("--showers=4000", "--max-steps=75", "--max-seconds=200", f"--run={tmp_path / 'tour'}")
     trained = json.loads(run_cloudgan("demo", *flags, "--json", timeout=900).stdout)
     flags = (tmp_path / "tour", "--step=0", "--json")
-    untrained = json.loads(cloudgan_here("validate", *flags).stdout)
+    untrained = cloudgan_here("validate", *flags).json()
     failed = {one["title"] for one in untrained["verdict"]["checks"] if one["grade"] == "fail"}
     assert untrained["verdict"]["grade"] == "fail"
     assert "AUC of a classifier, high level" in failed

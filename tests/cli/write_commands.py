@@ -1,7 +1,5 @@
 """Writes docs/commands.md from the models of the commands; `make golden` runs it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from cloudgan.cli.help import every_flag

@@ -3,8 +3,6 @@
 `make golden` runs it. Prices are those of the package; what the clouds offer follows from their planners.
 """
 
-from __future__ import annotations
-
 import contextlib
 import datetime as dt
 import io
@@ -15,7 +13,7 @@ import tempfile
 from pathlib import Path
 from unittest import mock
 
-from cli.test_compare import write_run
+from cli.test_compare import three_epochs
 from cloudgan.api.validation_result import ValidationResult
 from cloudgan.cli.emit import emit
 from cloudgan.cli.help import screen
@@ -76,7 +74,7 @@ def golden(name: str) -> str:
         contextlib.chdir(folder),
         mock.patch("cloudgan.cli.emit.width_of", return_value=80),
     ):
-        write_run(Path("runs/mine"), epoch_seconds=80, global_batch_size=64)
+        three_epochs(Path("runs/mine"), epoch_seconds=80)
         return _printed(COMMANDS[name])
 
 

@@ -1,20 +1,17 @@
 """Strategies of hypothesis that make bad input: words, bytes, JSON trees, tables, HDF5 files, special files."""
 
-from __future__ import annotations
-
 import io
 import json
+import operator
 import os
 import zipfile
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import h5py
 import numpy as np
 from hypothesis import strategies as st
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 WORDS = (
     "", " ", "0", "-0", "1", "-1", "2", "1e9", "1e308", "1e400", "-1e308", "nan", "inf", "-inf", "NaN", "0x10",
@@ -65,29 +62,38 @@ def words() -> st.SearchStrategy[str]:
     )
 
 
-@st.composite
-def damaged(draw: st.DrawFn, content: bytes) -> bytes:
-    """Bytes cut off, flipped, inserted, deleted, overwritten, doubled, or another file altogether."""
-    at = draw(st.integers(0, max(len(content) - 1, 0)))
-    size = draw(st.integers(1, 16))
-    bits = draw(st.lists(st.integers(0, max(len(content) * 8 - 1, 0)), min_size=1, max_size=4))
-    flipped = bytearray(content)
-    for bit in bits if content else ():
-        flipped[bit // 8] ^= 1 << bit % 8
-    filler = draw(st.sampled_from((b"\x00", b"\xff", b"\x80", b"9", b"[")))
-    return draw(
-        st.sampled_from(
-            (
-                content[:at],
-                bytes(flipped),
-                bytes(flipped),
-                content[:at] + filler * size + content[at:],
-                content[:at] + content[at + size :],
-                content[:at] + filler * size + content[at + size :],
-                content + content,
-                draw(st.sampled_from(BAD_FILES)),
-            )
-        )
+def damaged(content: bytes, *, of: bool = True) -> st.SearchStrategy[bytes]:
+    """Bytes cut off, flipped, inserted, deleted, overwritten, doubled or, with `of`, another file altogether."""
+
+    def damage(kind: str, at: int, fill: bytes, bits: list[int], other: bytes) -> bytes:
+        start = content[:at]
+        if kind == "flip":
+            flipped = bytearray(content)
+            for bit in bits if content else ():
+                flipped[bit // 8] ^= 1 << bit % 8
+            return bytes(flipped)
+        return {
+            "cut": start,
+            "insert": start + fill + content[at:],
+            "delete": start + content[at + len(fill) :],
+            "overwrite": start + fill + content[at + len(fill) :],
+            "double": content * 2,
+            "another": other,
+        }[kind]
+
+    last = max(len(content) - 1, 0)
+    kinds = ("flip", "flip", "cut", "insert", "delete", "overwrite", "double")
+    return st.builds(
+        damage,
+        st.sampled_from((*kinds, "another") if of else kinds),
+        st.integers(0, last),
+        st.builds(
+            operator.mul,
+            st.sampled_from((b"\x00", b"\xff", b"\x80", b"9", b"[")),
+            st.integers(1, 16),
+        ),
+        st.lists(st.integers(0, last * 8), min_size=1, max_size=4),
+        st.sampled_from(BAD_FILES),
     )
 
 
@@ -104,41 +110,36 @@ BAD_FILES = (
 
 
 @st.composite
-def changed_tree(draw: st.DrawFn, tree: Any) -> tuple[Any, str]:
-    """A JSON tree with one or two entries replaced, removed, renamed or added, and what was changed."""
+def changed_tree(draw: st.DrawFn, tree: Any) -> Any:
+    """A JSON tree with one or two entries replaced, removed, renamed or added."""
     found = json.loads(json.dumps(tree))
-    notes = []
     for _ in range(draw(st.sampled_from((1, 1, 1, 2)))):
-        places = list(_places(found))
-        container, key, path = draw(st.sampled_from(places))
-        kind = draw(
-            st.sampled_from(("replace", "replace", "replace", "remove", "rename", "add", "whole"))
-        )
+        container, key = draw(st.sampled_from(list(_places(found))))
+        kinds = ("replace", "replace", "replace", "remove", "rename", "add", "whole")
+        kind = draw(st.sampled_from(kinds))
         if kind == "whole":
-            return draw(bad_values()), "whole document"
+            return draw(bad_values())
         if kind == "replace":
             container[key] = draw(bad_values())
         elif kind == "remove":
             del container[key]
-        elif kind == "rename" and isinstance(container, dict):
-            container[
-                draw(st.sampled_from(("", "x", str(key) + "s", "__class__", "\x00", "x" * 300)))
-            ] = container.pop(key)
-        elif isinstance(container, dict):
-            container[draw(st.text(max_size=8))] = draw(bad_values())
-        else:
+        elif isinstance(container, list):
             container.append(draw(bad_values()))
-        notes.append(f"{kind} {path}")
+        elif kind == "rename":
+            names = ("", "x", f"{key}s", "__class__", "\x00", "x" * 300)
+            container[draw(st.sampled_from(names))] = container.pop(key)
+        else:
+            container[draw(st.text(max_size=8))] = draw(bad_values())
         if not found:
             break
-    return found, ", ".join(notes)
+    return found
 
 
-def _places(tree: Any, path: str = "") -> Any:
+def _places(tree: Any) -> Any:
     for key, value in list(tree.items() if isinstance(tree, dict) else enumerate(tree)):
-        yield tree, key, f"{path}.{key}".lstrip(".")
+        yield tree, key
         if isinstance(value, dict | list):
-            yield from _places(value, f"{path}.{key}")
+            yield from _places(value)
 
 
 def as_json(tree: Any) -> bytes:
@@ -148,12 +149,10 @@ def as_json(tree: Any) -> bytes:
 
 def as_yaml(tree: Any) -> bytes:
     """Encodes a tree as YAML that our own loader did not write: JSON, in which YAML contains .nan and .inf."""
-    text = (
-        json.dumps(tree, ensure_ascii=False)
-        .replace("-Infinity", "-.inf")
-        .replace("Infinity", ".inf")
-    )
-    return text.replace("NaN", ".nan").encode("utf-8", "surrogatepass")
+    text = json.dumps(tree, ensure_ascii=False)
+    for name in ("-Infinity", "Infinity", "NaN"):
+        text = text.replace(name, {"NaN": ".nan"}.get(name, name.replace("Infinity", ".inf")))
+    return text.encode("utf-8", "surrogatepass")
 
 
 @st.composite
@@ -161,236 +160,119 @@ def changed_table(draw: st.DrawFn, content: bytes) -> bytes:
     """A CSV file with cells, columns or rows changed."""
     rows = [line.split(",") for line in content.decode().splitlines()]
     for _ in range(draw(st.integers(1, 3))):
-        row = draw(st.integers(0, len(rows) - 1))
-        column = draw(st.integers(0, max(len(rows[row]) - 1, 0)))
-        kind = draw(
-            st.sampled_from(("cell", "cell", "cell", "cell", "drop", "extra", "repeat", "without"))
-        )
-        if kind == "cell" and rows[row]:
-            rows[row][column] = draw(words())
-        elif kind == "drop" and rows[row]:
-            del rows[row][column]
+        row = draw(st.sampled_from(rows))
+        column = draw(st.integers(0, max(len(row) - 1, 0)))
+        kind = draw(st.sampled_from(("cell", "cell", "cell", "drop", "extra", "repeat", "without")))
+        if kind == "cell" and row:
+            row[column] = draw(words())
+        elif kind == "drop" and row:
+            del row[column]
         elif kind == "extra":
-            rows[row].append(draw(words()))
+            row.append(draw(words()))
         elif kind == "repeat":
-            rows.append(list(rows[row]))
+            rows.append(list(row))
         elif len(rows) > 1:
-            del rows[row]
+            rows.remove(row)
     return "\n".join(",".join(row) for row in rows).encode("utf-8", "surrogateescape") + b"\n"
 
 
-DTYPES = (
-    "u1",
-    "i4",
-    "i8",
-    "f2",
-    "f8",
-    ">f4",
-    "c8",
-    "S3",
-    "?",
-    "str",
-    "vlen",
-    "compound",
-    "reference",
-    "enum",
-)
+KINDS = {
+    "str": h5py.string_dtype(),
+    "vlen": h5py.vlen_dtype(np.float32),
+    "reference": h5py.ref_dtype,
+    "enum": h5py.enum_dtype({"A": 0, "B": 1}, "i"),
+    "compound": np.dtype([("a", "f4"), ("b", "i4")]),
+} | {name: np.dtype(name) for name in ("u1", "i4", "i8", "f2", "f8", ">f4", "c8", "S3", "?")}
+SHAPES = (
+    (), (0,), (1,), (8,), (8, 1), (8, 0), (2, 9), (8, 9, 9), (0, 9, 9, 25), (8, 9, 9, 25, 1), (8, 0, 9, 25), (8, 1, 1, 1),
+)  # fmt: skip
+VALUES = (0.0, -1.0, np.nan, np.inf, -np.inf, 1e-30, 1e30, 3e38)
+ATTRIBUTES = (
+    0, -1, 1e-300, np.nan, np.inf, "50", "x", b"x", [50.0, 100.0], [], np.zeros((3, 3)), h5py.Empty("f4"), 1e300, True, "x" * 60000,
+)  # fmt: skip
+LINKS = {
+    "soft": h5py.SoftLink("/missing"),
+    "external": h5py.ExternalLink("/etc/passwd", "/x"),
+}
 
 
-class Hdf5Change(NamedTuple):
-    """One change of a file in the public layout.
-
-    Attributes:
-        subject: What it changes; two changes of one file have different subjects, because the first
-            may leave nothing that the second can change.
-    """
-
-    subject: str
-    name: str
-    apply: Callable[[h5py.File], None]
-
-
-def hdf5_change() -> st.SearchStrategy[Hdf5Change]:
-    """Changes of the structure, the values or the attributes of a file in the public layout."""
-    name = st.sampled_from(("ECAL", "energy", "theta", "mtheta"))
-    return st.one_of(
-        st.builds(_drop, name),
-        st.builds(_group, name),
-        st.builds(_dtype, name, st.sampled_from(DTYPES)),
-        st.builds(_reshape, name, st.sampled_from(((), (0,), (1,), (8,), (8, 1), (8, 0), (2, 9), (8, 9, 9), (0, 9, 9, 25), (8, 9, 9, 25, 1), (8, 0, 9, 25), (8, 1, 1, 1)))),
-        st.builds(_fill, name, st.sampled_from((0.0, -1.0, np.nan, np.inf, -np.inf, 1e-30, 1e30, 3e38))),
-        st.builds(_one, name, st.sampled_from((0.0, -1.0, np.nan, np.inf, 1e30))),
-        st.builds(_attribute, st.sampled_from(("", "ECAL", "energy")), st.sampled_from(("cloudgan_ecal_per_gev", "source", "x" * 300, "é", "cloudgan_version")), st.sampled_from((0, -1, 1e-300, np.nan, np.inf, "50", "x", b"x", [50.0, 100.0], [], np.zeros((3, 3)), "empty", "reference", 10**300, True, "long"))),
-        st.builds(_extra, st.sampled_from(("bins", "a/b", "é", "x" * 200, "..", "energy2")), st.sampled_from((*DTYPES, "f4"))),
-        st.builds(_link, name, st.sampled_from(("soft", "external", "loop"))),
-        st.builds(_virtual, name),
-    )  # fmt: skip
+@st.composite
+def changed_hdf5(draw: st.DrawFn, content: bytes) -> bytes:
+    """A file in the public layout with its structure, its values or its attributes changed."""
+    buffer = io.BytesIO(content)
+    subjects = draw(st.sets(st.sampled_from(("ECAL", "energy", "theta", "mtheta")), max_size=2))
+    with h5py.File(buffer, "r+") as file:
+        for name in subjects:
+            _change(draw, file, name)
+        if not subjects:
+            keys = ("cloudgan_ecal_per_gev", "source", "x" * 300, "é", "cloudgan_version")
+            owner = file[draw(st.sampled_from(("/", "ECAL", "energy")))]
+            value = draw(st.sampled_from((*ATTRIBUTES, "reference")))
+            owner.attrs[draw(st.sampled_from(keys))] = file.ref if value == "reference" else value
+            extra = draw(st.sampled_from(("bins", "a/b", "é", "x" * 200, "..", "energy2")))
+            file.create_dataset(extra, (8,), KINDS[draw(st.sampled_from(sorted(KINDS)))])
+    return buffer.getvalue()
 
 
-def _values(dtype: str, shape: tuple[int, ...]) -> Any:
-    count = int(np.prod(shape))
-    if dtype == "str":
-        return np.full(shape, "x", h5py.string_dtype())
-    if dtype == "compound":
-        return np.zeros(shape, [("a", "f4"), ("b", "i4")])
-    if dtype == "enum":
-        return np.zeros(shape, h5py.enum_dtype({"A": 0, "B": 1}, "i"))
-    return np.arange(count).reshape(shape).astype(dtype)
-
-
-def _drop(name: str) -> Hdf5Change:
-    return Hdf5Change(name, f"without {name}", lambda file: file.__delitem__(name))
-
-
-def _group(name: str) -> Hdf5Change:
-    def change(file: h5py.File) -> None:
-        del file[name]
+def _change(draw: st.DrawFn, file: h5py.File, name: str) -> None:
+    kinds = ("drop", "group", "dtype", "shape", "fill", "one", "link", "loop", "virtual")
+    kind, shape = draw(st.sampled_from(kinds)), file[name].shape
+    if kind in {"fill", "one"}:
+        file[name][... if kind == "fill" else 5] = draw(st.sampled_from(VALUES))
+        return
+    values = file[name][...]
+    del file[name]
+    if kind == "group":
         file.create_group(name)["x"] = 1
-
-    return Hdf5Change(name, f"{name} is a group", change)
-
-
-def _create(file: h5py.File, name: str, dtype: str, shape: tuple[int, ...]) -> None:
-    if dtype == "vlen":
-        file.create_dataset(name, shape, h5py.vlen_dtype(np.float32))
-    elif dtype == "reference":
-        file.create_dataset(name, shape, h5py.ref_dtype)
-    elif dtype in {"str", "enum"}:
-        kind = h5py.string_dtype() if dtype == "str" else h5py.enum_dtype({"A": 0}, "i")
-        file.create_dataset(name, shape, kind)
-    else:
-        file[name] = _values(dtype, shape)
-
-
-def _dtype(name: str, dtype: str) -> Hdf5Change:
-    def change(file: h5py.File) -> None:
-        shape = file[name].shape
-        del file[name]
-        _create(file, name, dtype, shape)
-
-    return Hdf5Change(name, f"{name} as {dtype}", change)
-
-
-def _reshape(name: str, shape: tuple[int, ...]) -> Hdf5Change:
-    def change(file: h5py.File) -> None:
-        del file[name]
-        file[name] = np.ones(shape, np.float32)
-
-    return Hdf5Change(name, f"{name} has shape {shape}", change)
-
-
-def _fill(name: str, value: float) -> Hdf5Change:
-    def change(file: h5py.File) -> None:
-        file[name][...] = value
-
-    return Hdf5Change(name, f"{name} is {value}", change)
-
-
-def _one(name: str, value: float) -> Hdf5Change:
-    def change(file: h5py.File) -> None:
-        file[name][5] = value
-
-    return Hdf5Change(name, f"{name} of event 5 is {value}", change)
-
-
-def _attribute(name: str, key: str, value: Any) -> Hdf5Change:
-    def change(file: h5py.File) -> None:
-        if name and not isinstance(file.get(name, getlink=True), h5py.HardLink):
-            return  # another change removed it, or made it a link
-        owner = file[name] if name else file
-        special = {"empty": h5py.Empty("f4"), "reference": file.ref, "long": "x" * 60000}
-        given = special.get(value, value) if isinstance(value, str) else value
-        owner.attrs[key] = float(given) if isinstance(given, int) and given > 2**62 else given
-
-    label = f"attribute {key:.30} of {name or 'file'} is {value!r:.40}"
-    return Hdf5Change(f"attributes of {name}", label, change)
-
-
-def _extra(name: str, dtype: str) -> Hdf5Change:
-    label = f"extra {name:.30} as {dtype}"
-    return Hdf5Change("extra", label, lambda file: _create(file, name, dtype, (8,)))
-
-
-def _link(name: str, kind: str) -> Hdf5Change:
-    def change(file: h5py.File) -> None:
-        del file[name]
-        links = {"soft": h5py.SoftLink("/missing"), "loop": h5py.SoftLink(f"/{name}")}
-        file[name] = links.get(kind) or h5py.ExternalLink("/etc/passwd", "/x")
-
-    return Hdf5Change(name, f"{name} is a {kind} link", change)
-
-
-def _virtual(name: str) -> Hdf5Change:
-    def change(file: h5py.File) -> None:
-        shape = file[name].shape
-        del file[name]
+    elif kind == "dtype":
+        dtype = KINDS[draw(st.sampled_from(sorted(KINDS)))]
+        is_number = h5py.check_dtype(vlen=dtype) is None and dtype.kind in "uifcSb"
+        file.create_dataset(name, shape, dtype, data=values.astype(dtype) if is_number else None)
+    elif kind == "shape":
+        file[name] = np.ones(draw(st.sampled_from(SHAPES)), np.float32)
+    elif kind == "link":
+        file[name] = LINKS[draw(st.sampled_from(sorted(LINKS)))]
+    elif kind == "loop":
+        file[name] = h5py.SoftLink(f"/{name}")
+    elif kind == "virtual":
         layout = h5py.VirtualLayout(shape, np.float32)
         layout[...] = h5py.VirtualSource("missing.h5", "x", shape)
         file.create_virtual_dataset(name, layout, fillvalue=np.nan)
 
-    return Hdf5Change(name, f"{name} is a virtual dataset of a missing file", change)
-
-
-def changed_hdf5(content: bytes, change: Callable[[h5py.File], None]) -> bytes:
-    """Applies a change to the bytes of an HDF5 file."""
-    buffer = io.BytesIO(content)
-    with h5py.File(buffer, "r+") as file:
-        change(file)
-    return buffer.getvalue()
-
 
 @st.composite
-def changed_npz(draw: st.DrawFn, content: bytes) -> tuple[bytes, str]:
+def changed_npz(draw: st.DrawFn, content: bytes) -> bytes:
     """A NumPy archive with one member damaged, replaced, removed or added; the archive itself is valid."""
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
     name = draw(st.sampled_from(sorted(members)))
-    kind = draw(
-        st.sampled_from(("damage", "remove", "rename", "array", "array", "add", "pickle", "method"))
-    )
-    method = zipfile.ZIP_STORED
+    kinds = ("damage", "remove", "rename", "array", "array", "add", "method")
+    kind, method = draw(st.sampled_from(kinds)), zipfile.ZIP_STORED
     if kind == "damage":
         members[name] = draw(damaged(members[name]))
     elif kind == "remove":
         del members[name]
     elif kind == "rename":
-        members[
-            draw(
-                st.sampled_from(("x", "../x.npy", "meta.json", "generator/99.npy", "generator/00"))
-            )
-        ] = members.pop(name)
-    elif kind == "array":
-        members[name] = _npy(draw(st.sampled_from(ARRAYS)))
-    elif kind == "add":
-        members["generator/77.npy"] = _npy(draw(st.sampled_from(ARRAYS)))
-    elif kind == "pickle":
-        buffer = io.BytesIO()
-        np.save(buffer, np.array([{}], object), allow_pickle=True)
-        members[name] = buffer.getvalue()
-    else:
+        names = ("x", "../x.npy", "meta.json", "generator/99.npy", "generator/00")
+        members[draw(st.sampled_from(names))] = members.pop(name)
+    elif kind == "method":
         method = draw(st.sampled_from((zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA)))
+    else:
+        array = io.BytesIO()
+        np.save(array, draw(st.sampled_from(ARRAYS)), allow_pickle=True)
+        members[name if kind == "array" else "generator/77.npy"] = array.getvalue()
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", method) as archive:
         for member, each in members.items():
             archive.writestr(member, each)
-    return buffer.getvalue(), f"{kind} {name}"
+    return buffer.getvalue()
 
 
 ARRAYS = (
     np.float32(1), np.zeros(0, np.float32), np.full((2, 3), np.nan, np.float32), np.full((2, 3), np.inf, np.float32), np.ones((3, 2), np.float32),
     np.ones((2, 3), "f8"), np.ones((2, 3), "c8"), np.ones((2, 3), "S3"), np.ones((2, 3), "?"), np.ones((2, 3), "i8"), np.zeros((2, 3), "M8[s]"),
-    np.zeros((2, 3), [("a", "f4")]), np.frombuffer(b"{}", np.uint8), np.frombuffer(b"[" * 3000, np.uint8), np.full(4, "x"), np.ones((1,) * 32),
+    np.zeros((2, 3), [("a", "f4")]), np.frombuffer(b"{}", np.uint8), np.frombuffer(b"[" * 3000, np.uint8), np.full(4, "x"), np.ones((1,) * 32), np.array([{}], object),
 )  # fmt: skip
-
-
-def _npy(array: Any) -> bytes:
-    buffer = io.BytesIO()
-    np.save(buffer, array)
-    return buffer.getvalue()
-
-
-def _as_fifo(path: Path) -> None:
-    os.mkfifo(path)
 
 
 def _as_folder(path: Path) -> None:
@@ -402,37 +284,29 @@ def _to(target: str) -> Callable[[Path], None]:
     return lambda path: path.symlink_to(target)
 
 
-def _as_loop(path: Path) -> None:
-    path.symlink_to(path.name)
-
-
 def _as_sparse(path: Path) -> None:
     with path.open("wb") as file:
         file.truncate(1 << 40)
 
 
 SPECIAL_FILES: dict[str, Callable[[Path], None]] = {
-    "FIFO": _as_fifo,
+    "FIFO": os.mkfifo,
     "folder": _as_folder,
     "link to /dev/zero": _to("/dev/zero"),
     "link to /dev/full": _to("/dev/full"),
     "link to /dev/null": _to("/dev/null"),
     "link to /proc/self/mem": _to("/proc/self/mem"),
     "dangling link": _to("missing"),
-    "link to itself": _as_loop,
+    "link to itself": lambda path: path.symlink_to(path.name),
     "sparse file of 1 TiB": _as_sparse,
 }
 
 
-def special(make: Callable[[Path], None]) -> Callable[[Path], None]:
+def special(kind: str) -> Callable[[Path], None]:
     """Replaces a file by a special one."""
 
     def write(path: Path) -> None:
-        if path.is_dir() and not path.is_symlink():
-            for each in sorted(path.rglob("*"), reverse=True):
-                each.rmdir() if each.is_dir() else each.unlink()
-            path.rmdir()
         path.unlink(missing_ok=True)
-        make(path)
+        SPECIAL_FILES[kind](path)
 
     return write

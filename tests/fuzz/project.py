@@ -1,44 +1,26 @@
 """A small valid project: each file that a command reads, which the cases damage."""
 
-from __future__ import annotations
-
 import contextlib
 import datetime as dt
 import io
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import h5py
 import numpy as np
 import yaml
 
 from cloudgan.cli.main import main
-from cloudgan.core.hardware import Hardware
 from cloudgan.data.summary import TrainingSummary
-from cloudgan.schema import launch, record
+from cloudgan.schema import launch
 from cloudgan.schema.config import RunConfig, parse_config
 from cloudgan.schema.launch import Attempt, Launch, Node
-from cloudgan.schema.record import Epoch, Numerics, Started, Stopped
 from cloudgan.training.checkpoint import State
 from data.conftest import make_store
+from records import epoch, numerics, started, stopped, write_run
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-NOON = "2026-11-21T12:00:00Z"
 SHAPE = (9, 9, 25)
-NUMERICS = Numerics(
-    processor="a chip",
-    device="CPU",
-    threads=2,
-    replicas=1,
-    workers=1,
-    global_batch_size=4,
-    precision="float32",
-    math_library="oneDNN",
-    tensorflow="2.21",
-    keras="3.15",
-)
 RUN_YAML = {
     "name": "mine",
     "data": {"path": "showers.h5"},
@@ -59,7 +41,6 @@ nodes:
   - {offer: lab/cpu/room-1, usd_per_hour: 0.2}
   - {offer: lab/dgx/room-1, accelerator: "A100-40GB:8", usd_per_hour: 6, market: spot}
 """
-TIMINGS = b"n,seconds,nodes\n2,1784.42,1\n4,900.49,1\n8,456.62,1\n16,229.66,2\n32,117.56,4\n"
 GATES = b"""schema_version = 2
 [[gate]]
 measure = "response"
@@ -89,23 +70,21 @@ Credit,2026-11-21T14:00:00Z,AmazonEC2,Compute,USD,-0.5,"{""cloudgan-run"": ""min
 """
 STATE = {
     "phase": "finished",
-    "workers": [
-        {
-            "index": 0,
-            "phase": "done",
-            "pid": 4194303,
-            "start_time": "1",
-            "restarts": 0,
-            "reason": "",
-            "cause": "",
-        }
-    ],
-    "reason": "",
-    "cause": "",
+    "workers": [{"index": 0, "phase": "done", "pid": 4194303, "start_time": "1", "restarts": 0}],
     "started_at": "2026-11-21T12:00:00Z",
     "ended_at": "2026-11-21T12:50:00Z",
 }
-AWS_CONFIG = b"[default]\nregion = eu-west-1\noutput = json\n\n[profile lab]\nregion = us-east-1\n"
+FILES = {
+    "run.yaml": yaml.safe_dump(RUN_YAML).encode(),
+    "kubeconfig": yaml.safe_dump(KUBECONFIG).encode(),
+    "own-prices.yaml": OWN_PRICES,
+    "timings.csv": b"n,seconds,nodes\n2,1784.42,1\n4,900.49,1\n8,456.62,1\n16,229.66,2\n32,117.56,4\n",
+    "gates.toml": GATES,
+    "bill.json": json.dumps(BILL).encode() + b"\n",
+    "bill.csv": BILL_CSV,
+    "prices/prices/gcp.csv": PRICES,
+    "aws-config": b"[default]\nregion = eu-west-1\noutput = json\n\n[profile lab]\nregion = us-east-1\n",
+}
 
 
 def make_project(folder: Path) -> Path:
@@ -113,22 +92,19 @@ def make_project(folder: Path) -> Path:
     folder.mkdir(parents=True)
     write_showers(folder / "showers.h5")
     make_store(folder / "store", folder / "showers.h5", part=4)
-    (folder / "run.yaml").write_text(yaml.safe_dump(RUN_YAML))
-    (folder / "timings.csv").write_bytes(TIMINGS)
-    (folder / "own-prices.yaml").write_bytes(OWN_PRICES)
-    (folder / "gates.toml").write_bytes(GATES)
-    (folder / "bill.json").write_text(json.dumps(BILL) + "\n")
-    (folder / "bill.csv").write_bytes(BILL_CSV)
     (folder / "prices" / "prices").mkdir(parents=True)
-    (folder / "prices" / "prices" / "gcp.csv").write_bytes(PRICES)
-    (folder / "kubeconfig").write_text(yaml.safe_dump(KUBECONFIG))
-    (folder / "aws-config").write_bytes(AWS_CONFIG)
-    run = folder / "runs" / "mine"
-    run.mkdir(parents=True)
+    for name, content in FILES.items():
+        (folder / name).write_bytes(content)
     config = parse_config(RUN_YAML, "run.yaml")
-    (run / "run.yaml").write_text(yaml.safe_dump(config.model_dump(mode="json")))
-    for line in _record(config):
-        record.append(run / "record.jsonl", line)
+    trained = {"steps": 2, "samples": 6, "losses": {"generator": {"total": 1.0}}}
+    run = write_run(
+        folder / "runs" / "mine",
+        started(config_hash=config.config_hash(), training_showers=6, held_out_showers=2),
+        epoch(0, step=2, **trained),
+        epoch(1, 8, step=4, **trained),
+        stopped(4, 60, train_seconds=18),
+        **RUN_YAML,
+    ).path
     launch.write(run / "launch.json", _launch(config))
     (run / "verdict.json").write_text(json.dumps({"schema_version": 2, "passed": True}))
     (run / "plan.json").write_text(_plan(folder))
@@ -194,7 +170,7 @@ def checkpoint(config: RunConfig, **changes: Any) -> bytes:
     )  # fmt: skip
     state = State(
         step=4, train_seconds=1.0, config_hash=config.config_hash(), config=config,
-        numerics=NUMERICS, summary=summary,
+        numerics=numerics(global_batch_size=4), summary=summary,
     )  # fmt: skip
     meta = state.model_dump_json().encode()
     arrays = {
@@ -205,26 +181,6 @@ def checkpoint(config: RunConfig, **changes: Any) -> bytes:
     buffer = io.BytesIO()
     np.savez(buffer, **arrays | changes)
     return buffer.getvalue()
-
-
-def _record(config: RunConfig) -> tuple[Any, ...]:
-    started = Started(
-        time=NOON, step=0, config_hash=config.config_hash(), training_showers=6,
-        held_out_showers=2, hardware=Hardware(processor="a chip", cores=2, memory_gib=4),
-        numerics=NUMERICS, versions={}, git_commit=None, strategy="one", loop="custom",
-        learning_rate=0.001, notes=(), startup_seconds=5,
-    )  # fmt: skip
-    epochs = [
-        Epoch(
-            time=NOON, step=2 * number, epoch=number - 1, first=number == 1, complete=True, steps=2,
-            samples=6, carried_samples=0, dropped_samples=0, train_seconds=12 - 2 * number,
-            trace_seconds=0, validation_seconds=2, checkpoint_seconds=1, samples_per_second=0.6,
-            losses={"generator": {"total": 1.0}}, held_out_losses=None,
-        )
-        for number in (1, 2)
-    ]  # fmt: skip
-    stopped = Stopped(time=NOON, step=4, reason="finished", program_seconds=60, train_seconds=18)
-    return started, *epochs, stopped
 
 
 def _launch(config: RunConfig) -> Launch:

@@ -1,21 +1,15 @@
 """A command that ends with 2 has changed no file: every command and every kind of refusal, beside a finished run."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import h5py
 import pytest
 
+from cloudgan.core.options import Option
 from command_options import arguments, flags
+from fuzz.commands import ALWAYS, SIGNATURES, VALID
 from fuzz.harness import REFUSED, Case
 from fuzz.project import write_showers
-from fuzz.test_command_lines import ALWAYS, SIGNATURES, VALID
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from cloudgan.core.options import Option
 
 RUN = "runs/mine"
 LONG = "x" * 300
@@ -104,67 +98,50 @@ DAMAGED = {
 """Files of the run that a command cannot use."""
 
 
-def cases(command: str, signature: tuple[Option, ...]) -> Iterator[tuple[str, Case]]:
+def cases(command: str, signature: tuple[Option, ...]) -> Iterator[Case]:
     """Yields the refusals of a command."""
     always = ALWAYS.get(command, ())
     valid = (*VALID.get(command, ()), *always)
     words = (*command.split(), *valid)
-
-    def with_flag(name: str, text: str) -> tuple[str, ...] | None:
-        for flag in flags(signature):
-            if flag.keyword == name:
-                kept = [each for each in valid if each.partition("=")[0] != flag.shown]
-                return (*command.split(), *kept, f"{flag.shown}={text}")
-        for at, argument in enumerate(arguments(signature)):
-            if argument.keyword == name and at < len(valid):
-                return (*command.split(), *valid[:at], text, *valid[at + 1 :])
-        return None
+    known, places = flags(signature), arguments(signature)
 
     def case(name, words, files=()):
-        return name, Case(tuple(words), dict(files), writes=("*",), changes=name)
+        return Case(tuple(words), dict(files), writes=("*",), changes=name)
+
+    def with_value(name: str, keyword: str, text: str, files=()) -> Iterator[Case]:
+        for flag in known:
+            if flag.keyword == keyword:
+                kept = [each for each in valid if each.partition("=")[0] != flag.shown]
+                yield case(name, (*command.split(), *kept, f"{flag.shown}={text}"), files)
+        for at, argument in enumerate(places):
+            if argument.keyword == keyword and at < len(valid):
+                kept = (*valid[:at], text, *valid[at + 1 :])
+                yield case(name, (*command.split(), *kept), files)
 
     for name, extra in ANYWHERE.items():
         yield case(name, (*words, *extra))
-    if arguments(signature):
+    if places:
         yield case("no argument", (*command.split(), *always))
-    flag = next((flag for flag in flags(signature) if flag.name != "json"), None)
-    if flag:
+    for flag in [flag for flag in known if flag.name != "json"][:1]:
         yield case("a misspelt flag", (*words, f"{flag.shown[:-1]}=1"))
         yield case("a flag given twice", (*words, f"{flag.shown}=1", f"{flag.shown}=1"))
-    chosen = next((flag for flag in flags(signature) if flag.choices), None)
-    if chosen:
-        yield case("a choice that there is not", with_flag(chosen.keyword, "nosuch"))
+    for flag in [flag for flag in known if flag.choices][:1]:
+        yield from with_value("a choice that there is not", flag.keyword, "nosuch")
     for name, (kind, text) in OF_KIND.items():
-        of_kind = next(
-            (flag for flag in flags(signature) if flag.kinds == (kind,) and not flag.text), None
-        )
-        if of_kind:
-            yield case(name, with_flag(of_kind.keyword, text))
-    for name, (flag_name, text, files) in OF_FLAG.items():
-        found = with_flag(flag_name, text)
-        if found:
-            yield case(name, found, files)
-    reads_run = any("mine" in word for word in words) or "--config=run.yaml" in words
-    for name, (file, content) in DAMAGED.items() if reads_run else ():
-        yield case(name, words, {file: content})
-    yield (
-        "a variable of an unknown value",
-        Case(words, writes=("*",), environment={"CLOUDGAN_LOG": "xml"}),
-    )
+        for flag in [flag for flag in known if flag.kinds == (kind,) and not flag.text][:1]:
+            yield from with_value(name, flag.keyword, text)
+    for name, (keyword, text, files) in OF_FLAG.items():
+        yield from with_value(name, keyword, text, files)
+    if any("mine" in word for word in words) or "--config=run.yaml" in words:
+        for name, (file, content) in DAMAGED.items():
+            yield case(name, words, {file: content})
+    yield Case(words, {}, {"CLOUDGAN_LOG": "xml"}, writes=("*",), changes="a strange variable")
 
 
 @pytest.mark.parametrize("command", SIGNATURES)
 def test_a_refused_command_has_changed_no_file(command, workplace):
-    faults, refused = [], 0
-    for name, case in cases(command, SIGNATURES[command]):
-        fault = workplace.run(case)
-        if fault:
-            faults.append(f"{name}: {fault.cause}\n  {case.describe()}\n{fault.details}")
-        elif workplace.exit_code == REFUSED:
-            refused += 1
-    print(f"{command}: {refused} refusals")
-    assert refused > 4
-    assert not faults, f"{len(faults)} faults\n" + "\n".join(faults)
+    codes = [workplace.run(case) for case in cases(command, SIGNATURES[command])]
+    assert codes.count(REFUSED) > 4
 
 
 @pytest.mark.parametrize(
@@ -176,5 +153,4 @@ def test_a_refused_command_has_changed_no_file(command, workplace):
     ],
 )  # fmt: skip
 def test_a_command_that_only_reads_changes_no_file(words, workplace):
-    fault = workplace.run(Case(tuple(words.split()), exits=frozenset({0, REFUSED})))
-    assert not fault, f"{fault.cause}\n{fault.details}"
+    workplace.run(Case(tuple(words.split()), exits=frozenset({0, REFUSED})))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cloudgan.core.hardware import Hardware
+import records
 from cloudgan.money.advice import (
     BATCH_GAIN,
     CHECKPOINT_SHARE,
@@ -19,7 +19,7 @@ from cloudgan.money.advice import (
     recommendations,
 )
 from cloudgan.schema.price_row import FeeRow, PriceRow
-from cloudgan.schema.record import Checkpointed, Epoch, Numerics, RunRecord, Started
+from cloudgan.schema.record import Checkpointed, Epoch, RunRecord, Started
 from cloudgan.speed.spot import Preemption, checkpoint_interval, expected_seconds
 
 RATE, EPOCH_SECONDS = 100.0, 1000.0
@@ -48,54 +48,29 @@ def row(market="on_demand", usd_per_hour=3.6, **changes):
 
 
 def started(second=0, startup=5.0, batch=64, replicas=2, device="a V100"):
-    return Started(
+    on = {"device": device, "replicas": replicas, "global_batch_size": batch * replicas}
+    return records.started(
         time=f"2026-01-01T00:00:{second:02}Z",
-        step=0,
-        config_hash="abc",
         training_showers=100_000,
-        held_out_showers=10,
-        hardware=Hardware(processor="a chip", cores=2, memory_gib=4),
-        numerics=Numerics(
-            processor="a chip",
-            device=device,
-            threads=2,
-            replicas=replicas,
-            workers=1,
-            global_batch_size=batch * replicas,
-            precision="float32",
-            math_library="oneDNN",
-            tensorflow="2",
-            keras="3",
-        ),
-        versions={},
-        git_commit=None,
-        strategy="one",
-        loop="custom",
-        learning_rate=0.001,
-        notes=(),
+        numerics=records.numerics(**on),
         startup_seconds=startup,
     )
 
 
 def epoch(number, *, tracing=0.0, checkpoints=0.0, input_utilisation=None, rate=RATE, first=None):
     """An epoch of 1000 s at 100 showers per second, after `tracing` seconds lost."""
-    return Epoch(
+    return records.epoch(
+        number,
+        EPOCH_SECONDS * RATE / rate + tracing,
         time="2026-01-01T00:01:00Z",
         step=100 * (number + 1),
-        epoch=number,
         first=number == 0 if first is None else first,
-        complete=True,
         steps=100,
         samples=int(RATE * EPOCH_SECONDS),
-        carried_samples=0,
-        dropped_samples=0,
-        train_seconds=EPOCH_SECONDS * RATE / rate + tracing,
         trace_seconds=tracing + 1,
         validation_seconds=0,
         checkpoint_seconds=checkpoints,
         samples_per_second=rate,
-        losses={},
-        held_out_losses=None,
         input_utilisation=input_utilisation,
     )
 

@@ -8,7 +8,8 @@ from cloudgan.money.quality_cost import cost_until, end_of_step
 from cloudgan.money.report import cost_report
 from cloudgan.schema.launch import Launch
 from cloudgan.schema.record import RunRecord, Validated
-from tests.money.conftest import epoch, resumed, started, stopped
+from records import resumed
+from tests.money.conftest import epoch, started, stopped
 from tests.money.test_report import FEES, ROW, TODAY, provisioned
 
 

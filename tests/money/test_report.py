@@ -17,7 +17,8 @@ from cloudgan.schema.launch import Attempt, Cluster, KeptNodes, Launch, Node, lo
 from cloudgan.schema.price_row import FeeRow
 from cloudgan.schema.provenance import InstalledWheels
 from cloudgan.schema.record import PreemptionNotice, RunRecord
-from tests.money.conftest import epoch, plain_run, resumed, started, stopped
+from records import resumed
+from tests.money.conftest import epoch, plain_run, started, stopped
 
 if TYPE_CHECKING:
     from cloudgan.schema.cost_report import CostReport

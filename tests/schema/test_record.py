@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import records
 from cloudgan.core.errors import DataError
 from cloudgan.core.hardware import Hardware
 from cloudgan.schema import record
@@ -18,51 +19,22 @@ from cloudgan.schema.quality import best_step, quality_of
 from cloudgan.schema.record_warnings import record_warnings
 from cloudgan.schema.stop_criterion import parse_stop_criterion
 
+TIME = "2026-01-01T00:00:00Z"
 
-def epoch(number, *, step, seconds=10.0, first=False, complete=True, time="2026-01-01T00:00:00Z"):
-    return record.Epoch(
-        time=time,
-        step=step,
-        epoch=number,
-        first=first,
-        complete=complete,
-        steps=10,
-        samples=320,
-        carried_samples=0,
-        dropped_samples=0,
-        train_seconds=seconds,
-        trace_seconds=0.0,
-        validation_seconds=1.0,
-        checkpoint_seconds=0.5,
-        samples_per_second=32.0,
-        losses={},
-        held_out_losses=None,
-    )
+
+def epoch(number, *, step, seconds=10.0, first=False, **changes):
+    usual = {"time": TIME, "samples": 320, "validation_seconds": 1.0, "checkpoint_seconds": 0.5}
+    usual |= {"samples_per_second": 32.0}
+    return records.epoch(number, seconds, step=step, first=first, **usual | changes)
 
 
 def resumed(step):
-    return record.Resumed(
-        time="2026-01-01T00:00:00Z", step=step, path="x", reproducibility_changes=()
-    )
+    return records.resumed(step).model_copy(update={"time": TIME})
 
 
-def started(step=0, time="2026-01-01T00:00:00Z", processor="a chip"):
-    return record.Started(
-        time=time,
-        step=step,
-        config_hash="abc",
-        training_showers=320,
-        held_out_showers=10,
-        hardware=Hardware(processor=processor, cores=2, memory_gib=4),
-        numerics=record.Numerics.model_construct(),
-        versions={},
-        git_commit=None,
-        strategy="one",
-        loop="custom",
-        learning_rate=0.001,
-        notes=(),
-        startup_seconds=5,
-    )
+def started(step=0, time=TIME, processor="a chip"):
+    hardware = Hardware(processor=processor, cores=2, memory_gib=4)
+    return records.started(step, time=time, training_showers=320, hardware=hardware)
 
 
 def whole():
@@ -81,13 +53,7 @@ def run_of(*lines):
 
 
 def stopped(step, seconds=5.0):
-    return record.Stopped(
-        time="2026-01-01T00:00:00Z",
-        step=step,
-        reason="finished",
-        program_seconds=seconds,
-        train_seconds=seconds,
-    )
+    return records.stopped(step, seconds, time=TIME)
 
 
 def test_lines_come_back_as_they_were_written(tmp_path):

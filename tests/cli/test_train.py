@@ -1,0 +1,101 @@
+"""`train`: what JAX and several workers of one machine refuse, before anything starts."""
+
+import json
+
+import pytest
+
+from cloudgan.api import tensorflow_import
+from cloudgan.cli.failure import explain
+from cloudgan.cli.main import main
+from cloudgan.core import loopback_network
+from cloudgan.core.errors import ConfigError
+from cloudgan.launch.operations.launch_data import check_startable
+from cloudgan.schema.config import parse_config
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        ["--parallel=downpour"],
+        ["--stages=conv1"],
+        ["--loop=fit"],
+        ["--precision=float64"],
+        ["--strategy=tpu"],
+    ],
+    ids=lambda given: given[0],
+)
+def test_an_option_that_jax_lacks_is_named_with_exit_code_2(given, capsys, tmp_path):
+    words = ["train", "--engine=jax", f"--data={tmp_path}", f"--run={tmp_path / 'r'}", *given]
+    with pytest.raises(SystemExit, match="2"):
+        main(words)
+    message = capsys.readouterr().err
+    assert "--engine=jax does not support" in message
+    assert given[0].partition("=")[0] in message
+    assert "--engine=tensorflow" in message
+
+
+def test_without_jax_the_extra_is_named(monkeypatch):
+    monkeypatch.setattr(tensorflow_import, "find_spec", lambda name: None)
+    with pytest.raises(ModuleNotFoundError) as missing:
+        tensorflow_import.require_engine("jax")
+    failure = explain(missing.value)
+    assert failure.exit_code == 2
+    assert "[jax]" in failure.message
+
+
+def test_the_engine_changes_neither_hash_nor_documents_of_other_runs():
+    usual, jax = (
+        parse_config({"training": {"engine": engine}}, "a test") for engine in ("tensorflow", "jax")
+    )
+    assert usual.config_hash() == jax.config_hash()
+    assert "engine" not in usual.model_dump()["training"]
+    assert jax.model_dump()["training"]["engine"] == "jax"
+
+
+def test_a_deploy_of_jax_is_refused_before_anything_starts(plan_of):
+    with pytest.raises(ConfigError, match="jax is planned but not launched"):
+        check_startable(plan_of(training={"engine": "jax"}))
+
+
+# `train` refuses several workers whose ports others could reach, before anything starts
+
+
+TWO = ("train", "--data=showers.h5", "--strategy=multiworker", "--workers=2")
+
+
+def test_a_machine_that_cannot_isolate_workers_refuses_them(cloudgan_here, tmp_path, monkeypatch):
+    monkeypatch.setattr(loopback_network.sys, "platform", "darwin")
+    said = cloudgan_here(*TWO, f"--run={tmp_path / 'run'}", exits=2).stderr
+    assert "--strategy=mirrored --replicas=2" in said
+    assert "--allow-open-ports" in said
+    assert not (tmp_path / "run").exists()
+
+
+def test_with_allow_open_ports_the_check_is_skipped(cloudgan_here, tmp_path, monkeypatch):
+    monkeypatch.setattr(loopback_network.sys, "platform", "darwin")
+    said = cloudgan_here(*TWO, f"--run={tmp_path / 'run'}", "--allow-open-ports", exits=2).stderr
+    assert "showers.h5" in said
+
+
+@pytest.mark.parametrize(
+    ("flag", "lacking"),
+    [
+        ("--checkpoints=gs://lab/run", "copy checkpoints to gs://lab/run"),
+        ("--track=mlflow", "reach the server of --track=mlflow"),
+        ("--track=wandb", "reach the server of --track=wandb"),
+    ],
+)
+def test_isolated_workers_reach_no_server(cloudgan_here, tmp_path, flag, lacking):
+    said = cloudgan_here(*TWO, f"--run={tmp_path / 'run'}", flag, exits=2).stderr
+    assert f"run without a network, so they cannot {lacking}; run one process instead" in said
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_only_one_worker_of_tf_config_trains_without_the_flag(
+    cloudgan_here, tmp_path, monkeypatch, workers
+):
+    peers = [f"127.0.0.1:{2222 + index}" for index in range(workers)]
+    task = {"cluster": {"worker": peers}, "task": {"type": "worker", "index": 0}}
+    monkeypatch.setenv("TF_CONFIG", json.dumps(task))
+    said = cloudgan_here("train", "--data=none.h5", f"--run={tmp_path / 'run'}", exits=2).stderr
+    assert ("--allow-open-ports" in said) is (workers > 1)

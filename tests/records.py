@@ -1,0 +1,103 @@
+"""The lines of run.yaml and record.jsonl: a training on a CPU in steps of 64 showers.
+
+Each function takes changes of the fields, for what a test is about.
+"""
+
+from cloudgan.core.hardware import Hardware
+from cloudgan.schema import record
+from cloudgan.schema.config import parse_config
+from cloudgan.schema.run_folder import RunFolder
+
+NOON = "2026-11-21T12:00:00Z"
+
+
+def numerics(**changes):
+    usual = {
+        "processor": "a chip",
+        "device": "CPU",
+        "threads": 2,
+        "replicas": 1,
+        "workers": 1,
+        "global_batch_size": 64,
+        "precision": "float32",
+        "math_library": "oneDNN",
+        "tensorflow": "2.21",
+        "keras": "3.15",
+    }
+    return record.Numerics(**usual | changes)
+
+
+def started(step=0, **changes):
+    usual = {
+        "time": NOON,
+        "config_hash": "abc",
+        "training_showers": 640,
+        "held_out_showers": 64,
+        "hardware": Hardware(processor="a chip", cores=2, memory_gib=4),
+        "numerics": numerics(),
+        "versions": {},
+        "git_commit": None,
+        "strategy": "one",
+        "loop": "custom",
+        "learning_rate": 0.001,
+        "notes": (),
+        "startup_seconds": 5,
+    }
+    return record.Started(step=step, **usual | changes)
+
+
+def epoch(number, seconds=10.0, **changes):
+    """An epoch of 10 steps; only the first one may trace, of which this one did nothing."""
+    steps = changes.get("steps", 10)
+    usual = {
+        "time": NOON,
+        "step": 10 * number + steps,
+        "first": number == 0,
+        "complete": True,
+        "steps": steps,
+        "samples": 64 * steps,
+        "carried_samples": 0,
+        "dropped_samples": 0,
+        "train_seconds": seconds,
+        "trace_seconds": 0,
+        "validation_seconds": 2,
+        "checkpoint_seconds": 1,
+        "samples_per_second": 64 * steps / seconds,
+        "losses": {},
+        "held_out_losses": None,
+    }
+    return record.Epoch(epoch=number, **usual | changes)
+
+
+def validated(number, metric, **changes):
+    usual = {
+        "time": NOON,
+        "step": 10 * (number + 1),
+        "showers": 64,
+        "metrics": {"metric": metric},
+        "seconds": 1,
+        "ranked_by": "metric",
+        "best": True,
+        "program_seconds": 5 + 12 * (number + 1),
+    }
+    return record.Validated(epoch=number, **usual | changes)
+
+
+def resumed(step):
+    return record.Resumed(time=NOON, step=step, path="p", reproducibility_changes=())
+
+
+def stopped(step, seconds=60, reason="finished", **changes):
+    usual = {"time": NOON, "program_seconds": seconds, "train_seconds": seconds}
+    return record.Stopped(step=step, reason=reason, **usual | changes)
+
+
+def write_run(folder, *lines, **config):
+    """Writes the lines into a record and, if it is given, the configuration into a run.yaml."""
+    run = RunFolder(folder)
+    run.create()
+    if config:
+        run.write_config(parse_config(config, "a test"))
+    for line in lines:
+        record.append(run.record_file, line)
+    return run
