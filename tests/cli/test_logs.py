@@ -10,6 +10,7 @@ import pytest
 from cloudgan.cli.views.confirmation import confirm
 from cloudgan.core.durations import parse_since
 from cloudgan.core.errors import ConfigError, ConfirmationError
+from cloudgan.launch.lifecycle.launch_log import LaunchLog
 from cloudgan.launch.operations import runs
 from cloudgan.launch.operations.run_watch import RunWatch, budget_warning
 from cloudgan.schema import plan as plans
@@ -123,7 +124,7 @@ def test_the_budget_warning_is_due_at_50_and_80_percent(plan_of, usd, share):
     assert budget_warning(plan, None) is None, "no price"
 
 
-def test_each_budget_warning_is_given_once(plan_of):
+def test_each_budget_warning_is_given_once(plan_of, tmp_path):
     plan = plan_of()
     plan = plan.model_copy(update={"limits": plan.limits.model_copy(update={"budget_usd": 10})})
     progress, spent = Lines(), iter([1.0, 5.1, 5.2, 7.0, 8.1, 9.0, 11.0])
@@ -132,11 +133,7 @@ def test_each_budget_warning_is_given_once(plan_of):
         def usd_so_far(self):
             return next(spent)
 
-    class Nothing:
-        def record_state(self, state):
-            """Records nothing."""
-
-    watch = Spending(plan, Nothing(), None, progress)
+    watch = Spending(LaunchLog(RunFolder(tmp_path), plan), progress)
     for _ in range(7):
         watch.see(RunState("running"))
     assert [line.partition(" of")[0] for line in progress.lines] == ["5.10 USD", "8.10 USD"]

@@ -9,7 +9,7 @@ from cloudgan.cli.failure import explain
 from cloudgan.cli.main import main
 from cloudgan.core import loopback_network
 from cloudgan.core.errors import ConfigError
-from cloudgan.launch.operations.launch_data import check_startable
+from cloudgan.launch.operations.staging import check_startable
 from cloudgan.schema.config import parse_config
 
 
