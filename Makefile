@@ -55,7 +55,7 @@ durations: .venv-fast/installed .venv-test/installed azurite  ## records how lon
 	.venv-fast/bin/python $(PYTEST) -m "not tf" --record-durations
 	.venv-test/bin/python $(PYTEST) -m tf --record-durations
 
-check: lint format types imports test slow wheel manifests  ## runs all that CI runs
+check: lint format types imports test slow wheel manifests site  ## runs all that CI runs
 
 lint: .venv-test/installed
 	$(CI_TOOLS)ruff check .
@@ -104,7 +104,7 @@ sbom: .venv-manifests/locked  ## writes the contents of the images, as CycloneDX
 	    --output-file build/sbom/$${kind%:*}.json - || exit 1; done
 
 site: .venv-manifests/locked  ## builds the manual as a site: build/site/index.html; needs no server
-	$(LINTERS)mkdocs build --quiet --site-dir build/site
+	NO_MKDOCS_2_WARNING=1 $(LINTERS)mkdocs build --quiet --strict --site-dir build/site
 
 dist: .venv-test/installed  ## builds the wheel and the source distribution; TAG=vX.Y.Z must name the version
 	test -z "$(TAG)" || test "$(TAG)" = "v$$($(CI_TOOLS)hatchling version)"
@@ -155,6 +155,7 @@ golden: .venv-test/installed  ## rewrites the expected plans and outputs; read t
 	.venv-test/bin/python tests/launch/plan/write_golden.py
 	PYTHONPATH=tests .venv-test/bin/python tests/cli/write_golden.py
 	PYTHONPATH=tests .venv-test/bin/python tests/cli/write_commands.py
+	PYTHONPATH=tests .venv-test/bin/python tests/cli/write_reference.py
 	.venv-test/bin/python tests/api/write_stub.py
 	PYTHONPATH=tests .venv-test/bin/python tests/launch/clouds/write_golden.py
 	PYTHONPATH=tests:. .venv-test/bin/python tests/launch/backends/tpu_vm/test_requests.py

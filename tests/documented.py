@@ -9,7 +9,7 @@ from pathlib import Path
 from cloudgan.cli.program import PROGRAM
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 PLACEHOLDER = re.compile(r"\.\.\.|\|")
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import command_options
+from cli import write_commands, write_reference
 from cloudgan.cli.program import PROGRAM, Program
 from cloudgan.core.clouds import CLOUDS
 from cloudgan.core.errors import CloudganError
@@ -16,6 +17,15 @@ from cloudgan.money.catalog import is_of, load_catalog
 from documented import EXAMPLES, PAGES
 
 ROOT = Path(__file__).parents[1]
+GENERATED = {"commands.md": write_commands.page, "reference.md": write_reference.page}
+MENTIONS = {
+    path.relative_to(ROOT): found
+    for folder in ("cloudgan", "deploy", "k8s", "benchmarks", "examples")
+    for path in sorted((ROOT / folder).rglob("*"))
+    if path.suffix in {".py", ".txt", ".yaml", ".md", ""} and path.is_file()
+    if (found := re.findall(r"docs/[\w/-]+\.md", path.read_text(encoding="utf-8")))
+}
+"""Files of the program that name pages of the manual, which users are sent to."""
 CASES = [pytest.param(words, id=f"{page}: {' '.join(words)}"[:90]) for page, words in EXAMPLES]
 
 
@@ -65,7 +75,29 @@ def test_every_file_that_a_page_names_exists(page):
 def test_the_index_lists_every_page():
     index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
     pages = {page.name for page in (ROOT / "docs").glob("*.md")} - {"index.md"}
-    assert pages == set(re.findall(r"\]\((\w[\w-]*\.md)\)", index))
+    assert pages == set(re.findall(r"\]\(([\w/-]+\.md)\)", index)), "measurements are not in it"
+    site = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    assert pages | {"index.md"} == set(re.findall(r": ([\w-]+\.md)$", site, re.MULTILINE))
+
+
+def test_the_manual_is_short():
+    """A stranger reads it: what grows beyond this replaces something, or is a measurement."""
+    pages = set((ROOT / "docs").glob("*.md")) - {ROOT / "docs" / name for name in GENERATED}
+    words = sum(len(page.read_text(encoding="utf-8").split()) for page in pages)
+    assert words <= 24_000
+    for name in ("README.md", "CONTRIBUTING.md"):
+        assert (ROOT / name).read_text(encoding="utf-8").count("\n") <= 120
+
+
+@pytest.mark.parametrize("name", GENERATED)
+def test_a_generated_page_is_what_the_program_says(name):
+    assert (ROOT / "docs" / name).read_text(encoding="utf-8") == GENERATED[name](), "make golden"
+
+
+@pytest.mark.parametrize("path", [*MENTIONS], ids=str)
+def test_a_page_that_the_program_names_exists(path):
+    missing = [name for name in MENTIONS[path] if not (ROOT / name).exists()]
+    assert not missing
 
 
 def test_the_table_of_exit_codes_has_every_code_of_an_error():

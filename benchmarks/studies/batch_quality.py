@@ -3,7 +3,7 @@
     python benchmarks/studies/batch_quality.py mini 20000 16,32,64,128 3
 
 Trains a preset with each batch and each seed from 0 on the same simulated showers, with one replica and the learning
-rate of the preset, in whole epochs, after which a run is validated. Prints the table of docs/scaling.md: medians over
+rate of the preset, in whole epochs, after which a run is validated. Prints the table of docs/measurements/scaling.md: medians over
 the seeds; a number that is not finite for one of them is unknown. 20000 showers need some minutes per run of mini.
 """
 

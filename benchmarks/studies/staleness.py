@@ -4,7 +4,7 @@
 
 Loss 0.5 sum(c w^2) in 50 dimensions with curvatures c from 0.02 to 1, gradients with Gaussian noise of 0.3, weights
 from 3. Workers take steps of equal mean duration; each exchanges after every step. Prints the table of
-docs/parallel-training.md, the mean loss of the centre in the last tenth of 300 steps per worker (the same wall-clock
+docs/measurements/parallel.md, the mean loss of the centre in the last tenth of 300 steps per worker (the same wall-clock
 time for any number of workers), in half a minute.
 """
 

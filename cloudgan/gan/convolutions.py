@@ -151,7 +151,7 @@ def choose_conv_impl(config: RunConfig, device: str, found: str | None = None) -
 
     `fft` is generated CPU code in float32 and needs llvmlite; `phases` runs everywhere. `auto` uses `fft` if
     a kernel has WORTH_TAPS taps or more: with the kernels of mini and smoke it saves no time
-    (docs/performance.md).
+    (docs/measurements/performance.md).
     """
     requested = config.training.conv_impl
     if requested in {"published", "phases"}:

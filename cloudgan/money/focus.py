@@ -116,7 +116,7 @@ def read_bill(paths: Iterable[Path], run: str) -> BillSummary:
                 given = shorten(", ".join(list(row)[:6]))
                 raise DataError(
                     f"{path}:{number}: has no {missing[0]} among the columns {given}, ...; {_EXPECTED}."
-                    " Export the bill in FOCUS: see docs/cost-after-the-run.md"
+                    " Export the bill in FOCUS: see docs/cost.md"
                 )
             with translated("a line of FOCUS", f"{path}:{number}"):
                 line = _parse_line(row)

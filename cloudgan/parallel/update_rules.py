@@ -114,7 +114,7 @@ class Gem(UpdateRule):
     u is the worker's change in its steps, m = momentum * m + u, and c the change of the centre between
     the worker's last two fetches. The worker sends, and adds to the fetched centre,
     u * min(5, max(0, (kappa |m| - |c|) / |u|)), elementwise. With the c of the exchange before, which
-    would save a message, the rule diverges (`docs/parallel-training.md`).
+    would save a message, the rule diverges (`docs/measurements/parallel.md`).
     """
 
     fetches_first = True

@@ -231,7 +231,7 @@ class NetworkProfile:
         discriminator: Architecture table.
         memory: Measured memory by conv_impl.
         batch: Showers per replica and step, unless configured.
-        cpu_rate: Training showers per second on two cores (docs/performance.md); only its ratios are used.
+        cpu_rate: Training showers per second on two cores (docs/measurements/performance.md); only its ratios are used.
         steps_per_loop: Steps per device call on a CPU: 1 where a step takes seconds, so that a
             signal stops the run in time.
         bench_batch: Showers per step in `bench scaling`.

@@ -254,7 +254,7 @@ def prepare_environment(
 def check_environment(precision: str, machine: Machine) -> list[str]:
     """Returns one sentence for each setting that makes training many times slower.
 
-    The factors are measured (docs/performance.md).
+    The factors are measured (docs/measurements/performance.md).
 
     Raises:
         ConfigError: Two-byte numbers, with oneDNN limited to instructions that cannot compute them.

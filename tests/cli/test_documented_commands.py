@@ -88,7 +88,7 @@ NOT_HERE = {
             "train --config=c.yaml",
             "train --config=d.yaml",
         ),
-        "takes hours, with files that docs/results.md describes: test_train_from_other_run.py",
+        "takes hours, with files that docs/measurements/results.md describes: test_train_from_other_run.py",
     ),
     **dict.fromkeys(
         (
@@ -127,7 +127,7 @@ EXITS = {
     ),
 }
 """Exit codes that are not 0, as the text beside the line says."""
-RUNS = "NAME RUN first gan gan-seed-1 gan-seed-2 mini c bfloat16-1 lr electrons"
+RUNS = "NAME RUN demo first gan gan-seed-1 gan-seed-2 mini c bfloat16-1 lr electrons"
 FILES = {
     "job.yaml": "provider: gcp\naccelerator: l4\nnodes: 1\ndata: showers.h5\nrun: train --preset=mini --epochs=20\n",
     "cells.yaml": "data: {path: showers.h5}\nmodel: {preset: mini}\ngrid: {rows: 2, columns: 2}\n",

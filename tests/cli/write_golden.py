@@ -1,4 +1,4 @@
-"""Writes the screens of docs/offers.md, the golden screens of a few commands, and the help pages.
+"""Writes the screens of docs/cost.md, the golden screens of a few commands, and the help pages.
 
 `make golden` runs it. Prices are those of the package; what the clouds offer follows from their planners.
 """
@@ -24,7 +24,7 @@ from cloudgan.core.documents import read_json
 from cloudgan.validation.acceptance.assessment import Assessment
 from cloudgan.validation.acceptance.gates import apply_gates
 
-OFFERS = Path(__file__).parents[2] / "docs" / "offers.md"
+OFFERS = Path(__file__).parents[2] / "docs" / "cost.md"
 TODAY = dt.date(2026, 11, 22)
 GOLDEN = Path(__file__).parent / "golden"
 COMMANDS = {
@@ -33,11 +33,15 @@ COMMANDS = {
     "status": "status",
     "cost": "cost runs/mine --price-as=gcp/n1-standard-8+1xV100/us-central1/spot",
 }
-_SCREEN = re.compile(r"^    cloudgan (offers .*)\n(?:\n?    (?!cloudgan ).*\n)*", re.MULTILINE)
+_SCREEN = re.compile(
+    r"^    cloudgan (offers [^#\n]*)\n\n(?:    (?!cloudgan ).*\n|\n(?=    (?!cloudgan )))+",
+    re.MULTILINE,
+)
+"""A command with its screen below it; other lines of `offers` have none."""
 
 
 def screens() -> str:
-    """Returns docs/offers.md with the screens that its commands print on a fixed day."""
+    """Returns docs/cost.md with the screens that its commands print on a fixed day."""
     return _SCREEN.sub(_screen, OFFERS.read_text(encoding="utf-8"))
 
 
@@ -96,7 +100,7 @@ def _printed(command: str) -> str:
 def _screen(example: re.Match[str]) -> str:
     lines = _printed(example[1]).splitlines()
     shown = "\n".join(f"    {line}" if line else "" for line in lines)
-    return f"    cloudgan {example[1]}\n\n{shown}\n"
+    return f"    cloudgan {example[1]}\n\n{shown.rstrip()}\n"
 
 
 if __name__ == "__main__":

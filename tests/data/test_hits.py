@@ -135,7 +135,7 @@ def test_the_suffix_chooses_the_layout(tmp_path):
 
 
 def test_the_example_of_the_documentation_runs(tmp_path, monkeypatch, capsys):
-    page = Path(__file__).parents[2] / "docs" / "hits.md"
+    page = Path(__file__).parents[2] / "docs" / "generator.md"
     (example,) = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
     monkeypatch.chdir(tmp_path)
     blocks = simulate(20, seed=1, cells=(9, 9))

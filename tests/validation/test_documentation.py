@@ -1,4 +1,4 @@
-"""docs/validation.md agrees with the measures and the default gates."""
+"""docs/judge.md agrees with the measures and the default gates."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from cloudgan.validation.acceptance.gates import load_gates
 from cloudgan.validation.metrics.ideals import IDEALS
 
-PAGE = Path(__file__).parents[2] / "docs" / "validation.md"
+PAGE = Path(__file__).parents[2] / "docs" / "judge.md"
 
 if not PAGE.exists():
     pytest.skip("a source distribution has no docs", allow_module_level=True)

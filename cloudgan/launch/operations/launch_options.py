@@ -113,7 +113,7 @@ class CheckOptions(NodeFlags):
     price_as: str | None = PRICE_AS
     reservation: str | None = flag(
         None,
-        "reservation to check; as its cloud names it, see docs/reservations.md",
+        "reservation to check; as its cloud names it, see docs/clouds.md",
         "Where",
         screen=True,
     )

@@ -139,7 +139,7 @@ class WorkerFlags(Options):
     constraint: str | None = flag(None, "features of the nodes; such as a100&infiniband", "Slurm")
     reservation_name: str | None = flag(
         None,
-        "reservation whose nodes are used; as its cloud or Slurm names it, see docs/reservations.md",
+        "reservation whose nodes are used; as its cloud or Slurm names it, see docs/clouds.md",
         "Machines",
         name="reservation",
     )
@@ -180,7 +180,7 @@ class WorkerFlags(Options):
     )
     secrets: tuple[str, ...] = flag(
         (),
-        "like --env, but in no file and no log; its value is that of your environment, see docs/deploy.md",
+        "like --env, but in no file and no log; its value is that of your environment, see docs/cluster.md",
         "Run",
         screen=True,
         name="secret",
@@ -355,7 +355,7 @@ class NodeFlags(Options):
     keep_nodes_seconds: Annotated[float, DURATION] = flag(
         0.0,
         "how long nodes wait for the next run; such as 30m; they bill. A run with this flag uses"
-        " nodes that wait: see docs/deploy.md",
+        " nodes that wait: see docs/clouds.md",
         "Keep",
         name="keep-nodes",
     )

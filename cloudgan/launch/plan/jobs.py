@@ -234,7 +234,7 @@ def _grid_title(config: RunConfig) -> str:
 
 
 _LOW_SECONDS_PER_GEV, _HIGH_SECONDS_PER_GEV = 0.008, 0.025
-"""CPU time of one core for a GeV of Geant4 11.4 in the CLIC ECAL, from docs/simulation.md: measured
+"""CPU time of one core for a GeV of Geant4 11.4 in the CLIC ECAL, from docs/measurements/validation.md: measured
 0.0098 to 0.013 on two machines; the band allows for faster cores, and for virtual cores that share one."""
 _START_SECONDS = 10.0
 
@@ -257,7 +257,7 @@ def _check_simulation(given: Mapping[str, Any], file: str | None, request: Worke
     if request.provider == "kubernetes" and not request.image:
         raise ConfigError(
             "the job simulate needs --image=IMAGE with cloudgan, geant4-pybind and the libraries of its"
-            " wheel, which the default image lacks; docs/simulation.md has the lines to add to an image"
+            " wheel, which the default image lacks; docs/cluster.md has the lines to add to an image"
         )
 
 
@@ -282,7 +282,7 @@ def _simulation_forecast(
     busiest = len(simulation.shards_of(0, workers.nodes)) * simulation.showers_per_shard
     gev = min(busiest, simulation.showers) * mean_gev / max(1, int(workers.cpus))
     rates = (_LOW_SECONDS_PER_GEV, _HIGH_SECONDS_PER_GEV)
-    basis = f"{rates[0]:g} to {rates[1]:g} s per GeV and core, measured on other machines: docs/simulation.md"
+    basis = f"{rates[0]:g} to {rates[1]:g} s per GeV and core, measured on other machines: docs/measurements/validation.md"
     low, high = (_START_SECONDS + gev * rate for rate in rates)
     return _priced(Forecast(epochs=1, grade="modelled", basis=basis), (low, high), workers, price)
 

@@ -179,7 +179,7 @@ class AdoptOptions(LocatorFlags):
 class ImageOptions(Options):
     """Writes what a container image is built from, and prints the build commands.
 
-    Replace the names in capitals; the registry must exist (docs/image.md). Then: `deploy --image=REF`.
+    Replace the names in capitals; the registry must exist (docs/cluster.md). Then: `deploy --image=REF`.
 
     Examples:
         cloudgan image --kind=gpu

@@ -84,7 +84,7 @@ def check_rights(
     """
     target = plan.target
     how = clouds.find(target.provider).cluster_access
-    grant = f"Its creator, or an administrator, grants access: {how} (docs/{target.provider}.md)"
+    grant = f"Its creator, or an administrator, grants access: {how} (docs/clouds.md)"
     missing = list(_rights_of_run(plan))
     try:
         while missing := [one for one in missing if not _is_granted(api, *one)]:

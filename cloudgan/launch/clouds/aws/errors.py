@@ -132,7 +132,7 @@ def _remedy(request: str, service: str) -> str:
     if request.startswith("CreatePolicy"):
         return (
             "Only an administrator of the account creates the permissions boundary: policy"
-            " cloudgan-boundary with the content of deploy/aws/boundary.json (docs/aws.md)"
+            " cloudgan-boundary with the content of deploy/aws/boundary.json (docs/clouds.md)"
         )
     policy, user = "policy", "launcher"
     if service == "iam" and not request.startswith(("Get", "Simulate")):

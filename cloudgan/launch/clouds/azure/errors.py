@@ -163,7 +163,7 @@ def _forbidden(text: str, request: str) -> CloudganError:
     remedy = "it is deleted with its cluster, or by an owner of its resource group"
     if what.lower() != "microsoft.compute/virtualmachinescalesets/delete":
         having = (role for role in ROLES if what.lower() in map(str.lower, actions(role)))
-        remedy = f"an owner grants it with {next(having, ROLES[0])} (docs/azure.md)"
+        remedy = f"an owner grants it with {next(having, ROLES[0])} (docs/clouds.md)"
     return CredentialsError(
         f"this login lacks the permission {what} on Azure ({text[:200]}); {remedy}"
     )

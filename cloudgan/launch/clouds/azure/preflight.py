@@ -1,7 +1,7 @@
 """Preflight checks of Azure: permissions of deploy/azure, services, quotas and zones.
 
 Roles are assigned on three scopes, so that a launcher changes nothing outside cloudgan's resource
-group, and writes the credential of one identity only (docs/azure.md).
+group, and writes the credential of one identity only (docs/clouds.md).
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def _missing_rights(api: ArmApi, role: str, scope: str) -> Iterator[Finding]:
             yield Finding(
                 f"permission {action}",
                 "missing",
-                f"an owner grants it with {role} on {scope} (docs/azure.md)",
+                f"an owner grants it with {role} on {scope} (docs/clouds.md)",
             )
 
 

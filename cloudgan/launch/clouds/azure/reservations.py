@@ -92,5 +92,5 @@ def _check_cluster(api: Any, target: Target) -> None:
     raise PlanError(
         "AKS uses reserved capacity only in a cluster with a user-assigned identity that has the role"
         f" Contributor on the resource group of the reservation, and cluster {target.cluster} has none: give"
-        " --cluster=GROUP/NAME of such a cluster (docs/reservations.md)"
+        " --cluster=GROUP/NAME of such a cluster (docs/clouds.md)"
     )

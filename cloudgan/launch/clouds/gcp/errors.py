@@ -73,7 +73,7 @@ _ERRORS: Final[dict[Case, tuple[type[CloudganError], str]]] = {
         CredentialsError,
         (
             "{request}: {message}. deploy/gcp/policy.yaml and resources.yaml list the required"
-            " permissions; an owner of the project grants them (docs/gcp.md)"
+            " permissions; an owner of the project grants them (docs/clouds.md)"
         ),
     ),
     "login": (

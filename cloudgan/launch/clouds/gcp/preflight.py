@@ -104,7 +104,9 @@ def account_finding(api: GoogleApi, name: str) -> Finding:
         return Finding(subject, "missing", f"it does not exist; {_SET_UP}")
     if name == names.TRAINER_ACCOUNT:
         wanted, may = permissions("identity"), "let pods act as it"
-        how = "an owner grants the role of deploy/gcp/identity.yaml on this account (docs/gcp.md)"
+        how = (
+            "an owner grants the role of deploy/gcp/identity.yaml on this account (docs/clouds.md)"
+        )
     else:
         wanted, may = (ACT_AS,), "attach it to machines"
         how = (
