@@ -33,7 +33,7 @@ from cloudgan.launch.kubernetes.manifests import manifest_steps
 from cloudgan.launch.plan.build import PlanRequest, make_plan
 from cloudgan.schema.config import parse_config
 from cloudgan.schema.plan import Showers, Target, Wheel, Workers
-from cloudgan.speed.throughput_model import build_throughput_model
+from cloudgan.speed.model import build_throughput_model
 from forking_server import ADDRESS, ForkedProgram, forking_server
 
 HERE = Path(__file__).parent

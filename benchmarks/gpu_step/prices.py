@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cloudgan.money.catalog import load_catalog
-from cloudgan.speed.accelerator_specs import load_accelerator_specs, name_of_device
+from cloudgan.speed.measured import load_accelerator_specs, name_of_device
 
 if TYPE_CHECKING:
     from cloudgan.money.catalog import Catalog

@@ -43,12 +43,9 @@ from cloudgan.schema.launch import Launch
 from cloudgan.schema.options.money import CostOptions
 from cloudgan.schema.record import RunRecord
 from cloudgan.schema.run_folder import RunFolder
-from cloudgan.speed.measured_runs import runs_of_network
-from cloudgan.speed.throughput_model import (
-    PricedEpoch,
-    build_throughput_model,
-    price_epochs,
-)
+from cloudgan.speed.candidates import PricedEpoch, price_within
+from cloudgan.speed.measured import runs_of_network
+from cloudgan.speed.model import build_throughput_model
 
 EXAMPLE_OFFER = "gcp/n1-standard-8+1xV100/us-central1/spot"
 _PAPER_RUNS = ("8 x V100 (", "128 x V100 (", "4 x TPU-v2 (", "4 x TPU-v3 (", "16 x TPU-v3 (")
@@ -313,7 +310,8 @@ def _offer_estimates(
     batch = started.numerics.global_batch_size / started.numerics.replicas
     measured = frozenset(one.accelerator for one in runs)
     offers = [row for row in catalog.find() if not why_not_sold(row, measured, node_pool)]
-    found = price_epochs(offers, known, batch, run.steady_epoch_seconds())
+    steady = run.steady_epoch_seconds()
+    found = (price_within(row, known, batch, steady) for row in offers)
     return tuple(sorted((_offer_estimate(one, today) for one in found), key=_by_high_cost))
 
 

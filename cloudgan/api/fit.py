@@ -15,19 +15,25 @@ from cloudgan.reports.result import Result, View
 from cloudgan.reports.table import Table
 from cloudgan.speed.scaling import (
     MODEL,
-    OTHER_LIMITS,
-    UNSEEN_LIMITS,
     EpochSteps,
     Regime,
     RegimeName,
     ScalingModel,
     fit_scaling,
+    read_timings,
 )
-from cloudgan.speed.timings import read_timings
 
 _BAND = (
     "9 of 10 runs fall between low and high, if the model holds; healthy low and high leave out slow"
     " runs: of the paper's larger runs, 2 of 3 fell between them"
+)
+_UNSEEN_LIMITS = (
+    "limits that do not bind at the measured sizes, such as the input rate (how fast data can be"
+    " read), are not in the prediction"
+)
+_OTHER_LIMITS = (
+    "limits that do not bind at the measured sizes, except the given input rate, are not in the"
+    " prediction"
 )
 _NO_STEPS = (
     "without a column steps, or --showers and --batch, the paper's number of steps is assumed"
@@ -289,7 +295,7 @@ def _fit(scaling: ScalingModel) -> Fit:
         host_size=scaling.host_size,
         steps_known=all(regime.steps.known for regime in scaling.regimes),
         feed_showers_per_second=scaling.feed,
-        not_in_it=UNSEEN_LIMITS if scaling.feed is None else OTHER_LIMITS,
+        not_in_it=_UNSEEN_LIMITS if scaling.feed is None else _OTHER_LIMITS,
         regimes=tuple(_regime(scaling, regime) for regime in scaling.regimes),
     )
 

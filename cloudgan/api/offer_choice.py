@@ -34,8 +34,8 @@ from cloudgan.speed.candidates import (
     smallest_changes,
     spot_break_even,
 )
+from cloudgan.speed.model import ThroughputModel
 from cloudgan.speed.spot import checkpoint_interval
-from cloudgan.speed.throughput_model import ThroughputModel
 
 _MOST_ROWS = 8
 

@@ -20,20 +20,19 @@ from cloudgan.schema.config import RunConfig
 from cloudgan.schema.options.money import OffersOptions
 from cloudgan.schema.price_row import STALE_DAYS, PriceRow
 from cloudgan.schema.run_folder import find_run_folder
-from cloudgan.speed.candidates import BatchRule, PricedJob, price_best_batch
-from cloudgan.speed.measured_runs import (
+from cloudgan.speed.candidates import BatchRule, PricedEpoch, PricedJob, price_best_batch
+from cloudgan.speed.measured import (
     PAPER_NETWORK,
     PAPER_SHOWERS,
     paper_measurements,
     runs_of_network,
 )
-from cloudgan.speed.spot import Preemption
-from cloudgan.speed.throughput_model import (
+from cloudgan.speed.model import (
     EpochEstimate,
-    PricedEpoch,
     ThroughputModel,
     build_throughput_model,
 )
+from cloudgan.speed.spot import Preemption
 
 _HOUR_SECONDS = 3600
 

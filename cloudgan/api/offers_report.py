@@ -15,7 +15,7 @@ from cloudgan.reports.result import Result, View
 from cloudgan.reports.table import Number, Table, time_cell, usd_cell, usd_range, usd_text
 from cloudgan.schema.presets import PROFILES
 from cloudgan.schema.training_config import TrainingConfig
-from cloudgan.speed.measured_runs import PAPER_NETWORK
+from cloudgan.speed.measured import PAPER_NETWORK
 
 MOST_ROWS = 8
 OFFERS_CAPTION = "Offers, one node each, by the upper bound of the cost of an epoch."

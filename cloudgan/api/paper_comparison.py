@@ -10,10 +10,8 @@ from cloudgan.reports.charts import Axis, Line, Plot, Point, PointSeries
 from cloudgan.reports.page import Page, Paragraph, Section
 from cloudgan.reports.result import Result, View
 from cloudgan.reports.table import Table
-from cloudgan.speed.measured_runs import PAPER_SHOWERS
-from cloudgan.speed.scaling import EpochSteps, fit_scaling
-from cloudgan.speed.step_time import PAPER_BATCH
-from cloudgan.speed.timings import Timing
+from cloudgan.speed.measured import PAPER_BATCH, PAPER_SHOWERS
+from cloudgan.speed.scaling import EpochSteps, Timing, fit_scaling
 
 _PRICES = ("on_demand_2021", "preemptible_2021", "on_demand", "spot")
 _HEADS = (

@@ -12,11 +12,11 @@ from cloudgan.api.scaling_page import PublishedScaling, ScalingComparison
 from cloudgan.core.errors import ConfigError, DataError
 from cloudgan.money.catalog import load_catalog
 from cloudgan.money.paper_replay import replay, scaling_runs
+from cloudgan.money.power8 import Power8, replay_power8
 from cloudgan.money.processes import NO_END, process_times
+from cloudgan.money.scaling_curves import ScalingRun, scaling_curves
 from cloudgan.schema.config import RunConfig, differences
 from cloudgan.schema.record import RunRecord, Started
-from cloudgan.speed.power8 import Power8, replay_power8
-from cloudgan.speed.run_scaling import ScalingRun, scaling_curves
 
 _OF_THE_SIZE: dict[str, Any] = {
     "training": {

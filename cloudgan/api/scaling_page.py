@@ -8,18 +8,18 @@ from typing import Literal, get_args
 from pydantic import Field
 
 from cloudgan.core.document import Document
-from cloudgan.reports.charts import Axis, Bar, Chart, Line, Plot, Point, PointSeries, StackedBars
-from cloudgan.reports.page import Block, Bullets, Page, Paragraph, Section
-from cloudgan.reports.result import Result, View
-from cloudgan.reports.table import Cell, Number, Table
-from cloudgan.speed.power8 import Power8
-from cloudgan.speed.run_scaling import (
+from cloudgan.money.power8 import Power8
+from cloudgan.money.scaling_curves import (
     ModelledSpeed,
     ScalingCurve,
     ScalingRun,
     SerialShare,
     Speed,
 )
+from cloudgan.reports.charts import Axis, Bar, Chart, Line, Plot, Point, PointSeries, StackedBars
+from cloudgan.reports.page import Block, Bullets, Page, Paragraph, Section
+from cloudgan.reports.result import Result, View
+from cloudgan.reports.table import Cell, Number, Table
 
 Quantity = Literal["speed_up", "efficiency"]
 _BOTH = {"training": "training only", "end_to_end": "end to end"}

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from cloudgan.money.catalog import Catalog
 from cloudgan.schema.cost_report import PublishedRun
 from cloudgan.schema.price_row import Market, PriceRow, Snapshot
-from cloudgan.speed.paper_runs import PaperRun, paper_runs
+from cloudgan.speed.measured import PaperRun, paper_runs
 
 SOURCE = "run logs behind arXiv:2111.04628 (doi 10.1051/epjconf/202125102073), December 2020"
 BASIS = (

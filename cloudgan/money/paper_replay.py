@@ -12,14 +12,14 @@ from pydantic import Field
 from cloudgan.core.document import Document
 from cloudgan.money.paper import BASIS, SOURCE, priced_paper_run
 from cloudgan.schema.price_row import Text
-from cloudgan.speed.paper_runs import paper_runs
+from cloudgan.speed.measured import PAPER_BATCH, paper_runs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from cloudgan.money.catalog import Catalog
     from cloudgan.schema.cost_report import PublishedRun
-    from cloudgan.speed.paper_runs import PaperRun
+    from cloudgan.speed.measured import PaperRun
 
 RECOMPUTED = (
     "Recomputed from the published run times of arXiv:2111.04628 and dated prices; the paper's own"
@@ -28,7 +28,6 @@ RECOMPUTED = (
 PREFETCH, NO_PREFETCH = "prefetch", "no-prefetch"
 _LAYOUT_GPUS = 32
 _ONE_HOST_GPUS = 8
-_PAPER_BATCH = 96
 _JOB_EPOCHS = 60
 
 
@@ -118,7 +117,7 @@ def replay(catalog: Catalog, runs: Iterable[PaperRun] | None = None) -> Replay:
 
 def scaling_runs(replayed: Replay) -> tuple[ReplayedRun, ...]:
     """Returns the runs on V100 with prefetching, batch 96 and a worker per node, by size."""
-    runs = _of(replayed.runs, accelerator="V100", options=PREFETCH, batch_per_replica=_PAPER_BATCH)
+    runs = _of(replayed.runs, accelerator="V100", options=PREFETCH, batch_per_replica=PAPER_BATCH)
     return tuple(
         sorted((run for run in runs if run.workers == run.nodes), key=lambda run: run.accelerators)
     )
@@ -202,7 +201,7 @@ def _layouts(runs: Sequence[ReplayedRun]) -> tuple[RunComparison, ...]:
         accelerator="V100",
         accelerators=_LAYOUT_GPUS,
         options=PREFETCH,
-        batch_per_replica=_PAPER_BATCH,
+        batch_per_replica=PAPER_BATCH,
     )
     if not alike:
         return ()
@@ -225,13 +224,13 @@ def _batches(runs: Sequence[ReplayedRun]) -> tuple[RunComparison, ...]:
         )
         if run.workers == run.nodes
     ]
-    full = [run for run in alike if run.batch_per_replica == _PAPER_BATCH]
+    full = [run for run in alike if run.batch_per_replica == PAPER_BATCH]
     if not full:
         return ()
-    others = [run for run in alike if run.batch_per_replica != _PAPER_BATCH]
+    others = [run for run in alike if run.batch_per_replica != PAPER_BATCH]
     return tuple(
         _compared(
-            f"{_LAYOUT_GPUS} GPUs: batch {_PAPER_BATCH} against {run.batch_per_replica}, {run.date}",
+            f"{_LAYOUT_GPUS} GPUs: batch {PAPER_BATCH} against {run.batch_per_replica}, {run.date}",
             full[0],
             run,
         )

@@ -17,6 +17,7 @@ from cloudgan import __version__
 from cloudgan.core.clouds import BillingRule
 from cloudgan.money.advice import recommendations
 from cloudgan.money.billing import billing_rule, launch_ledger, notices_of
+from cloudgan.money.estimate import NOT_MEASURED_THERE, RunTimes, price_run, run_times
 from cloudgan.money.fees import Fees
 from cloudgan.money.ledger import Ledger, Usage
 from cloudgan.money.processes import NO_END, ProcessTimes, process_times
@@ -39,7 +40,6 @@ from cloudgan.schema.launch import Attempt, Launch
 from cloudgan.schema.price_row import PriceRow
 from cloudgan.schema.record import RunRecord
 from cloudgan.schema.record_warnings import record_warnings
-from cloudgan.speed.estimate import NOT_MEASURED_THERE, RunTimes, price_run, run_times
 
 PROVISIONED = (
     "billed seconds of provisioned nodes, by the provider's timestamps, at the price rows of the"

@@ -1,4 +1,4 @@
-"""Time of an epoch by accelerator, number and batch, from measured runs: read `throughput_model.py` first.
+"""Time of an epoch by accelerator, number and batch, from measured runs: read `model.py` first.
 
 It knows no prices but the rows that a caller gives.
 """

@@ -8,31 +8,97 @@ reason and never ranked.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 from cloudgan.core.durations import duration_text
 from cloudgan.core.errors import BudgetError, PlanError
-from cloudgan.speed.measured_runs import replicas
+from cloudgan.schema.price_row import PriceRow
+from cloudgan.speed.measured import replicas
+from cloudgan.speed.model import EpochEstimate, ThroughputModel
 from cloudgan.speed.spot import Preemption, break_even, describe_risk, expected_seconds
-from cloudgan.speed.throughput_model import node_counts, price_epoch
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from cloudgan.schema.price_row import PriceRow
-    from cloudgan.speed.throughput_model import (
-        EpochEstimate,
-        PricedEpoch,
-        ThroughputModel,
-    )
-
-
+NODE_COUNTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 _GIB = 1 << 30
 _SAME_SPEED = 1.05
 """Of batches whose epochs take up to 5 % longer than the fastest, the smallest is taken: it makes more
 updates of the weights in an epoch for nearly the same money."""
 _MOST_POWER = 13
+_ROUNDING = 1e-9
+
+
+class PricedEpoch(NamedTuple):
+    """Time and cost of an epoch on an offer; None is unknown, with the reason in `why_unknown`.
+
+    Attributes:
+        row: Price of one node.
+        nodes: Nodes needed.
+        batch: Showers per replica and step.
+        epoch: Time of the epoch.
+    """
+
+    row: PriceRow
+    nodes: int | None
+    batch: float
+    epoch: EpochEstimate | None
+    why_unknown: str = ""
+
+    @property
+    def usd(self) -> float | None:
+        """Expected cost; None also if only bounds are known."""
+        return self._usd(self.epoch.seconds if self.epoch else None)
+
+    @property
+    def usd_low(self) -> float | None:
+        """Lower bound of the cost."""
+        return self._usd(self.epoch.low_seconds if self.epoch else None)
+
+    @property
+    def usd_high(self) -> float | None:
+        """Upper bound of the cost."""
+        return self._usd(self.epoch.high_seconds if self.epoch else None)
+
+    def _usd(self, seconds: float | None) -> float | None:
+        return self.row.cost_usd(seconds, self.nodes or 1)
+
+
+def node_counts(row: PriceRow) -> tuple[int, ...]:
+    """Returns the possible numbers of nodes: a TPU slice trains alone."""
+    return (1,) if row.accelerator.startswith("TPU") else NODE_COUNTS
+
+
+def price_epoch(
+    row: PriceRow, nodes: int, throughput: ThroughputModel, batch: float
+) -> PricedEpoch:
+    """Returns the cost of an epoch on a number of nodes with `batch` showers per replica."""
+    if row.accelerator_count == 0:
+        why = "the node has no accelerator, and no CPU was measured"
+        return PricedEpoch(row, nodes, batch, None, why)
+    epoch = throughput.epoch(row.accelerator, nodes * row.accelerator_count, batch)
+    why = "" if epoch else throughput.why_unknown(row.accelerator)
+    return PricedEpoch(row, nodes, batch, epoch, why)
+
+
+def price_within(
+    row: PriceRow, throughput: ThroughputModel, batch: float, seconds: float | None
+) -> PricedEpoch:
+    """Returns the cost of an epoch on the fewest nodes that are expected to take at most `seconds`.
+
+    Where only bounds are known, the upper one counts. None: one node.
+    """
+    counts = node_counts(row)
+    for nodes in counts:
+        found = price_epoch(row, nodes, throughput, batch)
+        if found.epoch is None or seconds is None:
+            return found
+        expected = found.epoch.seconds or found.epoch.high_seconds
+        if expected <= seconds * (1 + _ROUNDING):
+            return found
+        most = found.epoch.high_seconds
+    what = f"{counts[-1]} of these nodes" if len(counts) > 1 else "this slice"
+    why = f"{what} may need up to {most:.4g} s, more than {seconds:.4g} s"
+    return PricedEpoch(row, None, batch, None, why)
 
 
 @dataclass(frozen=True)
@@ -154,7 +220,7 @@ def candidates(
             if priced.epoch is None:
                 unknown.append((row, priced.why_unknown))
                 break
-            found = _candidate(row, nodes, priced.batch, priced.epoch, job)
+            found = _timed(priced, priced.epoch, nodes, job)
             if math.isfinite(found.usd):
                 known.append(found)
     return Candidates(tuple(known), tuple(unknown))
@@ -294,26 +360,15 @@ def preemption_risk(one: TimedOffer, job: PricedJob) -> str:
     return f"{risk} ({job.preemption.basis(one.row)})"
 
 
-def _candidate(
-    row: PriceRow, nodes: int, batch: float, epoch: EpochEstimate, job: PricedJob
-) -> TimedOffer:
-    low, work = epoch.job_seconds(job.epochs)
+def _timed(priced: PricedEpoch, epoch: EpochEstimate, nodes: int, job: PricedJob) -> TimedOffer:
+    row, (low, work) = priced.row, epoch.job_seconds(job.epochs)
     seconds = work
     if row.market == "spot":
         preemption = job.preemption.of_node(row)
         seconds = expected_seconds(work, preemption, nodes)
         low = expected_seconds(low, preemption, nodes)
-    return TimedOffer(
-        row,
-        nodes,
-        batch,
-        epoch,
-        work,
-        seconds,
-        low,
-        row.cost_usd(seconds, nodes),
-        row.cost_usd(low, nodes),
-    )
+    usd, low_usd = row.cost_usd(seconds, nodes), row.cost_usd(low, nodes)
+    return TimedOffer(row, nodes, priced.batch, epoch, work, seconds, low, usd, low_usd)
 
 
 def _nearest(known: Sequence[TimedAndPriced], most_seconds: float, most_usd: float) -> str:

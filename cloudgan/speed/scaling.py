@@ -1,18 +1,24 @@
-"""Scaling of an epoch: measured runs in, a distribution of the time at another size out.
+"""Scaling of an epoch: timings of one network and batch in, a distribution of the time at another size out.
 
-The model and its priors are in `scaling_posterior`: T = a [S (1 + b log2(n/n0)) + c] for S steps on n
-accelerators. This module prepares the runs (repeats, slow runs, steps, two regimes of hosts), limits
-the time by the rate at which showers can be read, and finds points that the model does not describe.
+The model and its priors are in `posterior`: T = a [S (1 + b log2(n/n0)) + c] for S steps on n
+accelerators. This module reads timings and prepares them (repeats, slow runs, steps, two regimes of
+hosts), limits the time by the rate at which showers can be read, and finds points that the model does not
+describe.
 """
 
 from __future__ import annotations
 
+import io
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from pathlib import Path
+from typing import Final, Literal, NamedTuple
 
-from cloudgan.core.errors import ConfigError, DataError
-from cloudgan.speed.scaling_posterior import (
+from cloudgan.core.documents import csv_rows, read_text
+from cloudgan.core.errors import ConfigError, DataError, nearest, show
+from cloudgan.core.ranges import MAX_SECONDS, MAX_SIZE
+from cloudgan.speed.posterior import (
     FIXED_SCALE,
     NOISE_MEDIAN,
     NOISE_MEDIAN_WITHOUT_STEPS,
@@ -26,20 +32,7 @@ from cloudgan.speed.scaling_posterior import (
     SlowRuns,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from cloudgan.speed.timings import Timing
-
 MODEL: Final = "T = a [S (1 + b log2(n/n0)) + c], S steps per epoch"
-UNSEEN_LIMITS: Final = (
-    "limits that do not bind at the measured sizes, such as the input rate (how fast data can be"
-    " read), are not in the prediction"
-)
-OTHER_LIMITS: Final = (
-    "limits that do not bind at the measured sizes, except the given input rate, are not in the"
-    " prediction"
-)
 MIN_SIZES: Final = 3
 COVERAGE: Final = 0.9
 MISFIT: Final = 0.06
@@ -54,7 +47,25 @@ _LEAST_STEPS = 10.0
 _WAITS_FROM = 0.9
 """Share of reading in the time of a run from which the run does not show the time of computing."""
 _STEPS_DIFFER = 0.05
+_NEEDED, _OPTIONAL = ("n", "seconds"), ("nodes", "steps")
+_MIN_SECONDS = 1e-6
 RegimeName = Literal["all sizes", "within one host", "across hosts"]
+
+
+class Timing(NamedTuple):
+    """One measured run.
+
+    Attributes:
+        n: Number of accelerators (or replicas).
+        seconds: Time of one epoch, or of what is to be predicted.
+        nodes: Number of machines; None: not given.
+        steps: Steps of the epoch; None: not given.
+    """
+
+    n: int
+    seconds: float
+    nodes: int | None = None
+    steps: int | None = None
 
 
 class EpochSteps(NamedTuple):
@@ -176,11 +187,6 @@ class Regime:
     misfits: tuple[Misfit, ...]
     steps: _Steps
 
-    def distribution(self, n: int, steps: float, feed: Feed | None = None) -> Predictive:
-        """Returns the distribution of the seconds of one run."""
-        misfit = max((one.error - MISFIT for one in self.misfits), default=0.0)
-        return Predictive(self.posterior.normals(n, steps, misfit), self.slow, feed)
-
     def extrapolation(self, n: int) -> str:
         """Returns the position of `n` among the fitted sizes, in words."""
         smallest, largest = self.sizes[0].n, self.sizes[-1].n
@@ -225,51 +231,36 @@ class ScalingModel:
             raise ConfigError(f"cannot predict {n} accelerators; expected 1 or more")
         return self.epoch.at(n) if self.epoch else self.regime(n).steps.at(n)
 
-    def distribution(self, n: int, steps: float | None = None) -> Predictive:
-        """Returns the distribution of the seconds of one run.
-
-        Args:
-            n: Accelerators.
-            steps: Of the epoch; default: `steps`.
-
-        Raises:
-            ConfigError: As `steps`.
-            DataError: As `steps`.
-        """
-        found = self.steps(n) if steps is None else steps
-        return self.regime(n).distribution(n, found, self._reading(n, found))
-
-    def predict(self, n: int, steps: float | None = None) -> Prediction:
-        """Predicts one size, once; arguments and errors as for `distribution`."""
-        found = self.steps(n) if steps is None else steps
-        if (n, found) not in self._predictions:
-            self._predictions[n, found] = self._predict(n, found)
-        return self._predictions[n, found]
-
-    def _predict(self, n: int, steps: float) -> Prediction:
-        spread, tail = self.distribution(n, steps), (1 - COVERAGE) / 2
-        seconds = spread.quantile(0.5, healthy=True)
-        return Prediction(
-            n,
-            steps,
-            seconds,
-            min(seconds, spread.quantile(tail)),
-            max(seconds, spread.quantile(1 - tail)),
-            spread.quantile(tail, healthy=True),
-            spread.quantile(1 - tail, healthy=True),
-            self.regime(n).extrapolation(n),
-            spread.feed is not None and spread.feed.seconds > spread.computing_seconds(),
-        )
-
     def showers(self, n: int, steps: float) -> float | None:
         """Returns the showers that an epoch reads; None if showers and batch are unknown."""
         return steps * n * self.epoch.batch if self.epoch else None
 
-    def _reading(self, n: int, steps: float) -> Feed | None:
-        showers = self.showers(n, steps)
-        if self.feed is None or showers is None:
-            return None
-        return Feed(showers / self.feed, FEED_SPREAD)
+    def distribution(self, n: int, steps: float) -> Predictive:
+        """Returns the distribution of the seconds of one run of so many steps."""
+        regime, showers = self.regime(n), self.showers(n, steps)
+        misfit = max((one.error - MISFIT for one in regime.misfits), default=0.0)
+        has_feed = self.feed is not None and showers is not None
+        feed = Feed(showers / self.feed, FEED_SPREAD) if has_feed else None
+        return Predictive(regime.posterior.normals(n, steps, misfit), regime.slow, feed)
+
+    def predict(self, n: int, steps: float | None = None) -> Prediction:
+        """Predicts one size, once; `steps` and its errors are by default those of `self.steps`."""
+        count = self.steps(n) if steps is None else steps
+        if (n, count) not in self._predictions:
+            spread, tail = self.distribution(n, count), (1 - COVERAGE) / 2
+            seconds = spread.quantile(0.5, healthy=True)
+            self._predictions[n, count] = Prediction(
+                n,
+                count,
+                seconds,
+                min(seconds, spread.quantile(tail)),
+                max(seconds, spread.quantile(1 - tail)),
+                spread.quantile(tail, healthy=True),
+                spread.quantile(1 - tail, healthy=True),
+                self.regime(n).extrapolation(n),
+                spread.feed is not None and spread.feed.seconds > spread.computing_seconds(),
+            )
+        return self._predictions[n, count]
 
 
 def fit_scaling(
@@ -303,16 +294,14 @@ def fit_scaling(
         timings = [one._replace(steps=one.steps or epoch.at(one.n)) for one in timings]
     within = [timing for timing in timings if timing.nodes == 1]
     across = [timing for timing in timings if timing.nodes is not None and timing.nodes > 1]
+    groups: dict[RegimeName, Sequence[Timing]] = {"all sizes": timings}
+    host_size = None
     have_nodes = len(within) + len(across) == len(timings)
     if have_nodes and min(len({one.n for one in group}) for group in (within, across)) >= MIN_SIZES:
+        groups = {"within one host": within, "across hosts": across}
         host_size = max(math.ceil(one.n / one.nodes) for one in timings if one.nodes)
-        regimes = (
-            _regime("within one host", within, epoch, feed, of_programs=of_programs),
-            _regime("across hosts", across, epoch, feed, of_programs=of_programs),
-        )
-        return ScalingModel(regimes, host_size, epoch, feed)
-    every = _regime("all sizes", timings, epoch, feed, of_programs=of_programs)
-    return ScalingModel((every,), None, epoch, feed)
+    regimes = (_regime(name, its, epoch, feed, of_programs) for name, its in groups.items())
+    return ScalingModel(tuple(regimes), host_size, epoch, feed)
 
 
 def repeat_distribution(seconds: Sequence[float]) -> Predictive:
@@ -342,7 +331,6 @@ def _regime(
     timings: Sequence[Timing],
     epoch: EpochSteps | None,
     feed: float | None,
-    *,
     of_programs: bool,
 ) -> Regime:
     every = _sizes(timings)
@@ -365,13 +353,20 @@ def _regime(
         Point(one.n, one.seconds, one.steps or steps.at(one.n), 1 / repeats[one.n])
         for one in healthy
     ]
-    fixed_scale = PROGRAM_SHARE * min(points).steps if of_programs else FIXED_SCALE
-    noise_median = NOISE_MEDIAN if steps.known else NOISE_MEDIAN_WITHOUT_STEPS
-    posterior = Posterior(points, noise_median, fixed_scale)
+    posterior = Posterior(
+        points,
+        NOISE_MEDIAN if steps.known else NOISE_MEDIAN_WITHOUT_STEPS,
+        PROGRAM_SHARE * min(points).steps if of_programs else FIXED_SCALE,
+    )
     ratios = [one.seconds / fastest[one.n] for one in runs if one not in healthy]
     # A run alone at its size may be slow: only repeats show that runs are healthy.
     slow = SlowRuns.after(len(healthy) - len(sizes), sorted(ratios))
-    return Regime(name, sizes, waiting, posterior, slow, _misfits(posterior, sizes, steps), steps)
+    fitted = (
+        Misfit(size.n, size.seconds, posterior.seconds(size.n, size.steps or steps.at(size.n)))
+        for size in sizes
+    )
+    misfits = tuple(one for one in fitted if one.error > MISFIT)
+    return Regime(name, sizes, waiting, posterior, slow, misfits, steps)
 
 
 def _sizes(timings: Sequence[Timing]) -> tuple[SizeTimings, ...]:
@@ -410,11 +405,62 @@ def _steps(timings: Sequence[Timing]) -> _Steps:
     return _Steps(min(n * steps for n, steps in counted), low, known=True)
 
 
-def _misfits(
-    posterior: Posterior, sizes: Sequence[SizeTimings], steps: _Steps
-) -> tuple[Misfit, ...]:
-    found = (
-        Misfit(size.n, size.seconds, posterior.seconds(size.n, size.steps or steps.at(size.n)))
-        for size in sizes
-    )
-    return tuple(one for one in found if one.error > MISFIT)
+def read_timings(path: Path) -> tuple[Timing, ...]:
+    """Reads a CSV file with the columns n, seconds and optionally nodes, steps; ignores others.
+
+    Raises:
+        DataError: The file is unreadable, lacks a column or contains invalid numbers; the message
+            names file and line.
+    """
+    lines = io.StringIO(read_text(path), newline="")
+    heads: list[str] = []
+    found = []
+    for number, line in csv_rows(lines, str(path)):
+        cells, where = [cell.strip() for cell in line], f"{path}:{number}"
+        if not any(cells):
+            continue
+        if not heads:
+            heads = _checked_heads(cells, where)
+        elif len(cells) != len(heads):
+            raise DataError(f"{where}: has {len(cells)} cells, expected {len(heads)}")
+        else:
+            found.append(_timing(dict(zip(heads, cells, strict=True)), where))
+    if not heads:
+        raise DataError(f"{path}:1: is empty; expected a header with the columns n,seconds")
+    return tuple(found)
+
+
+def _checked_heads(cells: list[str], where: str) -> list[str]:
+    heads = [cell.casefold() for cell in cells]
+    for name in _NEEDED:
+        if name not in heads:
+            raise DataError(
+                f"{where}: no column {name!r} among {', '.join(map(repr, cells))}."
+                f"{nearest(name, heads)} Expected: n,seconds and optionally nodes,steps"
+            )
+    doubled = sorted({name for name in (*_NEEDED, *_OPTIONAL) if heads.count(name) > 1})
+    if doubled:
+        raise DataError(f"{where}: duplicate column {doubled[0]!r}")
+    return heads
+
+
+def _timing(row: dict[str, str], where: str) -> Timing:
+    def number(name: str, least: float, most: float, expected: str) -> float:
+        try:
+            value = float(row[name])
+        except ValueError:
+            value = math.nan
+        if not least <= value <= most or (name != "seconds" and not value.is_integer()):
+            raise DataError(f"{where}: {name} is {show(row[name])}; expected {expected}")
+        return value
+
+    def count(name: str) -> int:
+        return int(number(name, 1, MAX_SIZE, f"an integer of at least 1, at most {MAX_SIZE}"))
+
+    n = count("n")
+    expected = f"a finite number from {_MIN_SECONDS:g} to {MAX_SECONDS:g}"
+    seconds = number("seconds", _MIN_SECONDS, MAX_SECONDS, expected)
+    nodes, steps = (count(name) if row.get(name) else None for name in _OPTIONAL)
+    if nodes is not None and nodes > n:
+        raise DataError(f"{where}: n is {n} on {nodes} nodes; expected at least one per node")
+    return Timing(n, seconds, nodes, steps)

@@ -6,7 +6,7 @@ import pytest
 
 from cloudgan.money.catalog import Catalog, load_catalog
 from cloudgan.money.paper import priced_paper_run, priced_paper_runs
-from cloudgan.speed.paper_runs import fed_runs, paper_runs
+from cloudgan.speed.measured import paper_runs
 
 if TYPE_CHECKING:
     from cloudgan.schema.cost_report import PublishedRun
@@ -19,7 +19,7 @@ def catalog() -> Catalog:
 
 @pytest.fixture(scope="module")
 def headlines(catalog: Catalog) -> dict[tuple[str, int], PublishedRun]:
-    priced = priced_paper_runs(catalog, fed_runs(paper_runs()))
+    priced = priced_paper_runs(catalog, [run for run in paper_runs() if run.is_fed])
     slowest_first = sorted(priced, key=lambda run: -run.steady_epoch_seconds)
     return {(run.accelerator, run.accelerators): run for run in slowest_first}
 
@@ -86,7 +86,7 @@ def test_one_v3_chip_made_75_showers_a_second(
 
 def test_the_headlines_are_the_fed_runs(headlines: dict[tuple[str, int], PublishedRun]) -> None:
     assert [n for kind, n in headlines if kind == "V100"] == [2, 4, 8, 16, 32, 64, 128]
-    assert len(fed_runs(paper_runs())) == 24
+    assert sum(run.is_fed for run in paper_runs()) == 24
     assert headlines["V100", 32].steady_epoch_seconds == 115.02
 
 

@@ -23,12 +23,13 @@ from cloudgan.schema.launch import Attempt, Cluster, Launch, Node
 from cloudgan.schema.plan import Workers
 from cloudgan.schema.record import RunRecord
 from cloudgan.schema.training_config import TrainingConfig
-from cloudgan.speed.measured_runs import (
+from cloudgan.speed.candidates import node_counts
+from cloudgan.speed.measured import (
     PAPER_NETWORK,
     PAPER_SHOWERS,
     paper_measurements,
 )
-from cloudgan.speed.throughput_model import build_throughput_model, node_counts
+from cloudgan.speed.model import build_throughput_model
 from tests.money.conftest import epoch, started, stopped
 
 NOON = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)

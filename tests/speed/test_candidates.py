@@ -17,18 +17,21 @@ from cloudgan.speed.candidates import (
     candidates,
     cheapest_per_configuration,
     cheapest_within,
+    node_counts,
     pareto_front,
     preemption_risk,
+    price_epoch,
+    price_within,
     smallest_changes,
     spot_break_even,
 )
-from cloudgan.speed.measured_runs import (
+from cloudgan.speed.measured import (
     PAPER_NETWORK,
     PAPER_SHOWERS,
     paper_measurements,
 )
+from cloudgan.speed.model import build_throughput_model
 from cloudgan.speed.spot import Preemption
-from cloudgan.speed.throughput_model import build_throughput_model
 
 SLOW_MACHINES = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 BATCH = BatchRule(per_replica=96)
@@ -41,6 +44,49 @@ PRICED = candidates(ROWS, KNOWN, JOB)
 
 def v100(usd_per_hour, market="on_demand"):
     return V100.model_copy(update={"usd_per_hour": usd_per_hour, "market": market})
+
+
+def row_of(node_type):
+    return next(row for row in ROWS if row.node_type == node_type and row.market == "on_demand")
+
+
+def test_an_epoch_costs_its_seconds_times_the_price_of_all_nodes():
+    row = row_of("n1-standard-64+8xV100")
+    found = price_epoch(row, 8, KNOWN, 96)
+    assert found.usd == pytest.approx(59.35 / 3600 * 8 * row.usd_per_hour)
+    assert found.usd_low < found.usd < found.usd_high
+    assert [found.usd_low, found.usd_high] == pytest.approx(
+        [s / 3600 * 8 * row.usd_per_hour for s in found.epoch[1:3]]
+    )
+    modelled = price_epoch(row_of("p5.48xlarge"), 1, KNOWN, 96)
+    assert modelled.usd is None  # bounds of time are bounds of cost; no figure is made up
+    assert 0 < modelled.usd_low < modelled.usd_high
+    none = price_epoch(row.model_copy(update={"accelerator_count": 0}), 1, KNOWN, 96)
+    assert none.usd is none.usd_high is none.epoch is None
+    assert "no accelerator" in none.why_unknown
+
+
+def test_each_offer_gets_the_least_nodes_that_keep_to_the_time():
+    row = row_of("n1-standard-64+8xV100")
+    found = price_within(row, KNOWN, 96, 120)
+    assert found.nodes == 4
+    assert found.epoch.seconds <= 120 < price_epoch(row, 3, KNOWN, 96).epoch.seconds
+    assert price_within(row, KNOWN, 96, None).nodes == 1
+
+
+@pytest.mark.parametrize(
+    ("node_type", "counts", "said"),
+    [
+        ("n1-standard-8+1xV100", 10, "32 of these nodes may need up to"),
+        ("v3-8", 1, "this slice may need up to 495.6 s, more than 50 s"),
+    ],
+)
+def test_a_time_that_no_number_of_nodes_keeps_is_unknown_with_the_reason(node_type, counts, said):
+    row = row_of(node_type)
+    found = price_within(row, KNOWN, 96, 50)
+    assert found.nodes is found.usd_high is None
+    assert said in found.why_unknown
+    assert len(node_counts(row)) == counts  # a TPU slice trains alone
 
 
 def test_a_job_is_its_first_epoch_all_epochs_and_what_lies_between():

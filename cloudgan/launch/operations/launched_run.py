@@ -19,7 +19,7 @@ from cloudgan.schema.launch import Launch
 from cloudgan.schema.plan import Plan
 from cloudgan.schema.record import read_if_whole
 from cloudgan.schema.run_state import Phase, RunState
-from cloudgan.speed.measured_runs import CORES_PER_CHIP
+from cloudgan.speed.measured import CORES_PER_CHIP
 
 _STATES: dict[Phase, State] = {
     "absent": "stopped",

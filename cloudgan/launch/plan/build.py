@@ -30,7 +30,7 @@ from cloudgan.schema.plan import (
     longest_seconds,
 )
 from cloudgan.schema.price_row import PriceRow
-from cloudgan.speed.throughput_model import ThroughputModel
+from cloudgan.speed.model import ThroughputModel
 
 _HOUR_SECONDS = 3600
 _KEPT_HOURS = 7 * 24

@@ -21,10 +21,16 @@ from cloudgan.schema.plan import (
     Selection,
 )
 from cloudgan.schema.price_row import PriceRow
-from cloudgan.speed.candidates import PricedJob, TimedOffer, candidates, cheapest_within
-from cloudgan.speed.measured_runs import learning_evidence, replicas
+from cloudgan.speed.candidates import (
+    PricedJob,
+    TimedOffer,
+    candidates,
+    cheapest_within,
+    node_counts,
+)
+from cloudgan.speed.measured import learning_evidence, replicas
+from cloudgan.speed.model import ThroughputModel
 from cloudgan.speed.spot import choose_market
-from cloudgan.speed.throughput_model import ThroughputModel, node_counts
 
 UNKNOWN_THROUGHPUT = (
     "no measured run tells the throughput of this network on its accelerator: give it with"

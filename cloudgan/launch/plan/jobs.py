@@ -29,8 +29,8 @@ from cloudgan.schema.coevolution import CoevolutionConfig
 from cloudgan.schema.config import RunConfig
 from cloudgan.schema.plan import Forecast, Plan, Showers, Workers
 from cloudgan.schema.price_row import PriceRow
-from cloudgan.speed.measured_runs import CORES_PER_CHIP
-from cloudgan.speed.throughput_model import ThroughputModel
+from cloudgan.speed.measured import CORES_PER_CHIP
+from cloudgan.speed.model import ThroughputModel
 from cloudgan.training.run_options import flag_of
 
 _LONGEST_SEARCH = 20

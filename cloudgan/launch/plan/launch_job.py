@@ -27,7 +27,7 @@ from cloudgan.schema.presets import find_profile
 from cloudgan.schema.record import read_if_whole
 from cloudgan.schema.run_folder import RUNS, RunFolder
 from cloudgan.speed.candidates import BatchRule
-from cloudgan.speed.measured_runs import (
+from cloudgan.speed.measured import (
     PAPER_NETWORK,
     PAPER_SHOWERS,
     MeasuredThroughput,
@@ -35,7 +35,7 @@ from cloudgan.speed.measured_runs import (
     paper_measurements,
     trained_batches,
 )
-from cloudgan.speed.throughput_model import ThroughputModel, build_throughput_model
+from cloudgan.speed.model import ThroughputModel, build_throughput_model
 from cloudgan.training.forecast import footprint_on
 from cloudgan.training.run_options import lay_over, read_run_yaml, with_preset
 

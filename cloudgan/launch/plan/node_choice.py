@@ -35,8 +35,8 @@ from cloudgan.schema.plan import JobCost, MarketOffer, NodePool, Selection, Show
 from cloudgan.schema.price_row import PriceRow
 from cloudgan.schema.run_folder import RUNS, RunFolder
 from cloudgan.speed.candidates import PricedJob
-from cloudgan.speed.measured_runs import replicas
-from cloudgan.speed.throughput_model import ThroughputModel
+from cloudgan.speed.measured import replicas
+from cloudgan.speed.model import ThroughputModel
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from cloudgan.schema.config import DataConfig
 from cloudgan.schema.plan import NO_DATA, Plan, Showers
 from cloudgan.schema.run_folder import RunFolder
 from cloudgan.schema.simulation import SHOWERS
-from cloudgan.speed.measured_runs import PAPER_SHOWERS
+from cloudgan.speed.measured import PAPER_SHOWERS
 from cloudgan.storage.bucket_showers import is_url
 
 SIMULATED = "simulated by the workers"

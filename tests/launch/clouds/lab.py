@@ -29,7 +29,7 @@ from cloudgan.schema.plan import INTERNAL_IPS, Plan, Showers, Step, Workers, fil
 from cloudgan.schema.price_row import PriceRow
 from cloudgan.schema.resource import Resource
 from cloudgan.schema.run_folder import RunFolder
-from cloudgan.speed.throughput_model import build_throughput_model
+from cloudgan.speed.model import build_throughput_model
 from cloudgan.storage.folder import FolderStore
 from cloudgan.storage.store import Store
 from crashing import Outcome, When, run_killed

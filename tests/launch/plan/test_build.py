@@ -15,8 +15,8 @@ from cloudgan.schema.config import RunConfig
 from cloudgan.schema.plan import Workers
 from cloudgan.schema.price_row import PriceRow
 from cloudgan.schema.training_config import TrainingConfig
-from cloudgan.speed.measured_runs import MeasuredThroughput
-from cloudgan.speed.throughput_model import build_throughput_model
+from cloudgan.speed.measured import MeasuredThroughput
+from cloudgan.speed.model import build_throughput_model
 
 PRICE = PriceRow(
     provider="gcp",

@@ -23,14 +23,14 @@ from cloudgan.money.forecast import JobContext
 from cloudgan.money.startup import load_startup_times
 from cloudgan.schema.plan import NodePool
 from cloudgan.speed.candidates import BatchRule, PricedJob
-from cloudgan.speed.measured_runs import (
+from cloudgan.speed.measured import (
     PAPER_NETWORK,
     PAPER_SHOWERS,
     paper_measurements,
     replicas,
 )
+from cloudgan.speed.model import build_throughput_model
 from cloudgan.speed.spot import Preemption, choose_market, expected_seconds
-from cloudgan.speed.throughput_model import build_throughput_model
 from launch.plan.test_build import PRICE
 
 PAPER = build_throughput_model(PAPER_NETWORK, PAPER_SHOWERS, paper_measurements())

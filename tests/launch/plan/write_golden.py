@@ -18,8 +18,8 @@ from cloudgan.launch.plan.build import PlanRequest, make_plan
 from cloudgan.schema.config import parse_config
 from cloudgan.schema.plan import Showers, Target, Wheel, Workers
 from cloudgan.schema.price_row import PriceRow
-from cloudgan.speed.measured_runs import MeasuredThroughput
-from cloudgan.speed.throughput_model import build_throughput_model
+from cloudgan.speed.measured import MeasuredThroughput
+from cloudgan.speed.model import build_throughput_model
 
 FOLDER = Path(__file__).parent / "golden"
 NOW = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)

@@ -13,7 +13,7 @@ from cloudgan.launch.kubernetes.manifests import manifest_steps
 from cloudgan.launch.plan.build import PlanRequest, make_plan
 from cloudgan.schema.config import RunConfig
 from cloudgan.schema.plan import Showers, Target, Workers
-from cloudgan.speed.throughput_model import build_throughput_model
+from cloudgan.speed.model import build_throughput_model
 
 if TYPE_CHECKING:
     from cloudgan.launch.backends.kubernetes.backend import KubernetesBackend

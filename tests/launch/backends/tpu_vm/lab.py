@@ -20,7 +20,7 @@ from cloudgan.launch.lifecycle.run_registry import RunRegistry
 from cloudgan.launch.plan.build import all_steps, make_plan, with_node_pool
 from cloudgan.schema import plan as plans
 from cloudgan.schema.price_row import PriceRow
-from cloudgan.speed.throughput_model import build_throughput_model
+from cloudgan.speed.model import build_throughput_model
 from cloudgan.storage.store import open_store
 from emulators.gcp.project import project
 from emulators.gcp.server import TOKEN

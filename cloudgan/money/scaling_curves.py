@@ -17,10 +17,9 @@ from pydantic import Field, model_validator
 
 from cloudgan.core.document import Document
 from cloudgan.core.errors import ConfigError, DataError
+from cloudgan.money.power8 import GPUS
 from cloudgan.schema.price_row import Text
-from cloudgan.speed.power8 import GPUS
-from cloudgan.speed.scaling import COVERAGE, ScalingModel, fit_scaling
-from cloudgan.speed.timings import Timing
+from cloudgan.speed.scaling import COVERAGE, ScalingModel, Timing, fit_scaling
 
 Kind = Literal["strong", "weak"]
 _BEYOND = (2, 4)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cloudgan.money.catalog import Catalog, load_catalog
+from cloudgan.money.estimate import price_run, run_times
 from cloudgan.schema.record import Line, RunRecord
-from cloudgan.speed.estimate import price_run, run_times
 
 if TYPE_CHECKING:
     from cloudgan.schema.price_row import PriceRow

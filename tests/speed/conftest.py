@@ -1,3 +1,0 @@
-from tests.money.conftest import lines, record
-
-__all__ = ["lines", "record"]
