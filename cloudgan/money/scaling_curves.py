@@ -2,7 +2,7 @@
 
 Speeds are showers per second: while training, without first calls; and over the whole program, with
 start-up, tracing, validation and checkpoints. Sizes with several runs have the median. The serial share
-is that of the fit in `scaling_posterior`: its work c that does not shrink, over the time of the smallest
+is that of the fit in `cloudgan.speed.posterior`: its work c that does not shrink, over the time of the smallest
 size (Amdahl, AFIPS 30 (1967) 483, doi 10.1145/1465482.1465560); the growth of a step with the number of
 workers is apart from it.
 """

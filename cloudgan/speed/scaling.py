@@ -239,8 +239,9 @@ class ScalingModel:
         """Returns the distribution of the seconds of one run of so many steps."""
         regime, showers = self.regime(n), self.showers(n, steps)
         misfit = max((one.error - MISFIT for one in regime.misfits), default=0.0)
-        has_feed = self.feed is not None and showers is not None
-        feed = Feed(showers / self.feed, FEED_SPREAD) if has_feed else None
+        feed = None
+        if self.feed is not None and showers is not None:
+            feed = Feed(showers / self.feed, FEED_SPREAD)
         return Predictive(regime.posterior.normals(n, steps, misfit), regime.slow, feed)
 
     def predict(self, n: int, steps: float | None = None) -> Prediction:
