@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import socket
 import time
 from functools import partial
@@ -32,17 +33,19 @@ if find_spec("tensorflow"):
 META = "meta.json"
 
 
-@pytest.fixture(scope="session")
-def store(tmp_path_factory):
-    """A store of 90 parametric showers of 9 x 9 x 25 cells."""
+def _write_store(folder, showers):
     from cloudgan.data.convert import convert
     from cloudgan.data.hdf5_writer import write_hdf5
     from cloudgan.simulation.gflash import simulate
 
-    folder = tmp_path_factory.mktemp("showers")
-    write_hdf5(folder / "showers.h5", simulate(90, seed=5, cells=(9, 9), block=50))
+    write_hdf5(folder / "showers.h5", simulate(showers, seed=5, cells=(9, 9), block=50))
     convert(str(folder / "showers.h5"), folder / "store")
-    return folder / "store"
+
+
+@pytest.fixture(scope="session")
+def store(made_once):
+    """A store of 90 parametric showers of 9 x 9 x 25 cells."""
+    return made_once("showers", partial(_write_store, showers=90)) / "store"
 
 
 @pytest.fixture(scope="session")
@@ -52,10 +55,10 @@ def write_config(store, plain_model):
     A `plain` model has fewer parts, and starts sooner.
     """
 
-    def write(path, *, plain=False, checkpoint=None, parallel=None, **training):
+    def write(path, *, plain=False, model=None, checkpoint=None, parallel=None, **training):
         document = {
             "data": {"path": str(store)},
-            "model": plain_model if plain else {"preset": "smoke"},
+            "model": model or (plain_model if plain else {"preset": "smoke"}),
             "training": {"validation_showers": 8} | training,
             "checkpoint": checkpoint or {},
             "parallel": parallel or {},
@@ -70,6 +73,28 @@ def write_config(store, plain_model):
 def config_file(tmp_path, write_config):
     """Writes the run.yaml of a test, as `write_config` does."""
     return partial(write_config, tmp_path / "config.yaml")
+
+
+@pytest.fixture(scope="session")
+def two_steps(made_once, write_config, run_cloudgan):
+    """A folder with config.yaml and its `run` of two steps, on one thread with the published convolutions.
+
+    Tests only read it, or copy it to resume it.
+    """
+
+    def make(folder):
+        options = {"batch_per_replica": 8, "threads": 1, "conv_impl": "published", "max_steps": 2}
+        config = write_config(folder / "config.yaml", plain=True, **options)
+        # Not forked: the peak of memory that it records is that of a start.
+        run_cloudgan("train", f"--config={config}", f"--run={folder / 'run'}", fork=False)
+
+    return made_once("two-steps", make)
+
+
+@pytest.fixture
+def begun(two_steps, tmp_path):
+    """A copy of that run, to resume."""
+    return shutil.copytree(two_steps / "run", tmp_path / "run")
 
 
 @pytest.fixture(scope="session")
@@ -106,19 +131,21 @@ def start():
             contextlib.closing(ForkedProgram(words, environment, merged=True))
         )
         if until:
-            _wait(until, process)
+            _wait(process, until)
         return process
 
     with contextlib.ExitStack() as ends:
         yield begin
 
 
-def _wait(until, process, seconds=240):
+def _wait(process, until, seconds=400):
+    """Waits until a call returns what is true, and returns that, while a process runs."""
     deadline = time.monotonic() + seconds
-    while not until():
+    while not (found := until()):
         assert process.poll() is None, process.communicate()[0]
         assert time.monotonic() < deadline, f"not within {seconds} s"
         time.sleep(0.05)
+    return found
 
 
 @pytest.fixture

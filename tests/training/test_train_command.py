@@ -20,26 +20,8 @@ from cloudgan.schema.run_folder import RunFolder
 pytestmark = pytest.mark.tf
 
 
-@pytest.fixture(scope="module")
-def two_steps(write_config, tmp_path_factory, run_cloudgan):
-    """A run of two steps on one thread with the published convolutions."""
-    folder = tmp_path_factory.mktemp("two")
-    config = write_config(
-        folder / "config.yaml", plain=True, batch_per_replica=8, threads=1, conv_impl="published"
-    )
-    flags = (f"--config={config}", f"--run={folder / 'run'}", "--max-steps=2")
-    run_cloudgan("train", *flags, fork=False)  # its peak of memory is that of a start
-    return folder / "run"
-
-
 def lines_of(run):
     return record.read(RunFolder(run).record_file).lines
-
-
-@pytest.fixture
-def begun(two_steps, tmp_path):
-    """A copy of that run, to resume."""
-    return shutil.copytree(two_steps, tmp_path / "begun")
 
 
 def test_a_run_is_tracked_and_a_resume_can_have_another_tracker(begun, tmp_path, run_cloudgan):
@@ -81,42 +63,34 @@ def driver(tmp_path):
 
 
 @pytest.mark.slow
-def test_other_threads_and_another_conv_impl_are_reported_and_recorded(begun, driver, run_cloudgan):
-    folder = RunFolder(begun)
-    changed = folder.read_config()
-    folder.write_config(
-        changed.model_copy(update={"training": changed.training.model_copy(update={"threads": 2})})
-    )
-    flags = (f"--run={begun}", "--max-steps=3", "--conv-impl=phases")
-    done = run_cloudgan("train", *flags, PATH=driver)
+def test_a_resume_keeps_its_conv_impl_or_reports_what_changes_and_names_gpus_that_cannot_be_used(
+    begun, driver, run_cloudgan
+):
+    folder, auto = RunFolder(begun), (f"--run={begun}", "--max-steps=3", "--conv-impl=auto")
+    done = run_cloudgan("train", *auto, PATH=driver, CUDA_VISIBLE_DEVICES="")
+    assert "1 x NVIDIA V100, but TensorFlow finds no GPU" in done.stderr
+    assert "numbers change from here" not in done.stderr
+    config = folder.read_config()
+    training = config.training.model_copy(update={"threads": 2})
+    folder.write_config(config.model_copy(update={"training": training}))
+    other = (f"--run={begun}", "--max-steps=4", "--conv-impl=phases")
+    done = run_cloudgan("train", *other, PATH=driver)
+    assert "finds no GPU" not in done.stderr, "CUDA_VISIBLE_DEVICES hides it"
     (said,) = [line for line in done.stderr.splitlines() if "numbers change from here: " in line]
     changes = ("threads: 1 -> 2", "conv_impl: published -> phases")
     assert all(change in said for change in changes)
-    lines = record.read(folder.record_file).lines
-    (resumed,) = [line for line in lines if isinstance(line, record.Resumed)]
-    assert sorted(resumed.reproducibility_changes) == sorted(changes)
-    assert "finds no GPU" not in done.stderr, "CUDA_VISIBLE_DEVICES hides it"
+    resumed = [line.reproducibility_changes for line in lines_of(begun) if line.kind == "resumed"]
+    assert [sorted(each) for each in resumed] == [[], sorted(changes)]
+    started = [line.numerics.conv_impl for line in lines_of(begun) if line.kind == "started"]
+    assert started == ["published", "published", "phases"]
 
 
 def test_the_expected_memory_is_within_a_quarter_of_the_peak(two_steps):
     """The margin is for other systems and versions: `benchmarks/memory.py` finds a tenth here."""
-    lines = record.read(RunFolder(two_steps).record_file).lines
+    lines = record.read(RunFolder(two_steps / "run").record_file).lines
     started = next(line for line in lines if isinstance(line, record.Started))
     stopped = next(line for line in lines if isinstance(line, record.Stopped))
     assert started.expected_memory_bytes == pytest.approx(stopped.peak_memory_bytes, rel=0.25)
-
-
-@pytest.mark.slow
-def test_a_resumed_run_keeps_its_conv_impl_and_names_gpus_that_tensorflow_cannot_use(
-    begun, driver, run_cloudgan
-):
-    flags = (f"--run={begun}", "--max-steps=3", "--conv-impl=auto")
-    done = run_cloudgan("train", *flags, PATH=driver, CUDA_VISIBLE_DEVICES="")
-    (resumed,) = [line for line in lines_of(begun) if line.kind == "resumed"]
-    assert resumed.reproducibility_changes == ()
-    started = [line for line in lines_of(begun) if line.kind == "started"]
-    assert [line.numerics.conv_impl for line in started] == ["published", "published"]
-    assert "1 x NVIDIA V100, but TensorFlow finds no GPU" in done.stderr
 
 
 def test_weights_that_are_not_finite_are_left_for_the_checkpoint_before(begun, run_cloudgan):
@@ -184,7 +158,7 @@ def short(write_config, tmp_path_factory, run_cloudgan):
     folder = tmp_path_factory.mktemp("short")
     config = write_config(folder / "config.yaml", plain=True, batch_per_replica=27, epochs=2)
     with contextlib.chdir(folder):
-        done = run_cloudgan("train", f"--config={config}", "--run=runs/short")
+        done = run_cloudgan("train", f"--config={config}", "--run=runs/short", CI="1")
     return done, folder / "runs" / "short"
 
 
@@ -212,6 +186,16 @@ def test_the_end_is_one_screen_in_units_with_the_next_commands(short):
     ]
     assert max(map(len, done.stdout.splitlines())) <= 80
     assert not (run / "report.html").exists(), "a page would take longer than this training"
+
+
+def test_a_finished_run_shows_no_epoch_after_its_last(short, tmp_path, run_cloudgan):
+    done, run = short
+    again = run_cloudgan("train", f"--run={shutil.copytree(run, tmp_path / 'run')}", CI="1")
+    shown = [
+        [line[:8] for line in one.stderr.splitlines() if line.startswith("epoch")]
+        for one in (done, again)
+    ]
+    assert shown == [["epoch  1", "epoch  2"], []]
 
 
 def test_the_result_as_json_has_every_number_of_the_screen_and_more(short, run_cloudgan):

@@ -15,18 +15,9 @@ from cloudgan.training.checkpoint import find_warm_start
 pytestmark = [pytest.mark.tf, pytest.mark.slow]
 
 
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory, write_config, run_cloudgan):
-    """A run of smoke after three steps."""
-    folder = tmp_path_factory.mktemp("begin")
-    config = write_config(folder / "run.yaml", plain=True, batch_per_replica=8)
-    run_cloudgan("train", f"--config={config}", f"--run={folder / 'a'}", "--max-steps=3")
-    return folder
-
-
 def asking(folder, **model):
-    config = RunConfig.model_validate(RunFolder(folder / "a").read_config().model_dump())
-    training = TrainingConfig(init_from=str(folder / "a"))
+    config = RunConfig.model_validate(RunFolder(folder / "run").read_config().model_dump())
+    training = TrainingConfig(init_from=str(folder / "run"))
     changed = config.model.model_copy(update=model)
     return config.model_copy(update={"training": training, "model": changed})
 
@@ -42,30 +33,31 @@ def test_a_folder_without_a_checkpoint_is_refused(tmp_path):
         find_warm_start(config)
 
 
-def test_losses_and_rates_may_differ_and_networks_may_not(trained):
-    found = find_warm_start(asking(trained, learning_rate=1e-4, loss_weights={"shape": 3.0}))
-    assert found.path.name == "step-000000003.npz"
+def test_losses_and_rates_may_differ_and_networks_may_not(two_steps):
+    found = find_warm_start(asking(two_steps, learning_rate=1e-4, loss_weights={"shape": 3.0}))
+    assert found.path.name == "step-000000002.npz"
     with pytest.raises(ConfigError, match="networks is smoke, here mini"):
-        find_warm_start(asking(trained, networks=find_preset("mini").networks))
+        find_warm_start(asking(two_steps, networks=find_preset("mini").networks))
     with pytest.raises(ConfigError, match=r"ema_decay is 0\.99, here 0\.0"):
-        find_warm_start(asking(trained, ema_decay=0.0))
+        find_warm_start(asking(two_steps, ema_decay=0.0))
 
 
-def test_the_first_checkpoint_holds_what_the_other_run_learned(trained, run_cloudgan, saved_arrays):
-    config, run = trained / "run.yaml", trained / "b"
-    flags = (f"--config={config}", f"--run={run}", f"--init-from={trained / 'a'}")
+def test_the_first_checkpoint_holds_what_the_other_run_learned(
+    two_steps, tmp_path, run_cloudgan, saved_arrays
+):
+    config, run = two_steps / "config.yaml", tmp_path / "b"
+    flags = (f"--config={config}", f"--run={run}", f"--init-from={two_steps / 'run'}")
     run_cloudgan("train", *flags, "--max-steps=1")
-    learned, begun = saved_arrays(trained / "a", 3), saved_arrays(run, 0)
+    learned, begun = saved_arrays(two_steps / "run", 2), saved_arrays(run, 0)
     for name in learned:
         np.testing.assert_array_equal(begun[name], learned[name], err_msg=name)
     after = saved_arrays(run, 1)
     assert any(np.any(after[name] != begun[name]) for name in after)
 
 
-def test_a_folder_that_is_none_starts_nothing(trained, run_cloudgan):
-    run = trained / "c"
-    flags = (f"--config={trained / 'run.yaml'}", f"--run={run}", "--init-from=nothing")
-    done = run_cloudgan("train", *flags, check=False)
-    assert done.returncode == 2
+def test_a_folder_that_is_none_starts_nothing(two_steps, tmp_path, cloudgan_here):
+    run = tmp_path / "c"
+    flags = (f"--config={two_steps / 'config.yaml'}", f"--run={run}", "--init-from=nothing")
+    done = cloudgan_here("train", *flags, exits=2)
     assert "there is no run nothing" in done.stderr
-    assert not (run / "run.yaml").exists()
+    assert not run.exists()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import shutil
 
 import pytest
 
@@ -15,15 +14,6 @@ from cloudgan.simulation.gflash import simulate
 pytestmark = pytest.mark.tf
 
 
-@pytest.fixture(scope="module")
-def finished(write_config, tmp_path_factory, run_cloudgan):
-    """A folder with config.yaml and its run of two steps."""
-    folder = tmp_path_factory.mktemp("finished")
-    config = write_config(folder / "config.yaml", plain=True, batch_per_replica=8, max_steps=2)
-    run_cloudgan("train", f"--config={config}", f"--run={folder / 'run'}")
-    return folder
-
-
 def listing(folder):
     return {
         str(path.relative_to(folder)): path.is_file()
@@ -33,55 +23,50 @@ def listing(folder):
 
 
 @pytest.mark.parametrize("run", ["run", "new"])
-def test_checkpoints_are_not_copied_to_the_store_of_another_run(finished, cloudgan_here, run):
-    before = listing(finished)
+def test_checkpoints_are_not_copied_to_the_store_of_another_run(two_steps, cloudgan_here, run):
+    before = listing(two_steps)
     said = cloudgan_here(
-        *("train", f"--config={finished / 'config.yaml'}", f"--run={finished / run}2"),
-        *("--seed=9", f"--checkpoints={finished / 'run' / 'checkpoints'}"),
+        *("train", f"--config={two_steps / 'config.yaml'}", f"--run={two_steps / run}2"),
+        *("--seed=9", f"--checkpoints={two_steps / 'run' / 'checkpoints'}"),
         exits=2,
     )
     assert "run/checkpoints holds the checkpoints of another run" in said.stderr
     assert "training.seed: 9, 0" in said.stderr
-    assert listing(finished) == before
+    assert listing(two_steps) == before
 
 
 @pytest.mark.parametrize("name", ["mlflow", "wandb"])
 def test_a_tracker_that_is_not_installed_is_refused_with_the_command_that_installs_it(
-    finished, cloudgan_here, name
+    two_steps, cloudgan_here, name
 ):
-    before = listing(finished)
-    config, run = finished / "config.yaml", finished / "new"
+    before = listing(two_steps)
+    config, run = two_steps / "config.yaml", two_steps / "new"
     said = cloudgan_here("train", f"--config={config}", f"--run={run}", f"--track={name}", exits=2)
     assert f"needs the package '{name}', which is not installed; run `pip" in said.stderr
     assert f"'.[{name}]'" in said.stderr
-    assert listing(finished) == before
+    assert listing(two_steps) == before
 
 
-def test_a_run_whose_record_was_deleted_keeps_its_checkpoints(finished, tmp_path, cloudgan_here):
-    run = shutil.copytree(finished / "run", tmp_path / "run")
-    (run / "record.jsonl").unlink()
+def test_a_run_whose_record_was_deleted_keeps_its_checkpoints(begun, tmp_path, cloudgan_here):
+    (begun / "record.jsonl").unlink()
     before = listing(tmp_path)
-    said = cloudgan_here("train", f"--run={run}", "--seed=9", exits=2)
+    said = cloudgan_here("train", f"--run={begun}", "--seed=9", exits=2)
     assert "holds another run" in said.stderr
     assert listing(tmp_path) == before
 
 
-def test_another_preset_is_refused_with_one_sentence_and_the_ways_out(
-    finished, tmp_path, cloudgan_here
-):
-    run = shutil.copytree(finished / "run", tmp_path / "run")
-    said = cloudgan_here("train", f"--run={run}", "--preset=mini", exits=2).stderr
+def test_another_preset_is_refused_with_one_sentence_and_the_ways_out(begun, cloudgan_here):
+    said = cloudgan_here("train", f"--run={begun}", "--preset=mini", exits=2).stderr
     assert said == (
-        f"cloudgan: {run} holds a run of the preset smoke, and the preset asked for is mini. Omit --preset to"
-        f" resume it, or give another folder, such as --run={run}-mini\n"
+        f"cloudgan: {begun} holds a run of the preset smoke, and the preset asked for is mini. Omit --preset to"
+        f" resume it, or give another folder, such as --run={begun}-mini\n"
     )
 
 
-def test_a_run_refused_after_its_start_keeps_every_file(finished, tmp_path, run_cloudgan):
+def test_a_run_refused_after_its_start_keeps_every_file(begun, tmp_path, run_cloudgan):
     """Another global batch is found when the devices are known, after run.yaml was written."""
-    run = shutil.copytree(finished / "run", tmp_path / "run")
     before = listing(tmp_path)
-    done = run_cloudgan("train", f"--run={run}", "--replicas=2", "--max-steps=9", check=False)
+    done = run_cloudgan("train", f"--run={begun}", "--replicas=2", "--max-steps=9", check=False)
     assert done.returncode == 2, done.stderr
     assert listing(tmp_path) == before
 
@@ -96,9 +81,9 @@ def test_showers_that_do_not_fit_the_preset_leave_no_folder(tmp_path, run_cloudg
 
 @pytest.mark.slow
 def test_a_run_that_failed_at_its_start_does_not_block_the_corrected_command(
-    finished, tmp_path, run_cloudgan
+    begun, two_steps, run_cloudgan
 ):
-    folder = RunFolder(shutil.copytree(finished / "run", tmp_path / "run"))
+    folder = RunFolder(begun)
     for step in folder.saved_steps()[1:]:
         (folder.checkpoints / f"step-{step:09d}.npz").unlink()
     assert folder.saved_steps() == [0]
@@ -106,7 +91,7 @@ def test_a_run_that_failed_at_its_start_does_not_block_the_corrected_command(
     folder.record_file.unlink()
     for line in began:
         record.append(folder.record_file, line)
-    flags = (f"--config={finished / 'config.yaml'}", f"--run={folder.path}", "--seed=9")
+    flags = (f"--config={two_steps / 'config.yaml'}", f"--run={folder.path}", "--seed=9")
     run_cloudgan("train", *flags, "--max-steps=1")
     assert folder.read_config().training.seed == 9
     assert record.read(folder.record_file).lines[-1].step == 1

@@ -77,7 +77,7 @@ def test_machines_that_are_lost_at_any_moment_leave_a_bucket_from_which_the_run_
         return max(checkpoint_steps(copies.list("step-")), default=-1)
 
     train, before = ("train", f"--config={config}", f"--run={lost}", f"--checkpoints={bucket}"), 0
-    for tenths in range(8):
+    for tenths in (0, 3, 6):
         process = start(*train, "--max-steps=4000", until=lambda due=before: copied() > due)
         time.sleep(tenths / 10)
         process.send_signal(signal.SIGKILL)
@@ -107,14 +107,3 @@ def test_a_signal_before_the_first_step_ends_at_once(config_file, tmp_path, star
     assert process.returncode == 75
     assert "run the same command again" in "".join(map(str, said))
     assert not list(tmp_path.rglob("*.tmp"))
-
-
-def test_a_finished_run_shows_no_epoch_after_its_last(config_file, tmp_path, run_cloudgan):
-    config, run = config_file(plain=True, batch_per_replica=64, epochs=2), tmp_path / "run"
-    first = run_cloudgan("train", f"--config={config}", f"--run={run}", CI="1").stderr
-    again = run_cloudgan("train", f"--run={run}", CI="1").stderr
-    assert [line[:8] for line in first.splitlines() if line.startswith("epoch")] == [
-        "epoch  1",
-        "epoch  2",
-    ]
-    assert not [line for line in again.splitlines() if line.startswith("epoch")]
