@@ -13,7 +13,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any, NamedTuple, get_args
 
-from cloudgan.bench.arithmetic import PASSES, Pass, generator_macs, step_macs
 from cloudgan.bench.child import Child
 from cloudgan.bench.harness import (
     Column,
@@ -30,6 +29,7 @@ from cloudgan.core.atomic_file import write_atomic
 from cloudgan.core.errors import CloudganError, ConfigError, UnknownNameError
 from cloudgan.core.hardware import this_machine
 from cloudgan.core.progress import Progress
+from cloudgan.gan.arithmetic import PASSES, Pass, generator_macs, step_macs
 from cloudgan.gan.convolutions import Form, convolutions
 from cloudgan.reports.charts import COLOURS, GREY
 from cloudgan.reports.drawing import INK, Drawing

@@ -15,12 +15,12 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from cloudgan.bench.arithmetic import step_macs
 from cloudgan.bench.harness import timed
 from cloudgan.core.errors import CloudganError
 from cloudgan.core.hardware import this_machine
 from cloudgan.data.batches import Batch
 from cloudgan.data.showers import ENERGY_UNIT_GEV
+from cloudgan.gan.arithmetic import step_macs
 from cloudgan.gan.convolutions import choose_conv_impl, convolutions
 from cloudgan.gan.layers import Stage
 from cloudgan.schema.config import RunConfig, parse_config

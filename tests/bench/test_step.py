@@ -6,7 +6,6 @@ import json
 
 import pytest
 
-from cloudgan.bench.arithmetic import step_macs
 from cloudgan.bench.harness import Measured
 from cloudgan.bench.step import (
     add_limits,
@@ -17,6 +16,7 @@ from cloudgan.bench.step import (
     step_measurement,
 )
 from cloudgan.core.errors import CloudganError, ConfigError
+from cloudgan.gan.arithmetic import step_macs
 from cloudgan.gan.convolutions import convolutions
 from cloudgan.reports.drawing import Drawing
 from cloudgan.reports.page import render

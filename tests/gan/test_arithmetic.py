@@ -6,7 +6,7 @@ from math import prod
 
 import pytest
 
-from cloudgan.bench.arithmetic import discriminator_macs, generator_macs, step_macs
+from cloudgan.gan.arithmetic import discriminator_macs, generator_macs, step_macs
 from cloudgan.gan.convolutions import Convolution, convolutions
 from cloudgan.schema.architecture import Block
 from cloudgan.schema.presets import PROFILES, find_preset, find_profile
