@@ -5,7 +5,7 @@ between or beyond three measured ones is on the curve of `scaling`, and with few
 linear speed-up. A batch that was not measured is converted by the line t0 + t1 * batch: t0 is what a step
 takes whatever its batch (start of the kernels, exchange of the gradients), t1 the work on one shower. An
 accelerator that was not measured has bounds from a measured one, by the ratios of their data sheets.
-Without a run of the network the time is unknown.
+A network that was not measured has bounds from the paper's, by the ratios of their work on a shower.
 
 The model is plain arithmetic: it needs the error function, which NumPy lacks, and its last digits depend
 on no processor, so that plans made on two machines are the same document.
@@ -21,6 +21,9 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple
 
 from cloudgan.core.errors import DataError
+from cloudgan.gan.arithmetic import step_macs
+from cloudgan.gan.footprint import kept_for_backward
+from cloudgan.schema.presets import Preset, find_preset
 from cloudgan.speed.measured import (
     CORES_PER_CHIP,
     PAPER_BATCH,
@@ -349,19 +352,52 @@ def _fitted(runs: tuple[MeasuredThroughput, ...]) -> _AcceleratorRuns:
     return _AcceleratorRuns(runs, next(filter(None, lines), None), reference, scaling)
 
 
+class Work(NamedTuple):
+    """Bounds of a network's work on a shower, over that of the paper's network.
+
+    A step is bound partly by its products and partly by the values that it moves, so its time lies between the
+    two ratios (roofline model: Williams, Waterman, Patterson, doi 10.1145/1498765.1498785).
+    """
+
+    least: float
+    most: float
+
+    def describe(self) -> str:
+        """Returns the bounds in words."""
+        return (
+            f"{self.least:.2g} to {self.most:.2g} times the work of the paper's network on a shower"
+        )
+
+
+def work_of(preset: Preset) -> Work:
+    """Returns the work of a network on a shower over that of the paper's, counted from their layers."""
+    paper = _products_and_values(find_preset("paper"))
+    ratios = [own / its for own, its in zip(_products_and_values(preset), paper, strict=True)]
+    return Work(min(ratios), max(ratios))
+
+
+@functools.lru_cache(maxsize=32)
+def _products_and_values(preset: Preset) -> tuple[int, int]:
+    """Products of a step on a shower, and values kept for its backward pass, in the form that GPUs compute."""
+    kept = kept_for_backward(preset, "published")
+    return sum(step_macs(preset, "published").values()), sum(one.numbers for one in kept)
+
+
 @dataclass(frozen=True)
 class ThroughputModel:
     """Epoch times of one network by accelerator, number of accelerators and batch.
 
     Attributes:
-        network: For example ``paper``; the model uses only runs of this network.
+        network: For example ``paper``.
         showers: Showers of the epoch to estimate.
         drops_last: Whether an epoch drops the showers that fill no batch, as the paper's did.
+        work: Bounds of its work on a shower, over that of the measured network; None: that was measured.
     """
 
     network: str
     showers: int
     drops_last: bool
+    work: Work | None
     _own: Mapping[str, _AcceleratorRuns]
     _specs: Mapping[str, AcceleratorSpec]
     _found: dict[tuple[str, int, float], EpochEstimate | None] = field(default_factory=dict)
@@ -374,7 +410,7 @@ class ThroughputModel:
         """
         key = (accelerator, n, batch)
         if key not in self._found:
-            own = self._own.get(accelerator)
+            own = None if self.work else self._own.get(accelerator)
             self._found[key] = (
                 own.epoch(n, batch, self.showers, self._steps) if own else self._bounds(*key)
             )
@@ -409,23 +445,30 @@ class ThroughputModel:
         alike = [one for one in bases if one.startswith("TPU") == accelerator.startswith("TPU")]
         ratios = {base: speed_bounds(self._specs[base], spec) for base in alike or bases}
         base = min(ratios, key=lambda base: ratios[base][1] / ratios[base][0])
-        slow, fast = ratios[base]
+        (slow, fast), work = ratios[base], self.work or Work(1.0, 1.0)
         # The same showers on each chip: a chip of the base may have more replicas.
         batch *= CORES_PER_CHIP.get(accelerator, 1) / CORES_PER_CHIP.get(base, 1)
         there = self._own[base].epoch(n, batch, self.showers, self._steps)
         # Of an epoch, what a faster accelerator may not shorten.
         step = there.high_seconds / self._steps(base, n, batch)
         fixed = self._own[base].constant_share(step, batch)
-        basis = (
-            f"{slow:.3g} to {fast:.3g} times {base} by memory bandwidth and"
-            f" arithmetic peak; {there.basis}"
-        )
+        reasons = [there.basis]
+        if base != accelerator:
+            reasons.insert(
+                0,
+                f"{slow:.3g} to {fast:.3g} times {base} by memory bandwidth and arithmetic peak",
+            )
+        if self.work:
+            reasons.insert(0, f"not measured: {self.work.describe()}")
+        # With a part of the work an accelerator is as one that is so much faster.
+        least, most = work.least / fast, work.most / slow
         return there._replace(
             seconds=None,
-            low_seconds=there.low_seconds * min((1 - fixed) / fast + fixed, 1 / fast),
-            high_seconds=there.high_seconds * max((1 - fixed) / slow + fixed, 1 / slow),
+            low_seconds=there.low_seconds * min((1 - fixed) * least + fixed, least),
+            high_seconds=there.high_seconds * max((1 - fixed) * most + fixed, most),
             grade=MODELLED,
-            basis=basis,
+            basis="; ".join(reasons),
+            between_seconds=there.between_seconds * work.most,
         )
 
 
@@ -436,19 +479,21 @@ def build_throughput_model(
     accelerator_specs: Mapping[str, AcceleratorSpec] | None = None,
     *,
     drops_last: bool = False,
+    work: Work | None = None,
 ) -> ThroughputModel:
     """Returns the throughput model of one network.
 
     Args:
-        network: Network of these runs.
+        network: The network.
         showers: Showers of the epoch to estimate.
-        runs: Measured runs of this network.
+        runs: Measured runs of this network, or of one that `work` compares it with.
         accelerator_specs: By accelerator; default: those of the package.
         drops_last: Whether an epoch drops the showers that fill no batch.
+        work: Of this network over that of the runs; None: the same.
     """
     by_accelerator: dict[str, list[MeasuredThroughput]] = {}
     for run in runs:
         by_accelerator.setdefault(run.accelerator, []).append(run)
     own = {name: _fitted(tuple(its)) for name, its in by_accelerator.items()}
     specs = load_accelerator_specs() if accelerator_specs is None else accelerator_specs
-    return ThroughputModel(network, showers, drops_last, own, specs)
+    return ThroughputModel(network, showers, drops_last, work, own, specs)

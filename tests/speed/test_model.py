@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from cloudgan.schema.presets import find_preset
 from cloudgan.speed.measured import (
     PAPER_NETWORK,
     PAPER_SHOWERS,
@@ -17,6 +18,7 @@ from cloudgan.speed.model import (
     fastest_runs,
     fit_step_time,
     paper_step_time,
+    work_of,
 )
 
 ALL = ("V100", "TPU-v2", "TPU-v3")
@@ -186,3 +188,54 @@ def test_a_single_batch_is_bounded_by_no_and_by_the_largest_constant_part(batch)
 @pytest.mark.parametrize("points", [[(1, 1.0), (2, 2.0)], [(1, 3.0), (2, 2.0), (3, 1.0)]])
 def test_too_few_batches_or_a_falling_time_give_no_line(points):
     assert fit_step_time(points) is None
+
+
+@pytest.mark.parametrize(
+    ("preset", "products", "values"),
+    [("paper", 1, 1), ("mini", 0.00205, 0.01493), ("fixed25", 0.2378, 0.2393)],
+)
+def test_the_work_of_a_network_is_its_products_and_values_over_those_of_the_paper(
+    preset, products, values
+):
+    found = work_of(find_preset(preset))
+    assert found.least == pytest.approx(products, rel=1e-2)
+    assert found.most == pytest.approx(values, rel=1e-2)
+
+
+def other(preset, accelerator, n=4, batch=96):
+    work = work_of(find_preset(preset))
+    built = build_throughput_model(
+        preset, PAPER_SHOWERS, paper_measurements(), drops_last=True, work=work
+    )
+    return built.epoch(accelerator, n, batch)
+
+
+def test_a_network_that_was_never_measured_has_bounds_from_the_paper_and_says_so():
+    known = PAPER.epoch("V100", 4, 96)
+    found = other("mini", "V100")
+    assert found.grade == "modelled"
+    assert found.seconds is None
+    assert found.low_seconds == pytest.approx(0.00205 * known.low_seconds, rel=1e-2)
+    constant = found.high_seconds / known.high_seconds
+    assert 0.01493 < constant < 0.3, "what a step takes whatever its work is not less"
+    assert found.basis.startswith("not measured: 0.0021 to 0.015 times the work of the paper's")
+    assert "4 x V100" in found.basis
+
+
+def test_more_work_and_a_slower_accelerator_never_take_less_time():
+    by_work = [other(preset, "V100") for preset in ("smoke", "mini", "fixed25", "paper")]
+    by_accelerator = [other("mini", name) for name in ("H100", "V100", "T4")]
+    for found in (by_work, by_accelerator):
+        for quick, slow in zip(found, found[1:], strict=False):
+            assert quick.low_seconds <= slow.low_seconds
+            assert quick.high_seconds <= slow.high_seconds
+
+
+def test_the_work_of_the_paper_itself_changes_no_bound():
+    assert other("paper", "V100").low_seconds == pytest.approx(
+        PAPER.epoch("V100", 4, 96).low_seconds
+    )
+    for name in ("T4", "H100"):
+        found, plain = other("paper", name), PAPER.epoch(name, 4, 96)
+        assert found.low_seconds == pytest.approx(plain.low_seconds)
+        assert found.high_seconds == pytest.approx(plain.high_seconds)

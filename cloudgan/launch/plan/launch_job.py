@@ -35,7 +35,7 @@ from cloudgan.speed.measured import (
     paper_measurements,
     trained_batches,
 )
-from cloudgan.speed.model import ThroughputModel, build_throughput_model
+from cloudgan.speed.model import ThroughputModel, build_throughput_model, work_of
 from cloudgan.training.forecast import footprint_on
 from cloudgan.training.run_options import lay_over, read_run_yaml, with_preset
 
@@ -129,15 +129,21 @@ def _has_accelerator(request: LaunchRequest) -> bool | None:
 
 
 def throughput_model(config: RunConfig, showers: Showers) -> ThroughputModel:
-    """Returns the throughput model of a configuration's network: of own runs, then of the paper's."""
+    """Returns the throughput model of a configuration's network: of own runs, then of the paper's.
+
+    Without a run of the network it has bounds from the paper's.
+    """
     network = "cells" if config.grid else config.model.network_name  # whose batches are no steps
     own = own_measurements(network)
     measured = {run.accelerator for run in own}
-    paper = paper_measurements() if network == PAPER_NETWORK else ()
-    known = (*own, *(run for run in paper if run.accelerator not in measured))
-    drops = config.data.last_batch == "drop"
+    is_other = network != PAPER_NETWORK
+    paper = () if config.grid or (own and is_other) else paper_measurements()
     return build_throughput_model(
-        network, showers.records or PAPER_SHOWERS, known, drops_last=drops
+        network,
+        showers.records or PAPER_SHOWERS,
+        (*own, *(run for run in paper if run.accelerator not in measured)),
+        drops_last=config.data.last_batch == "drop",
+        work=work_of(config.model) if paper and is_other else None,
     )
 
 
