@@ -62,7 +62,7 @@ def epoch(number, seconds=10.0, **changes):
         "trace_seconds": 0,
         "validation_seconds": 2,
         "checkpoint_seconds": 1,
-        "samples_per_second": 64 * steps / seconds,
+        "samples_per_second": 64 * steps / seconds if seconds else 0.0,
         "losses": {},
         "held_out_losses": None,
     }

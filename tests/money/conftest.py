@@ -10,7 +10,8 @@ NUMERICS = Numerics.model_construct()  # no cost depends on what is in it
 
 
 def started(step: int = 0) -> Started:
-    return records.started(step, training_showers=100, held_out_showers=10, numerics=NUMERICS)
+    sizes = {"training_showers": 100, "held_out_showers": 10}
+    return records.started(step, numerics=NUMERICS, git_commit="c0ffee", **sizes)
 
 
 def epoch(number: int, seconds: float, *, first: bool = False, rate: float = 100) -> Epoch:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
 from cloudgan.schema.presets import find_preset
@@ -226,7 +228,7 @@ def test_more_work_and_a_slower_accelerator_never_take_less_time():
     by_work = [other(preset, "V100") for preset in ("smoke", "mini", "fixed25", "paper")]
     by_accelerator = [other("mini", name) for name in ("H100", "V100", "T4")]
     for found in (by_work, by_accelerator):
-        for quick, slow in zip(found, found[1:], strict=False):
+        for quick, slow in pairwise(found):
             assert quick.low_seconds <= slow.low_seconds
             assert quick.high_seconds <= slow.high_seconds
 
