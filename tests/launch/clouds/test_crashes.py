@@ -62,7 +62,7 @@ def begin(lab, name):
 def run(lab, name):
     """Starts a run that keeps its nodes, and ends it as `deploy` does; returns its newest attempt."""
     plan, log = begin(lab, name)
-    deprovision(lab.launcher(), plan, log, "finished", lab.said.append)
+    deprovision(lab.launcher(), log, "finished", lab.said.append)
     return plan, log.read().attempts[-1]
 
 
