@@ -20,7 +20,7 @@ SMALL = {
     "check": "",
     "convert": "--overwrite",
     "crossvalidate": "--preset=smoke --epochs=1 --held-out=0.5 --folds=2 --repeats=1 --run=runs/new",
-    "demo": "--showers=1000 --max-steps=2",
+    "demo": "--showers=1000 --max-steps=2 --run=runs/tour",
     "deploy": "--dry-run",
     "evolve": "--preset=smoke --iterations=1 --batches=2 --grid=2x2 --run=runs/new",
     "evolve --run=runs/grid": "--iterations=3",
