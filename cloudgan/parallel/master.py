@@ -61,7 +61,7 @@ class Above:
         """Exchanges with the master above, when it is due."""
 
     def write(self, master: Master, point: Point) -> bool:
-        """Writes a point that all children have saved; returns whether it is written, copied and told."""
+        """Writes a point that all children have saved; returns whether it is written, copied and announced."""
         raise NotImplementedError
 
     def check(self, master: Master) -> None:

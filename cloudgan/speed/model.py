@@ -452,14 +452,10 @@ class ThroughputModel:
         # Of an epoch, what a faster accelerator may not shorten.
         step = there.high_seconds / self._steps(base, n, batch)
         fixed = self._own[base].constant_share(step, batch)
-        reasons = [there.basis]
+        reasons = [f"not measured: {self.work.describe()}"] if self.work else []
         if base != accelerator:
-            reasons.insert(
-                0,
-                f"{slow:.3g} to {fast:.3g} times {base} by memory bandwidth and arithmetic peak",
-            )
-        if self.work:
-            reasons.insert(0, f"not measured: {self.work.describe()}")
+            ratio = f"{slow:.3g} to {fast:.3g} times {base}"
+            reasons.append(f"{ratio} by memory bandwidth and arithmetic peak")
         # With a part of the work an accelerator is as one that is so much faster.
         least, most = work.least / fast, work.most / slow
         return there._replace(
@@ -467,7 +463,7 @@ class ThroughputModel:
             low_seconds=there.low_seconds * min((1 - fixed) * least + fixed, least),
             high_seconds=there.high_seconds * max((1 - fixed) * most + fixed, most),
             grade=MODELLED,
-            basis="; ".join(reasons),
+            basis="; ".join((*reasons, there.basis)),
             between_seconds=there.between_seconds * work.most,
         )
 
