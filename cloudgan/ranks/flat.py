@@ -56,10 +56,6 @@ class FlatLayout:
         shapes = zip(self.names, self._places, self.shapes, strict=True)
         return {name: buffer[place].reshape(shape) for name, place, shape in shapes}
 
-    def leading_arrays(self, buffer: Floats) -> list[Floats]:
-        """Returns the leading arrays of a buffer, without copies."""
-        return list(self.views(buffer).values())[: self.leading]
-
 
 def as_buffer(arrays: Iterable[Any]) -> Floats:
     """Returns arrays, one after the other, as one buffer."""

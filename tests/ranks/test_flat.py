@@ -47,7 +47,7 @@ def test_arrays_return_from_the_buffer_in_their_shapes_and_in_keras_order():
     generator = generator_arrays(flat, buffer)
     assert [array.shape for array in generator] == [(2, 3), (3,), (1,)]
     assert as_buffer(generator).shape == (10,)
-    shapes = [array.shape for array in flat.leading_arrays(buffer)]
+    shapes = [array.shape for array in list(flat.views(buffer).values())[: flat.leading]]
     assert shapes == [(2, 3), (1,), (4,)]
 
 

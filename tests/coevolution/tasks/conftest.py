@@ -18,3 +18,8 @@ def shower_shards(made_once):
         convert(str(folder / "showers.h5"), folder / "shards")
 
     return made_once("coevolution-showers", make) / "shards"
+
+
+def leading_arrays(layout, buffer):
+    """The weights of a network, without the slots of its optimizer."""
+    return list(layout.views(buffer).values())[: layout.leading]

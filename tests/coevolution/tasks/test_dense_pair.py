@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from cloudgan.coevolution.task import KINDS, Draw, Individual
+from coevolution.tasks.conftest import leading_arrays
 
 pytestmark = pytest.mark.tf
 
@@ -143,12 +144,12 @@ def test_losses_are_the_cross_entropies_of_the_networks_by_hand(pair, states):
     held = pair.held_batch(DRAW, 100)
 
     def judged(values):
-        weights = pair.layout("discriminator").leading_arrays(states[1])
+        weights = leading_arrays(pair.layout("discriminator"), states[1])
         return forward(weights, values, lambda x: 1 / (1 + np.exp(-x)))
 
     real = judged(held["real"])
     for number, each in enumerate(generators):
-        weights = pair.layout("generator").leading_arrays(each.state)
+        weights = leading_arrays(pair.layout("generator"), each.state)
         fake = forward(weights, held["noise"], lambda x: x)
         np.testing.assert_allclose(pair.generate(DRAW, each, 100), fake, atol=1e-5)
         p = judged(fake)
@@ -168,11 +169,11 @@ def test_training_a_discriminator_lowers_its_loss(pair, states):
 
 def test_first_weights_depend_on_seed_and_kind_and_have_the_glorot_spread(pair):
     layout = pair.layout("generator")
-    one, two = (layout.leading_arrays(pair.initial("generator", seed)) for seed in (1, 2))
+    one, two = (leading_arrays(layout, pair.initial("generator", seed)) for seed in (1, 2))
     assert not np.array_equal(one[0], two[0])
-    np.testing.assert_array_equal(one[0], layout.leading_arrays(pair.initial("generator", 1))[0])
+    np.testing.assert_array_equal(one[0], leading_arrays(layout, pair.initial("generator", 1))[0])
     assert one[0].std() == pytest.approx((2 / sum(one[0].shape)) ** 0.5, rel=0.05)
     assert not one[1].any()
-    other = pair.layout("discriminator").leading_arrays(pair.initial("discriminator", 1))
+    other = leading_arrays(pair.layout("discriminator"), pair.initial("discriminator", 1))
     assert other[2].shape == one[2].shape
     assert not np.array_equal(other[2], one[2])

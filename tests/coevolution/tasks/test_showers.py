@@ -13,6 +13,7 @@ from cloudgan.coevolution.tasks.showers import Showers
 from cloudgan.core.errors import ConfigError
 from cloudgan.schema.coevolution import CoevolutionConfig
 from cloudgan.schema.config import parse_config
+from coevolution.tasks.conftest import leading_arrays
 
 pytestmark = [pytest.mark.tf, pytest.mark.slow]
 
@@ -92,10 +93,10 @@ def test_a_loss_is_that_of_the_individual(pair, first, after):
 
 
 def test_the_average_follows_the_generator_and_takes_its_statistics(pair, after):
-    weights = pair.layout("generator").leading_arrays(after["generator"])
+    weights = leading_arrays(pair.layout("generator"), after["generator"])
     half = len(weights) // 2
     one, average = weights[:half], weights[half:]
-    before = pair.layout("generator").leading_arrays(pair.initial("generator", 5))[:half]
+    before = leading_arrays(pair.layout("generator"), pair.initial("generator", 5))[:half]
     kernels = [n for n, weight in enumerate(one) if weight.ndim == 5]
     assert kernels
     for number in kernels:
