@@ -93,7 +93,7 @@ class CloudDouble:
         troubles: Planned faults; the first that matches a request applies.
         calls: All requests, as (verb, subject).
         made: The step of each accepted request, in order.
-        api: Returns the API of a plan's cluster; None: runs have no cluster around their nodes.
+        api: Returns the API of a target's cluster; None: runs have no cluster around their nodes.
         runs: The replaced trainer by run; a test may set its states before.
         zones: Letters of the zones with the node type, in each region.
         quota: Missing quota by region, as `check` reports it.
@@ -108,7 +108,7 @@ class CloudDouble:
     troubles: list[Trouble] = field(default_factory=list)
     calls: list[tuple[str, str]] = field(default_factory=list)
     made: list[Step] = field(default_factory=list)
-    api: Callable[[Plan], Any] | None = None
+    api: Callable[[Target], Any] | None = None
     runs: dict[str, PlaceDouble] = field(default_factory=dict)
     zones: str = "a"
     quota: dict[str, str] = field(default_factory=dict)
@@ -207,9 +207,9 @@ class CloudDouble:
         self.calls.append(("refresh", resource.name))
         return self.there.get(resource.name)
 
-    def cluster_api(self, plan: Plan) -> Any:
+    def cluster_api(self, target: Target) -> Any:
         has_one = any(one.kind == CLUSTER for one in self.there.values())
-        return self.api(plan) if self.api and has_one else None
+        return self.api(target) if self.api and has_one else None
 
     def job_backend(self, plan: Plan) -> RunOfNodes | None:
         """Returns the backend of a plan that runs outside Kubernetes."""

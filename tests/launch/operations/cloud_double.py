@@ -140,7 +140,7 @@ class CloudDouble:
                 del self.there[resource.name]
         return self.there.get(resource.name)
 
-    def cluster_api(self, plan: Plan) -> Any:
+    def cluster_api(self, target: Target) -> Any:
         self.passes()
         has_any = any(one.kind == "cluster" for one in self.there.values())
         return self.api if has_any else None
