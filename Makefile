@@ -152,7 +152,7 @@ gpuwheels: ## downloads what benchmarks/gpu_step needs besides JAX to build/gpuw
 	  --platform manylinux2014_x86_64 --dest build/gpuwheels -r build/gpuwheels/locked.txt
 
 golden: .venv-test/installed  ## rewrites the expected plans and outputs; read the diff
-	.venv-test/bin/python tests/launch/plan/write_golden.py
+	PYTHONPATH=tests .venv-test/bin/python tests/launch/plan/write_golden.py
 	PYTHONPATH=tests .venv-test/bin/python tests/cli/write_golden.py
 	PYTHONPATH=tests .venv-test/bin/python tests/cli/write_commands.py
 	PYTHONPATH=tests .venv-test/bin/python tests/cli/write_reference.py

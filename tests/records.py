@@ -1,4 +1,4 @@
-"""The lines of run.yaml and record.jsonl: a training on a CPU in steps of 64 showers.
+"""Documents of a run: the lines of record.jsonl of a training on a CPU, a heartbeat, the price of a node.
 
 Each function takes changes of the fields, for what a test is about.
 """
@@ -6,6 +6,8 @@ Each function takes changes of the fields, for what a test is about.
 from cloudgan.core.hardware import Hardware
 from cloudgan.schema import record
 from cloudgan.schema.config import parse_config
+from cloudgan.schema.heartbeat import Heartbeat
+from cloudgan.schema.price_row import PriceRow
 from cloudgan.schema.run_folder import RunFolder
 
 NOON = "2026-11-21T12:00:00Z"
@@ -90,6 +92,42 @@ def resumed(step):
 def stopped(step, seconds=60, reason="finished", **changes):
     usual = {"time": NOON, "program_seconds": seconds, "train_seconds": seconds}
     return record.Stopped(step=step, reason=reason, **usual | changes)
+
+
+def heartbeat(**changes):
+    usual = {
+        "time": NOON,
+        "config_hash": "0" * 16,
+        "phase": "training",
+        "world": 1,
+        "missing_workers": (),
+        "generation": 1,
+        "restarts": 0,
+        "epochs": 2,
+    }
+    return Heartbeat(**usual | changes)
+
+
+def price_row(**changes):
+    """A node with eight V100 on spot."""
+    usual = {
+        "provider": "gcp",
+        "node_type": "n1-standard-96+8xV100",
+        "accelerator": "V100",
+        "accelerator_count": 8,
+        "accelerator_memory_gib": 16,
+        "vcpu": 96,
+        "memory_gib": 360,
+        "region": "us-central1",
+        "market": "spot",
+        "usd_per_hour": 36.0,
+        "unit_sold": "parts",
+        "source": "a price list",
+        "date": "2026-11-01",
+        "confidence": "A",
+        "snapshot": "current",
+    }
+    return PriceRow(**usual | changes)
 
 
 def write_run(folder, *lines, **config):

@@ -13,12 +13,12 @@ from cloudgan.core.clock import utc_today
 from cloudgan.core.errors import OpenPortsError
 from cloudgan.launch.kubernetes.manifests import PROBE, run_yaml
 from cloudgan.money.catalog import load_catalog, write_refreshed
-from cloudgan.schema.heartbeat import Heartbeat
 from cloudgan.schema.plan import Plan
 from cloudgan.schema.run_state import RunState
 from cloudgan.storage.folder import FolderStore
 from launch.lifecycle.place_double import PlaceDouble
 from money.refresh.conftest import lists as prices_server
+from records import heartbeat
 
 FLAGS = (
     "--provider=kubernetes",
@@ -59,17 +59,8 @@ def planned(cloudgan_here, *more):
 
 def trained(store, plan, exit_code=0, config=None):
     """Writes the files that the chief worker leaves when it ends."""
-    beat = Heartbeat(
-        time="2026-11-21T12:00:00Z",
-        config_hash=hashlib.sha256((config or run_yaml(plan)).encode()).hexdigest()[:16],
-        phase="ended",
-        world=1,
-        missing_workers=(),
-        generation=1,
-        restarts=0,
-        epochs=2,
-        exit_code=exit_code,
-    )
+    digest = hashlib.sha256((config or run_yaml(plan)).encode()).hexdigest()[:16]
+    beat = heartbeat(config_hash=digest, phase="ended", exit_code=exit_code)
     store.put("runs/gan/heartbeat.json", beat.model_dump_json().encode())
     store.put("runs/gan/plan.json", plan.model_dump_json().encode())
     store.put("runs/gan/record.jsonl", b"{}\n")

@@ -19,11 +19,10 @@ from cloudgan.money.catalog import load_catalog
 from cloudgan.schema import plan as plans
 from cloudgan.schema.coevolution import CoevolutionConfig
 from cloudgan.schema.grid_status import CellStatus, GridStatus, NodeStatus
-from cloudgan.schema.heartbeat import Heartbeat
 from cloudgan.schema.launch import Node
 from cloudgan.schema.run_folder import RunFolder
 from cloudgan.schema.run_state import RunState, WorkerState
-from records import write_run
+from records import heartbeat, write_run
 
 PRICE = load_catalog().row("gcp/n1-standard-8+1xV100/us-central1/on_demand")
 STARTED = (utc_moment() - dt.timedelta(hours=5)).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -306,17 +305,7 @@ def test_cancel_of_a_run_that_ended_says_so_and_stops_nothing(launched, cloudgan
 
 
 def beat(**values):
-    return Heartbeat(
-        time="2026-01-01T00:00:00Z",
-        config_hash="0" * 16,
-        phase="training",
-        world=1,
-        missing_workers=(),
-        generation=1,
-        restarts=0,
-        epochs=60,
-        **values,
-    )
+    return heartbeat(time="2026-01-01T00:00:00Z", epochs=60, **values)
 
 
 def test_a_launched_run_is_one_screen(launched, cloudgan_here, monkeypatch):

@@ -19,27 +19,23 @@ from cloudgan.schema.cost_report import (
     UnitCost,
     UnitCosts,
 )
-from cloudgan.schema.price_row import FeeRow, PriceRow
+from cloudgan.schema.price_row import FeeRow
+from records import price_row
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-ROW = PriceRow(
-    provider="gcp",
+ROW = price_row(
     node_type="n",
     accelerator="T4",
     accelerator_count=1,
-    accelerator_memory_gib=16,
     vcpu=8,
     memory_gib=30,
     region="r",
-    market="spot",
     usd_per_hour=1,
     unit_sold="node",
     source="s",
     date="unknown",
-    confidence="A",
-    snapshot="current",
 )
 
 

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from cloudgan.core.errors import DataError
 from cloudgan.schema import plan as plans
 from cloudgan.schema.plan import Limits, Plan, Target, Wheel, Workers
-from cloudgan.schema.price_row import PriceRow
+from records import price_row
 
 
 def test_a_plan_comes_back_from_its_file(plan_of, tmp_path):
@@ -41,23 +41,7 @@ def test_what_carries_labels_carries_those_of_its_run(plan_of):
 
 
 def test_a_second_costs_what_all_nodes_cost(plan_of):
-    row = PriceRow(
-        provider="gcp",
-        node_type="n1-standard-8+1xV100",
-        accelerator="V100",
-        accelerator_count=1,
-        accelerator_memory_gib=16,
-        vcpu=8,
-        memory_gib=30,
-        region="us-central1",
-        market="spot",
-        usd_per_hour=3.6,
-        unit_sold="parts",
-        source="a price list",
-        date="2026-11-01",
-        confidence="A",
-        snapshot="current",
-    )
+    row = price_row(usd_per_hour=3.6)
     assert plan_of(price=row, workers={"nodes": 4}).usd_per_second == pytest.approx(0.004)
     assert plan_of().usd_per_second is None
 

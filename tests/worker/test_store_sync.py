@@ -17,6 +17,7 @@ from cloudgan.schema.run_folder import RunFolder
 from cloudgan.storage.store import StoreError, open_store
 from cloudgan.worker.pod_environment import read_pod_environment
 from cloudgan.worker.store_sync import RunSync, Upload, Uploader, file_upload, stage_showers
+from records import validated
 
 
 @pytest.fixture
@@ -182,17 +183,7 @@ def test_the_best_checkpoint_is_uploaded_even_if_it_is_older(places):
     store.put("checkpoints/step-000000030.npz", b"30")
     for step in (10, 20, 30):
         checkpoint(folder, step)
-    found = record.Validated(
-        time="2026-01-01T00:00:00Z",
-        step=20,
-        epoch=1,
-        showers=500,
-        metrics={"metric": 0.2},
-        seconds=1.0,
-        ranked_by="metric",
-        best=True,
-        program_seconds=9.0,
-    )
+    found = validated(1, 0.2)
     record.append(folder.record_file, found)
     copy.push_checkpoints()
     assert store.list("checkpoints/") == (

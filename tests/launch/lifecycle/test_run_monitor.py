@@ -18,9 +18,9 @@ from cloudgan.launch.lifecycle.run_monitor import (
     RunMonitor,
     raise_for_outcome,
 )
-from cloudgan.schema.heartbeat import Heartbeat
 from cloudgan.schema.run_state import RunState, WorkerState
 from launch.lifecycle.place_double import PlaceDouble
+from records import heartbeat
 
 ENDED = "2026-11-21T12:30:00Z"
 FINISHED = RunState("finished", ended_at=ENDED)
@@ -195,17 +195,7 @@ def test_a_failed_run_is_followed_until_its_end_is_known_but_not_for_ever(follow
 
 
 AGAIN = "run `cloudgan deploy --name=gan` with the same flags"
-BEAT = Heartbeat(
-    time="2026-11-21T12:00:00Z",
-    config_hash="0" * 16,
-    phase="ended",
-    world=1,
-    missing_workers=(),
-    generation=1,
-    restarts=0,
-    epochs=2,
-    message="the loss is no number",
-)
+BEAT = heartbeat(phase="ended", message="the loss is no number")
 LATE = RunState("failed", reason="its deadline is over", cause="deadline")
 FAILED = RunState("failed", reason="worker 0: exit code 1", cause="program")
 

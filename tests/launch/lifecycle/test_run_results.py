@@ -14,7 +14,6 @@ from cloudgan.launch.lifecycle.run_results import RunResults, transfer_checkpoin
 from cloudgan.schema import record
 from cloudgan.schema.coevolution import CoevolutionConfig
 from cloudgan.schema.config import RunConfig
-from cloudgan.schema.heartbeat import Heartbeat
 from cloudgan.schema.launch import Launch
 from cloudgan.schema.run_document import ForeignDocumentError
 from cloudgan.schema.run_folder import RunFolder
@@ -22,17 +21,9 @@ from cloudgan.schema.run_state import LogLine
 from cloudgan.storage.folder import FolderStore
 from cloudgan.storage.run_logs import read_run_log
 from cloudgan.storage.store import StoreError, deletable_name
+from records import heartbeat, validated
 
-BEAT = Heartbeat(
-    time="2026-11-21T12:00:00Z",
-    config_hash="0" * 16,
-    phase="training",
-    world=2,
-    missing_workers=(),
-    generation=1,
-    restarts=0,
-    epochs=2,
-)
+BEAT = heartbeat(world=2)
 
 
 @pytest.fixture
@@ -269,17 +260,7 @@ def test_newest_and_best_checkpoint_and_the_record_go_along_to_another_store(  #
     record_file = tmp_path / "record.jsonl"
     record_file.write_bytes(b"{}\n")
     if best:
-        found = record.Validated(
-            time="2026-01-01T00:00:00Z",
-            step=best,
-            epoch=0,
-            showers=500,
-            metrics={"metric": 0.2},
-            seconds=1.0,
-            ranked_by="metric",
-            best=True,
-            program_seconds=9.0,
-        )
+        found = validated(0, 0.2, step=best)
         record_file.unlink()
         record.append(record_file, found)
     for name, steps in (("old", old), ("new", new)):

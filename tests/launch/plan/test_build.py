@@ -13,28 +13,12 @@ from cloudgan.launch.plan.build import deadline, make_plan, spec_hash
 from cloudgan.launch.plan.jobs import train_forecast
 from cloudgan.schema.config import RunConfig
 from cloudgan.schema.plan import Workers
-from cloudgan.schema.price_row import PriceRow
 from cloudgan.schema.training_config import TrainingConfig
 from cloudgan.speed.measured import MeasuredThroughput
 from cloudgan.speed.model import build_throughput_model
+from records import price_row
 
-PRICE = PriceRow(
-    provider="gcp",
-    node_type="n1-standard-96+8xV100",
-    accelerator="V100",
-    accelerator_count=8,
-    accelerator_memory_gib=16,
-    vcpu=96,
-    memory_gib=360,
-    region="us-central1",
-    market="spot",
-    usd_per_hour=36.0,
-    unit_sold="parts",
-    source="a price list",
-    date="2026-11-01",
-    confidence="A",
-    snapshot="current",
-)
+PRICE = price_row()
 GPUS = {"accelerator": "V100", "accelerators_per_node": 8}
 KNOWN = build_throughput_model(
     "paper",

@@ -17,9 +17,9 @@ from cloudgan.launch.kubernetes.manifests import manifest_steps
 from cloudgan.launch.plan.build import PlanRequest, make_plan
 from cloudgan.schema.config import parse_config
 from cloudgan.schema.plan import Showers, Target, Wheel, Workers
-from cloudgan.schema.price_row import PriceRow
 from cloudgan.speed.measured import MeasuredThroughput
 from cloudgan.speed.model import build_throughput_model
+from records import price_row
 
 FOLDER = Path(__file__).parent / "golden"
 NOW = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)
@@ -30,23 +30,7 @@ WHEELS = (
     Wheel(file_name="cloudgan-1.0-py3-none-any.whl", sha256="1" * 64, bytes=300_000),
     Wheel(file_name="keras-3.15.0-py3-none-any.whl", sha256="2" * 64, bytes=1_500_000),
 )
-EIGHT_V100 = PriceRow(
-    provider="gcp",
-    node_type="n1-standard-96+8xV100",
-    accelerator="V100",
-    accelerator_count=8,
-    accelerator_memory_gib=16,
-    vcpu=96,
-    memory_gib=360,
-    region="us-central1",
-    market="spot",
-    usd_per_hour=10.0,
-    unit_sold="parts",
-    source="the goldens",
-    date="2026-11-01",
-    confidence="A",
-    snapshot="current",
-)
+EIGHT_V100 = price_row(usd_per_hour=10.0, source="the goldens")
 # An epoch of the paper on 8 GPUs, as a run could have measured it.
 RUN = MeasuredThroughput(
     "V100", 8, 124_987, 300.0, 20.0, 60.0, "a run on 8 x V100", 64, 124_987 / 512

@@ -19,34 +19,29 @@ from cloudgan.launch.lifecycle.provisioned_backend import ProvisionedBackend
 from cloudgan.launch.lifecycle.run_registry import RunRegistry
 from cloudgan.launch.plan.build import all_steps, make_plan, with_node_pool
 from cloudgan.schema import plan as plans
-from cloudgan.schema.price_row import PriceRow
 from cloudgan.speed.model import build_throughput_model
 from cloudgan.storage.store import open_store
 from emulators.gcp.project import project
 from emulators.gcp.server import TOKEN
 from launch.plan.write_golden import NOW, RUN, asked
+from records import price_row
 
 KNOWN = {"<project>": "lab", "<zone>": "us-central1-b", "<cluster-location>": "us-central1-b"}
 POLL_SECONDS = 0.01
 
 
 def row(node_type, market="on_demand", region="us-central1"):
-    return PriceRow(
-        provider="gcp",
+    return price_row(
         node_type=node_type,
         accelerator=f"TPU-{node_type.partition('-')[0]}",
         accelerator_count=slice_of(node_type).accelerators,
         accelerator_memory_gib=32,
-        vcpu=96,
         memory_gib=334,
         region=region,
         market=market,
         usd_per_hour=8.0,
         unit_sold="node",
         source="the goldens",
-        date="2026-11-01",
-        confidence="A",
-        snapshot="current",
     )
 
 
