@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from importlib import import_module
 
-__version__ = "0.1.0"
-
 _EXPORTS = {
     "Run": "api.run",
     "cancel": "launch.operations.runs",
@@ -50,12 +48,24 @@ del globals()["search"]
 
 
 def __getattr__(name: str) -> object:
-    if name not in _EXPORTS:
+    if name == "__version__":
+        value: object = _version()
+    elif name in _EXPORTS:
+        value = getattr(import_module(f"cloudgan.{_EXPORTS[name]}"), name)
+    else:
         raise AttributeError(f"module 'cloudgan' has no attribute {name!r}")
-    value = getattr(import_module(f"cloudgan.{_EXPORTS[name]}"), name)
     globals()[name] = value
     return value
 
 
+def _version() -> str:
+    """The version of the installation: it comes from the tag, as pyproject.toml says."""
+    metadata = import_module("importlib.metadata")  # 10 ms, for this name only
+    try:
+        return str(metadata.version("cloudgan"))
+    except metadata.PackageNotFoundError:  # imported from a folder of sources
+        return "0+unknown"
+
+
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_EXPORTS})
+    return sorted({*globals(), *__all__})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -36,6 +37,24 @@ def wheel(tmp_path_factory):
     (built,) = folder.glob("*.whl")
     with zipfile.ZipFile(built) as opened:
         yield opened
+
+
+def test_the_version_is_that_of_the_tag(tmp_path):
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+
+    def version(*git):
+        name = ("-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false")
+        for words in git:
+            subprocess.run(["git", *name, *words.split()], cwd=tmp_path, check=True)
+        command = [sys.executable, "-m", "hatchling", "version"]
+        return subprocess.check_output(command, cwd=tmp_path, text=True).strip()
+
+    assert version() == "0.1.0.dev0"  # no history, such as in a downloaded archive
+    assert version("init -q", "add .", "commit -qm one") == "0.1.0.dev1"
+    assert version("tag v0.3.0") == "0.3.0"
+    (tmp_path / "prices.csv").write_text("the prices of the day")
+    assert version() == "0.3.0"
+    assert version("add .", "commit -qm two") == "0.3.1.dev1"
 
 
 def test_the_wheel_holds_every_file_of_the_package_that_is_no_cache(wheel):

@@ -106,14 +106,9 @@ def _description() -> dict[str, bytes]:
             "cloudgan is not installed, so its wheel cannot be built; run: pip install --editable"
             " CHECKOUT"
         ) from error
-    # The metadata of an editable installation may be older than its checkout.
-    metadata_text = (installed.read_text("METADATA") or "").replace("\r\n", "\n")
-    metadata = re.sub(
-        r"(?m)^Version: .*$", f"Version: {cloudgan.__version__}", metadata_text, count=1
-    )
-    found = {name: installed.read_text(name) for name in _FROM_INSTALLATION}
-    kept = {name: text.encode() for name, text in found.items() if text}
-    return kept | {"METADATA": metadata.encode(), "WHEEL": _WHEEL.encode()}
+    found = {name: installed.read_text(name) for name in ("METADATA", *_FROM_INSTALLATION)}
+    kept = {name: text.replace("\r\n", "\n").encode() for name, text in found.items() if text}
+    return kept | {"WHEEL": _WHEEL.encode()}
 
 
 def _digest(content: bytes) -> str:
