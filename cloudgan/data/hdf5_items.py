@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -12,12 +13,23 @@ import h5py
 import numpy as np
 from pydantic import ValidationError
 
-from cloudgan.core.errors import DataError
+from cloudgan.core.errors import DataError, nearest
 from cloudgan.data.manifest import (
     ArrayValue,
     Attribute,
     Attributes,
 )
+
+
+def missing_file(path: Path) -> DataError:
+    """Returns the refusal of a path at which there is nothing; it names a file of the folder that may be meant."""
+    there: set[str] = set()
+    with suppress(OSError):
+        there = {each.name for each in path.parent.iterdir()}
+    if near := nearest(path.name, there):
+        return DataError(f"{path} does not exist.{near}")
+    hint = f"`cloudgan simulate {shlex.quote(str(path))}` makes showers to try"
+    return DataError(f"{path} does not exist", hint=hint)
 
 
 @contextmanager
@@ -35,7 +47,7 @@ def opened(path: Path) -> Iterator[h5py.File]:
             raise DataError(f"{path} is not an HDF5 file")
         file = h5py.File(path, "r")
     except FileNotFoundError as error:
-        raise DataError(f"{path} does not exist") from error
+        raise missing_file(path) from error
     except OSError as error:
         cut = "truncated file" in str(error)
         raise DataError(

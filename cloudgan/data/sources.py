@@ -17,6 +17,7 @@ from cloudgan.core.errors import DataError, install_command
 from cloudgan.core.progress import Progress
 from cloudgan.core.user_text import check_text
 from cloudgan.data.hdf5 import Hdf5File
+from cloudgan.data.hdf5_items import missing_file
 from cloudgan.data.layouts import Layout
 from cloudgan.data.manifest import MANIFEST, PART_SUFFIX, read_manifest
 from cloudgan.data.showers import Showers
@@ -138,7 +139,7 @@ def open_source(paths: str, unit: str = "", binning: str = "") -> ShowerSource:
     files: list[RawFile] = []
     for path in _expanded(paths):
         if not _exists(path):
-            raise DataError(f"{path} does not exist")
+            raise missing_file(path)
         files += (_open_folder if path.is_dir() else _open_file)(path, unit, binning)
     first = files[0].info
     for file in files:

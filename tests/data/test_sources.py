@@ -70,7 +70,11 @@ def test_an_unknown_file_is_refused(tmp_path):
         (text, r"a\.txt has an unknown layout; valid: HDF5"),
         (empty, r"b\.bin is empty"),
         (packed, r"c\.tfrecord is compressed with gzip"),
-        (tmp_path / "none.h5", r"none\.h5 does not exist"),
+        (
+            tmp_path / "none.h5",
+            r"none\.h5 does not exist; `cloudgan simulate \S+none\.h5` makes showers",
+        ),
+        (tmp_path / "pipes.h5", r"pipes\.h5 does not exist\. Did you mean 'pipe\.h5'\?"),
         (tmp_path / ("a" * 300 + ".h5"), r"a\.h5 does not exist"),
         (Path("/dev/zero"), "/dev/zero: is a device; give a regular file"),
         (pipe, r"pipe\.h5: is a pipe; give a regular file"),
