@@ -8,6 +8,7 @@ import yaml
 
 from cli.provisioned import few_showers
 
+EXAMPLES = Path(__file__).parents[2] / "examples" / "jobs"
 NOON = dt.datetime(2026, 11, 22, 12, tzinfo=dt.UTC)
 ON_CLOUD = "provider: gcp\naccelerator: l4\nmarket: on_demand\n"
 
@@ -186,3 +187,11 @@ def test_the_plan_names_the_variables_and_no_value(here, cloudgan_here):
 def test_the_cheapest_of_the_named_clouds_is_chosen(here, planned, provider, chosen):
     here(job=f"provider: {provider}\naccelerator: l4\nrun: train --epochs=1\n")
     assert planned("job.yaml")["target"]["provider"] == chosen
+
+
+@pytest.mark.parametrize("example", sorted(EXAMPLES.iterdir()), ids=lambda path: path.stem)
+def test_the_examples_plan_what_their_names_say(here, planned, cloudgan_here, example):
+    here(job=example.read_text().replace("showers.h5", "showers"))
+    provider, task = example.stem.split("-")
+    assert planned("job.yaml")["target"]["provider"] == provider
+    assert f": {task} " in cloudgan_here("plan", "job.yaml").stdout.partition("\n")[0]
