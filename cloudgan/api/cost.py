@@ -11,13 +11,12 @@ from typing import Any, NamedTuple
 from cloudgan.api import cost_page
 from cloudgan.api.cost_difference import CostDifference, figures_of_run, read_figures
 from cloudgan.api.fit import fit_and_predict
-from cloudgan.api.offer_choice import node_pool
 from cloudgan.api.run import open_run
 from cloudgan.core.clock import utc_today
 from cloudgan.core.command import command
 from cloudgan.core.documents import parse_json, read_bytes
 from cloudgan.core.errors import ConfigError, DataError, show
-from cloudgan.launch.plan.candidates import why_not_sold
+from cloudgan.launch.plan.candidates import usual_node_pool, why_not_sold
 from cloudgan.money.catalog import Catalog, offers_for_demo
 from cloudgan.money.fees import load_fees
 from cloudgan.money.focus import read_bill
@@ -309,7 +308,7 @@ def _offer_estimates(
     )
     batch = started.numerics.global_batch_size / started.numerics.replicas
     measured = frozenset(one.accelerator for one in runs)
-    offers = [row for row in catalog.find() if not why_not_sold(row, measured, node_pool)]
+    offers = [row for row in catalog.find() if not why_not_sold(row, measured, usual_node_pool)]
     steady = run.steady_epoch_seconds()
     found = (price_within(row, known, batch, steady) for row in offers)
     return tuple(sorted((_offer_estimate(one, today) for one in found), key=_by_high_cost))

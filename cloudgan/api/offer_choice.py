@@ -2,77 +2,38 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from pydantic import Field
 
-from cloudgan.core.clouds import CLOUDS
 from cloudgan.core.document import Document
 from cloudgan.core.errors import BudgetError, PlanError
-from cloudgan.launch.clouds.planner import BUILT_IN_CLOUDS, NodePoolRequest
 from cloudgan.launch.plan.candidates import (
-    Candidate,
     OfferConstraints,
     Ranking,
     batch_reason,
     group_rejected,
     usable_options,
+    usual_node_pool,
 )
 from cloudgan.money.fees import load_fees
 from cloudgan.money.forecast import JobContext
 from cloudgan.money.startup import load_startup_times
-from cloudgan.schema.plan import NodePool, RejectedOffers
+from cloudgan.schema.candidate import Candidate, SpotRisk
+from cloudgan.schema.plan import RejectedOffers
 from cloudgan.schema.price_row import PriceRow
 from cloudgan.speed.candidates import (
     PricedJob,
     cheapest_per_configuration,
     cheapest_within,
     pareto_front,
-    preemption_risk,
     smallest_changes,
-    spot_break_even,
 )
 from cloudgan.speed.model import ThroughputModel
-from cloudgan.speed.spot import checkpoint_interval
+from cloudgan.speed.spot import break_even, checkpoint_interval, describe_risk
 
 _MOST_ROWS = 8
-
-
-class JobOption(Document):
-    """An offer, a number of nodes and a batch for a job; seconds and usd are upper bounds."""
-
-    best_for: tuple[str, ...] = Field(
-        default=(),
-        description="chosen (by plan), within limits, cheapest, fastest, safest (on demand)",
-    )
-    offer: str
-    regions: tuple[str, ...] = Field(description="with this node type at this price")
-    nodes: int
-    accelerators: int
-    batch: float = Field(description="showers per replica and step")
-    global_batch: int
-    learning: str = Field(description="batches in words, and the evidence on learning")
-    low_seconds: float
-    seconds: float = Field(description="of the training, preemptions included")
-    low_usd: float = Field(description="known cost of the whole job")
-    usd: float = Field(description="of the whole job; unknown parts at their highest")
-    grade: str = Field(description="measured or modelled")
-    basis: str
-    age_days: int | None = Field(description="of the price; None: undated")
-    is_age_bound: bool = Field(description="whether the price may be younger: its date is a bound")
-    price_range: str = Field(description="of the spot price of a node; empty: one reading is known")
-    risk: str = Field(description="of preemptions; empty on demand")
-    interruption: float = Field(description="chance of at least one preemption; 0 on demand")
-    losses_per_node_hour: float = Field(description="preemptions; 0 on demand")
-    losses_basis: str = Field(
-        description="public traces, given, or assumed, not measured; empty on demand"
-    )
-    break_even_losses_per_node_hour: float | None = Field(
-        description="preemption rate up to which spot is cheaper; None: on demand, or unknown"
-    )
-    checkpoint_every_seconds: float | None = Field(description="optimal interval on spot nodes")
 
 
 class JobChoice(Document):
@@ -85,16 +46,16 @@ class JobChoice(Document):
         description="of spot nodes, not measured; per_node_hour None: by cloud and accelerator, see rows"
     )
     considered: int = Field(description="offers times numbers of nodes")
-    chosen: JobOption | None = Field(
+    chosen: Candidate | None = Field(
         description="what `plan` chooses; if nothing that was measured fits, the best modelled one"
     )
     why_none: str
     changes: tuple[str, ...] = Field(description="changes that would fit, the smallest first")
-    rows: tuple[JobOption, ...] = Field(description="at most eight: the best measured and modelled")
-    pareto_front: tuple[JobOption, ...] = Field(
+    rows: tuple[Candidate, ...] = Field(description="at most eight: the best measured and modelled")
+    pareto_front: tuple[Candidate, ...] = Field(
         description="no other option is both faster and cheaper"
     )
-    options: tuple[JobOption, ...] = Field(
+    options: tuple[Candidate, ...] = Field(
         description="the cheapest per accelerator, number of nodes and market; with --all or --report"
     )
     rejected: tuple[RejectedOffers, ...] = Field(description="as `plan` rejects them")
@@ -108,7 +69,6 @@ class OfferSearch:
         job: Work to do.
         named: Accelerators that the request names.
         limits: Seconds and USD; None: no limit.
-        today: Day for the age of prices.
     """
 
     def __init__(
@@ -117,10 +77,8 @@ class OfferSearch:
         job: PricedJob,
         named: frozenset[str],
         limits: tuple[float | None, float | None],
-        today: dt.date,
     ) -> None:
-        self._speeds, self._job, self._today = speeds, job, today
-        self._limits = limits
+        self._speeds, self._job, self._limits = speeds, job, limits
         self._constraints = OfferConstraints(
             job,
             nodes=None,
@@ -132,7 +90,7 @@ class OfferSearch:
     def find(self, rows: Iterable[PriceRow]) -> Ranking:
         """Returns the usable options on both markets, and the rejected offers."""
         context = JobContext(load_fees(), load_startup_times())
-        return usable_options(rows, self._speeds, self._constraints, context, node_pool)
+        return usable_options(rows, self._speeds, self._constraints, context, usual_node_pool)
 
     def choose(
         self,
@@ -154,7 +112,7 @@ class OfferSearch:
         changes: tuple[str, ...] = ()
         if chosen is None:
             why, changes = self._why_none(options, other_market)
-        shown = _Shown(options, self._job, on_demand, self._today, self._speeds.network)
+        shown = _Shown(options, self._job, on_demand, self._speeds.network)
         rows = self._rows(options, chosen)
         return JobChoice(
             epochs=self._job.epochs,
@@ -198,7 +156,7 @@ class OfferSearch:
         """The options to show, with what each is best for; the chosen one is among them."""
         rows = [] if chosen is None else [(chosen, ["chosen"])]
         for grade in ("measured", "modelled"):
-            graded = [o for o in options if o.timing and o.timing.epoch.grade == grade]
+            graded = [o for o in options if o.grade == grade]
             for role, one in self._roles(graded):
                 known = next((roles for other, roles in rows if other is one), None)
                 if known is None:
@@ -220,71 +178,48 @@ class OfferSearch:
             yield "safest", self._within(kept) or min(kept, key=lambda one: (one.usd, one.seconds))
 
 
-def node_pool(row: PriceRow, nodes: int) -> NodePool:
-    """Returns the nodes of an offer; nodes of a price file need no request.
-
-    Raises:
-        PlanError: The cloud, or TensorFlow on it, does not support the node type.
-    """
-    if row.provider not in CLOUDS:
-        return NodePool(node_type=row.node_type, market=row.market, name="own", engine="cluster")
-    wanted = NodePoolRequest("offers", "", row.node_type, row.market, nodes)
-    return BUILT_IN_CLOUDS.planner(row.provider).node_pool(wanted)
-
-
 class _Shown:
-    """Turns ranked options into values of the report."""
+    """Adds to candidates what is shown of them only."""
 
     def __init__(
         self,
         options: Sequence[Candidate],
         job: PricedJob,
         on_demand: Mapping[str, float],
-        today: dt.date,
         network: str,
     ) -> None:
-        self._job, self._on_demand, self._today, self._network = job, on_demand, today, network
+        self._job, self._on_demand, self._network = job, on_demand, network
         self._regions: dict[tuple[object, ...], list[str]] = {}
         for one in options:
             regions = self._regions.setdefault(_place(one), [])
             if one.row.region not in regions:
                 regions.append(one.row.region)
 
-    def option(self, one: Candidate, roles: tuple[str, ...] = ()) -> JobOption:
-        timing, row, usd = one.timing, one.row, one.known_usd
-        assert timing is not None  # noqa: S101  only known throughputs are options
-        assert usd is not None  # noqa: S101
+    def option(self, one: Candidate, roles: tuple[str, ...] = ()) -> Candidate:
+        region = one.row.region
+        others = [name for name in self._regions[_place(one)] if name != region]
+        shown = {
+            "best_for": roles,
+            "regions": (region, *sorted(others)),
+            "learning": batch_reason(one, self._network),
+            "spot": self._risk(one) if one.row.market == "spot" else None,
+        }
+        return one.model_copy(update=shown)
+
+    def _risk(self, one: Candidate) -> SpotRisk:
+        row, work, known = one.row, one.work_seconds or 0.0, self._job.preemption
+        preemption, basis = known.of_node(row), known.basis(row)
+        interval = checkpoint_interval(preemption, one.nodes)
         full = self._on_demand.get(row.model_copy(update={"market": "on_demand"}).offer)
-        is_spot = row.market == "spot"
-        preemption = self._job.preemption.of_node(row)
-        interval = checkpoint_interval(preemption, one.nodes) if is_spot else math.inf
-        mean = preemption.mean_seconds(one.nodes) if is_spot else math.inf
-        others = [name for name in self._regions[_place(one)] if name != row.region]
-        return JobOption(
-            best_for=roles,
-            offer=row.offer,
-            regions=(row.region, *sorted(others)),
-            nodes=one.nodes,
-            accelerators=one.nodes * row.accelerator_count,
-            batch=timing.batch,
-            global_batch=one.global_batch or 0,
-            learning=batch_reason(one, self._network),
-            low_seconds=timing.low_seconds,
-            seconds=timing.seconds,
-            low_usd=usd[0],
-            usd=one.usd,
-            grade=timing.epoch.grade,
-            basis=timing.epoch.basis,
-            age_days=row.age_days(self._today),
-            is_age_bound=row.has_earliest_date,
-            price_range=row.range_text,
-            risk=preemption_risk(timing, self._job),
-            interruption=-math.expm1(-timing.work_seconds / mean),
-            losses_per_node_hour=preemption.rate if is_spot else 0.0,
-            losses_basis=self._job.preemption.basis(row) if is_spot else "",
-            break_even_losses_per_node_hour=(
-                spot_break_even(timing, full, self._job) if is_spot and full else None
-            ),
+        ratio = row.usd_per_hour / full if full else None
+        return SpotRisk(
+            text=f"{describe_risk(work, preemption, one.nodes)} ({basis})",
+            interruption=-math.expm1(-work / preemption.mean_seconds(one.nodes)),
+            losses_per_node_hour=preemption.rate,
+            losses_basis=basis,
+            break_even_losses_per_node_hour=break_even(work, ratio, known, one.nodes)
+            if ratio
+            else None,
             checkpoint_every_seconds=interval if math.isfinite(interval) else None,
         )
 

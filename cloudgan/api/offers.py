@@ -5,17 +5,18 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Sequence
 
-from cloudgan.api.offer_choice import JobChoice, OfferSearch, node_pool
-from cloudgan.api.offers_report import Epoch, Offer, OffersReport
+from cloudgan.api.offer_choice import JobChoice, OfferSearch
+from cloudgan.api.offers_report import OffersReport
 from cloudgan.core.clock import utc_today
 from cloudgan.core.command import command
 from cloudgan.core.errors import ConfigError, PlanError
 from cloudgan.core.machines import refuse_missing_accelerator
-from cloudgan.launch.plan.candidates import Candidate, group_rejected, why_not_sold
+from cloudgan.launch.plan.candidates import group_rejected, usual_node_pool, why_not_sold
 from cloudgan.launch.plan.launch_job import batch_rule
 from cloudgan.money.carbon import carbon_g_per_epoch
 from cloudgan.money.price_file import catalog_with
 from cloudgan.schema import record
+from cloudgan.schema.candidate import Candidate
 from cloudgan.schema.config import RunConfig
 from cloudgan.schema.options.money import OffersOptions
 from cloudgan.schema.price_row import STALE_DAYS, PriceRow
@@ -27,11 +28,7 @@ from cloudgan.speed.measured import (
     paper_measurements,
     runs_of_network,
 )
-from cloudgan.speed.model import (
-    EpochEstimate,
-    ThroughputModel,
-    build_throughput_model,
-)
+from cloudgan.speed.model import ThroughputModel, build_throughput_model
 from cloudgan.speed.spot import Preemption
 
 _HOUR_SECONDS = 3600
@@ -72,7 +69,7 @@ def offers(options: OffersOptions) -> OffersReport:
     choice = None
     if epochs is not None:
         limits = (None if max_hours is None else max_hours * _HOUR_SECONDS, options.budget_usd)
-        search = OfferSearch(speeds, PricedJob(epochs, preemption, rule), named, limits, today)
+        search = OfferSearch(speeds, PricedJob(epochs, preemption, rule), named, limits)
         spot = (
             catalog.find(accelerator=accelerator, provider=provider, region=region, market="spot")
             if market == "on_demand"
@@ -104,7 +101,7 @@ def _sold(
     Raises:
         PlanError: There is none.
     """
-    found = [Candidate(row, why_not=why_not_sold(row, named, node_pool)) for row in rows]
+    found = [Candidate(row=row, why_not=why_not_sold(row, named, usual_node_pool)) for row in rows]
     rejected = tuple(one for one in found if one.why_not)
     kept = tuple(one.row for one in found if not one.why_not)
     if not kept:
@@ -154,26 +151,24 @@ def _report(
     today: dt.date,
     notes: list[str],
 ) -> OffersReport:
-    found = sorted(
-        (_offer(one, today) for one in priced),
-        key=lambda one: (one.usd_per_epoch_high is None, one.usd_per_epoch_high, one.usd_per_hour),
-    )
-    undated = sum(one.age_days is None for one in found)
-    old = sum(one.age_days is not None and one.age_days > STALE_DAYS for one in found)
-    if undated or old:
+    found = sorted(map(_epoch, priced), key=lambda one: (one.usd, one.row.usd_per_hour))
+    ages = [one.row.age_days(today) for one in found]
+    old = sum(age is None or age > STALE_DAYS for age in ages)
+    if old:
         notes.append(
-            f"{undated + old} of {len(found)} prices may be older than {STALE_DAYS} days:"
+            f"{old} of {len(found)} prices may be older than {STALE_DAYS} days:"
             " `cloudgan prices refresh`"
         )
-    ranged = [f"{one.offer} {one.price_range}" for one in found if " to " in one.price_range]
-    if ranged and choice is None:
-        notes += [f"spot price: {one}" for one in ranged[:1]]
+    rows = [one.row for one in found if " to " in one.row.range_text]
+    if rows and choice is None:
+        notes.append(f"spot price: {rows[0].offer} {rows[0].range_text}")
     notes.append(
         "USD and time at most; USD with start-up, cluster, disks and lost spot nodes"
         if choice
         else "not included: startup of nodes, download of data, storage and traffic"
     )
     return OffersReport(
+        day=today,
         network=speeds.network,
         showers=speeds.showers,
         measured_runs=tuple(run.name for run in speeds.measured),
@@ -183,43 +178,28 @@ def _report(
     )
 
 
-def _offer(priced: PricedEpoch, today: dt.date) -> Offer:
-    row = priced.row
-    count = row.accelerator_count
-    seconds = priced.epoch.high_seconds if priced.epoch else None
-    carbon = carbon_g_per_epoch(row, seconds, priced.nodes or 1)
-    return Offer(
-        offer=row.offer,
-        provider=row.provider,
-        node_type=row.node_type,
-        region=row.region,
-        market=row.market,
-        accelerator=row.accelerator,
-        accelerator_count=count,
-        usd_per_hour=row.usd_per_hour,
-        price_range=row.range_text,
-        batch=priced.batch,
-        usd_per_accelerator_hour=row.usd_per_hour / count if count else None,
-        source=row.source,
-        date=row.date,
-        confidence=row.confidence,
-        age_days=row.age_days(today),
-        is_age_bound=row.has_earliest_date,
-        epoch=_epoch(priced.epoch) if priced.epoch else None,
-        usd_per_epoch=priced.usd,
-        usd_per_epoch_low=priced.usd_low,
-        usd_per_epoch_high=priced.usd_high,
-        why_unknown=priced.why_unknown,
-        carbon_g_per_epoch=carbon.grams,
-        why_carbon_unknown=carbon.why_unknown,
+def _epoch(priced: PricedEpoch) -> Candidate:
+    """An epoch on one node: its cost is that of the node alone."""
+    row, epoch = priced.row, priced.epoch
+    carbon = carbon_g_per_epoch(row, epoch.high_seconds if epoch else None, priced.nodes or 1)
+    known = (
+        {
+            "low_seconds": epoch.low_seconds,
+            "high_seconds": epoch.high_seconds,
+            "expected_seconds": epoch.seconds,
+            "grade": epoch.grade,
+            "basis": epoch.basis,
+        }
+        if epoch
+        else {"why_not": priced.why_unknown}
     )
-
-
-def _epoch(epoch: EpochEstimate) -> Epoch:
-    return Epoch(
-        seconds=epoch.seconds,
-        low_seconds=epoch.low_seconds,
-        high_seconds=epoch.high_seconds,
-        grade=epoch.grade,
-        basis=epoch.basis,
+    return Candidate(
+        row=row,
+        batch=priced.batch,
+        low_usd=priced.usd_low,
+        known_usd=priced.usd_high,
+        high_usd=priced.usd_high,
+        carbon_g=carbon.grams,
+        why_carbon_unknown=carbon.why_unknown,
+        **known,
     )

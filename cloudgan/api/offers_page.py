@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import datetime as dt
+
 from cloudgan import __version__
 from cloudgan.api.cost_page import cloud_name
-from cloudgan.api.offer_choice import JobChoice, JobOption
+from cloudgan.api.offer_choice import JobChoice
 from cloudgan.api.offers_report import (
     OFFERS_CAPTION,
-    Offer,
     OffersReport,
     assumed,
     decision,
@@ -17,6 +18,7 @@ from cloudgan.money.carbon import COVERS
 from cloudgan.reports.charts import Axis, Plot, Point, PointSeries, Style
 from cloudgan.reports.page import Bullets, Page, Section
 from cloudgan.reports.table import Cell, Mark, Number, Table, time_cell
+from cloudgan.schema.candidate import Candidate
 
 _HEADS = (
     *("USD/epoch at most", "offer", "accelerators", "epoch at most", "USD/h", "USD/epoch at least"),
@@ -38,17 +40,21 @@ def offers_page(found: OffersReport) -> Page:
         text, chosen = decision(choice), choice.chosen
         is_marked = chosen in choice.pareto_front
         lead = f"{text[0].upper()}{text[1:]}.{' It is marked in the table.' if is_marked else ''}"
-        notes = Bullets(tuple(filter(None, (chosen.risk if chosen else "", assumed(choice)))))
+        notes = Bullets(
+            tuple(
+                filter(None, (chosen.spot.text if chosen and chosen.spot else "", assumed(choice)))
+            )
+        )
         front = Table(
             _OPTION_HEADS,
-            tuple(_option_row(option, choice) for option in choice.pareto_front),
+            tuple(_option_row(option, option == chosen) for option in choice.pareto_front),
             f"Pareto front for {choice.epochs} epochs: none of {choice.considered} options is both faster"
             " and cheaper, by upper bounds.",
             "rrrlrrrlrr",
             interactive=True,
         )
         sections.append(Section("Time against cost", (_plot(choice), front, notes)))
-    rows = tuple(map(_offer_row, found.offers))
+    rows = tuple(_offer_row(one, found.day) for one in found.offers)
     offers = Table(_HEADS, rows, OFFERS_CAPTION, "rllrrrrlrl", interactive=True)
     runs = (f"throughput from: {name}" for name in found.measured_runs)
     basis = Bullets((*found.notes, f"carbon: {COVERS}", *runs))
@@ -63,13 +69,13 @@ def _plot(choice: JobChoice) -> Plot:
     places = [(option.seconds / _HOUR_SECONDS, option.usd) for option in choice.pareto_front]
     numbers = {place: str(number) for number, place in enumerate(places, 1)}
 
-    def point(option: JobOption) -> Point:
+    def point(option: Candidate) -> Point:
         hours = option.seconds / _HOUR_SECONDS
-        low = f"{option.low_seconds / _HOUR_SECONDS:.3g} h, {option.low_usd:.4g} USD, low"
+        low = f"{(option.low_seconds or 0) / _HOUR_SECONDS:.3g} h, {option.low_usd:.4g} USD, low"
         return Point(
             hours,
             option.usd,
-            f"{option.nodes} x {option.offer}",
+            f"{option.nodes} x {option.row.offer}",
             f"{hours:.3g} h, {option.usd:.4g} USD, high; {low}\n{option.grade}",
             numbers.get((hours, option.usd), ""),
         )
@@ -93,40 +99,42 @@ def _plot(choice: JobChoice) -> Plot:
     )
 
 
-def _kind(option: JobOption) -> tuple[str, str]:
+def _kind(option: Candidate) -> tuple[str, str]:
     """Cloud and market."""
-    return option.offer.split("/")[0], option.offer.rsplit("/", 1)[-1]
+    return option.row.provider, option.row.market
 
 
-def _offer_row(one: Offer) -> tuple[Cell, ...]:
+def _offer_row(one: Candidate, day: dt.date) -> tuple[Cell, ...]:
+    row = one.row
     return (
-        _usd(one.usd_per_epoch_high),
-        one.offer,
-        f"{one.accelerator_count} x {one.accelerator}",
-        time_cell(one.epoch.high_seconds if one.epoch else None),
-        _usd(one.usd_per_hour),
-        _usd(one.usd_per_epoch_low),
-        time_cell(one.epoch.low_seconds if one.epoch else None),
-        one.epoch.grade if one.epoch else one.why_unknown,
-        one.carbon_g_per_epoch,
-        price_age(one),
+        _usd(one.high_usd),
+        row.offer,
+        f"{row.accelerator_count} x {row.accelerator}",
+        time_cell(one.high_seconds),
+        _usd(row.usd_per_hour),
+        _usd(one.low_usd),
+        time_cell(one.low_seconds),
+        one.grade or one.why_not,
+        one.carbon_g,
+        price_age(row, day),
     )
 
 
-def _option_row(option: JobOption, choice: JobChoice) -> tuple[Cell, ...]:
-    losses = option.break_even_losses_per_node_hour
-    on_demand = option.offer.endswith("/on_demand")
+def _option_row(option: Candidate, is_chosen: bool) -> tuple[Cell, ...]:
+    spot, offer = option.spot, option.row.offer
+    chance = spot.interruption if spot else 0.0
+    losses = spot.break_even_losses_per_node_hour if spot else None
     return (
         _usd(option.usd),
         time_cell(option.seconds),
         option.nodes,
-        Mark(True, option.offer) if option == choice.chosen else option.offer,
+        Mark(True, offer) if is_chosen else offer,
         _usd(option.low_usd),
         time_cell(option.low_seconds),
-        Number(option.interruption, f"{option.interruption:.0%}"),
+        Number(chance, f"{chance:.0%}"),
         option.grade,
         option.global_batch,
-        "" if on_demand else (1 / losses if losses else None),
+        (1 / losses if losses else None) if spot else "",
     )
 
 

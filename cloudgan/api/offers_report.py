@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import datetime as dt
+
 from pydantic import Field
 
-from cloudgan.api.offer_choice import JobChoice, JobOption
+from cloudgan.api.offer_choice import JobChoice
 from cloudgan.core.clouds import CLOUDS
-from cloudgan.core.document import Document
 from cloudgan.core.durations import duration_range
 from cloudgan.core.errors import CloudganError, PlanError
 from cloudgan.money.carbon import COVERS
 from cloudgan.reports.page import Page
 from cloudgan.reports.result import Result, View
 from cloudgan.reports.table import Number, Table, time_cell, usd_cell, usd_range, usd_text
+from cloudgan.schema.candidate import Candidate
 from cloudgan.schema.presets import PROFILES
+from cloudgan.schema.price_row import PriceRow
 from cloudgan.schema.training_config import TrainingConfig
 from cloudgan.speed.measured import PAPER_NETWORK
 
@@ -22,54 +25,15 @@ OFFERS_CAPTION = "Offers, one node each, by the upper bound of the cost of an ep
 _HOUR_SECONDS = 3600
 
 
-class Epoch(Document):
-    """Time of an epoch."""
-
-    seconds: float | None = Field(description="None: no measurement")
-    low_seconds: float
-    high_seconds: float
-    grade: str = Field(description="measured or modelled")
-    basis: str
-
-
-class Offer(Document):
-    """A node type in a region and market, and an epoch on one such node."""
-
-    offer: str = Field(description="cloud/node/region/market")
-    provider: str
-    node_type: str
-    region: str
-    market: str
-    accelerator: str
-    accelerator_count: int
-    usd_per_hour: float = Field(description="of the whole node")
-    price_range: str = Field(description="of the spot price; empty: one reading is known")
-    batch: float = Field(description="showers per replica and step")
-    usd_per_accelerator_hour: float | None = Field(description="None: no accelerator")
-    source: str
-    date: str
-    confidence: str = Field(description="A, B or C, as in the catalog; C: not confirmed")
-    age_days: int | None = Field(description="of the price; None: undated")
-    is_age_bound: bool = Field(description="whether the price may be younger: its date is a bound")
-    epoch: Epoch | None = Field(description="None: unknown, see why_unknown")
-    usd_per_epoch: float | None
-    usd_per_epoch_low: float | None
-    usd_per_epoch_high: float | None
-    why_unknown: str
-    carbon_g_per_epoch: float | None = Field(
-        description="upper bound, accelerators only; None: see why_carbon_unknown"
-    )
-    why_carbon_unknown: str
-
-
 class OffersReport(Result):
     """Offers, and the best options for a job."""
 
+    day: dt.date = Field(description="on which the ages of prices are counted")
     network: str
     showers: int
     measured_runs: tuple[str, ...]
     notes: tuple[str, ...]
-    offers: tuple[Offer, ...]
+    offers: tuple[Candidate, ...]
     choice: JobChoice | None
     ranked_by: str = Field(default="usd", description="usd, or carbon: emissions of an epoch")
     shows_all: bool = Field(default=False, description="whether the table has all offers")
@@ -90,10 +54,8 @@ class OffersReport(Result):
             return View(line=line, table=self.carbon_table(), notes=notes)
         if choice is None:
             best = self.offers[0]
-            usd = (
-                "unknown" if best.usd_per_epoch_high is None else usd_text(best.usd_per_epoch_high)
-            )
-            line = f"Cheapest epoch: {best.node_type} on {_where(best.offer)}, at most {usd} USD"
+            usd = "unknown" if best.high_usd is None else usd_text(best.high_usd)
+            line = f"Cheapest epoch: {best.row.node_type} on {_where(best)}, at most {usd} USD"
             job = ("cloudgan offers --epochs=60 --max-hours=2", "for a whole job")
             return View(line=line, table=self.table(), notes=notes, commands=(job,))
         if choice.chosen is None:
@@ -132,10 +94,10 @@ class OffersReport(Result):
         )
         rows = tuple(
             (
-                f"{'✔' if is_chosen[one] else ' '} {_nodes(one.offer, one.nodes)}",
+                f"{'✔' if is_chosen[one] else ' '} {_nodes(one)}",
                 usd_cell(one.usd),
                 time_cell(one.seconds),
-                _where(one.offer),
+                _where(one),
                 _remark(choice, one),
             )
             for one in ranked
@@ -143,17 +105,17 @@ class OffersReport(Result):
         return Table(("  nodes", "USD", "time", "where", "remark"), rows, align="lrrll")
 
     def _offers_table(self, most: int | None) -> Table:
-        folded: dict[tuple[object, ...], Offer] = {}
+        folded: dict[tuple[object, ...], Candidate] = {}
         for one in self.offers:
-            key = (one.provider, one.node_type, one.market, one.usd_per_hour)
+            key = (one.row.provider, one.row.node_type, one.row.market, one.row.usd_per_hour)
             folded.setdefault(key, one)
         rows = tuple(
             (
                 _node_and_accelerators(one),
-                _range(one.usd_per_epoch_low, one.usd_per_epoch_high),
+                _range(one.low_usd, one.high_usd),
                 _epoch_time(one),
-                one.usd_per_hour,
-                _where(one.offer),
+                one.row.usd_per_hour,
+                _where(one),
             )
             for one in list(folded.values())[:most]
         )
@@ -164,15 +126,15 @@ class OffersReport(Result):
         """Returns the emissions of an epoch on each offer, the lowest first, unknown ones last."""
         ranked = sorted(
             self.offers,
-            key=lambda one: (one.carbon_g_per_epoch is None, one.carbon_g_per_epoch or 0.0),
+            key=lambda one: (one.carbon_g is None, one.carbon_g or 0.0),
         )
         rows = tuple(
             (
-                one.node_type.removeprefix("Standard_"),
-                f"{one.accelerator_count} x {one.accelerator}",
-                one.carbon_g_per_epoch,
-                one.usd_per_epoch_high,
-                f"{_where(one.offer)} {one.region}",
+                one.row.node_type.removeprefix("Standard_"),
+                f"{one.row.accelerator_count} x {one.row.accelerator}",
+                one.carbon_g,
+                one.high_usd,
+                f"{_where(one)} {one.row.region}",
             )
             for one in (ranked if self.shows_all else ranked[:MOST_ROWS])
         )
@@ -180,30 +142,31 @@ class OffersReport(Result):
         return Table(heads, rows, f"Upper bounds. Carbon of {COVERS}.", "llrrl")
 
 
-def _node_and_accelerators(one: Offer) -> str:
-    node_type = one.node_type.removeprefix("Standard_")
-    count = "" if one.accelerator_count == 1 else f"{one.accelerator_count} x "
-    return node_type if "+" in node_type else f"{node_type}, {count}{one.accelerator}"
+def _node_and_accelerators(one: Candidate) -> str:
+    row = one.row
+    node_type = row.node_type.removeprefix("Standard_")
+    count = "" if row.accelerator_count == 1 else f"{row.accelerator_count} x "
+    return node_type if "+" in node_type else f"{node_type}, {count}{row.accelerator}"
 
 
-def _epoch_time(one: Offer) -> str | None:
-    if one.epoch is None:
+def _epoch_time(one: Candidate) -> str | None:
+    if one.low_seconds is None:
         return None
-    return duration_range(one.epoch.low_seconds, one.epoch.high_seconds, " - ")
+    return duration_range(one.low_seconds, one.seconds, " - ")
 
 
-def _nodes(offer: str, nodes: int) -> str:
-    return f"{nodes} x {offer.split('/')[1].removeprefix('Standard_')}"
+def _nodes(one: Candidate) -> str:
+    return f"{one.nodes} x {one.row.node_type.removeprefix('Standard_')}"
 
 
-def _where(offer: str) -> str:
+def _where(one: Candidate) -> str:
     """Returns such as ``AWS spot``."""
-    provider, *_, market = offer.split("/")
+    provider = one.row.provider
     cloud = CLOUDS[provider].title if provider in CLOUDS else provider
-    return f"{cloud} {market.replace('_', ' ')}"
+    return f"{cloud} {one.row.market.replace('_', ' ')}"
 
 
-def _misses(choice: JobChoice, one: JobOption) -> str:
+def _misses(choice: JobChoice, one: Candidate) -> str:
     """Returns the limit that an option may exceed, or an empty string."""
     if choice.deadline_seconds is not None and one.seconds > choice.deadline_seconds:
         return f"over {choice.deadline_seconds / _HOUR_SECONDS:g} h"
@@ -212,7 +175,7 @@ def _misses(choice: JobChoice, one: JobOption) -> str:
     return ""
 
 
-def _remark(choice: JobChoice, one: JobOption) -> str:
+def _remark(choice: JobChoice, one: Candidate) -> str:
     """Returns how the time is known, and why the option is not the chosen one."""
     roles = [role for role in one.best_for if role in ("fastest", "safest")]
     why, chosen = _misses(choice, one), choice.chosen
@@ -232,17 +195,17 @@ def decision(choice: JobChoice) -> str:
     which = "Fastest" if choice.budget_usd and not choice.deadline_seconds else "Cheapest"
     return (
         f"{which} for {choice.epochs} epochs{' ' if limits else ''}{' and '.join(limits)}:"
-        f" {_nodes(option.offer, option.nodes)} on {_where(option.offer)}"
+        f" {_nodes(option)} on {_where(option)}"
     )
 
 
-def plan_command(found: OffersReport, option: JobOption) -> str:
+def plan_command(found: OffersReport, option: Candidate) -> str:
     """Returns the command that plans an option."""
     choice = found.choice
-    provider = option.offer.partition("/")[0]
+    provider = option.row.provider
     if provider not in CLOUDS:
         provider = "kubernetes"
-    words = [f"cloudgan plan --provider={provider} --price-as={option.offer}"]
+    words = [f"cloudgan plan --provider={provider} --price-as={option.row.offer}"]
     words += [f"--nodes={option.nodes}", f"--global-batch={option.global_batch}"]
     is_default = found.network == PAPER_NETWORK or found.network not in PROFILES
     words += [] if is_default else [f"--preset={found.network}"]
@@ -261,19 +224,20 @@ def evidence(choice: JobChoice) -> tuple[str, ...]:
     lines: list[str] = []
     if chosen is not None:
         regions = ", ".join(chosen.regions)
-        lines += [f"offer: {chosen.offer}, at the same price in {regions}"]
+        lines += [f"offer: {chosen.row.offer}, at the same price in {regions}"]
         lines += [f"time: {chosen.grade}, {chosen.basis}", f"batch: {chosen.learning}"]
-        if chosen.price_range:
-            lines.append(f"price of a node: {chosen.price_range}; USD are those of its last day")
-        if chosen.risk:
-            lines.append(f"spot: {chosen.risk}")
+        if chosen.row.range_text:
+            lines.append(f"price of a node: {chosen.row.range_text}; USD are those of its last day")
+        if chosen.spot:
+            lines.append(f"spot: {chosen.spot.text}")
     return (*lines, assumed(choice))
 
 
 def assumed(choice: JobChoice) -> str:
     """Returns the rates of preemptions, and what is assumed of them."""
     given = choice.assumed
-    found = {one.losses_basis: one.losses_per_node_hour for one in choice.rows if one.losses_basis}
+    risks = [one.spot for one in choice.rows if one.spot]
+    found = {one.losses_basis: one.losses_per_node_hour for one in risks}
     rates = "; ".join(
         f"{rate:.2g} ({basis})" for basis, rate in sorted(found.items(), reverse=True)
     )
@@ -284,12 +248,13 @@ def assumed(choice: JobChoice) -> str:
     )
 
 
-def price_age(one: Offer | JobOption) -> str:
+def price_age(row: PriceRow, day: dt.date) -> str:
     """Returns the age of an offer's price."""
-    if one.age_days is None:
+    age = row.age_days(day)
+    if age is None:
         return "undated"
-    text = f"{'≤' if one.is_age_bound else ''}{one.age_days} days ago"
-    return f"{text}, not confirmed" if isinstance(one, Offer) and one.confidence == "C" else text
+    text = f"{'≤' if row.has_earliest_date else ''}{age} days ago"
+    return f"{text}, not confirmed" if row.confidence == "C" else text
 
 
 def _range(low: float | None, high: float | None) -> Number:

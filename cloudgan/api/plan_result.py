@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 from collections.abc import Iterator
 from typing import Any
 
 from cloudgan.core.clouds import CLOUDS
 from cloudgan.core.durations import duration_range, duration_text, format_duration
 from cloudgan.launch.plan.jobs import KINDS, grid_ranks
+from cloudgan.launch.plan.node_choice import NONE_THERE
 from cloudgan.launch.plan.showers import SIMULATED
 from cloudgan.ranks.layout import make_layout, ranks_per_node
 from cloudgan.reports.result import Result, View
-from cloudgan.reports.table import Number, Table, usd_range
-from cloudgan.schema.plan import JobCost, MarketOffer, Plan, Selection
+from cloudgan.reports.table import Cell, Number, Table, usd_range
+from cloudgan.schema.plan import JobCost, Plan, Selection
 
 _MIN_SHOWN_USD = 0.005
 _MAX_REASONS = 5
@@ -109,49 +111,62 @@ def _markets(plan: Plan) -> Table | None:
     pool, cost, ahead = plan.node_pool, plan.cost, plan.forecast
     if pool is None:
         return None
+    provider, choice = plan.target.provider, plan.selection
     known = cost is not None and ahead.high_usd is not None
-    chosen = MarketOffer(
-        provider=plan.target.provider,
-        market=pool.market,
-        nodes=plan.workers.nodes,
-        node_type=pool.node_type,
-        usd_per_hour=plan.usd_per_hour,
-        low_seconds=ahead.low_seconds,
-        seconds=ahead.high_seconds,
-        low_usd=cost.known_low_usd if cost and known else None,
-        usd=cost.known_usd if cost and known else None,
+    chosen = (
+        f"{_CHOSEN} {_cloud(provider)}",
+        *_nodes_and_market(plan.workers.nodes, pool.node_type, pool.market),
+        _usd(cost.known_low_usd, cost.known_usd) if cost and known else Number(None, ""),
+        _time(ahead.low_seconds, ahead.high_seconds),
+        _usd_per_hour(plan.usd_per_hour),
     )
-    place = (chosen.provider, chosen.market)
-    found = plan.selection.markets if plan.selection else ()
-    others = [one for one in found if (one.provider, one.market) != place]
-    others = [one for one in others if one.market or one.provider != chosen.provider]
-    others.sort(key=lambda one: (one.provider != chosen.provider, one.usd is None, one.usd or 0.0))
-    accelerator = plan.workers.accelerator or "nodes"
-    rows = [_market_row(_CHOSEN, chosen, accelerator)]
-    rows += [_market_row(" ", one, accelerator) for one in others]
+    others: list[tuple[bool, float, tuple[Cell, ...]]] = []
+    for one in choice.markets if choice else ():
+        row = one.row
+        if (row.provider, row.market) != (provider, pool.market):
+            cells = (
+                f"  {_cloud(row.provider)}",
+                *_nodes_and_market(one.nodes, row.node_type, row.market),
+                _usd(one.low_usd, one.known_usd),
+                _time(one.low_seconds, one.high_seconds),
+                _usd_per_hour(one.usd_per_hour),
+            )
+            others.append(
+                (
+                    row.provider != provider,
+                    math.inf if one.known_usd is None else one.known_usd,
+                    cells,
+                )
+            )
+    for name, why in choice.without.items() if choice else ():
+        missing = f"no {plan.workers.accelerator or 'nodes'}"
+        text = missing if why == NONE_THERE else "none fits: see -v"
+        if name != provider:
+            others.append((True, math.inf, (f"  {_cloud(name)}", text, "", "", "", "")))
+    others.sort(key=lambda one: one[:2])
     usd = "USD known" if cost and cost.unknown else "USD in all"
-    return Table(
-        ("  cloud", "nodes", "market", usd, "train time", "USD/h"), tuple(rows), align="lllrrr"
-    )
+    rows = (chosen, *(cells for *_, cells in others))
+    return Table(("  cloud", "nodes", "market", usd, "train time", "USD/h"), rows, align="lllrrr")
 
 
-def _market_row(mark: str, one: MarketOffer, accelerator: str) -> tuple[Any, ...]:
-    cloud = f"{mark} {CLOUDS[one.provider].title if one.provider in CLOUDS else one.provider}"
-    if one.market is None:
-        why = f"no {accelerator}" if one.why_none == "has none of them" else "none fits: see -v"
-        return (cloud, why, "", "", "", "")
-    node_type = one.node_type.removeprefix("Standard_")
-    return (
-        cloud,
-        f"{one.nodes} x {node_type}",
-        one.market.replace("_", " "),
-        Number(one.usd, "" if one.usd is None else usd_range(one.low_usd or 0.0, one.usd, " - ")),
-        Number(
-            one.seconds,
-            "" if one.seconds is None else duration_range(one.low_seconds or 0, one.seconds, " - "),
-        ),
-        Number(one.usd_per_hour, "" if one.usd_per_hour is None else f"{one.usd_per_hour:.2f}"),
-    )
+def _cloud(provider: str) -> str:
+    return CLOUDS[provider].title if provider in CLOUDS else provider
+
+
+def _nodes_and_market(nodes: int, node_type: str, market: str) -> tuple[str, str]:
+    return f"{nodes} x {node_type.removeprefix('Standard_')}", market.replace("_", " ")
+
+
+def _usd(low: float | None, high: float | None) -> Number:
+    return Number(high, "" if high is None else usd_range(low or 0.0, high, " - "))
+
+
+def _time(low: float | None, high: float | None) -> Number:
+    return Number(high, "" if high is None else duration_range(low or 0.0, high, " - "))
+
+
+def _usd_per_hour(usd: float | None) -> Number:
+    return Number(usd, "" if usd is None else f"{usd:.2f}")
 
 
 def _notes(plan: Plan) -> Iterator[str]:
@@ -276,15 +291,14 @@ def _choice(choice: Selection) -> Iterator[str]:
     yield from (f"market     {one}" for one in (choice.market_reason,) if one)
     for one in choice.alternatives:
         usd = "cost unknown" if one.known_usd is None else f"{one.known_usd:.2f} USD"
-        time = "" if one.seconds is None else f", {duration_text(one.seconds)} ({one.grade})"
-        yield f"next       {one.nodes} x {one.offer}: {usd}{time}"
+        is_known = one.high_seconds is not None
+        time = f", {duration_text(one.seconds)} ({one.grade})" if is_known else ""
+        yield f"next       {one.nodes} x {one.row.offer}: {usd}{time}"
     for group in choice.rejected_offers[:_MAX_REASONS]:
         more = group.count - len(group.examples)
         which = ", ".join(group.examples) + (f" and {more} more" if more else "")
         yield f"rejected   {which}: {group.reason}"
-    for market in choice.markets:
-        if market.why_none:
-            yield f"rejected   {market.provider}: {market.why_none}"
+    yield from (f"rejected   {cloud}: {why}" for cloud, why in choice.without.items())
 
 
 def _requests(plan: Plan) -> Iterator[str]:

@@ -18,6 +18,7 @@ from cloudgan.core.document import Document
 from cloudgan.core.documents import read_json, write_json
 from cloudgan.core.errors import ConfigError, show
 from cloudgan.core.labels import LONGEST_NAME, NAME_PATTERN, Labels
+from cloudgan.schema.candidate import Candidate, Seconds, Usd
 from cloudgan.schema.config import RunConfig
 from cloudgan.schema.item import Item
 from cloudgan.schema.price_row import Market, PoolFee, PriceRow, Text
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
 else:
     ProviderName = Literal[(*CLOUDS, "kubernetes", "local", "slurm")]
 Count = Annotated[int, Field(ge=1)]
-Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-Usd = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Size = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 RunName = Annotated[str, Field(pattern=f"^{NAME_PATTERN}$", max_length=LONGEST_NAME)]
 # Parts of the addresses of requests: a slash, a dot segment or a query would address another object.
@@ -293,39 +292,12 @@ class JobCost(Document):
     once_usd: Usd = Field(default=0.0, description="known cost that does not depend on time")
 
 
-class Alternative(Document):
-    """Another suitable offer and its cost."""
-
-    offer: Text
-    nodes: Count
-    global_batch: Count | None = Field(default=None, description="None: its throughput is unknown")
-    known_usd: Usd | None = Field(description="None: its throughput is unknown")
-    unknown: tuple[Text, ...] = ()
-    seconds: Seconds | None = Field(default=None, description="training time, at the slow edge")
-    grade: str | None = None
-
-
 class RejectedOffers(Document):
     """Offers that were rejected for one reason."""
 
     reason: Text
     count: Count
     examples: tuple[Text, ...] = Field(description="the first few")
-
-
-class MarketOffer(Document):
-    """The best nodes for the job in one market of a cloud; of a cloud without any, only the reason."""
-
-    provider: Text
-    market: Market | None = None
-    nodes: Count = 1
-    node_type: str = ""
-    usd_per_hour: Usd | None = Field(default=None, description="of all nodes")
-    low_seconds: Seconds | None = Field(default=None, description="training; None: unknown")
-    seconds: Seconds | None = None
-    low_usd: Usd | None = Field(default=None, description="whole job, known parts; None: unknown")
-    usd: Usd | None = None
-    why_none: str = ""
 
 
 class Selection(Document):
@@ -336,11 +308,12 @@ class Selection(Document):
     batch_reason: str = Field(
         default="", description="batch of each and of all replicas, and the evidence on learning"
     )
-    alternatives: tuple[Alternative, ...] = Field(default=(), description="in order of rank")
+    alternatives: tuple[Candidate, ...] = Field(default=(), description="in order of rank")
     rejected_offers: tuple[RejectedOffers, ...] = ()
-    markets: tuple[MarketOffer, ...] = Field(
-        default=(), description="the same job in each cloud and market; empty: not compared"
+    markets: tuple[Candidate, ...] = Field(
+        default=(), description="the best of each cloud and market; empty: not compared"
     )
+    without: dict[str, str] = Field(default={}, description="clouds without any, and why")
 
 
 class Forecast(Document):

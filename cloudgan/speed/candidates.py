@@ -17,7 +17,7 @@ from cloudgan.core.errors import BudgetError, PlanError
 from cloudgan.schema.price_row import PriceRow
 from cloudgan.speed.measured import replicas
 from cloudgan.speed.model import EpochEstimate, ThroughputModel
-from cloudgan.speed.spot import Preemption, break_even, describe_risk, expected_seconds
+from cloudgan.speed.spot import Preemption, expected_seconds
 
 NODE_COUNTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 _GIB = 1 << 30
@@ -344,20 +344,6 @@ def _rounded_up(value: float) -> float:
     """Rounds up to two decimals below 10, else to one."""
     digits = 100 if value < 10 else 10  # noqa: PLR2004
     return math.ceil(value * digits - 1e-9) / digits
-
-
-def spot_break_even(spot: TimedOffer, on_demand_usd_per_hour: float, job: PricedJob) -> float:
-    """Returns the preemptions per node and hour at which on-demand nodes cost the same."""
-    ratio = spot.row.usd_per_hour / on_demand_usd_per_hour
-    return break_even(spot.work_seconds, ratio, job.preemption, spot.nodes)
-
-
-def preemption_risk(one: TimedOffer, job: PricedJob) -> str:
-    """Returns the preemption risk in words; empty for on-demand nodes."""
-    if one.row.market != "spot":
-        return ""
-    risk = describe_risk(one.work_seconds, job.preemption.of_node(one.row), one.nodes)
-    return f"{risk} ({job.preemption.basis(one.row)})"
 
 
 def _timed(priced: PricedEpoch, epoch: EpochEstimate, nodes: int, job: PricedJob) -> TimedOffer:

@@ -31,21 +31,18 @@ def offers(cloudgan_here):
 
 def test_a_family_of_accelerators_is_listed_with_prices_and_their_age(offers):
     said = offers("--accelerator=h100")
-    assert {one["accelerator"] for one in said["offers"]} == {"H100", "H100-NVL"}
+    assert {one["row"]["accelerator"] for one in said["offers"]} == {"H100", "H100-NVL"}
     assert said["choice"] is None
     for one in said["offers"]:
-        assert one["usd_per_hour"] > 0
-        assert one["usd_per_accelerator_hour"] * one["accelerator_count"] == pytest.approx(
-            one["usd_per_hour"]
-        )
-        dated = None if one["date"] == "unknown" else dt.date.fromisoformat(one["date"])
-        assert (one["age_days"] is None) == (dated is None)
-        assert one["epoch"]["grade"] == "modelled"
-        assert one["epoch"]["seconds"] is one["usd_per_epoch"] is None
+        assert one["row"]["usd_per_hour"] > 0
+        assert one["row"]["date"] == "unknown" or dt.date.fromisoformat(one["row"]["date"])
+        assert one["grade"] == "modelled"
+        assert one["expected_seconds"] is None
+        assert one["low_seconds"] < one["high_seconds"]
 
 
 def test_offers_are_sorted_by_cost_bound_with_unknown_ones_last(offers):
-    costs = [one["usd_per_epoch_high"] for one in offers()["offers"]]
+    costs = [one["high_usd"] for one in offers()["offers"]]
     known = [cost for cost in costs if cost is not None]
     assert known == sorted(known)
     assert costs == known + [None] * (len(costs) - len(known))
@@ -56,24 +53,28 @@ def test_filters_hold_together(offers):
     said = offers("--provider=gcp", "--region=us-central1", "--market=spot", "--accelerator=v100")
     assert said["offers"]
     for one in said["offers"]:
-        assert (one["provider"], one["region"], one["market"]) == ("gcp", "us-central1", "spot")
-        assert one["accelerator"] == "V100"
+        row = one["row"]
+        assert (row["provider"], row["region"], row["market"]) == ("gcp", "us-central1", "spot")
+        assert row["accelerator"] == "V100"
 
 
 def test_a_measured_offer_costs_what_the_paper_says(offers):
     said = offers("--accelerator=tpu-v3", "--market=on_demand", "--region=us-central1")
-    found = {one["node_type"]: one for one in said["offers"]}["v3-8"]
-    assert found["epoch"]["grade"] == "measured"
-    assert found["usd_per_epoch"] == pytest.approx(0.925, rel=0.01)
+    found = {one["row"]["node_type"]: one for one in said["offers"]}["v3-8"]
+    assert found["grade"] == "measured"
+    usd = found["expected_seconds"] / 3600 * found["row"]["usd_per_hour"]
+    assert usd == pytest.approx(0.925, rel=0.01)
 
 
 def test_the_chosen_option_meets_the_deadline_and_says_what_may_happen(offers):
     choice = offers(*JOB)["choice"]
     way = choice["chosen"]
-    assert way["seconds"] <= 7200 == choice["deadline_seconds"]
-    fitting = [one for one in choice["rows"] if one["seconds"] <= 7200 and "V100" in one["basis"]]
-    assert way["usd"] <= min(one["usd"] for one in fitting if one["grade"] == "measured")
-    assert way["global_batch"] == way["batch"] * way["accelerators"]
+    assert way["high_seconds"] <= 7200 == choice["deadline_seconds"]
+    fitting = [
+        one for one in choice["rows"] if one["high_seconds"] <= 7200 and "V100" in one["basis"]
+    ]
+    assert way["high_usd"] <= min(one["high_usd"] for one in fitting if one["grade"] == "measured")
+    assert way["global_batch"] == way["batch"] * way["nodes"] * way["row"]["accelerator_count"]
     assert f"{way['global_batch']} of" in way["learning"]
     assert choice["considered"] > 1000
     assert choice["assumed"]["per_node_hour"] is None
@@ -84,24 +85,24 @@ def test_the_rate_of_interruptions_is_that_of_public_traces_and_else_marked_as_a
 ):
     found, on_aws = offers(*JOB), offers(*JOB, "--provider=aws")
     traced, assumed = (
-        [one for one in report["choice"]["rows"] if clouds(one) and "/spot" in one["offer"]]
+        [one for one in report["choice"]["rows"] if clouds(one) and one["spot"]]
         for report, clouds in (
             (on_aws, lambda one: True),
-            (found, lambda one: not one["offer"].startswith("aws")),
+            (found, lambda one: one["row"]["provider"] != "aws"),
         )
     )
     assert traced
     assert assumed
     for one in traced:
-        assert one["losses_per_node_hour"] == pytest.approx(0.143, abs=0.002)
-        assert "public traces of T4 and V100" in one["losses_basis"]
-        assert "public traces of T4 and V100" in one["risk"]
+        assert one["spot"]["losses_per_node_hour"] == pytest.approx(0.143, abs=0.002)
+        assert "public traces of T4 and V100" in one["spot"]["losses_basis"]
+        assert "public traces of T4 and V100" in one["spot"]["text"]
     for one in assumed:
-        assert one["losses_per_node_hour"] == pytest.approx(1 / 24)
-        assert one["losses_basis"] == "assumed, not measured"
+        assert one["spot"]["losses_per_node_hour"] == pytest.approx(1 / 24)
+        assert one["spot"]["losses_basis"] == "assumed, not measured"
     given = offers(*JOB, "--losses-per-node-hour=0.5")["choice"]
     assert given["assumed"]["per_node_hour"] == 0.5
-    spot = [one for one in given["rows"] if one["losses_basis"]]
+    spot = [one["spot"] for one in given["rows"] if one["spot"]]
     assert {(one["losses_per_node_hour"], one["losses_basis"]) for one in spot} == {(0.5, "given")}
 
 
@@ -110,7 +111,7 @@ def test_plan_and_offers_choose_the_same_nodes_and_batch(offers, cloudgan_here):
     flags = ("--provider=aws", "--nodes=auto", "--max-hours=2", "--json")
     plan = cloudgan_here("plan", *flags).json()
     row = plan["price"]
-    assert way["offer"] == f"aws/{row['node_type']}/{row['region']}/{row['market']}"
+    assert way["row"] == row
     assert way["nodes"] == plan["workers"]["nodes"]
     assert way["global_batch"] == plan["config"]["training"]["global_batch_size"]
 
@@ -118,7 +119,7 @@ def test_plan_and_offers_choose_the_same_nodes_and_batch(offers, cloudgan_here):
 def test_what_no_account_can_get_is_neither_listed_nor_recommended(offers):
     said = offers("--epochs=60")
     reasons = " ".join(group["reason"] for group in said["choice"]["rejected"])
-    shown = {one["offer"].split("/")[1] for one in (*said["offers"], *said["choice"]["rows"])}
+    shown = {one["row"]["node_type"] for one in (*said["offers"], *said["choice"]["rows"])}
     assert (
         not {
             "Standard_ND40rs_v2",
@@ -138,7 +139,7 @@ def test_eight_rows_have_each_role_measured_and_modelled(cloudgan_here, offers):
     wanted = ("within limits", "cheapest", "fastest")
     assert {(role, g) for role in wanted for g in ("measured", "modelled")} <= roles
     assert ("safest", "measured") in roles
-    assert all(one["interruption"] == 0 for one in rows if "safest" in one["best_for"])
+    assert all(one["spot"] is None for one in rows if "safest" in one["best_for"])
     said = cloudgan_here("offers", *JOB).stdout
     assert said.startswith("Cheapest for 60 epochs within 2 h: ")
     assert "\n  cloudgan plan --provider=" in said
@@ -159,7 +160,7 @@ def test_the_cheapest_offer_is_marked_and_no_cheaper_one_that_fits_is_below_it(o
 def test_equal_prices_in_several_regions_are_one_row(offers):
     rows = offers(*JOB, "--accelerator=v100", "--provider=gcp")["choice"]["rows"]
     assert any(len(one["regions"]) > 1 for one in rows)
-    places = [(one["offer"].split("/")[1], one["nodes"], one["usd"]) for one in rows]
+    places = [(one["row"]["node_type"], one["nodes"], one["high_usd"]) for one in rows]
     assert len(set(places)) == len(places)
 
 
@@ -183,28 +184,26 @@ def test_the_screens_of_the_page_are_what_the_command_prints():
 
 def test_spot_options_have_a_break_even_and_a_checkpoint_interval(offers):
     front = offers(*JOB)["choice"]["pareto_front"]
-    spot = [one for one in front if one["offer"].endswith("/spot")]
-    breaks_even = [one["break_even_losses_per_node_hour"] for one in spot]
+    risks = [one["spot"] for one in front if one["row"]["market"] == "spot"]
+    breaks_even = [one["break_even_losses_per_node_hour"] for one in risks]
     assert all(losses is None or losses > 0 for losses in breaks_even)
     assert any(breaks_even)
-    for one in spot:
-        assert "the chance of no preemption" in one["risk"]
+    for one in risks:
+        assert 0 < one["interruption"] < 1
+        assert "the chance of no preemption" in one["text"]
         assert one["checkpoint_every_seconds"] > 60
-    for one in front:
-        if one not in spot:
-            assert one["risk"] == ""
-            assert one["break_even_losses_per_node_hour"] is None
+    assert not [one for one in front if one["row"]["market"] == "on_demand" and one["spot"]]
 
 
 def test_with_frequent_preemptions_on_demand_wins(offers):
     choice = offers(*JOB, "--losses-per-node-hour=20")["choice"]
-    assert choice["chosen"]["offer"].endswith("/on_demand")
-    assert {one["offer"].rsplit("/", 1)[-1] for one in choice["pareto_front"]} == {"on_demand"}
+    assert choice["chosen"]["row"]["market"] == "on_demand"
+    assert {one["row"]["market"] for one in choice["pareto_front"]} == {"on_demand"}
 
 
 def test_only_measured_accelerators_on_request(offers):
     said = offers("--measured", *JOB)
-    names = {one["accelerator"] for one in said["offers"]}
+    names = {one["row"]["accelerator"] for one in said["offers"]}
     assert names == {"V100"}
     assert "V100" in said["choice"]["chosen"]["basis"]
 
@@ -217,8 +216,8 @@ def test_a_budget_without_deadline_selects_the_fastest_option(offers):
         "slower"
     }
     choice = found["choice"]
-    within = [one["seconds"] for one in choice["pareto_front"] if one["usd"] <= 150]
-    assert choice["chosen"]["seconds"] == min(within)
+    within = [one["high_seconds"] for one in choice["pareto_front"] if one["high_usd"] <= 150]
+    assert choice["chosen"]["high_seconds"] == min(within)
 
 
 def test_where_nothing_fits_the_smallest_change_that_fits_is_named(offers, cloudgan_here):
@@ -245,15 +244,15 @@ def test_the_throughput_of_an_own_run_is_used(offers, run_on):
     assert said["network"] == "mini"
     assert said["showers"] == 1000
     assert said["measured_runs"] == ["mine on 1 x T4"]
-    one = next(o for o in said["offers"] if o["accelerator_count"] == 1)
-    assert one["epoch"]["seconds"] == 100.0
-    assert one["epoch"]["basis"] == "mine on 1 x T4"
+    one = next(o for o in said["offers"] if o["row"]["accelerator_count"] == 1)
+    assert one["expected_seconds"] == 100.0
+    assert one["basis"] == "mine on 1 x T4"
 
 
 def test_a_cpu_run_of_another_network_gives_no_throughput_of_gpus(offers, run_on):
     said = offers(f"--run={run_on('CPU', 'mini')}", "--epochs=2", exits=5)
-    assert {one["usd_per_epoch_high"] for one in said["offers"]} == {None}
-    assert all("network 'mini'" in one["why_unknown"] for one in said["offers"])
+    assert {one["high_usd"] for one in said["offers"]} == {None}
+    assert all("network 'mini'" in one["why_not"] for one in said["offers"])
     assert said["choice"]["chosen"] is None
     assert "the speed of all these offers is unknown" in said["choice"]["why_none"]
     assert any("throughput of the run not used" in note for note in said["notes"])
@@ -261,8 +260,8 @@ def test_a_cpu_run_of_another_network_gives_no_throughput_of_gpus(offers, run_on
 
 def test_a_cpu_run_of_the_papers_network_uses_the_papers_throughput(offers, run_on):
     said = offers(f"--run={run_on('CPU')}", "--accelerator=tpu-v3")
-    one = next(o for o in said["offers"] if o["node_type"] == "v3-8")
-    assert one["epoch"]["seconds"] == pytest.approx(416.29 * 1000 / 124_987, rel=0.05)
+    one = next(o for o in said["offers"] if o["row"]["node_type"] == "v3-8")
+    assert one["expected_seconds"] == pytest.approx(416.29 * 1000 / 124_987, rel=0.05)
 
 
 @pytest.mark.parametrize(
@@ -341,7 +340,7 @@ def test_the_page_ranks_in_its_first_column_and_marks_the_chosen_option(offers):
     found = found.model_copy(update={"choice": choice})
     plot, front, _ = offers_page(found).sections[0].blocks
     numbers = {point.label: point.text for one in plot.series for point in one.points}
-    assert [numbers[f"{option.nodes} x {option.offer}"] for option in choice.pareto_front] == [
+    assert [numbers[f"{option.nodes} x {option.row.offer}"] for option in choice.pareto_front] == [
         str(number + 1) for number in range(len(front.rows))
     ]
     assert front.columns[:2] == ("USD at most", "time at most")
@@ -372,25 +371,23 @@ def test_a_spot_price_that_was_read_twice_is_shown_with_its_range(offers, cloudg
     assert f"spot price: {moved}" in offers(*node)["notes"]
     found = OffersReport.model_validate(offers(*node, "--epochs=1"))
     (row,) = found.choice.rows[:1]
-    assert row.price_range == "1.29 to 2.192 USD/h since 2026-05-17"
+    assert row.row.range_text == "1.29 to 2.192 USD/h since 2026-05-17"
     said = "\n".join(found.view().basis)
     assert "price of a node: 1.29 to 2.192 USD/h since 2026-05-17" in said
 
 
 def test_an_unconfirmed_price_is_marked(offers):
     found = OffersReport.model_validate(offers("--accelerator=a100", "--provider=gcp"))
-    assert "C" in {one.confidence for one in found.offers}
+    assert "C" in {one.row.confidence for one in found.offers}
     for one in found.offers:
-        assert ("not confirmed" in price_age(one)) == (one.confidence == "C")
+        assert ("not confirmed" in price_age(one.row, found.day)) == (one.row.confidence == "C")
 
 
 def test_carbon_is_sorted_lowest_first_and_unknown_values_have_a_reason(offers, cloudgan_here):
     found = OffersReport.model_validate(offers("--accelerator=v100"))
-    known = [o.carbon_g_per_epoch for o in found.offers if o.carbon_g_per_epoch is not None]
+    known = [o.carbon_g for o in found.offers if o.carbon_g is not None]
     assert known
-    assert all(
-        bool(one.why_carbon_unknown) == (one.carbon_g_per_epoch is None) for one in found.offers
-    )
+    assert all(bool(one.why_carbon_unknown) == (one.carbon_g is None) for one in found.offers)
     table = found.model_copy(update={"shows_all": True}).carbon_table()
     shown = [row[2] for row in table.rows]
     assert shown[: len(known)] == sorted(known)

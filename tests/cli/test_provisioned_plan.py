@@ -125,14 +125,14 @@ def test_the_whole_job_decides_and_not_the_hour(desk):
 def test_cheapest_compares_all_clouds(desk, line, clouds):
     found = desk.plan("--provider=cheapest", "--accelerator=a100", *line.split())
     selection = found["selection"]
-    offers = [one["offer"] for one in selection["alternatives"]]
+    offers = [one["row"]["provider"] for one in selection["alternatives"]]
     offers += [each for group in selection["rejected_offers"] for each in group["examples"]]
     assert {found["price"]["provider"], *(each.partition("/")[0] for each in offers)} <= clouds
 
 
 def test_only_the_regions_that_were_named_count(desk):
     found = desk.plan(*V100, "--region=us-east1,europe-west4")
-    regions = {one["offer"].split("/")[2] for one in found["selection"]["alternatives"]}
+    regions = {one["row"]["region"] for one in found["selection"]["alternatives"]}
     assert regions | {found["target"]["region"]} == {"us-east1", "europe-west4"}
 
 

@@ -83,7 +83,7 @@ def test_a_count_finds_the_machine_with_that_count(cloudgan_here):
 @pytest.mark.parametrize("provider", ["gcp", "aws", "azure", "cheapest"])
 def test_without_flags_plan_answers_with_a_machine_on_sale(provider, nodes, cloudgan_here):
     plan = json.loads(cloudgan_here("plan", f"--provider={provider}", *nodes, "--json").stdout)
-    chosen = [plan["price"], *map(_named, plan["selection"]["alternatives"])]
+    chosen = [plan["price"], *(one["row"] for one in plan["selection"]["alternatives"])]
     assert len(chosen) > 1
     assert not {(one["provider"], one["node_type"]) for one in chosen} & GONE
     assert plan["forecast"]["high_seconds"] <= 24 * 3600, "it ends within --max-hours"
@@ -97,12 +97,7 @@ def test_without_flags_offers_answers_with_machines_on_sale(provider, job, cloud
     flags = [f"--provider={name}" for name in provider]
     found = json.loads(cloudgan_here("offers", *flags, *job, "--json").stdout)
     choice = found["choice"] or {"chosen": None, "rows": []}
-    answers = [*found["offers"], *map(_named, choice["rows"])]
+    answers = [one["row"] for one in (*found["offers"], *choice["rows"])]
     assert (choice["chosen"] is not None) == bool(job)
     assert answers
     assert not {(one["provider"], one["node_type"]) for one in answers} & GONE
-
-
-def _named(one):
-    provider, node_type, *_ = one["offer"].split("/")
-    return {"provider": provider, "node_type": node_type}

@@ -19,11 +19,9 @@ from cloudgan.speed.candidates import (
     cheapest_within,
     node_counts,
     pareto_front,
-    preemption_risk,
     price_epoch,
     price_within,
     smallest_changes,
-    spot_break_even,
 )
 from cloudgan.speed.measured import (
     PAPER_NETWORK,
@@ -31,7 +29,7 @@ from cloudgan.speed.measured import (
     paper_measurements,
 )
 from cloudgan.speed.model import build_throughput_model
-from cloudgan.speed.spot import Preemption
+from cloudgan.speed.spot import Preemption, break_even
 
 SLOW_MACHINES = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 BATCH = BatchRule(per_replica=96)
@@ -107,13 +105,11 @@ def test_spot_pays_for_what_it_repeats():
     assert calm.seconds == calm.work_seconds
     assert often.seconds > 1.1 * calm.seconds
     assert often.usd == pytest.approx(often.seconds / 3600 * 4 * 20)
-    assert preemption_risk(often, PricedJob(60, Preemption(0.5), BATCH))
 
 
 def test_on_demand_has_no_risk_of_being_taken():
     (found,) = candidates([v100(20)], KNOWN, PricedJob(60, Preemption(5)), counts=[4]).known
     assert found.seconds == found.work_seconds
-    assert preemption_risk(found, JOB) == ""
 
 
 def test_a_job_that_would_never_end_is_no_candidate():
@@ -219,7 +215,7 @@ def test_only_unknown_offers_are_an_error():
 
 def test_a_spot_node_breaks_even_where_losses_eat_up_the_discount():
     (spot,) = candidates([v100(5, "spot")], KNOWN, JOB, counts=[4]).known
-    rate = spot_break_even(spot, 20, JOB)
+    rate = break_even(spot.work_seconds, 5 / 20, JOB.preemption, spot.nodes)
     assert rate > JOB.preemption.rate
     at = PricedJob(60, JOB.preemption._replace(per_node_hour=rate))
     (same,) = candidates([v100(5, "spot")], KNOWN, at, counts=[4]).known

@@ -7,27 +7,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
+from cloudgan.core.clouds import CLOUDS
 from cloudgan.core.errors import BudgetError, PlanError
+from cloudgan.launch.clouds.planner import BUILT_IN_CLOUDS, NodePoolRequest
 from cloudgan.money.forecast import JobContext, job_cost
-from cloudgan.schema.plan import (
-    Alternative,
-    JobCost,
-    MarketOffer,
-    NodePool,
-    RejectedOffers,
-    Selection,
-)
+from cloudgan.schema.candidate import Candidate
+from cloudgan.schema.plan import NodePool, RejectedOffers, Selection
 from cloudgan.schema.price_row import PriceRow
-from cloudgan.speed.candidates import (
-    PricedJob,
-    TimedOffer,
-    candidates,
-    cheapest_within,
-    node_counts,
-)
+from cloudgan.speed.candidates import PricedJob, candidates, cheapest_within, node_counts
 from cloudgan.speed.measured import learning_evidence, replicas
 from cloudgan.speed.model import ThroughputModel
 from cloudgan.speed.spot import choose_market
@@ -77,94 +67,6 @@ class OfferConstraints:
     excluded: Mapping[str, str] | None = None
 
 
-@dataclass(frozen=True)
-class Candidate:
-    """An offer on a number of nodes.
-
-    Attributes:
-        row: Price of one node.
-        nodes: Number of nodes.
-        timing: Its batch, and time of the training; None: unknown.
-        pool: Nodes to provision.
-        cost: Of the whole job; None of rejected offers.
-        worst_case_usd: Upper bound of that cost; None: unknown, as the time.
-        market_reason: Reason for this market.
-        why_not: Why it is not usable; "": it is.
-    """
-
-    row: PriceRow
-    nodes: int = 1
-    timing: TimedOffer | None = None
-    pool: NodePool | None = None
-    cost: JobCost | None = None
-    worst_case_usd: float | None = None
-    market_reason: str = ""
-    why_not: str = ""
-
-    @property
-    def usd_per_hour(self) -> float:
-        """USD per hour of all nodes."""
-        return self.row.hourly_usd(self.nodes)
-
-    @property
-    def seconds(self) -> float:
-        """Upper bound of the training time; infinite if unknown."""
-        return self.timing.seconds if self.timing else math.inf
-
-    @property
-    def usd(self) -> float:
-        """Upper bound of the cost of the whole job; infinite if unknown."""
-        return math.inf if self.worst_case_usd is None else self.worst_case_usd
-
-    @property
-    def known_usd(self) -> tuple[float, float] | None:
-        """Known cost of the whole job, at both edges; None: the time is unknown."""
-        if self.timing is None or self.cost is None:
-            return None
-        return self.cost.known_low_usd, self.cost.known_usd
-
-    @property
-    def global_batch(self) -> int | None:
-        """Showers per step of all replicas; None: the throughput is unknown."""
-        if self.timing is None:
-            return None
-        return round(self.timing.batch * replicas(self.row, self.nodes))
-
-    @property
-    def sort_key(self) -> tuple[bool, float, float, str]:
-        """Sort key: worst-case cost; unknown costs last, by hourly price."""
-        usd = self.worst_case_usd
-        return usd is None, usd or 0.0, self.usd_per_hour, self.row.row_id
-
-    def as_alternative(self) -> Alternative:
-        """Returns the candidate as a plan lists it."""
-        usd = self.known_usd
-        return Alternative(
-            offer=self.row.offer,
-            nodes=self.nodes,
-            global_batch=self.global_batch,
-            known_usd=usd[1] if usd else None,
-            unknown=self.cost.unknown if self.cost else (),
-            seconds=self.timing.seconds if self.timing else None,
-            grade=self.timing.epoch.grade if self.timing else None,
-        )
-
-    def as_market(self) -> MarketOffer:
-        """Returns the candidate as the best one of its cloud and market."""
-        usd = self.known_usd
-        return MarketOffer(
-            provider=self.row.provider,
-            market=self.row.market,
-            nodes=self.nodes,
-            node_type=self.row.node_type,
-            usd_per_hour=self.usd_per_hour,
-            low_seconds=self.timing.low_seconds if self.timing else None,
-            seconds=self.timing.seconds if self.timing else None,
-            low_usd=usd[0] if usd else None,
-            usd=usd[1] if usd else None,
-        )
-
-
 class Ranking(NamedTuple):
     """Usable candidates, the best first, and rejected ones."""
 
@@ -212,12 +114,12 @@ def usable_options(
     rejected: list[Candidate] = []
     for row in rows:
         if why := (constraints.excluded or {}).get(row.offer):
-            rejected.append(Candidate(row, why_not=why))
+            rejected.append(Candidate(row=row, why_not=why))
             continue
         try:
             options += _ways(row, throughput, constraints, context, node_pool_of)
         except PlanError as error:
-            rejected.append(Candidate(row, why_not=str(error)))
+            rejected.append(Candidate(row=row, why_not=str(error)))
     return Ranking(tuple(options), tuple(rejected))
 
 
@@ -239,6 +141,18 @@ def why_not_sold(
         return str(error)
     is_restricted = pool.replacement and row.accelerator not in allowed_accelerators
     return RESTRICTED if is_restricted else ""
+
+
+def usual_node_pool(row: PriceRow, nodes: int) -> NodePool:
+    """Returns the nodes of an offer without further wishes; those of a price file need no request.
+
+    Raises:
+        PlanError: The cloud, or TensorFlow on it, does not support the node type.
+    """
+    if row.provider not in CLOUDS:
+        return NodePool(node_type=row.node_type, market=row.market, name="own", engine="cluster")
+    wanted = NodePoolRequest("offers", "", row.node_type, row.market, nodes)
+    return BUILT_IN_CLOUDS.planner(row.provider).node_pool(wanted)
 
 
 def _ways(
@@ -275,7 +189,26 @@ def _ways(
         seconds = (timing.low_seconds, timing.seconds) if timing else None
         on_cluster = pool.engine == "cluster"
         priced = job_cost(row, nodes, seconds, context, on_cluster=on_cluster, fees=pool.fees)
-        found.append(Candidate(row, nodes, timing, pool, priced.cost, priced.worst_case_usd))
+        one = Candidate(
+            row=row, nodes=nodes, unknown=priced.cost.unknown, high_usd=priced.worst_case_usd
+        )
+        if timing is not None:
+            low_work, work = timing.epoch.job_seconds(job.epochs)
+            one = one.model_copy(
+                update={
+                    "batch": timing.batch,
+                    "global_batch": round(timing.batch * replicas(row, nodes)),
+                    "low_work_seconds": low_work,
+                    "work_seconds": work,
+                    "low_seconds": timing.low_seconds,
+                    "high_seconds": timing.seconds,
+                    "low_usd": priced.cost.known_low_usd,
+                    "known_usd": priced.cost.known_usd,
+                    "grade": timing.epoch.grade,
+                    "basis": timing.epoch.basis,
+                }
+            )
+        found.append(one)
     return found
 
 
@@ -322,7 +255,7 @@ def _on_one_market(
         spot, full = there.get("spot"), there.get("on_demand")
         either = spot or full
         assert either is not None  # noqa: S101  at least one market
-        work = either.timing.work_seconds if either.timing else constraints.max_seconds
+        work = constraints.max_seconds if either.work_seconds is None else either.work_seconds
         given_up = (constraints.excluded or {}).get(_other(either.row))
         chosen = choose_market(
             spot.row if spot else None,
@@ -333,9 +266,10 @@ def _on_one_market(
         )
         for market, option in there.items():
             if market == chosen.market:
-                kept.append(replace(option, market_reason=given_up or chosen.reason))
+                reason = {"market_reason": given_up or chosen.reason}
+                kept.append(option.model_copy(update=reason))
             else:
-                rejected.append(replace(option, why_not=OTHER_MARKET))
+                rejected.append(_rejected(option, OTHER_MARKET))
     return kept
 
 
@@ -363,7 +297,7 @@ def _within(
         try:
             kept.append(cheapest_within(its, *limits))
         except (BudgetError, PlanError) as error:
-            rejected.append(replace(its[0], why_not=str(error)))
+            rejected.append(_rejected(its[0], str(error)))
     if options and not kept:  # raises with the closest offer
         cheapest_within(options, *limits)
     return kept
@@ -375,23 +309,22 @@ def _able_to_finish(
     """Keeps the options that certainly finish in time, else those that can, else all."""
     most_usd = math.inf if constraints.max_usd is None else constraints.max_usd
     kept = options
-    for edge, why in ((0, TOO_SLOW), (1, UNCERTAIN)):
-        able = [
-            option
-            for option in kept
-            if option.timing is None
-            or option.known_usd is None
-            or (
-                option.timing.epoch.job_seconds(constraints.job.epochs)[edge]
-                <= constraints.max_seconds
-                and option.known_usd[0] <= most_usd
-            )
-        ]
+    for edge, why in (("low_work_seconds", TOO_SLOW), ("work_seconds", UNCERTAIN)):
+        able: list[Candidate] = []
+        unable: list[Candidate] = []
+        for option in kept:
+            seconds = getattr(option, edge) or 0.0  # unknown: it may
+            can = seconds <= constraints.max_seconds and (option.low_usd or 0.0) <= most_usd
+            (able if can else unable).append(option)
         if not able:
             break
-        rejected += [replace(one, why_not=why) for one in kept if one not in able]
+        rejected += [_rejected(one, why) for one in unable]
         kept = able
     return kept
+
+
+def _rejected(option: Candidate, why: str) -> Candidate:
+    return option.model_copy(update={"why_not": why})
 
 
 _MOST_ALTERNATIVES = 5
@@ -433,7 +366,7 @@ def selection_of(
     among = (
         f"{len(ranking.usable)} offers of {request}" if others else f"the only offer of {request}"
     )
-    if best.timing is None:
+    if best.high_seconds is None:
         why = f"its throughput is unknown: lowest hourly price of {among}"
     else:
         why = (
@@ -444,18 +377,18 @@ def selection_of(
         reason=why if others else f"{among} that is usable",
         market_reason=best.market_reason or market_why,
         batch_reason=batch_reason(best, network),
-        alternatives=tuple(one.as_alternative() for one in others[:_MOST_ALTERNATIVES]),
+        alternatives=others[:_MOST_ALTERNATIVES],
         rejected_offers=group_rejected(ranking.rejected),
     )
 
 
 def batch_reason(option: Candidate, network: str) -> str:
     """Returns the batches of an option and the evidence on learning; empty: its speed is unknown."""
-    if option.timing is None or option.global_batch is None:
+    if option.batch is None or option.global_batch is None:
         return ""
     count = replicas(option.row, option.nodes)
     return (
-        f"{option.timing.batch:g} showers per replica and step, {option.global_batch} of"
+        f"{option.batch:g} showers per replica and step, {option.global_batch} of"
         f" {count} {'replica' if count == 1 else 'replicas'};"
         f" {learning_evidence(network, option.global_batch)}"
     )

@@ -9,7 +9,6 @@ from cloudgan.core.errors import BudgetError, ConfigError, PlanError
 from cloudgan.launch.backends.tpu_vm.requests import ENGINE, check_no_secrets
 from cloudgan.launch.clouds.planner import Clouds, NodePoolRequest
 from cloudgan.launch.plan.candidates import (
-    Candidate,
     OfferConstraints,
     Ranking,
     best_of,
@@ -30,13 +29,16 @@ from cloudgan.money.catalog import load_catalog
 from cloudgan.money.fees import load_fees
 from cloudgan.money.forecast import JobContext, job_cost, with_waiting
 from cloudgan.money.startup import load_startup_times
+from cloudgan.schema.candidate import Candidate
 from cloudgan.schema.config import RunConfig
-from cloudgan.schema.plan import JobCost, MarketOffer, NodePool, Selection, Showers
+from cloudgan.schema.plan import JobCost, NodePool, Selection, Showers
 from cloudgan.schema.price_row import PriceRow
 from cloudgan.schema.run_folder import RUNS, RunFolder
 from cloudgan.speed.candidates import PricedJob
 from cloudgan.speed.measured import replicas
 from cloudgan.speed.model import ThroughputModel
+
+NONE_THERE = "has none of them"
 
 
 @dataclass(frozen=True)
@@ -117,13 +119,14 @@ class NodeChoice:
         )
         if history.first is None and not (request.price_as or request.reservation):
             offers = offers_of_clouds(self.request, catalog)
-            markets = self._markets(offers, constraints, context)
-            why = why.model_copy(update={"markets": markets})
+            markets, without = self._markets(offers, constraints, context)
+            why = why.model_copy(update={"markets": markets, "without": without})
         batch = self._global_batch(best.row, best.nodes, best.global_batch)
-        if best.pool and best.pool.prepaid:
+        pool = self._node_pool(best.row, best.nodes)
+        if pool.prepaid:
             self._refuse_price_limit()
             return ChosenNodes(best.row, best.nodes, why, batch)
-        cost = self._cost(best, context)
+        cost = self._cost(best, pool, context)
         return ChosenNodes(best.row, best.nodes, why, batch, best.row, cost)
 
     def _rank(
@@ -173,13 +176,14 @@ class NodeChoice:
         offers: dict[str, tuple[PriceRow, ...]],
         constraints: OfferConstraints,
         context: JobContext,
-    ) -> tuple[MarketOffer, ...]:
-        """The best nodes for the job in each cloud and market."""
-        found: list[MarketOffer] = []
+    ) -> tuple[tuple[Candidate, ...], dict[str, str]]:
+        """The best nodes for the job in each cloud and market, and why a cloud has none."""
+        found: list[Candidate] = []
+        without: dict[str, str] = {}
         constraints = replace(constraints, apply_break_even=False)
         for name, rows in offers.items():
             best: list[Candidate] = []
-            why = "has none of them"
+            why = NONE_THERE
             is_far = of_bucket(self.showers.source) not in (None, name)
             if rows and is_far:
                 why = "the data are in another cloud"
@@ -192,9 +196,10 @@ class NodeChoice:
                     continue
                 best += ranking.usable[:1]
                 why = ranking.rejected[0].why_not if ranking.rejected else why
-            found += [one.as_market() for one in best]
-            found += [] if best else [MarketOffer(provider=name, why_none=why)]
-        return tuple(found)
+            found += best
+            if not best:
+                without[name] = why
+        return tuple(found), without
 
     def _global_batch(self, node: Node, nodes: int, chosen: int | None = None) -> int | None:
         """Returns the global batch that later attempts must keep; None: as requested."""
@@ -206,16 +211,15 @@ class NodeChoice:
             return None
         return self.config.global_batch(replicas(node, nodes))
 
-    def _cost(self, best: Candidate, context: JobContext) -> JobCost | None:
+    def _cost(self, best: Candidate, pool: NodePool, context: JobContext) -> JobCost:
         """Cost of the job; its length is unknown if not its number of epochs ends it."""
-        cost, pool = best.cost, best.pool
-        if pool and not self.config.ends_with_its_epochs:
-            on_cluster = pool.engine == "cluster"
-            cost = job_cost(
-                best.row, best.nodes, None, context, on_cluster=on_cluster, fees=pool.fees
-            ).cost
-        waits = self.request.keep_nodes_seconds
-        return with_waiting(cost, best.row, best.nodes, waits) if cost else None
+        seconds = None
+        if best.low_seconds is not None and self.config.ends_with_its_epochs:
+            seconds = (best.low_seconds, best.seconds)
+        on_cluster = pool.engine == "cluster"
+        row, nodes = best.row, best.nodes
+        cost = job_cost(row, nodes, seconds, context, on_cluster=on_cluster, fees=pool.fees).cost
+        return with_waiting(cost, row, nodes, self.request.keep_nodes_seconds)
 
     def _refuse_price_limit(self) -> None:
         request = self.request
