@@ -105,7 +105,7 @@ def launch_ledger(
     lines: list[Usage] = []
     for number, attempt in enumerate(launch.attempts, start=1):
         if not attempt.is_refused:
-            lines += node_usage(number, attempt, notices, row)
+            lines += node_usage(number, launch, notices, row)
             lines += _usage_beside(number, attempt, fees)
     return Ledger((*lines, *_egress(launch, fees)))
 
@@ -134,11 +134,12 @@ def usd_until_now(known: Ledger) -> float:
 
 def node_usage(
     number: int,
-    attempt: Attempt,
+    launch: Launch,
     notices: Sequence[PreemptionNotice] = (),
     row: PriceRow | None = None,
 ) -> Iterator[Usage]:
     """Yields the nodes of an attempt: those that launch.json lists, and workers on unlisted ones."""
+    attempt = launch.attempts[number - 1]
     price = attempt.price or row
     where = f"attempt {number} on {attempt.provider} {attempt.node_type}"
     taken = _taken_nodes(attempt, notices)
@@ -162,20 +163,21 @@ def node_usage(
             attempt=number,
             why=why if rule else f"{where}: the billing rule of {attempt.provider} is unknown",
         )
-    machines = 1 if attempt.provider == launches.LOCAL else attempt.node_count or 1
-    if attempt.program_started_at and machines > len(started):
+    unlisted = tuple(_unlisted(attempt, launch))
+    for span in unlisted:
         yield Usage(
             item=Item.NODES,
             row=price,
-            units=machines - len(started),
-            since=attempt.program_started_at,
-            until=attempt.program_ended_at,
+            units=span.nodes,
+            since=span.since,
+            until=span.until,
             attempt=number,
             why=why,
         )
-    if not started and attempt.is_billed and (attempt.program_started_at or not attempt.end_reason):
+    is_open = not attempt.program_started_at and not attempt.end_reason
+    if not started and attempt.is_billed and (unlisted or is_open):
         why = f"{where} lists no node: its time before and after the program is unknown"
-        if not attempt.program_started_at:
+        if is_open:
             why = f"{where} has not ended and lists no node"
         yield Usage(item=Item.NODES, attempt=number, why=why)
     if attempt.kept:
@@ -197,6 +199,33 @@ class _Span(NamedTuple):
     since: dt.datetime
     until: dt.datetime | None
     nodes: int
+
+
+def _unlisted(attempt: Attempt, launch: Launch) -> Iterator[_Span]:
+    """Yields the time of the program on machines that are not listed.
+
+    A worker runs on a node of its own attempt, or on one of the same offer that another attempt left up;
+    before that node started, it ran on a machine that was never listed. So a node that is listed later
+    never lowers what is known to be spent.
+    """
+    began, ended = attempt.program_started_at, attempt.program_ended_at
+    if began is None:
+        return
+    starts = sorted(
+        node.started_at
+        for other in launch.attempts
+        if other.offer == attempt.offer
+        for node in other.nodes
+        if node.started_at
+        and (other is attempt or node.terminated_at is None or node.terminated_at > began)
+    )
+    workers = 1 if attempt.provider == launches.LOCAL else attempt.node_count or 1
+    listed = [at for at in starts if ended is None or at < ended][:workers]
+    for later in listed:
+        if later > began:
+            yield _Span(began, later, 1)
+    if len(listed) < workers:
+        yield _Span(began, ended, workers - len(listed))
 
 
 def _usage_beside(number: int, attempt: Attempt, fees: Fees) -> Iterator[Usage]:

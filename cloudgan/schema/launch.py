@@ -196,12 +196,20 @@ class Attempt(Document):
         return self.end_reason is not None and not any(used)
 
     @property
+    def offer(self) -> tuple[str, str, str | None, str | None]:
+        """Provider, node type, region and market."""
+        return self.provider, self.node_type, self.region, self.market
+
+    @property
     def price(self) -> PriceRow | None:
         """The price of its node type in its region and market; None: unknown."""
-        of = (self.provider, self.node_type, self.region, self.market)
-        rows = (one for one in self.price_rows)
+        rows = self.price_rows
         return next(
-            (one for one in rows if (one.provider, one.node_type, one.region, one.market) == of),
+            (
+                one
+                for one in rows
+                if (one.provider, one.node_type, one.region, one.market) == self.offer
+            ),
             None,
         )
 

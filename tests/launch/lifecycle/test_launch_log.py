@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from cloudgan.core.errors import LaunchError
@@ -23,7 +23,7 @@ from cloudgan.schema import plan as plans
 from cloudgan.schema.item import Item
 from cloudgan.schema.launch import Attempt, Cluster, Launch, Node
 from cloudgan.schema.plan import NodePool, ReusedNodes
-from cloudgan.schema.price_row import FeeRow
+from cloudgan.schema.price_row import CONTROL_PLANE, FeeRow
 from cloudgan.schema.run_folder import RunFolder
 from cloudgan.schema.run_state import RunState
 from launch.lifecycle.place_double import PlaceDouble
@@ -350,35 +350,43 @@ EVENTS = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
-@given(events=EVENTS, behind=st.integers(-120, 120))
-def test_what_is_known_to_be_spent_never_goes_down_while_a_run_goes_on(events, behind):
-    """For any starts and ends of nodes, and any offset of the launcher's clock."""
-    now, there, number, spent = 1000, {}, 0, 0.0
-    attempts = (attempt_of(),)
+def told(attempts, until):
+    """The known cost until a moment, as launch.json is at that time."""
+    return launch_ledger(Launch(run="r", config_hash="h", attempts=attempts)).until(until).known_usd
+
+
+@settings(max_examples=300, deadline=None)
+@given(events=EVENTS, behind=st.integers(-120, 120), before=st.floats(0, 1))
+@example(  # an attempt begins on the node that the one before left up, and its own is seen later
+    events=[(9, "come"), (9, "begin"), (9, "end"), (9, "again"), (9, "begin"), (9, "come")],
+    behind=0,
+    before=1,
+)
+def test_what_is_known_to_be_spent_never_goes_down_while_a_run_goes_on(events, behind, before):
+    """For any starts and ends of nodes and programs, any offset of the clock, and any moment before."""
+    now, there, number, looks = 1000, {}, 0, []
+    attempts = (attempt_of(fees=(CONTROL_PLANE,)),)
     for passed, event in events:
         now += passed
         last, change = attempts[-1], {}
-        if event == "come" and len(there) < 2:
+        if event == "come" and len(there) < 3:
             number += 1
-            name = f"n{number % 3}"
-            there[name] = Node(name=name, started_at=at_second(now))
+            there[f"n{number % 4}"] = Node(name=f"n{number % 4}", started_at=at_second(now))
         elif event == "go" and there:
             there.pop(next(iter(there)))
-        elif event == "begin" and len(there) == 2 and not last.program_started_at:
+        elif event == "begin" and not last.program_started_at:
             change = {"program_started_at": at_second(now)}
         elif event == "end" and last.program_started_at and not last.program_ended_at:
             change = {"program_ended_at": at_second(now)}
-        elif event == "again" and last.program_ended_at and not there:
-            attempts = (*attempts, attempt_of())
+        elif event == "again" and (last.program_ended_at or not last.program_started_at):
+            attempts = (*attempts, attempt_of(fees=(CONTROL_PLANE,)))
         if change:
             attempts = (*attempts[:-1], last.model_copy(update=change))
         seen_at = at_second(now + behind)
         attempts = observe_nodes(attempts, there.values(), seen_at)
-        ledger = launch_ledger(Launch(run="r", config_hash="h", attempts=attempts))
-        known = ledger.until(seen_at).known_usd
-        assert known >= spent - 1e-12
-        spent = known
+        looks.append((seen_at, told(attempts, seen_at)))
+        until, spent = looks[round(before * (len(looks) - 1))]
+        assert spent - 1e-12 <= told(attempts, until) <= looks[-1][1] + 1e-12
 
 
 def test_a_launcher_that_was_killed_is_completed_by_the_next_look(log, clock):
