@@ -32,6 +32,7 @@ from cloudgan.schema.record import Numerics
 from cloudgan.schema.record_line import Loss
 from cloudgan.schema.run_folder import (
     RunFolder,
+    Step,
     checkpoint_name,
     checkpoint_steps,
     find_run_folder,
@@ -426,9 +427,7 @@ class Checkpoints:
         return found
 
 
-def find_checkpoint(
-    folder: RunFolder, step: int | Literal["best"] | None, progress: Progress | None = None
-) -> Checkpoint:
+def find_checkpoint(folder: RunFolder, step: Step, progress: Progress | None = None) -> Checkpoint:
     """Reads the checkpoint of a step, the best validated one, or (None) the newest that is not damaged.
 
     Raises:
