@@ -71,11 +71,7 @@ def trained_or(
 
 
 def _refuse_untrained(generator: RunGenerator, spans: tuple[Range, Range]) -> None:
-    """Refuses ranges beyond the trained ones.
-
-    Raises:
-        ConfigError: A range exceeds the trained one.
-    """
+    """Refuses ranges beyond the trained ones."""
     energies, thetas = (np.array(span, np.float32) for span in spans)
     generator.conditions(energies, np.deg2rad(thetas))
 

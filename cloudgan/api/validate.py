@@ -316,11 +316,7 @@ def _in_sample(folder: RunFolder, against: str, unit: str, binning: str) -> bool
 
 
 def _check_enough(folder: RunFolder, count: int, against: str | None, needed: int) -> None:
-    """Checks that a verdict is possible, before showers are generated for it.
-
-    Raises:
-        DataError: There are too few showers; the message names the ways out.
-    """
+    """Checks that a verdict is possible, before showers are generated for it."""
     if count >= needed:
         return
     if against:

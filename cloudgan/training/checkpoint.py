@@ -158,11 +158,7 @@ def restore(
 
 
 def restore_part(checkpoint: Checkpoint, part: str, weights: Sequence[Any]) -> None:
-    """Assigns one network of a checkpoint to `weights`, in Keras order, in the precision of `weights`.
-
-    Raises:
-        DataError: No such network in the checkpoint, or its weights are not finite.
-    """
+    """Assigns one network of a checkpoint to `weights`, in Keras order, in the precision of `weights`."""
     names = sorted(name for name in checkpoint.arrays if name.startswith(f"{part}/"))
     if len(names) != len(weights):
         raise DataError(
@@ -242,10 +238,6 @@ class Checkpoints:
 
         The copy in the bucket is made meanwhile; see `is_copied`. The next call waits for it. Returns
         the path and the size in bytes.
-
-        Raises:
-            CloudganError: Weights are not finite, or it could not be written; earlier ones are
-                unchanged.
         """
         if problem := not_finite(arrays):
             raise CloudganError(
@@ -428,11 +420,7 @@ class Checkpoints:
 
 
 def find_checkpoint(folder: RunFolder, step: Step, progress: Progress | None = None) -> Checkpoint:
-    """Reads the checkpoint of a step, the best validated one, or (None) the newest that is not damaged.
-
-    Raises:
-        DataError: No such checkpoint, or it is damaged.
-    """
+    """Reads the checkpoint of a step, the best validated one, or (None) the newest that is not damaged."""
     config = folder.read_config()
     checkpoints = Checkpoints(folder.checkpoints, url=config.checkpoint.url if config else "")
     which = ""
@@ -462,12 +450,7 @@ def find_checkpoint(folder: RunFolder, step: Step, progress: Progress | None = N
 def find_warm_start(
     config: RunConfig, say: Callable[[str], None] = lambda _: None
 ) -> Checkpoint | None:
-    """Returns the newest checkpoint of the run in `training.init_from`; None if it is not set.
-
-    Raises:
-        DataError: That run has no checkpoint that can be used.
-        ConfigError: Its networks differ.
-    """
+    """Returns the newest checkpoint of the run in `training.init_from`; None if it is not set."""
     if not config.training.init_from:
         return None
     flag = f"--init-from={config.training.init_from}"

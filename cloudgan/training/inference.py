@@ -178,13 +178,8 @@ class RunGenerator(ShowerGenerator):
     ) -> Conditions:
         """Maps polar angles to the angles that condition the generator.
 
-        Args:
-            energy_gev: Of the primary.
-            theta_rad: Polar angle of the primary; where the training showers have none, the measured angle.
-            extrapolate: Accept what is outside the range of the training showers.
-
-        Raises:
-            ConfigError: Outside the range of the training showers.
+        Where the training showers have no polar angle, `theta_rad` is the measured one. Unless `extrapolate` is
+        set, what is outside the range of the training showers is a ConfigError.
         """
         summary = self.summary
         if not extrapolate:
@@ -202,11 +197,7 @@ class TrainedGenerator(RunGenerator):
     """The generator of a checkpoint: the averaged one if the preset has it."""
 
     def __init__(self, checkpoint: Checkpoint, *, block: int | None = None) -> None:
-        """Builds the network of a checkpoint.
-
-        Raises:
-            DataError: Its weights do not fit the preset, or are not finite.
-        """
+        """Builds the network of a checkpoint."""
         state = checkpoint.state
         super().__init__(
             state.config, state.summary, step=state.step, name=f"step {state.step}", block=block
