@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from cloudgan.coevolution.files import GridFolder, pictured, read_pictures
 from cloudgan.coevolution.record import Ancestor, RoutineTimes, ancestry, routine_times
-from cloudgan.reports.charts import COLOURS, GREY, Axis, Bar, Figure, Line, Plot, StackedBars
-from cloudgan.reports.drawing import INK
+from cloudgan.reports.charts import COLOURS, GREY, INK, Axis, Bar, Figure, Line, Plot, StackedBars
 from cloudgan.reports.page import Block, KeyFigures, Page, Paragraph, Section
 from cloudgan.reports.table import Table
 from cloudgan.schema.cell_line import WAIT, CellLine

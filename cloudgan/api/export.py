@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pydantic import Field
 
@@ -27,9 +26,7 @@ from cloudgan.exports.layout import validity
 from cloudgan.reports.page import Section, fragment
 from cloudgan.reports.result import Result, View
 from cloudgan.schema.options.showers import ExportOptions
-
-if TYPE_CHECKING:  # loads NumPy, which a base installation does not have
-    from cloudgan.training.checkpoint import Checkpoint
+from cloudgan.training.checkpoint import Checkpoint, find_checkpoint
 
 NAMES: dict[Format, str] = {
     "onnx": "generator.onnx",
@@ -94,8 +91,6 @@ def export(options: ExportOptions, *, progress: Progress | None = None) -> Expor
         raise ModuleNotFoundError("Keras writes ONNX with tf2onnx and TensorFlow", name="tf2onnx")
     require_tensorflow()
     progress = progress or usual_progress()
-    from cloudgan.training.checkpoint import find_checkpoint
-
     checkpoint = find_checkpoint(folder, options.step, progress)
     progress.start(f"exporting ({kind})")
     with locked_target(path):

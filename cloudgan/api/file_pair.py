@@ -1,22 +1,23 @@
-"""Two files of showers that are compared: opens, checks, measures and describes them."""
+"""Two files of showers that are compared: opens, checks, measures and describes them. Needs h5py."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import numpy as np
 
 from cloudgan.core.errors import ConfigError, DataError
 from cloudgan.core.progress import Progress
+from cloudgan.data.hdf5_items import array_of
 from cloudgan.data.manifest import ArrayValue, Attribute, SourceInfo
+from cloudgan.data.sources import ShowerSource, open_source
 from cloudgan.reports.table import Table
 from cloudgan.schema.held_out import LEAST_TO_COMPARE
-from cloudgan.validation.observables.observables import Observables
-
-if TYPE_CHECKING:
-    from cloudgan.data.sources import ShowerSource
-    from cloudgan.validation.figures.samples import Pair
+from cloudgan.validation.figures.samples import Pair
+from cloudgan.validation.figures.showers import READ, pick_pairs
+from cloudgan.validation.observables.observables import Observables, observe_source
 
 _MAX_TEXT = 200
 _MAX_VALUES = 8
@@ -41,8 +42,6 @@ class FilePair:
         Raises:
             DataError: A file is damaged, or both hold the same showers.
         """
-        from cloudgan.validation.observables.observables import observe_source
-
         measured = []
         for name, source in (
             (self.reference_name, self.reference),
@@ -60,8 +59,6 @@ class FilePair:
 
     def first_showers(self) -> tuple[Pair, ...]:
         """Reads showers of both to draw beside each other, of nearly the same energy and angle."""
-        from cloudgan.validation.figures.showers import READ, pick_pairs
-
         return pick_pairs(
             *(next(iter(one.blocks(READ))) for one in (self.generated, self.reference))
         )
@@ -87,8 +84,6 @@ def open_pair(generated: str, reference: str, *, unit: str = "", binning: str = 
         ConfigError: Both are the same file.
         DataError: A file is missing, damaged or too small, or shapes or particles differ.
     """
-    from cloudgan.data.sources import open_source
-
     ours, theirs = (open_source(name, unit, binning) for name in (generated, reference))
     one, other = Path(generated).name, Path(reference).name
     names = (generated, reference) if one == other else (one, other)
@@ -131,8 +126,6 @@ def refuse_other_particle(
 
 
 def _are_copies(generated: Observables, reference: Observables) -> bool:
-    import numpy as np
-
     return len(generated) == len(reference) and all(
         np.array_equal(getattr(generated, name), getattr(reference, name))
         for name in ("energy_gev", "sum_gev", "hits", "largest_gev")
@@ -162,7 +155,7 @@ def _attribute_text(value: Attribute) -> str:
     if isinstance(value, ArrayValue):
         items = [
             item.decode(errors="replace") if isinstance(item, bytes) else str(item)
-            for item in value.array().ravel()[: _MAX_VALUES + 1]
+            for item in array_of(value).ravel()[: _MAX_VALUES + 1]
         ]
         text = ", ".join(items[:_MAX_VALUES]) + ", ..." * (len(items) > _MAX_VALUES)
     else:

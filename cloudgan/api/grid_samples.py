@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from cloudgan.api.run import Run, Step
 from cloudgan.api.tensorflow_import import import_tensorflow
+from cloudgan.coevolution.evolution import Purpose, random_numbers
 from cloudgan.coevolution.files import GridFolder
+from cloudgan.coevolution.grid_generator import GridGenerator
+from cloudgan.coevolution.result_file import read_result
+from cloudgan.coevolution.task import Draw
+from cloudgan.coevolution.tasks import find_task
+from cloudgan.core.arrays import as_archive
 from cloudgan.core.atomic_file import write_atomic
 from cloudgan.core.errors import ConfigError, DataError
 from cloudgan.core.progress import Progress
 from cloudgan.schema.coevolution import CoevolutionConfig
-from cloudgan.schema.run_folder import RunFolder
-
-if TYPE_CHECKING:
-    from cloudgan.training.inference import RunGenerator
+from cloudgan.schema.run_folder import RunFolder, Step
 
 _ARCHIVE = ".npz"
 
@@ -35,7 +37,7 @@ def has_other_samples(folder: RunFolder) -> bool:
     return is_grid(folder) and _config(folder)[1].task != "showers"
 
 
-def grid_generator(folder: RunFolder, step: Step, cell: str) -> RunGenerator:
+def grid_generator(folder: RunFolder, step: Step, cell: str) -> GridGenerator:
     """Loads the generators of a grid of showers.
 
     Args:
@@ -47,8 +49,6 @@ def grid_generator(folder: RunFolder, step: Step, cell: str) -> RunGenerator:
         ConfigError: No such cell, or another step.
         DataError: The grid has no result, it is damaged, or the task is not showers.
     """
-    from cloudgan.coevolution.result_file import read_result
-
     files, config = _config(folder)
     if config.task != "showers":
         raise DataError(
@@ -62,10 +62,8 @@ def grid_generator(folder: RunFolder, step: Step, cell: str) -> RunGenerator:
         )
     result = read_result(files.result_file)
     result.choose(cell)
-    run = Run(folder.path).config
+    run = folder.config()
     import_tensorflow()
-    from cloudgan.coevolution.grid_generator import GridGenerator
-
     return GridGenerator(result, cell, run, files.result_file, untrained=step == 0)
 
 
@@ -100,17 +98,10 @@ def write_samples(
             f"{path}: the samples of this grid are written to a NumPy archive; give a name ending in"
             f" {_ARCHIVE}"
         )
-    from cloudgan.coevolution.result_file import read_result
-
     files, config = _config(folder)
     result = read_result(files.result_file)
     mixture = result.choose(cell or "mixture")
     import_tensorflow()
-    from cloudgan.coevolution.evolution import Purpose, random_numbers
-    from cloudgan.coevolution.task import Draw
-    from cloudgan.coevolution.tasks import find_task
-    from cloudgan.core.arrays import as_archive
-
     pair = find_task(config).make_pair()
     progress.start("generating", samples * len(mixture.members), "samples")
     pools = {}
@@ -124,8 +115,6 @@ def write_samples(
 
 
 def _config(folder: RunFolder) -> tuple[GridFolder, CoevolutionConfig]:
-    from cloudgan.coevolution.files import GridFolder
-
     files = GridFolder(folder.path)
     config = files.read_config()
     if config is None:

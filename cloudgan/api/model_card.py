@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -16,19 +17,16 @@ from cloudgan.core.document import Document
 from cloudgan.core.documents import parse_json, read_bytes, validated, write_json
 from cloudgan.core.errors import DataError
 from cloudgan.core.hardware import Hardware
+from cloudgan.data.manifest import has_manifest, manifest_digest, read_manifest
 from cloudgan.exports.layout import Tensor, Validity, inputs, output, validity
 from cloudgan.money.carbon import COVERS
 from cloudgan.reports.page import Bullets, Page, Paragraph, Section, page_markdown
 from cloudgan.reports.table import Table
 from cloudgan.schema import cost_report, record
 from cloudgan.schema.provenance import git_commit
+from cloudgan.schema.run_folder import RunFolder
+from cloudgan.training.checkpoint import Checkpoint
 from cloudgan.validation.acceptance.gates import Verdict
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from cloudgan.schema.run_folder import RunFolder
-    from cloudgan.training.checkpoint import Checkpoint
 
 Format = Literal["onnx", "keras", "savedmodel"]
 README, CARD = "README.md", "model_card.json"
@@ -156,8 +154,6 @@ def model_card(checkpoint: Checkpoint, folder: RunFolder, file: ExportedFile) ->
 
 
 def _data(checkpoint: Checkpoint, folder: RunFolder) -> TrainingData:
-    from cloudgan.data.manifest import has_manifest, manifest_digest, read_manifest
-
     config, summary = checkpoint.state.config.data, checkpoint.state.summary
     named = Path(config.path)
     store = named if config.path and has_manifest(named) else folder.store

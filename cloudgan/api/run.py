@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cloudgan.core.errors import DataError
+from cloudgan.api.notebook_progress import usual_progress
+from cloudgan.core import ranges
+from cloudgan.core.errors import ConfigError
 from cloudgan.core.progress import Progress
 from cloudgan.reports.charts import Axis, Line, Plot, Style
 from cloudgan.reports.page import Block, Section, fragment
@@ -18,11 +19,8 @@ from cloudgan.reports.table import Table
 from cloudgan.schema import record
 from cloudgan.schema.config import RunConfig
 from cloudgan.schema.record import RunRecord
-from cloudgan.schema.run_folder import RunFolder, find_run_folder
+from cloudgan.schema.run_folder import RunFolder, Step, find_run_folder
 from cloudgan.schema.words import in_words
-
-Step = int | Literal["best"] | None
-"""A checkpoint of a run: the number of its step, the best one that was validated, or the newest."""
 
 
 @dataclass(frozen=True)
@@ -51,10 +49,7 @@ class Run:
         Raises:
             DataError: The folder holds no run.yaml.
         """
-        config = self.folder.read_config()
-        if config is None:
-            raise DataError(f"{self.path}: no run.yaml; train the run first (`cloudgan train`)")
-        return config
+        return self.folder.config()
 
     @property
     def record(self) -> RunRecord:
@@ -96,12 +91,30 @@ class Run:
             ConfigError: Energy or angle is beyond the trained range.
             DataError: The run has no such checkpoint.
         """
-        from cloudgan.api.shower_samples import sample  # needs NumPy
+        from cloudgan.api.grid_samples import has_other_samples
+        from cloudgan.api.shower_samples import drawn, load_generator
 
-        return sample(
-            self, energy_gev, theta_deg, n, seed=seed, extrapolate=extrapolate, step=step, cell=cell,
-            progress=progress,
-        )  # fmt: skip
+        ranges.Range(1, ranges.MAX_SHOWERS).check("showers", n)
+        ranges.Range(0, ranges.MAX_SEED).check("seed", seed)
+        if has_other_samples(self.folder):
+            raise ConfigError(
+                f"{self.path} generates samples of another task, not showers: cloudgan generate {self.path} samples.npz"
+            )
+        progress = progress or usual_progress()
+        generator = load_generator(self.folder, step, progress, cell=cell)
+        energies, thetas = (
+            value if isinstance(value, tuple) else (value, value)
+            for value in (energy_gev, theta_deg)
+        )
+        blocks = drawn(
+            generator, n, (energies, thetas), seed, extrapolate=extrapolate, progress=progress
+        )
+        found = np.empty((n, *generator.preset.image_shape), np.float32)
+        first = 0
+        for block in blocks:
+            found[first : first + len(block)] = block.ecal_gev
+            first += len(block)
+        return found
 
     def __repr__(self) -> str:
         return f"<Run {self.path}>"

@@ -4,66 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
-from cloudgan.api.grid_samples import grid_generator, has_other_samples, is_grid
-from cloudgan.api.notebook_progress import usual_progress
-from cloudgan.api.run import Run, Step
+from cloudgan.api.grid_samples import grid_generator, is_grid
 from cloudgan.api.tensorflow_import import import_tensorflow
-from cloudgan.core import ranges
 from cloudgan.core.errors import ConfigError
 from cloudgan.core.progress import Progress
 from cloudgan.data.showers import Showers
-from cloudgan.schema.run_folder import RunFolder
+from cloudgan.schema.run_folder import RunFolder, Step
+from cloudgan.training.checkpoint import find_checkpoint
 from cloudgan.training.conditions import Conditions
-
-if TYPE_CHECKING:
-    from cloudgan.training.inference import RunGenerator
+from cloudgan.training.inference import RunGenerator, TrainedGenerator
 
 Range = tuple[float, float]
 
 _STREAM = 4096
 """Showers whose energies and angles are drawn at a time."""
-
-
-def sample(
-    run: Run,
-    energy_gev: float | Range,
-    theta_deg: float | Range,
-    showers: int,
-    *,
-    seed: int = 0,
-    extrapolate: bool = False,
-    step: Step = None,
-    cell: str | None = None,
-    progress: Progress | None = None,
-) -> NDArray[np.float32]:
-    """Generates showers in memory; see `Run.sample`."""
-    import numpy as np
-
-    ranges.Range(1, ranges.MAX_SHOWERS).check("showers", showers)
-    ranges.Range(0, ranges.MAX_SEED).check("seed", seed)
-    if has_other_samples(run.folder):
-        raise ConfigError(
-            f"{run.path} generates samples of another task, not showers: cloudgan generate {run.path} samples.npz"
-        )
-    progress = progress or usual_progress()
-    generator = load_generator(run.folder, step, progress, cell=cell)
-    energies, thetas = (
-        value if isinstance(value, tuple) else (value, value) for value in (energy_gev, theta_deg)
-    )
-    blocks = drawn(
-        generator, showers, (energies, thetas), seed, extrapolate=extrapolate, progress=progress
-    )
-    found = np.empty((showers, *generator.preset.image_shape), np.float32)
-    first = 0
-    for block in blocks:
-        found[first : first + len(block)] = block.ecal_gev
-        first += len(block)
-    return found
 
 
 def load_generator(
@@ -83,9 +40,6 @@ def load_generator(
             " checkpoint with --step"
         )
     import_tensorflow()
-    from cloudgan.training.checkpoint import find_checkpoint
-    from cloudgan.training.inference import TrainedGenerator
-
     return TrainedGenerator(find_checkpoint(folder, step, progress))
 
 
@@ -117,13 +71,7 @@ def trained_or(
 
 
 def _refuse_untrained(generator: RunGenerator, spans: tuple[Range, Range]) -> None:
-    """Refuses ranges beyond the trained ones.
-
-    Raises:
-        ConfigError: A range exceeds the trained one.
-    """
-    import numpy as np
-
+    """Refuses ranges beyond the trained ones."""
     energies, thetas = (np.array(span, np.float32) for span in spans)
     generator.conditions(energies, np.deg2rad(thetas))
 
@@ -135,8 +83,6 @@ def _flat_conditions(
 
     Energies over decades are flat in their logarithm.
     """
-    import numpy as np
-
     for first in range(0, count, _STREAM):
         key = np.random.SeedSequence(seed, spawn_key=(first // _STREAM,))
         uniform = np.random.default_rng(key).random((2, _STREAM))[:, : count - first]

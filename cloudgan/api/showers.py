@@ -311,11 +311,7 @@ def _verify(options: ConvertOptions, progress: Progress) -> ShowerFile:
 
 
 def _require_space(path: Path, showers: int, bytes_per_shower: int) -> None:
-    """Refuses showers that the disk cannot hold.
-
-    Raises:
-        ConfigError: They need more bytes than are free.
-    """
+    """Refuses showers that the disk cannot hold."""
     needed, free = showers * bytes_per_shower, shutil.disk_usage(path.parent).free
     if needed > free:
         raise ConfigError(
@@ -334,11 +330,7 @@ def program_attributes() -> dict[str, str]:
 def _claimed(
     path: Path, *, overwrite: bool, check: Callable[..., None] | None = None
 ) -> Iterator[None]:
-    """Holds the lock of an output during long work, so that a second command is refused at once.
-
-    Raises:
-        ConfigError: The output cannot be written, or another process writes it.
-    """
+    """Holds the lock of an output during long work, so that a second command is refused at once."""
     check = check or _refuse_output
     check(path, overwrite=overwrite)  # before the lock is written beside it
     with locked_target(path):
@@ -347,11 +339,7 @@ def _claimed(
 
 
 def _refuse_output(path: Path, *, overwrite: bool) -> None:
-    """Refuses, before long work, a file that cannot be written.
-
-    Raises:
-        ConfigError: It exists, its folder is missing, its suffix is unknown, or pyarrow is missing.
-    """
+    """Refuses, before long work, a file that cannot be written."""
     from cloudgan.data.hits import PARQUET_SUFFIX, require_parquet
     from cloudgan.data.sources import HDF5_SUFFIXES
 

@@ -8,7 +8,6 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -21,7 +20,7 @@ from cloudgan.core.command import command
 from cloudgan.core.errors import ConfigError, DataError
 from cloudgan.core.hardware import this_machine
 from cloudgan.core.loopback_network import LoopbackNetwork
-from cloudgan.core.progress import Progress, Silent
+from cloudgan.core.progress import Progress
 from cloudgan.gan.device_stages import check_stages
 from cloudgan.ranks.placement import check_mpi
 from cloudgan.schema import launch
@@ -85,24 +84,17 @@ def train_run(
     began_seconds: float | None = None,
     allow_open_ports: bool = False,
 ) -> Outcome | None:
-    """Trains a run to its end.
+    """Trains a run to its end, from `began_seconds` of `time.perf_counter()` on, by default now.
 
-    Args:
-        config: The run's configuration.
-        folder: Of the run.
-        progress: Receives each task and its progress.
-        json: Worker processes print their result as JSON.
-        quiet: Worker processes print nothing; their logs are in the folder of the run.
-        began_seconds: `time.perf_counter()` at the start of the program. Default: now.
-        allow_open_ports: Whether others may reach the ports of several workers.
+    Worker processes print their result, as JSON with `json`, and with `quiet` nothing: their logs are in the
+    folder of the run. `allow_open_ports`: others may reach the ports of several workers.
 
     Returns:
-        How the run ended; None where worker processes trained it, which print their own result unless `quiet`.
+        How the run ended; None where worker processes trained it.
 
     Raises:
         Interrupted: Ctrl-C, after a checkpoint was saved.
         TryAgain: SIGTERM, after a checkpoint was saved.
-        CloudganError: The run failed.
     """
     began = time.perf_counter() if began_seconds is None else began_seconds
     ranks = has_ranks(config)
@@ -159,7 +151,7 @@ def train_run(
             )
         else:
             outcome = _train_here(config, folder, store, progress, options, began=began)
-    return replace(outcome, memory=memory.as_json() if memory else None)
+    return outcome.model_copy(update={"memory": memory.as_json() if memory else None})
 
 
 def _expected_memory(
@@ -177,7 +169,7 @@ def _train_as_rank(
 ) -> Outcome | None:
     """Acts as a rank of an MPI world; without a supervisor rank 0 prepares the folder."""
     from cloudgan.api.train_ranks import train_rank
-    from cloudgan.api.training_showers import as_store, find_showers
+    from cloudgan.api.training_showers import find_showers
 
     supervised = settings.is_supervised()
     if not supervised:
@@ -201,7 +193,6 @@ def _train_as_rank(
         config,
         folder,
         progress,
-        store=lambda config: as_store(find_showers(config, folder)[1], folder, Silent()),
         prepare=nullcontext if supervised else prepared,
         start_time=began,
     )
@@ -272,11 +263,7 @@ def _check_ports(config: RunConfig, cluster: Cluster | None, *, starts_workers: 
 
 
 def _check_isolation(config: RunConfig, who: str, remedy: str, alone: str) -> None:
-    """Checks that processes of a run need no network, and that this machine can isolate their ports.
-
-    Raises:
-        ConfigError: They need one for their bucket or tracker, or others could reach their ports.
-    """
+    """Checks that processes of a run need no network, and that this machine can isolate their ports."""
     lacking = ""
     if is_url(config.checkpoint.url):
         lacking = f"copy checkpoints to {config.checkpoint.url}"
@@ -291,11 +278,7 @@ def _check_isolation(config: RunConfig, who: str, remedy: str, alone: str) -> No
 
 
 def _check_copies(config: RunConfig) -> None:
-    """Checks that the store of the checkpoints' copies is empty or holds this run.
-
-    Raises:
-        ConfigError: It holds another run, whose checkpoints this one would replace.
-    """
+    """Checks that the store of the checkpoints' copies is empty or holds this run."""
     if not config.checkpoint.url:
         return
     from cloudgan.training.checkpoint import Checkpoints

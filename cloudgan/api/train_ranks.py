@@ -7,15 +7,15 @@ import socket
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from cloudgan.api.ranks import local_layout
 from cloudgan.api.tensorflow_import import import_tensorflow
+from cloudgan.api.training_showers import as_store, find_showers
 from cloudgan.core import settings
-from cloudgan.core.document import Document
 from cloudgan.core.documents import read_json, write_json
 from cloudgan.core.errors import ConfigError
 from cloudgan.core.held_port import SHARED, hold_port, number_of
@@ -30,9 +30,7 @@ from cloudgan.ranks.launch import LocalRanks
 from cloudgan.ranks.process import joined_world, rank_stop_flag
 from cloudgan.ranks.world import World
 from cloudgan.schema.config import RunConfig
-from cloudgan.schema.record_line import StopReason
 from cloudgan.schema.run_folder import RunFolder
-from cloudgan.schema.stop_criterion import BestCheckpoint
 from cloudgan.training.checkpoint import Checkpoint, read_checkpoint
 from cloudgan.training.cluster import prepare_environment, share_gpus
 from cloudgan.training.stopping import EXIT_CODES, Outcome, raise_if_stopped
@@ -61,37 +59,11 @@ def start_ranks(
         quiet=quiet,
         isolated=isolated,
     ).run()
-    return read_json(_end_file(folder), _RunEnd).outcome()
-
-
-class _RunEnd(Document):
-    """How the run ended; rank 0 writes it, because Hydra prints into the standard output of the ranks."""
-
-    reason: StopReason
-    step: int
-    epoch: int
-    train_seconds: float
-    checkpoint: Path
-    best: BestCheckpoint | None
-
-    @classmethod
-    def of(cls, outcome: Outcome) -> _RunEnd:
-        """Returns what is left of an outcome."""
-        return cls(**{name: getattr(outcome, name) for name in cls.model_fields})
-
-    def outcome(self) -> Outcome:
-        """Returns it as the outcome of a training."""
-        return Outcome(
-            self.reason,
-            self.step,
-            self.epoch,
-            self.train_seconds,
-            self.checkpoint,
-            best=self.best,
-        )
+    return read_json(_end_file(folder), Outcome)
 
 
 def _end_file(folder: RunFolder) -> Path:
+    """How the run ended; rank 0 writes it, because Hydra prints into the standard output of the ranks."""
     return folder.path / "ranks" / "end.json"
 
 
@@ -100,38 +72,28 @@ def train_rank(
     folder: RunFolder,
     progress: Progress,
     *,
-    store: Callable[[RunConfig], Path],
     prepare: Callable[[RunConfig], Any],
     start_time: float,
 ) -> Outcome | None:
     """Trains as one rank of an MPI world, until all ranks have ended.
 
     A failure ends this process at once, with the exit code of the error: the process manager then ends
-    the other ranks.
-
-    Args:
-        config: Of the run.
-        folder: Of the run.
-        progress: Shown by rank 0.
-        store: Returns the store; called by the last rank, and under agents by all.
-        prepare: Checks and writes the run's folder; a context manager, entered by rank 0.
-        start_time: `time.perf_counter()` at the start of the program.
+    the other ranks. `prepare` checks and writes the run's folder: a context manager, entered by rank 0.
 
     Returns:
         How the run ended; None except on rank 0. Under a supervisor rank 0 leaves it in a file, and ends;
         under the agents of nodes all ranks end with the same exit code.
-
-    Raises:
-        Interrupted: Ctrl-C; all ranks have saved.
-        TryAgain: SIGTERM; all ranks have saved.
     """
     outcome: Outcome | None
     with joined_world(folder) as world:
         config = _of_world(config, world)
         with prepare(config) if world.rank == 0 else nullcontext():
-            is_last = world.rank == world.size - 1
-            finds = is_last or settings.has_agent()  # then each node has its own folder
-            found = world.gather(str(store(config)) if finds else None)
+            store = None
+            # Under agents each node has its own folder.
+            if world.rank == world.size - 1 or settings.has_agent():
+                _, showers = find_showers(config, folder)
+                store = str(as_store(showers, folder, Silent()))
+            found = world.gather(store)
             profile = Profile(new_spans(world.size) if config.parallel.trace else None)
             rank = Rank.join(world, config, folder, profile)
             outcome = _play_role(rank, Path(found[world.rank] or found[-1]), progress, start_time)
@@ -140,7 +102,7 @@ def train_rank(
     if settings.has_agent():
         sys.exit(EXIT_CODES.get(reason, 0))
     if outcome and settings.is_supervised():
-        write_json(_end_file(folder), _RunEnd.of(outcome))
+        write_json(_end_file(folder), outcome)
         sys.exit(EXIT_CODES.get(outcome.reason, 0))
     if outcome:
         raise_if_stopped(
@@ -150,49 +112,29 @@ def train_rank(
 
 
 def _of_world(config: RunConfig, world: World) -> RunConfig:
-    """Returns the configuration with the size of the world.
-
-    Raises:
-        ConfigError: The world has another size than `--ranks`.
-    """
+    """Returns the configuration with the size of the world."""
     local_layout(config, world.size)
     parallel = config.parallel.model_copy(update={"ranks": world.size})
     return config.model_copy(update={"parallel": parallel})
 
 
-@dataclass(frozen=True)
-class _Inputs:
-    """What a role needs beside its rank; `ranks_here` train on this machine."""
-
-    store: Path
-    progress: Progress
-    start_time: float
-    ranks_here: int
-
-
 def _play_role(rank: Rank, store: Path, progress: Progress, start_time: float) -> Outcome | None:
     is_training = not rank.role.is_master
     here = _share_devices(rank.world, is_training=is_training)
-    inputs = _Inputs(store, progress, start_time, here)
     outcome = None
     if is_training:
-        _worker(rank, inputs)
+        _worker(rank, store, here, start_time)
     else:
+        above: Above = Parent(rank)
+        if rank.role.parent is None:
+            validates = rank.config.training.validates_every
+            validator = partial(_measurer, rank.config, store) if validates else None
+            above = RunKeeper(rank, progress, start_time=start_time, validator=validator)
         with rank_stop_flag() as flag:
-            outcome = Master(rank, flag, _above(rank, inputs)).run()
+            outcome = Master(rank, flag, above).run()
     if rank.profile.spans:
         write_trace(rank.world, rank.layout, rank.folder.trace_file, rank.profile.spans)
     return outcome
-
-
-def _above(rank: Rank, inputs: _Inputs) -> Above:
-    """Returns what is above a master: the run, or rank 0."""
-    if rank.role.parent is not None:
-        return Parent(rank)
-    validator = None
-    if rank.config.training.validates_every:
-        validator = partial(_measurer, rank.config, inputs.store)
-    return RunKeeper(rank, inputs.progress, start_time=inputs.start_time, validator=validator)
 
 
 def _share_devices(world: World, *, is_training: bool) -> int:
@@ -200,9 +142,6 @@ def _share_devices(world: World, *, is_training: bool) -> int:
 
     Returns:
         Training ranks on this machine.
-
-    Raises:
-        ConfigError: The ranks of a machine do not divide its GPUs.
     """
     found = world.gather([socket.gethostname(), is_training])
     here = [
@@ -237,18 +176,9 @@ def _measurer(
 
 
 def worker_config(config: RunConfig, worker: int, workers: int, *, url: str = "") -> RunConfig:
-    """Returns the configuration of one worker's part of a run.
+    """Returns the configuration of one worker's part of a run, with copies of its checkpoints at `url`, if any.
 
     It trains its share of the steps; the master validates, saves the run and decides when workers save.
-
-    Args:
-        config: Of the run.
-        worker: Its number.
-        workers: Number of all.
-        url: Of the copies of its checkpoints; empty: none.
-
-    Raises:
-        ConfigError: There are fewer steps than workers.
     """
     training, checkpoint = config.training, config.checkpoint
     limit = training.max_steps
@@ -270,8 +200,8 @@ def worker_config(config: RunConfig, worker: int, workers: int, *, url: str = ""
     )
 
 
-def _worker(rank: Rank, inputs: _Inputs) -> None:
-    """Trains one rank's part of the run."""
+def _worker(rank: Rank, store: Path, ranks_here: int, start_time: float) -> None:
+    """Trains one rank's part of the run; `ranks_here` train on this machine."""
     layout, first = rank.layout, rank.first_step
     rank.own_folder.create()
     checkpoints = rank.checkpoints()
@@ -287,7 +217,7 @@ def _worker(rank: Rank, inputs: _Inputs) -> None:
     if rank.is_leader:
         checkpoints.remove_later(-1 if rank.steps is None else first)
     options = prepare_environment(
-        config, saved.state.numerics if saved else None, Silent(), processes=inputs.ranks_here
+        config, saved.state.numerics if saved else None, Silent(), processes=ranks_here
     )
     port = _join_group(rank.group)
     import_tensorflow()
@@ -300,10 +230,10 @@ def _worker(rank: Rank, inputs: _Inputs) -> None:
 
     with port, rank_stop_flag() as flag:
         train(
-            *(config, rank.own_folder, inputs.store, options),
+            *(config, rank.own_folder, store, options),
             flag=flag,
             progress=Silent(),
-            start_time=inputs.start_time,
+            start_time=start_time,
             among=Among(rank.worker, layout.workers, saved, join),
         )
 

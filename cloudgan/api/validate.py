@@ -4,33 +4,37 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from cloudgan import __version__
-from cloudgan.api.file_pair import open_pair, refuse_other_particle
 from cloudgan.api.notebook_progress import usual_progress
-from cloudgan.api.run import Step, open_run
+from cloudgan.api.run import open_run
 from cloudgan.api.shower_samples import load_generator
 from cloudgan.api.tensorflow_import import import_tensorflow
+from cloudgan.api.validation_page import (
+    checks_table,
+    condensed,
+    headline,
+    training_change,
+    validation_page,
+)
 from cloudgan.api.validation_result import ValidationResult
 from cloudgan.core.atomic_file import write_atomic
 from cloudgan.core.command import command
 from cloudgan.core.errors import ConfigError, DataError
 from cloudgan.core.progress import Progress
-from cloudgan.data.showers import Showers
+from cloudgan.data.showers import Showers, central, join_showers, measured_angle
 from cloudgan.reports.page import Block, Graphic, Page, Paragraph, Section, fragment
 from cloudgan.reports.table import Table
 from cloudgan.schema import record
 from cloudgan.schema.held_out import LEAST_TO_COMPARE, too_few_held_out
 from cloudgan.schema.options.showers import ValidateOptions
-from cloudgan.schema.run_folder import RunFolder, shown_run
+from cloudgan.schema.run_folder import RunFolder, Step, shown_run
+from cloudgan.training.conditions import Conditions
+from cloudgan.training.inference import RunGenerator
 from cloudgan.validation.acceptance.assessment import Assessment
 from cloudgan.validation.acceptance.gates import Gates, Verdict
+from cloudgan.validation.figures.samples import Samples
 from cloudgan.validation.observables.observables import Observables
-
-if TYPE_CHECKING:  # they load Keras and Matplotlib
-    from cloudgan.training.inference import RunGenerator
-    from cloudgan.validation.figures.samples import Samples
 
 UNTRAINED_STEP = 0
 RUN_SHOWERS = 1000
@@ -103,8 +107,6 @@ class Validation:
 
     def page(self) -> Page:
         """Returns the report: verdict, figures, all measures, provenance."""
-        from cloudgan.api.validation_page import validation_page
-
         return validation_page(
             self.assessment,
             self.verdict,
@@ -128,12 +130,9 @@ class Validation:
             write_atomic(self.run.folder.verdict_file, text.encode())
 
     def __repr__(self) -> str:
-        from cloudgan.api.validation_page import headline
-
         return f"<Validation of {self.title}: {headline(self.assessment, self.verdict)}>"
 
     def _repr_html_(self) -> str:
-        from cloudgan.api.validation_page import checks_table, condensed, headline
         from cloudgan.validation.figures.figures import figures
 
         shown = figures(self.samples, self.assessment)
@@ -255,12 +254,8 @@ def validate_run(
         DataError: The run has no such checkpoint, or the reference does not fit it.
     """
     import_tensorflow()  # without the messages of its libraries
-    from cloudgan.api.validation_page import training_change
-    from cloudgan.data.showers import join_showers
-    from cloudgan.training.conditions import Conditions
     from cloudgan.validation.acceptance.assess import SampleNames, assess
     from cloudgan.validation.acceptance.gates import apply_gates
-    from cloudgan.validation.figures.samples import Samples
     from cloudgan.validation.figures.showers import pick_pairs
     from cloudgan.validation.observables.observables import observe
     from cloudgan.validation.observables.overlap import overlap_region
@@ -321,11 +316,7 @@ def _in_sample(folder: RunFolder, against: str, unit: str, binning: str) -> bool
 
 
 def _check_enough(folder: RunFolder, count: int, against: str | None, needed: int) -> None:
-    """Checks that a verdict is possible, before showers are generated for it.
-
-    Raises:
-        DataError: There are too few showers; the message names the ways out.
-    """
+    """Checks that a verdict is possible, before showers are generated for it."""
     if count >= needed:
         return
     if against:
@@ -348,10 +339,10 @@ def validate_files(
     classify: bool = True,
 ) -> Validation:
     """Validates a file of showers against a file of Monte Carlo; see `validate`."""
+    from cloudgan.api.file_pair import open_pair
     from cloudgan.data.manifest import describe_empty
     from cloudgan.validation.acceptance.assess import SampleNames, assess
     from cloudgan.validation.acceptance.gates import apply_gates
-    from cloudgan.validation.figures.samples import Samples
     from cloudgan.validation.observables.observables import MAX_SHOWERS
     from cloudgan.validation.observables.overlap import overlap_region
 
@@ -388,7 +379,6 @@ def _generated(
     generator: RunGenerator, reference: Showers, progress: Progress, kept: list[Showers]
 ) -> Observables:
     """Measures generated showers; the first ones are added to `kept`."""
-    from cloudgan.training.conditions import Conditions
     from cloudgan.validation.figures.showers import first_of
     from cloudgan.validation.observables.observables import observe_blocks
 
@@ -408,8 +398,6 @@ def _reference(
     binning: str,
 ) -> tuple[str, Showers, tuple[str, ...]]:
     """Returns held-out showers, or those of a file, cut to the shape of the generator, and notes."""
-    from cloudgan.data.showers import Showers, central, measured_angle
-
     shape = generator.preset.image_shape
     particle = generator.summary.particle
     notes: tuple[str, ...] = ()
@@ -448,8 +436,8 @@ def _first_showers(
     file: str, limit: int, folder: RunFolder, particle: str | None, *, unit: str, binning: str
 ) -> tuple[Showers, tuple[str, ...]]:
     """Returns the first `limit` showers that are not empty, and a note about the others."""
+    from cloudgan.api.file_pair import refuse_other_particle
     from cloudgan.data.manifest import describe_empty
-    from cloudgan.data.showers import join_showers
     from cloudgan.data.sources import open_source
 
     source = open_source(file, unit, binning)

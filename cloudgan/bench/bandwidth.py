@@ -51,13 +51,7 @@ _SUMMARIES: dict[str, Callable[[Sequence[float]], float]] = {
 
 @bench("How fast do ranks exchange messages, and which ranks belong together?")
 def measure(options: BenchBandwidthOptions, progress: Progress) -> Measurement | None:
-    """Measures ranks on this machine, or those of the MPI world of this process; None on its ranks above 0.
-
-    Raises:
-        ConfigError: Not 2 to 64 ranks, another number than those of the world, or ranks cannot be
-            started here.
-        CloudganError: The world failed.
-    """
+    """Measures ranks on this machine, or those of the MPI world of this process; None on its ranks above 0."""
     sizes = (bucket_bytes(options.preset), _SMALL)
     ranks = _USUAL_RANKS if options.ranks is None else options.ranks
     if not mpi.is_world():
@@ -101,12 +95,7 @@ def bucket_bytes(preset: str) -> int:
 
 
 def bandwidth_measurement(preset: str, links: Mapping[str, Any]) -> Measurement:
-    """Returns the matrices and the islands, which follow from the best bandwidths of the larger message.
-
-    Args:
-        preset: Whose gradients are sent.
-        links: As `measure_links` returns them.
-    """
+    """Returns the matrices of `measure_links`, and the islands: of the best bandwidths of the larger message."""
     hosts, (large, _) = links["hosts"], links["turns"]
     names = [f"{n} ({host})" if len(set(hosts)) > 1 else str(n) for n, host in enumerate(hosts)]
     rounds = len(large[0][0])
@@ -190,12 +179,7 @@ def _ranks(island: tuple[int, ...]) -> str:
 
 
 def measure_links(world: World, sizes: Sequence[int], rounds: int) -> dict[str, Any]:
-    """Measures each pair of ranks in turns; all ranks call it, and get the same links.
-
-    Args:
-        world: The ranks.
-        sizes: Bytes of each message.
-        rounds: Turns of each pair, fewer if they take longer than 18 s.
+    """Measures each pair of ranks in turns of at most 18 s in all; all ranks call it, and get the same links.
 
     Returns:
         `sizes`; `turns`: bytes per second by size, sending rank, receiving rank and round, on the diagonal of a

@@ -64,11 +64,7 @@ def _named(grid: Grid) -> str:
 
 @bench("What does a grid of cells gain from a core per cell?")
 def measure(options: BenchCellsOptions, progress: Progress) -> Measurement:
-    """Runs `cloudgan evolve` for each grid and engine in turns.
-
-    Raises:
-        CloudganError: A run failed, or not one round was finished.
-    """
+    """Runs `cloudgan evolve` for each grid and engine in turns."""
     cores = this_machine().cores
     grids = sorted({Grid(*each) for each in options.grids}, key=lambda one: (one.cells, one.rows))
     small = [grid for grid in grids if grid.cells <= max(_MEASURED_CELLS, cores)]
@@ -114,9 +110,6 @@ def summarize(engine: Engine, records: Sequence[Sequence[CellLine]]) -> Row:
     `iteration_seconds` of the whole grid; `slowest_seconds` of its slowest cell, without gather and wait;
     `exchange_seconds`, the least gather of a cell; and by routine, and `wait` for the slowest cell: of all cells
     for `one`, of a cell (mean) for `ranks`.
-
-    Raises:
-        CloudganError: A cell has fewer than two iterations.
     """
     steady = [record[1:] for record in records]
     if not all(steady):

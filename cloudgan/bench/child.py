@@ -106,12 +106,7 @@ class Child:
         return answer
 
     def __call__(self) -> dict[str, Any]:
-        """Measures the next row.
-
-        Raises:
-            CloudganError: The process died, with its last lines, or the measurement failed.
-            ModuleNotFoundError: A package is missing.
-        """
+        """Measures the next row."""
         self._send(None)
         return self.facts()
 

@@ -66,10 +66,6 @@ def measure(options: BenchGenerateOptions, progress: Progress) -> Measurement:
     """Measures the generator in TensorFlow and ONNX Runtime, the parametric source and Geant4.
 
     With one thread all are pinned to one core, if the system supports it.
-
-    Raises:
-        DataError: The run has no checkpoint.
-        CloudganError: A process died, or no round was completed.
     """
     if options.run and options.preset:
         raise ConfigError("--run sets the preset: give --run or --preset, not both")
@@ -189,10 +185,7 @@ def _rows(
 ) -> Iterator[dict[str, Any]]:
     """Yields facts, then rows: seconds per shower of half a second of showers, and of requests for one.
 
-    Args:
-        make: Makes a number of showers with a seed.
-        least: A round makes a multiple of this number.
-        facts: Of the source.
+    `make` makes a number of showers with a seed; a round makes a multiple of `least`.
     """
     yield dict(facts or {})
     make(least, 0)
@@ -224,18 +217,7 @@ def _call_each(calls: Sequence[Callable[[], object]]) -> None:
 def generator_rows(
     preset: str, run: str | None, batch: int | None, threads: int, energy_gev: tuple[float, float]
 ) -> Iterator[dict[str, Any]]:
-    """Measures a generator with the weights of a run, else with initial ones, as `generate` uses it.
-
-    Args:
-        preset: Of the generator, without a run.
-        run: Folder of a run; its newest checkpoint is loaded.
-        batch: Showers at a time; None: as `generate`.
-        threads: Of TensorFlow.
-        energy_gev: Range of the electrons.
-
-    Raises:
-        DataError: The run has no checkpoint.
-    """
+    """Measures a generator with the newest weights of a run, else with initial ones, as `generate` uses it."""
     from cloudgan.schema.training_config import TrainingConfig
     from cloudgan.training.checkpoint import find_checkpoint
     from cloudgan.training.conditions import Conditions

@@ -61,12 +61,7 @@ _RATIO = Column("ratio_to_step", "times the step", lambda found: round(found.med
 
 @bench("How fast are batches read?")
 def measure(options: BenchInputOptions, progress: Progress) -> Measurement:
-    """Measures how fast the showers of `data`, or simulated ones, are read.
-
-    Raises:
-        DataError: The showers are damaged, or too small for the preset.
-        CloudganError: No round was completed.
-    """
+    """Measures how fast the showers of `data`, or simulated ones, are read."""
     preset, step = find_preset(options.preset), options.step_showers_per_second
     if step is not None and options.measure_step:
         raise ConfigError("--step-showers-per-second and --measure-step exclude each other")
@@ -129,15 +124,7 @@ def measure(options: BenchInputOptions, progress: Progress) -> Measurement:
 def rows(
     *, store: str, preset: str, batch: int, threads: int, seconds: float
 ) -> Iterator[dict[str, Any]]:
-    """Work of the child: yields the number of showers to train on, then turns.
-
-    Args:
-        store: Folder of the showers.
-        preset: Whose images are read.
-        batch: Showers per element.
-        threads: Reader threads.
-        seconds: Duration of the warm part of a turn.
-    """
+    """Work of the child: yields the number of showers to train on, then turns of `seconds` after the cold part."""
     from cloudgan.data.input_pipeline import input_pipeline
 
     path, view = Path(store), find_preset(preset)

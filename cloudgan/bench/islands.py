@@ -29,16 +29,13 @@ class Islands(NamedTuple):
 
 
 def find_islands(bandwidth: Sequence[Sequence[float]]) -> Islands:
-    """Divides ranks at the largest step between the bandwidths of their links.
+    """Divides ranks at the largest step between the bandwidths of their links, from each (row) to each (column).
 
     A link counts with its slower direction. Ranks are better linked above the largest relative step in the
     sorted bandwidths, if it is at least `LEAST_RATIO`. The islands are then complete subgraphs of the
     better links, largest first (Bron and Kerbosch, CACM 16 (1973) 575, doi 10.1145/362342.362367): in the
     mesh of a DGX-1 each of eight GPUs has a link to the other half, and yet there are two islands of four.
     Unless most pairs across islands are linked worse, there is one island: single slow pairs are noise.
-
-    Args:
-        bandwidth: From each rank (row) to each (column) in one unit; the diagonal is not read.
     """
     count = len(bandwidth)
     links = {

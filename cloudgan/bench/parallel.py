@@ -75,11 +75,7 @@ def measure_service(preset: str, mode: ParallelMode) -> tuple[float, float]:
 
 
 def find_times(options: BenchParallelOptions, progress: Progress) -> tuple[Times, str]:
-    """Returns times and a sentence on their origin; measures those that are not given.
-
-    Raises:
-        CloudganError: The process that measures the step died.
-    """
+    """Returns times and a sentence on their origin; measures those that are not given."""
     given = {
         "step": options.step_seconds,
         "service": options.service_seconds,
@@ -111,10 +107,6 @@ def measure_worlds(
 
     Returns:
         The worlds; the times of the one with one worker, and their origin.
-
-    Raises:
-        ConfigError: mpiexec or mpi4py is not installed.
-        CloudganError: A world failed.
     """
     counts, every = sorted({1, *options.workers}), options.sync_every
     step = options.step_seconds or _SLEEP_SECONDS
@@ -153,12 +145,8 @@ def parallel_measurement(
 ) -> Measurement:
     """Predicts layouts and shows them beside those that were measured, and beside NNLO's curve.
 
-    Args:
-        times: Of steps and exchanges.
-        origin: Where each of the times is from, as a sentence.
-        workers: Predicted numbers, each under each number of masters that has a worker for each.
-        masters: Predicted numbers.
-        measured: Worlds on this machine whose step sleeps; predicted with one master, too.
+    Each number of workers is predicted under each number of masters that has a worker for each, those of a
+    measured world, whose step sleeps, under one. `origin` says where each of the times is from.
     """
     layouts = [(each.workers, 1) for each in measured]
     layouts += [(n, m) for n in workers for m in masters if m <= n]

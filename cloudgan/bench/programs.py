@@ -53,9 +53,6 @@ def run_programs(*programs: Program) -> None:
     """Runs programs at the same time to their ends.
 
     Ctrl-C reaches them through this process, so that they end their own workers; a second one kills them.
-
-    Raises:
-        CloudganError: One failed; the message has its last lines.
     """
     started: list[subprocess.Popen[bytes]] = []
     try:
@@ -139,10 +136,6 @@ def run_train(config: RunConfig, folder: Path, *, copies: int = 1) -> tuple[Row,
         same of all program time, from start to end; `program_seconds`; `startup_seconds` to the first step;
         `first_call_seconds` of the step, which traces and compiles; `cpu_seconds` of all processes and
         threads. And the record of the first run.
-
-    Raises:
-        CloudganError: One failed, and what its last lines were; or its steps were too few to have
-            any but the first call.
     """
     folder.mkdir(parents=True)
     written = folder / "asked.yaml"  # JSON is YAML too

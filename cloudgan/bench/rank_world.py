@@ -22,21 +22,10 @@ from cloudgan.ranks.world import World
 
 
 def run_ranks(work: str, ranks: int, *, limit: float, remedy: str, **given: Any) -> Any:
-    """Calls a function in each rank of a new world on this machine, with MPICH's process manager.
+    """Calls a function in each rank of a new world on this machine; returns what it returned on rank 0.
 
-    Args:
-        work: As ``module:function``. It gets the world, and returns a JSON value.
-        ranks: Of the world.
-        limit: Seconds after which the world is ended.
-        remedy: What to run if this machine cannot isolate the ports of ranks.
-        **given: Keywords of the function.
-
-    Returns:
-        What it returned on rank 0.
-
-    Raises:
-        ConfigError: mpiexec or mpi4py is not installed, or the kernel does not isolate their ports.
-        CloudganError: The world failed, with the last line that it printed.
+    The function, ``module:function``, gets the world and `given`, and returns a JSON value. `remedy` says what
+    to do if this machine cannot isolate the ports of ranks. The world ends after `limit` seconds.
     """
     mpi.check_library()
     mpiexec = str(find_program())

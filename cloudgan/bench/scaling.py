@@ -108,9 +108,6 @@ def make_study(
         steps: Of a run with the usual batch; None: of the preset. Another batch trains as many showers.
         conv_impl: Formulation of the layers.
         predict: Numbers of devices.
-
-    Raises:
-        ConfigError: A value is not allowed, the replicas do not divide the batch, or no batch fits.
     """
     profile = find_profile(find_preset(preset).networks)
     parts = sorted({one.parts for one in variants if one.parts > 1})
@@ -151,11 +148,7 @@ def _config(
 
 
 def _largest_batch(kind: Kind, study: Study) -> int:
-    """Returns the largest batch with which every variant should fit; a multiple of their parts.
-
-    Raises:
-        ConfigError: The free memory is unknown, or too small.
-    """
+    """Returns the largest batch with which every variant should fit; a multiple of their parts."""
     fits = []
     for variant, config in study.items():
         here = variant.workers * variant.copies
@@ -171,12 +164,7 @@ def _largest_batch(kind: Kind, study: Study) -> int:
 
 @bench("What do replicas and processes gain, and what do they cost?")
 def measure(options: BenchScalingOptions, progress: Progress) -> Measurement:
-    """Runs `train` for each variant in turns on simulated showers; the last finished study stays after Ctrl-C.
-
-    Raises:
-        CloudganError: A run failed.
-        Interrupted: Nothing was measured.
-    """
+    """Runs `train` for each variant in turns on simulated showers; the last finished study stays after Ctrl-C."""
     if options.strong == options.weak:
         raise ConfigError(
             "give --strong (constant global batch) or --weak (constant batch per replica)"

@@ -82,19 +82,10 @@ class MeasuredWorld(Document):
 def run_world(
     folder: Path, config: RunConfig, *, values: int, sleep_seconds: float, showers: int = 10**9
 ) -> MeasuredWorld:
-    """Runs one world.
+    """Runs one world with float32 `values` as weights in a new folder.
 
-    Args:
-        folder: Of its run; new.
-        config: Ranks, rule, exchange interval, checkpoint interval and limit of steps; with
-            `validate_every` the quality metric of a centre is its first weight.
-        values: Float32 values of the weights.
-        sleep_seconds: Of one step.
-        showers: Of an epoch; by default no epoch ends.
-
-    Raises:
-        ConfigError: mpiexec or mpi4py is not installed, or the kernel does not isolate their ports.
-        CloudganError: The world failed.
+    Of `config` count ranks, rule, intervals and the limit of steps; with `validate_every` the quality metric of
+    a centre is its first weight. An epoch has `showers`; by default none ends.
     """
     found = run_ranks(
         "cloudgan.bench.sleeping_ranks:run_rank",

@@ -31,8 +31,8 @@ from cloudgan.core.hardware import this_machine
 from cloudgan.core.progress import Progress
 from cloudgan.gan.arithmetic import PASSES, Pass, generator_macs, step_macs
 from cloudgan.gan.convolutions import Form, convolutions
-from cloudgan.reports.charts import COLOURS, GREY
-from cloudgan.reports.drawing import INK, Drawing
+from cloudgan.reports.charts import COLOURS, GREY, INK
+from cloudgan.reports.drawing import Drawing
 from cloudgan.reports.page import Graphic
 from cloudgan.reports.table import Table
 from cloudgan.schema.config import RunConfig, parse_config
@@ -54,16 +54,7 @@ class Variant(NamedTuple):
 
 
 def make_variant(conv_impl: str, preset: str, training: Mapping[str, Any]) -> Variant:
-    """Creates a variant.
-
-    Args:
-        conv_impl: auto, published or fast.
-        preset: Name of the preset.
-        training: Keys of `training` in run.yaml; None: default.
-
-    Raises:
-        ConfigError: An invalid value.
-    """
+    """Creates a variant of a preset; in `training`, keys of run.yaml, None is the default."""
     if training.get("precision") == "mixed":
         raise ConfigError(
             "precision mixed depends on the machine; give --precision=bfloat16 or"
@@ -77,14 +68,7 @@ def make_variant(conv_impl: str, preset: str, training: Mapping[str, Any]) -> Va
 def parse_against(text: str, own: Variant, preset: str, training: Mapping[str, Any]) -> Variant:
     """Parses a variant such as ``published`` or ``fast:precision=bfloat16,TF_ENABLE_ONEDNN_OPTS=0``.
 
-    Args:
-        text: A conv_impl; after a colon other settings, and variables in capitals.
-        own: The variant to compare with; names differ.
-        preset: Name of the preset.
-        training: The settings of `own`, as defaults.
-
-    Raises:
-        ConfigError: No such conv_impl or setting, or an invalid value.
+    Other settings follow a colon, with variables in capitals; those of `own`, `training`, are the defaults.
     """
     conv_impl, _, rest = text.partition(":")
     known = get_args(ConvImplOption)
@@ -115,11 +99,7 @@ def parse_against(text: str, own: Variant, preset: str, training: Mapping[str, A
 def measure_step(
     variants: Sequence[Variant], rounds: int, progress: Progress
 ) -> tuple[list[Measured], bool]:
-    """Measures variants in turns, each in its own process, after a turn that warms up.
-
-    Raises:
-        CloudganError: A process died, a loss is not finite, or no round was completed.
-    """
+    """Measures variants in turns, each in its own process, after a turn that warms up."""
     with ExitStack() as stack:
         progress.start("building and tracing")
         children = {one.name: stack.enter_context(_child(one, "steps")) for one in variants}
@@ -362,11 +342,7 @@ def draw_roofline(
     timed: Sequence[Mapping[str, float]],
     bandwidth: float | None,
 ) -> None:
-    """Draws all passes below the roof; the arguments are those of `step_measurement`.
-
-    Raises:
-        CloudganError: No layer was timed.
-    """
+    """Draws all passes below the roof; the arguments are those of `step_measurement`."""
     layers = layer_passes(own, preset, timed)
     if not layers or bandwidth is None:
         raise CloudganError("no layer was timed, so there is no roofline to draw")

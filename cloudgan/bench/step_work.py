@@ -48,15 +48,7 @@ _REPEATS = 3
 
 
 def steps(config: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yields what was built, then seconds of a step and the machine's matrix speed right after it.
-
-    Args:
-        config: A `RunConfig`; its preset and training are used.
-
-    Raises:
-        ConfigError: Devices are missing.
-        CloudganError: A loss is not finite.
-    """
+    """Yields what was built, then seconds of a step and the machine's matrix speed right after it."""
     run = parse_config(config, "the variant")
     training, threads, strategy = run.training, _threads(run), _strategy(run)
     replicas = int(strategy.num_replicas_in_sync)

@@ -21,7 +21,6 @@ from cloudgan.data.summary import TrainingSummary
 from cloudgan.schema.config import RunConfig
 from cloudgan.training.conditions import Conditions
 from cloudgan.training.inference import RunGenerator
-from cloudgan.training.rng import Rng
 
 _BLOCKS_TOGETHER = 32
 """Blocks whose showers are sorted by generator: weights are swapped rarely, and memory stays small."""
@@ -76,18 +75,18 @@ class GridGenerator(RunGenerator):
         everything = list(parts)
         draw = Draw(seed, 0, 0, Purpose.RESULT)
         chosen = assign(self._shares, sum(map(len, everything)), random_numbers(draw))
-        rng, before = Rng(seed), 0
+        before = 0
         together = self.block * _BLOCKS_TOGETHER
         for part in everything:
             for first in range(0, len(part), together):
                 rows = np.arange(first, min(first + together, len(part)))
                 members = chosen[before : before + len(rows)]
-                yield self._mixed(part.take(rows), members, before, rng)
+                yield self._mixed(part.take(rows), members, before, seed)
                 before += len(rows)
                 progress.advance(len(rows))
 
     def _mixed(
-        self, conditions: Conditions, members: NDArray[np.intp], before: int, rng: Rng
+        self, conditions: Conditions, members: NDArray[np.intp], before: int, seed: int
     ) -> Showers:
         """Returns showers in the order of the conditions, generated member by member."""
         order = np.argsort(members, kind="stable")
@@ -99,7 +98,7 @@ class GridGenerator(RunGenerator):
                 self.set_weights(self._members[member])
             for first in range(start, end, self.block):
                 rows = slice(first, min(first + self.block, end))
-                blocks.append(self._block(by_member, rows, before, rng))
+                blocks.append(self._block(by_member, rows, before, seed))
         return join_showers(blocks)[np.argsort(order)]
 
     def _fitting(self, weights: Weights, path: Path) -> list[NDArray[np.float32]]:

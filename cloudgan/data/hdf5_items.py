@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import importlib
 import shlex
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from typing import Any
 
 import h5py
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from cloudgan.core.errors import DataError, nearest
@@ -148,7 +150,19 @@ def _kept(attributes: h5py.AttributeManager, key: str) -> Attribute | None:
     if array.dtype.kind == "O" and array.ndim == 1 and all(map(_is_text, array)):
         return tuple(array)
     is_kept = array.dtype.kind in "fiubS" and array.dtype.itemsize > 0
-    return ArrayValue.of(array) if is_kept else None
+    return array_value(array) if is_kept else None
+
+
+def array_value(array: NDArray[Any]) -> ArrayValue:
+    """Returns an array as the manifest keeps it."""
+    text = base64.b64encode(array.tobytes()).decode()
+    return ArrayValue(dtype=array.dtype.str, shape=array.shape, base64=text)
+
+
+def array_of(value: ArrayValue) -> NDArray[Any]:
+    """Returns the array that the manifest keeps."""
+    content = base64.b64decode(value.base64)
+    return np.frombuffer(content, np.dtype(value.dtype)).reshape(value.shape)
 
 
 def _is_text(value: Any) -> bool:

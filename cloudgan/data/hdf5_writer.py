@@ -16,6 +16,7 @@ from cloudgan.core.errors import CloudganError, ConfigError
 from cloudgan.core.file_lock import locked_writer
 from cloudgan.core.progress import Progress, Silent
 from cloudgan.data.geometry import from_images
+from cloudgan.data.hdf5_items import array_of
 from cloudgan.data.layouts import Layout
 from cloudgan.data.manifest import ArrayValue, Attribute, Attributes
 from cloudgan.data.showers import Showers
@@ -259,7 +260,8 @@ class Hdf5Writer:
 
 def _restored(value: Attribute | Any) -> Any:
     if isinstance(value, ArrayValue):
-        return value.array() if value.shape else value.array()[()]
+        array = array_of(value)
+        return array if value.shape else array[()]
     if isinstance(value, tuple):
         return np.array(value, dtype=h5py.string_dtype())
     return value

@@ -4,7 +4,7 @@ A store is a folder of parts; a part has the showers of one source, one .npy fil
 `values` (see `cloudgan.data.showers.Cells`), then one per column. A dataset's dtype, its shape per shower
 and its attributes are kept, so that the file can be written again without changing one bit. The manifest
 is written last, ends with a SHA-256 of its values, and has that of every file: a change of one bit is noticed.
-NumPy is imported on use: a worker that downloads a store needs none.
+Needs no NumPy: a worker that downloads a store has none.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple, Self
+from typing import Annotated, Final, Literal, NamedTuple, Self
 
 from pydantic import Field, ValidationError, model_validator
 
@@ -31,9 +31,6 @@ from cloudgan.core.hardware import this_machine
 from cloudgan.core.progress import Progress
 from cloudgan.data.layouts import Layout
 from cloudgan.schema.particle import PARTICLE_ATTRIBUTE, PDG_NAMES
-
-if TYPE_CHECKING:
-    import numpy as np
 
 MANIFEST = "manifest.json"
 PART_SUFFIX = ".npy"
@@ -75,7 +72,7 @@ def describe_empty(empty: int, count: int) -> str:
 
 
 class ArrayValue(Document):
-    """A number or an array, bit for bit."""
+    """A number or an array, bit for bit; see `hdf5_items.array_value`."""
 
     dtype: _ArrayType
     shape: tuple[_Length, ...]
@@ -90,19 +87,6 @@ class ArrayValue(Document):
         if size != (expected := math.prod(self.shape) * _bytes_each(self.dtype)):
             raise ValueError(f"{size} bytes instead of {expected}")
         return self
-
-    @classmethod
-    def of(cls, array: np.ndarray[Any, Any]) -> Self:
-        """Encodes `array`."""
-        text = base64.b64encode(array.tobytes()).decode()
-        return cls(dtype=array.dtype.str, shape=array.shape, base64=text)
-
-    def array(self) -> np.ndarray[Any, Any]:
-        """Returns the array."""
-        import numpy as np  # noqa: PLC0415 - as said above
-
-        content = base64.b64decode(self.base64)
-        return np.frombuffer(content, np.dtype(self.dtype)).reshape(self.shape)
 
 
 Attribute = str | tuple[str, ...] | ArrayValue

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 from pydantic import Field
 
 from cloudgan.core.document import Document
+from cloudgan.data.summary import TrainingSummary
 from cloudgan.gan.shower_frame import table_shape
 from cloudgan.schema.presets import Preset, generator_table
-
-if TYPE_CHECKING:  # loads NumPy, which a base installation does not have
-    from cloudgan.data.summary import TrainingSummary
 
 
 class Tensor(Document):

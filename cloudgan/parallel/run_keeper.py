@@ -177,12 +177,12 @@ class RunKeeper(Above):
         is_told = self._validator and reason not in EXIT_CODES
         record.stop(reason, self._quality.stop_message() if is_told else "")
         return Outcome(
-            reason,
-            record.step,
-            record.epoch,
-            record.train_seconds,
-            self._checkpoints.path_of(record.step),
-            self._quality.best,
+            reason=reason,
+            step=record.step,
+            epoch=record.epoch,
+            train_seconds=record.train_seconds,
+            checkpoint=self._checkpoints.path_of(record.step),
+            best=self._quality.best,
         )
 
     def failed(self, error: CloudganError) -> None:

@@ -19,6 +19,8 @@ from cloudgan.reports.table import UNKNOWN, Cell, Number, Table, number_text
 COLOURS = ("#3d7dca", "#d9692a", "#2f9e77", "#b0559d", "#b58a14", "#6c7a89")
 """Colours of series: distinguishable by the colour-blind, readable on white and on black."""
 
+INK = "#010203"
+"""Colour that is replaced by the text colour of the page."""
 GREY = "#8a8f98"
 """Colour of grids, bands and references."""
 

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Literal
 
 import yaml
 
@@ -43,6 +44,8 @@ _WRITTEN = (
 )
 """What a command writes into a folder before it records the first step."""
 _CHECKPOINT = re.compile(r"step-(\d{9})\.npz")
+Step = int | Literal["best"] | None
+"""A checkpoint of a run: the number of its step, the best one that was validated, or the newest."""
 
 
 def checkpoint_name(step: int) -> str:
@@ -134,6 +137,17 @@ class RunFolder:
         self.store = self.path / "data"
         self.checkpoints = self.path / "checkpoints"
         self.logs = self.path / "logs"
+
+    def config(self) -> RunConfig:
+        """Returns run.yaml.
+
+        Raises:
+            DataError: The folder holds none.
+        """
+        config = self.read_config()
+        if config is None:
+            raise DataError(f"{self.path}: no run.yaml; train the run first (`cloudgan train`)")
+        return config
 
     def read_config(self) -> RunConfig | None:
         """Returns the configuration of the run; None: the folder holds no run."""

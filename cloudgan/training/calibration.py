@@ -52,11 +52,7 @@ class BatchNormRecalibrator:
     ) -> list[np.ndarray[Any, Any]]:
         """Returns the weights of a generator, in Keras order, with new statistics and output constant.
 
-        The bits do not depend on the number of processes.
-
-        Args:
-            weights: Of the generator.
-            work: Processes that all call it with the same weights; a collective operation.
+        A collective operation of the processes of `work`, on whose number the bits do not depend.
         """
         self._copy.set_weights(list(weights))
         for norm, feed in self._feeds:

@@ -32,6 +32,7 @@ from cloudgan.schema.record import Numerics
 from cloudgan.schema.record_line import Loss
 from cloudgan.schema.run_folder import (
     RunFolder,
+    Step,
     checkpoint_name,
     checkpoint_steps,
     find_run_folder,
@@ -157,11 +158,7 @@ def restore(
 
 
 def restore_part(checkpoint: Checkpoint, part: str, weights: Sequence[Any]) -> None:
-    """Assigns one network of a checkpoint to `weights`, in Keras order, in the precision of `weights`.
-
-    Raises:
-        DataError: No such network in the checkpoint, or its weights are not finite.
-    """
+    """Assigns one network of a checkpoint to `weights`, in Keras order, in the precision of `weights`."""
     names = sorted(name for name in checkpoint.arrays if name.startswith(f"{part}/"))
     if len(names) != len(weights):
         raise DataError(
@@ -241,10 +238,6 @@ class Checkpoints:
 
         The copy in the bucket is made meanwhile; see `is_copied`. The next call waits for it. Returns
         the path and the size in bytes.
-
-        Raises:
-            CloudganError: Weights are not finite, or it could not be written; earlier ones are
-                unchanged.
         """
         if problem := not_finite(arrays):
             raise CloudganError(
@@ -426,14 +419,8 @@ class Checkpoints:
         return found
 
 
-def find_checkpoint(
-    folder: RunFolder, step: int | Literal["best"] | None, progress: Progress | None = None
-) -> Checkpoint:
-    """Reads the checkpoint of a step, the best validated one, or (None) the newest that is not damaged.
-
-    Raises:
-        DataError: No such checkpoint, or it is damaged.
-    """
+def find_checkpoint(folder: RunFolder, step: Step, progress: Progress | None = None) -> Checkpoint:
+    """Reads the checkpoint of a step, the best validated one, or (None) the newest that is not damaged."""
     config = folder.read_config()
     checkpoints = Checkpoints(folder.checkpoints, url=config.checkpoint.url if config else "")
     which = ""
@@ -463,12 +450,7 @@ def find_checkpoint(
 def find_warm_start(
     config: RunConfig, say: Callable[[str], None] = lambda _: None
 ) -> Checkpoint | None:
-    """Returns the newest checkpoint of the run in `training.init_from`; None if it is not set.
-
-    Raises:
-        DataError: That run has no checkpoint that can be used.
-        ConfigError: Its networks differ.
-    """
+    """Returns the newest checkpoint of the run in `training.init_from`; None if it is not set."""
     if not config.training.init_from:
         return None
     flag = f"--init-from={config.training.init_from}"

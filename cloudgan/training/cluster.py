@@ -86,11 +86,7 @@ class _TfConfig(BaseModel):
 
 
 def read_cluster(tf_config: str | None) -> Cluster | None:
-    """Reads TF_CONFIG (https://www.tensorflow.org/guide/distributed_training, read 2026-11-21).
-
-    Raises:
-        ConfigError: It does not name a cluster and a task.
-    """
+    """Reads TF_CONFIG (https://www.tensorflow.org/guide/distributed_training, read 2026-11-21)."""
     if not tf_config:
         return None
     try:
@@ -114,14 +110,7 @@ def read_cluster(tf_config: str | None) -> Cluster | None:
 
 
 def refuse_different_checkpoints(steps: Sequence[int | None]) -> None:
-    """Checks that all workers found the same checkpoint.
-
-    Args:
-        steps: Step of the checkpoint of each worker; None without one.
-
-    Raises:
-        TryAgain: They differ, for example because a copy reached the store meanwhile.
-    """
+    """Checks that all workers found the same checkpoint, by its step; None: a worker found none."""
     if len(set(steps)) == 1:
         return
     found_by = ", ".join(
@@ -145,11 +134,7 @@ def visible_gpus() -> list[str]:
 
 
 def share_gpus(workers: int) -> list[dict[str, str]]:
-    """Returns environment variables per worker that give each its own GPUs; empty without GPUs.
-
-    Raises:
-        ConfigError: The number of workers does not divide the GPUs.
-    """
+    """Returns environment variables per worker that give each its own GPUs; empty without GPUs."""
     gpus = visible_gpus()
     if not gpus:
         return [{} for _ in range(workers)]
@@ -163,15 +148,7 @@ def share_gpus(workers: int) -> list[dict[str, str]]:
 
 
 def refuse_missing_accelerators(found: int, library: str = "TensorFlow") -> None:
-    """Refuses to train with fewer accelerators than the plan of the worker pays for.
-
-    Args:
-        found: Accelerators that `library`, the engine's, sees.
-        library: Its name.
-
-    Raises:
-        ConfigError: Fewer than planned; the message has the causes that this machine shows.
-    """
+    """Refuses fewer accelerators than the plan of the worker pays for; `library`, the engine's, `found` so many."""
     planned = settings.planned_accelerators()
     if found >= planned:
         return
@@ -215,18 +192,9 @@ def prepare_environment(
 ) -> ComputeOptions:
     """Checks the environment and sets the variables that TensorFlow reads on import.
 
-    A resumed run takes the options of its checkpoint, so that it continues bit for bit; flags and
+    A resumed run takes the options of its checkpoint, `saved`, so that it continues bit for bit; flags and
     variables take precedence. Variables that the user set are never changed: only those that would
-    abort the process are refused.
-
-    Args:
-        config: The run.
-        saved: Numerics of the newest checkpoint; None for a new run.
-        progress: Shows the warnings.
-        processes: That share the cores of this machine.
-
-    Raises:
-        ConfigError: A variable would abort the process.
+    abort the process are refused. `processes` share the cores of this machine.
     """
     precision, hidden = config.training.precision, settings.variable(_VISIBLE) == "-1"
     machine = Machine(cpu_features(), 0 if hidden else len(nvidia_gpus()))
@@ -255,9 +223,6 @@ def check_environment(precision: str, machine: Machine) -> list[str]:
     """Returns one sentence for each setting that makes training many times slower.
 
     The factors are measured (docs/measurements/performance.md).
-
-    Raises:
-        ConfigError: Two-byte numbers, with oneDNN limited to instructions that cannot compute them.
     """
     if machine.gpus:
         return []
@@ -303,22 +268,9 @@ def run_workers(
     """Runs `count` processes of `python -m cloudgan ARGUMENTS`, one multiworker run, until they end.
 
     Each runs in its own session, so that Ctrl-C reaches it once, through this process; each watches
-    its standard input and stops when this process dies. They share a network namespace, because
-    TensorFlow's servers listen on all addresses.
-
-    Args:
-        arguments: Of each.
-        count: Number of processes.
-        logs: Folder of their logs.
-        quiet: The chief writes to its log too, instead of standard output and error.
-        isolated: Whether their ports are out of reach of all other processes.
-
-    Raises:
-        ConfigError: Their number does not divide this machine's GPUs.
-        CloudganError: A worker failed; the others were stopped.
-        IsolationError: This machine cannot isolate their ports.
-        Interrupted: Ctrl-C; all stopped after the same step.
-        TryAgain: SIGTERM; all stopped after the same step.
+    its standard input and stops when this process dies. They share a network namespace unless `isolated`
+    is False, because TensorFlow's servers listen on all addresses. The chief writes to standard output and
+    error, the others, and with `quiet` the chief too, to logs in a folder.
     """
     gpus, signals, workers = share_gpus(count), list[int](), Workers()
     network = LoopbackNetwork.create() if isolated else None

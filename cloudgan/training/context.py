@@ -83,12 +83,7 @@ class Engine(Protocol):
         """Compiles the steps of a run, each a `step` of `gan`; it may go on in the background."""
 
     def run_steps(self, iterator: Any, steps: int, votes: Any) -> tuple[Any, Any]:
-        """Runs steps; all workers call it with the same number.
-
-        Args:
-            iterator: Of `batches`.
-            steps: 0 or more.
-            votes: Of this worker, (N,).
+        """Runs 0 or more steps on `batches`; all workers call it with the same number, and with votes, (N,).
 
         Returns:
             Sum over the steps of the global mean losses, (passes, columns), and sum of all votes;

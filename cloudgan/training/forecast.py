@@ -130,11 +130,7 @@ class ExpectedMemory:
         return fits
 
     def check(self) -> str | None:
-        """Returns a warning if the training may not fit.
-
-        Raises:
-            ConfigError: It cannot fit.
-        """
+        """Returns a warning if the training may not fit."""
         if self.available is None or self._fits(self.batch):
             return None
         shared = f" in each of {self.processes} processes" if self.processes > 1 else ""
@@ -169,13 +165,7 @@ class ExpectedMemory:
 def expected_memory(config: RunConfig, *, workers: int, processes: int) -> ExpectedMemory | None:
     """Returns the memory forecast for this machine; None on a TPU, which is not measured.
 
-    Args:
-        config: The run.
-        workers: Processes of the run.
-        processes: Of them, those on this machine.
-
-    Raises:
-        ConfigError: The replicas do not divide the batch.
+    Of the `workers` processes of the run `processes` are on this machine.
     """
     if settings.has_tpu():
         return None

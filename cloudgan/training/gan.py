@@ -196,9 +196,7 @@ class LossScale:
     def unscaled(self, gradients: Sequence[Any]) -> list[Any]:
         """Returns the gradients of the unscaled loss, and adapts the scale.
 
-        Args:
-            gradients: Of the scaled loss, summed over the replicas; the same on each of them, so
-                all copies of the scale stay equal.
+        They are summed over the replicas, the same on each of them, so all copies of the scale stay equal.
         """
         scale, good = self.scale, backend().read(self._good)
         finite = ops.all(ops.stack([ops.all(ops.isfinite(each)) for each in gradients]))

@@ -1,4 +1,4 @@
-"""Inference: showers from a generator."""
+"""Inference: showers from a generator. Keras is imported when one is built: the API names its types."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-import keras
 import numpy as np
-from keras import ops
 from numpy.typing import NDArray
 
 from cloudgan.core.errors import ConfigError
@@ -18,15 +16,10 @@ from cloudgan.data.layouts import Layout
 from cloudgan.data.showers import ENERGY_UNIT_GEV, LEAST_CELL_GEV, Showers, measured_angle
 from cloudgan.data.summary import TrainingSummary
 from cloudgan.gan.convolutions import choose_conv_impl
-from cloudgan.gan.layers import StageBuilder
-from cloudgan.gan.networks import build_generator, latent_of
 from cloudgan.schema.config import RunConfig
 from cloudgan.schema.presets import Preset
-from cloudgan.training.backend import backend
 from cloudgan.training.checkpoint import Checkpoint, restore_part
 from cloudgan.training.conditions import Conditions
-from cloudgan.training.gan import make_stages
-from cloudgan.training.rng import Call, Rng
 
 Floats = NDArray[np.float32]
 
@@ -38,15 +31,12 @@ _CACHED_CELLS = 2**19
 
 def usual_block(preset: Preset) -> int:
     """Returns the number of showers to compute at a time on this device, a power of two on a CPU."""
+    from cloudgan.training.backend import backend
+
     if backend().device_kind() != "CPU":
         return _ACCELERATOR_BLOCK
     most = max(1, _CACHED_CELLS // math.prod(preset.image_shape))
     return 1 << (most.bit_length() - 1)
-
-
-def _stages(preset: Preset) -> StageBuilder:
-    """Returns the fastest stage builder for inference in float32 on this device."""
-    return make_stages(choose_conv_impl(RunConfig(model=preset), backend().conv_device()))
 
 
 class ShowerGenerator:
@@ -65,13 +55,21 @@ class ShowerGenerator:
             preset: Preset of the network.
             block: Showers to compute at a time. Default: that of `usual_block`.
         """
+        import keras
+
+        from cloudgan.gan.networks import build_generator
+        from cloudgan.training.backend import backend
+        from cloudgan.training.gan import make_stages
+
         self.preset, self.block = preset, block or usual_block(preset)
         self._traced = 0
         keras.config.set_dtype_policy("float32")
         # Cell marginals raise an exponential to `image_power`: asked for GeV, they need no root afterwards.
         self._in_gev = preset.cell_marginals
         units: dict[str, Any] = {"image_power": 1.0, "image_scale": 1.0} if self._in_gev else {}
-        network = build_generator(preset.model_copy(update=units), stages=_stages(preset))
+        # The fastest form in float32 on this device.
+        form = choose_conv_impl(RunConfig(model=preset), backend().conv_device())
+        network = build_generator(preset.model_copy(update=units), stages=make_stages(form))
         self.network = network
         self._images = backend().compiled(
             lambda latent: network(latent, training=False)[..., 0], network.variables
@@ -93,11 +91,11 @@ class ShowerGenerator:
         self, parts: Iterable[Conditions], *, seed: int, progress: Progress
     ) -> Iterator[Showers]:
         """Yields the same showers as `showers`, for conditions in parts."""
-        rng, before = Rng(seed), 0
+        before = 0
         for part in parts:
             for first in range(0, len(part), self.block):
                 rows = slice(first, min(first + self.block, len(part)))
-                yield self._block(part, rows, before, rng)
+                yield self._block(part, rows, before, seed)
                 progress.advance(rows.stop - first)
             before += len(part)
 
@@ -111,10 +109,15 @@ class ShowerGenerator:
         # A graph of another batch size may round differently.
         self._traced = max(self._traced, min(self.block, last))
         rows = slice(first, min(first + self.block, last))
-        return self._block(conditions, rows, 0, Rng(seed))
+        return self._block(conditions, rows, 0, seed)
 
-    def _block(self, conditions: Conditions, rows: slice, before: int, rng: Rng) -> Showers:
-        count = rows.stop - rows.start
+    def _block(self, conditions: Conditions, rows: slice, before: int, seed: int) -> Showers:
+        from keras import ops
+
+        from cloudgan.gan.networks import latent_of
+        from cloudgan.training.rng import Call, Rng
+
+        rng, count = Rng(seed), rows.stop - rows.start
         # A graph is traced for each number of rows: a shorter block is filled up, but for a single shower.
         self._traced = max(self._traced, count)
         fill = (0, self._traced - count if count > 1 else 0)
@@ -175,13 +178,8 @@ class RunGenerator(ShowerGenerator):
     ) -> Conditions:
         """Maps polar angles to the angles that condition the generator.
 
-        Args:
-            energy_gev: Of the primary.
-            theta_rad: Polar angle of the primary; where the training showers have none, the measured angle.
-            extrapolate: Accept what is outside the range of the training showers.
-
-        Raises:
-            ConfigError: Outside the range of the training showers.
+        Where the training showers have no polar angle, `theta_rad` is the measured one. Unless `extrapolate` is
+        set, what is outside the range of the training showers is a ConfigError.
         """
         summary = self.summary
         if not extrapolate:
@@ -199,11 +197,7 @@ class TrainedGenerator(RunGenerator):
     """The generator of a checkpoint: the averaged one if the preset has it."""
 
     def __init__(self, checkpoint: Checkpoint, *, block: int | None = None) -> None:
-        """Builds the network of a checkpoint.
-
-        Raises:
-            DataError: Its weights do not fit the preset, or are not finite.
-        """
+        """Builds the network of a checkpoint."""
         state = checkpoint.state
         super().__init__(
             state.config, state.summary, step=state.step, name=f"step {state.step}", block=block

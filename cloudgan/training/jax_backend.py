@@ -105,14 +105,8 @@ def put(variable: keras.Variable, value: Any) -> None:
 def words(seed: int, stream: int, place: tuple[Any, Any], rows: int, per_row: int) -> Any:
     """Returns random words, uint32 (rows, `per_row` rounded up to whole blocks), those of TensorFlow.
 
-    TensorFlow's Philox has the key (seed, stream and pass) and the counter (block of the row, step).
-
-    Args:
-        seed: Upper half of Philox' key.
-        stream: Lower half.
-        place: Step, and number of the first row.
-        rows: To draw.
-        per_row: Words of a row.
+    Its Philox has the key (seed, stream and pass) and the counter (block of the row, step); `place` is the
+    step, and the number of the first row.
     """
     blocks = -(-per_row // _BLOCK)
     step, first_row = (jnp.asarray(value).astype(jnp.uint32) for value in place)

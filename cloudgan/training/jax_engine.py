@@ -251,9 +251,7 @@ class JaxEngine:
 def _local_devices(cluster: Cluster | None, replicas: int | None) -> list[Any]:
     """Connects the processes, at the address of the first one; returns the devices of this one.
 
-    Args:
-        cluster: Position of this process; None: it is alone.
-        replicas: Of each process; None: one per device.
+    Each process has `replicas`; None: one per device.
     """
     processes = len(cluster.workers) if cluster else 1
     if replicas:

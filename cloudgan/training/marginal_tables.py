@@ -443,11 +443,9 @@ def _smoothed(above: Floats, below: Floats, prior: float) -> Floats:
 
 
 def _exponents(threshold: Floats, spread: Floats) -> tuple[Floats, Floats]:
-    """Exponent k of each cell, and the mean of ``(h + b)**k`` for a normal h above -b.
+    """Exponent k of each cell, and the mean of ``(h + b)**k`` for a normal h above -b, the threshold.
 
-    Args:
-        threshold: b.
-        spread: Mean square of a hit over its squared mean.
+    `spread` is the mean square of a hit over its squared mean.
     """
     levels = (np.arange(400) + 0.5) / 400
     moments = np.empty((len(_THRESHOLDS), len(_EXPONENTS)))

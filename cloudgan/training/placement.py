@@ -26,15 +26,10 @@ def place_networks(networks: Sequence[keras.Model | None], stages: Sequence[str]
 
 
 def place_layers(network: keras.Model, stages: Sequence[str], devices: Sequence[str]) -> None:
-    """Moves the layers from each stage on to the next device.
+    """Moves the layers of a functional network, from each stage on, to the next device, such as GPU:1.
 
     A layer after others is on the last of their devices. Call it before optimizers are built and
-    functions are traced.
-
-    Args:
-        network: Functional network; changed.
-        stages: Names of layers, in the order of the network.
-        devices: One more than the stages, such as GPU:0 and GPU:1.
+    functions are traced. Stages are names of layers, in the order of the network.
     """
     number: dict[int, int] = {}
     for operation in network.operations:
@@ -50,12 +45,7 @@ def place_layers(network: keras.Model, stages: Sequence[str], devices: Sequence[
 
 
 def place_slots(optimizer: Any, weights: Sequence[keras.Variable]) -> None:
-    """Moves the slots of an optimizer to the devices of their weights.
-
-    Args:
-        optimizer: Built with `weights`, possibly with loss scaling.
-        weights: Placed weights.
-    """
+    """Moves the slots of an optimizer, built with placed `weights`, to the devices of these."""
     for name in ("momentum", "velocity"):
         for slot, weight in zip(slots(optimizer, name), weights, strict=False):
             _move_variable(slot, weight.value.device)

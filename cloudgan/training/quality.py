@@ -130,15 +130,10 @@ class HeldOutMetrics:
     def compute(
         self, weights: Sequence[Any], progress: Progress, *, cancelled: Callable[[], bool]
     ) -> dict[str, float] | None:
-        """Returns the metrics of a generator; None if a process was cancelled.
+        """Returns the metrics of a generator; None if a process was cancelled, which is checked between blocks.
 
         With several processes a collective operation. The bits do not depend on their number, and only
         the first one computes metrics: the others return none of them.
-
-        Args:
-            weights: Of the generator, in Keras order.
-            progress: Progress of the generation.
-            cancelled: Checked between blocks of showers.
 
         Raises:
             DataError: A generated shower has an invalid energy; raised in the first process only.
@@ -229,14 +224,7 @@ class QualityHistory:
     def add(
         self, found: BestCheckpoint, *, showers: int, seconds: float, program_seconds: float
     ) -> Validated:
-        """Adds a validation; returns its line of the record.
-
-        Args:
-            found: Step, epoch and metrics.
-            showers: Compared.
-            seconds: Of the validation.
-            program_seconds: Of the program until now.
-        """
+        """Adds a validation with so many showers; returns its line of the record."""
         is_best = found.is_better_than(self.best, self._ranking)
         self.best = found if is_best else self.best
         self.validated_step = found.step
@@ -320,11 +308,8 @@ class QualityEvaluator:
         """Validates the generator after `step`, if it is due; returns the line of the record.
 
         Requests a stop of all workers if the history says that training should end. Every worker calls
-        it after the same step. It returns None except on the chief, and when cancelled.
-
-        Args:
-            step: Last step of an epoch.
-            weights: Returns the weights for inference; a collective operation of `work`.
+        it after the same step. It returns None except on the chief, and when cancelled. `weights` returns
+        those for inference: a collective operation of `work`.
         """
         if self._held_out is None or not self.is_due(step):
             return None

@@ -52,12 +52,9 @@ class Recorder:
     def start(
         self, started: record.Started, saved: Checkpoint | None, changes: tuple[str, ...] = ()
     ) -> None:
-        """Records the start of this process, and the checkpoint from which it resumes.
+        """Records the start of this process, whose seconds are set here, and the checkpoint from which it resumes.
 
-        Args:
-            started: Its line; the seconds of the start are set here.
-            saved: None for a new run.
-            changes: What makes the bits differ from here.
+        `changes` are what makes the bits differ from here.
         """
         seconds = time.perf_counter() - self._start_time
         self.write(started.model_copy(update={"startup_seconds": seconds}))
@@ -89,14 +86,9 @@ class Recorder:
     def epoch_line(
         self, step: int, epoch: int, steps: int, *, is_whole: bool, **measured: Any
     ) -> record.Epoch:
-        """Returns the line of an epoch, or of a part of it.
+        """Returns the line of an epoch, or of a part of it, with the `steps` of this process.
 
-        Args:
-            step: Of the run.
-            epoch: From 0.
-            steps: Of this process in the epoch.
-            is_whole: Whether this process has trained the epoch from its first step.
-            measured: Other fields of the line.
+        `is_whole`: this process has trained the epoch from its first step. `measured` are other fields of the line.
         """
         sampler = self._sampler
         ended = step >= sampler.steps_through(epoch)

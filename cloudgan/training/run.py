@@ -78,21 +78,9 @@ def train(
 ) -> Outcome:
     """Trains from the newest checkpoint to the configured end; the final state is saved as a checkpoint.
 
-    Args:
-        config: The run; the library of its engine is imported already, quietly.
-        folder: Of the run.
-        store: Showers, from `cloudgan convert`.
-        options: From before that library was imported.
-        flag: Stop requests.
-        progress: Progress display.
-        start_time: `time.perf_counter()` when the process began.
-        among: None: weights are exchanged with no other worker.
-
-    Raises:
-        ConfigError: Replicas, batch and checkpoint do not fit together.
-        DataError: The showers are damaged or do not fit the preset, or no checkpoint fits the networks.
-        TryAgain: The workers found different checkpoints, or one of them was lost.
-        CloudganError: A loss is NaN or infinite, or a checkpoint could not be saved.
+    The library of the run's engine is imported already, quietly; `options` are from before. `store` is
+    from `cloudgan convert`, `start_time` is `time.perf_counter()` when the process began. Without `among`
+    weights are exchanged with no other worker.
     """
     engines, cluster = engine_class(config), read_cluster(settings.tf_config())
     with engines.translated_errors(cluster):
@@ -157,11 +145,7 @@ def _numerics(
     cluster: Cluster | None,
     saved: Checkpoint | None,
 ) -> Numerics:
-    """Returns what determines the bits in addition to the configuration; a checkpoint must fit it.
-
-    Raises:
-        ConfigError: The replicas do not divide the batch, or it is another one than before.
-    """
+    """Returns what determines the bits in addition to the configuration; a checkpoint must fit it."""
     workers = len(cluster.workers) if cluster and engine.strategy == "multiworker" else 1
     before = saved.state.numerics if saved else None
     precision = before.precision if before else engine.resolve_precision(config.training.precision)
@@ -263,9 +247,6 @@ def _restored(context: TrainingContext, gan: Gan) -> TrainingContext:
     """Restores the networks; returns the context with the checkpoint that fitted them.
 
     Every worker reads the same files, and so refuses the same ones.
-
-    Raises:
-        DataError: No checkpoint fits the networks.
     """
     say = context.progress.say
     while saved := context.saved:

@@ -52,20 +52,12 @@ def resolve(
     fresh: bool = False,
     accelerated: bool | None = None,
 ) -> tuple[RunConfig, RunFolder]:
-    """Lays options over `--config`, or over the run.yaml of the run's folder.
+    """Lays options by dotted key (None: not set) over `--config`, or over the run.yaml of the run's folder.
 
     Where neither names a preset, it is paper with an accelerator, and mini without one or for a grid of
-    cells: on two cores 60 epochs of paper take hours even with a few hundred showers.
-
-    Args:
-        options: Values by dotted key; None is not set.
-        config: Path of a run.yaml.
-        run: Path of the run's folder. Default: runs/NAME of the run.yaml, else runs/PRESET.
-        fresh: Ignore the run.yaml of the run's folder.
-        accelerated: Whether the run will have an accelerator. None: it trains on this machine.
-
-    Raises:
-        ConfigError: A file does not parse, or a value is not valid.
+    cells: on two cores 60 epochs of paper take hours even with a few hundred showers. The folder `run` is
+    by default runs/NAME of the run.yaml, else runs/PRESET; its run.yaml is ignored if it is to be `fresh`.
+    `accelerated` says whether the run will have an accelerator; None: it trains on this machine.
     """
     given = read_run_yaml(config)
     chosen: Mapping[str, Any] = with_preset(options, given, accelerated)
@@ -82,11 +74,7 @@ def resolve(
 
 
 def read_run_yaml(config: str | None) -> dict[str, Any]:
-    """Returns the keys of a run.yaml; without one, none.
-
-    Raises:
-        ConfigError: The file does not parse, or its name is no name of a folder.
-    """
+    """Returns the keys of a run.yaml; without one, none."""
     if not config:
         return {}
     given = read_yaml(Path(config))
@@ -110,16 +98,7 @@ def with_preset(
 
 
 def lay_over(options: Mapping[str, Any], given: dict[str, Any], source: str) -> dict[str, Any]:
-    """Returns the keys of a run.yaml with options laid over them.
-
-    Args:
-        options: Values by dotted key; None is not set.
-        given: The keys of the file.
-        source: The file, for messages.
-
-    Raises:
-        ConfigError: A section is no mapping, or two options exclude each other.
-    """
+    """Returns the keys of a run.yaml, called `source`, with options by dotted key laid over them; None: not set."""
     if all(options.get(key) is not None for key in _ALTERNATIVES):
         raise ConfigError("--batch and --global-batch exclude each other: give one of them")
     for dotted, value in options.items():

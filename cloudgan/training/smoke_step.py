@@ -71,13 +71,7 @@ def _say(line: str, stream: TextIO | None = None) -> None:
 
 
 def _compute(cluster: Cluster | None) -> SmokeResult:
-    """Computes on each device, sums over all devices of all workers, and compares.
-
-    Raises:
-        ConfigError: Fewer devices than planned.
-        TryAgain: Another worker stopped answering.
-        CloudganError: A device failed, or a result is wrong.
-    """
+    """Computes on each device, sums over all devices of all workers, and compares."""
     started, config = time.monotonic(), RunConfig()
     set_up_devices(config.training, threads=1)
     try:

@@ -119,16 +119,10 @@ class GanStep:
         adversarial: Adversarial = losses.binary_crossentropy,
         averaged: Sequence[keras.Variable] = (),
     ) -> Any:
-        """Updates the generator as often as the preset says, but not its average.
+        """Updates the generator as often as the preset says, but not its average; returns its mean row of losses.
 
-        Args:
-            batch: Real showers.
-            fake: Generated for the same conditions; read with a shape loss only.
-            adversarial: Loss of real against fake, see `LossInputs`.
-            averaged: Variables that get their mean over the replicas in the last update.
-
-        Returns:
-            Mean row of losses of the updates.
+        `fake` was generated for the same conditions, and is read with a shape loss only. The last update also gives
+        the variables `averaged` their mean over the replicas.
         """
         networks = [self._gan.generator, self._gan.discriminator]
         updates, optimizer = self._preset.generator_updates, self._gan.generator_optimizer
@@ -219,11 +213,7 @@ class GanStep:
     ) -> tuple[Any, Any]:
         """Returns one row of `loss_columns()`, and the total to differentiate.
 
-        Args:
-            batch: Targets.
-            labels: Of real against fake.
-            outputs: Of the discriminator.
-            more: `image` and `features` of `LossInputs`, in the generator's pass, and `adversarial`.
+        `more` are `image` and `features` of `LossInputs`, in the generator's pass, and `adversarial`.
         """
         values, total = losses.weighted_losses(
             losses.LossInputs(

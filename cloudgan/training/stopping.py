@@ -10,12 +10,12 @@ import os
 import signal
 import socket
 import threading
-from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import Any, Self, TextIO, get_args
 
 from cloudgan.core.atomic_file import remove_unfinished
+from cloudgan.core.document import Document
 from cloudgan.core.errors import CloudganError, Interrupted, TryAgain
 from cloudgan.schema.record_line import StopReason
 from cloudgan.schema.stop_criterion import BestCheckpoint
@@ -49,8 +49,7 @@ def raise_if_stopped(reason: StopReason | None, message: str) -> None:
         raise _ERRORS[reason](message)
 
 
-@dataclass(frozen=True)
-class Outcome:
+class Outcome(Document):
     """How a process ended; `best` validated checkpoint and `memory` forecast, if known."""
 
     reason: StopReason

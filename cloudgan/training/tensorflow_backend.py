@@ -235,9 +235,6 @@ def set_up_devices(training: TrainingConfig, *, threads: int, stages: Sequence[s
             each operation has its replica's share, and as many operations as threads run at a time.
         stages: Layers from which on a network is on the next device; without GPUs, on the next
             logical device of the processor.
-
-    Raises:
-        ConfigError: More replicas or stages than GPUs, or TensorFlow already runs with other settings.
     """
     gpus = tf.config.list_physical_devices("GPU")
     asked = training.replicas
@@ -275,11 +272,7 @@ def stage_devices(stages: Sequence[str]) -> list[str]:
 
 
 def make_strategy(config: RunConfig, name: str) -> tf.distribute.Strategy:
-    """Creates the strategy called `name`.
-
-    Raises:
-        ConfigError: Its devices are missing, or fewer than planned.
-    """
+    """Creates the strategy called `name`."""
     if name == "tpu":
         return _tpu()
     gpus = tf.config.list_physical_devices("GPU")
@@ -388,16 +381,7 @@ conv_device = device_kind
 def agree_on_checkpoint(
     strategy: tf.distribute.Strategy, cluster: Cluster, step: int | None
 ) -> None:
-    """Checks that all workers found the same checkpoint; a collective operation.
-
-    Args:
-        strategy: Over all workers.
-        cluster: Position of this worker.
-        step: Step of its checkpoint; None without one.
-
-    Raises:
-        TryAgain: They differ, for example because a copy reached the store meanwhile.
-    """
+    """Checks that all workers found the same checkpoint, by its step; a collective operation."""
     own = np.zeros(len(cluster.workers), np.int32)
     own[cluster.index] = 0 if step is None else step + 1
 

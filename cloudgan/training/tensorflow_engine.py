@@ -204,13 +204,7 @@ def precompiled(
 
     Collective operations are numbered per process as they are traced and as they run, so no two may be
     traced, or run, at the same time: all is compiled in one thread, and what is submitted while steps
-    run must not run a collective operation itself.
-
-    Args:
-        thread: Of one worker.
-        strategy: Of the steps.
-        run: Result of `compile_steps`.
-        dataset: Distributed dataset with the element type of the real one; never read.
+    run must not run a collective operation itself. `dataset` is like the real one, and never read.
     """
 
     def first() -> Any:

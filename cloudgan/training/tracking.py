@@ -45,13 +45,7 @@ class Tracking:
     """Passes the lines of a run's record to the tracker that its configuration names."""
 
     def __init__(self, config: RunConfig, folder: RunFolder, say: Callable[[str], None]) -> None:
-        """Starts nothing before the first line.
-
-        Args:
-            config: Of the run.
-            folder: Of the run.
-            say: Receives one line if the tracker fails.
-        """
+        """Starts nothing before the first line; `say` receives one line if the tracker fails."""
         self._config, self._folder, self._say = config, folder, say
         self._lines: SimpleQueue[record.Line] = SimpleQueue()
         self._thread: Thread | None = None

@@ -323,9 +323,14 @@ class TrainLoop:
         self._recorder.stop(self.step, reason, self.train_seconds, message)
         if self._exchange:
             self._exchange.leave(self.step, reason)
-        path = self._context.checkpoints.path_of(self.step)
-        epoch, seconds = self.next_epoch, self.train_seconds
-        return Outcome(reason, self.step, epoch, seconds, path, best=history.best)
+        return Outcome(
+            reason=reason,
+            step=self.step,
+            epoch=self.next_epoch,
+            train_seconds=self.train_seconds,
+            checkpoint=self._context.checkpoints.path_of(self.step),
+            best=history.best,
+        )
 
     def _votes(self) -> Array:
         limit = self._training.max_seconds

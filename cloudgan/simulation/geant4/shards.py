@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cloudgan.core.clock import monotonic_seconds
+from cloudgan.data.hdf5_items import array_value
 from cloudgan.data.hdf5_writer import public_layout
-from cloudgan.data.manifest import ArrayValue, Attribute, ColumnInfo, PartInfo, SourceInfo
+from cloudgan.data.manifest import Attribute, ColumnInfo, PartInfo, SourceInfo
 from cloudgan.data.showers import Cells, Showers
 from cloudgan.data.store import write_part
 from cloudgan.data.units import DECLARED, KNOWN_UNITS, WRITTEN_UNIT
@@ -129,12 +130,12 @@ def _shard(
         content = {file.name: Path(name, file.name).read_bytes() for file in info.files}
     per_gev = float(KNOWN_UNITS[WRITTEN_UNIT])
     of_file: dict[str, Attribute] = {
-        name: value if isinstance(value, str) else ArrayValue.of(np.asarray(value))
+        name: value if isinstance(value, str) else array_value(np.asarray(value))
         for name, value in attributes.items()
     }
     unit: dict[str, Attribute] = {
         "unit": WRITTEN_UNIT,
-        DECLARED: ArrayValue.of(np.asarray(per_gev)),
+        DECLARED: array_value(np.asarray(per_gev)),
     }
     source = SourceInfo(
         name=f"Geant4 {request.particle}s, seed {request.seed}",

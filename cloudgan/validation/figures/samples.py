@@ -12,8 +12,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from cloudgan.reports.charts import COLOURS
-from cloudgan.reports.drawing import INK
+from cloudgan.reports.charts import COLOURS, INK
 from cloudgan.validation.metrics.bootstrap_weights import halves
 from cloudgan.validation.observables.observables import Observables
 from cloudgan.validation.observables.overlap import OverlapRegion
