@@ -1,7 +1,7 @@
 # `make demo` and `make test` need Python 3.11 to 3.13 with venv. Each makes its own environment from the
 # hashed requirement files, once, and again when they change.
 .PHONY: help demo test azurite fast full slow durations check lint format types imports wheel manifests site sbom dist image
-.PHONY: prices heads audit house bench gpuwheels golden locks live cluster clean
+.PHONY: prices heads audit house bench gpuwheels golden recording locks live cluster clean
 .DELETE_ON_ERROR:
 
 # TensorFlow 2.21 has builds for these versions of Python only.
@@ -159,6 +159,9 @@ golden: .venv-test/installed  ## rewrites the expected plans and outputs; read t
 	.venv-test/bin/python tests/api/write_stub.py
 	PYTHONPATH=tests .venv-test/bin/python tests/launch/clouds/write_golden.py
 	PYTHONPATH=tests:. .venv-test/bin/python tests/launch/backends/tpu_vm/test_requests.py
+
+recording: .venv-test/installed  ## runs the commands of docs/recording.svg in a terminal and draws what they print
+	PYTHONPATH=tests .venv-test/bin/python tests/cli/write_recording.py
 
 cluster:  ## builds the real Kubernetes control plane of tests/realcluster, once; needs Go
 	tests/realcluster/build.sh
