@@ -172,6 +172,11 @@ class RunConfig(_Part):
         return "evolve" if self.grid else self.task
 
     @property
+    def works_together(self) -> bool:
+        """Whether the workers exchange data; those of a simulation or a search do not."""
+        return self.task == "train"
+
+    @property
     def has_ranks(self) -> bool:
         """Whether MPI ranks train the run: masters and workers, or the cells of a grid."""
         return self.parallel.has_ranks or self.grid is not None
@@ -179,7 +184,7 @@ class RunConfig(_Part):
     @property
     def trains_one(self) -> bool:
         """Whether one GAN is trained: no grid, and no other task."""
-        return self.task == "train" and self.grid is None
+        return self.works_together and self.grid is None
 
     @property
     def ends_with_its_epochs(self) -> bool:

@@ -390,35 +390,14 @@ class Plan(Document):
         return self.node_pool.reused.run if self.node_pool and self.node_pool.reused else self.run
 
     @property
-    def program(self) -> str:
-        """Program of the workers: the preset or the task of a grid that they train, or Geant4."""
-        if self.config.task == "simulate":
-            return f"Geant4, {self.config.simulation.particle}s"
-        if self.config.task == "join":
-            return f"trials of the search {self.config.join}"
-        grid = self.config.grid
-        return grid.task if grid and grid.task != "showers" else self.config.model.preset
-
-    @property
-    def work(self) -> str:
-        """Work of the run, such as ``60 epochs`` or ``200,000 showers``."""
-        if self.config.task == "simulate":
-            return f"{self.config.simulation.showers:,} showers"
-        if self.config.task == "join":
-            return "trials until the search ends"
-        grid = self.config.grid
-        epochs = self.config.training.epochs
-        return grid.describe() if grid else f"{epochs} epoch{'' if epochs == 1 else 's'}"
-
-    @property
     def assumes_showers(self) -> bool:
         """Whether no data were given, and the plan is for as many showers as the paper's."""
         return self.showers.source == NO_DATA
 
     @property
     def has_peers(self) -> bool:
-        """Whether the workers exchange data; those of a simulation or a search do not."""
-        return self.workers.nodes > 1 and self.config.task == "train"
+        """Whether several workers exchange data."""
+        return self.workers.nodes > 1 and self.config.works_together
 
     @property
     def lacks_wheels(self) -> bool:

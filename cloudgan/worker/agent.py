@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import NamedTuple
 
 from cloudgan.core import settings
 from cloudgan.core.clock import utc_now
@@ -55,14 +56,27 @@ from cloudgan.worker.store_sync import (
 from cloudgan.worker.timeouts import Timeouts
 from cloudgan.worker.trainer_process import LogProgress, TrainerProcess, WorkerLog, pjrt_library
 
-TRAIN = (sys.executable, "-m", "cloudgan", "train")
-EVOLVE = (sys.executable, "-m", "cloudgan", "evolve")
-_PROGRAMS = {
-    "simulate": (sys.executable, "-m", "cloudgan.api.shower_production"),
-    "join": (sys.executable, "-m", "cloudgan.api.search_block"),
+
+class _Job(NamedTuple):
+    """A kind of job in a pod.
+
+    Attributes:
+        module: Arguments of Python that start its program.
+        work: What it does, in words.
+        makes_shards: Whether its progress is the shards of showers in the store.
+    """
+
+    module: tuple[str, ...]
+    work: str
+    makes_shards: bool = False
+
+
+_JOBS = {
+    "train": _Job(("cloudgan", "train"), "training"),
+    "evolve": _Job(("cloudgan", "evolve"), "training"),
+    "simulate": _Job(("cloudgan.api.shower_production",), "simulating", makes_shards=True),
+    "join": _Job(("cloudgan.api.search_block",), "training trials"),
 }
-"""Programs of workers that work without the others, by task."""
-_WORK = {"train": "training", "simulate": "simulating", "join": "training trials"}
 SMOKE_STEP = (sys.executable, "-m", "cloudgan.training.smoke_step")
 
 
@@ -85,10 +99,9 @@ class WorkerAgent:
             ConfigError: The store's URL is invalid.
         """
         self._pod, self._timeouts = pod, timeouts
-        self._simulates, self._is_alone = pod.config.task == "simulate", pod.config.task != "train"
-        program = EVOLVE if pod.config.grid else TRAIN
-        train = (*(command or program), f"--run={pod.folder.path}")
-        self._command = _PROGRAMS[pod.config.task] if self._is_alone and command is None else train
+        self._job, self._is_alone = _JOBS[pod.config.job], not pod.config.works_together
+        folder = () if self._is_alone and command is None else (f"--run={pod.folder.path}",)
+        self._command = (*(command or (sys.executable, "-m", *self._job.module)), *folder)
         self._own_peers = pod.peers.alone() if self._is_alone else pod.peers
         self._smoke_step, self._began = smoke_step, time.monotonic()
         self._smoke_seconds: float | None = None
@@ -239,7 +252,7 @@ class WorkerAgent:
             beat = read_heartbeat(self._pod, self._state, self._rendezvous.notices())
             if self._is_alone:
                 beat = beat.model_copy(update={"step": None, "steps_per_second": None})
-            if self._simulates:
+            if self._job.makes_shards:
                 done = self._pod.config.simulation.finished(self._finished_shards())
                 beat = beat.model_copy(update={"showers": done})
             self._store.put(HEARTBEAT, (beat.model_dump_json(indent=2) + "\n").encode())
@@ -254,7 +267,7 @@ class WorkerAgent:
 
     def _progress(self) -> int | None:
         """Returns a number that grows with what the store has of this run's work."""
-        if self._simulates:
+        if self._job.makes_shards:
             return self._finished_shards()
         if not self._is_alone:
             return self._run_sync.newest_step(self._pod.config.grid)
@@ -320,7 +333,7 @@ class WorkerAgent:
             ends_all=self._ranks is not None,
             is_finished=self._is_finished,
             say=self._log.say,
-            work=_WORK[self._pod.config.task],
+            work=self._job.work,
             start_smoke_step=self._start_smoke_step if self._pod.smoke_step else None,
         )
 

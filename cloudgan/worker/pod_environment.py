@@ -104,7 +104,7 @@ def read_pod_environment(variable: Callable[[str], str | None]) -> PodEnvironmen
         index=_number("JOB_COMPLETION_INDEX", found["JOB_COMPLETION_INDEX"]),
     )
     take_variables(variable, variable(_SECRET))
-    is_alone = config.task != "train"
+    is_alone = not config.works_together
     return PodEnvironment(
         peers=peers,
         store_url=_absolute(found["CLOUDGAN_STORE"]),

@@ -6,9 +6,10 @@ A client handles single resources. `clouds.engine` decides order and repetition.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from cloudgan.launch.backends.job_backend import JobBackend
+from cloudgan.launch.kubernetes.api import ClusterApi
 from cloudgan.schema.plan import Plan, Step, Target
 from cloudgan.schema.resource import Finding, Listing, Resource
 
@@ -39,10 +40,6 @@ class Cloud(Protocol):
 
     def refresh(self, resource: Resource) -> Resource | None:
         """Returns the current state of a resource; None if it is gone."""
-
-
-if TYPE_CHECKING:  # needs the Kubernetes client, which a base installation lacks
-    from cloudgan.launch.kubernetes.api import ClusterApi
 
 
 class CloudClient(Cloud, Protocol):

@@ -6,20 +6,17 @@ credentials, their renewal, and TLS.
 
 from __future__ import annotations
 
+import importlib
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
-
-import urllib3
+from typing import Any, Final
 
 from cloudgan.core.clock import monotonic_seconds
 from cloudgan.core.documents import MAX_BYTES, parse_json, translated
 from cloudgan.core.errors import CapacityError, CloudganError, ConfigError, CredentialsError
-
-if TYPE_CHECKING:
-    from kubernetes.client import ApiClient
+from cloudgan.launch.kubernetes.kubeconfig import ApiClient
 
 _BAD_REQUEST, _UNAUTHORIZED, _FORBIDDEN, _NOT_FOUND, _CONFLICT, _GONE = 400, 401, 403, 404, 409, 410
 _INVALID, _TOO_MANY, _SERVER = 422, 429, 500
@@ -48,6 +45,11 @@ class AlreadyExistsError(ApiError):
 
 class GoneError(ApiError):
     """The resourceVersion to watch from has expired (410)."""
+
+
+def _transport_errors() -> tuple[type[Exception], ...]:
+    """Of the Kubernetes client, which a base installation lacks."""
+    return importlib.import_module("urllib3.exceptions").HTTPError, OSError
 
 
 class ClusterApi:
@@ -223,7 +225,7 @@ class ClusterApi:
         try:
             answer = self._send(method, path, query, body, _TIMEOUT_SECONDS)
             content = answer.response.read(MAX_BYTES + 1, decode_content=True) or b""
-        except (urllib3.exceptions.HTTPError, OSError) as error:
+        except _transport_errors() as error:
             return 0, _reason(error).encode(), 0.0
         retry_after = answer.getheader("Retry-After") or ""
         return int(answer.status), content, float(retry_after) if retry_after.isdecimal() else 0.0
@@ -253,7 +255,7 @@ class ClusterApi:
     ) -> Iterator[Iterator[bytes]]:
         try:
             answer = self._send("GET", path, query, None, (_TIMEOUT_SECONDS[0], seconds))
-        except (urllib3.exceptions.HTTPError, OSError) as error:
+        except _transport_errors() as error:
             raise ApiError(f"GET {path}: {_reason(error)}") from error
         try:
             if answer.status >= _REDIRECT:
@@ -285,7 +287,7 @@ def _lines(response: Any) -> Iterator[bytes]:
             yield from whole
             if len(rest) > MAX_BYTES:
                 raise ApiError(f"the API sent a line of more than {MAX_BYTES} bytes")
-    except (urllib3.exceptions.HTTPError, OSError):
+    except _transport_errors():
         return
     if rest:
         yield rest

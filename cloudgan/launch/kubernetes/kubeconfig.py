@@ -8,7 +8,7 @@ import ssl
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
@@ -22,8 +22,8 @@ from cloudgan.core.errors import (
     shorten,
 )
 
-if TYPE_CHECKING:
-    from kubernetes.client import ApiClient
+ApiClient = Any
+"""kubernetes.client.ApiClient: it has no types, and a base installation lacks it."""
 
 _KNOWN_PLUGINS = {
     "gke-gcloud-auth-plugin": "run: gcloud components install gke-gcloud-auth-plugin",

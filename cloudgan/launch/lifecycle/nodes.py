@@ -5,17 +5,14 @@ from __future__ import annotations
 import datetime as dt
 import time
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cloudgan.core.clock import monotonic_seconds
 from cloudgan.core.errors import StockOutError
 from cloudgan.core.labels import RUN
+from cloudgan.launch.kubernetes.api import ClusterApi
 from cloudgan.schema.launch import Attempt, Node
 from cloudgan.schema.plan import Plan, Step
-
-if TYPE_CHECKING:
-    from cloudgan.launch.kubernetes.api import ClusterApi
-
 
 _NODES = "/api/v1/nodes"
 

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from cloudgan.core import settings
 from cloudgan.core.clock import parse_time, utc_now, utc_today
 from cloudgan.core.errors import CloudganError
+from cloudgan.core.progress import Progress
 from cloudgan.money.catalog import Catalog
-
-if TYPE_CHECKING:
-    from cloudgan.core.progress import Progress
-    from cloudgan.schema.price_row import PriceRow
+from cloudgan.schema.price_row import PriceRow
 
 
 def refresh_price(row: PriceRow, progress: Progress) -> bool:

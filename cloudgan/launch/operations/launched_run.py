@@ -13,6 +13,7 @@ from cloudgan.launch.operations.local_runs import read_record, record_facts
 from cloudgan.launch.operations.run_status import THIS_MACHINE, RunStatus, State, age_seconds
 from cloudgan.launch.operations.run_watch import budget_warning
 from cloudgan.launch.operations.targets import run_folder
+from cloudgan.launch.plan.jobs import KINDS
 from cloudgan.money.billing import launch_ledger, notices_of, usd_until_now
 from cloudgan.schema.heartbeat import Heartbeat
 from cloudgan.schema.launch import Launch
@@ -44,7 +45,7 @@ def launched_status(plan: Plan, backend: JobBackend, *, is_ours: bool = True) ->
     phase: Phase = "finished" if has_finished else job.phase
     is_here = folder.path.is_dir()
     found: dict[str, Any] = {}
-    if is_here and plan.config.task == "train" and not plan.config.grid:
+    if is_here and plan.config.trains_one:
         with suppress(CloudganError):  # its store has a newer record
             found = record_facts(read_record(folder), folder.read_config())
     known = launch_log.read()
@@ -58,7 +59,7 @@ def launched_status(plan: Plan, backend: JobBackend, *, is_ours: bool = True) ->
     facts: dict[str, Any] = {
         "run": plan.run,
         "folder": str(folder.path) if is_here else None,
-        "task": "evolve" if plan.config.grid else plan.config.task,
+        "task": plan.config.job,
         "state": _STATES[phase],
         "reason": job.reason or (beat.message if beat and phase == "failed" else ""),
         "provider": plan.target.provider,
@@ -80,24 +81,24 @@ def _progress(plan: Plan, beat: Heartbeat | None, phase: Phase) -> dict[str, Any
     """Returns what the newest report of the workers says; nothing without one."""
     if beat is None:
         return {"seconds_left": None, "showers_per_second": None}
-    total, unit, done = beat.epochs, "iterations" if plan.config.grid else "epochs", beat.epoch or 0
-    if plan.config.task == "simulate":
-        total, unit, done = plan.config.simulation.showers, "showers", beat.showers or 0
-    elif beat.exit_code == 0 and not plan.config.grid:
-        done = min(total, done + 1)  # it counts the epoch that it was in
+    kind = KINDS[plan.config.job]
+    total = kind.total(plan.config, beat)
+    done = beat.epoch or 0 if beat.showers is None else beat.showers
+    if beat.exit_code == 0 and plan.config.trains_one:
+        done = min(beat.epochs, done + 1)  # it counts the epoch that it was in
     is_running = phase == "running" and beat.phase == "training"
     seconds = beat.seconds_per_epoch
     found: dict[str, Any] = {
-        "done": done,
+        "done": None if total is None else done,
         "total": total,
-        "unit": unit,
+        "unit": kind.unit,
         "step": beat.step,
         "seconds_per_unit": seconds,
-        "seconds_left": max(0, total - done) * seconds if seconds and is_running else None,
+        "seconds_left": max(0, total - done) * seconds
+        if seconds and is_running and total is not None
+        else None,
         "showers_per_second": _showers_per_second(plan, beat) if is_running else None,
     }
-    if plan.config.task == "join":
-        found |= {"done": None, "total": None, "seconds_left": None}
     if quality := beat.quality:
         found |= {"metric_name": quality.name, "metric": quality.value, "note": str(quality)}
     return found

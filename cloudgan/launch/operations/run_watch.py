@@ -7,6 +7,7 @@ from typing import NamedTuple
 from cloudgan.core.errors import CloudganError, DataError
 from cloudgan.core.progress import Progress
 from cloudgan.launch.lifecycle.launch_log import LaunchLog
+from cloudgan.launch.plan.jobs import KINDS
 from cloudgan.money.billing import launch_ledger, usd_until_now
 from cloudgan.schema.epoch_row import epoch_row
 from cloudgan.schema.heartbeat import Heartbeat
@@ -50,18 +51,12 @@ class RunWatch:
         done = heartbeat.epoch or 0 if heartbeat.showers is None else heartbeat.showers
         config, run = self._plan.config, self._plan.run
         if self._done < 0:
-            task: tuple[str, float | None, str]
-            if config.task == "simulate":
-                task = f"simulating {run}", config.simulation.showers, "showers"
-            elif config.task == "join":
-                task = f"training trials of {config.join} in {run}", None, ""
-            elif config.grid:
-                task = f"evolving {run}", heartbeat.epochs, "iterations"
-            else:
-                task = f"training {run}", heartbeat.epochs, "epochs"
-            self._progress.start(*task, done=done)
+            kind = KINDS[config.job]
+            total = kind.total(config, heartbeat)
+            unit = "" if total is None else kind.unit
+            self._progress.start(kind.doing(config, run), total, unit, done=done)
             self._done = done
-        if done > self._rows and config.task == "train" and not config.grid:
+        if done > self._rows and config.trains_one:
             self._say_epochs(done)
         self._progress.advance(max(0, done - self._done), self._note(heartbeat))
         self._done = max(done, self._done)

@@ -17,6 +17,7 @@ from cloudgan.launch.lifecycle.wheels import (
     object_name,
     own_wheel,
 )
+from cloudgan.launch.plan.jobs import KINDS
 from cloudgan.launch.plan.showers import NO_SHOWERS, NOT_READ
 from cloudgan.ranks.placement import check_mpi
 from cloudgan.schema.image import tagged
@@ -73,7 +74,7 @@ def check_startable(plan: Plan) -> None:
             engine is JAX.
     """
     config, provider = plan.config, plan.target.provider
-    if config.task == "train" and config.training.engine == "jax":
+    if config.works_together and config.training.engine == "jax":
         raise ConfigError(
             "training.engine: jax is planned but not launched: workers have no wheels of JAX, and their smoke"
             " step is TensorFlow's; nothing was started. Run `cloudgan train --engine=jax` on the machine, or"
@@ -93,7 +94,7 @@ def check_startable(plan: Plan) -> None:
         check_mpi(flag)  # the workers run this interpreter
     if plan.showers.source == NO_SHOWERS:
         return
-    if config.task == "train" and not config.data.path:
+    if KINDS[config.job].needs_showers and not config.data.path:
         raise ConfigError(
             "--data is missing; give --data=FILE.h5, a folder from `cloudgan convert`, or a bucket"
         )

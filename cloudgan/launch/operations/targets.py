@@ -6,7 +6,7 @@ import platform
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from cloudgan.core import settings
 from cloudgan.core.clouds import CLOUDS, find, region_of
@@ -29,6 +29,7 @@ from cloudgan.launch.clouds.planner import (
     open_cloud,
     with_login,
 )
+from cloudgan.launch.lifecycle.provisioned_backend import ProvisionedBackend
 from cloudgan.launch.plan.launch_plan import NAMESPACE, existing_target
 from cloudgan.launch.plan.showers import NO_SHOWERS
 from cloudgan.schema import plan as plans
@@ -38,9 +39,6 @@ from cloudgan.schema.options.shared import RunLocator
 from cloudgan.schema.plan import Plan, Target
 from cloudgan.schema.run_document import ForeignDocumentError, RunSource, read_plan
 from cloudgan.schema.run_folder import RUNS, RunFolder, find_run_folder
-
-if TYPE_CHECKING:
-    from cloudgan.launch.lifecycle.provisioned_backend import ProvisionedBackend
 
 POD_STORES = ("pvc:", "gs://", "s3://", "https://")
 """How the URL of a store begins that pods on any cluster can reach."""
@@ -93,7 +91,6 @@ def _open_provisioned(
 ) -> ProvisionedBackend:
     """Opens a cloud and the store of its runs."""
     from cloudgan.launch.backends.kubernetes.backend import KubernetesBackend
-    from cloudgan.launch.lifecycle.provisioned_backend import ProvisionedBackend
     from cloudgan.launch.lifecycle.run_registry import RunRegistry
     from cloudgan.launch.plan.build import all_steps
     from cloudgan.storage.store import open_store

@@ -207,13 +207,17 @@ def _once_usd(request: PlanRequest) -> float:
     return (request.showers.usd or 0.0) + (request.cost.once_usd if request.cost else 0.0)
 
 
+def _amount(plan: Plan) -> str:
+    return KINDS[plan.config.job].amount(plan.config)
+
+
 def _check_budget(plan: Plan, spent_usd: float) -> None:
     budget, low = plan.limits.budget_usd, plan.forecast.low_usd
     if low is not None and plan.cost is not None:
         low = plan.cost.known_low_usd
     if budget is not None and low is not None and low > budget - spent_usd:
         raise BudgetError(
-            f"{plan.work} cost at least {low:.2f} USD ({plan.forecast.basis}), more"
+            f"{_amount(plan)} cost at least {low:.2f} USD ({plan.forecast.basis}), more"
             f" than the remaining {budget - spent_usd:.2f} USD; {KINDS[plan.config.job].less}, change the nodes or"
             " increase --budget-usd"
         )
@@ -226,7 +230,7 @@ def _check_deadline(plan: Plan) -> None:
         return
     hours = math.ceil(10 * low / _HOUR_SECONDS) / 10
     sentence = (
-        f"{plan.work} take at least {hours:g} h"
+        f"{_amount(plan)} take at least {hours:g} h"
         f" ({plan.forecast.basis}), and {plan.limits.deadline_reason} ends the run after"
         f" {end / _HOUR_SECONDS:.3g} h"
     )
@@ -242,7 +246,7 @@ def _warnings(plan: Plan) -> list[str]:
     if ahead.high_seconds is not None and ahead.high_seconds > end:
         found.append(
             f"the deadline of {end / 3600:.3g} h ({plan.limits.deadline_reason}) may end the run"
-            f" early: {plan.work} take up to {ahead.high_seconds / 3600:.3g} h"
+            f" early: {_amount(plan)} take up to {ahead.high_seconds / 3600:.3g} h"
         )
     if plan.showers.records is None and plan.config.trains_one:
         found.append("the number of showers is unknown, so there is no forecast")

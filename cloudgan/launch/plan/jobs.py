@@ -27,6 +27,7 @@ from cloudgan.ranks.layout import divide_ranks
 from cloudgan.ranks.placement import ranks_on
 from cloudgan.schema.coevolution import CoevolutionConfig
 from cloudgan.schema.config import RunConfig
+from cloudgan.schema.heartbeat import Heartbeat
 from cloudgan.schema.plan import Forecast, Plan, Showers, Workers
 from cloudgan.schema.price_row import PriceRow
 from cloudgan.speed.measured import CORES_PER_CHIP
@@ -50,9 +51,15 @@ class Kind:
         showers: Finds the training data.
         forecast: Returns time and cost; takes the configuration, the workers, the speeds and the price of a node.
         title: Returns a name for the run.
+        program: Returns what the workers train or run, in words.
+        amount: Returns the work, such as ``60 epochs`` or ``200,000 showers``.
         work: Returns the work of a plan in a line.
+        doing: Returns what a run of a name does, for its progress.
+        unit: Of its progress.
+        total: Returns the units until the end, of the configuration and the newest heartbeat; None: unknown.
         less: How to make it cheaper.
         shorter: How to make it end earlier.
+        needs_showers: Whether it needs training data.
         no_seeds: Why `--seeds` does not apply; "": it does.
     """
 
@@ -62,9 +69,15 @@ class Kind:
     showers: Callable[[RunConfig], Found]
     forecast: Callable[[RunConfig, Workers, ThroughputModel, PriceRow | None], Forecast]
     title: Callable[[RunConfig], str]
+    program: Callable[[RunConfig], str]
+    amount: Callable[[RunConfig], str]
     work: Callable[[Plan], str]
+    doing: Callable[[RunConfig, str], str]
+    unit: str
+    total: Callable[[RunConfig, Heartbeat], int | None]
     less: str
     shorter: str
+    needs_showers: bool = False
     no_seeds: str = ""
 
 
@@ -147,7 +160,14 @@ def _priced(
 def _train_work(plan: Plan) -> str:
     showers = plan.showers
     of = f", {showers.records:,} showers" if showers.records and not plan.assumes_showers else ""
-    return f"{plan.config.job} {plan.program}, {plan.work}{of}"
+    config = plan.config
+    kind = KINDS[config.job]
+    return f"{kind.name} {kind.program(config)}, {kind.amount(config)}{of}"
+
+
+def _epochs_text(config: RunConfig) -> str:
+    epochs = config.training.epochs
+    return f"{epochs} epoch{'' if epochs == 1 else 's'}"
 
 
 _OF_GRIDS = {
@@ -228,7 +248,7 @@ def _grid_forecast(
     return Forecast(epochs=_grid_of(config).iterations, why_unknown=why)
 
 
-def _grid_title(config: RunConfig) -> str:
+def _grid_name(config: RunConfig) -> str:
     task = _grid_of(config).task
     return config.model.preset if task == "showers" else task
 
@@ -312,56 +332,88 @@ def _check_join(given: Mapping[str, Any], file: str | None, request: WorkerFlags
         )
 
 
+def _showers_text(config: RunConfig) -> str:
+    return f"{config.simulation.showers:,} showers"
+
+
+def _trials_text(config: RunConfig) -> str:
+    return f"trials of the search {config.join}"
+
+
 _UNKNOWN_END = Forecast(epochs=1, why_unknown="the blocks train trials until the search ends")
 KINDS = {
     one.name: one
     for one in (
         Kind(
-            "train",
-            _check_training,
-            _train_layout,
-            lambda config: find_showers(config.data),
-            train_forecast,
-            lambda config: config.model.preset,
-            _train_work,
-            "reduce --epochs",
-            "--max-steps to train less, fewer --epochs",
+            name="train",
+            check=_check_training,
+            layout=_train_layout,
+            showers=lambda config: find_showers(config.data),
+            forecast=train_forecast,
+            title=lambda config: config.model.preset,
+            program=lambda config: config.model.preset,
+            amount=_epochs_text,
+            work=_train_work,
+            doing=lambda _, run: f"training {run}",
+            unit="epochs",
+            total=lambda _, beat: beat.epochs,
+            less="reduce --epochs",
+            shorter="--max-steps to train less, fewer --epochs",
+            needs_showers=True,
         ),
         Kind(
-            "evolve",
-            _check_evolution,
-            _grid_layout,
-            _grid_showers,
-            _grid_forecast,
-            _grid_title,
-            _train_work,
-            "reduce --iterations",
-            "fewer --iterations",
-            "--seeds compares trainings of one GAN; deploy a grid of cells once per --seed",
+            name="evolve",
+            check=_check_evolution,
+            layout=_grid_layout,
+            showers=_grid_showers,
+            forecast=_grid_forecast,
+            title=_grid_name,
+            program=_grid_name,
+            amount=lambda config: _grid_of(config).describe(),
+            work=_train_work,
+            doing=lambda _, run: f"evolving {run}",
+            unit="iterations",
+            total=lambda _, beat: beat.epochs,
+            less="reduce --iterations",
+            shorter="fewer --iterations",
+            needs_showers=True,
+            no_seeds="--seeds compares trainings of one GAN; deploy a grid of cells once per --seed",
         ),
         Kind(
-            "simulate",
-            _check_simulation,
-            lambda *_: {},
-            _simulated,
-            _simulation_forecast,
-            lambda config: f"{config.simulation.particle}s",
-            lambda plan: f"simulate {plan.work} with {plan.program}",
-            "reduce --showers",
-            "fewer --showers",
-            "--seeds compares trainings; a simulation has one --seed, and --showers=N makes it larger",
+            name="simulate",
+            check=_check_simulation,
+            layout=lambda *_: {},
+            showers=_simulated,
+            forecast=_simulation_forecast,
+            title=lambda config: f"{config.simulation.particle}s",
+            program=lambda config: f"Geant4, {config.simulation.particle}s",
+            amount=_showers_text,
+            work=lambda plan: (
+                f"simulate {_showers_text(plan.config)} with Geant4, {plan.config.simulation.particle}s"
+            ),
+            doing=lambda _, run: f"simulating {run}",
+            unit="showers",
+            total=lambda config, _: config.simulation.showers,
+            less="reduce --showers",
+            shorter="fewer --showers",
+            no_seeds="--seeds compares trainings; a simulation has one --seed, and --showers=N makes it larger",
         ),
         Kind(
-            "join",
-            _check_join,
-            lambda *_: {},
-            lambda _: Found(Showers(source=OF_THE_SEARCH)),
-            lambda *_: _UNKNOWN_END,
-            lambda config: f"{config.join[:_LONGEST_SEARCH]}-blocks",
-            lambda plan: f"train {plan.program}",
-            "",
-            "",
-            "--seeds makes runs of its own, and the job join trains the trials of a search; omit --seeds",
+            name="join",
+            check=_check_join,
+            layout=lambda *_: {},
+            showers=lambda _: Found(Showers(source=OF_THE_SEARCH)),
+            forecast=lambda *_: _UNKNOWN_END,
+            title=lambda config: f"{config.join[:_LONGEST_SEARCH]}-blocks",
+            program=_trials_text,
+            amount=lambda _: "trials until the search ends",
+            work=lambda plan: f"train {_trials_text(plan.config)}",
+            doing=lambda config, run: f"training trials of {config.join} in {run}",
+            unit="epochs",
+            total=lambda *_: None,
+            less="",
+            shorter="",
+            no_seeds="--seeds makes runs of its own, and the job join trains the trials of a search; omit --seeds",
         ),
     )
 }

@@ -5,18 +5,16 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from cloudgan.core import assets, clouds
 from cloudgan.core.clock import monotonic_seconds
 from cloudgan.core.documents import parse_yaml
 from cloudgan.core.errors import ConfigError, CredentialsError, PlanError
+from cloudgan.launch.kubernetes.api import ClusterApi
 from cloudgan.launch.kubernetes.manifests import CLAIM
 from cloudgan.launch.kubernetes.pod_network import CILIUM
 from cloudgan.schema.plan import Plan, Step, Target
-
-if TYPE_CHECKING:
-    from cloudgan.launch.kubernetes.api import ClusterApi
 
 GPU = "nvidia.com/gpu"
 GANG_GROUP = "scheduling.k8s.io/v1beta1"

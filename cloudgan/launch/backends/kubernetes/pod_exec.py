@@ -18,16 +18,14 @@ import termios
 import tty
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlencode
 
 from cloudgan.core.documents import parse_json
 from cloudgan.core.errors import ConfigError, CredentialsError, LaunchError, shorten
 from cloudgan.launch.backends.remote_command import CommandStreams
 from cloudgan.launch.kubernetes.api import map_error
-
-if TYPE_CHECKING:
-    from kubernetes.client import ApiClient
+from cloudgan.launch.kubernetes.kubeconfig import ApiClient
 
 _STDIN, _STDOUT, _STDERR, _STATUS, _RESIZE = range(5)
 _POLL_SECONDS = 0.25

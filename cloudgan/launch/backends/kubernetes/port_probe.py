@@ -9,15 +9,13 @@ admits the pods of the run only, and a cluster without a policy engine stores it
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from cloudgan.core.clock import monotonic_seconds
 from cloudgan.core.errors import OpenPortsError
+from cloudgan.launch.kubernetes.api import ClusterApi
 from cloudgan.launch.kubernetes.job_state import INDEX
 from cloudgan.schema.plan import Plan, Step
-
-if TYPE_CHECKING:
-    from cloudgan.launch.kubernetes.api import ClusterApi
 
 _OUTSIDE: Final = "2"
 """Index of the pod that no NetworkPolicy admits; its exit code is the result."""

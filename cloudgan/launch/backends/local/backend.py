@@ -41,6 +41,23 @@ _START_SECONDS = 30.0
 _STOP_SECONDS = 90.0
 _STARTED: list[subprocess.Popen[bytes]] = []
 """Supervisors started by this process; they may outlive it and are reaped otherwise."""
+_NEEDS = {
+    "train": (
+        "tensorflow",
+        (
+            "--provider=local trains on this machine, but TensorFlow is not installed; run"
+            f" {install_command('train')}"
+        ),
+    ),
+    "simulate": (
+        "geant4_pybind",
+        (
+            "--provider=local simulates on this machine, but Geant4 is not installed; run"
+            f" {install_command('geant4')}"
+        ),
+    ),
+}
+"""Module of a job, and the sentence without it; the others train."""
 
 
 class LocalBackend(PreexistingNodes):
@@ -55,14 +72,9 @@ class LocalBackend(PreexistingNodes):
         Raises:
             ConfigError: TensorFlow or Geant4 is not installed, or several workers cannot be isolated.
         """
-        if plan.config.task == "simulate":
-            _require_geant4()
-            return ()
-        if find_spec("tensorflow") is None:
-            raise ConfigError(
-                "--provider=local trains on this machine, but TensorFlow is not installed; run"
-                f" {install_command('train')}"
-            )
+        module, missing = _NEEDS.get(plan.config.job, _NEEDS["train"])
+        if find_spec(module) is None:
+            raise ConfigError(missing)
         workers = plan.workers
         if plan.has_peers and not workers.allow_open_ports:
             if "://" in plan.store:
@@ -256,14 +268,6 @@ class LocalBackend(PreexistingNodes):
                 yield LogLine.stamped(index, line)
 
         return lines
-
-
-def _require_geant4() -> None:
-    if find_spec("geant4_pybind") is None:
-        raise ConfigError(
-            "--provider=local simulates on this machine, but Geant4 is not installed; run"
-            f" {install_command('geant4')}"
-        )
 
 
 def _reap(pid: int | None) -> None:

@@ -8,8 +8,6 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any, Final
 
-from kubernetes.client import ApiClient
-
 from cloudgan.core.clock import monotonic_seconds
 from cloudgan.core.documents import parse_yaml
 from cloudgan.core.errors import ConfigError, CredentialsError, LaunchError
@@ -19,7 +17,11 @@ from cloudgan.launch.clouds.azure.planner import store_url
 from cloudgan.launch.clouds.azure.transport import ArmApi, find_subscription, login_name
 from cloudgan.launch.clouds.rows import Kind, Rows, look_up
 from cloudgan.launch.kubernetes.api import ClusterApi
-from cloudgan.launch.kubernetes.kubeconfig import connect_by_certificate, connect_by_token
+from cloudgan.launch.kubernetes.kubeconfig import (
+    ApiClient,
+    connect_by_certificate,
+    connect_by_token,
+)
 from cloudgan.schema.plan import ZONES, Plan, Step, Target
 from cloudgan.schema.resource import Finding, Listing, Resource
 from cloudgan.storage.store import Store, open_store
