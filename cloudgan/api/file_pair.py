@@ -38,9 +38,6 @@ class FilePair:
 
         Returns:
             Observables of the generated showers and of the reference.
-
-        Raises:
-            DataError: A file is damaged, or both hold the same showers.
         """
         measured = []
         for name, source in (
@@ -79,10 +76,6 @@ def open_pair(generated: str, reference: str, *, unit: str = "", binning: str = 
         reference: Monte Carlo.
         unit: Unit of ECAL in files that state none.
         binning: Of their cells, see `open_source`.
-
-    Raises:
-        ConfigError: Both are the same file.
-        DataError: A file is missing, damaged or too small, or shapes or particles differ.
     """
     ours, theirs = (open_source(name, unit, binning) for name in (generated, reference))
     one, other = Path(generated).name, Path(reference).name
@@ -112,11 +105,7 @@ def open_pair(generated: str, reference: str, *, unit: str = "", binning: str = 
 def refuse_other_particle(
     generated: str, ours: Collection[str], reference: str, theirs: Collection[str]
 ) -> None:
-    """Refuses samples that state different primary particles; empty: a sample states none.
-
-    Raises:
-        DataError: The particles differ.
-    """
+    """Refuses samples that state different primary particles; empty: a sample states none."""
     if ours and theirs and set(ours) != set(theirs):
         one, other = (" and ".join(sorted(found)) for found in (ours, theirs))
         raise DataError(

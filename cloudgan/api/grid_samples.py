@@ -29,11 +29,7 @@ def is_grid(folder: RunFolder) -> bool:
 
 
 def has_other_samples(folder: RunFolder) -> bool:
-    """Whether the folder is that of a grid with another task than showers.
-
-    Raises:
-        DataError: Its coevolution.json is damaged.
-    """
+    """Whether the folder is that of a grid with another task than showers."""
     return is_grid(folder) and _config(folder)[1].task != "showers"
 
 
@@ -44,10 +40,6 @@ def grid_generator(folder: RunFolder, step: Step, cell: str) -> GridGenerator:
         folder: Of the grid.
         step: 0: the network before its training. Default: the result.
         cell: See `cloudgan.coevolution.result_file.GridResult.choose`.
-
-    Raises:
-        ConfigError: No such cell, or another step.
-        DataError: The grid has no result, it is damaged, or the task is not showers.
     """
     files, config = _config(folder)
     if config.task != "showers":
@@ -68,11 +60,7 @@ def grid_generator(folder: RunFolder, step: Step, cell: str) -> GridGenerator:
 
 
 def refuse_shower_options(folder: RunFolder, options: Mapping[str, Any]) -> None:
-    """Refuses options of showers for a grid with another task.
-
-    Raises:
-        ConfigError: One is set.
-    """
+    """Refuses options of showers for a grid with another task."""
     given = [f"--{name}" for name, value in options.items() if value not in (None, False)]
     if given:
         raise ConfigError(
@@ -88,10 +76,6 @@ def write_samples(
 
     Returns:
         Their number.
-
-    Raises:
-        ConfigError: Another suffix, or no such cell.
-        DataError: The grid has no result, or it is damaged.
     """
     if path.suffix != _ARCHIVE:
         raise ConfigError(

@@ -120,11 +120,7 @@ class ModelCard(Document):
 
 
 def model_card(checkpoint: Checkpoint, folder: RunFolder, file: ExportedFile) -> ModelCard:
-    """Collects what is known of a checkpoint's run; unknown facts say why.
-
-    Raises:
-        DataError: A file of the run is damaged.
-    """
+    """Collects what is known of a checkpoint's run; unknown facts say why."""
     state = checkpoint.state
     preset, summary = state.config.model, state.summary
     started = record.read_if_whole(folder.record_file).started()
@@ -311,10 +307,6 @@ def _facts(values: dict[str, Any]) -> Table:
 
 
 def write_card(card: ModelCard, folder: Path) -> None:
-    """Writes README.md and model_card.json into the folder of the export.
-
-    Raises:
-        DataError: A file cannot be written.
-    """
+    """Writes README.md and model_card.json into the folder of the export."""
     write_json(folder / CARD, card)
     write_atomic(folder / README, page_markdown(card.page()).encode())

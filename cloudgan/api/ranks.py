@@ -15,11 +15,7 @@ from cloudgan.schema.config import RunConfig
 
 
 def has_ranks(config: RunConfig) -> bool:
-    """Whether masters and workers train the run.
-
-    Raises:
-        ConfigError: This process is a rank of an MPI world, and the run has none.
-    """
+    """Whether masters and workers train the run."""
     if settings.is_mpi_rank() and not config.parallel.has_ranks:
         raise ConfigError(
             "this process is a rank of an MPI world (mpiexec or srun), but the run has no --parallel:"
@@ -35,10 +31,6 @@ def local_layout(config: RunConfig, world: int | None = None) -> Layout:
     Args:
         config: The run's configuration.
         world: Ranks of the MPI world that this process is in; None: there is none.
-
-    Raises:
-        ConfigError: The ranks fit no layout or not this machine's GPUs, or are not those of the
-            world; the machine is a TPU.
     """
     parallel = config.parallel
     size = parallel.ranks or world

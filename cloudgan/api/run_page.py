@@ -37,9 +37,6 @@ def run_page(
         validation: Of its generator; None: it was not validated after the training.
         priced: Its cost; None: not shown.
         introduction: First sentences.
-
-    Raises:
-        DataError: The record holds no start.
     """
     found = run.record
     started = found.started()

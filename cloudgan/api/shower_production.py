@@ -49,22 +49,13 @@ def finished_shards(store: Store) -> frozenset[int]:
 
 
 def read_shards(store: Store, numbers: Sequence[int]) -> tuple[FinishedShard, ...]:
-    """Reads the documents of finished shards.
-
-    Raises:
-        DataError: A document is damaged.
-    """
+    """Reads the documents of finished shards."""
     names = (_info_name(number) for number in numbers)
     return tuple(parse_model(store.read(name), FinishedShard, name) for name in names)
 
 
 def simulate_missing(pod: PodEnvironment, store: Store, liveness: LivenessFile) -> None:
-    """Simulates the shards of this worker that the store lacks.
-
-    Raises:
-        ModuleNotFoundError: Geant4 is not installed.
-        CloudganError: A process with Geant4 died, or the store failed.
-    """
+    """Simulates the shards of this worker that the store lacks."""
     simulation, training = pod.config.simulation, pod.config.training
     done = finished_shards(store)
     own = simulation.shards_of(pod.peers.index, pod.peers.world)
@@ -105,11 +96,7 @@ def simulate_missing(pod: PodEnvironment, store: Store, liveness: LivenessFile) 
 
 
 def finish(simulation: SimulationConfig, store: Store, liveness: LivenessFile) -> Manifest:
-    """Waits for the shards of all workers and writes the manifest of the data set.
-
-    Raises:
-        DataError: Workers had different versions of Geant4, tables or cloudgan.
-    """
+    """Waits for the shards of all workers and writes the manifest of the data set."""
     polls = 0
     while missing := simulation.shards - len(finished_shards(store)):
         if polls == 0:

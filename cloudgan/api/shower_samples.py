@@ -26,12 +26,7 @@ _STREAM = 4096
 def load_generator(
     folder: RunFolder, step: Step, progress: Progress, *, cell: str | None = None
 ) -> RunGenerator:
-    """Loads the generator of a checkpoint of a run, or of a grid of cells.
-
-    Raises:
-        ConfigError: A cell of an ordinary run, a cell that does not exist, or a step of a grid.
-        DataError: The run has no such checkpoint, or its weights are not finite.
-    """
+    """Loads the generator of a checkpoint of a run, or of a grid of cells."""
     if is_grid(folder):
         return grid_generator(folder, step, cell or "mixture")
     if cell is not None:

@@ -127,9 +127,7 @@ def simulate_parametric(
 ) -> ShowerFile:
     """Writes showers of the parametric source; replaces an existing file.
 
-    Raises:
-        ConfigError: Photons. The source parametrizes showers of electrons and positrons, which it does
-            not distinguish, as in Geant4 (G4 class GFlashShowerModel, `IsApplicable`).
+    It does not distinguish electrons and positrons, as in Geant4 (G4 class GFlashShowerModel, `IsApplicable`).
     """
     if particle == "photon":
         raise ConfigError(
@@ -353,11 +351,7 @@ def _refuse_output(path: Path, *, overwrite: bool) -> None:
 
 
 def refuse_existing(path: Path, *, overwrite: bool) -> None:
-    """Refuses to replace a file unless `overwrite` is set.
-
-    Raises:
-        ConfigError: The file exists, or its folder is missing.
-    """
+    """Refuses to replace a file unless `overwrite` is set."""
     if path.exists() and not overwrite:
         raise ConfigError(f"{path} exists; give another file, or --overwrite")
     if not path.parent.is_dir():

@@ -24,9 +24,6 @@ def import_tensorflow() -> None:
     """Imports TensorFlow and Keras; shows their messages on standard error only if the import fails.
 
     Their libraries write to file descriptor 2 before any log level applies.
-
-    Raises:
-        ModuleNotFoundError: TensorFlow is not installed.
     """
     if "tensorflow" in sys.modules:
         return
@@ -66,11 +63,7 @@ def _unused() -> tuple[str, ...]:
 
 
 def require_package(package: str | None, name: str | None = None) -> None:
-    """Checks that a package is installed, without the import; call it before something is written.
-
-    Raises:
-        ModuleNotFoundError: It is not; its name is `name`, by default that of the package.
-    """
+    """Checks that a package is installed, without the import; call it before something is written."""
     if package and find_spec(package) is None:
         raise ModuleNotFoundError(f"no package {package}", name=name or package)
 

@@ -44,11 +44,7 @@ def start_ranks(
     quiet: bool,
     isolated: bool,
 ) -> Outcome:
-    """Runs the ranks of a run on this machine until they end.
-
-    Raises:
-        CloudganError: They failed, or were stopped.
-    """
+    """Runs the ranks of a run on this machine until they end."""
     command = ("train", f"--run={folder.path}")
     LocalRanks(
         command,

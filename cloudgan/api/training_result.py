@@ -260,10 +260,6 @@ def describe_training(config: RunConfig, folder: RunFolder) -> TrainingDescripti
     """Returns the networks' parameter counts, the expected memory and the whole configuration.
 
     Showers that are here give the networks their geometry, as in training.
-
-    Raises:
-        ConfigError: A stage is unknown.
-        DataError: The showers are damaged, or have too few cells for the networks.
     """
     if config.data.path and Path(config.data.path).exists():
         from cloudgan.api.training_showers import find_showers

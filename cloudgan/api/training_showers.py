@@ -33,10 +33,6 @@ def find_showers(
         config: Of the run; `data.path` names the showers.
         folder: Of the run, where a copy of them can be.
         may_convert: False for a worker of a cluster, where each worker would convert the same files.
-
-    Raises:
-        DataError: The showers are missing or damaged, or have too few cells for the networks.
-        ConfigError: `may_convert` forbids a conversion.
     """
     data, showers = config.data, _find(config, folder, may_convert=may_convert)
     if isinstance(showers, ShowerSource):
@@ -95,12 +91,7 @@ def count_showers(showers: Found) -> int:
 
 
 def as_store(showers: Found, folder: RunFolder, progress: Progress) -> Path:
-    """Converts or downloads showers into the folder of a run, unless they are a store or were converted already.
-
-    Raises:
-        DataError: A record is damaged; the message names the file.
-        ConfigError: They changed since the run was trained on them.
-    """
+    """Converts or downloads showers into the folder of a run, unless they are a store or were converted already."""
     if isinstance(showers, Path):
         return showers
     if isinstance(showers, BucketShowers):

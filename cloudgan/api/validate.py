@@ -119,11 +119,7 @@ class Validation:
         )
 
     def write(self) -> None:
-        """Writes verdict.json into the folder of the run, atomically; `cost` reads it.
-
-        Raises:
-            DataError: The file cannot be written.
-        """
+        """Writes verdict.json into the folder of the run, atomically; `cost` reads it."""
         if self.run:
             here = {"run", "report", "gate"}
             text = self.result().model_dump_json(indent=2, exclude=here) + "\n"
@@ -249,9 +245,6 @@ def validate_run(
         gates: Default: the shipped ones.
         classify: Train classifiers too.
         seed: Of the permutations, the bootstrap errors and the classifiers.
-
-    Raises:
-        DataError: The run has no such checkpoint, or the reference does not fit it.
     """
     import_tensorflow()  # without the messages of its libraries
     from cloudgan.validation.acceptance.assess import SampleNames, assess

@@ -86,11 +86,7 @@ class Preprocessing:
         return cls(model.image_shape, model.image_scale, model.image_power, model.angle)
 
     def check(self, have: tuple[int, int, int], where: str, layout: Layout | None = None) -> None:
-        """Checks that showers are large enough; rings, and layers that differ, have no centre to cut.
-
-        Raises:
-            DataError: They are too small or of another depth; the message has the flag for networks that fit.
-        """
+        """Checks that showers are large enough; rings, and layers that differ, have no centre to cut."""
         is_whole = layout is not None and layout.geometry != Geometry()
         is_small = have[2] != self.shape[2] or have[0] < self.shape[0] or have[1] < self.shape[1]
         if is_small or (is_whole and have != self.shape):
@@ -158,9 +154,6 @@ class TrainingSet:
             held_out_fraction: Fraction of held-out showers: one of every round(1 / fraction).
             fold: Number of the first held-out shower. Default: the last of its group.
             progress: Receives the verification.
-
-        Raises:
-            DataError: The store is incomplete, damaged, too small or of several particles; names the file.
         """
         store = Store(folder)
         view.check(store.shape, str(folder), store.manifest.sources[0].dataset)
@@ -204,11 +197,7 @@ class TrainingSet:
         )
 
     def train_cells(self, rows: NDArray[np.int64]) -> Batch[Cells]:
-        """Returns the preprocessed training showers numbered `rows`, with sparse images.
-
-        Raises:
-            DataError: A file is damaged; the message names it.
-        """
+        """Returns the preprocessed training showers numbered `rows`, with sparse images."""
         return self._prepared(self._numbers(rows))
 
     def train_rows(self, rows: NDArray[np.int64]) -> Batch[Floats]:
@@ -268,11 +257,7 @@ def _dense(batch: Batch[Cells]) -> Batch[Floats]:
 
 
 def _one_particle(sources: Iterable[SourceInfo], folder: str) -> str | None:
-    """Primary particle of the sources; None: a source states none.
-
-    Raises:
-        DataError: The sources have different particles.
-    """
+    """Primary particle of the sources; None: a source states none."""
     found = {source.particle: source.name for source in sources}
     stated = sorted(name for name in found if name)
     if len(stated) > 1:
@@ -287,11 +272,7 @@ def _one_particle(sources: Iterable[SourceInfo], folder: str) -> str | None:
 def open_training_set(
     folder: Path | str, model: Preset, data: DataConfig, *, progress: Progress | None = None
 ) -> TrainingSet:
-    """Opens a store with the configuration of a run.
-
-    Raises:
-        DataError: As `TrainingSet.open`.
-    """
+    """Opens a store with the configuration of a run."""
     return TrainingSet.open(
         folder,
         Preprocessing.of(model),
@@ -364,11 +345,7 @@ class BatchReader:
         self._buffers = ImageBuffers(batch, training_set.view.shape)
 
     def read(self, step: int, first_row: int) -> BatchRows:
-        """Returns the rows of this worker's `step` from `first_row` on; the image must not be written.
-
-        Raises:
-            DataError: A file is damaged; the message names it.
-        """
+        """Returns the rows of this worker's `step` from `first_row` on; the image must not be written."""
         with self._reading.measured():
             rows = self._order.rows(step, first_row, self._batch)
             showers = self._training_set.train_cells(rows)

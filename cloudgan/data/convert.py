@@ -61,10 +61,6 @@ def convert(
         to: Layout of the target; auto decides by its suffix.
         overwrite: Replace an existing target.
         progress: Receives each block.
-
-    Raises:
-        ConfigError: The target exists, another process writes it, or its layout is unknown.
-        CloudganError: The source is damaged (DataError) or the disk full; the target is unchanged.
     """
     progress, target = progress or Silent(), Path(target)
     kind = target_layout(target, to)
@@ -118,11 +114,7 @@ def _identity(info: SourceInfo) -> tuple[object, ...]:
 
 
 def target_layout(target: Path, to: TargetLayout) -> Literal["store", "hdf5", "parquet"]:
-    """Returns the layout in which `convert` writes a target.
-
-    Raises:
-        ConfigError: The suffix of the target names no layout, or pyarrow is missing for hits.
-    """
+    """Returns the layout in which `convert` writes a target."""
     if to != "auto":
         return to
     if target.suffix == PARQUET_SUFFIX:

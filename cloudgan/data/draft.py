@@ -28,11 +28,7 @@ geometry: cartesian     # or cylindrical: x = radius, y = angle. {flat}
 
 
 def draft(path: Path) -> str:
-    """Returns a dataset.yaml with comments.
-
-    Raises:
-        DataError: The file has no dataset of floats with several values per shower, or none with one.
-    """
+    """Returns a dataset.yaml with comments."""
     with opened(path) as file:
         found: dict[str, h5py.Dataset] = {}
         file.visititems(

@@ -136,11 +136,7 @@ class Hdf5File:
         return tuple(lines)
 
     def raw_blocks(self, size: int) -> Iterator[RawShowers]:
-        """Yields all showers as the file holds them, at most `size` at a time.
-
-        Raises:
-            DataError: An event cannot be read or holds NaN, infinite or negative cells.
-        """
+        """Yields all showers as the file holds them, at most `size` at a time."""
         with opened(self.path) as file:
             for first in range(0, self.info.records, size):
                 rows = slice(first, min(first + size, self.info.records))
@@ -212,11 +208,7 @@ class Hdf5File:
 
 
 def _layout(file: h5py.File, path: Path, binning: str) -> Layout | None:
-    """Returns the layout of a file; None: a public 3DGAN one.
-
-    Raises:
-        DataError: The file has none that is known, or not that of `--binning`.
-    """
+    """Returns the layout of a file; None: a public 3DGAN one."""
     if not binning and "ECAL" in file.keys():  # noqa: SIM118 - of links
         return None
     given = read_layouts(binning) if binning else LAYOUTS
@@ -247,11 +239,7 @@ def _layout(file: h5py.File, path: Path, binning: str) -> Layout | None:
 def _layout_cells(
     file: h5py.File, path: Path, layout: Layout
 ) -> tuple[list[h5py.Dataset], tuple[int, int, int]]:
-    """Returns the datasets of the cells, checked, and the shape of an image.
-
-    Raises:
-        DataError: They do not fit the layout; the message names key and shape.
-    """
+    """Returns the datasets of the cells, checked, and the shape of an image."""
     cells = [item_of(file, key, path) for key in layout.keys.cells]
     for key, one in zip(layout.keys.cells, cells, strict=True):
         _check_cells(one, key, path)
@@ -279,11 +267,7 @@ def _layout_cells(
 
 
 def _in_stated_units(layout: Layout, stated: list[str], asked: str, path: str) -> Layout:
-    """Returns the layout in the units of --unit.
-
-    Raises:
-        DataError: Attributes of the file state others.
-    """
+    """Returns the layout in the units of --unit."""
     units = layout.unit.model_copy(update={"cells": asked or layout.unit.cells})
     for name, one, other in zip(
         ("energy", "cells"), stated, (units.energy, units.cells), strict=True
@@ -379,11 +363,7 @@ def _columns(
 
 
 def _pdg_id(columns: Columns, path: str) -> int | None:
-    """Returns the PDG number of the primary particle; None: the file states none.
-
-    Raises:
-        DataError: The showers are of several particles.
-    """
+    """Returns the PDG number of the primary particle; None: the file states none."""
     for name, values in columns.items():
         numbers = values.reshape(len(values), -1)[:, 0]
         found, counts = np.unique(numbers, return_counts=True)

@@ -36,11 +36,7 @@ def missing_file(path: Path) -> DataError:
 
 @contextmanager
 def opened(path: Path) -> Iterator[h5py.File]:
-    """Yields an HDF5 file.
-
-    Raises:
-        DataError: It is missing, truncated or damaged, or holds a type that cannot be read.
-    """
+    """Yields an HDF5 file."""
     try:
         size = path.stat().st_size
         if size == 0:
@@ -68,11 +64,7 @@ def opened(path: Path) -> Iterator[h5py.File]:
 
 
 def item_of(file: h5py.File, name: str, path: Path) -> Any:
-    """Returns a dataset or group of the file; None: the link leads nowhere.
-
-    Raises:
-        DataError: Its values are in another file, which may change or miss without notice.
-    """
+    """Returns a dataset or group of the file; None: the link leads nowhere."""
     link, item = file.get(name, getlink=True), None
     is_elsewhere = isinstance(link, h5py.ExternalLink)
     if not is_elsewhere:
@@ -93,9 +85,6 @@ def _check_filters(dataset: h5py.Dataset, name: str, path: Path) -> None:
 
     Importing hdf5plugin registers its filters (doc/usage.rst of
     https://github.com/silx-kit/hdf5plugin, read 2026-11-25).
-
-    Raises:
-        DataError: A filter is missing.
     """
     plist = dataset.id.get_create_plist()
     for number, _, _, label in (plist.get_filter(i) for i in range(plist.get_nfilters())):

@@ -42,10 +42,6 @@ def write_hdf5(
 
     Theta and eta are omitted if a block lacks theta. With a layout its datasets are written instead, in its
     units: cells, energy and, if it has one, the angle. An existing file is replaced only by a complete one.
-
-    Raises:
-        ConfigError: Another process writes the file, or its folder is not writable.
-        CloudganError: The disk is full; the old file is unchanged.
     """
     progress = progress or Silent()
     per_gev = KNOWN_UNITS[WRITTEN_UNIT]
@@ -100,11 +96,6 @@ def hdf5_writer(
         path: The file; a missing folder is created.
         attributes: Attributes by dataset; those of the file itself have an empty name.
         layout: Of the file; None: 3DGAN's.
-
-    Raises:
-        ConfigError: Another process writes the file, its folder is not writable, no showers were given,
-            or an attribute cannot be written.
-        CloudganError: The disk is full.
     """
     path = Path(path)
     with locked_writer(path) as beside:
@@ -192,11 +183,7 @@ class Hdf5Writer:
         self._path, self._file, self._sink, self._layout = path, file, sink, layout
 
     def append(self, block: RawShowers) -> None:
-        """Appends a block; columns that are not in all blocks are dropped.
-
-        Raises:
-            CloudganError: The disk is full.
-        """
+        """Appends a block; columns that are not in all blocks are dropped."""
         layout = self._layout
         if layout:
             cells = dict(zip(layout.keys.cells, from_images(layout, block.ecal), strict=True))
@@ -219,11 +206,7 @@ class Hdf5Writer:
         self.count += len(block)
 
     def check(self) -> None:
-        """Checks that the file system accepted all that was written until now.
-
-        Raises:
-            CloudganError: The disk is full.
-        """
+        """Checks that the file system accepted all that was written until now."""
         if error := self._sink.error:
             raise CloudganError(
                 f"{self._path} could not be written after {self.count} showers: {error.strerror}."
@@ -231,11 +214,7 @@ class Hdf5Writer:
             ) from error
 
     def set_attributes(self, name: str, values: Mapping[str, Attribute | Any]) -> None:
-        """Sets the attributes of a dataset, or of the file itself if `name` is empty.
-
-        Raises:
-            ConfigError: HDF5 has no type for a value, or it is too large.
-        """
+        """Sets the attributes of a dataset, or of the file itself if `name` is empty."""
         item = self._file[name] if name else self._file
         for key, value in values.items():
             try:

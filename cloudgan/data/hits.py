@@ -54,11 +54,7 @@ def write_showers(
 
 
 def require_parquet(path: Path) -> None:
-    """Checks, before long work, that a Parquet file can be written if `path` is one.
-
-    Raises:
-        ConfigError: pyarrow is not installed.
-    """
+    """Checks, before long work, that a Parquet file can be written if `path` is one."""
     if path.suffix == PARQUET_SUFFIX:
         _pyarrow(path)
 
@@ -73,11 +69,6 @@ def write_hits(
     """Writes the cells from `LEAST_CELL_GEV` on; returns the number of showers.
 
     An existing file is replaced only by a complete one. Memory is that of one row group and one block.
-
-    Raises:
-        ConfigError: pyarrow is not installed, another process writes the file, its folder is not writable,
-            or no showers were given.
-        DiskFullError: The disk is full; the old file is unchanged.
     """
     progress = progress or Silent()
     arrow, parquet = _pyarrow(path)

@@ -40,9 +40,6 @@ def input_pipeline(
 
     `threads` readers read `training_set` in `order` from `start_step` on and add their time to `reading`.
     This worker has `local_replicas` of the `replicas`, starting with `worker_first_replica`.
-
-    Raises:
-        ConfigError: The replicas do not divide the global batch.
     """
     batch, rest = divmod(order.global_batch_size, replicas)
     if rest:

@@ -219,11 +219,7 @@ LAYOUTS: tuple[Layout, ...] = (
 
 
 def read_layouts(path: str) -> tuple[Layout, ...]:
-    """Reads the layouts of `--binning`: those of a binning XML, one for each of its particles, or a dataset.yaml.
-
-    Raises:
-        DataError: The file does not parse, or a key is missing or not valid; the message names it.
-    """
+    """Reads the layouts of `--binning`: those of a binning XML, one for each of its particles, or a dataset.yaml."""
     file = Path(path)
     try:
         if file.suffix.lower() == ".xml":

@@ -335,11 +335,7 @@ class FileIdentity(NamedTuple):
 
 
 def check_folder(folder: Path, manifest: Manifest) -> None:
-    """Checks that the folder holds the files of the manifest, of the right sizes, and no other parts.
-
-    Raises:
-        DataError: A file is missing, has another size, or belongs to another store.
-    """
+    """Checks that the folder holds the files of the manifest, of the right sizes, and no other parts."""
     for file in manifest.files:
         _check_size(folder, file, str(folder / file.name))
     listed = {file.name for file in manifest.files}
@@ -371,9 +367,6 @@ def check_file(folder: Path, file: StoredFile, name: str = "") -> FileIdentity:
         folder: The folder of the store.
         file: Its entry in the manifest.
         name: Name of the file in messages. Default: its path.
-
-    Raises:
-        DataError: It is missing or differs.
     """
     path = folder / file.name
     name = name or str(path)
@@ -393,11 +386,7 @@ def check_file(folder: Path, file: StoredFile, name: str = "") -> FileIdentity:
 
 
 def check_files(folder: Path, manifest: Manifest, progress: Progress) -> dict[str, FileIdentity]:
-    """Checks every file, with one thread per core; returns the identity of each by name.
-
-    Raises:
-        DataError: As `check_folder` and `check_file`.
-    """
+    """Checks every file, with one thread per core; returns the identity of each by name."""
     check_folder(folder, manifest)
     files = tuple(manifest.files)
     progress.start("Checking the store", sum(file.bytes for file in files), "bytes")

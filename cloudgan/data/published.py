@@ -75,11 +75,7 @@ class TfrecordFile:
         return (headline, info.ecal_decided, *self._decided)
 
     def raw_blocks(self, size: int) -> Iterator[RawShowers]:
-        """Yields all showers, a power undone, at most `size` at a time.
-
-        Raises:
-            DataError: A record is damaged or lacks a feature.
-        """
+        """Yields all showers, a power undone, at most `size` at a time."""
         if self._is_preprocessed:
             waiting: list[int] = []
             for record in self._checked():

@@ -163,11 +163,7 @@ def central_numbers(shape: tuple[int, int, int], cut: tuple[int, int, int]) -> N
 
 
 def central(ecal: NDArray[Number], shape: tuple[int, int, int]) -> NDArray[Number]:
-    """Returns a view of the central `shape` = (x, y) cells of (..., X, Y, Z) images; Z is not cut.
-
-    Raises:
-        ValueError: An image is smaller than `shape`, or has another number of layers.
-    """
+    """Returns a view of the central `shape` = (x, y) cells of (..., X, Y, Z) images; Z is not cut."""
     have = ecal.shape[-3:]
     if have[0] < shape[0] or have[1] < shape[1] or have[2] != shape[2]:
         raise ValueError(f"images of {have} cells hold no central {shape} cells")

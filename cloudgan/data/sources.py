@@ -82,9 +82,6 @@ class ShowerSource:
         Args:
             size: Showers in a block.
             omitted: Receives the numbers of empty showers, which are then left out.
-
-        Raises:
-            DataError: A record is damaged; the message names file and record.
         """
         for file in self.files:
             found = file.raw_blocks(size) if omitted is None else non_empty(file, size, omitted)
@@ -103,10 +100,6 @@ def verify(source: ShowerSource, progress: Progress) -> int:
 
     Returns:
         The number of empty showers, which training, conversion and a reference leave out.
-
-    Raises:
-        DataError: A file is damaged or incomplete, or holds fewer showers than it states; names file
-            and record.
     """
     progress.start("Verifying", source.count, "showers")
     empty = 0
@@ -132,9 +125,6 @@ def open_source(paths: str, unit: str = "", binning: str = "") -> ShowerSource:
         paths: What to open.
         unit: Unit of ECAL in files that were not written by cloudgan and state none; "": as detected.
         binning: Binning XML or dataset.yaml of HDF5 files; "": the layout is recognised by its keys.
-
-    Raises:
-        DataError: No file is found, a layout or a unit is unknown, or the files differ in shape.
     """
     files: list[RawFile] = []
     for path in _expanded(paths):

@@ -48,11 +48,7 @@ _LOOK_SECONDS = 1.0
 def write_part(
     folder: Path, number: int, source: int, blocks: Iterable[tuple[Cells, Columns]]
 ) -> PartInfo:
-    """Writes one part of a store: blocks of showers of the source number `source`.
-
-    Raises:
-        OSError: The disk is full or not writable.
-    """
+    """Writes one part of a store: blocks of showers of the source number `source`."""
     cells, columns = zip(*blocks, strict=True)
     sizes = np.concatenate([np.diff(block.first) for block in cells])
     arrays = {
@@ -97,11 +93,7 @@ class Writer:
         self._sources.append(source)
 
     def append(self, block: RawShowers) -> None:
-        """Adds a block of the present source.
-
-        Raises:
-            CloudganError: The disk is full.
-        """
+        """Adds a block of the present source."""
         names = [column.name for column in self._sources[-1].columns]
         cells, columns = Cells.of(block.ecal), {name: block.columns[name] for name in names}
         self._blocks.append((cells, columns))
@@ -112,11 +104,7 @@ class Writer:
             self._end_part()
 
     def finish(self) -> Manifest:
-        """Writes the last part and the manifest.
-
-        Raises:
-            CloudganError: The disk is full.
-        """
+        """Writes the last part and the manifest."""
         self._end_part()
         held = [0] * len(self._sources)
         for part in self._parts:
@@ -177,21 +165,13 @@ class Store:
         )
 
     def verify(self, progress: Progress | None = None) -> None:
-        """Compares every file with the manifest, and checks that its numbers are showers.
-
-        Raises:
-            DataError: A file differs; the message names it.
-        """
+        """Compares every file with the manifest, and checks that its numbers are showers."""
         self._verified = check_files(self.folder, self.manifest, progress or Silent())
         for number in range(len(self.manifest.parts)):
             self._part(number)
 
     def take(self, rows: NDArray[np.int64]) -> Cells:
-        """Returns the cells of the showers numbered `rows`, in that order, GeV, float32.
-
-        Raises:
-            DataError: A file is damaged; the message names it.
-        """
+        """Returns the cells of the showers numbered `rows`, in that order, GeV, float32."""
         if time.monotonic() - self._looked_seconds > _LOOK_SECONDS:
             self._look()
         numbers = np.searchsorted(self._first, rows, "right") - 1

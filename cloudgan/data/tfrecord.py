@@ -46,11 +46,7 @@ def is_tfrecord(head: bytes) -> bool:
 
 
 def record_extents(path: Path) -> list[slice]:
-    """Returns the position of the content of every record.
-
-    Raises:
-        DataError: A record is truncated, or its length damaged; names the record.
-    """
+    """Returns the position of the content of every record."""
     found: list[slice] = []
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
         at, end = 0, len(content)

@@ -103,9 +103,6 @@ def decide_units(
         stated_by: What states `ecal`.
         is_authors: The layout is that of the 3DGAN authors, whose energies are in GeV.
         has_deposits: The layout defines that ECAL holds deposits, which are not calibrated.
-
-    Raises:
-        DataError: No units fit, several do, or what is stated contradicts the numbers.
     """
     if ratio == 0:
         raise DataError(
@@ -183,9 +180,6 @@ def unit_attribute(attributes: Mapping[str, Any], where: str) -> str:
     """Returns the unit that the attributes `unit` or `units` of a dataset state; "": none.
 
     A text such as ``GeV*50 (public convention)`` states its first word.
-
-    Raises:
-        DataError: A text is no known unit, or the two differ.
     """
     names = {name.lower(): name for name in KNOWN_UNITS}
     found = set()
@@ -208,9 +202,6 @@ def check_axes(ecal: NDArray[Any], where: str) -> None:
     """Checks that the last axis of showers is the depth: a shower is longer than it is wide.
 
     Compares the rms of the median shower along each axis, in cells and as a share of the cells.
-
-    Raises:
-        DataError: Showers are longer along another axis.
     """
     rms = []
     for axis in (1, 2, 3):
@@ -239,9 +230,6 @@ def declared_unit(declared: Any, ratio: float, where: str, *, is_generated: bool
         where: The file, for messages.
         is_generated: The showers are of a generator, which may be poor: only a ratio beyond
             `MOST_DEVIATION` is refused. Otherwise the ratio of another known unit is refused too.
-
-    Raises:
-        DataError: The attribute is not a unit, or the numbers contradict it.
     """
     found = np.asarray(declared)
     if found.size != 1 or found.dtype.kind not in "fiu":
@@ -317,11 +305,7 @@ class RawFile(Protocol):
         """Returns sentences about layout and unit."""
 
     def raw_blocks(self, size: int) -> Iterator[RawShowers]:
-        """Yields all showers in order, at most `size` at a time.
-
-        Raises:
-            DataError: A record is damaged; the message names file and record.
-        """
+        """Yields all showers in order, at most `size` at a time."""
 
 
 def in_gev(values: NDArray[Any], per_gev: float) -> NDArray[np.float32]:
@@ -335,11 +319,7 @@ def is_empty(deposit: NDArray[Any], energy: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 def non_empty(file: RawFile, size: int, omitted: list[int]) -> Iterator[RawShowers]:
-    """Yields the showers of a file that are not empty; appends the numbers of the others to `omitted`.
-
-    Raises:
-        DataError: A record is damaged, or all showers are empty.
-    """
+    """Yields the showers of a file that are not empty; appends the numbers of the others to `omitted`."""
     first = kept = 0
     for block in file.raw_blocks(size):
         empty = block.is_empty(file.info)
@@ -386,11 +366,7 @@ def _per_shower(column: NDArray[Any]) -> NDArray[np.float32]:
 
 
 def check_ecal(ecal: NDArray[Any], where: str, first: int) -> None:
-    """Checks that cells are finite, not negative and at most `MAX_CELL`; row 0 is event `first`.
-
-    Raises:
-        DataError: Names the event.
-    """
+    """Checks that cells are finite, not negative and at most `MAX_CELL`; row 0 is event `first`."""
     if ecal.size == 0 or (ecal.min() >= 0 and float(ecal.max()) <= MAX_CELL):  # NaN fails both
         return
     flat = ecal.reshape(len(ecal), -1)
@@ -412,11 +388,7 @@ def check_ecal(ecal: NDArray[Any], where: str, first: int) -> None:
 def check_columns(
     columns: Mapping[str, NDArray[Any]], where: str, first: int = 0, energy_per_gev: float = 1.0
 ) -> None:
-    """Checks that energies are in `ENERGY_RANGE_GEV` and angles at most `MAX_ANGLE_RAD`.
-
-    Raises:
-        DataError: Names the event.
-    """
+    """Checks that energies are in `ENERGY_RANGE_GEV` and angles at most `MAX_ANGLE_RAD`."""
     energy, (least, most) = energies_gev(columns, energy_per_gev), ENERGY_RANGE_GEV
     row = int(np.argmin(good := (energy >= least) & (energy <= most)))
     if not good[row]:

@@ -48,11 +48,7 @@ def network_in_gev(preset: Preset, *, plain: bool = False) -> keras.Model:
 
 
 def trained_network(checkpoint: Checkpoint, *, plain: bool = False) -> keras.Model:
-    """Returns the network with the weights that `generate` uses: averaged, if the preset has such.
-
-    Raises:
-        DataError: They do not fit the preset, or are not finite.
-    """
+    """Returns the network with the weights that `generate` uses: averaged, if the preset has such."""
     preset = checkpoint.state.config.model
     network = network_in_gev(preset, plain=plain)
     restore_part(checkpoint, "ema_generator" if preset.ema_decay else "generator", network.weights)
@@ -125,11 +121,7 @@ def save_onnx(model: keras.Model, preset: Preset, facts: dict[str, str], path: P
 
 
 def save_tensorflow(model: keras.Model, preset: Preset, folder: Path) -> None:
-    """Writes a SavedModel with the signature `serving_default`, whose output is named `ecal`.
-
-    Raises:
-        CloudganError: The folder cannot be written, as when the disk is full.
-    """
+    """Writes a SavedModel with the signature `serving_default`, whose output is named `ecal`."""
     try:
         _export(model, preset, folder, format="tf_saved_model")
     except tf.errors.OpError as error:

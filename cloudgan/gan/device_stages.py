@@ -25,11 +25,7 @@ def stage_names(preset: Preset) -> tuple[str, ...]:
 
 
 def check_stages(stages: Sequence[str], preset: Preset) -> None:
-    """Checks names and order of the layers at which the networks are divided.
-
-    Raises:
-        ConfigError: A name is unknown, or they are not in the order of the network.
-    """
+    """Checks names and order of the layers at which the networks are divided."""
     known = stage_names(preset)
     for name in stages:
         if name not in known:

@@ -287,9 +287,6 @@ def simulate(
         cells: Window along x and y, around the barycentre.
         block: Showers per block, a multiple of 50.
         progress: Receives each block.
-
-    Raises:
-        ConfigError: A range, the window, the block or a number is out of bounds; raised at the call.
     """
     _check_ranges(energy_gev, theta_deg)
     _check_size(count, seed, cells, block)

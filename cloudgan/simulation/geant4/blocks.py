@@ -52,10 +52,6 @@ def begin(folder: Path, identity: Mapping[str, Any], *, discard_other: bool) -> 
         folder: Of the blocks, existing.
         identity: All values that determine a shower besides its number.
         discard_other: Discard blocks of another simulation.
-
-    Raises:
-        ConfigError: The blocks are those of another simulation.
-        DataError: The folder cannot be written.
     """
     path = folder / _IDENTITY
     found = parse_json(path.read_bytes(), str(path)) if path.exists() else None
@@ -83,12 +79,7 @@ def discard(folder: Path, blocks: Sequence[range] | None = None) -> None:
 def simulate_blocks(
     pool: WorkerPool, folder: Path, blocks: Sequence[range], request: PrimaryRequest, tables: Tables
 ) -> Iterator[range]:
-    """Simulates blocks in processes, and yields each when its file is there, in order of completion.
-
-    Raises:
-        CloudganError: A process died; the message ends with its last lines.
-        DiskFullError: The disk is full; finished blocks are kept.
-    """
+    """Simulates blocks in processes, and yields each when its file is there, in order of completion."""
     return pool.answers(
         partial(_simulate, _path(folder, block), block, request, tables) for block in blocks
     )
@@ -116,11 +107,7 @@ def _engine(request: PrimaryRequest, tables: Tables) -> Engine:
 def read_showers(
     folder: Path, blocks: Sequence[range], request: PrimaryRequest
 ) -> Iterator[Showers]:
-    """Yields the showers of finished blocks with the energies and angles of their primaries.
-
-    Raises:
-        DataError: A file is damaged.
-    """
+    """Yields the showers of finished blocks with the energies and angles of their primaries."""
     for first in range(0, len(blocks), _READ_AT_ONCE):
         read = blocks[first : first + _READ_AT_ONCE]
         ecal = np.concatenate([_read(_path(folder, block)).dense() for block in read])

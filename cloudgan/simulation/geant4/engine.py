@@ -161,9 +161,6 @@ class Engine:
             cut_mm: Range cut.
             detector: Stack, and window of the image.
             particle: Primary particle.
-
-        Raises:
-            ConfigError: Geant4 cannot be loaded; the message names the missing library.
         """
         self._geant4 = geant4 = load(tables.variables())
         self._detector = detector

@@ -47,11 +47,7 @@ class PrimaryRequest:
     particle: Particle = "electron"
 
     def __post_init__(self) -> None:
-        """Validates the values.
-
-        Raises:
-            ConfigError: A value is out of bounds.
-        """
+        """Validates the values."""
         if self.seed < 0:
             raise ConfigError(f"--seed={self.seed} is negative; give 0 or more")
         check_energy(self.energy_gev)
@@ -119,11 +115,7 @@ def primary(request: PrimaryRequest, number: int) -> Primary:
 
 
 def check_energy(energy_gev: tuple[float, float]) -> None:
-    """Validates a range of energies.
-
-    Raises:
-        ConfigError: The range exceeds the limits or is reversed.
-    """
+    """Validates a range of energies."""
     _check_range("energy", energy_gev, ENERGIES_GEV, "GeV")
 
 

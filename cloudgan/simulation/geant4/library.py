@@ -38,12 +38,7 @@ _BARN_MM2 = 1e-22
 
 
 def check_installed() -> None:
-    """Checks that the package is installed, without importing it.
-
-    Raises:
-        ConfigError: On Windows, where `selectors` cannot wait for pipes.
-        ModuleNotFoundError: The package is missing.
-    """
+    """Checks that the package is installed, without importing it."""
     if sys.platform == "win32":
         raise ConfigError("simulating with Geant4 needs Linux or macOS; use WSL on Windows")
     if find_spec(PACKAGE) is None:
@@ -51,12 +46,7 @@ def check_installed() -> None:
 
 
 def load(variables: Mapping[str, str]) -> Any:
-    """Imports Geant4 into this process, with `Tables.variables` in its environment.
-
-    Raises:
-        ConfigError: A system library is missing; the message names its Debian package.
-        ModuleNotFoundError: The package is not installed.
-    """
+    """Imports Geant4 into this process, with `Tables.variables` in its environment."""
     settings.set_for_geant4(variables)
     try:
         return importlib.import_module(PACKAGE)

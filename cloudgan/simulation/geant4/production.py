@@ -68,11 +68,6 @@ def produce(
         overwrite: Discard unfinished showers of another simulation.
         attrs: Additional attributes of the file.
         progress: Receives the simulated energy, to which the time is proportional.
-
-    Raises:
-        ConfigError: Geant4 is unavailable, or the unfinished showers belong to another simulation.
-        CloudganError: A process died, or the disk is full; finished showers are kept.
-        Interrupted: Ctrl-C; finished showers are kept.
     """
     if workers is not None and workers < 1:
         raise ConfigError(f"--workers={workers}: at least 1 is required")

@@ -77,10 +77,6 @@ def simulate_shards(
         processes: Number of processes.
         version: Of cloudgan, for the attributes.
         on_showers: Called with the number of showers of each finished block.
-
-    Raises:
-        CloudganError: A process died; the message ends with its last lines.
-        DiskFullError: The disk is full.
     """
     request = PrimaryRequest(
         seed, simulation.energy_gev, simulation.theta_deg, simulation.cut_mm, simulation.particle

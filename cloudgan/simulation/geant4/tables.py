@@ -98,11 +98,7 @@ def table_files(elements: Mapping[int, Photoelectric]) -> dict[str, str]:
 
 
 def write_tables(folder: Path, files: Mapping[str, str]) -> Tables:
-    """Writes all files into `folder` atomically.
-
-    Raises:
-        DataError: The folder cannot be written.
-    """
+    """Writes all files into `folder` atomically."""
     temporary, low_energy = folder / f"{_OWN}.tmp", folder / _OWN
     try:
         create_unused_folders(folder)
@@ -120,11 +116,7 @@ def write_tables(folder: Path, files: Mapping[str, str]) -> Tables:
 
 
 def cern_tables(data: Path, folder: Path) -> Tables:
-    """Returns CERN's files below `data`; creates the unused folders in `folder`.
-
-    Raises:
-        ConfigError: There are none, or none for tungsten.
-    """
+    """Returns CERN's files below `data`; creates the unused folders in `folder`."""
     found = sorted(data.glob("G4EMLOW*"), key=_version)
     if not found:
         raise ConfigError(

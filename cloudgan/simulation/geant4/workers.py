@@ -83,12 +83,7 @@ class WorkerPool:
         return tuple(process.pid or 0 for process in self._processes.values())
 
     def answers(self, calls: Iterable[Callable[[], Any]]) -> Iterator[Any]:
-        """Yields what `calls` return, in order of completion; each is a `partial` that can be pickled.
-
-        Raises:
-            CloudganError: A call raised it, or a process died; the message ends with its last lines.
-            ModuleNotFoundError: A package is missing.
-        """
+        """Yields what `calls` return, in order of completion; each is a `partial` that can be pickled."""
         remaining = iter(calls)
         idle, busy = deque(self._processes), set[Connection]()
         while True:
@@ -184,10 +179,6 @@ def prepare_geant4(folder: Path, data: Path | None) -> Installation:
     Args:
         folder: Folder of the tables, or of the unused folders.
         data: CERN data files of the user. None: tables are written.
-
-    Raises:
-        ModuleNotFoundError: The package is missing.
-        ConfigError: A system library is missing, or `data` lacks the tables.
     """
     check_installed()
     call = partial(_prepare, folder.resolve(), data.resolve() if data else None)
