@@ -74,17 +74,25 @@ def load_accelerator_specs(path: Path | None = None) -> Mapping[str, Accelerator
     return specs
 
 
-def speed_bounds(measured: AcceleratorSpec, other: AcceleratorSpec) -> tuple[float, float]:
-    """Returns lower and upper bound of the speed-up from the measured to the other accelerator.
+def data_sheets(
+    accelerator: str, known: Mapping[str, AcceleratorSpec]
+) -> dict[str, AcceleratorSpec]:
+    """Returns the data sheets that a name may mean: a partition of Slurm says a100 for both sizes of memory."""
+    if accelerator in known:
+        return {accelerator: known[accelerator]}
+    start = f"{accelerator.lower()}-"
+    return {name: spec for name, spec in known.items() if name.lower().startswith(start)}
+
+
+def speed_bounds(measured: AcceleratorSpec, *others: AcceleratorSpec) -> tuple[float, float]:
+    """Returns lower and upper bound of the speed-up from the measured to each of the other accelerators.
 
     A program bound partly by arithmetic and partly by memory gains between the two ratios (roofline
     model: Williams, Waterman, Patterson, doi 10.1145/1498765.1498785). Other limits, such as small
     batches or slow input, are not in the bounds.
     """
-    ratios = (
-        other.float32_tflops / measured.float32_tflops,
-        other.memory_gb_per_second / measured.memory_gb_per_second,
-    )
+    ratios = [other.float32_tflops / measured.float32_tflops for other in others]
+    ratios += [one.memory_gb_per_second / measured.memory_gb_per_second for one in others]
     return min(ratios), max(ratios)
 
 

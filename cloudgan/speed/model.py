@@ -29,6 +29,7 @@ from cloudgan.speed.measured import (
     PAPER_BATCH,
     AcceleratorSpec,
     MeasuredThroughput,
+    data_sheets,
     load_accelerator_specs,
     paper_runs,
     speed_bounds,
@@ -420,7 +421,8 @@ class ThroughputModel:
         """Returns why `epoch` is None, in words."""
         if not self._own:
             return f"no run of the network {self.network!r} was measured on any accelerator"
-        return f"{accelerator} was not measured, and its peak performance is not in the table"
+        known = ", ".join(sorted(self._specs))
+        return f"{accelerator} was not measured, and no data sheet of it is known. Known: {known}"
 
     @property
     def measured(self) -> tuple[MeasuredThroughput, ...]:
@@ -438,12 +440,13 @@ class ThroughputModel:
         GPUs are compared with GPUs and TPUs with TPUs if possible: compilers reach different
         shares of the peak performance.
         """
-        spec = self._specs.get(accelerator)
+        specs = data_sheets(accelerator, self._specs)
         bases = sorted(name for name in self._own if name in self._specs)
-        if spec is None or not bases:
+        if not specs or not bases:
             return None
         alike = [one for one in bases if one.startswith("TPU") == accelerator.startswith("TPU")]
-        ratios = {base: speed_bounds(self._specs[base], spec) for base in alike or bases}
+        usable = alike or bases
+        ratios = {base: speed_bounds(self._specs[base], *specs.values()) for base in usable}
         base = min(ratios, key=lambda base: ratios[base][1] / ratios[base][0])
         (slow, fast), work = ratios[base], self.work or Work(1.0, 1.0)
         # The same showers on each chip: a chip of the base may have more replicas.
@@ -454,7 +457,8 @@ class ThroughputModel:
         fixed = self._own[base].constant_share(step, batch)
         reasons = [f"not measured: {self.work.describe()}"] if self.work else []
         if base != accelerator:
-            ratio = f"{slow:.3g} to {fast:.3g} times {base}"
+            named = "" if accelerator in specs else f"{' or '.join(sorted(specs))}: "
+            ratio = f"{named}{slow:.3g} to {fast:.3g} times {base}"
             reasons.append(f"{ratio} by memory bandwidth and arithmetic peak")
         # With a part of the work an accelerator is as one that is so much faster.
         least, most = work.least / fast, work.most / slow

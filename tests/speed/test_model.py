@@ -111,6 +111,13 @@ def test_a_gpu_is_compared_with_gpus_and_a_tpu_with_tpus():
     assert "times TPU-v3" in paper("TPU-v3").epoch("H100", 4, 96).basis
 
 
+def test_a_name_that_means_several_data_sheets_has_bounds_that_hold_for_each():
+    small, large, either = (PAPER.epoch(name, 8, 96) for name in ("A100-40GB", "A100-80GB", "a100"))
+    assert either.low_seconds == min(small.low_seconds, large.low_seconds)
+    assert either.high_seconds == max(small.high_seconds, large.high_seconds)
+    assert "A100-40GB or A100-80GB: " in either.basis
+
+
 def test_what_does_not_shrink_with_numbers_is_not_promised_to_shrink_with_speed():
     flat = [run("V100", 8, (0.5 + 0.1 * b) * 1000 / (8 * b), batch=b) for b in (5, 10, 20)]
     measured, found = (mini(*flat).epoch(name, 8, 10) for name in ("V100", "H100"))
