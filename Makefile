@@ -156,6 +156,7 @@ golden: .venv-test/installed  ## rewrites the expected plans and outputs; read t
 	PYTHONPATH=tests .venv-test/bin/python tests/cli/write_golden.py
 	PYTHONPATH=tests .venv-test/bin/python tests/cli/write_commands.py
 	PYTHONPATH=tests .venv-test/bin/python tests/cli/write_reference.py
+	PYTHONPATH=tests .venv-test/bin/python tests/cli/write_man.py
 	.venv-test/bin/python tests/api/write_stub.py
 	PYTHONPATH=tests .venv-test/bin/python tests/launch/clouds/write_golden.py
 	PYTHONPATH=tests:. .venv-test/bin/python tests/launch/backends/tpu_vm/test_requests.py

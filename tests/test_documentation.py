@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import command_options
-from cli import write_commands, write_reference
+from cli import write_commands, write_man, write_reference
 from cloudgan.cli.program import PROGRAM, Program
 from cloudgan.core.clouds import CLOUDS
 from cloudgan.core.errors import CloudganError
@@ -17,7 +17,11 @@ from cloudgan.money.catalog import is_of, load_catalog
 from documented import EXAMPLES, PAGES
 
 ROOT = Path(__file__).parents[1]
-GENERATED = {"commands.md": write_commands.page, "reference.md": write_reference.page}
+GENERATED = {
+    "commands.md": write_commands.page,
+    "reference.md": write_reference.page,
+    "shell/cloudgan.1": write_man.page,
+}
 MENTIONS = {
     path.relative_to(ROOT): found
     for folder in ("cloudgan", "deploy", "k8s", "benchmarks", "examples")

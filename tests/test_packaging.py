@@ -13,6 +13,7 @@ from email.parser import Parser
 from pathlib import Path
 
 import pytest
+import yaml
 
 from cloudgan.core.lock import locked
 from cloudgan.launch.lifecycle.wheels import without_markers
@@ -55,6 +56,29 @@ def test_the_version_is_that_of_the_tag(tmp_path):
     (tmp_path / "prices.csv").write_text("the prices of the day")
     assert version() == "0.3.0"
     assert version("add .", "commit -qm two") == "0.3.1.dev1"
+
+
+def test_the_conda_recipe_requires_what_the_wheel_requires():
+    recipe = yaml.safe_load((ROOT / "deploy" / "conda" / "recipe.yaml").read_text("utf-8"))
+    built, run = (
+        {each.replace(" ", "").replace("matplotlib-base", "matplotlib") for each in found}
+        for found in (recipe["requirements"]["host"], recipe["requirements"]["run"])
+    )
+    python = {f"python{PROJECT['requires-python']}"}
+    assert run == {*PROJECT["dependencies"], *python}
+    assert built == {*PYPROJECT["build-system"]["requires"], *python, "pip"}
+    (entry,) = recipe["build"]["python"]["entry_points"]
+    assert dict([entry.split(" = ")]) == PROJECT["scripts"]
+
+
+def test_man_and_the_shells_find_their_files_below_the_prefix(wheel):
+    data = {name.partition(".data/data/")[2] for name in wheel.namelist() if ".data/" in name}
+    assert data == {
+        "share/bash-completion/completions/cloudgan",
+        "share/fish/vendor_completions.d/cloudgan.fish",
+        "share/man/man1/cloudgan.1",
+        "share/zsh/site-functions/_cloudgan",
+    }
 
 
 def test_the_wheel_holds_every_file_of_the_package_that_is_no_cache(wheel):

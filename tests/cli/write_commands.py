@@ -17,7 +17,7 @@ This page is made from the program (`make golden`).
 """
 
 
-_EXIT_CODES = """\
+EXIT_CODES = """\
 ## Exit codes
 
 | code | meaning |
@@ -49,7 +49,7 @@ def page() -> str:
         text = every_flag(f"cloudgan {name}", model_of(function))
         lines = "\n".join(f"    {line}".rstrip() for line in text.splitlines())
         parts.append(f"## `cloudgan {name}`\n\n{lines}\n")
-    return "\n".join([*parts, _EXIT_CODES])
+    return "\n".join([*parts, EXIT_CODES])
 
 
 if __name__ == "__main__":
