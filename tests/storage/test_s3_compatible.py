@@ -84,7 +84,10 @@ def server(tmp_path, monkeypatch):
             pass
 
     signed = authority()
-    for name, pem in (("ca.pem", signed.certificate), ("server.pem", signed.server + signed.key)):
+    for name, pem in (
+        ("ca.pem", signed.certificate),
+        ("server.pem", signed.certificate + signed.key),
+    ):
         (tmp_path / name).write_bytes(pem)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(tmp_path / "server.pem")

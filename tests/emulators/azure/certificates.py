@@ -1,4 +1,4 @@
-"""TLS certificates for Azure's host names, signed by a test authority."""
+"""A TLS certificate for Azure's host names, which is its own authority."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ class Files(NamedTuple):
 
 
 def write_certificates(folder: Path) -> Files:
-    """Writes an authority and one certificate for all names."""
+    """Writes one certificate for all names, as authority and as server, and its key."""
     made = authority(NAMES)
     files = Files(folder / "ca.pem", folder / "server.pem", folder / "server.key")
-    for path, content in zip(files, made, strict=True):
+    for path, content in zip(files, (made.certificate, *made), strict=True):
         path.write_bytes(content)
     return files

@@ -8,31 +8,37 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+from jsonschema import Draft202012Validator
+
 from emulators.kubernetes import queued_provisioning, validation
 from emulators.kubernetes.objects import (
     KINDS,
     Object,
     Refusal,
     Resource,
-    at,
     conflict,
     copied,
     forbidden,
-    is_deleted,
     is_over,
     matches,
     now,
     parse_quantity,
     requests_of,
     set_condition,
-    show_quantity,
 )
 from emulators.kubernetes.store import Change, Store
 
 PODS = KINDS["pods"]
 MOST_SECONDS = 1800.0
-FINALIZERS = {"Foreground": "foregroundDeletion", "Orphan": "orphan"}
-OWN = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
+OWN = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
+FIRST_STATUS = {
+    "namespaces": {"phase": "Active"},
+    "pods": {"phase": "Pending"},
+    "persistentvolumeclaims": {"phase": "Bound"},
+    "jobs": {},
+    "services": {},
+    "daemonsets": {},
+}
 
 
 class AnswerLost(Exception):
@@ -44,23 +50,30 @@ class Api:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self.schemas = validation.Schemas()
+        self._custom: dict[Resource, Draft202012Validator] = {}
         self._cuts = 0
 
-    def create(
-        self, resource: Resource, namespace: str | None, body: Any, *, strict: bool = True
-    ) -> tuple[Object, list[str]]:
-        """Returns the new object and warnings."""
+    def create(self, resource: Resource, namespace: str | None, body: Any) -> Object:
         with self._store.changed:
-            found = self._decoded(resource, namespace, body)
-            own = found["metadata"]
-            status = found.pop("status", None) if resource.plural == "nodes" else None
-            warnings = self.schemas.check(resource, found, strict=strict)
-            found.pop("status", None)
+            found = copied(body)
+            own = found.setdefault("metadata", {})
+            if not own.get("name") and not own.get("generateName"):
+                why = "metadata.name: Required value: name or generateName is required"
+                raise Refusal(422, f"{resource.kind} is invalid: {why}")
+            for name, known in (("kind", resource.kind), ("apiVersion", resource.api_version)):
+                if found.setdefault(name, known) != known:
+                    text = f"the {name} in the data ({found[name]}) does not match {known}"
+                    raise Refusal(400, text)
+            if resource.namespaced:
+                if own.setdefault("namespace", namespace) != namespace:
+                    text = "the namespace of the provided object does not match the namespace sent on the request"
+                    raise Refusal(400, text)
+                self._store.get("namespaces", None, namespace or "")
+            validation.decode(resource, found, self._custom.get(resource))
             validation.fill(resource, found)
             validation.check(resource, found)
-            self._admit(resource, found)
-            found |= _first_status(resource, found) | ({"status": status} if status else {})
+            if resource.plural in FIRST_STATUS:
+                found["status"] = copied(FIRST_STATUS[resource.plural])
             made = self._store.insert(resource, found)
             if resource.plural == "jobs":
                 made = self._label_job(made)
@@ -72,28 +85,7 @@ class Api:
                     ("configmaps", "kube-root-ca.crt"),
                 ):
                     self._store.insert(kind, {"metadata": {"name": name, "namespace": own["name"]}})
-            return made, warnings
-
-    def _decoded(self, resource: Resource, namespace: str | None, body: Any) -> Object:
-        if not isinstance(body, dict):
-            raise Refusal(400, "the body of the request is no object")
-        found = copied(body)
-        own = found.setdefault("metadata", {})
-        if not own.get("name") and not own.get("generateName"):
-            why = "metadata.name: Required value: name or generateName is required"
-            raise Refusal(422, f"{resource.kind} is invalid: {why}")
-        for field, expected in (("kind", resource.kind), ("apiVersion", resource.api_version)):
-            if found.setdefault(field, expected) != expected:
-                text = (
-                    f"the {field} in the data ({found[field]}) does not match the expected {field}"
-                )
-                raise Refusal(400, f"{text} ({expected})")
-        if resource.namespaced:
-            if own.setdefault("namespace", namespace) != namespace:
-                text = "the namespace of the provided object does not match the namespace sent on the request"
-                raise Refusal(400, text)
-            self._store.get("namespaces", None, namespace or "")
-        return found
+            return made
 
     def _label_job(self, made: Object) -> Object:
         """Sets the selector and the labels of a new Job, when its uid is known."""
@@ -108,30 +100,20 @@ class Api:
         for version in spec["versions"]:
             names = (spec["names"]["plural"], spec["names"]["kind"])
             kind = Resource(spec["group"], version["name"], *names, spec["scope"] == "Namespaced")
-            self.schemas.learn(kind, copied(version["schema"]["openAPIV3Schema"]))
+            self._custom[kind] = validation.custom_schema(version["schema"]["openAPIV3Schema"])
             self._store.resources.append(kind)
 
     def create_pod(self, pod: Object) -> Object:
         """Creates a pod for a controller, whose template was checked before."""
         with self._store.changed:
             validation.fill(PODS, pod)
-            self._admit(PODS, pod)
-            return self._store.insert(PODS, pod | {"status": {"phase": "Pending"}})
-
-    def _admit(self, resource: Resource, found: Object) -> None:
-        own, name = found["metadata"], found["metadata"].get("name", "")
-        if resource.namespaced:
-            namespace = own["namespace"]
-            if is_deleted(self._store.get("namespaces", None, namespace)):
-                why = f"unable to create new content in namespace {namespace} because it is being terminated"
-                raise forbidden(resource, name, why)
-        if resource == PODS:
-            queued_provisioning.admit(found)
-            account = found["spec"]["serviceAccountName"]
+            queued_provisioning.admit(pod)
+            namespace, account = pod["metadata"]["namespace"], pod["spec"]["serviceAccountName"]
             if self._store.find("serviceaccounts", namespace, account) is None:
                 why = f'error looking up service account {namespace}/{account}: serviceaccount "{account}"'
-                raise forbidden(resource, name, f"{why} not found")
-            self._check_quota(found)
+                raise forbidden(PODS, pod["metadata"]["name"], f"{why} not found")
+            self._check_quota(pod)
+            return self._store.insert(PODS, pod | {"status": {"phase": "Pending"}})
 
     def _check_quota(self, pod: Object) -> None:
         """Refuses a pod that exceeds a quota of its namespace."""
@@ -141,48 +123,26 @@ class Api:
             if not is_over(one):
                 used.update(_charged(one))
         for quota in self._store.select("resourcequotas", namespace):
-            hard = quota["spec"].get("hard") or {}
-            over = sorted(
-                name
-                for name in hard
-                if asked[name] and asked[name] + used[name] > parse_quantity(hard[name])
-            )
-            if over:
-                parts = (
-                    ",".join(f"{name}={show_quantity(amounts[name])}" for name in over)
-                    for amounts in (asked, used)
-                )
-                why = "exceeded quota: {}, requested: {}, used: {}, limited: {}".format(
-                    quota["metadata"]["name"],
-                    *parts,
-                    ",".join(f"{one}={hard[one]}" for one in over),
-                )
-                raise forbidden(PODS, pod["metadata"].get("name", ""), why)
+            for name, limit in (quota["spec"].get("hard") or {}).items():
+                if asked[name] and asked[name] + used[name] > parse_quantity(limit):
+                    why = f"exceeded quota: {quota['metadata']['name']}, requested: {name}={asked[name]}"
+                    why += f", used: {name}={used[name]}, limited: {name}={limit}"
+                    raise forbidden(PODS, pod["metadata"]["name"], why)
 
-    def patch(
-        self,
-        resource: Resource,
-        namespace: str | None,
-        name: str,
-        patch: Any,
-        *,
-        strict: bool = True,
-    ) -> tuple[Object, list[str]]:
-        """Applies a merge patch (RFC 7396); returns the object and warnings."""
+    def patch(self, resource: Resource, namespace: str | None, name: str, patch: Any) -> Object:
+        """Applies a merge patch (RFC 7396)."""
         with self._store.changed:
             old = self._store.get(resource, namespace, name)
             new = _merged(old, patch)
             if new["metadata"]["resourceVersion"] != old["metadata"]["resourceVersion"]:
                 raise conflict(resource, name)
-            for field in OWN:
-                if field in old["metadata"]:
-                    new["metadata"][field] = old["metadata"][field]
-            status = new.pop("status", None) and old["status"]
-            warnings = self.schemas.check(resource, new, strict=strict)
+            own = {one: old["metadata"][one] for one in OWN if one in old["metadata"]}
+            new["metadata"] |= own
+            status = {"status": old["status"]} if new.pop("status", None) is not None else {}
+            validation.decode(resource, new, self._custom.get(resource))
             validation.fill(resource, new)
             validation.check(resource, new, old)
-            new |= {"status": status} if status is not None else {}
-            return self._store.replace(resource, new), warnings
+            return self._store.replace(resource, new | status)
 
     def delete(
         self, resource: Resource, namespace: str | None, name: str, options: Object
@@ -191,15 +151,8 @@ class Api:
         with self._store.changed:
             found = self._store.get(resource, namespace, name)
             own = found["metadata"]
-            if resource.plural == "namespaces":
-                found["status"]["phase"] = "Terminating"
-            # The real one, too, leaves the pods of a Job behind if nothing is said.
-            policy = options.get("propagationPolicy") or (
-                "Orphan" if resource.plural == "jobs" else "Background"
-            )
-            finalizer = FINALIZERS.get(policy)
-            if finalizer and finalizer not in own.setdefault("finalizers", []):
-                own["finalizers"].append(finalizer)
+            if options.get("propagationPolicy") == "Foreground":
+                own["finalizers"] = [*{*own.get("finalizers", ()), "foregroundDeletion"}]
             if resource == PODS:
                 grace = options.get("gracePeriodSeconds")
                 grace = found["spec"]["terminationGracePeriodSeconds"] if grace is None else grace
@@ -227,13 +180,7 @@ class Api:
                 set_condition(pod, "DisruptionTarget", "True", reason, text)
                 self._store.replace(PODS, pod)
             self.delete(PODS, namespace, name, {})
-        return {
-            "kind": "Status",
-            "apiVersion": "v1",
-            "metadata": {},
-            "status": "Success",
-            "code": 201,
-        }
+        return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
 
     def list(self, resource: Resource, namespace: str | None, selector: str) -> Object:
         with self._store.changed:
@@ -275,17 +222,6 @@ class Api:
             for change in news:
                 if change.resource == resource:
                     yield from _event(change, namespace, selector)
-
-
-def _first_status(resource: Resource, found: Object) -> Object:
-    if resource.plural == "persistentvolumeclaims":
-        return {
-            "status": {"phase": "Bound", "capacity": at(found, "spec", "resources", "requests")}
-        }
-    phases = {"namespaces": "Active", "pods": "Pending"}
-    if phase := phases.get(resource.plural):
-        return {"status": {"phase": phase}}
-    return {"status": {}} if resource.plural in {"jobs", "services", "daemonsets", "nodes"} else {}
 
 
 def _charged(pod: Object) -> Counter[str]:

@@ -32,7 +32,6 @@ from emulators.kubernetes.rights import Rights
 from emulators.kubernetes.scheduler import schedule
 from emulators.kubernetes.server import ApiServer, Fault, Request
 from emulators.kubernetes.store import Store
-from emulators.kubernetes.streams import Logs
 
 GANG = Resource("scheduling.k8s.io", "v1beta1", "podgroups", "PodGroup")
 NOT_READY = "node.kubernetes.io/not-ready"
@@ -66,8 +65,8 @@ class Cluster:
         self._kubelets = Kubelets(self._machines)
         self._nodes = NodeLifecycle(store, self._api)
         self._cards: dict[str, int] = {}
-        logs = Logs(store, root, self._machines.lost_nodes)
-        self._server = ApiServer(store, self._api, self._rights, logs, server_context(root))
+        context = server_context(root)
+        self._server = ApiServer(store, self._api, self._rights, context, self._machines)
         self._syncs: tuple[Callable[[], float | None], ...] = (
             JobController(store, self._api, backoff_scale).sync,
             partial(collect_garbage, store, self._api),
@@ -110,7 +109,7 @@ class Cluster:
         self._store.close()
         self._thread.join(MOST_SECONDS)
         self._kubelets.close()
-        self._server.stop()
+        self._server.close()
         if self._store.troubles:
             raise self._store.troubles[0]
 
@@ -310,10 +309,9 @@ class Cluster:
         _later(seconds, self._return)
 
     def _return(self) -> None:
-        with self._store.changed:
-            if not self._store.closed:
-                self._server.start()
-            self._store.is_away = False
+        if not self._store.closed:
+            self._server.start()
+        self._store.is_away = False
         self._store.wake()
 
     def cut_watches(self) -> None:

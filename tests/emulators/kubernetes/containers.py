@@ -10,7 +10,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -24,16 +23,8 @@ MARK, PROC = "CLUSTER_CONTAINER", Path("/proc")
 VARIABLE = re.compile(r"\$(\$|\((\w[\w.-]*)\))")
 KEYED = re.compile(r"^metadata\.(labels|annotations)\['([^']+)'\]$")
 SOURCES = {"configMap": "configmaps", "secret": "secrets"}
-REAPER = """
-import os, signal, sys
-signal.signal(signal.SIGINT, signal.SIG_IGN)
-alive = set()
-for line in sys.stdin:
-    (alive.add if line[0] == "+" else alive.discard)(int(line[1:]))
-for group in alive:
-    try: os.killpg(group, signal.SIGKILL)
-    except OSError: pass
-"""
+WITH_TESTS = ["setpriv", "--pdeathsig", "KILL"] if shutil.which("setpriv") else []
+"""Ends a container when the tests are killed."""
 
 
 class Image(NamedTuple):
@@ -177,54 +168,17 @@ def _variables(store: Store, pod: Object, container: Object) -> dict[str, str]:
     return found
 
 
-class Reaper:
-    """Kills the containers that remain after the tests, even if the tests are killed."""
-
-    def __init__(self) -> None:
-        self._process: subprocess.Popen[str] | None = None
-        self._lock = threading.Lock()
-
-    def send(self, line: str) -> None:
-        with self._lock, contextlib.suppress(OSError, ValueError):
-            if self._process is None:  # many clusters run no container
-                self._process = subprocess.Popen(
-                    [sys.executable, "-I", "-S", "-c", REAPER],
-                    stdin=subprocess.PIPE,
-                    text=True,
-                    start_new_session=True,
-                )
-            print(line, file=self._process.stdin, flush=True)
-
-    def close(self) -> None:
-        if self._process and self._process.stdin:
-            with contextlib.suppress(OSError):
-                self._process.stdin.close()
-            self._process.wait()
-
-
 class ContainerProcess:
     """One container's first process, in a session of its own; its other processes end with it.
 
     Processes that left the group are found by a mark in their environment, where there is /proc.
     """
 
-    def __init__(
-        self,
-        words: list[str],
-        env: Mapping[str, str],
-        folder: Path,
-        *,
-        log: Path,
-        reaper: Reaper,
-        on_end: Callable[[], None],
-    ) -> None:
-        self.code = 0
-        """Exit code, when it is not alive any more."""
+    def __init__(self, words: list[str], env: Mapping[str, str], folder: Path, log: Path) -> None:
         self._mark = f"{folder}#{time.monotonic_ns()}"
-        self._reaper, self._on_end = reaper, on_end
         with log.open("ab") as output:
             self._process = subprocess.Popen(
-                words,
+                [*WITH_TESTS, *words],
                 env={**env, MARK: self._mark},
                 cwd=folder,
                 stdin=subprocess.DEVNULL,
@@ -233,20 +187,16 @@ class ContainerProcess:
                 start_new_session=True,
             )
         self.pid = self._process.pid
-        self.is_alive = True
-        reaper.send(f"+{self.pid}")
-        self._thread = threading.Thread(target=self._wait, daemon=True)
-        self._thread.start()
 
-    def _wait(self) -> None:
-        code = self._process.wait()
+    def code(self) -> int | None:
+        """Returns the exit code of a container that ended, and ends its other processes."""
+        if (code := self._process.poll()) is None:
+            return None
         for _ in range(200):  # one that was being started is found the next time
             if not self.signal_all(signal.SIGKILL):
                 break
             time.sleep(0.01)
-        self._reaper.send(f"-{self.pid}")
-        self.code, self.is_alive = 128 - code if code < 0 else code, False
-        self._on_end()
+        return 128 - code if code < 0 else code
 
     def terminate(self) -> None:
         """Asks the first process to end, as a container's runtime does."""
@@ -260,9 +210,6 @@ class ContainerProcess:
             with contextlib.suppress(OSError):
                 os.kill(pid, number)
         return children
-
-    def join(self, seconds: float) -> None:
-        self._thread.join(seconds)
 
     def signal_all(self, number: signal.Signals) -> bool:
         """Signals the group and what left it; returns whether it found what had left."""
@@ -286,8 +233,6 @@ def start_process(
     *,
     folders: dict[str, Path],
     log: Path,
-    reaper: Reaper,
-    on_end: Callable[[], None],
 ) -> tuple[ContainerProcess, dict[int, int]]:
     """Starts a container; returns its process, and its ports as the manifest names them -> as they are.
 
@@ -313,7 +258,7 @@ def start_process(
     if program is None:
         raise FileNotFoundError(f'exec: "{words[0]}": executable file not found in $PATH')
     words[0] = program
-    return ContainerProcess(words, env, folder, log=log, reaper=reaper, on_end=on_end), ports
+    return ContainerProcess(words, env, folder, log), ports
 
 
 def _processes() -> list[int]:

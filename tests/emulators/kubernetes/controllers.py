@@ -1,4 +1,4 @@
-"""Garbage collector, namespaces, lost nodes, and DaemonSets of device plugins."""
+"""Garbage collector, lost nodes, and DaemonSets of device plugins."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import NamedTuple
 from emulators.kubernetes.api import Api
 from emulators.kubernetes.objects import (
     Object,
-    Resource,
     condition,
     is_deleted,
     is_over,
@@ -19,7 +18,7 @@ from emulators.kubernetes.scheduler import tolerates
 from emulators.kubernetes.store import Store
 
 UNREACHABLE = "node.kubernetes.io/unreachable"
-FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
+FOREGROUND = "foregroundDeletion"
 DEVICE_PLUGIN, GPU = "/k8s-device-plugin", "nvidia.com/gpu"
 NEVER = float("inf")
 
@@ -28,43 +27,24 @@ def collect_garbage(store: Store, api: Api) -> None:
     """Deletes objects without their owner, and owners whose dependents are gone."""
     everything = store.everything()
     living = {found["metadata"]["uid"] for _, found in everything}
-    dependents: dict[str, list[tuple[Resource, Object]]] = {}
-    for resource, found in everything:
+    dependents: dict[str, list[Object]] = {}
+    for _, found in everything:
         owners = {one["uid"] for one in found["metadata"].get("ownerReferences", ())}
         for uid in owners:
-            dependents.setdefault(uid, []).append((resource, found))
+            dependents.setdefault(uid, []).append(found)
         if owners and not owners & living and not is_deleted(found):
             api.remove(found)
     for resource, found in everything:
         own = found["metadata"]
-        of, finalizers = dependents.get(own["uid"], []), own.get("finalizers", ())
-        if not is_deleted(found):
+        if not is_deleted(found) or FOREGROUND not in own.get("finalizers", ()):
             continue
-        if ORPHAN in finalizers:
-            for kind, one in of:
-                store.edit(kind, one, lambda each: each["metadata"].pop("ownerReferences"))
-            store.edit(resource, found, lambda one: one["metadata"]["finalizers"].remove(ORPHAN))
-        elif FOREGROUND in finalizers and of:
-            for _, one in of:
-                if not is_deleted(one):
-                    api.remove(one, "Foreground" if one["kind"] == "Job" else "Background")
-        elif FOREGROUND in finalizers:
+        for one in dependents.get(own["uid"], ()):
+            if not is_deleted(one):
+                api.remove(one, "Foreground" if one["kind"] == "Job" else "Background")
+        if own["uid"] not in dependents:
             store.edit(
                 resource, found, lambda one: one["metadata"]["finalizers"].remove(FOREGROUND)
             )
-    _empty_namespaces(store, api, everything)
-
-
-def _empty_namespaces(store: Store, api: Api, everything: list[tuple[Resource, Object]]) -> None:
-    for namespace in store.select("namespaces"):
-        if is_deleted(namespace):
-            name = namespace["metadata"]["name"]
-            inside = [one for _, one in everything if one["metadata"].get("namespace") == name]
-            for one in inside:
-                if not is_deleted(one):
-                    api.remove(one)
-            if not inside:
-                store.remove("namespaces", namespace)
 
 
 class Loss(NamedTuple):

@@ -90,9 +90,11 @@ class JobController:
             pod for pod in pods if is_over(pod) and pod["metadata"]["uid"] not in self._counted
         ]
         why = self._count(job, ended)
-        if self._is_started(job, pods):
-            self._decide(job, why)
-            self._act(job, pods)
+        if "startTime" not in job["status"]:
+            job["status"]["startTime"] = now()
+            self._times[job["metadata"]["uid"], "started"] = time.monotonic()
+        self._decide(job, why)
+        self._act(job, pods)
         living = [pod for pod in pods if not is_over(pod)]
         active = [pod for pod in living if not is_deleted(pod)]
         job["status"] |= {"terminating": len(living) - len(active), "active": len(active)}
@@ -149,20 +151,6 @@ class JobController:
         if done:
             status |= {"completedIndexes": listed(done), "succeeded": len(done)}
         return why
-
-    def _is_started(self, job: Object, pods: list[Object]) -> bool:
-        status = job["status"]
-        if not job["spec"]["suspend"]:
-            if condition(job, "Suspended"):
-                set_condition(job, "Suspended", "False", "JobResumed", "Job resumed")
-            if "startTime" not in status:
-                status["startTime"] = now()
-                self._times[job["metadata"]["uid"], "started"] = time.monotonic()
-            return True
-        set_condition(job, "Suspended", "True", "JobSuspended", "Job suspended")
-        status.pop("startTime", None)
-        self._end(pods)
-        return False
 
     def _decide(self, job: Object, why: str) -> None:
         """Adds the condition that a job is about to fail or to be complete."""

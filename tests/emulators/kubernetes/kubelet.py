@@ -18,17 +18,16 @@ from emulators.kubernetes.containers import (
     ContainerProcess,
     Image,
     NotReady,
-    Reaper,
     find_image,
     prepare_volumes,
     start_process,
 )
 from emulators.kubernetes.objects import Object, is_deleted, is_over, now, set_condition
 from emulators.kubernetes.ports import PeerPorts
+from emulators.kubernetes.server import log_of
 from emulators.kubernetes.store import Store
-from emulators.kubernetes.streams import log_of
 
-TRY_AGAIN_SECONDS = 0.1
+TRY_AGAIN_SECONDS, POLL_SECONDS = 0.1, 0.02
 NEVER = float("inf")
 MOST_MESSAGE_BYTES = 2048
 KILLED, CANNOT_START = 137, 128
@@ -47,7 +46,6 @@ class Machines:
     images: dict[str, Image]
     probe_scale: float
     peers: PeerPorts
-    reaper: Reaper = field(default_factory=Reaper)
     lost_nodes: set[str] = field(default_factory=set)
     registry_is_away: bool = False
     pulled: set[tuple[str, str]] = field(default_factory=set)
@@ -92,9 +90,6 @@ class Kubelets:
             one.abandon()
         for one in self.pods.values():
             one.join(10)
-            if one.process:
-                one.process.join(10)
-        self.machines.reaper.close()
 
 
 class PodRun(threading.Thread):
@@ -188,8 +183,6 @@ class PodRun(threading.Thread):
                 *(self._store, self._of.peers, self._pod, container, image),
                 folders=folders,
                 log=log,
-                reaper=self._of.reaper,
-                on_end=self._wake.set,
             )
 
         began = now()
@@ -211,13 +204,13 @@ class PodRun(threading.Thread):
         if status is self._main:
             self._phase = "Running"
         self._report()
-        self._watch(process, container)
-        status["ready"] = status is not self._main and not process.code
+        code = self._watch(process, container)
+        status["ready"] = status is not self._main and not code
         text = ""
-        if process.code and container.get("terminationMessagePolicy") == "FallbackToLogsOnError":
+        if code and container.get("terminationMessagePolicy") == "FallbackToLogsOnError":
             text = log.read_bytes()[-MOST_MESSAGE_BYTES:].decode(errors="replace")
-        reason = self.kill_reason or ("Error" if process.code else "Completed")
-        return _end(status, began, process.code, reason, text)
+        reason = self.kill_reason or ("Error" if code else "Completed")
+        return _end(status, began, code, reason, text)
 
     def _pull(self, name: str, status: Object) -> Image | None:
         """Returns an image as soon as it can be pulled; None: the pod ends before."""
@@ -253,21 +246,20 @@ class PodRun(threading.Thread):
             self._pause(TRY_AGAIN_SECONDS)
         return None
 
-    def _watch(self, process: ContainerProcess, container: Object) -> None:
-        """Waits for the end of a container: asks it, kills it, and probes it."""
+    def _watch(self, process: ContainerProcess, container: Object) -> int:
+        """Waits for the end of a container: asks it, kills it, and probes it; returns its exit code."""
         probe, scale = container.get("livenessProbe"), self._of.probe_scale
         start = time.monotonic() + (probe or {}).get("initialDelaySeconds", 0) * scale
         probe_at, failures, is_told = start if probe else NEVER, 0, False
-        while process.is_alive:
-            wait = min(self._kill_at, probe_at) - time.monotonic()
-            self._pause(min(max(wait, 0.0), 60.0))
+        while (code := process.code()) is None:
+            self._pause(POLL_SECONDS)
             if self._ending and not is_told and not self._abandoned:
                 is_told = True
                 process.terminate()
             if time.monotonic() >= self._kill_at:
                 self._kill_at = NEVER
                 process.signal_all(signal.SIGKILL)
-            if probe and process.is_alive and time.monotonic() >= probe_at:
+            if probe and time.monotonic() >= probe_at:
                 probe_at = time.monotonic() + probe["periodSeconds"] * scale
                 failures = 0 if self._answers(probe) else failures + 1
                 if failures == probe["failureThreshold"]:
@@ -275,6 +267,7 @@ class PodRun(threading.Thread):
                     process.terminate()
                     grace = self._pod["spec"]["terminationGracePeriodSeconds"]
                     self._kill_at = min(self._kill_at, time.monotonic() + grace)
+        return code
 
     def _answers(self, probe: Object) -> bool:
         """Whether the HTTP server of a container answers its probe."""

@@ -70,13 +70,10 @@ REASONS = {
 class Refusal(Exception):
     """A request that is answered with a Status of failure."""
 
-    def __init__(
-        self, code: int, message: str, reason: str = "", retry_after_seconds: int | None = None
-    ) -> None:
+    def __init__(self, code: int, message: str, reason: str = "") -> None:
         super().__init__(message)
         self.code, self.message = code, message
         self.reason = reason or REASONS[code]
-        self.retry_after_seconds = retry_after_seconds
 
     @property
     def body(self) -> Object:
@@ -191,10 +188,10 @@ def has_labels(selector: Object, found: Object) -> bool:
     return wanted.items() <= at(found, "metadata", "labels", default={}).items()
 
 
-QUANTITY = re.compile(r"^([+-]?[0-9.]+)(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?$")
+QUANTITY = re.compile(r"^([+-]?[0-9.]+)(m|k|M|G|T|Ki|Mi|Gi|Ti)?$")
 SUFFIXES = {"": Fraction(1), "m": Fraction(1, 1000)}
-SUFFIXES |= {name: Fraction(1000**power) for power, name in enumerate("kMGTPE", 1)}
-SUFFIXES |= {f"{name}i": Fraction(1024**power) for power, name in enumerate("KMGTPE", 1)}
+SUFFIXES |= {name: Fraction(1000**power) for power, name in enumerate("kMGT", 1)}
+SUFFIXES |= {f"{name}i": Fraction(1024**power) for power, name in enumerate("KMGT", 1)}
 
 
 def parse_quantity(text: str | float) -> Fraction:
@@ -203,11 +200,6 @@ def parse_quantity(text: str | float) -> Fraction:
     if not found:
         raise ValueError(f"{text!r} is no quantity")
     return Fraction(found[1]) * SUFFIXES[found[2] or ""]
-
-
-def show_quantity(amount: Fraction | int) -> str:
-    is_whole = Fraction(amount).denominator == 1
-    return str(int(amount)) if is_whole else f"{int(amount * 1000)}m"
 
 
 def requests_of(pod: Object) -> Counter[str]:

@@ -109,10 +109,8 @@ class Store:
                 own.pop("finalizers", None)
             if found == old:
                 return copied(found)
-            # The kubelet deletes a pod with a grace period, the garbage collector an empty namespace.
-            waits = key[0].plural == "namespaces" or (
-                key[0].plural == "pods" and own.get("deletionGracePeriodSeconds") != 0
-            )
+            # The kubelet deletes a pod with a grace period.
+            waits = key[0].plural == "pods" and own.get("deletionGracePeriodSeconds") != 0
             if "deletionTimestamp" in own and not own.get("finalizers") and not waits:
                 return self.remove(resource, found)
             return self._keep(key, old, found)

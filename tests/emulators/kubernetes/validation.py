@@ -29,87 +29,26 @@ LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 SUBDOMAIN = re.compile(rf"{LABEL.pattern}(\.{LABEL.pattern})*")
 QUALIFIED = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
 MOST_LABEL, MOST_NAME, MOST_DATA_BYTES = 63, 253, 1024 * 1024
-MUTABLE_OF_JOB = {
-    "suspend",
-    "parallelism",
-    "activeDeadlineSeconds",
-    "ttlSecondsAfterFinished",
-    "backoffLimit",
-}
+MUTABLE_OF_JOB = {"parallelism", "activeDeadlineSeconds", "ttlSecondsAfterFinished", "backoffLimit"}
 
 
 @cache
-def _built_in(resource: Resource) -> Draft202012Validator:
+def built_in_schema(resource: Resource) -> Draft202012Validator:
     definitions = Document.from_contents(_document("_definitions.json"))
     group = f"{resource.group.split('.')[0]}-" if resource.group else ""
     schema = _document(f"{resource.kind.lower()}-{group}{resource.version}.json")
     return Draft202012Validator(schema, registry=definitions @ Registry())
 
 
-@cache
 def _document(name: str) -> Any:
     return json.loads((SCHEMAS / name).read_text(encoding="utf-8"))
 
 
-class Schemas:
-    """Checks objects as the API server does when it decodes them."""
-
-    def __init__(self) -> None:
-        self._custom: dict[Resource, Draft202012Validator] = {}
-
-    def learn(self, resource: Resource, structural: Object) -> None:
-        """Adds the schema of a custom kind from its definition."""
-        schema = _closed(structural)
-        schema["properties"] |= {"apiVersion": {}, "kind": {}, "metadata": {}, "status": {}}
-        self._custom[resource] = Draft202012Validator(schema)
-
-    def check(self, resource: Resource, found: Object, *, strict: bool) -> list[str]:
-        """Refuses an invalid object; without `strict` drops unknown fields, and returns warnings of them."""
-        validator = _built_in(resource) if resource in BUILT_IN else self._custom.get(resource)
-        dropped: list[str] = []
-        while errors := list(validator.iter_errors(found) if validator else ()):
-            unknown = [path for error in errors for path in _unknown(error)]
-            if not unknown or strict:
-                raise _refusal(resource, found, errors, unknown)
-            for *above, name in unknown:  # below a dropped field there may be more
-                parent = found
-                for step in above:
-                    parent = parent[step]
-                del parent[name]
-            dropped += [f'unknown field "{_dotted(path)}"' for path in unknown]
-        return dropped
-
-
-def _unknown(error: Any) -> list[list[str | int]]:
-    if error.validator != "additionalProperties" or error.validator_value is not False:
-        return []
-    known = error.schema.get("properties", {})
-    return [[*error.absolute_path, name] for name in error.instance if name not in known]
-
-
-def _refusal(resource: Resource, found: Object, errors: list[Any], unknown: list[Any]) -> Refusal:
-    kind = resource.kind
-    cannot = f'{kind} in version "{resource.version}" cannot be handled as a {kind}'
-    if unknown:
-        fields = ", ".join(f'unknown field "{_dotted(path)}"' for path in unknown)
-        return Refusal(400, f"{cannot}: strict decoding error: {fields}")
-    for error in errors:
-        if error.validator in {"type", "oneOf"}:
-            path = _dotted(error.absolute_path)
-            text = f"json: cannot unmarshal {type(error.instance).__name__} into Go struct field {path}"
-            return Refusal(400, f"{cannot}: {text}")
-    causes = [
-        f"{_dotted(error.absolute_path)}: Required value: {error.message}"
-        if error.validator == "required"
-        else f"{_dotted(error.absolute_path)}: Invalid value: {error.message[:200]}"
-        for error in errors
-    ]
-    return invalid(resource, found["metadata"].get("name", ""), causes)
-
-
-def _dotted(path: Any) -> str:
-    text = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
-    return text.removeprefix(".")
+def custom_schema(structural: Object) -> Draft202012Validator:
+    """Returns the schema of a custom kind from its definition."""
+    schema = _closed(structural)
+    schema["properties"] |= {"apiVersion": {}, "kind": {}, "metadata": {}, "status": {}}
+    return Draft202012Validator(schema)
 
 
 def _closed(schema: Any) -> Any:
@@ -124,6 +63,27 @@ def _closed(schema: Any) -> Any:
     return schema
 
 
+def decode(resource: Resource, found: Object, custom: Draft202012Validator | None) -> None:
+    """Refuses an object that does not fit the schema of its kind, as `fieldValidation=Strict` does."""
+    validator = built_in_schema(resource) if resource in BUILT_IN else custom
+    kind, causes = resource.kind, []
+    cannot = f'{kind} in version "{resource.version}" cannot be handled as a {kind}'
+    for error in validator.iter_errors(found) if validator else ():
+        path = error.json_path.removeprefix("$").removeprefix(".")
+        if error.validator == "additionalProperties":
+            unknown = sorted(error.instance.keys() - error.schema.get("properties", {}).keys())
+            fields = (f'unknown field "{".".join(filter(None, (path, one)))}"' for one in unknown)
+            raise Refusal(400, f"{cannot}: strict decoding error: {', '.join(fields)}")
+        if error.validator in {"type", "oneOf"}:
+            given = type(error.instance).__name__
+            text = f"json: cannot unmarshal {given} into Go struct field {path}"
+            raise Refusal(400, f"{cannot}: {text}")
+        what = "Required" if error.validator == "required" else "Invalid"
+        causes.append(f"{path}: {what} value: {error.message[:200]}")
+    if causes:
+        raise invalid(resource, found["metadata"].get("name", ""), causes)
+
+
 def fill(resource: Resource, found: Object) -> None:
     """Sets default values in an object."""
     spec = found.get("spec") or {}
@@ -131,21 +91,13 @@ def fill(resource: Resource, found: Object) -> None:
         _fill_pod(spec)
         spec.setdefault("serviceAccountName", "default")
     elif resource.plural == "jobs":
-        spec.setdefault("parallelism", 1)
         spec.setdefault("completionMode", "NonIndexed")
-        if spec["completionMode"] == "NonIndexed":
-            spec.setdefault("completions", spec["parallelism"])
         spec.setdefault("backoffLimit", 2**31 - 1 if "backoffLimitPerIndex" in spec else 6)
-        spec.setdefault("suspend", False)
         replaces = "Failed" if "podFailurePolicy" in spec else "TerminatingOrFailed"
         spec.setdefault("podReplacementPolicy", replaces)
         _fill_pod(spec["template"]["spec"])
     elif resource.plural == "services":
         spec.setdefault("clusterIP", "10.96.0.10")
-    elif resource.plural == "secrets":
-        found.setdefault("type", "Opaque")
-        for name, text in (found.pop("stringData", None) or {}).items():
-            found.setdefault("data", {})[name] = base64.b64encode(text.encode()).decode()
 
 
 def _fill_pod(spec: Object) -> None:
@@ -176,28 +128,21 @@ def check(resource: Resource, found: Object, old: Object | None = None) -> None:
     short = resource.plural in {"namespaces", "services"}
     pattern, most = (LABEL, MOST_LABEL) if short else (SUBDOMAIN, MOST_NAME)
     if not pattern.fullmatch(name) or len(name) > most:
-        what = "label" if short else "subdomain"
-        text = (
-            f"a lowercase RFC 1123 {what} must consist of lower case alphanumeric characters or '-'"
-        )
+        what = f"a lowercase RFC 1123 {'label' if short else 'subdomain'}"
+        text = f"{what} must consist of lower case alphanumeric characters or '-'"
         causes.append(f'metadata.name: Invalid value: "{name}": {text}')
     causes += _labels("metadata.labels", own.get("labels"))
-    checker = {"jobs": _job, "pods": _pod, "configmaps": _data, "secrets": _data}.get(
-        resource.plural
-    )
-    if checker:
-        causes += checker(found, old)
+    if resource.plural == "jobs":
+        causes += _job(found["spec"], name, old and old["spec"])
+    elif resource.plural in {"configmaps", "secrets"}:
+        causes += _data(found)
     if causes:
         raise invalid(resource, name, causes)
 
 
 def _labels(field: str, labels: Object | None) -> list[str]:
     causes = []
-    for key, value in (labels or {}).items():
-        if not QUALIFIED.fullmatch(key.rpartition("/")[2]):
-            causes.append(
-                f'{field}: Invalid value: "{key}": name part must consist of alphanumeric'
-            )
+    for value in (labels or {}).values():
         if len(value) > MOST_LABEL:
             causes.append(f'{field}: Invalid value: "{value}": must be no more than 63 bytes')
         elif value and not QUALIFIED.fullmatch(value):
@@ -206,70 +151,70 @@ def _labels(field: str, labels: Object | None) -> list[str]:
     return causes
 
 
-def _job(found: Object, old: Object | None) -> list[str]:
-    spec, name = found["spec"], found["metadata"].get("name", "")
-    pod, policy = spec["template"]["spec"], spec.get("podFailurePolicy")
-    restarts, where = pod["restartPolicy"], "spec.template.spec.restartPolicy"
+def _job(spec: Object, name: str, old: Object | None) -> list[str]:
+    pod, policy = spec["template"]["spec"], spec.get("podFailurePolicy") or {}
     causes = _labels("spec.template.labels", at(spec, "template", "metadata", "labels"))
-    causes += _pod_spec("spec.template.spec", pod)
-    if restarts not in {"Never", "OnFailure"}:
-        causes.append(f'{where}: Required value: valid values: "OnFailure", "Never"')
-    if policy and restarts != "Never":
-        text = 'only "Never" is supported when podFailurePolicy is specified'
-        causes.append(f'{where}: Invalid value: "{restarts}": {text}')
-    if policy and (replaces := spec["podReplacementPolicy"]) != "Failed":
-        text = f'Unsupported value: "{replaces}": supported values: "Failed"'
-        causes.append(f"spec.podReplacementPolicy: {text}")
-    for index, rule in enumerate((policy or {}).get("rules", ())):
-        causes += _failure_rule(f"spec.podFailurePolicy.rules[{index}]", rule, spec)
-    if spec["completionMode"] != "Indexed" and "backoffLimitPerIndex" in spec:
-        text = f"Invalid value: {spec['backoffLimitPerIndex']}: requires indexed completion mode"
-        causes.append(f"spec.backoffLimitPerIndex: {text}")
-    if "maxFailedIndexes" in spec and "backoffLimitPerIndex" not in spec:
-        text = "Required value: when maxFailedIndexes is specified"
-        causes.append(f"spec.backoffLimitPerIndex: {text}")
-    if spec["completionMode"] == "Indexed":
-        last = f"{name}-{spec.get('completions', 1) - 1}"
-        if not LABEL.fullmatch(last) or len(last) > MOST_LABEL:
-            text = f"will not able to create pod with invalid DNS label: {last}"
-            causes.append(f'metadata.name: Invalid value: "{name}": {text}')
+    causes += _pod("spec.template.spec", pod)
+    indexed, last = spec["completionMode"] == "Indexed", f"{name}-{spec.get('completions', 1) - 1}"
+    restarts, replaces = pod["restartPolicy"], spec["podReplacementPolicy"]
+    per_index = spec.get("backoffLimitPerIndex")
+    restart = "spec.template.spec.restartPolicy"
+    rules: list[tuple[Any, str, str]] = [
+        (
+            restarts not in {"Never", "OnFailure"},
+            *(restart, 'Required value: valid values: "OnFailure", "Never"'),
+        ),
+        (
+            policy and restarts != "Never",
+            *(restart, f'Invalid value: "{restarts}": only "Never" is supported when'),
+        ),
+        (
+            policy and replaces != "Failed",
+            "spec.podReplacementPolicy",
+            f'Unsupported value: "{replaces}": supported values: "Failed"',
+        ),
+        (
+            per_index is not None and not indexed,
+            "spec.backoffLimitPerIndex",
+            f"Invalid value: {per_index}: requires indexed completion mode",
+        ),
+        (
+            "maxFailedIndexes" in spec and per_index is None,
+            *("spec.backoffLimitPerIndex", "Required value: when maxFailedIndexes is specified"),
+        ),
+        (
+            indexed and (not LABEL.fullmatch(last) or len(last) > MOST_LABEL),
+            "metadata.name",
+            f'Invalid value: "{name}": will not able to create pod with invalid DNS label: {last}',
+        ),
+    ]
+    names = [one["name"] for _, one in containers(pod)]
+    for index, rule in enumerate(policy.get("rules", ())):
+        where, codes = f"spec.podFailurePolicy.rules[{index}]", rule.get("onExitCodes") or {}
+        rules += [
+            (
+                rule["action"] == "FailIndex" and per_index is None,
+                f"{where}.action",
+                'Invalid value: "FailIndex": requires the backoffLimitPerIndex to be set',
+            ),
+            (
+                codes.get("operator") == "In" and 0 in codes["values"],
+                *(f"{where}.onExitCodes.values", "Invalid value: 0: must not be 0 for the In"),
+            ),
+            (
+                codes.get("containerName") not in {None, *names},
+                f"{where}.onExitCodes.containerName",
+                "Invalid value: must be one of the container or initContainer names",
+            ),
+        ]
     if old:
-        before = old["spec"]
-        changed = {key for key in {*spec, *before} if spec.get(key) != before.get(key)}
+        changed = {key for key in {*spec, *old} if spec.get(key) != old.get(key)}
         fixed = sorted(changed - MUTABLE_OF_JOB)
-        causes += [f"spec.{field}: Invalid value: field is immutable" for field in fixed]
-    return causes
+        rules += [(True, f"spec.{field}", "Invalid value: field is immutable") for field in fixed]
+    return causes + [f"{where}: {text}" for broken, where, text in rules if broken]
 
 
-def _failure_rule(where: str, rule: Object, spec: Object) -> list[str]:
-    causes = []
-    if rule["action"] == "FailIndex" and "backoffLimitPerIndex" not in spec:
-        text = 'Invalid value: "FailIndex": requires the backoffLimitPerIndex to be set'
-        causes.append(f"{where}.action: {text}")
-    codes = rule.get("onExitCodes")
-    if bool(codes) == bool(rule.get("onPodConditions")):
-        text = "Invalid value: specifying one of OnExitCodes and OnPodConditions is required"
-        causes.append(f"{where}: {text}")
-    if not codes:
-        return causes
-    if codes["operator"] == "In" and 0 in codes["values"]:
-        index = codes["values"].index(0)
-        text = f"values[{index}]: Invalid value: 0: must not be 0 for the In operator"
-        causes.append(f"{where}.onExitCodes.{text}")
-    names = [one["name"] for _, one in containers(spec["template"]["spec"])]
-    if (name := codes.get("containerName")) not in {None, *names}:
-        text = f'Invalid value: "{name}": must be one of the container or initContainer names'
-        causes.append(f"{where}.onExitCodes.containerName: {text}")
-    return causes
-
-
-def _pod(found: Object, old: Object | None) -> list[str]:
-    if old and found["spec"] != old["spec"]:
-        return ["spec: Forbidden: pod updates may not change fields other than the image"]
-    return _pod_spec("spec", found["spec"])
-
-
-def _pod_spec(where: str, spec: Object) -> list[str]:
+def _pod(where: str, spec: Object) -> list[str]:
     causes = []
     volumes = {volume["name"] for volume in spec.get("volumes") or ()}
     for field, container in containers(spec):
@@ -279,34 +224,22 @@ def _pod_spec(where: str, spec: Object) -> list[str]:
         for index, mount in enumerate(container.get("volumeMounts") or ()):
             if mount["name"] not in volumes:
                 causes.append(f'{here}.volumeMounts[{index}].name: Not found: "{mount["name"]}"')
-        causes += _resources(f"{here}.resources", container.get("resources") or {})
-    return causes
-
-
-def _resources(where: str, resources: Object) -> list[str]:
-    causes = []
-    limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
-    for name, amount in (limits | requests).items():
-        try:
+        limits, requests = (container["resources"].get(one) or {} for one in ("limits", "requests"))
+        for name, amount in requests.items():
             asked, limit = parse_quantity(amount), parse_quantity(limits.get(name, amount))
-        except ValueError:
-            text = f'Invalid value: "{amount}": quantities must match the regular expression'
-            causes.append(f"{where}.limits[{name}]: {text}")
-            continue
-        if asked > limit or ("/" in name and (asked != limit or name not in limits)):
-            text = f'Invalid value: "{amount}": must be equal to or less than {name} limit'
-            causes.append(f"{where}.requests: {text}")
+            if asked > limit or ("/" in name and (asked != limit or name not in limits)):
+                text = f'Invalid value: "{amount}": must be equal to or less than {name} limit'
+                causes.append(f"{here}.resources.requests: {text}")
     return causes
 
 
-def _data(found: Object, old: Object | None) -> list[str]:
+def _data(found: Object) -> list[str]:
     data = found.get("data") or {}
     if sum(len(value.encode()) for value in data.values()) > MOST_DATA_BYTES:
         return [f"data: Too long: may not be more than {MOST_DATA_BYTES} bytes"]
-    if found["kind"] == "Secret":
-        for name, value in data.items():
-            try:
-                base64.b64decode(value, validate=True)
-            except binascii.Error:
-                return [f"data[{name}]: Invalid value: illegal base64 data"]
+    for name, value in data.items() if found["kind"] == "Secret" else ():
+        try:
+            base64.b64decode(value, validate=True)
+        except binascii.Error:
+            return [f"data[{name}]: Invalid value: illegal base64 data"]
     return []

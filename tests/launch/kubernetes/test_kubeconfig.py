@@ -265,7 +265,7 @@ def test_a_client_certificate_is_sent_and_no_file_of_it_remains(tmp_path, monkey
     pem = [path.read_text() for path in (files.authority, files.certificate, files.key)]
     client = connect_by_certificate(f"https://127.0.0.1:{server.server_port}", *pem)
     assert list(Path(files_of_logins).iterdir()) == []
-    assert ClusterApi(client).get("/api/v1/nodes") == {"user": "server"}
+    assert ClusterApi(client).get("/api/v1/nodes") == {"user": "test authority"}
     client.close()
     pem[0] = authority(("unknown.example",)).certificate.decode()
     with pytest.raises(Exception, match=r"(?i)certificate"):
