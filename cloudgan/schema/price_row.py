@@ -120,7 +120,7 @@ class PriceRow(SourcedRow):
     @model_validator(mode="before")
     @classmethod
     def _is_of_its_machine(cls, row: Any) -> Any:
-        if not isinstance(row, dict) or any(name in row for name in cls.OF_THE_MACHINE):
+        if not isinstance(row, dict) or not row.keys().isdisjoint(cls.OF_THE_MACHINE):
             return row
         return row | machines.facts(row.get("provider"), row.get("node_type"))
 

@@ -199,9 +199,9 @@ class _Axis(NamedTuple):
         return _Axis(self.scale, max(self.low, low), min(self.high, high))
 
 
-def _steps(growth: float, fixed: float, doublings: float, steps: float) -> float:
-    """Returns the time of an epoch in steps of the smallest size."""
-    return steps * max(_LEAST_FACTOR, 1 + growth * doublings) + fixed
+def _factor(growth: float, doublings: float) -> float:
+    """Returns the time of a step in steps of the smallest size."""
+    return max(_LEAST_FACTOR, 1 + growth * doublings)
 
 
 class Posterior:
@@ -244,18 +244,18 @@ class Posterior:
         for temperature in _TEMPERATURES:
             nodes = self._nodes(growths, fixed, temperature)
             kept = [node for node in nodes if sum(node.weights) > _OUTSIDE]
-            growths = growths.around(node.growth for node in kept)
-            fixed = fixed.around(node.fixed for node in kept)
-        total = math.fsum(math.fsum(node.weights) for node in nodes)
+            growths = growths.around([node.growth for node in kept])
+            fixed = fixed.around([node.fixed for node in kept])
+        total = math.fsum([math.fsum(node.weights) for node in nodes])
         self._grid = [
-            node._replace(weights=tuple(one / total for one in node.weights))
+            node._replace(weights=tuple([one / total for one in node.weights]))
             for node in nodes
             if sum(node.weights) > _NEGLIGIBLE
         ]
         shares = [(math.fsum(node.weights), node) for node in self._grid]
-        self.step_seconds = math.exp(math.fsum(share * node.log_step for share, node in shares))
-        self.growth = math.fsum(share * node.growth for share, node in shares)
-        self.fixed_steps = math.fsum(share * node.fixed for share, node in shares)
+        self.step_seconds = math.exp(math.fsum([share * node.log_step for share, node in shares]))
+        self.growth = math.fsum([share * node.growth for share, node in shares])
+        self.fixed_steps = math.fsum([share * node.fixed for share, node in shares])
         self.noise = math.fsum(
             math.fsum(map(operator.mul, node.weights, self._noises)) for node in self._grid
         )
@@ -274,7 +274,7 @@ class Posterior:
         form = min(_MOST_FORM, math.hypot(form, misfit * (1 + beyond)))
         doublings = math.log2(n / self.smallest)
         means = [
-            node.log_step + math.log(_steps(node.growth, node.fixed, doublings, steps))
+            node.log_step + math.log(steps * _factor(node.growth, doublings) + node.fixed)
             for node in self._grid
         ]
         low, width = min(means), max(max(means) - min(means), _NEGLIGIBLE) / _BINS
@@ -327,11 +327,18 @@ class Posterior:
     def _nodes(self, growths: _Axis, fixed: _Axis, temperature: float) -> list[_Node]:
         """Returns all nodes; the greatest sum of weights is 1."""
         found = []
+        steps_and_masses = fixed.values()
         for growth, growth_mass in growths.values():
-            for steps, steps_mass in fixed.values():
+            points = [
+                (seconds, steps * _factor(growth, doublings))
+                for (_, seconds, steps, _), doublings in zip(
+                    self._points, self._doublings, strict=True
+                )
+            ]
+            for steps, steps_mass in steps_and_masses:
                 mass = math.log(growth_mass * steps_mass)
-                found.append(self._node(growth, steps, mass, temperature))
-        top = max(max(node.weights) for node in found)
+                found.append(self._node(growth, points, steps, mass, temperature))
+        top = max([max(node.weights) for node in found])
         weights = [[math.exp(one - top) for one in node.weights] for node in found]
         largest = max(map(sum, weights))
         return [
@@ -339,12 +346,16 @@ class Posterior:
             for (growth, steps, log_step, _), ones in zip(found, weights, strict=True)
         ]
 
-    def _node(self, growth: float, fixed: float, log_mass: float, temperature: float) -> _Node:
-        """Returns a node whose weights are logarithms."""
-        rest = [
-            math.log(seconds / _steps(growth, fixed, doublings, steps))
-            for (_, seconds, steps, _), doublings in zip(self._points, self._doublings, strict=True)
-        ]
+    def _node(
+        self,
+        growth: float,
+        points: list[tuple[float, float]],
+        fixed: float,
+        log_mass: float,
+        temperature: float,
+    ) -> _Node:
+        """Returns a node whose weights are logarithms; points are seconds and steps without the fixed ones."""
+        rest = [math.log(seconds / (steps + fixed)) for seconds, steps in points]
         log_step = math.fsum(map(operator.mul, self._weights, rest)) / self._weight
         squares = math.fsum(
             [w * (x - log_step) ** 2 for w, x in zip(self._weights, rest, strict=True)]
