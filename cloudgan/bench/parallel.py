@@ -24,7 +24,7 @@ from cloudgan.gan.footprint import learned
 from cloudgan.parallel.prediction import NNLO, NNLO_PUBLISHED, Prediction, Times, predict
 from cloudgan.parallel.update_rules import make_rule
 from cloudgan.reports.charts import Axis, Line, Plot, Point, PointSeries
-from cloudgan.reports.table import Table
+from cloudgan.reports.table import Cell, Table
 from cloudgan.schema.config import RunConfig
 from cloudgan.schema.options.bench import BenchParallelOptions
 from cloudgan.schema.parallel import ParallelConfig, ParallelMode
@@ -197,21 +197,22 @@ def _layouts(
     times: Times, predicted: Sequence[Prediction], measured: Sequence[MeasuredWorld]
 ) -> Table:
     """Returns a row per layout, measured ones first."""
-    rows: list[tuple[str, int, int, float, float, float, float | None, float]] = [
-        (
-            *("measured", each.workers, 1, each.speedup, each.staleness),
-            each.service_seconds * each.steps_per_second / times.sync_every,
-            *(None, 1 - each.speedup / each.workers),
+
+    def speeds(one: Prediction | MeasuredWorld) -> tuple[str, str, str]:
+        per_worker = one.speedup / one.workers
+        return f"{one.speedup:.1f}", f"{per_worker:.2f}", f"{one.staleness:.1f}"
+
+    rows: list[tuple[Cell, ...]] = []
+    for world in measured:
+        load = world.service_seconds * world.steps_per_second / times.sync_every
+        waiting = 1 - world.speedup / world.workers
+        rows.append(
+            ("measured", world.workers, 1, *speeds(world), f"{load:.0%}", "-", f"{waiting:.0%}")
         )
-        for each in measured
-    ]
-    rows += [
-        (
-            *("predicted", each.workers, each.masters, each.speedup, each.staleness),
-            *(each.master_load, each.top_load, each.waiting),
-        )
-        for each in predicted
-    ]
+    for one in predicted:
+        top = "-" if one.top_load is None else f"{one.top_load:.0%}"
+        loads = f"{one.master_load:.0%}", top, f"{one.waiting:.0%}"
+        rows.append(("predicted", one.workers, one.masters, *speeds(one), *loads))
     heads = (
         *("kind", "workers", "masters", "speed-up", "per worker", "staleness"),
         *("master load", "rank 0 load", "workers wait"),
@@ -219,14 +220,7 @@ def _layouts(
     caption = "Predicted by discrete-event simulation, not measured"
     if measured:
         caption = "Ranks on this machine whose step sleeps, and discrete-event simulation"
-    shown = tuple(
-        (
-            *(kind, workers, masters, f"{speedup:.1f}", f"{speedup / workers:.2f}"),
-            *(f"{stale:.1f}", f"{load:.0%}", "-" if top is None else f"{top:.0%}", f"{wait:.0%}"),
-        )
-        for kind, workers, masters, speedup, stale, load, top, wait in rows
-    )
-    return Table(heads, shown, caption, "l" + "r" * 8)
+    return Table(heads, tuple(rows), caption, "l" + "r" * 8)
 
 
 def _worlds(measured: Sequence[MeasuredWorld]) -> Table:

@@ -11,7 +11,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,7 @@ from cloudgan.parallel.rank import Rank
 from cloudgan.parallel.update_rules import Floats, UpdateRule, make_rule
 from cloudgan.ranks.flat import FlatLayout
 from cloudgan.schema.record_line import StopReason
+from cloudgan.training.exchange import Exchange, Loop
 from cloudgan.training.stopping import REASONS, StopTraining
 
 PREFIX = "exchange/"
@@ -120,24 +121,6 @@ class Link:
         return answer
 
 
-class Loop(Protocol):
-    """What an exchange needs of the loop that trains (`training.train_loop.TrainLoop`)."""
-
-    step: int
-    train_seconds: float
-
-    @property
-    def epoch_seconds(self) -> float:
-        """Seconds of training in this epoch."""
-
-    @property
-    def loss_sums(self) -> NDArray[Any]:
-        """Sums of the losses over all steps of this process."""
-
-    def save(self) -> None:
-        """Saves a checkpoint of this step."""
-
-
 class Networks(ABC):
     """The weights that a worker trains and exchanges.
 
@@ -170,8 +153,11 @@ class Networks(ABC):
         raise NotImplementedError
 
 
-class Worker:
-    """Implements `training.train_loop.Exchange` for one rank of a worker."""
+class Worker(Exchange):
+    """The exchange of one rank of a worker with its master."""
+
+    # The point of all ranks is complete when a rank answers: its checkpoint has its copy.
+    waits_for_copies = True
 
     def __init__(
         self,

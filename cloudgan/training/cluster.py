@@ -180,13 +180,6 @@ class ComputeOptions(NamedTuple):
     xla: bool = False
 
 
-class Machine(NamedTuple):
-    """Hardware that the checks depend on: CPU features as Linux names them, and GPUs."""
-
-    features: frozenset[str]
-    gpus: int
-
-
 def prepare_environment(
     config: RunConfig, saved: Numerics | None, progress: Progress, *, processes: int = 1
 ) -> ComputeOptions:
@@ -197,8 +190,8 @@ def prepare_environment(
     abort the process are refused. `processes` share the cores of this machine.
     """
     precision, hidden = config.training.precision, settings.variable(_VISIBLE) == "-1"
-    machine = Machine(cpu_features(), 0 if hidden else len(nvidia_gpus()))
-    for warning in check_environment(precision, machine):
+    gpus = 0 if hidden else len(nvidia_gpus())
+    for warning in check_environment(precision, cpu_features(), gpus):
         progress.say(warning)
     options = ComputeOptions(threads=max(1, this_machine().cores // processes))
     if saved:
@@ -219,16 +212,16 @@ def prepare_environment(
     return options
 
 
-def check_environment(precision: str, machine: Machine) -> list[str]:
+def check_environment(precision: str, features: frozenset[str], gpus: int) -> list[str]:
     """Returns one sentence for each setting that makes training many times slower.
 
     The factors are measured (docs/measurements/performance.md).
     """
-    if machine.gpus:
+    if gpus:
         return []
     is_short, limit = precision in _TWO_BYTE_PRECISIONS, settings.onednn_instructions()
     is_limited = limit and not limit.upper().startswith(_WITH_AVX512)
-    if is_short and is_limited and "avx512f" in machine.features:
+    if is_short and is_limited and "avx512f" in features:
         raise ConfigError(
             f"--precision={precision} with ONEDNN_MAX_CPU_ISA={limit}: oneDNN aborts the process at"
             " the first product. Unset ONEDNN_MAX_CPU_ISA, or use --precision=float32"
@@ -243,7 +236,7 @@ def check_environment(precision: str, machine: Machine) -> list[str]:
         found.append(
             "TF_XLA_FLAGS enables XLA on this CPU, which made a step 16 times as long; unset it"
         )
-    if is_short and not settings.has_tpu() and not has_bfloat16(machine.features):
+    if is_short and not settings.has_tpu() and not has_bfloat16(features):
         effect = (
             "so float32 is used"
             if precision == "mixed"

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import NamedTuple, TextIO
+from typing import TextIO
 
 import tensorflow as tf
 
@@ -33,14 +33,6 @@ _PER_REPLICA = float((_EDGE - _KERNEL + 1) ** 3 * _KERNEL**3 + _MATRIX**3)
 """Sum of the gradient of a convolution of ones, and of a product of ones: exact in bfloat16 inputs."""
 
 
-class SmokeResult(NamedTuple):
-    """Devices that computed the expected result, and the seconds of the computation."""
-
-    replicas: int
-    device: str
-    seconds: float
-
-
 def main() -> int:
     """Runs the smoke step; returns the exit code."""
     try:
@@ -53,14 +45,10 @@ def main() -> int:
         tf_config = "" if line.strip() == "null" else line.strip()
         cluster = read_cluster(tf_config)
         settings.set_for_tensorflow({"TF_CONFIG": tf_config})
-        found = _compute(cluster)
+        _say(_compute(cluster))
     except CloudganError as error:
         _say(f"cloudgan: {error}", sys.stderr)
         return error.exit_code
-    _say(
-        f"smoke step: {found.replicas} x {found.device} computed and summed as expected in"
-        f" {found.seconds:.1f} s"
-    )
     return 0
 
 
@@ -70,8 +58,8 @@ def _say(line: str, stream: TextIO | None = None) -> None:
     output.flush()
 
 
-def _compute(cluster: Cluster | None) -> SmokeResult:
-    """Computes on each device, sums over all devices of all workers, and compares."""
+def _compute(cluster: Cluster | None) -> str:
+    """Computes on each device, sums over all devices of all workers, compares; returns the line to print."""
     started, config = time.monotonic(), RunConfig()
     set_up_devices(config.training, threads=1)
     try:
@@ -87,7 +75,9 @@ def _compute(cluster: Cluster | None) -> SmokeResult:
     replicas = int(strategy.num_replicas_in_sync)
     _compare(own, _PER_REPLICA, "a device of this worker computed a wrong result")
     _compare(everywhere, replicas * _PER_REPLICA, f"the sum over {replicas} devices is wrong")
-    return SmokeResult(replicas, device_kind(), time.monotonic() - started)
+    seconds = time.monotonic() - started
+    what = f"{replicas} x {device_kind()} computed and summed as expected"
+    return f"smoke step: {what} in {seconds:.1f} s"
 
 
 def _step(strategy: tf.distribute.Strategy) -> tuple[list[float], list[float]]:

@@ -8,10 +8,10 @@ writes alone; what all of them compute together, all do after the same step.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import keras
 import numpy as np
@@ -27,32 +27,11 @@ from cloudgan.schema.losses import PASSES, loss_columns, loss_note, loss_table
 from cloudgan.schema.record_line import StopReason
 from cloudgan.training.checkpoint import State
 from cloudgan.training.context import LossTable, TrainedWeights, TrainingContext
+from cloudgan.training.exchange import Exchange
 from cloudgan.training.forecast import time_notice
 from cloudgan.training.quality import QualityEvaluator
 from cloudgan.training.record import Recorder
 from cloudgan.training.stopping import EXIT_CODES, STOP_REASONS, Outcome, StopTraining
-
-
-class Exchange(Protocol):
-    """Exchanges weights with other workers between two blocks of steps (`cloudgan.parallel`)."""
-
-    def begin(self, step: int) -> None:
-        """Joins, before the first step of this process."""
-
-    def steps_until(self, step: int) -> int:
-        """Returns the steps from `step` to the next exchange, at least 1."""
-
-    def after_block(self, train_loop: TrainLoop) -> None:
-        """Exchanges if it is due; raises StopTraining if the run ends."""
-
-    def before_last_save(self, train_loop: TrainLoop) -> None:
-        """Exchanges what was trained since the last exchange."""
-
-    def leave(self, step: int, reason: StopReason) -> None:
-        """Waits until all workers have ended; `step` is saved."""
-
-    def arrays(self) -> Mapping[str, Any]:
-        """Returns what a checkpoint of this worker needs besides the networks."""
 
 
 def _no_losses() -> Array:
@@ -121,7 +100,8 @@ class TrainLoop:
         self._context, self._training = context, context.config.training
         self._sampler, self._engine = context.sampler, context.engine
         self._weights, self._evaluator = weights, evaluator
-        self._flag, self._progress, self._exchange = context.flag, context.progress, exchange
+        self._flag, self._progress = context.flag, context.progress
+        self._exchange = exchange or Exchange()
         self._recorder = Recorder(
             *(context.config, context.folder, context.sampler, context.progress),
             start_time=context.start_time,
@@ -149,8 +129,7 @@ class TrainLoop:
             self._progress.say(f"numbers change from here: {'; '.join(changes)}")
         if not context.saved:
             self._write_checkpoint()
-        if self._exchange:
-            self._exchange.begin(self.step)
+        self._exchange.begin(self.step)
         self._recorder.show_epoch(self.step, context.last_step)
 
     @property
@@ -198,8 +177,7 @@ class TrainLoop:
         steps = min(self._context.steps_per_loop, self.steps_left_in_epoch, left)
         if not steps:
             return
-        if self._exchange:
-            steps = min(steps, self._exchange.steps_until(self.step))
+        steps = min(steps, self._exchange.steps_until(self.step))
         began = time.perf_counter()
         losses, votes = self._engine.run_steps(iterator, steps, self._votes())
         sums, agreed = np.asarray(losses), np.asarray(votes)  # waits for the device
@@ -220,8 +198,7 @@ class TrainLoop:
             )
         self._say_time()
         self._stop_if(agreed)
-        if self._exchange:
-            self._exchange.after_block(self)
+        self._exchange.after_block(self)
         self._record_copied()
         wanted, since = self._context.config.checkpoint, self.step - max(0, self._saved_step)
         if (wanted.every_steps and since >= wanted.every_steps) or (
@@ -314,15 +291,13 @@ class TrainLoop:
         """Exchanges what is left, saves a checkpoint, waits for its copy and records the end."""
         history = self._evaluator.history
         reason = history.stop or reason
-        if self._exchange:
-            self._exchange.before_last_save(self)
+        self._exchange.before_last_save(self)
         self.save()
         self._record_copied(wait=True)
         is_asked = reason in EXIT_CODES or not self._context.is_chief
         message = "" if is_asked else history.stop_message()
         self._recorder.stop(self.step, reason, self.train_seconds, message)
-        if self._exchange:
-            self._exchange.leave(self.step, reason)
+        self._exchange.leave(self.step, reason)
         return Outcome(
             reason=reason,
             step=self.step,
@@ -384,15 +359,14 @@ class TrainLoop:
             summary=context.training_set.summary,
             **self._evaluator.history.state(),
         )
-        more = self._exchange.arrays() if self._exchange else {}
+        more = self._exchange.arrays()
         began = time.perf_counter()
         path, size = context.checkpoints.save(state, {**self._weights.arrays(self.step), **more})
         seconds = time.perf_counter() - began
         self._uncopied = record.Checkpointed(
             time=utc_now(), step=self.step, path=str(path), seconds=seconds, bytes=size
         )
-        # A rank answers its master once its checkpoint has its copy: the point of all ranks is complete.
-        self._record_copied(wait=self._exchange is not None)
+        self._record_copied(wait=self._exchange.waits_for_copies)
         return seconds
 
     def _record_copied(self, *, wait: bool = False) -> None:

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from cloudgan.core.errors import ConfigError
-from cloudgan.training.cluster import Machine, check_environment, read_cluster, share_gpus
+from cloudgan.training.cluster import check_environment, read_cluster, share_gpus
 
 pytestmark = pytest.mark.tf
 
@@ -103,13 +103,9 @@ def test_workers_that_do_not_divide_the_gpus_are_refused(driver):
         share_gpus(2)
 
 
-def machine(*features, gpus=0):
-    return Machine(frozenset(features), gpus)
-
-
-OLD = machine("avx2")
-NEW = machine("avx2", "avx512f", "avx512_bf16")
-GPU = machine("avx2", "avx512f", gpus=1)
+OLD = frozenset({"avx2"}), 0
+NEW = frozenset({"avx2", "avx512f", "avx512_bf16"}), 0
+GPU = frozenset({"avx2", "avx512f"}), 1
 
 
 @pytest.fixture(autouse=True)
@@ -122,14 +118,14 @@ def nothing_set(monkeypatch):
 @pytest.mark.parametrize("precision", ["bfloat16", "mixed"])
 @pytest.mark.parametrize("name", ["ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA"])
 def test_bfloat16_with_instructions_that_end_the_process_is_refused(monkeypatch, precision, name):
-    assert check_environment(precision, NEW) == []
+    assert check_environment(precision, *NEW) == []
     monkeypatch.setenv(name, "AVX2")
     with pytest.raises(ConfigError, match=r"Unset ONEDNN_MAX_CPU_ISA, or use --precision=float32"):
-        check_environment(precision, NEW)
+        check_environment(precision, *NEW)
     for other, machine in (("float32", NEW), (precision, OLD), (precision, GPU)):
-        check_environment(other, machine)
+        check_environment(other, *machine)
     monkeypatch.setenv(name, "AVX512_CORE_BF16")
-    assert check_environment(precision, NEW) == []
+    assert check_environment(precision, *NEW) == []
 
 
 @pytest.mark.parametrize(
@@ -146,6 +142,6 @@ def test_bfloat16_with_instructions_that_end_the_process_is_refused(monkeypatch,
 def test_what_makes_a_run_many_times_slower_is_a_warning(monkeypatch, precision, variables, said):
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    found = check_environment(precision, OLD)
+    found = check_environment(precision, *OLD)
     assert [said in sentence for sentence in found] == [True] * bool(said)
-    assert check_environment(precision, GPU) == []
+    assert check_environment(precision, *GPU) == []
