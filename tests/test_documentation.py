@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import command_options
+from api import write_notebook
 from cli import write_commands, write_man, write_reference
 from cloudgan.cli.program import PROGRAM, Program
 from cloudgan.core.clouds import CLOUDS
@@ -21,6 +22,7 @@ GENERATED = {
     "commands.md": write_commands.page,
     "reference.md": write_reference.page,
     "shell/cloudgan.1": write_man.page,
+    "../examples/notebook.ipynb": write_notebook.notebook,
 }
 MENTIONS = {
     path.relative_to(ROOT): found
