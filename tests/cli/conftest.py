@@ -9,7 +9,7 @@ import pytest
 
 from cli.provisioned import Desk, basis, few_showers
 from cloudgan.schema.plan import Wheel
-from launch.operations.cloud_double import installed
+from launch.lifecycle.cloud_double import installed
 from records import epoch, numerics, started, write_run
 
 

@@ -10,13 +10,13 @@ from cloudgan.schema import plan as plans
 from cloudgan.schema.plan import NodePool
 from cloudgan.schema.run_folder import RunFolder
 from cloudgan.storage.store import open_store
-from launch.operations.cloud_double import PROJECT, REGION, JobDouble, RulesDouble
+from launch.lifecycle.cloud_double import PROJECT, REGION, CloudDouble, JobDouble, RulesDouble
 
 
 @pytest.fixture
 def elsewhere(cloud, tmp_path, plan_of, user_folder):
     """A run that another machine started, which has a record and a checkpoint."""
-    rules = RulesDouble(tmp_path / "buckets")
+    rules = RulesDouble(CloudDouble("gcp", tmp_path / "buckets"), engine="cluster")
     place = rules.target(PROJECT, REGION, f"{REGION}-a", None)
     plan = plan_of(
         target=place.model_dump(),

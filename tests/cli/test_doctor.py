@@ -11,7 +11,14 @@ from cloudgan.launch.lifecycle.run_registry import RunRegistry
 from cloudgan.schema import plan as plans
 from cloudgan.schema.plan import NodePool
 from cloudgan.storage.store import StoreError, open_store
-from launch.operations.cloud_double import PROJECT, REGION, JobDouble, RulesDouble, installed
+from launch.lifecycle.cloud_double import (
+    PROJECT,
+    REGION,
+    CloudDouble,
+    JobDouble,
+    RulesDouble,
+    installed,
+)
 
 LONG_AGO = "2026-01-01T12:00:00+00:00"
 KIND = {"node_type": "n1-standard-8+1xT4", "market": "spot", "nodes": 2, "parent": "cloudgan"}
@@ -26,9 +33,9 @@ def impatient(monkeypatch):
 @pytest.fixture
 def account(cloud, user_folder, tmp_path, plan_of, monkeypatch):
     """An account with a bucket, a cluster and a run whose state the test sets."""
-    installed_rules = RulesDouble(tmp_path / "buckets")
+    installed_rules = RulesDouble(CloudDouble("gcp", tmp_path / "buckets"), engine="cluster")
     place = installed_rules.target(PROJECT, REGION, f"{REGION}-a", None)
-    cloud.add("bucket", f"cloudgan-{PROJECT}-{REGION}", is_free=True)
+    cloud.add("bucket", f"gcp-{REGION}", is_free=True)
     cloud.add("cluster", "cloudgan", fee="GKE standard", created_at=LONG_AGO)
     cloud.api = JobDouble()
 
@@ -111,7 +118,7 @@ def test_the_cluster_is_deleted_with_its_last_run_and_the_bucket_stays(cloudgan_
     account.refuses = {"cloudgan": 2}
     said = cloudgan_here("doctor", "--provider=gcp", "--delete", "--yes", "--json")
     assert json.loads(said.stdout)["orphaned"] == 0
-    assert list(account.there) == [f"cloudgan-{PROJECT}-{REGION}"]
+    assert list(account.there) == [f"gcp-{REGION}"]
     assert account.deleted == ["cloudgan/gan", "cloudgan"]
 
 
@@ -122,7 +129,7 @@ def test_a_resource_in_deletion_is_awaited(cloudgan_here, account):
     assert seen(cloudgan_here("doctor", "--provider=gcp", "--json", exits=4)) == {
         "cloudgan/gan": "deleting",
         "cloudgan": "orphaned",
-        f"cloudgan-{PROJECT}-{REGION}": "expected",
+        f"gcp-{REGION}": "expected",
     }
     cloudgan_here("doctor", "--provider=gcp", "--delete", "--yes")
     assert "cloudgan/gan" not in account.there
@@ -210,7 +217,7 @@ def test_the_run_of_an_unavailable_cluster_is_unknown(cloudgan_here, account):
     assert seen(said) == {
         "cloudgan/gan": "unknown",
         "cloudgan": "expected",
-        f"cloudgan-{PROJECT}-{REGION}": "expected",
+        f"gcp-{REGION}": "expected",
     }
     assert not account.deleted
 

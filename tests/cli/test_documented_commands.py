@@ -11,7 +11,7 @@ import pytest
 
 from cli.provisioned import few_showers
 from documented import EXAMPLES, ROOT
-from launch.operations.cloud_double import installed
+from launch.lifecycle.cloud_double import installed
 
 LINES = sorted({shlex.join(words) for _, words in EXAMPLES})
 ALL = {line.split()[0] for line in LINES}

@@ -279,7 +279,7 @@ def test_the_nodes_of_a_run_that_finished_while_it_was_not_followed_are_deleted_
     assert "run gan continues" in desk.deploy(*V100, *HERE, *ON_DEMAND, exits=130)
     assert desk.bill() == 1
     training.states = [RunState("finished")]
-    assert "deleted: node pool" in desk.deploy(*V100, *HERE, *ON_DEMAND)
+    assert "deleted: pool" in desk.deploy(*V100, *HERE, *ON_DEMAND)
     assert desk.bill() == 0
     assert desk.attempts()[-1].end_reason == "finished"
 

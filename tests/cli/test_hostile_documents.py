@@ -21,7 +21,7 @@ from cloudgan.launch.lifecycle.run_results import RunResults
 from cloudgan.schema import plan as plans
 from cloudgan.schema.plan import NodePool
 from cloudgan.storage.folder import FolderStore
-from launch.operations.cloud_double import PROJECT, REGION, JobDouble, RulesDouble
+from launch.lifecycle.cloud_double import PROJECT, REGION, CloudDouble, JobDouble, RulesDouble
 
 COMMANDS = (
     ("status", "mine"),
@@ -271,7 +271,7 @@ def test_a_linked_folder_in_a_store_is_not_purged(two_runs, tmp_path, capsys):
 @pytest.fixture
 def rented(cloud, tmp_path, plan_of, user_folder):
     """The provisioned runs mine and theirs in one account, found from another folder."""
-    rules = RulesDouble(tmp_path / "buckets")
+    rules = RulesDouble(CloudDouble("gcp", tmp_path / "buckets"), engine="cluster")
     place = rules.target(PROJECT, REGION, f"{REGION}-a", None)
     cloud.add("cluster", "cloudgan")
     cloud.add("cluster", "theirs", region=REGION)

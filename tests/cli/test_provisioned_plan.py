@@ -46,7 +46,7 @@ def test_a_plan_names_account_region_zone_cluster_market_and_why(desk):
     given = (*CENTRAL, "--project=lab-7", "--zone=us-central1-b", "--nodes=2")
     shown, out = desk.plan(*given), desk.type("plan", *given)[0]
     lines = basis_of(shown)
-    where = "gcp (account lab-7, region us-central1, zone us-central1-b, cluster cloudgan)"
+    where = "account lab-7, region us-central1, zone us-central1-b, cluster cloudgan)"
     assert where in lines["target"]
     assert "2 x n1-standard-64+8xV100, spot" in lines["nodes"]
     assert "of on demand, cheaper below one preemption per node in" in lines["market"]

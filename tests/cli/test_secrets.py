@@ -14,7 +14,7 @@ from cloudgan.cli.main import main
 from cloudgan.core.errors import ConfigError
 from cloudgan.storage.store import open_store
 from command_options import options_by_command
-from launch.operations.cloud_double import installed
+from launch.lifecycle.cloud_double import installed
 
 PLANTED = "pl4nted0secret"
 LONG = f"{PLANTED}{'0' * 30}"

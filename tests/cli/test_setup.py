@@ -8,9 +8,9 @@ import pytest
 from cloudgan.launch.lifecycle.run_registry import RunRegistry
 from cloudgan.schema.plan import NodePool
 from cloudgan.storage.store import open_store
-from launch.operations.cloud_double import PROJECT, REGION, RulesDouble
+from launch.lifecycle.cloud_double import PROJECT, REGION, CloudDouble, RulesDouble
 
-BUCKET, IDENTITY = f"cloudgan-{PROJECT}-{REGION}", "cloudgan-pods"
+BUCKET, IDENTITY = f"gcp-{REGION}", "cloudgan-pods"
 SETUP = ("setup", "--provider=gcp", "--yes")
 TEARDOWN = (*SETUP, "--teardown")
 
@@ -26,7 +26,7 @@ def started(plan_of, tmp_path):
     """Writes these desired states of a run, one after the other."""
 
     def note(*states):
-        rules = RulesDouble(tmp_path / "buckets")
+        rules = RulesDouble(CloudDouble("gcp", tmp_path / "buckets"), engine="cluster")
         place = rules.target(PROJECT, REGION, None, None)
         plan = plan_of(
             target=place.model_dump(),
@@ -44,10 +44,10 @@ def started(plan_of, tmp_path):
 def test_a_dry_run_needs_no_login(cloudgan_here, cloud):
     cloud.has_no_login = True
     said = cloudgan_here("setup", "--provider=gcp", "--dry-run").stdout
-    assert "bucket cloudgan-<project>-us-central1" in said
+    assert "bucket gcp-us-central1" in said
     found = cloudgan_here("setup", "--provider=gcp", "--dry-run", "--json").json()
     assert [step["ensure"] for step in found["steps"]][1] == "identity cloudgan-pods"
-    assert found["steps"][0]["path"] == "https://cloud.example/buckets"
+    assert found["steps"][0]["path"] == f"https://cloud.example/{BUCKET}"
     assert not cloud.there
 
 
@@ -121,7 +121,7 @@ def test_a_purge_asks_before_it_empties_a_bucket(cloudgan_here, cloud, started, 
 
 def test_another_region_keeps_its_own_and_what_is_of_all_regions(cloudgan_here, cloud, started):
     cloudgan_here(*SETUP)
-    cloud.add("bucket", f"cloudgan-{PROJECT}-europe-west4", region="europe-west4")
+    cloud.add("bucket", "gcp-europe-west4", region="europe-west4")
     cloud.add("cluster", "europe/cloudgan", region="europe-west4-b")
     cloud.add("identity", IDENTITY, region="")
     started("started")

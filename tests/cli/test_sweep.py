@@ -94,7 +94,7 @@ def test_a_seed_that_cannot_start_deletes_the_nodes_that_wait_for_it(desk, gcp):
 
     gcp.check = check
     said = desk.deploy(*V100, *SEEDS, exits=5)
-    assert "deleted: node pool" in said
+    assert "deleted: pool" in said
     assert gcp.kinds() == ["bucket"]
 
 

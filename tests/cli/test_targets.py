@@ -11,7 +11,7 @@ from cloudgan.launch.plan.launch_plan import existing_target
 from cloudgan.schema import plan as plans
 from cloudgan.schema.plan import NodePool, Target
 from cloudgan.storage.folder import FolderStore
-from launch.operations.cloud_double import PROJECT, REGION, RulesDouble
+from launch.lifecycle.cloud_double import PROJECT, REGION, CloudDouble, RulesDouble
 
 
 class RemoteBackend:
@@ -89,12 +89,16 @@ def test_an_invalid_namespace_is_refused(user_folder, namespace):
 
 
 def provisioned(plan_of, folder, name="gan", region=REGION):
-    place = RulesDouble(folder / "buckets").target(PROJECT, region, None, None)
+    place = RulesDouble(CloudDouble("gcp", folder / "buckets"), engine="cluster").target(
+        PROJECT, region, None, None
+    )
     node_pool = NodePool(node_type="n1-standard-8+1xT4", market="spot", name=name)
     return plan_of(
         name=name,
         target=place.model_dump(),
-        store=RulesDouble(folder / "buckets").store_url(place),
+        store=RulesDouble(CloudDouble("gcp", folder / "buckets"), engine="cluster").store_url(
+            place
+        ),
         node_pool=node_pool,
         requests=lambda plan: (),
     )
@@ -106,7 +110,7 @@ def test_a_provisioned_run_is_found_by_its_desired_state_from_any_machine(
 ):
     plan = provisioned(plan_of, tmp_path, region="europe-west4")
     RunRegistry(FolderStore.from_url(plan.store), "another machine").write(plan, "started")
-    cloud.add("bucket", "cloudgan-lab-1-us-central1")
+    cloud.add("bucket", "gcp-us-central1")
     cloud.add("pool", "cloudgan/gan", "gan", region="europe-west4-b")
     found, provider = find_run("gan", RunLocator(provider="gcp", **flags))
     assert found == plan

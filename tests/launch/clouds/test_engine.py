@@ -17,7 +17,7 @@ from cloudgan.core.errors import (
 from cloudgan.core.labels import SPEC
 from cloudgan.launch.clouds.engine import Engine, backoff, names_of_gone
 from cloudgan.schema.plan import Step
-from launch.operations.cloud_double import CloudDouble
+from launch.lifecycle.cloud_double import CloudDouble
 
 
 def test_pauses_grow_from_a_moment_to_what_was_asked_and_no_further():
@@ -62,15 +62,11 @@ def maker(cloud, said=None):
     return Engine(cloud, say, poll_seconds=0.01, gone_seconds=0.2, ready_seconds=0.2)
 
 
-def creations(cloud):
-    return [what for verb, *what in cloud.asked if verb == "create"]
-
-
 def test_what_is_not_there_is_made_and_waited_for(plan, step):
     making = {"state": "creating", "reason": "waiting for capacity"}
     cloud, said = SlowCloud(making, making, {"state": "ready", "reason": ""}), []
     assert maker(cloud, said).ensure(step, plan)
-    assert creations(cloud) == [["pool gan"]]
+    assert cloud.asked("create") == ["pool gan"]
     assert said == ["pool gan: waiting for capacity"], "printed once"
     assert cloud.states == [], "it did not wait"
 
@@ -79,7 +75,7 @@ def test_what_an_earlier_launcher_left_half_made_is_waited_for_and_not_made_twic
     cloud = SlowCloud({"state": "creating"}, {"state": "creating"}, {"state": "ready"})
     cloud.create(step)
     assert not maker(cloud).ensure(step, plan)
-    assert creations(cloud) == [["pool gan"]]
+    assert cloud.asked("create") == ["pool gan"]
 
 
 def test_what_is_being_deleted_is_awaited_and_then_created_again(plan, step):
@@ -88,7 +84,7 @@ def test_what_is_being_deleted_is_awaited_and_then_created_again(plan, step):
     cloud.lingers = 2
     cloud.delete(cloud.find(step))
     assert maker(cloud, said).ensure(step, plan)
-    assert len(creations(cloud)) == 2
+    assert len(cloud.asked("create")) == 2
     assert said == [f"pool {POOL} is still being deleted"]
 
 
@@ -127,7 +123,7 @@ def test_a_pool_of_another_run_is_neither_changed_nor_waited_for(plan, step, sta
     cloud.add("pool", POOL, run="other", nodes=2)
     with pytest.raises(ConfigError, match=r"not managed by cloudgan; it is unchanged"):
         maker(cloud).ensure(step, plan)
-    assert creations(cloud) == []
+    assert cloud.asked("create") == []
     assert cloud.deleted == []
 
 

@@ -1,7 +1,8 @@
 """Scripted clouds in memory, for tests of the code that all clouds share.
 
 `CloudDouble` implements `launch.clouds.client.CloudClient`, `RulesDouble` implements
-`launch.clouds.planner.CloudPlanner`, and `clouds` passes both to a command instead of the real ones:
+`launch.clouds.planner.CloudPlanner`. `installed` puts both in place of the modules of a cloud, for commands that
+find them by name; `clouds` passes them to a command instead of the real ones:
 
     double = CloudDouble("gcp", tmp_path)
     double.refuse("node pool", "no V100 in this zone", region="us-central1")
@@ -10,13 +11,17 @@
 
 Each `Trouble` scripts a delay or a fault; `calls` has all requests. Nodes are no machines: a `PlaceDouble`
 for each run replaces the trainer, as on machines of Cloud TPU, which are in no cluster. If a test gives the
-cluster's API as `api`, a run has a cluster.
+cluster's API as `api`, such as a `JobDouble`, a run has a cluster.
 """
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Literal
 
 from cloudgan.core.errors import (
     CapacityError,
@@ -26,23 +31,17 @@ from cloudgan.core.errors import (
     StockOutError,
 )
 from cloudgan.core.labels import RUN, SHARED, derived_name
-from cloudgan.launch.clouds.planner import Clouds
+from cloudgan.launch.clouds.planner import CloudPlanner, Clouds, NodePoolRequest
+from cloudgan.schema.launch import Node
 from cloudgan.schema.plan import NodePool, Plan, Step, Target, Workers
-from cloudgan.schema.resource import Finding, Listing, Resource
+from cloudgan.schema.resource import Finding, Listing, Resource, ResourceCause
 from cloudgan.schema.run_state import RunState
 from launch.lifecycle.place_double import PlaceDouble
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
-    from pathlib import Path
-
-    from cloudgan.launch.clouds.planner import CloudPlanner, NodePoolRequest
-    from cloudgan.schema.launch import Node
-    from cloudgan.schema.resource import ResourceCause
-
-BUCKET, CLUSTER, POOL = "bucket", "cluster", "node pool"
-RANKS = {POOL: 10, CLUSTER: 60, BUCKET: 70}
-ACCOUNT = "lab-1"
+BUCKET, CLUSTER, POOL, IDENTITY = "bucket", "cluster", "pool", "identity"
+RANKS = {POOL: 10, CLUSTER: 60, IDENTITY: 65, BUCKET: 70}
+PROJECT, REGION = "lab-1", "us-central1"
+LOGIN = Finding("login", "ok", "marie in project lab-1")
 How = Literal["refused", "failed", "never ready", "broken"]
 
 
@@ -93,28 +92,42 @@ class CloudDouble:
         troubles: Planned faults; the first that matches a request applies.
         calls: All requests, as (verb, subject).
         made: The step of each accepted request, in order.
-        api: Returns the API of a target's cluster; None: runs have no cluster around their nodes.
+        api: Of every cluster; None: runs have no cluster around their nodes, or none answers.
         runs: The replaced trainer by run; a test may set its states before.
         zones: Letters of the zones with the node type, in each region.
         quota: Missing quota by region, as `check` reports it.
         unserved: Regions without these machines, as `resolve_placeholders` reports it.
+        findings: What `check` returns if no quota is missing.
         has_no_login: Whether no login is found.
         sees: Gets each step before it is taken; may raise.
+        passes: Runs at each listing and query of the cluster: changes of the cloud's own.
+        deleted: Names, in the order in which they went.
+        refuses: A deletion of such a name is refused so often.
+        fails: Raises this error at each deletion and query of such a name.
+        lingers: How often `refresh` still finds a resource that is being deleted.
+        silent: Zones that do not answer.
     """
 
-    name: str
-    folder: Path
+    name: str = "gcp"
+    folder: Path = Path()
     there: dict[str, Resource] = field(default_factory=dict)
     troubles: list[Trouble] = field(default_factory=list)
     calls: list[tuple[str, str]] = field(default_factory=list)
     made: list[Step] = field(default_factory=list)
-    api: Callable[[Target], Any] | None = None
+    api: Any = None
     runs: dict[str, PlaceDouble] = field(default_factory=dict)
     zones: str = "a"
     quota: dict[str, str] = field(default_factory=dict)
     unserved: dict[str, str] = field(default_factory=dict)
     has_no_login: bool = False
+    findings: tuple[Finding, ...] = (LOGIN,)
     sees: Callable[[Step], None] = lambda step: None
+    passes: Callable[[], None] = lambda: None
+    deleted: list[str] = field(default_factory=list)
+    refuses: dict[str, int] = field(default_factory=dict)
+    fails: dict[str, Exception] = field(default_factory=dict)
+    lingers: int = 0
+    silent: list[str] = field(default_factory=list)
 
     # For tests.
 
@@ -125,8 +138,9 @@ class CloudDouble:
 
     def add(self, kind: str, name: str, run: str | None = None, **more: Any) -> Resource:
         """Adds a resource: of a run, or one that all runs share."""
-        labels = {RUN: run} if run else {SHARED: kind}
-        known = {"state": "ready", "labels": labels, "deletion_order": RANKS[kind], "region": ""}
+        labels = ({RUN: run} if run else {SHARED: kind}) | more.pop("labels", {})
+        known = {"state": "ready", "labels": labels, "deletion_order": RANKS[kind]}
+        known |= {"region": REGION, "may_be_foreign": kind != POOL}
         self.there[name] = Resource(kind=kind, name=name, **(known | more))
         return self.there[name]
 
@@ -147,8 +161,8 @@ class CloudDouble:
 
     def identify(self) -> Mapping[str, str]:
         if self.has_no_login:
-            raise CredentialsError(f"{self.name}: no login was found; log in")
-        return {"account": ACCOUNT, "who": "marie@example.org"}
+            raise CredentialsError(f"{self.name}: no login was found; type: gcloud auth login")
+        return {"account": PROJECT, "who": "marie@example.org"}
 
     def resolve_placeholders(self, plan: Plan) -> Mapping[str, str]:
         self.identify()
@@ -158,7 +172,7 @@ class CloudDouble:
             raise PlanError(self.unserved[region])
         wanted = plan.target.zone or "<zone>"
         zones = [f"{region}-{one}" for one in self.zones] if wanted == "<zone>" else [wanted]
-        return {"<account>": ACCOUNT, "<zone>": zones[0], "<zones>": " ".join(zones)}
+        return {"<account>": PROJECT, "<zone>": zones[0], "<zones>": " ".join(zones)}
 
     def check(self, plan: Plan | None, region: str | None = None) -> tuple[Finding, ...]:
         self.identify()
@@ -166,7 +180,7 @@ class CloudDouble:
         self.calls.append(("check", region))
         if region in self.quota:
             return (Finding(f"quota in {region}", "missing", self.quota[region], is_quota=True),)
-        return (Finding("login", "ok", "marie"),)
+        return self.findings
 
     def find(self, step: Step) -> Resource | None:
         self.calls.append(("find", step.ensure))
@@ -191,25 +205,52 @@ class CloudDouble:
         self, run: str | None = None, regions: Collection[str] | None = None
     ) -> Listing:
         self.identify()
+        self.passes()
         self.calls.append(("list_resources", run or ""))
+        silent = [
+            one for one in self.silent if regions is None or one.rpartition("-")[0] in regions
+        ]
         return Listing(
-            one
-            for one in self.there.values()
-            if run in (None, one.run)
-            if regions is None or one.region in regions
+            (
+                one
+                for one in self.there.values()
+                if run in (None, one.run)
+                if one.region not in silent
+                if regions is None or one.region in regions
+            ),
+            silent,
         )
 
     def delete(self, resource: Resource) -> None:
-        self.calls.append(("delete", resource.name))
-        self.there.pop(resource.name, None)
+        name = resource.name
+        self.calls.append(("delete", name))
+        if resource.kind == BUCKET and list((self.folder / name).rglob("*.*")):
+            raise LaunchError("the bucket you tried to delete is not empty")
+        if name in self.fails:
+            raise self.fails[name]
+        if self.refuses.get(name, 0) > 0:
+            self.refuses[name] -= 1
+            raise LaunchError("another operation runs on this cluster")
+        now = self.there.get(name)
+        if now is not None and now.state != "deleting":
+            self.there[name] = replace(now, state="deleting")
+            self.deleted.append(name)
 
     def refresh(self, resource: Resource) -> Resource | None:
         self.calls.append(("refresh", resource.name))
+        if resource.name in self.fails:
+            raise self.fails[resource.name]
+        now = self.there.get(resource.name)
+        if now is not None and now.state == "deleting":
+            self.lingers -= 1
+            if self.lingers < 0:
+                del self.there[resource.name]
         return self.there.get(resource.name)
 
     def cluster_api(self, target: Target) -> Any:
-        has_one = any(one.kind == CLUSTER for one in self.there.values())
-        return self.api(target) if self.api and has_one else None
+        self.passes()
+        has_any = any(one.kind == CLUSTER for one in self.there.values())
+        return self.api if has_any else None
 
     def job_backend(self, plan: Plan) -> RunOfNodes | None:
         """Returns the backend of a plan that runs outside Kubernetes."""
@@ -219,18 +260,9 @@ class CloudDouble:
         return RunOfNodes(self, plan)
 
     def _make(self, name: str, body: Mapping[str, Any], trouble: Trouble | None) -> None:
-        resource = Resource(
-            kind=body["kind"],
-            name=name,
-            state="ready",
-            labels=body["labels"],
-            region=body["region"],
-            deletion_order=RANKS[body["kind"]],
-            node_type=body.get("node_type"),
-            nodes=body.get("nodes", 0),
-            market=body.get("market"),
-            parent=body.get("parent", ""),
-        )
+        known = {key: value for key, value in body.items() if key != "zone"}
+        rank = RANKS[body["kind"]]
+        resource = Resource(name=name, state="ready", deletion_order=rank, **known)
         if trouble and trouble.how == "never ready":
             resource = replace(resource, state="creating", reason=trouble.why)
         elif trouble and trouble.how == "failed":
@@ -293,6 +325,8 @@ class RulesDouble:
             region=region,
             zone=zone or "<zone>",
             cluster=cluster or "cloudgan",
+            namespace="cloudgan",
+            service_account="cloudgan",
         )
 
     def node_pool(self, wanted: NodePoolRequest) -> NodePool:
@@ -333,23 +367,52 @@ class RulesDouble:
             path=f"{plan.store}/runs/{plan.run}/desired-state/",
             at="store",
         )
-        bucket = _step(BUCKET, f"{self._cloud.name}-{region}", region, {SHARED: BUCKET})
+        bucket = self.setup_steps(plan.target)[0]
         nodes = _step(POOL, f"{region}/{node_pool.name}", region, **pool)
         if node_pool.engine == "tpu_vm":
             return bucket, desired_state, nodes
-        cluster = _step(CLUSTER, f"{region}/{plan.target.cluster}", region, {SHARED: CLUSTER})
+        cluster = _step(CLUSTER, f"{region}/{plan.target.cluster}", region, fee="GKE standard")
         return bucket, desired_state, cluster, nodes
 
+    def setup_steps(self, place: Target) -> tuple[Step, ...]:
+        return (
+            _step(BUCKET, f"{self._cloud.name}-{place.region}", place.region, is_free=True),
+            _step(IDENTITY, "cloudgan-pods", place.region, is_free=True),
+        )
 
-def _step(kind: str, name: str, region: str | None, labels: Any = None, **body: Any) -> Step:
+
+def _step(kind: str, name: str, region: str | None, **body: Any) -> Step:
+    known = {"kind": kind, "region": region, "labels": {SHARED: kind}}
     return Step(
         ensure=f"{kind} {name}",
         method="POST",
         path=f"https://cloud.example/{name}",
         find=name,
         at="cloud",
-        body={"kind": kind, "region": region, "labels": labels} | body,
+        body=known | body,
     )
+
+
+def installed(monkeypatch: Any, folder: Path, provider: str = "gcp") -> CloudDouble:
+    """Replaces the modules of a cloud by a double; its buckets are in ``folder/buckets``."""
+    cloud = CloudDouble(provider, folder / "buckets")
+    rules = RulesDouble(cloud, engine="cluster")
+    planner, client = ModuleType("planner of a double"), ModuleType("client of a double")
+    for name in ("target", "node_pool", "workers", "store_url", "steps", "setup_steps"):
+        setattr(planner, name, getattr(rules, name))
+
+    class Client:
+        @staticmethod
+        def open(place: Target, say: Callable[[str], None]) -> CloudDouble:
+            cloud.identify()
+            return cloud
+
+    setattr(
+        client, {"aws": "AwsClient", "azure": "AzureClient", "gcp": "GcpClient"}[provider], Client
+    )
+    monkeypatch.setitem(sys.modules, f"cloudgan.launch.clouds.{provider}.planner", planner)
+    monkeypatch.setitem(sys.modules, f"cloudgan.launch.clouds.{provider}.client", client)
+    return cloud
 
 
 def clouds(*doubles: CloudDouble, rules: Mapping[str, CloudPlanner] | None = None) -> Clouds:
@@ -363,3 +426,31 @@ def clouds(*doubles: CloudDouble, rules: Mapping[str, CloudPlanner] | None = Non
         return double
 
     return Clouds(planner=lambda name: known[name], open=open_one, poll_seconds=0.001)
+
+
+class JobDouble:
+    """The API of a cluster with the Jobs of some runs.
+
+    Attributes:
+        active: Runs whose Job has a pod that runs.
+    """
+
+    def __init__(self, *active: str) -> None:
+        self.active = set(active)
+
+    def get(self, path: str) -> dict[str, Any] | None:
+        run = path.rpartition("/")[2]
+        if "/jobs/" not in path or run not in self.active:
+            return None
+        return {
+            "metadata": {"name": run, "creationTimestamp": "2026-11-21T12:00:00Z"},
+            "spec": {"completions": 1, "parallelism": 1},
+            "status": {"active": 1, "startTime": "2026-11-21T12:00:00Z"},
+        }
+
+    def list(self, path: str, selector: str = "") -> dict[str, Any]:
+        return {"items": [], "metadata": {}}
+
+    def delete(self, path: str) -> bool:
+        self.active.discard(path.rpartition("/")[2])
+        return False

@@ -26,10 +26,10 @@ from cloudgan.schema.resource import Finding
 from cloudgan.schema.run_state import RunState
 from cloudgan.storage.folder import FolderStore
 from cloudgan.storage.store import StoreError
+from launch.lifecycle.cloud_double import CloudDouble, RulesDouble
 from launch.lifecycle.place_double import PlaceDouble
-from launch.operations.cloud_double import CloudDouble, RulesDouble
 
-BUCKET = "cloudgan-lab-1-us-central1"
+BUCKET = "gcp-us-central1"
 ALL, NO_NODES = ["bucket", "cluster", "pool"], ["bucket", "cluster"]
 NOON = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)
 
@@ -71,7 +71,7 @@ class Lab:
             target=place,
             store=str(self._folder / "bucket"),
             node_pool=NodePool(**(own | pool)),
-            requests=RulesDouble(self._folder).steps,
+            requests=RulesDouble(CloudDouble("gcp", self._folder), engine="cluster").steps,
         )
 
     def with_job(self, error):
@@ -112,7 +112,7 @@ class Lab:
         return sorted(resource.kind for resource in self.cloud.there.values())
 
     def created(self):
-        return [what for verb, what in self.cloud.asked if verb == "create"]
+        return self.cloud.asked("create")
 
 
 @pytest.fixture
@@ -126,11 +126,11 @@ def test_the_desired_state_is_written_before_any_resource_that_bills_and_a_start
     assert lab.apply(lab.plan())
     assert seen == [("bucket", None), ("cluster", "starting"), ("pool", "starting")]
     assert lab.desired_state() == "started"
-    asked = len(lab.cloud.asked)
+    made = len(lab.cloud.made)
     assert not lab.apply(lab.plan()), "it runs"
     with pytest.raises(ConfigError, match="run gan exists with other settings"):
         lab.apply(lab.plan().model_copy(update={"spec_hash": "ffffffffff"}))
-    assert len(lab.cloud.asked) == asked
+    assert len(lab.cloud.made) == made
     assert lab.left() == ALL, "a refusal deletes nothing of a namesake"
 
 
@@ -140,8 +140,8 @@ def test_a_start_that_was_cut_off_goes_on_where_it_was(lab, steps):
     for step in plan.steps[:steps]:
         backend.ensure(step, plan)
     assert lab.apply(plan)
-    pool = f"pool cloudgan/{plan.node_pool.name}"
-    assert lab.created() == [f"bucket {BUCKET}", "cluster cloudgan", pool]
+    pool = f"pool us-central1/{plan.node_pool.name}"
+    assert lab.created() == [f"bucket {BUCKET}", "cluster us-central1/cloudgan", pool]
 
 
 def test_a_run_whose_cluster_is_gone_is_absent_and_can_be_started_again(lab):
@@ -174,11 +174,13 @@ def starts_elsewhere(lab):
 
 
 def lost_pool(lab):
-    lab.cloud.add("pool", "cloudgan/lost", run="lost", parent="cloudgan")
+    lab.cloud.add("pool", "cloudgan/lost", run="lost", parent="us-central1/cloudgan")
 
 
 def foreign_cluster(lab):
-    lab.cloud.there["cloudgan"] = replace(lab.cloud.there["cloudgan"], labels={"team": "calo"})
+    lab.cloud.there["us-central1/cloudgan"] = replace(
+        lab.cloud.there["us-central1/cloudgan"], labels={"team": "calo"}
+    )
 
 
 @pytest.mark.parametrize(
@@ -343,8 +345,8 @@ def test_a_start_that_cannot_be_noted_keeps_its_job(lab):
 def test_what_fails_to_go_stays_registered_and_the_rest_goes(lab):
     plan = lab.plan(keep_cluster=True)
     lab.apply(plan)
-    pool = f"cloudgan/{plan.node_pool.name}"
-    lab.cloud.add("pool", "cloudgan/second", run="gan", parent="cloudgan")
+    pool = f"us-central1/{plan.node_pool.name}"
+    lab.cloud.add("pool", "cloudgan/second", run="gan", parent="us-central1/cloudgan")
     lab.cloud.fails[pool] = CredentialsError("this login has expired")
     with pytest.raises(
         ResourcesLeftError, match=f"{pool}: this login has expired.*cloudgan down gan"
@@ -358,7 +360,7 @@ def test_what_fails_to_go_stays_registered_and_the_rest_goes(lab):
 @pytest.mark.parametrize("act", ["stop", "destroy", "deprovision"])
 def test_a_zone_that_does_not_answer_is_no_proof_that_nothing_is_left(lab, act):
     lab.apply(lab.plan())
-    pool = lab.cloud.there[f"cloudgan/{lab.plan().node_pool.name}"]
+    pool = lab.cloud.there[f"us-central1/{lab.plan().node_pool.name}"]
     lab.cloud.there[pool.name] = replace(pool, region="us-central1-f")
     lab.cloud.silent = ["us-central1-f", "europe-west4-a"]
     with pytest.raises(

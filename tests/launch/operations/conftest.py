@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from launch.operations.cloud_double import installed
+from launch.lifecycle.cloud_double import installed
 
 
 @pytest.fixture

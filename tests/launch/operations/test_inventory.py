@@ -17,7 +17,7 @@ from cloudgan.launch.operations.inventory import (
     is_orphaned,
 )
 from cloudgan.schema.plan import NodePool
-from launch.operations.cloud_double import CloudDouble, RulesDouble
+from launch.lifecycle.cloud_double import CloudDouble, RulesDouble
 
 NOW = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)
 LONG_AGO, JUST_NOW = NOW - dt.timedelta(hours=5), NOW - dt.timedelta(minutes=5)
@@ -148,7 +148,9 @@ def test_a_cluster_in_another_zone_of_the_region_is_the_same_place(intent_of):
 
 
 def test_it_is_known_where_the_cluster_of_a_resource_is(tmp_path):
-    account = RulesDouble(tmp_path).target("lab-1", "us-central1", None, None)
+    account = RulesDouble(CloudDouble("gcp", tmp_path), engine="cluster").target(
+        "lab-1", "us-central1", None, None
+    )
     account = account.model_copy(update={"details": {"cluster location": "<zone>"}})
     where = "europe-west4-b"
     parent = "projects/lab-1/locations/europe-west4-a/clusters/shared"
