@@ -43,8 +43,8 @@ from cloudgan.schema.options.money import CostOptions
 from cloudgan.schema.record import RunRecord
 from cloudgan.schema.run_folder import RunFolder
 from cloudgan.speed.candidates import PricedEpoch, price_within
-from cloudgan.speed.measured import runs_of_network
-from cloudgan.speed.model import build_throughput_model
+from cloudgan.speed.model import ThroughputModel
+from cloudgan.speed.network import throughput_model
 
 EXAMPLE_OFFER = "gcp/n1-standard-8+1xV100/us-central1/spot"
 _PAPER_RUNS = ("8 x V100 (", "128 x V100 (", "4 x TPU-v2 (", "4 x TPU-v3 (", "16 x TPU-v3 (")
@@ -218,9 +218,10 @@ def price(
     catalog = catalog_with(Path(price_file) if price_file else None)
     run, today = record.read(folder.record_file), utc_today()
     row = catalog.row(offer) if offer else None
-    estimates = _offer_estimates(folder, run, catalog, today)
+    config, started = folder.read_config(), run.started()
+    speeds = throughput_model(config, started.training_showers if started else 0, folder)
     measured = [m for m in priced_paper_runs(catalog) if m.name.startswith(_PAPER_RUNS)]
-    known, verdict, config = read_launch(folder), read_verdict(folder), folder.read_config()
+    known, verdict = read_launch(folder), read_verdict(folder)
     report = make_report(
         folder.path.resolve().name,
         run,
@@ -231,8 +232,8 @@ def price(
         accepted=verdict.passed if verdict else None,
         group=config.parallel.group if config else 1,
         context=ReportContext(
-            () if estimates else offers_for_demo(catalog),
-            estimates,
+            () if speeds.measured else offers_for_demo(catalog),
+            _offer_estimates(speeds, run, catalog, today),
             _fastest_of_each(measured),
             catalog.find(market="spot"),
         ),
@@ -287,30 +288,19 @@ def read_verdict(folder: RunFolder) -> StoredVerdict | None:
 
 
 def _offer_estimates(
-    folder: RunFolder, run: RunRecord, catalog: Catalog, today: dt.date
+    speeds: ThroughputModel, run: RunRecord, catalog: Catalog, today: dt.date
 ) -> tuple[OfferEstimate, ...]:
-    """Estimates an epoch on each offer from measured runs of this network, if there are any.
-
-    Each replica has the batch of this run.
-    """
-    config, started = folder.read_config(), run.started()
+    """Estimates an epoch on each offer; each replica has the batch of this run."""
+    started = run.started()
     if started is None:
         return ()
-    network = config.model.network_name if config else None
-    runs, _ = runs_of_network(folder.path.name, run, network)
-    if not runs:
-        return ()
-    known = build_throughput_model(
-        network or "of this run",
-        started.training_showers,
-        runs,
-        drops_last=config is not None and config.data.last_batch == "drop",
-    )
     batch = started.numerics.global_batch_size / started.numerics.replicas
-    measured = frozenset(one.accelerator for one in runs)
+    measured = frozenset(one.accelerator for one in speeds.measured)
     offers = [row for row in catalog.find() if not why_not_sold(row, measured, usual_node_pool)]
     steady = run.steady_epoch_seconds()
-    found = (price_within(row, known, batch, steady) for row in offers)
+    found = [price_within(row, speeds, batch, steady) for row in offers]
+    if not any(one.epoch for one in found):
+        return ()
     return tuple(sorted((_offer_estimate(one, today) for one in found), key=_by_high_cost))
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
@@ -16,10 +18,6 @@ from cloudgan.reports.table import Number, Table, number_text
 from cloudgan.schema.cost_report import CostReport
 from cloudgan.schema.plan import Plan
 from cloudgan.schema.price_row import PriceRow
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
 
 _SECONDS_PER_HOUR = 3600
 _GRAMS_PER_KG = 1000

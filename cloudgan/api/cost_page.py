@@ -26,9 +26,10 @@ _BOUND = (
     " cost is an upper bound, not a forecast."
 )
 _BY_RUNS = (
-    "Estimated from measured runs of this network, on the number of nodes that keeps this run's steady"
-    " epoch, each replica with this run's batch. Where the grade is 'modelled' and s/epoch is unknown, low"
-    " and high are bounds from memory bandwidth and arithmetic peak, not a forecast."
+    "Estimated from measured runs of this network, or of the paper's, on the number of nodes that keeps"
+    " this run's steady epoch, each replica with this run's batch. Where the grade is 'modelled' and"
+    " s/epoch is unknown, low and high are bounds from memory bandwidth, arithmetic peak and the work of the"
+    " network, not a forecast."
 )
 _MOST_ITEMS, _SMALL_SHARE = 9, 0.01
 _USD_HEADS = ("s/epoch", "showers/s", "USD/epoch 2020", "spot 2020", "now", "spot now")
@@ -188,7 +189,7 @@ def rows_table(report: CostReport) -> Table:
 
 
 def offers_table(report: CostReport, most: int | None = None) -> Table | None:
-    """Returns the cost of an epoch on offers: estimated from measured runs, else as an upper bound."""
+    """Returns the cost of an epoch on offers: estimated from runs, else as fast as this machine."""
     if report.offer_estimates:
         return _by_runs(report, most)
     return _as_bound(report) if report.priced_offers else None
@@ -243,7 +244,7 @@ def demo_section(report: CostReport, own_cost: str) -> Section:
         "llllrrrl",
     )
     named = Bullets(tuple(f"[{number}] {source}" for number, source in enumerate(sources, 1)))
-    by_runs = offers_table(report, 30) if report.offer_estimates else None
+    by_runs = None if report.priced_offers else offers_table(report, 30)
     shown = (by_runs,) if by_runs else (Paragraph(_BOUND), offers, named)
     return Section(
         "Cost of an epoch",

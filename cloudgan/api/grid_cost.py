@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 from pydantic import Field
 
@@ -17,12 +19,7 @@ from cloudgan.money.shares import WITHOUT_CELL, grid_shares
 from cloudgan.reports.result import Result, View
 from cloudgan.reports.table import Table, time_cell, usd_cell, usd_text
 from cloudgan.schema.cost_report import Share
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from cloudgan.schema.run_folder import RunFolder
+from cloudgan.schema.run_folder import RunFolder
 
 _MOST_PARTS = 10
 _BASIS = (

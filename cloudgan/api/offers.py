@@ -22,13 +22,9 @@ from cloudgan.schema.options.money import OffersOptions
 from cloudgan.schema.price_row import STALE_DAYS, PriceRow
 from cloudgan.schema.run_folder import find_run_folder
 from cloudgan.speed.candidates import BatchRule, PricedEpoch, PricedJob, price_best_batch
-from cloudgan.speed.measured import (
-    PAPER_NETWORK,
-    PAPER_SHOWERS,
-    paper_measurements,
-    runs_of_network,
-)
-from cloudgan.speed.model import ThroughputModel, build_throughput_model
+from cloudgan.speed.measured import PAPER_SHOWERS, measured_run
+from cloudgan.speed.model import ThroughputModel
+from cloudgan.speed.network import throughput_model
 from cloudgan.speed.spot import Preemption
 
 _HOUR_SECONDS = 3600
@@ -115,8 +111,7 @@ def _throughput(run: str | None) -> tuple[ThroughputModel, list[str], BatchRule]
     if run is None:
         note = f"epochs of the paper: {PAPER_SHOWERS:,} showers, its 51x51x25 network"
         paper = RunConfig()
-        speeds = build_throughput_model(PAPER_NETWORK, PAPER_SHOWERS, paper_measurements())
-        return speeds, [note], batch_rule(paper)
+        return throughput_model(paper, PAPER_SHOWERS), [note], batch_rule(paper)
     folder = find_run_folder(run)
     config, lines = folder.read_config(), record.read(folder.record_file)
     started = lines.started()
@@ -124,14 +119,9 @@ def _throughput(run: str | None) -> tuple[ThroughputModel, list[str], BatchRule]
         raise ConfigError(
             f"--run={run} has no run.yaml, or no start in its record; give the folder of a run"
         )
-    found, why = runs_of_network(folder.path.name, lines, config.model.network_name)
-    notes = [f"throughput of the run not used: {why}"] if why else []
-    speeds = build_throughput_model(
-        config.model.network_name,
-        started.training_showers,
-        found,
-        drops_last=config.data.last_batch == "drop",
-    )
+    own = measured_run(folder.path.name, lines)
+    notes = [f"throughput of the run not used: {own}"] if isinstance(own, str) else []
+    speeds = throughput_model(config, started.training_showers, folder)
     return speeds, notes, batch_rule(config)
 
 

@@ -106,7 +106,7 @@ def launch_ledger(
     for number, attempt in enumerate(launch.attempts, start=1):
         if not attempt.is_refused:
             lines += node_usage(number, launch, notices, row)
-            lines += _usage_beside(number, attempt, fees)
+            lines += _usage_beside(number, launch, fees)
     return Ledger((*lines, *_egress(launch, fees)))
 
 
@@ -228,8 +228,9 @@ def _unlisted(attempt: Attempt, launch: Launch) -> Iterator[_Span]:
         yield _Span(began, ended, workers - len(listed))
 
 
-def _usage_beside(number: int, attempt: Attempt, fees: Fees) -> Iterator[Usage]:
+def _usage_beside(number: int, launch: Launch, fees: Fees) -> Iterator[Usage]:
     """Yields cluster, disks, addresses, load balancers, data transfer and storage of an attempt."""
+    attempt = launch.attempts[number - 1]
     if not attempt.is_billed:
         return
     spans = [_Span(one.started_at, one.terminated_at, 1) for one in attempt.nodes if one.started_at]
@@ -253,7 +254,8 @@ def _usage_beside(number: int, attempt: Attempt, fees: Fees) -> Iterator[Usage]:
             )
     if attempt.fees is None and spans:
         yield Usage(item=Item.BESIDE_NODES, why="launch.json does not name them", attempt=number)
-    yield from _cluster(number, attempt, spans, fees)
+    if not any(_includes(later, attempt, spans) for later in launch.attempts[number:]):
+        yield from _cluster(number, attempt, spans, fees)
     yield from _transfer(number, attempt, fees)
     storage = fees.find("storage_gib_month", attempt.provider, attempt.region)
     why = f"no price of storage in {attempt.provider} {attempt.region}"
@@ -321,6 +323,21 @@ def _cluster(number: int, attempt: Attempt, spans: Sequence[_Span], fees: Fees) 
                 seconds=None,
                 why=f"cluster {cluster.name} waits for another run and bills until it is deleted",
             )
+
+
+def _includes(later: Attempt, attempt: Attempt, spans: Sequence[_Span]) -> bool:
+    """Whether the share that a later attempt recorded includes the cluster of an attempt.
+
+    It is what the run pays of all the time since the cluster was created.
+    """
+    one, before = later.cluster, attempt.cluster
+    if one is None or one.created_at is None or one.deleted_at is None or one.run_seconds is None:
+        return False
+    if (later.provider, later.region) != (attempt.provider, attempt.region):
+        return False
+    if before and before.created_at:
+        return (before.name, before.created_at) == (one.name, one.created_at)
+    return any(one.created_at <= span.since < one.deleted_at for span in spans)
 
 
 def _transfer(number: int, attempt: Attempt, fees: Fees) -> Iterator[Usage]:

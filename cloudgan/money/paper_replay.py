@@ -5,21 +5,16 @@ All numbers follow from the published run times and dated prices; cloudgan measu
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
 
 from pydantic import Field
 
 from cloudgan.core.document import Document
+from cloudgan.money.catalog import Catalog
 from cloudgan.money.paper import BASIS, SOURCE, priced_paper_run
+from cloudgan.schema.cost_report import PublishedRun
 from cloudgan.schema.price_row import Text
-from cloudgan.speed.measured import PAPER_BATCH, paper_runs
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from cloudgan.money.catalog import Catalog
-    from cloudgan.schema.cost_report import PublishedRun
-    from cloudgan.speed.measured import PaperRun
+from cloudgan.speed.measured import PAPER_BATCH, PaperRun, paper_runs
 
 RECOMPUTED = (
     "Recomputed from the published run times of arXiv:2111.04628 and dated prices; the paper's own"

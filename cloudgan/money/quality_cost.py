@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import math
 from itertools import takewhile
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from cloudgan.money.fees import Fees
 from cloudgan.money.processes import NO_END, process_times
 from cloudgan.money.report import AttemptBill, processes_of_attempts, run_ledger
-from cloudgan.schema.record import RunRecord, Stopped
-
-if TYPE_CHECKING:
-    from cloudgan.money.fees import Fees
-    from cloudgan.schema.launch import Launch
-    from cloudgan.schema.price_row import PriceRow
-    from cloudgan.schema.record import Line, Process, Validated
+from cloudgan.schema.launch import Launch
+from cloudgan.schema.price_row import PriceRow
+from cloudgan.schema.record import Line, Process, RunRecord, Stopped, Validated
 
 _AMBIGUOUS = "the record does not show in which attempt the goal was met"
 

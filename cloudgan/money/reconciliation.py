@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
 
-from cloudgan.schema.cost_report import BILL_CATEGORIES, BilledCategory, ProviderBill
+from cloudgan.money.focus import BillSummary
+from cloudgan.schema.cost_report import BILL_CATEGORIES, BilledCategory, CostReport, ProviderBill
 from cloudgan.schema.item import BillCategory
+from cloudgan.schema.launch import Launch
 from cloudgan.schema.price_row import FeeRow
-
-if TYPE_CHECKING:
-    import datetime as dt
-    from collections.abc import Iterable
-    from pathlib import Path
-
-    from cloudgan.money.focus import BillSummary
-    from cloudgan.schema.cost_report import CostReport
-    from cloudgan.schema.launch import Launch
 
 _SHARED = "shared by all runs, so its lines do not have this run's label"
 _CLOSE = 0.02

@@ -208,7 +208,7 @@ class CostReport(Document):
     rows: tuple[PriceRow | FeeRow, ...] = Field(description="every row that `line_items` names")
     priced_offers: tuple[PricedOffer, ...] = ()
     offer_estimates: tuple[OfferEstimate, ...] = Field(
-        default=(), description="from measured runs of this network; empty without such runs"
+        default=(), description="from measured runs of this network, or bounds from the paper's"
     )
     published_runs: tuple[PublishedRun, ...] = ()
     warnings: tuple[str, ...] = Field(

@@ -243,21 +243,6 @@ def measured_run(name: str, record: RunRecord) -> MeasuredThroughput | str:
     )
 
 
-def runs_of_network(
-    name: str, record: RunRecord, network: str | None
-) -> tuple[tuple[MeasuredThroughput, ...], str]:
-    """Returns the measured runs of a run's network, and why the run itself is not one of them.
-
-    Args:
-        name: Name of the run.
-        record: Its record.
-        network: For example ``paper``, the network of the paper's runs; None: unknown.
-    """
-    own = measured_run(name, record)
-    paper = paper_measurements() if network == PAPER_NETWORK else ()
-    return (paper, own) if isinstance(own, str) else ((own, *paper), "")
-
-
 def trained_batches() -> dict[int, str]:
     """Returns the paper's whole trainings in words, by global batch."""
     return {

@@ -426,7 +426,9 @@ class ThroughputModel:
 
     @property
     def measured(self) -> tuple[MeasuredThroughput, ...]:
-        """All measured runs of the model."""
+        """The measured runs of this network; none if the model stands on runs of another one."""
+        if self.work:
+            return ()
         return tuple(run for own in self._own.values() for run in own.runs)
 
     def _steps(self, accelerator: str, n: int, batch: float) -> float:

@@ -164,8 +164,14 @@ def test_the_papers_network_is_estimated_from_the_papers_runs(write, said, cloud
     assert "modelled" in basis(run)
 
 
-def test_a_small_network_is_not_estimated_from_the_papers_runs(write, said):
-    assert said(write(preset="mini"))["offer_estimates"] == []
+def test_a_network_that_was_never_measured_has_bounds_from_the_papers_runs(write, said):
+    lines = (started(), epoch(0, 900), epoch(1, 800), stopped(20, 1_800))
+    there = said(write(*lines, preset="mini"))["offer_estimates"]
+    assert {one["grade"] for one in there} == {"modelled", None}
+    assert {one["epoch_seconds"] for one in there} == {None}
+    v100 = next(one for one in there if one["row"]["accelerator"] == "V100")
+    assert "0.0021 to 0.015 times the work of the paper's network" in v100["basis"]
+    assert v100["low_epoch_seconds"] < v100["high_epoch_seconds"]
 
 
 def test_a_run_on_an_accelerator_is_itself_a_measurement(write, said):

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from cloudgan.core.errors import CloudganError, ConfigError
+from cloudgan.core.errors import ConfigError
 from cloudgan.core.hardware import this_machine
 from cloudgan.core.labels import checked_name, spec_digits
 from cloudgan.core.local_path import local_path
@@ -22,20 +22,11 @@ from cloudgan.money.billing import folder_ledger, usd_until_now
 from cloudgan.money.catalog import is_of, load_catalog, spelt
 from cloudgan.money.price_file import catalog_with
 from cloudgan.schema.config import RunConfig, parse_config
-from cloudgan.schema.plan import Showers, Workers
+from cloudgan.schema.plan import Workers
 from cloudgan.schema.presets import find_profile
-from cloudgan.schema.record import read_if_whole
-from cloudgan.schema.run_folder import RUNS, RunFolder
+from cloudgan.schema.run_folder import RunFolder
 from cloudgan.speed.candidates import BatchRule
-from cloudgan.speed.measured import (
-    PAPER_NETWORK,
-    PAPER_SHOWERS,
-    MeasuredThroughput,
-    measured_run,
-    paper_measurements,
-    trained_batches,
-)
-from cloudgan.speed.model import ThroughputModel, build_throughput_model, work_of
+from cloudgan.speed.measured import PAPER_NETWORK, trained_batches
 from cloudgan.training.forecast import footprint_on
 from cloudgan.training.run_options import lay_over, read_run_yaml, with_preset
 
@@ -126,39 +117,6 @@ def _has_accelerator(request: LaunchRequest) -> bool | None:
         return None if request.provider == "local" else request.is_provisioned
     nodes = (row for row in load_catalog().rows if row.node_type.casefold() == name.casefold())
     return all(row.accelerator_count > 0 for row in nodes)
-
-
-def throughput_model(config: RunConfig, showers: Showers) -> ThroughputModel:
-    """Returns the throughput model of a configuration's network: of own runs, then of the paper's.
-
-    Without a run of the network it has bounds from the paper's.
-    """
-    network = "cells" if config.grid else config.model.network_name  # whose batches are no steps
-    own = own_measurements(network)
-    measured = {run.accelerator for run in own}
-    is_other = network != PAPER_NETWORK
-    paper = () if config.grid or (own and is_other) else paper_measurements()
-    return build_throughput_model(
-        network,
-        showers.records or PAPER_SHOWERS,
-        (*own, *(run for run in paper if run.accelerator not in measured)),
-        drops_last=config.data.last_batch == "drop",
-        work=work_of(config.model) if paper and is_other else None,
-    )
-
-
-def own_measurements(network: str) -> tuple[MeasuredThroughput, ...]:
-    """Returns the runs of this folder that trained a network on accelerators that a cloud offers."""
-    found = []
-    for file in sorted(RUNS.glob("*/record.jsonl")):
-        folder = RunFolder(file.parent)
-        try:
-            config = folder.read_config()
-        except CloudganError:
-            continue  # its own commands report it
-        if config and config.trains_one and config.model.network_name == network:
-            found.append(measured_run(file.parent.name, read_if_whole(file)))
-    return tuple(run for run in found if not isinstance(run, str))
 
 
 def batch_rule(config: RunConfig, global_batch: int | None = None) -> BatchRule:

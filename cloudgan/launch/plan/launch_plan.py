@@ -21,7 +21,6 @@ from cloudgan.launch.plan.environment import missing_variables
 from cloudgan.launch.plan.launch_job import (
     asked_job,
     memory_warnings,
-    throughput_model,
     usd_of_earlier_attempts,
     workers_on,
 )
@@ -41,6 +40,8 @@ from cloudgan.schema.item import Item
 from cloudgan.schema.plan import Plan, Showers, SlurmOptions, Step, Target, Wheel, Workers
 from cloudgan.schema.price_row import PriceRow
 from cloudgan.schema.run_folder import RUNS, RunFolder
+from cloudgan.speed.measured import PAPER_SHOWERS
+from cloudgan.speed.network import throughput_model
 
 Wheels = Callable[[str | None, bool], tuple[Wheel, ...]]
 """Returns the wheels that pods install, of an accelerator and of whether they start MPI ranks."""
@@ -110,7 +111,10 @@ def _on_existing_nodes(request: LaunchRequest, wheels: Wheels) -> Plan:
         price=price,
     )
     return make_plan(
-        inputs, throughput_model(config, inputs.showers), _steps_of(target), utc_moment()
+        inputs,
+        throughput_model(config, inputs.showers.records or PAPER_SHOWERS),
+        _steps_of(target),
+        utc_moment(),
     )
 
 
@@ -121,7 +125,7 @@ def _on_new_nodes(
         request = request.model_copy(update={"market": "on_demand"})
     job, first = asked_job(request), history.first
     found = job.kind.showers(job.config)
-    speeds = throughput_model(job.config, found.showers)
+    speeds = throughput_model(job.config, found.showers.records or PAPER_SHOWERS)
     chosen = NodeChoice(request, history, job.config, found.showers, speeds, clouds).choose()
     node = chosen.node
     workers = workers_on(request, chosen.nodes, node)

@@ -12,21 +12,24 @@ import itertools
 import math
 import re
 import tempfile
+from collections.abc import Callable, Iterator
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urljoin
 
 from cloudgan.core import settings
 from cloudgan.core.errors import CloudganError, CredentialsError, DataError, install_command
 from cloudgan.core.masking import masked
-from cloudgan.money.refresh.quote import HOUR, PriceFeed, Quote, Readings, parse_price
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from cloudgan.core.progress import Progress
-    from cloudgan.money.refresh.quote import RefreshRequest
-    from cloudgan.money.refresh.web import Web
+from cloudgan.core.progress import Progress
+from cloudgan.money.refresh.quote import (
+    HOUR,
+    PriceFeed,
+    Quote,
+    Readings,
+    RefreshRequest,
+    parse_price,
+)
+from cloudgan.money.refresh.web import Web
 
 AWS_URL = "https://pricing.us-east-1.amazonaws.com"
 SOURCE = "AWS Price List, bulk offer file of AmazonEC2"

@@ -5,22 +5,18 @@ Source: https://learn.microsoft.com/rest/api/cost-management/retail-prices/azure
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import datetime as dt
+from collections.abc import Iterator
+from typing import Any
 from urllib.parse import quote as quoted
 from urllib.parse import urlsplit
 
 from cloudgan.core import settings
 from cloudgan.core.errors import DataError
-from cloudgan.money.refresh.quote import HOUR, PriceFeed, Quote, parse_price
-
-if TYPE_CHECKING:
-    import datetime as dt
-    from collections.abc import Iterator
-
-    from cloudgan.core.progress import Progress
-    from cloudgan.money.refresh.quote import RefreshRequest
-    from cloudgan.money.refresh.web import Web
-    from cloudgan.schema.price_row import Market, PriceRow
+from cloudgan.core.progress import Progress
+from cloudgan.money.refresh.quote import HOUR, PriceFeed, Quote, RefreshRequest, parse_price
+from cloudgan.money.refresh.web import Web
+from cloudgan.schema.price_row import Market, PriceRow
 
 AZURE_URL = "https://prices.azure.com"
 SOURCE = "Azure Retail Prices API"

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import datetime as dt
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from pathlib import Path
+from typing import Literal
 
 from cloudgan.core.clouds import CLOUDS, load
 from cloudgan.core.errors import CloudganError, CredentialsError, DataError
+from cloudgan.core.progress import Progress
 from cloudgan.money.catalog import (
     Catalog,
     merge,
@@ -14,16 +18,8 @@ from cloudgan.money.catalog import (
     shipped_catalog,
     write_refreshed,
 )
-from cloudgan.money.refresh.quote import RejectedQuote, refresh_request, validate
+from cloudgan.money.refresh.quote import PriceFeed, Quote, RejectedQuote, refresh_request, validate
 from cloudgan.money.refresh.web import Web
-
-if TYPE_CHECKING:
-    import datetime as dt
-    from collections.abc import Iterable
-    from pathlib import Path
-
-    from cloudgan.core.progress import Progress
-    from cloudgan.money.refresh.quote import PriceFeed, Quote
 
 
 @dataclass(frozen=True)

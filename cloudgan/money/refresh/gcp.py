@@ -7,24 +7,19 @@ Source: https://cloud.google.com/billing/docs/reference/rest/v1/services.skus/li
 
 from __future__ import annotations
 
+import datetime as dt
 import math
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple, get_args
+from collections.abc import Iterator
+from typing import Any, NamedTuple, get_args
 from urllib.parse import urlencode
 
 from cloudgan.core import settings
 from cloudgan.core.errors import CredentialsError, DataError
-from cloudgan.money.refresh.quote import HOUR, PriceFeed, Quote, parse_price
-from cloudgan.schema.price_row import Market
-
-if TYPE_CHECKING:
-    import datetime as dt
-    from collections.abc import Iterator
-
-    from cloudgan.core.progress import Progress
-    from cloudgan.money.refresh.quote import RefreshRequest
-    from cloudgan.money.refresh.web import Web
-    from cloudgan.schema.price_row import PriceRow
+from cloudgan.core.progress import Progress
+from cloudgan.money.refresh.quote import HOUR, PriceFeed, Quote, RefreshRequest, parse_price
+from cloudgan.money.refresh.web import Web
+from cloudgan.schema.price_row import Market, PriceRow
 
 GCP_URL = "https://cloudbilling.googleapis.com"
 GCP_KEY = "CLOUDGAN_GCP_API_KEY"

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from cloudgan.money.catalog import Catalog
-    from cloudgan.schema.price_row import Market, PriceRow
+from cloudgan.money.catalog import Catalog
+from cloudgan.schema.price_row import Market, PriceRow
 
 HOUR = "hour"
 _CURRENCY = "USD"
