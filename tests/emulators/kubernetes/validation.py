@@ -206,8 +206,10 @@ def _job(spec: Object, name: str, old: Object | None) -> list[str]:
             (
                 codes.get("containerName") not in {None, *names},
                 f"{where}.onExitCodes.containerName",
-                f'Invalid value: "{codes.get("containerName")}": '
-                "must be one of the container or initContainer names",
+                (
+                    f'Invalid value: "{codes.get("containerName")}": '
+                    "must be one of the container or initContainer names"
+                ),
             ),
         ]
     if old:
