@@ -44,13 +44,24 @@ class Cluster:
     def __init__(
         self,
         root: Path,
-        images: Mapping[str, Image] | None,
+        images: Mapping[str, Image] | None = None,
         *,
-        gang: bool,
-        probe_scale: float,
-        backoff_scale: float,
-        enforces_policies: bool,
+        gang: bool = False,
+        probe_scale: float = 1.0,
+        backoff_scale: float = 0.01,
+        enforces_policies: bool = True,
     ) -> None:
+        """Starts all parts.
+
+        Args:
+            root: Holds the files of the cluster.
+            images: By default `busybox:1` (programs of this machine) and `python:3`.
+            gang: Serves scheduling.k8s.io/v1beta1.
+            probe_scale: How many seconds a probe's second lasts.
+            backoff_scale: How many seconds one of the Job controller's back-off lasts.
+            enforces_policies: Without it the cluster has no policy engine: NetworkPolicy objects are stored
+                and have no effect.
+        """
         self.root = root
         known = {"busybox:1": Image(), "python:3": python_image()}
         self.images = dict(known if images is None else images)
@@ -344,28 +355,12 @@ def local_cluster(
     images: Mapping[str, Image] | None = None,
     *,
     root: Path,
-    gang: bool = False,
-    probe_scale: float = 1.0,
-    backoff_scale: float = 0.01,
-    enforces_policies: bool = True,
+    **options: Any,
 ) -> Iterator[Cluster]:
-    """Runs a cluster with nodes `node-0`, `node-1`, ... of `gpus` each; `root` holds its files.
-
-    Without `images` there are `busybox:1` (programs of this machine) and `python:3`. `gang` serves
-    scheduling.k8s.io/v1beta1. A probe's second lasts `probe_scale` seconds, and one of the Job controller's
-    back-off `backoff_scale` seconds. Without `enforces_policies` the cluster has no policy engine:
-    NetworkPolicy objects are stored and have no effect.
-    """
+    """Runs a cluster with nodes `node-0`, `node-1`, ... of `gpus` each; `root` holds its files."""
     root = root / "cluster"
     root.mkdir(parents=True)
-    cluster = Cluster(
-        root,
-        images,
-        gang=gang,
-        probe_scale=probe_scale,
-        backoff_scale=backoff_scale,
-        enforces_policies=enforces_policies,
-    )
+    cluster = Cluster(root, images, **options)
     try:
         for index in range(nodes):
             cluster.add_node(f"node-{index}", gpus=gpus)

@@ -214,28 +214,16 @@ class PodRun(threading.Thread):
 
     def _pull(self, name: str, status: Object) -> Image | None:
         """Returns an image as soon as it can be pulled; None: the pod ends before."""
-        tries, here = 0, (self.node, name)
-        named = [one["name"] for one in self._pod["spec"].get("imagePullSecrets") or ()]
-        namespace = self._pod["metadata"]["namespace"]
+        tries = 0
         while not self._ending:
             image = find_image(self._of.images, name)
-            wanted = image.pull_secret if image else ""
-            if image is None:
-                error = NOT_FOUND
-            elif wanted and not (
-                wanted in named and self._store.find("secrets", namespace, wanted)
-            ):
-                error = DENIED
-            elif self._of.registry_is_away and here not in self._of.pulled:
-                error = UNAVAILABLE
-            else:
-                self._of.pulled.add(here)
+            if not (problem := self._problem(name, image)):
+                self._of.pulled.add((self.node, name))
                 return image
-            said = (
-                f'failed to pull and unpack image "{name}": failed to resolve reference: {error[1]}'
-            )
+            code, text = problem
+            said = f'failed to pull and unpack image "{name}": failed to resolve reference: {text}'
             if tries == 0:
-                text = f"rpc error: code = {error[0]} desc = {said}"
+                text = f"rpc error: code = {code} desc = {said}"
                 status["state"] = {"waiting": {"reason": "ErrImagePull", "message": text}}
                 self._warn("Failed", f'Failed to pull image "{name}": {said}')
             elif tries == 1:
@@ -245,6 +233,17 @@ class PodRun(threading.Thread):
             tries += 1
             self._pause(TRY_AGAIN_SECONDS)
         return None
+
+    def _problem(self, name: str, image: Image | None) -> tuple[str, str] | None:
+        """Returns why the registry gives no image; None: it gives it."""
+        if image is None:
+            return NOT_FOUND
+        named = [one["name"] for one in self._pod["spec"].get("imagePullSecrets") or ()]
+        wanted, namespace = image.pull_secret, self._pod["metadata"]["namespace"]
+        if wanted and not (wanted in named and self._store.find("secrets", namespace, wanted)):
+            return DENIED
+        is_pulled = (self.node, name) in self._of.pulled
+        return UNAVAILABLE if self._of.registry_is_away and not is_pulled else None
 
     def _watch(self, process: ContainerProcess, container: Object) -> int:
         """Waits for the end of a container: asks it, kills it, and probes it; returns its exit code."""

@@ -53,16 +53,15 @@ def answer_requests(store: Store) -> None:
 
 def _problem(store: Store, request: Object) -> str:
     spec, namespace = request["spec"], request["metadata"]["namespace"]
-    if spec["provisioningClassName"] != CLASS:
-        return f"unknown class {spec['provisioningClassName']}"
-    if len(spec["podSets"]) != 1:
-        return "queued provisioning supports only one PodSet"
-    if int(at(spec, "parameters", "maxRunDurationSeconds", default=0)) > LONGEST_SECONDS:
-        return "maxRunDurationSeconds is longer than seven days"
     name = spec["podSets"][0]["podTemplateRef"]["name"]
     template = store.find("podtemplates", namespace, name)
-    if template is None:
-        return f"PodTemplate {name} does not exist"
-    if at(template, "metadata", "labels", WARDEN) != "true":
-        return f"PodTemplate {name} has no label {WARDEN}"
-    return ""
+    seconds = int(at(spec, "parameters", "maxRunDurationSeconds", default=0))
+    rules = {
+        f"unknown class {spec['provisioningClassName']}": spec["provisioningClassName"] != CLASS,
+        "queued provisioning supports only one PodSet": len(spec["podSets"]) != 1,
+        "maxRunDurationSeconds is longer than seven days": seconds > LONGEST_SECONDS,
+        f"PodTemplate {name} does not exist": template is None,
+        f"PodTemplate {name} has no label {WARDEN}": at(template, "metadata", "labels", WARDEN)
+        != "true",
+    }
+    return next((text for text, is_broken in rules.items() if is_broken), "")

@@ -55,20 +55,14 @@ class Rights:
         return found
 
     def allows(self, who: Identity, question: Question) -> bool:
-        return who.rules is None or any(
-            _rule_allows(rule, question)
-            for namespace, rule in self._rules_of(who)
-            if namespace in {"", question.namespace}
-        )
-
-    def _rules_of(self, who: Identity) -> list[tuple[str, Object]]:
-        """Returns the rules of a user, each with its namespace; empty: all namespaces."""
-        found = []
         for role in who.rules or ():
             is_bound = role.get("kind") != "ClusterRole"
-            namespace = role.get("metadata", {}).get("namespace", "") if is_bound else ""
-            found += [(namespace, rule) for rule in role.get("rules", [role])]
-        return found
+            place = role.get("metadata", {}).get("namespace", "") if is_bound else ""
+            if place in {"", question.namespace} and any(
+                _rule_allows(rule, question) for rule in role.get("rules", [role])
+            ):
+                return True
+        return who.rules is None
 
     def require(self, who: Identity, question: Question, resource: Resource) -> None:
         """Raises Kubernetes' error for a missing permission."""

@@ -166,7 +166,8 @@ def _job(spec: Object, name: str, old: Object | None) -> list[str]:
         ),
         (
             policy and restarts != "Never",
-            *(restart, f'Invalid value: "{restarts}": only "Never" is supported when'),
+            restart,
+            f'Invalid value: "{restarts}": only "Never" is supported when podFailurePolicy is specified',
         ),
         (
             policy and replaces != "Failed",
@@ -199,12 +200,16 @@ def _job(spec: Object, name: str, old: Object | None) -> list[str]:
             ),
             (
                 codes.get("operator") == "In" and 0 in codes["values"],
-                *(f"{where}.onExitCodes.values", "Invalid value: 0: must not be 0 for the In"),
+                f"{where}.onExitCodes.values",
+                "Invalid value: 0: must not be 0 for the In operator",
             ),
             (
                 codes.get("containerName") not in {None, *names},
                 f"{where}.onExitCodes.containerName",
-                "Invalid value: must be one of the container or initContainer names",
+                (
+                    f'Invalid value: "{codes.get("containerName")}": '
+                    "must be one of the container or initContainer names"
+                ),
             ),
         ]
     if old:
