@@ -30,7 +30,7 @@ SMALL = {
     "search": "--preset=smoke --epochs=1 --held-out=0.5 --trials=1 --blocks=1 --run=runs/new",
     "search runs/search": "--trials=1",
     "search space.yaml showers.h5 --preset=mini --max-steps=2000 --trials=25 --folds=5": (
-        "--preset=smoke --epochs=1 --max-steps=200 --trials=1 --folds=2 --blocks=1 --run=runs/new"
+        "--preset=smoke --epochs=1 --max-steps=200 --trials=1 --folds=2 --run=runs/new"
     ),
     "setup": "--yes",
     "simulate": "--showers=5 --overwrite",
@@ -146,8 +146,6 @@ def small(line):
     more = shlex.split(SMALL.get(start, ""))
     if "--task=ring" in words:  # it has networks of its own
         more = [word for word in more if word != "--preset=smoke"]
-    elif name == "train" and "--describe" not in words and "--ranks=" in line:
-        more.append("--ranks=3")  # the fewest of a group and its master
     names = {word.partition("=")[0] for word in more}
     return [name, *(word for word in first if word.partition("=")[0] not in names), *more, *behind]
 
