@@ -1,6 +1,6 @@
 # `make demo` and `make test` need Python 3.11 to 3.13 with venv. Each makes its own environment from the
 # hashed requirement files, once, and again when they change.
-.PHONY: help demo test azurite fast full slow durations check lint format types imports wheel manifests site sbom dist image
+.PHONY: help demo test azurite fast full slow slow-fast slow-full durations check lint format types imports wheel manifests site sbom dist image
 .PHONY: prices heads audit house bench gpuwheels golden recording locks live cluster clean
 .DELETE_ON_ERROR:
 
@@ -26,7 +26,8 @@ help:     ## lists these targets
 demo: .venv/installed  ## simulates, trains, generates, validates and prices on this machine
 	.venv/bin/cloudgan demo
 
-test: fast full  ## the tests that need no cloud and no GPU, but the slow ones
+test:     ## the tests that need no cloud and no GPU, but the slow ones
+	$(call make-all,fast full)
 
 fast: .venv-fast/installed azurite  ## the tests that need no TensorFlow, in an environment without it
 	.venv-fast/bin/python $(PYTEST) -m "not tf and not slow"
@@ -47,15 +48,21 @@ without-npm:
 full: .venv-test/installed azurite  ## the tests that need TensorFlow
 	.venv-test/bin/python $(PYTEST) -m "tf and not slow"
 
-slow: .venv-fast/installed .venv-test/installed azurite  ## the tests marked slow: the same behaviours on more paths
+slow:     ## the tests marked slow: the same behaviours on more paths
+	$(call make-all,slow-fast slow-full)
+
+slow-fast: .venv-fast/installed azurite
 	.venv-fast/bin/python $(PYTEST) -m "slow and not tf"
+
+slow-full: .venv-test/installed azurite
 	.venv-test/bin/python $(PYTEST) -m "slow and tf"
 
 durations: .venv-fast/installed .venv-test/installed azurite  ## records how long each test file takes
 	.venv-fast/bin/python $(PYTEST) -m "not tf" --record-durations
 	.venv-test/bin/python $(PYTEST) -m tf --record-durations
 
-check: lint format types imports test slow wheel manifests site  ## runs all that CI runs
+check:    ## runs all that CI runs
+	$(call make-all,lint format types imports test slow wheel manifests site)
 
 lint: .venv-test/installed
 	$(CI_TOOLS)ruff check .
@@ -191,6 +198,12 @@ clean:    ## deletes the environments and the builds
 %/installed: %/locked pyproject.toml
 	@$*/bin/python $(PIP) install --no-deps --no-build-isolation --no-index --editable .
 	@touch $@
+
+# Makes all targets of $(1), whichever fail, and names those at the end.
+define make-all
+	@failed=; for part in $(1); do $(MAKE) --no-print-directory $$part || failed="$$failed $$part"; done; \
+	  test -z "$$failed" || { echo "failed:$$failed" >&2; exit 1; }
+endef
 
 define require-python
 	@test -n "$(PYTHON)" || { echo "cloudgan needs Python 3.11, 3.12 or 3.13 (TensorFlow 2.21 has no\

@@ -39,9 +39,8 @@ from forking_server import ADDRESS, ForkedProgram, forking_server
 HERE = Path(__file__).parent
 AZURITE = HERE / "azurite" / "node_modules" / ".bin"  # `make azurite` fills it
 HAS_TENSORFLOW = find_spec("tensorflow") is not None
-TENSORFLOW_FOLDERS = ("end_to_end", "models", "training")
+TENSORFLOW_FOLDERS = ("end_to_end", "training")
 """Folders whose tests need TensorFlow; elsewhere a test or a module carries the marker `tf`."""
-NO_TENSORFLOW = Path("models", "kernels")
 DURATIONS = HERE / "durations.json"
 """Seconds of each test file, recorded by `make durations`: the longest files start first."""
 
@@ -141,8 +140,7 @@ ONLY_WITH_MARKER = {"each_call", "image", "long_fuzz", "long_physics"}
 
 
 def _in_tensorflow_folder(path: Path) -> bool:
-    relative = path.relative_to(HERE)
-    return relative.parts[0] in TENSORFLOW_FOLDERS and NO_TENSORFLOW not in relative.parents
+    return path.relative_to(HERE).parts[0] in TENSORFLOW_FOLDERS
 
 
 def _file_of(nodeid: str) -> str:

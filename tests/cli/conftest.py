@@ -36,6 +36,13 @@ def small_demo(made_once, run_cloudgan):
 
 
 @pytest.fixture
+def quick_verdict(monkeypatch):
+    """No classifiers and few bootstrap samples: tests/validation covers them."""
+    monkeypatch.setattr("cloudgan.validation.acceptance.assess.LEVELS", {})
+    monkeypatch.setattr("cloudgan.validation.acceptance.assess.BOOTSTRAPS", 15)
+
+
+@pytest.fixture
 def cloud(monkeypatch, tmp_path):
     """Google Cloud in memory."""
     return installed(monkeypatch, tmp_path)

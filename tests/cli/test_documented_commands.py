@@ -20,7 +20,6 @@ SMALL = {
     "check": "",
     "convert": "--overwrite",
     "crossvalidate": "--preset=smoke --epochs=1 --held-out=0.5 --folds=2 --repeats=1 --run=runs/new",
-    "demo": "--showers=1000 --max-steps=2 --run=runs/tour",
     "deploy": "--dry-run",
     "evolve": "--preset=smoke --iterations=1 --batches=2 --grid=2x2 --run=runs/new",
     "evolve --run=runs/grid": "--iterations=3",
@@ -56,8 +55,8 @@ FAST = {
     "setup",
 }
 """Commands that need neither TensorFlow nor a trained run."""
-SLOW = {"crossvalidate", "demo", "evolve", "search", "train", "validate"}
-"""Commands that train, or import TensorFlow in more than one process."""
+SLOW = {"crossvalidate", "evolve", "search", "train"}
+"""Commands that train."""
 LAUNCHED = (
     "needs a launched run: test_live.py, test_logs.py, test_adopt.py and tests/end_to_end have them"
 )
@@ -67,6 +66,7 @@ NOT_HERE = {
     "cancel": LAUNCHED,
     "compare --scaling": "needs runs of several workers: test_compare.py",
     "cost runs/first --billing-export": "needs a bill: tests/money",
+    "demo": "test_demo.py runs it, with showers of its own and with --data",
     "crossvalidate --show=": "needs the runs of another line: tests/api/test_crossvalidation.py",
     "down": LAUNCHED,
     "exec": LAUNCHED,
@@ -101,16 +101,6 @@ NOT_HERE = {
 """Why lines that begin so do not run, and which tests have these commands."""
 
 
-def lines(commands, run=None):
-    """Returns the lines of these commands that can run here, and need a run or not."""
-    return [
-        line
-        for line in LINES
-        if line.split()[0] in commands and not line.startswith(tuple(NOT_HERE))
-        if run is None or ("--run=" in line) == run
-    ]
-
-
 SHOWERS = "train test geant4 full g4train g4test reference"
 OFFER = "gcp/g2-standard-4/us-central1/spot"
 EXITS = {
@@ -128,6 +118,10 @@ EXITS = {
 }
 """Exit codes that are not 0, as the text beside the line says."""
 RUNS = "NAME RUN demo first gan gan-seed-1 gan-seed-2 mini c bfloat16-1 lr electrons"
+COPIES = re.compile(
+    rf"\b(?:({'|'.join(SHOWERS.split())})\.h5|(?:runs/)?({'|'.join(RUNS.split())}|mine)(?=$|[\s']))"
+)
+"""What the lines call the showers and the run here, of which `trained` has a copy for each name."""
 FILES = {
     "job.yaml": "provider: gcp\naccelerator: l4\nnodes: 1\ndata: showers.h5\nrun: train --preset=mini --epochs=20\n",
     "cells.yaml": "data: {path: showers.h5}\nmodel: {preset: mini}\ngrid: {rows: 2, columns: 2}\n",
@@ -156,6 +150,22 @@ def small(line):
     return [name, *(word for word in first if word.partition("=")[0] not in names), *more, *behind]
 
 
+def lines(commands, run=None):
+    """Returns the lines of these commands that can run here, and need a run or not: each that does the same once."""
+    found = [
+        line
+        for line in LINES
+        if line.split()[0] in commands and not line.startswith(tuple(NOT_HERE))
+        if run is None or ("--run=" in line) == run
+    ]
+    return list({frozenset(map(_without_names, small(line))): line for line in found}.values())
+
+
+def _without_names(word):
+    word = re.sub(r"^--report=.*(?=[.])", "--report=page", word)
+    return COPIES.sub(lambda copy: "showers.h5" if copy[1] else "runs/mine", word)
+
+
 @pytest.fixture(scope="session")
 def trained(made_once, run_cloudgan):
     """A folder with showers, a run, a grid and a search, as small as they can be."""
@@ -168,13 +178,12 @@ def trained(made_once, run_cloudgan):
                 "simulate fast.h5 --showers=420 --seed=1",
                 "convert showers.h5 store",
                 f"train showers.h5 {epoch} --validate-every=1 --run=runs/mine",
-                "generate mine mine.h5 --showers=210",
-                "validate mine --report=runs/mine/report.html",
                 "evolve --task=ring --iterations=2 --batches=2 --run=runs/grid",
                 "init space",
                 f"search space.yaml showers.h5 {epoch} --trials=1 --objective=generator_loss",
             ):
                 run_cloudgan(*shlex.split(line))
+            Path("runs/mine/report.html").write_text("<p>what `validate --report` writes</p>")
             for name in SHOWERS.split():
                 shutil.copy("showers.h5", f"{name}.h5")
             for name in RUNS.split():
@@ -221,7 +230,15 @@ def test_a_documented_line_that_needs_no_run_ends_well(line, here, cloudgan_here
 
 
 @pytest.mark.tf
-@pytest.mark.parametrize("line", lines(FAST, run=True) + lines(ALL - FAST - SLOW))
+@pytest.mark.parametrize(
+    "line",
+    [
+        *lines(FAST, run=True),
+        *lines(ALL - FAST - SLOW - {"validate"}),
+        *(pytest.param(line, marks=pytest.mark.slow) for line in lines({"validate"})),
+    ],
+)
+@pytest.mark.usefixtures("quick_verdict")
 def test_a_documented_line_on_a_run_ends_well(line, here, trained, cloudgan_here):
     shutil.copytree(trained, here, dirs_exist_ok=True)
     cloudgan_here(*small(line), exits=EXITS.get(line, 0))

@@ -10,14 +10,7 @@ import h5py
 import pytest
 
 pytest.importorskip("tensorflow")
-pytestmark = pytest.mark.tf
-
-
-@pytest.fixture(autouse=True)
-def _quick(monkeypatch):
-    """No classifiers and few bootstrap samples: tests/validation covers them."""
-    monkeypatch.setattr("cloudgan.validation.acceptance.assess.LEVELS", {})
-    monkeypatch.setattr("cloudgan.validation.acceptance.assess.BOOTSTRAPS", 15)
+pytestmark = [pytest.mark.tf, pytest.mark.usefixtures("quick_verdict")]
 
 
 @pytest.fixture

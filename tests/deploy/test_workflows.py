@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -55,3 +57,17 @@ def test_the_index_is_asked_with_a_token_of_the_run_and_no_secret():
     job = yaml.safe_load((ROOT / ".github/workflows/publish.yaml").read_text("utf-8"))["jobs"]
     assert job["index"]["permissions"] == {"id-token": "write"}
     assert "secrets." not in str(job["index"])
+
+
+@pytest.mark.skipif(not shutil.which("make"), reason="make is not installed")
+@pytest.mark.parametrize(
+    ("target", "parts"), [("test", "fast full"), ("slow", "slow-fast slow-full")]
+)
+def test_all_parts_of_a_target_run_and_the_failed_ones_are_named(target, parts):
+    done = subprocess.run(
+        ["make", "--directory", ROOT, target, "MAKE=false"],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 2
+    assert f"failed: {parts}\n" in done.stderr

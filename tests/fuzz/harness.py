@@ -19,7 +19,7 @@ import tempfile
 import threading
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from multiprocessing import resource_tracker
@@ -85,8 +85,9 @@ class Workplace:
 
     def run(self, case: Case) -> int:
         """Runs a case; returns its exit code, or raises AssertionError with its faults."""
-        shutil.copytree(self._seeds, self._here, symlinks=True)
-        self._temporary.mkdir()
+        if not self._here.exists():
+            shutil.copytree(self._seeds, self._here, symlinks=True)
+        self._temporary.mkdir(exist_ok=True)
         for name, content in case.files.items():
             path = self._here / name
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -95,6 +96,7 @@ class Workplace:
                 path.write_bytes(content)
             else:
                 content(path)
+        is_unchanged = False
         try:
             with self._surroundings(case):
                 before = _Surroundings(self._guard)
@@ -105,15 +107,28 @@ class Workplace:
             for left in self._temporary.iterdir():
                 unexpected = left.match("cloudgan-*.traceback.txt")
                 faults.append(left.read_text()[-2000:] if unexpected else f"left: {left.name}")
+            is_unchanged = before.files == after.files and not faults
         finally:
-            for folder in (self._here, self._temporary):
-                _remove(folder)
+            # To copy the project takes as long as most commands; few change more than the case did.
+            if is_unchanged:
+                self._restore(case.files)
+            else:
+                for folder in (self._here, self._temporary):
+                    _remove(folder)
         faults += _judge(case, exit_code, *said)
         writes = () if exit_code == REFUSED else case.writes
         faults += after.differences(before, ("here", *(f"here/{each}" for each in writes)))
         said = "\n".join(f"{text:.2000}" for text in said)
         assert not faults, "\n".join([f"{case!r:.2000}", *faults, f"exit {exit_code}", said])
         return exit_code
+
+    def _restore(self, names: Iterable[str]) -> None:
+        for path, seed in ((self._here / name, self._seeds / name) for name in names):
+            if path.is_dir() and not path.is_symlink():
+                _remove(path)
+            path.unlink(missing_ok=True)
+            if seed.exists():
+                shutil.copy2(seed, path)
 
     @contextlib.contextmanager
     def _surroundings(self, case: Case) -> Iterator[None]:
@@ -318,7 +333,7 @@ def _captured() -> Iterator[Callable[[], tuple[str, str]]]:
 
 
 def _remove(folder: Path) -> None:
-    for path in folder.rglob("*"):
+    for path in (folder, *folder.rglob("*")):
         if path.is_dir() and not path.is_symlink():
             path.chmod(0o700)
     shutil.rmtree(folder, ignore_errors=True)
