@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import numpy as np
 
 from cloudgan.core.errors import ConfigError, DataError
 from cloudgan.core.progress import Progress
 from cloudgan.data.manifest import ArrayValue, Attribute, SourceInfo
+from cloudgan.data.sources import ShowerSource, open_source
 from cloudgan.reports.table import Table
 from cloudgan.schema.held_out import LEAST_TO_COMPARE
-from cloudgan.validation.observables.observables import Observables
-
-if TYPE_CHECKING:
-    from cloudgan.data.sources import ShowerSource
-    from cloudgan.validation.figures.samples import Pair
+from cloudgan.validation.figures.samples import READ, Pair, pick_pairs
+from cloudgan.validation.observables.observables import Observables, observe_source
 
 _MAX_TEXT = 200
 _MAX_VALUES = 8
@@ -41,8 +40,6 @@ class FilePair:
         Raises:
             DataError: A file is damaged, or both hold the same showers.
         """
-        from cloudgan.validation.observables.observables import observe_source
-
         measured = []
         for name, source in (
             (self.reference_name, self.reference),
@@ -60,8 +57,6 @@ class FilePair:
 
     def first_showers(self) -> tuple[Pair, ...]:
         """Reads showers of both to draw beside each other, of nearly the same energy and angle."""
-        from cloudgan.validation.figures.showers import READ, pick_pairs
-
         return pick_pairs(
             *(next(iter(one.blocks(READ))) for one in (self.generated, self.reference))
         )
@@ -87,8 +82,6 @@ def open_pair(generated: str, reference: str, *, unit: str = "", binning: str = 
         ConfigError: Both are the same file.
         DataError: A file is missing, damaged or too small, or shapes or particles differ.
     """
-    from cloudgan.data.sources import open_source
-
     ours, theirs = (open_source(name, unit, binning) for name in (generated, reference))
     one, other = Path(generated).name, Path(reference).name
     names = (generated, reference) if one == other else (one, other)
@@ -131,8 +124,6 @@ def refuse_other_particle(
 
 
 def _are_copies(generated: Observables, reference: Observables) -> bool:
-    import numpy as np
-
     return len(generated) == len(reference) and all(
         np.array_equal(getattr(generated, name), getattr(reference, name))
         for name in ("energy_gev", "sum_gev", "hits", "largest_gev")

@@ -5,16 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING
 
 from cloudgan.reports.page import Block, Bullets, Graphic, KeyFigures, Page, Paragraph, Section
 from cloudgan.reports.table import Cell, Mark, Number, Table, error_text
 from cloudgan.schema.words import in_words
 from cloudgan.validation.acceptance.assessment import Assessment, Measure, Sample
 from cloudgan.validation.acceptance.gates import GRADES, Check, Verdict
-
-if TYPE_CHECKING:  # it loads Matplotlib
-    from cloudgan.validation.figures.samples import Samples
+from cloudgan.validation.figures.samples import Samples
 
 BASELINE_NOTE = (
     "The MC-MC baseline is the same measure for Monte Carlo against Monte Carlo with as many showers, from random permutations"

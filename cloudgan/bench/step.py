@@ -31,8 +31,8 @@ from cloudgan.core.hardware import this_machine
 from cloudgan.core.progress import Progress
 from cloudgan.gan.arithmetic import PASSES, Pass, generator_macs, step_macs
 from cloudgan.gan.convolutions import Form, convolutions
-from cloudgan.reports.charts import COLOURS, GREY
-from cloudgan.reports.drawing import INK, Drawing
+from cloudgan.reports.charts import COLOURS, GREY, INK
+from cloudgan.reports.drawing import Drawing
 from cloudgan.reports.page import Graphic
 from cloudgan.reports.table import Table
 from cloudgan.schema.config import RunConfig, parse_config

@@ -22,6 +22,9 @@ COLOURS = ("#3d7dca", "#d9692a", "#2f9e77", "#b0559d", "#b58a14", "#6c7a89")
 GREY = "#8a8f98"
 """Colour of grids, bands and references."""
 
+INK = "#010203"
+"""Colour that is replaced by the text colour of the page."""
+
 
 @dataclass(frozen=True)
 class Axis:

@@ -35,6 +35,7 @@ from matplotlib.ticker import (
 from cloudgan.reports.charts import (
     COLOURS,
     GREY,
+    INK,
     Axis,
     Chart,
     Figure,
@@ -43,9 +44,6 @@ from cloudgan.reports.charts import (
     StackedBars,
     Style,
 )
-
-INK = "#010203"
-"""Colour that is replaced by the text colour of the page."""
 
 _DIGITS = re.compile(r"(\d\.\d\d)\d+")
 """Rounds to a hundredth of a pixel."""

@@ -10,8 +10,8 @@ from matplotlib.colors import to_rgb
 from matplotlib.patches import Patch
 from numpy.typing import NDArray
 
-from cloudgan.reports.charts import COLOURS, GREY
-from cloudgan.reports.drawing import INK, Drawing, plain
+from cloudgan.reports.charts import COLOURS, GREY, INK
+from cloudgan.reports.drawing import Drawing, plain
 from cloudgan.schema.words import in_words
 from cloudgan.validation.acceptance.assessment import Assessment, Measure
 from cloudgan.validation.figures.panels import Figure, legend_columns, physics_ticks

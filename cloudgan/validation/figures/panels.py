@@ -17,8 +17,8 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-from cloudgan.reports.charts import GREY
-from cloudgan.reports.drawing import INK, Drawing, log_ticks, plain
+from cloudgan.reports.charts import GREY, INK
+from cloudgan.reports.drawing import Drawing, log_ticks, plain
 from cloudgan.validation.figures.samples import DrawnSample, Samples
 from cloudgan.validation.observables.cells import ratio
 from cloudgan.validation.observables.observables import Observables
