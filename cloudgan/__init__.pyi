@@ -8,7 +8,6 @@ from typing import Literal
 from cloudgan.api.crossvalidation import CrossValidation as CrossValidation
 from cloudgan.api.demo import Demo as Demo
 from cloudgan.api.deploy import DeployResult as DeployResult
-from cloudgan.api.evolve import Evolution as Evolution
 from cloudgan.api.export import Export as Export
 from cloudgan.api.offers_report import OffersReport as OffersReport
 from cloudgan.api.plan_result import PlanResult as PlanResult
@@ -22,7 +21,8 @@ from cloudgan.api.search_result import Search as Search
 from cloudgan.api.showers import ShowerFile as ShowerFile
 from cloudgan.api.sweep import SweepPlan as SweepPlan
 from cloudgan.api.sweep_result import SweepResult as SweepResult
-from cloudgan.api.validate import Validation as Validation
+from cloudgan.api.validation import Validation as Validation
+from cloudgan.coevolution.run_result import Evolution as Evolution
 from cloudgan.core.progress import Progress as Progress
 from cloudgan.launch.clouds.planner import Clouds as Clouds
 from cloudgan.launch.operations.account_reports import AccountCheck as AccountCheck

@@ -14,7 +14,7 @@ from cloudgan.api.run_page import ending, run_page
 from cloudgan.api.showers import simulate_parametric
 from cloudgan.api.tensorflow_import import require_tensorflow
 from cloudgan.api.train import train_run
-from cloudgan.api.validate import Validation, validate_run
+from cloudgan.api.validation import Validation
 from cloudgan.api.validation_result import DemoResult
 from cloudgan.core.command import command
 from cloudgan.core.errors import ConfigError
@@ -121,6 +121,8 @@ def demo(options: DemoOptions, *, progress: Progress | None = None) -> Demo:
     outcome = train_run(config, folder, progress, began_seconds=began)
     if outcome is None:
         raise ConfigError(f"{folder.config_file} asks for several workers; a demo has one")
+    from cloudgan.api.validate_run import validate_run
+
     validation = validate_run(folder, progress)
     validation.write()
     priced = run_cost(folder)

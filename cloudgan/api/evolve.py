@@ -9,149 +9,29 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field, ValidationError, computed_field
+from pydantic import ValidationError
 
 from cloudgan.api.notebook_progress import usual_progress
 from cloudgan.api.run import Run
 from cloudgan.api.tensorflow_import import import_tensorflow, require_tensorflow
 from cloudgan.coevolution.files import GridFolder
 from cloudgan.coevolution.grid import Grid, check_grid
-from cloudgan.coevolution.record import RoutineTimes, routine_times
+from cloudgan.coevolution.run_result import Evolution, read_evolution
+from cloudgan.coevolution.start import check_can_start, run_as_rank, start_cells
 from cloudgan.coevolution.task import Pair, Task
 from cloudgan.core import settings
 from cloudgan.core.command import command
 from cloudgan.core.documents import explain, write_json
-from cloudgan.core.errors import ConfigError, DataError
+from cloudgan.core.errors import ConfigError
 from cloudgan.core.local_path import local_path
 from cloudgan.core.progress import Progress, Silent
-from cloudgan.reports.result import Result, View
-from cloudgan.reports.table import Mark, Table
-from cloudgan.schema.cell_line import CellLine
+from cloudgan.reports.page import write as write_page
 from cloudgan.schema.coevolution import CoevolutionConfig
-from cloudgan.schema.mixture_quality import EnsembleMethod, MixtureQuality
+from cloudgan.schema.mixture_quality import EnsembleMethod
 from cloudgan.schema.options.training import EvolveOptions
-from cloudgan.schema.run_folder import find_run_folder
 from cloudgan.storage.store import Store, open_store
 from cloudgan.training.run_options import resolve
 from cloudgan.training.stopping import raise_if_stopped
-
-_MOST_ROWS = 12
-"""Of a screen; a larger grid is shown by its best cells."""
-
-
-class Evolution(Result):
-    """A grid of cells, what each has recorded, and the quality of its mixture."""
-
-    path: Path = Field(description="folder of the run; cells/ROW-COLUMN in it has a cell's record")
-    config: CoevolutionConfig = Field(description="grid, task and rules")
-    lines: tuple[tuple[CellLine, ...], ...] = Field(exclude=True)
-    """Of each cell, by iteration."""
-    quality: MixtureQuality | None = Field(
-        None,
-        description="of the best mixture, and of what it is compared with, at the end of the run",
-    )
-
-    @property
-    def grid(self) -> Grid:
-        """The grid."""
-        return Grid(self.config.rows, self.config.columns)
-
-    @computed_field(description="newest that all cells have recorded")  # type: ignore[prop-decorator]
-    @property
-    def iteration(self) -> int:
-        """The newest iteration that all cells have recorded."""
-        return min(map(len, self.lines), default=0)
-
-    @property
-    def best_cell(self) -> int | None:
-        """Number of the cell with the best mixture in that iteration; None before it."""
-        if not self.iteration:
-            return None
-        scores = [lines[self.iteration - 1].score for lines in self.lines]
-        return scores.index(min(scores))
-
-    @computed_field(description="cell with the best mixture")  # type: ignore[prop-decorator]
-    @property
-    def best(self) -> str | None:
-        """Name of the cell with the best mixture."""
-        return None if self.best_cell is None else self.grid.name(self.best_cell)
-
-    @computed_field(description="newest line of each cell's record")  # type: ignore[prop-decorator]
-    @property
-    def cells(self) -> dict[str, CellLine | None]:
-        """The newest line of each cell's record, by its name."""
-        return {
-            self.grid.name(number): lines[-1] if lines else None
-            for number, lines in enumerate(self.lines)
-        }
-
-    @computed_field(description="by cell and routine")  # type: ignore[prop-decorator]
-    @property
-    def seconds(self) -> dict[str, Any] | None:
-        """All figures of `times`."""
-        return self.times.as_json() if self.times else None
-
-    @property
-    def times(self) -> RoutineTimes | None:
-        """Seconds by cell and routine; None before the first iteration."""
-        if not any(self.lines):
-            return None
-        return routine_times({self.grid.name(n): lines for n, lines in enumerate(self.lines)})
-
-    def view(self) -> View:
-        """Returns a row per cell, and the quality of the best mixture."""
-        from cloudgan.api.evolution_page import comparison_table
-
-        size, path, said = (
-            f"{self.config.rows}x{self.config.columns}",
-            self.path,
-            "no iteration yet",
-        )
-        cells = {name: line for name, line in self.cells.items() if line}
-        best, shown, notes = self.best_cell, cells, list[str]()
-        if best is not None:
-            score = self.lines[best][self.iteration - 1].score
-            said = f"best mixture: cell {self.best}, score {score:.4g}"
-            notes.append("score of a cell's mixture; fitness is a loss; lower is better in both")
-        if len(cells) > _MOST_ROWS:
-            shown = dict(sorted(cells.items(), key=lambda one: one[1].score)[:_MOST_ROWS])
-            notes.append(f"the best {len(shown)} of {len(cells)} cells; -v shows all")
-        compared = comparison_table(self)
-        if compared:
-            notes += [f"{name}: score {score:.4g}" for name, score, *_ in compared.rows]
-        longer = f"cloudgan evolve --run={path} --iterations={2 * self.config.iterations}"
-        commands = (
-            (f"cloudgan report {path}", "samples, ancestry, seconds"),
-            (f"cloudgan generate {path} out.h5 --cell=mixture", "samples of the best mixture"),
-            (longer, "goes on"),
-        )
-        return View(
-            f"{path}: {size} cells, {self.iteration} iterations; {said}",
-            self._table(shown) if shown else None,
-            notes=tuple(notes),
-            commands=commands if self.best else (),
-            basis=(self._table(cells), *([compared] if compared else [])) if cells else (),
-            done=self.best is not None,
-        )
-
-    def _table(self, cells: Mapping[str, CellLine]) -> Table:
-        names = list(dict.fromkeys(name for line in cells.values() for name in line.details))
-        rows = tuple(
-            (
-                Mark(True, name) if name == self.best else name,
-                line.score,
-                *(line.details.get(detail) for detail in names),
-                line.generator_fitness,
-                line.discriminator_fitness,
-                line.rates[0],
-                ", ".join(line.losses),
-                line.iteration,
-            )
-            for name, line in cells.items()
-        )
-        head = ("cell", "score", *(name.replace("_", " ") for name in names))
-        heads = (*head, "generator", "discriminator", "rate", "loss", "iteration")
-        return Table(heads, rows, priority=f"00{'4' * len(names)}12332")
 
 
 @command
@@ -172,10 +52,7 @@ def evolve(options: EvolveOptions, *, progress: Progress | None = None) -> Evolu
         TryAgain: SIGTERM, after all cells were saved.
         CloudganError: The losses of all cells became NaN.
     """
-    from cloudgan.api.evolution_page import evolution_page
-    from cloudgan.api.evolve_ranks import check_can_start, run_as_rank, start_cells
-    from cloudgan.coevolution.files import GridFolder
-    from cloudgan.reports.page import write as write_page
+    from cloudgan.coevolution.page import evolution_page  # loads Matplotlib
 
     progress = progress or usual_progress()
     preset, unit, size, ensemble = options.preset, options.unit, options.size, options.ensemble
@@ -235,26 +112,6 @@ def _grid_config(given: Mapping[str, Any], there: CoevolutionConfig | None) -> C
     except ValidationError as error:
         problem = explain(error.errors()[0]).removeprefix("the document: ")
         raise ConfigError(f"the grid is not valid: {problem}") from error
-
-
-def read_evolution(path: Path | str) -> Evolution:
-    """Reads the run of a grid; nothing is started.
-
-    Raises:
-        DataError: The folder holds no grid, or a record is damaged.
-    """
-    from cloudgan.coevolution.files import GridFolder
-
-    folder = GridFolder(find_run_folder(path).path)
-    config = folder.read_config()
-    if config is None:
-        raise DataError(
-            f"{path}: no coevolution.json; start a run with `cloudgan evolve --run={path}`"
-        )
-    grid = Grid(config.rows, config.columns)
-    folder = GridFolder(folder.path, grid)
-    lines = tuple(folder.cell(number).lines() for number in range(grid.cells))
-    return Evolution(path=folder.path, config=config, lines=lines, quality=folder.read_quality())
 
 
 def _store(folder: GridFolder) -> Store | None:

@@ -15,8 +15,7 @@ from cloudgan.data.manifest import ArrayValue, Attribute, SourceInfo
 from cloudgan.data.sources import ShowerSource, open_source
 from cloudgan.reports.table import Table
 from cloudgan.schema.held_out import LEAST_TO_COMPARE
-from cloudgan.validation.figures.samples import Pair
-from cloudgan.validation.figures.showers import READ, pick_pairs
+from cloudgan.validation.figures.samples import READ, Pair, pick_pairs
 from cloudgan.validation.observables.observables import Observables, observe_source
 
 _MAX_TEXT = 200

@@ -9,8 +9,8 @@ from typing import Any
 
 from pydantic import Field
 
-from cloudgan.api.evolve import read_evolution
 from cloudgan.api.launch_cost import LaunchCost, cost_text, launch_cost
+from cloudgan.coevolution.run_result import read_evolution
 from cloudgan.core.durations import duration_text
 from cloudgan.core.errors import DataError
 from cloudgan.launch.operations.run_status import read_status

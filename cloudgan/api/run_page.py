@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cloudgan.api.cost import RunCost
 from cloudgan.api.run import Run, loss_chart
-from cloudgan.api.validate import Validation
+from cloudgan.api.validation import Validation
 from cloudgan.api.validation_page import headline, validation_sections
 from cloudgan.core.errors import DataError
 from cloudgan.reports.charts import Axis, Line, Plot

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from cloudgan.api.cost import RunCost, price
 from cloudgan.api.run import Run
 from cloudgan.api.run_page import run_page
-from cloudgan.api.validate import RUN_SHOWERS, Validation, validate_run
+from cloudgan.api.validation import RUN_SHOWERS, Validation
 from cloudgan.core.errors import CloudganError
 from cloudgan.core.progress import Progress
 from cloudgan.reports.page import write
@@ -63,6 +63,8 @@ def _validation(folder: RunFolder, progress: Progress) -> tuple[Validation | Non
     showers = min(held_out, RUN_SHOWERS, max(LEAST_TO_COMPARE, int(rate * _SECONDS)))
     if showers < LEAST_TO_COMPARE:
         return None, f"With {held_out} held-out showers nothing can be compared with Monte Carlo."
+    from cloudgan.api.validate_run import validate_run
+
     return validate_run(folder, progress, showers=showers, classify=False), ""
 
 

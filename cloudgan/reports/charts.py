@@ -24,6 +24,9 @@ INK = "#010203"
 GREY = "#8a8f98"
 """Colour of grids, bands and references."""
 
+INK = "#010203"
+"""Colour that is replaced by the text colour of the page."""
+
 
 @dataclass(frozen=True)
 class Axis:

@@ -5,12 +5,12 @@ import re
 import pytest
 
 from cloudgan.api import evolve as evolve_module
-from cloudgan.api.evolution_page import comparison_table, evolution_page
-from cloudgan.api.evolve import read_evolution
 from cloudgan.coevolution.ensemble import compare
 from cloudgan.coevolution.files import GridFolder
 from cloudgan.coevolution.grid import check_grid
+from cloudgan.coevolution.page import evolution_page
 from cloudgan.coevolution.result_file import read_result
+from cloudgan.coevolution.run_result import comparison_table, read_evolution
 from cloudgan.core.documents import write_json
 from cloudgan.core.errors import ConfigError
 from cloudgan.reports.page import page_markdown, render

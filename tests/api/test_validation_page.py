@@ -39,8 +39,7 @@ from cloudgan.reports.page import Page, page_markdown, render
 from cloudgan.reports.table import Mark, cell_text, csv_text
 from cloudgan.simulation.gflash import simulate
 from cloudgan.validation.acceptance.assessment import Measure
-from cloudgan.validation.figures.samples import Samples
-from cloudgan.validation.figures.showers import pick_pairs
+from cloudgan.validation.figures.samples import Samples, pick_pairs
 from cloudgan.validation.observables.observables import observe
 from cloudgan.validation.observables.overlap import OverlapRegion
 

@@ -146,7 +146,7 @@ def test_ctrl_c_leaves_no_report(files, tmp_path, cloudgan_here, monkeypatch):
     def stopped(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("cloudgan.validation.acceptance.assess.assess", stopped)
+    monkeypatch.setattr("cloudgan.api.validate.assess", stopped)
     done = cloudgan_here("validate", *files.flags(), f"--report={tmp_path / 'a.html'}", exits=130)
     assert "stopped by Ctrl-C" in done.stderr
     assert list(tmp_path.iterdir()) == []

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import xml.etree.ElementTree as ET
-from itertools import pairwise
 from pathlib import Path
 
 import h5py
@@ -24,94 +22,28 @@ from cloudgan.data.sources import open_source
 from cloudgan.data.store import Store
 from cloudgan.schema.config import parse_config
 from cloudgan.schema.run_folder import RunFolder
+from shower_layouts import (
+    datasets,
+    layer_sums,
+    write_calogan,
+    write_challenge,
+    write_file,
+    write_getting_high,
+    write_par04,
+    write_xml,
+)
 
 REGULAR = [((0, 4.65, 9.3, 13.95), 4)] * 5
 IRREGULAR = [((0, 5, 10, 30), 1), ((0, 2, 5, 30), 4), ((0,), 1), ((0, 10, 60), 2)]
-
-
-def write_xml(path, layers, name="electron", *, more=""):
-    rows = "".join(
-        f'<Layer id="{number}" r_edges="{",".join(map(str, edges))}" n_bin_alpha="{angles}" />'
-        for number, (edges, angles) in enumerate(layers)
-    )
-    path.write_text(f'<Bins><Bin pid="11" name="{name}">{rows}</Bin>{more}</Bins>')
-    return str(path)
-
-
-def layer_sums(file, binning):
-    """Energy per layer as README.md of CaloChallenge says: radius fastest, then angle, then layer. Not our reader."""
-    starts = [0]
-    for layer in ET.parse(binning).getroot()[0]:  # noqa: S314 - written above
-        rings = len(layer.attrib["r_edges"].split(",")) - 1
-        starts.append(starts[-1] + rings * int(layer.attrib["n_bin_alpha"]))
-    with h5py.File(file) as content:
-        showers = content["showers"][:]
-    assert showers.shape[1] == starts[-1]
-    return np.stack([showers[:, a:b].sum(1) for a, b in pairwise(starts) if b > a], 1)
-
-
-def write_challenge(path, voxels, count=30, *, scale=1.0, **more):
-    rng = np.random.default_rng(3)
-    energy = 10 ** rng.uniform(3, 6, (count, 1))
-    cells = rng.dirichlet(np.full(voxels, 0.1), count) * energy * 0.8 * scale
-    with h5py.File(path, "w") as file:
-        file.create_dataset("incident_energies", data=energy, compression="gzip")
-        file.create_dataset("showers", data=cells, compression="gzip")
-        for name, value in more.items():
-            file[name] = value
-    return str(path)
-
-
-def write_calogan(path, count=20):
-    rng = np.random.default_rng(4)
-    energy = rng.uniform(1, 100, (count, 1))
-    with h5py.File(path, "w") as file:
-        for layer, (x, y) in enumerate([(3, 96), (12, 12), (12, 6)]):
-            cells = rng.dirichlet(np.full(x * y, 0.2), count) * energy * 300
-            file[f"layer_{layer}"] = cells.reshape(count, x, y)
-        file["energy"], file["overflow"] = energy, np.zeros((count, 3))
-    return str(path)
-
-
-def write_getting_high(path, count=20):
-    rng = np.random.default_rng(5)
-    energy = rng.uniform(10, 100, (count, 1)).astype("f4")
-    cells = rng.dirichlet(np.full(30**3, 0.05), count) * energy * 20
-    with h5py.File(path, "w") as file:
-        file["30x30/layers"] = cells.reshape(count, 30, 30, 30).astype("f4")
-        file["30x30/energy"] = energy
-    return str(path)
-
-
-def write_par04(path, count=20):
-    rng = np.random.default_rng(6)
-    energy = 10 ** rng.uniform(3, 6, count)
-    cells = rng.dirichlet(np.full(6 * 8 * 9, 0.1), count) * energy[:, None] * 0.9
-    with h5py.File(path, "w") as file:
-        file["showers"] = cells.reshape(count, 6, 8, 9).astype("f4")
-        file["incident_energy"] = energy
-        file["incident_theta"] = rng.uniform(0.9, 2.2, count)
-        file["incident_phi"] = rng.uniform(-3, 3, count)
-    return str(path)
 
 
 @pytest.fixture
 def challenge(tmp_path):
     def write(layers, **more):
         binning = write_xml(tmp_path / "binning.xml", layers)
-        voxels = sum((len(edges) - 1) * angles for edges, angles in layers)
-        return write_challenge(tmp_path / "challenge.hdf5", voxels, **more), binning
+        return write_challenge(tmp_path / "challenge.hdf5", layers, **more), binning
 
     return write
-
-
-def datasets(path):
-    found = {}
-    with h5py.File(path) as file:
-        file.visititems(
-            lambda key, one: found.update({key: one[:]} if isinstance(one, h5py.Dataset) else {})
-        )
-    return found
 
 
 @pytest.mark.parametrize("kind", ["regular", "irregular", "calogan", "getting_high", "par04"])
@@ -248,11 +180,7 @@ def write_own(path, **more):
     cells = np.zeros((20, 12, 5, 6), np.float32)
     cells[:, 2:9, 1:4, 2:4] = rng.gamma(2, 1, (20, 7, 3, 2))
     cells *= (20 * energy / cells.sum((1, 2, 3)))[:, None, None, None].astype("f4")
-    content = {"images": cells, "e0": energy, "angle": np.full(20, 1.2)} | more
-    with h5py.File(path, "w") as file:
-        for name, values in content.items():
-            file[name] = values
-    return str(path)
+    return write_file(path, {"images": cells, "e0": energy, "angle": np.full(20, 1.2)} | more)
 
 
 def test_a_file_of_another_layout_is_read_with_a_mapping_of_five_lines(tmp_path):
@@ -297,14 +225,15 @@ def test_a_unit_of_an_attribute_that_contradicts_the_layout_is_refused(tmp_path)
 
 
 def test_files_of_different_geometries_are_not_read_together(tmp_path):
-    one = write_challenge(tmp_path / "a.hdf5", 12)
-    first = write_xml(tmp_path / "a.xml", [((0, 1, 2, 3), 2)] * 2)
+    layers = [((0, 1, 2, 3), 2)] * 2
+    one = write_challenge(tmp_path / "a.hdf5", layers)
+    first = write_xml(tmp_path / "a.xml", layers)
     second = write_xml(tmp_path / "b.xml", [((0, 1, 2, 4), 2)] * 2)
     for number, binning in enumerate((first, second)):
         convert(one, tmp_path / f"store{number}", binning=binning)
     with pytest.raises(DataError, match="cells of different geometries"):
         open_source(f"{tmp_path}/store0,{tmp_path}/store1")
-    other = write_challenge(tmp_path / "c.hdf5", 12, extra=np.ones(30))
+    other = write_challenge(tmp_path / "c.hdf5", layers, extra=np.ones(30))
     convert(other, tmp_path / "store2", binning=first)
     with pytest.raises(ConfigError, match="convert them separately"):
         convert(f"{tmp_path}/store0,{tmp_path}/store2", tmp_path / "both.h5")

@@ -1,17 +1,19 @@
 """Samples that the figures of a validation show, and their style.
 
 Style: the reference in ink over a grey area, generated showers blue, the untrained generator orange and
-dashed, the MC-MC baseline as a grey band.
+dashed, the MC-MC baseline as a grey band. This module loads no Matplotlib.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cloudgan.data.showers import Showers
 from cloudgan.reports.charts import COLOURS, INK
 from cloudgan.validation.metrics.bootstrap_weights import halves
 from cloudgan.validation.observables.observables import Observables
@@ -19,6 +21,12 @@ from cloudgan.validation.observables.overlap import OverlapRegion
 
 HALVINGS = 8
 """Random halvings of the reference behind a baseline band, which is then known to a quarter."""
+
+SHOWN = 4
+KEPT = 100
+"""Showers of a generator among which some are drawn."""
+READ = 300
+"""Showers of each of two files among which pairs of nearly the same energy and angle are drawn."""
 
 GENERATED_COLOUR = COLOURS[0]
 UNTRAINED_COLOUR = COLOURS[1]
@@ -102,3 +110,46 @@ class Samples:
     def halves(self) -> tuple[tuple[Observables, Observables], ...]:
         """Random halves of the reference, behind the baseline bands."""
         return tuple(halves(self.overlap, count=HALVINGS, seed=self.seed))
+
+
+def first_of(blocks: Iterable[Showers], kept: list[Showers]) -> Iterator[Showers]:
+    """Yields the blocks, and adds the first ones to `kept` until they hold `KEPT` showers."""
+    for block in blocks:
+        if sum(map(len, kept)) < KEPT:
+            kept.append(block)
+        yield block
+
+
+def pick_pairs(
+    generated: Showers, reference: Showers, *, matched: bool = False
+) -> tuple[Pair, ...]:
+    """Returns Monte Carlo showers of evenly spread energies, each with a generated one.
+
+    Args:
+        generated: Sample under test.
+        reference: Monte Carlo.
+        matched: Row by row, a generated shower was asked for energy and angle of the Monte Carlo one; else
+            the nearest one is taken.
+    """
+    filled = np.flatnonzero(reference.ecal_gev.any((1, 2, 3)))
+    filled = filled[np.argsort(reference.energy_gev[filled], kind="stable")]
+    places = ((np.arange(SHOWN) + 0.5) / SHOWN * len(filled)).astype(int)
+    rows = [int(row) for row in filled[np.unique(places)]] if filled.size else []
+    known = generated.theta_rad is not None and reference.theta_rad is not None
+    theirs = _conditions(reference, known)
+    ours = theirs if matched else _conditions(generated, known)
+    width = np.maximum(np.ptp(theirs, 0), 1e-6)
+    found = []
+    for row in rows:
+        near = row if matched else int(np.square((ours - theirs[row]) / width).sum(1).argmin())
+        found.append((
+            Shower(generated.ecal_gev[near], *map(float, ours[near])),
+            Shower(reference.ecal_gev[row], *map(float, theirs[row])),
+        ))  # fmt: skip
+    return tuple(found)
+
+
+def _conditions(sample: Showers, known: bool) -> NDArray[np.float64]:
+    """Energies in GeV and angles in degrees, (N, 2): the polar angle if `known`, else the measured one."""
+    angle = sample.theta_rad if known and sample.theta_rad is not None else sample.mtheta_rad
+    return np.stack([sample.energy_gev, np.rad2deg(angle)], 1).astype(np.float64)

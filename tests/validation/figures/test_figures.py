@@ -15,8 +15,7 @@ from cloudgan.validation.figures.figures import (
     figures,
     response_figures,
 )
-from cloudgan.validation.figures.samples import Samples
-from cloudgan.validation.figures.showers import pick_pairs
+from cloudgan.validation.figures.samples import Samples, pick_pairs
 from cloudgan.validation.observables.observables import observe
 from cloudgan.validation.observables.overlap import OverlapRegion
 

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 
+from cloudgan.coevolution.engine import GridRun, RunEnd, run_rank
 from cloudgan.coevolution.files import GridFolder
 from cloudgan.coevolution.grid import check_grid, check_ranks
 from cloudgan.coevolution.task import Task
@@ -94,8 +95,6 @@ def run_as_rank(
         Interrupted: Ctrl-C; all cells have saved.
         TryAgain: SIGTERM; all cells have saved.
     """
-    from cloudgan.coevolution.engine import GridRun, RunEnd, run_rank
-
     end: RunEnd | None = None
     with joined_world(folder.run) as world:
         check_threads("give --engine=one")  # one sends signs of life while the other trains

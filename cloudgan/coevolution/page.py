@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from matplotlib.colors import to_rgba
@@ -14,14 +14,12 @@ from numpy.typing import NDArray
 
 from cloudgan.coevolution.files import GridFolder, pictured, read_pictures
 from cloudgan.coevolution.record import Ancestor, RoutineTimes, ancestry, routine_times
+from cloudgan.coevolution.run_result import Evolution, comparison_table
 from cloudgan.reports.charts import COLOURS, GREY, INK, Axis, Bar, Figure, Line, Plot, StackedBars
 from cloudgan.reports.page import Block, KeyFigures, Page, Paragraph, Section
 from cloudgan.reports.table import Table
 from cloudgan.schema.cell_line import WAIT, CellLine
 from cloudgan.schema.words import in_words
-
-if TYPE_CHECKING:  # it imports this module
-    from cloudgan.api.evolve import Evolution
 
 _MOST_CELLS = 16
 """More cells are shown by their best, median and worst; pictures are those of the best ones."""
@@ -97,38 +95,6 @@ def _figures(found: Evolution, times: RoutineTimes) -> KeyFigures:
             ),
         )
     )
-
-
-def comparison_table(found: Evolution) -> Table | None:
-    """Returns the mixture beside its best member, equal weights and the ensemble; None: not measured."""
-    quality = found.quality
-    if quality is None:
-        return None
-    named = {
-        "mixture, evolved weights": quality.mixture,
-        f"best single generator (cell {found.grid.name(quality.best_generator_cell)})": (
-            quality.best_generator
-        ),
-        "uniform mixture": quality.uniform,
-    }
-    chosen = quality.ensemble
-    if chosen:
-        cells = ", ".join(found.grid.name(cell) for cell in chosen.cells)
-        named[f"{chosen.method} ensemble ({cells})"] = chosen.quality
-    details = list(dict.fromkeys(name for one in named.values() for name in one.details))
-    rows = tuple(
-        (what, one.score, *(one.details.get(name) for name in details))
-        for what, one in named.items()
-    )
-    note = (
-        f"Neighbourhood of cell {found.grid.name(quality.cell)}, generators of iteration"
-        f" {quality.iteration}, {quality.samples:,} new samples each (the record has the score with the"
-        " neighbours of the iteration before). One run does not show that one of them is better."
-    )
-    if chosen:
-        note += f" The ensemble has the best score of {chosen.scored} on these samples: its score is too good."
-    heads = ("samples of", "score", *map(in_words, details))
-    return Table(heads, rows, note, "l" + "r" * (len(details) + 1))
 
 
 _LETTERED = 64

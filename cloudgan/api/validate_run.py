@@ -1,0 +1,200 @@
+"""Validates the generator of a run, trained and untrained; loads TensorFlow."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from cloudgan.api.file_pair import refuse_other_particle
+from cloudgan.api.shower_samples import load_generator
+from cloudgan.api.validation import RUN_SHOWERS, RunFacts, Validation
+from cloudgan.api.validation_page import training_change
+from cloudgan.core.errors import DataError
+from cloudgan.core.progress import Progress
+from cloudgan.data.batches import open_training_set
+from cloudgan.data.manifest import describe_empty, has_manifest
+from cloudgan.data.showers import Showers, central, join_showers, measured_angle
+from cloudgan.data.sources import open_source
+from cloudgan.schema import record
+from cloudgan.schema.held_out import LEAST_TO_COMPARE, too_few_held_out
+from cloudgan.schema.run_folder import RunFolder, Step, shown_run
+from cloudgan.training.conditions import Conditions
+from cloudgan.training.inference import RunGenerator
+from cloudgan.validation.acceptance.assess import SampleNames, assess
+from cloudgan.validation.acceptance.gates import Gates, apply_gates
+from cloudgan.validation.figures.samples import Samples, first_of, pick_pairs
+from cloudgan.validation.observables.observables import Observables, observe, observe_blocks
+from cloudgan.validation.observables.overlap import overlap_region
+
+UNTRAINED_STEP = 0
+_SEED = 1
+_SAMPLE_NOTES = {
+    True: "In sample: {run} was trained on showers of {name}; for others this proves nothing.",
+    None: "It is unknown whether {run} was trained on showers of {name}.",
+}
+
+
+def validate_run(
+    folder: RunFolder,
+    progress: Progress,
+    *,
+    step: Step = None,
+    against: str | None = None,
+    unit: str = "",
+    binning: str = "",
+    showers: int = RUN_SHOWERS,
+    gates: Gates | None = None,
+    classify: bool = True,
+    seed: int = 0,
+) -> Validation:
+    """Validates the generator of a run, trained and untrained, against the same reference.
+
+    Args:
+        folder: Of the run.
+        progress: Receives each task and its progress.
+        step: Of the checkpoint. Default: the newest.
+        against: File of Monte Carlo, instead of the held-out showers.
+        unit: Of ECAL in that file, if it states none.
+        binning: Of its cells, see `open_source`.
+        showers: At most this many.
+        gates: Default: the shipped ones.
+        classify: Train classifiers too.
+        seed: Of the permutations, the bootstrap errors and the classifiers.
+
+    Raises:
+        DataError: The run has no such checkpoint, or the reference does not fit it.
+    """
+    generator = load_generator(folder, step, progress)
+    progress.start("reading the reference")
+    name, reference, notes = _reference(
+        folder, generator, against, showers, unit=unit, binning=binning
+    )
+    in_sample = _in_sample(folder, against, unit, binning) if against else False
+    if against and in_sample is not False:
+        notes = (_SAMPLE_NOTES[in_sample].format(run=folder.path.name, name=name), *notes)
+        name = f"{name}, in sample" if in_sample else name
+    _check_enough(folder, len(reference), against, LEAST_TO_COMPARE)
+    requested = Conditions.of(reference, generator.preset).angle_rad
+    measured = observe(reference, name, requested_rad=requested)
+    kept: list[Showers] = []
+    trained = _generated(generator, reference, progress, kept)
+    untrained = _generated(
+        load_generator(folder, UNTRAINED_STEP, progress), reference, progress, []
+    )
+    at = generator.name
+    before = assess(
+        untrained, measured, seed=seed, names=SampleNames("untrained generator", name), classify=classify,
+    )  # fmt: skip
+    after = assess(
+        trained, measured, seed=seed, names=SampleNames(f"generator, {at}", name), classify=classify, notes=notes, progress=progress,
+    )  # fmt: skip
+    verdict = apply_gates(after, gates, in_sample=in_sample)
+    overlap = overlap_region(trained, measured, min_showers=LEAST_TO_COMPARE, seed=seed)
+    return Validation(
+        title=f"{folder.path.name}, {at}, against {name}",
+        reference_name=name,
+        samples=Samples(
+            overlap,
+            after.generated.name,
+            name,
+            untrained,
+            seed,
+            pick_pairs(join_showers(kept), reference[slice(0, sum(map(len, kept)))], matched=True),
+        ),
+        assessment=after,
+        verdict=verdict,
+        run=RunFacts(
+            folder, generator.step, before, training_change(verdict, apply_gates(before, gates))
+        ),
+    )
+
+
+def _in_sample(folder: RunFolder, against: str, unit: str, binning: str) -> bool | None:
+    """Whether a run trained on one of these files; None: its record does not say on which it did."""
+    started = record.read_if_whole(folder.record_file).started()
+    if not (started and started.data_sha256):
+        return None
+    return not open_source(against, unit, binning).digests().isdisjoint(started.data_sha256)
+
+
+def _check_enough(folder: RunFolder, count: int, against: str | None, needed: int) -> None:
+    """Checks that a verdict is possible, before showers are generated for it.
+
+    Raises:
+        DataError: There are too few showers; the message names the ways out.
+    """
+    if count >= needed:
+        return
+    if against:
+        raise DataError(f"{against} has {count} showers, and a verdict needs {needed}")
+    started = record.read_if_whole(folder.record_file).started()
+    showers = started.training_showers + started.held_out_showers if started else 0
+    raise DataError(too_few_held_out(shown_run(folder.path), count, showers, needed))
+
+
+def _generated(
+    generator: RunGenerator, reference: Showers, progress: Progress, kept: list[Showers]
+) -> Observables:
+    """Measures generated showers; the first ones are added to `kept`."""
+    conditions = Conditions.of(reference, generator.preset)
+    blocks = generator.showers(conditions, seed=_SEED, progress=progress)
+    name = f"generated showers, {generator.name}"
+    return observe_blocks(first_of(blocks, kept), name, requested_rad=conditions.angle_rad)
+
+
+def _reference(
+    folder: RunFolder,
+    generator: RunGenerator,
+    against: str | None,
+    limit: int,
+    *,
+    unit: str,
+    binning: str,
+) -> tuple[str, Showers, tuple[str, ...]]:
+    """Returns held-out showers, or those of a file, cut to the shape of the generator, and notes."""
+    shape = generator.preset.image_shape
+    particle = generator.summary.particle
+    notes: tuple[str, ...] = ()
+    if against:
+        name = Path(against).name
+        showers, notes = _first_showers(
+            against, limit, folder, particle, unit=unit, binning=binning
+        )
+    else:
+        name, showers = "held-out Monte Carlo", _held_out(folder, generator, limit)
+    if showers.ecal_gev.shape[1:] == shape:
+        return name, showers, notes
+    try:
+        ecal = central(showers.ecal_gev, shape)
+    except ValueError as error:
+        raise DataError(
+            f"{against or folder.store}: {error}, the shape of the generator"
+        ) from error
+    # The measured angle of a cut image differs from that of the whole one; the generator was trained
+    # on cut ones.
+    cut = Showers(ecal, showers.energy_gev, showers.theta_rad, measured_angle(ecal))
+    return name, cut, notes
+
+
+def _held_out(folder: RunFolder, generator: RunGenerator, limit: int) -> Showers:
+
+    config = generator.config
+    named = Path(config.data.path)
+    store = named if has_manifest(named) else folder.store
+    return open_training_set(store, config.model, config.data).held_out(limit)
+
+
+def _first_showers(
+    file: str, limit: int, folder: RunFolder, particle: str | None, *, unit: str, binning: str
+) -> tuple[Showers, tuple[str, ...]]:
+    """Returns the first `limit` showers that are not empty, and a note about the others."""
+    source = open_source(file, unit, binning)
+    trained = {particle} if particle else set()
+    refuse_other_particle(f"the generator of {folder.path.name}", trained, file, source.particles)
+    blocks, count, empty = [], 0, list[int]()
+    for block in source.blocks(min(limit, 250), empty):
+        blocks.append(block)
+        count += len(block)
+        if count >= limit:
+            break
+    note = f"{Path(file).name}: {describe_empty(len(empty), count + len(empty))}"
+    return join_showers(blocks)[slice(0, limit)], (note,) * bool(empty)
