@@ -42,7 +42,7 @@ from cloudgan.schema.plan import Plan, Showers, SlurmOptions, Step, Target, Whee
 from cloudgan.schema.price_row import PriceRow
 from cloudgan.schema.run_folder import RUNS, RunFolder
 
-Wheels = Callable[[str | None, bool], tuple[Wheel, ...]]
+Wheels = Callable[[str | None, RunConfig], tuple[Wheel, ...]]
 """Returns the wheels that pods install, of an accelerator and of whether they start MPI ranks."""
 NAMESPACE = "cloudgan"
 _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
@@ -277,7 +277,7 @@ def _inputs(
             *missing_variables(workers),
             *([_TRACKED.format(package=package)] if package and workers.image else ()),
         ),
-        "wheels": wheels(workers.accelerator, config.has_ranks)
+        "wheels": wheels(workers.accelerator, config)
         if workers.image and not request.image
         else (),
     }
