@@ -16,8 +16,6 @@ from cloudgan.api.prices import RefreshedPrices as RefreshedPrices
 from cloudgan.api.run import Run as Run
 from cloudgan.api.run import open_run as open_run
 from cloudgan.api.run_pages import OpenedPage as OpenedPage
-from cloudgan.api.search_forecast import SearchForecast as SearchForecast
-from cloudgan.api.search_result import Search as Search
 from cloudgan.api.showers import ShowerFile as ShowerFile
 from cloudgan.api.sweep import SweepPlan as SweepPlan
 from cloudgan.api.sweep_result import SweepResult as SweepResult
@@ -37,6 +35,8 @@ from cloudgan.launch.operations.runs import SweepResults as SweepResults
 from cloudgan.reports.result import Result as Result
 from cloudgan.schema.coevolution import Change as Change
 from cloudgan.schema.run_state import LogLine as LogLine
+from cloudgan.search.forecast import SearchForecast as SearchForecast
+from cloudgan.search.result import Search as Search
 from cloudgan.validation.acceptance.gates import Gates as Gates
 
 __version__: str

@@ -4,7 +4,7 @@ import records
 from cloudgan.schema.config import parse_config
 from cloudgan.schema.search import Dimension, SearchConfig, with_folds
 from cloudgan.search.folder import SearchFolder
-from cloudgan.search.study import SearchStudy
+from cloudgan.search.study import open_study
 
 RATE = {"model.learning_rate": Dimension(low=1e-4, high=1e-2, log=True)}
 
@@ -17,7 +17,7 @@ def write_search(path, *results, folds=None, space=RATE, **given):
     config = SearchConfig(**{"base": base, "space": space, "sampler": "random"} | given)
     folder = SearchFolder(path)
     folder.write_config(config)
-    study = SearchStudy(folder, config)
+    study = open_study(folder, config)
     for result in results:
         number = study.ask().number
         if isinstance(result, str):

@@ -14,8 +14,7 @@ from typing import Any
 from pydantic import Field
 
 from cloudgan.api.notebook_progress import usual_progress
-from cloudgan.api.search import check_pods, shared_store, start_search
-from cloudgan.api.search_result import PAGE, Search, read_search
+from cloudgan.api.search import check_pods, read_search, shared_store, start_search
 from cloudgan.core.command import command
 from cloudgan.core.errors import ConfigError, DataError
 from cloudgan.core.progress import Progress
@@ -24,6 +23,7 @@ from cloudgan.reports.page import write as write_page
 from cloudgan.reports.result import Result, View
 from cloudgan.schema.options.training import CrossvalidateOptions
 from cloudgan.schema.search import FOLD, Dimension, parse_search, with_folds
+from cloudgan.search.result import PAGE, Search
 from cloudgan.training.run_options import resolve
 
 SEED = "training.seed"

@@ -14,7 +14,6 @@ from cloudgan.api.crossvalidation import CrossValidation
 from cloudgan.api.job_file import with_job_file
 from cloudgan.api.launch_cost import launch_cost
 from cloudgan.api.plan_result import PlanResult
-from cloudgan.api.search_result import Search
 from cloudgan.api.sweep import SweepPlan, deploy_sweep, make_sweep, plan_sweep
 from cloudgan.api.sweep_result import SweepResult
 from cloudgan.core.command import command
@@ -34,6 +33,7 @@ from cloudgan.reports.result import Result, View
 from cloudgan.reports.table import usd_text
 from cloudgan.schema.options.training import CrossvalidateOptions, SearchOptions
 from cloudgan.schema.plan import Plan
+from cloudgan.search.result import Search
 
 
 class DeployResult(Result):
@@ -149,11 +149,11 @@ def deploy(
 def _coordinated(
     options: DeployOptions, launch: Callable[..., object], progress: Progress
 ) -> Search | CrossValidation:
-    """Coordinates here a search whose blocks are the nodes of the launch; follows these to their end."""
+    """Publishes a search whose blocks are the nodes of the launch; follows both to their end."""
     if options.detach:
         raise ConfigError(
-            "--detach: this machine coordinates the search until it ends; omit it. Ctrl-C leaves the nodes"
-            " running for 10 minutes, and the same command continues"
+            "--detach: this machine follows the search until it ends, and fetches its trials; omit it. Ctrl-C leaves"
+            " the nodes searching, and the same command follows them again"
         )
     job, store = job_options(options.command), options.store or ""
     start = partial(launch, detach=True)

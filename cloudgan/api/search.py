@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from cloudgan.api.notebook_progress import usual_progress
-from cloudgan.api.search_forecast import SearchForecast, forecast
-from cloudgan.api.search_result import PAGE, Search, read_search, search_result
 from cloudgan.core.command import command
 from cloudgan.core.errors import CloudganError, ConfigError
 from cloudgan.core.labels import checked_name
@@ -22,11 +19,11 @@ from cloudgan.schema.held_out import check_can_validate, check_folds, held_out_e
 from cloudgan.schema.options.training import SearchOptions
 from cloudgan.schema.run_folder import RunFolder
 from cloudgan.schema.search import SearchConfig, parse_search, read_space, with_folds
-from cloudgan.schema.search_exchange import search_prefix
+from cloudgan.search.blocks import blocks_of_machine
+from cloudgan.search.extra import check_extra
 from cloudgan.search.folder import SearchFolder
-from cloudgan.search.opened import check_extra
-from cloudgan.search.pod_blocks import PodBlocks, claim_store
-from cloudgan.storage.bucket_showers import BucketShowers
+from cloudgan.search.forecast import SearchForecast, forecast
+from cloudgan.search.result import PAGE, Search
 from cloudgan.storage.store import open_store
 from cloudgan.training.cluster import visible_gpus
 from cloudgan.training.run_options import resolve
@@ -59,6 +56,19 @@ def search(options: SearchOptions, *, progress: Progress | None = None) -> Searc
     return _searched(options, path, asked, progress or usual_progress())
 
 
+def read_search(path: str) -> Search:
+    """Reads a search from its folder; nothing is started.
+
+    Raises:
+        DataError: The folder holds no search.
+    """
+    check_extra()
+    from cloudgan.search.reading import search_result
+    from cloudgan.search.study import read_study
+
+    return search_result(*read_study(path))
+
+
 def coordinate(
     options: SearchOptions, store: str, launch: Callable[[], object], progress: Progress
 ) -> Search:
@@ -67,7 +77,7 @@ def coordinate(
     Args:
         options: As of `search`.
         store: Of the pods.
-        launch: Starts the pods; called when the showers are uploaded and the coordinator is alive.
+        launch: Starts the pods; called when the search and its showers are in the store.
         progress: Receives a line for each finished trial.
 
     Raises:
@@ -174,7 +184,7 @@ def shared_store(store: str) -> str:
     """Returns the URL of a store, a folder by its absolute path."""
     if store.startswith(CLAIM):
         raise ConfigError(
-            f"--store={store}: only pods reach a volume claim, and the coordinator runs here; give a bucket"
+            f"--store={store}: only pods reach a volume claim, and this machine publishes the search; give a bucket"
         )
     open_store(store)
     return store.rstrip("/") if "://" in store else str(local_path(store).resolve())
@@ -226,7 +236,7 @@ def start_search(
         progress: Receives a line for each finished trial.
         max_hours: Time after which running trials are saved and the search ends with the best so far.
         budget_usd: The same for the price of this machine since the search began.
-        launch: Starts the blocks of a search with a store, once its coordinator is alive.
+        launch: Starts the blocks of a search with a store, once it is published there.
 
     Raises:
         ConfigError: The folder or the store holds another search, or the showers are too few.
@@ -235,9 +245,9 @@ def start_search(
     """
     check_extra()
     from cloudgan.api.training_showers import as_store, count_showers, find_showers
-    from cloudgan.search.blocks import LocalBlocks
-    from cloudgan.search.coordinator import Coordinator
-    from cloudgan.search.study import SearchStudy
+    from cloudgan.search.here import train_here
+    from cloudgan.search.reading import search_result
+    from cloudgan.search.shared import follow_search, store_of, study_in
 
     folder = SearchFolder(path)
     training = config.base.training
@@ -246,7 +256,8 @@ def start_search(
     config = config.model_copy(
         update={"base": config.base.model_copy(update={"training": training})}
     )
-    local = None if config.store else LocalBlocks.of_machine(config.blocks)
+    if not config.store:
+        blocks_of_machine(config.blocks)
     if folder.read_config() is None:
         RunFolder(path).refuse_foreign(folder.config_file.name)
     base, showers = find_showers(config.base, RunFolder(path))
@@ -257,7 +268,7 @@ def start_search(
     _check_reaches_validation(config, count)
     with RunFolder(path).locked():
         if config.store:  # before long work
-            claim_store(open_store(f"{config.store}/{search_prefix(folder.path.name)}"), folder)
+            study_in(store_of(folder, config), folder.path.name, config)
         lock = folder.journal_lock
         if lock.exists() or lock.is_symlink():
             progress.say(f"waits a few seconds for {lock}, which a killed process left")
@@ -265,21 +276,13 @@ def start_search(
         data = config.base.data.model_copy(update={"path": str(showers.resolve())})
         config = config.model_copy(update={"base": config.base.model_copy(update={"data": data})})
         folder.write_config(config)
-        study = SearchStudy(folder, config)
-        blocks = local or _pod_blocks(folder, config.store, showers, progress)
-        if launch:
-            try:
-                launch()
-            except BaseException:
-                blocks.close(finished=False)
-                raise
-        elif config.store:
-            join = f"cloudgan deploy --store={config.store} --nodes=N -- join {folder.path.name}"
-            progress.say(f"blocks join with: {join}")
-        coordinator = Coordinator(
-            folder, config, study, blocks, progress, max_hours=max_hours, budget_usd=budget_usd
-        )
-        limit = coordinator.run()
+        limit = ""
+        if config.store:
+            study = follow_search(folder, config, showers, progress, launch)
+        else:
+            study, limit = train_here(
+                folder, config, progress, max_hours=max_hours, budget_usd=budget_usd
+            )
     trials = study.trials()
     if trials and all(trial.state.name == "FAIL" for trial in trials):
         raise CloudganError(
@@ -315,19 +318,6 @@ def _check_reaches_validation(config: SearchConfig, showers: int) -> None:
             f"--max-steps={limit} ends every trial before its first validation, which is after step {needed}:"
             f" give --max-steps={needed} or more, a larger --batch, or fewer showers"
         )
-
-
-def _pod_blocks(folder: SearchFolder, store: str, showers: Path, progress: Progress) -> PodBlocks:
-    """Uploads the showers, and becomes the coordinator of the search in the store."""
-    from cloudgan.data.manifest import MANIFEST
-
-    digest = hashlib.sha256((showers / MANIFEST).read_bytes()).hexdigest()[:16]
-    data = f"data/{digest}"
-    remote = BucketShowers(open_store(f"{store}/{data}"))
-    if not remote.is_copy_of(showers):
-        remote.upload(showers, progress)
-    name = folder.path.name
-    return PodBlocks(open_store(f"{store}/{search_prefix(name)}"), folder, data, progress.say)
 
 
 def _machine_price(offer: str | None, price_file: str | None) -> dict[str, Any]:

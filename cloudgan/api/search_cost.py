@@ -5,35 +5,27 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from pydantic import Field
 
 from cloudgan.api.launch_cost import cost_text, launch_cost
-from cloudgan.core.documents import parse_model
 from cloudgan.core.errors import ConfigError, DataError
 from cloudgan.money.price_file import catalog_with
 from cloudgan.reports.result import Result, View
 from cloudgan.reports.table import Table, time_cell, usd_cell, usd_text
 from cloudgan.schema import launch
 from cloudgan.schema import plan as plans
+from cloudgan.schema.record import read_if_whole
 from cloudgan.schema.run_document import read_plan
+from cloudgan.schema.run_folder import RunFolder
 from cloudgan.schema.search import FILE_NAME
-from cloudgan.schema.search_exchange import (
-    BLOCKS,
-    STATES,
-    STATUS,
-    BlockStatus,
-    TrialStates,
-    search_prefix,
-)
-from cloudgan.storage.store import ObjectMissingError, open_store
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from cloudgan.schema.run_folder import RunFolder
-    from cloudgan.storage.store import Store
+from cloudgan.schema.search_exchange import BlockStatus, search_prefix
+from cloudgan.search.block_watch import BlockWatch
+from cloudgan.search.extra import check_extra
+from cloudgan.search.objectives import seconds_of_runs
+from cloudgan.storage.store import open_store
 
 IDLE, REST = "idle blocks", "start and end of the nodes"
 _HOUR_SECONDS = 3600.0
@@ -79,7 +71,8 @@ class SearchCost(Result):
     run: str = Field(description="deployment, or folder of a search on this machine")
     search: str
     time: NodeTime
-    trials: TrialStates = Field(description="states of the trials, and the best one")
+    states: dict[int, str] = Field(description="of the trials")
+    best: int | None = Field(description="trial with the best objective; None: none is complete")
     usd: float | None = Field(description="of the whole time, at the price of the nodes")
     price_row: str | None = Field(description="price of a node")
 
@@ -105,8 +98,7 @@ class SearchCost(Result):
     @property
     def best_trial_usd(self) -> float | None:
         """Price of the time of the best trial; None: these nodes did not train it."""
-        best = self.trials.best
-        return self._usd_of(self.time.by_trial.get(best)) if best is not None else None
+        return None if self.best is None else self._usd_of(self.time.by_trial.get(self.best))
 
     @property
     def saved_by_pruning_usd(self) -> float | None:
@@ -125,7 +117,7 @@ class SearchCost(Result):
             "search": self.search,
             "node_seconds": self.node_seconds,
             "trial_seconds": dict(self.time.by_trial),
-            "best": self.trials.best,
+            "best": self.best,
             "usd": self.usd,
             "parts_usd": self.parts_usd,
             "finished_trial_usd": self.finished_trial_usd,
@@ -153,15 +145,14 @@ class SearchCost(Result):
             each = usd_text(self.finished_trial_usd)
             yield f"{each} USD per finished trial, the whole cost over {finished}"
         if self.best_trial_usd is not None:
-            yield f"best trial, {self.trials.best}: {usd_text(self.best_trial_usd)} USD"
+            yield f"best trial, {self.best}: {usd_text(self.best_trial_usd)} USD"
         if self.saved_by_pruning_usd is not None:
             saved = usd_text(self.saved_by_pruning_usd)
             yield f"saved by pruning: about {saved} USD, if pruned trials took the mean time"
 
     def _seconds_of(self, state: str) -> dict[int, float]:
-        states = self.trials.states
         known = self.time.by_trial.items()
-        return {trial: s for trial, s in known if states.get(trial, "running") == state}
+        return {trial: s for trial, s in known if self.states.get(trial, "running") == state}
 
     def _usd_of(self, seconds: float | None) -> float | None:
         whole = self.time.whole
@@ -196,8 +187,13 @@ def joined_cost(
         raise DataError(f"{folder.path} has no plan.json; run `cloudgan adopt {name}`")
     plan = read_plan(file, name)
     found = launch_cost(folder, offer=offer, price_file=price_file)
+    check_extra()
+    from cloudgan.search.shared import open_published
+
     store = open_store(f"{plan.store.rstrip('/')}/{search_prefix(plan.config.join)}")
-    blocks = [one for one in _blocks(store) if one.deployment == name]
+    blocks = [one for one in BlockWatch(store).statuses() if one.deployment == name]
+    there = open_published(store, plan.config.join)
+    states, best = there[1].states() if there else ({}, None)
     # The workers of this machine share it.
     per_node = plan.workers.nodes if plan.target.provider == launch.LOCAL else 1
     time = node_time(blocks, found.node_seconds * per_node)
@@ -205,7 +201,8 @@ def joined_cost(
         run=name,
         search=plan.config.join,
         time=time.times(1 / per_node),
-        trials=_states(store),
+        states=states,
+        best=best,
         usd=found.usd,
         price_row=found.row.row_id if found.row else None,
     )
@@ -219,7 +216,7 @@ def is_search(folder: RunFolder) -> bool:
 def search_cost(
     folder: RunFolder, *, offer: str | None = None, price_file: Path | None = None
 ) -> SearchCost:
-    """Prices a search on this machine, by the time of its coordinators and the records of its trials.
+    """Prices a search on this machine, by the time of its processes and the records of its trials.
 
     Args:
         folder: Of the search.
@@ -230,12 +227,10 @@ def search_cost(
         ConfigError: Deployments trained the trials.
         DataError: A document is damaged.
     """
-    from cloudgan.schema.record import read_if_whole
-    from cloudgan.schema.run_folder import RunFolder
-    from cloudgan.search.objectives import seconds_of_runs
-    from cloudgan.search.opened import open_search
+    check_extra()
+    from cloudgan.search.study import read_study
 
-    found, config, study = open_search(folder.path)
+    found, config, study = read_study(folder.path)
     name = folder.path.resolve().name
     if config.store:
         raise ConfigError(
@@ -252,11 +247,13 @@ def search_cost(
     whole = study.machine_seconds or math.fsum(shares.values())
     time = NodeTime(shares, 0.0, 0.0).at_most(whole)
     time = time._replace(idle=max(0.0, whole - time.whole))
+    states, best = study.states()
     return SearchCost(
         run=str(folder.path),
         search=name,
         time=time,
-        trials=study.states(),
+        states=states,
+        best=best,
         usd=None if per_hour is None else time.whole / _HOUR_SECONDS * per_hour,
         price_row=row.row_id if row else config.priced_as or None,
     )
@@ -280,16 +277,3 @@ def node_time(blocks: Iterable[BlockStatus], whole_seconds: float) -> NodeTime:
         idle += max(0.0, block.seconds - math.fsum(seconds for _, seconds in spells))
     time = NodeTime(trials, idle, 0.0).at_most(whole_seconds)
     return time._replace(rest=max(0.0, whole_seconds - time.whole))
-
-
-def _blocks(store: Store) -> Iterator[BlockStatus]:
-    for name in store.list(f"{BLOCKS}/"):
-        if name.endswith(f"/{STATUS}"):
-            yield parse_model(store.read(name), BlockStatus, name)
-
-
-def _states(store: Store) -> TrialStates:
-    try:
-        return parse_model(store.read(STATES), TrialStates, STATES)
-    except ObjectMissingError:
-        return TrialStates(states={}, best=None)

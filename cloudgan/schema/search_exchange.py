@@ -1,28 +1,23 @@
-"""Documents that the coordinator of a search and its blocks in pods exchange through a store.
+"""What the processes of a search share beside its journal: names of runs, and the status of each block in a pod.
 
-Each document has one writer. Below ``searches/NAME/`` of the store: the coordinator writes
-``coordinator.json``, ``states.json`` and ``blocks/ID/assignment.json``, a block ``blocks/ID/status.json``
-and, of the trial that it trains, ``trials/0007/`` with the files of an ordinary run; of a trial with
-folds ``trials/0007/folds/2/``.
+Below ``searches/NAME/`` of a store are ``search.json``, the objects of the journal, ``blocks/ID/status.json``, which
+the block ID writes, and of each trial ``trials/0007/`` with the files of an ordinary run, of a trial with folds
+``trials/0007/folds/2/``.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal, NamedTuple
+from typing import Annotated, Final, NamedTuple
 
 from pydantic import Field
 
 from cloudgan.core.document import Document
-from cloudgan.schema.config import RunConfig
 
-COORDINATOR: Final = "coordinator.json"
-STATES: Final = "states.json"
 BLOCKS: Final = "blocks"
 STATUS: Final = "status.json"
-ASSIGNMENT: Final = "assignment.json"
 
 BEAT_SECONDS: Final = 5.0
-"""How often coordinator and blocks show that they are alive."""
+"""How often a block in a pod shows that it is alive."""
 LEASE_SECONDS: Final = 60.0
 """A block without a beat for this long is lost. A block that cannot write one for half of it stops."""
 
@@ -59,24 +54,6 @@ class TrialRun(NamedTuple):
         return name if self.fold is None else f"{name}-fold-{self.fold}"
 
 
-class Assignment(Document):
-    """The run of a trial that a block trains."""
-
-    number: int = Field(ge=1, description="of this block's assignments")
-    trial: Number
-    fold: Number | None = Field(None, description="of the trial; None: the trial has no folds")
-    config: RunConfig = Field(
-        description="run.yaml of the trial, with the path of the data in the store"
-    )
-    stop: bool = Field(False, description="the block saves a checkpoint and stops")
-    lost: bool = Field(False, description="the block was taken for lost and uploads nothing more")
-
-    @property
-    def run(self) -> TrialRun:
-        """The run that is trained."""
-        return TrialRun(self.trial, self.fold)
-
-
 class Spell(Document):
     """Time that a block spent with a trial, or with one of its folds."""
 
@@ -94,31 +71,7 @@ class BlockStatus(Document):
     )
     beat: Number = Field(description="grows while the block is alive")
     seconds: _Seconds = Field(description="since its start")
-    assignment: Number = Field(0, description="the newest one that it took; 0: none")
-    code: int | None = Field(
-        None, description="exit code of its training; None: it trains, or had none"
-    )
-    tail: tuple[str, ...] = Field((), description="last lines of the log of a training that ended")
-    record_bytes: Number = Field(0, description="size of the trial's record in the store")
     left: bool = Field(False, description="the block has ended")
     spells: tuple[Spell, ...] = Field((), description="of the trainings that ended")
     trial: Number | None = Field(None, description="the trial that it trains; None: it waits")
     trial_since: _Seconds = Field(0.0, description="`seconds` when that training began")
-
-
-class CoordinatorStatus(Document):
-    """Whether a coordinator is alive."""
-
-    study: str = Field(description="identity of the search")
-    incarnation: str
-    beat: Number
-    phase: Literal["running", "paused", "finished"]
-
-
-class TrialStates(Document):
-    """States of all trials, for the cost of a deployment."""
-
-    states: dict[Number, Literal["complete", "pruned", "failed", "running"]]
-    best: Number | None = Field(
-        None, description="trial with the best objective; None: none is complete"
-    )

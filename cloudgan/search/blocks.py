@@ -1,4 +1,4 @@
-"""Blocks: shares of this machine, each of which trains one run after another.
+"""Blocks: shares of a machine, each of which trains one run after another.
 
 A run is an ordinary `cloudgan train` in a process of its own, so a crash or a lack of memory costs one
 run. Each watches its standard input and saves and stops when the process that started it dies.
@@ -10,17 +10,17 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from cloudgan.core.errors import ConfigError
+from cloudgan.core.file_lock import holder
 from cloudgan.core.hardware import this_machine
 from cloudgan.core.settings import child_environment
-from cloudgan.schema.search_exchange import TrialRun, TrialStates
+from cloudgan.schema.run_folder import RunFolder
 from cloudgan.training.cluster import share_gpus
 
-_GRACE_SECONDS = 60.0
 LOG = "block.log"
 PROGRAM = (sys.executable, "-m", "cloudgan", "train", "--json")
 
@@ -40,15 +40,8 @@ class Block:
     program: tuple[str, ...] = PROGRAM
     _process: subprocess.Popen[bytes] | None = None
 
-    @property
-    def is_ready(self) -> bool:
-        """Whether no run is trained."""
-        return self._process is None
-
-    def start(self, run: TrialRun, path: Path) -> None:
-        """Trains a run, whose folder `path` holds its run.yaml."""
-        del run
-        path.mkdir(parents=True, exist_ok=True)
+    def start(self, path: Path) -> None:
+        """Trains the run whose folder holds its run.yaml."""
         with (path / LOG).open("ab") as log:
             self._process = subprocess.Popen(  # noqa: S603
                 [*self.program, f"--run={path}"],
@@ -81,57 +74,42 @@ class Block:
         if self._process:
             self._process.kill()
 
-    def stop(self) -> None:
+    def stop(self, grace_seconds: float) -> None:
         """Stops the run: SIGINT, then SIGKILL after the grace period."""
         self.request_stop()
-        deadline = time.monotonic() + _GRACE_SECONDS
+        deadline = time.monotonic() + grace_seconds
         while self.ended() is None and self._process:
             if time.monotonic() > deadline:
                 self.kill()
             time.sleep(0.05)
 
 
-@dataclass(frozen=True)
-class LocalBlocks:
-    """The blocks of this machine."""
+def blocks_of_machine(count: int) -> list[Block]:
+    """Divides this machine into blocks.
 
-    blocks: Sequence[Block]
-    poll_seconds: float = 0.2
+    Raises:
+        ConfigError: There are more blocks than devices, or they do not divide the GPUs.
+    """
+    cores, shares = this_machine().cores, share_gpus(count)
+    if not any(shares) and count > cores:
+        raise ConfigError(f"--blocks={count}: this machine has {cores} cores; give at most {cores}")
+    return [Block(index, share) for index, share in enumerate(shares)]
 
-    @classmethod
-    def of_machine(cls, count: int) -> LocalBlocks:
-        """Divides this machine into blocks.
 
-        Raises:
-            ConfigError: There are more blocks than devices, or they do not divide the GPUs.
-        """
-        cores = this_machine().cores
-        shares = share_gpus(count)
-        if not any(shares) and count > cores:
-            raise ConfigError(
-                f"--blocks={count}: this machine has {cores} cores; give at most {cores}"
-            )
-        return cls([Block(index, shares[index]) for index in range(count)])
+def wait_for_trainers(
+    folders: Iterable[Path], say: Callable[[str], None], gives_up: Callable[[], bool]
+) -> None:
+    """Waits for trainers of an earlier process, which save and end without it.
 
-    def current(self) -> Sequence[Block]:
-        """Returns all blocks."""
-        return self.blocks
-
-    def training(self) -> dict[TrialRun, int]:
-        """Returns no runs: those of an earlier coordinator ended with it."""
-        return {}
-
-    def run_threads(self) -> int | None:
-        """Returns the threads of each block's process; None: a single block has all."""
-        return max(1, this_machine().cores // len(self.blocks)) if len(self.blocks) > 1 else None
-
-    def note(self, states: TrialStates) -> None:
-        """Keeps nothing: the study has the states of the trials."""
-
-    def close(self, *, finished: bool) -> None:
-        """Asks all runs to stop at the same time, and waits for them."""
-        del finished
-        for block in self.blocks:
-            block.request_stop()
-        for block in self.blocks:
-            block.stop()
+    Args:
+        folders: Of the runs.
+        say: Receives a line for each that is waited for.
+        gives_up: Whether not to wait any longer.
+    """
+    for path in folders:
+        is_said = False
+        while (process := holder(RunFolder(path).lock_file)) and not gives_up():
+            if not is_said:
+                say(f"trial {path.name}: waits for process {process}, which still trains it")
+                is_said = True
+            time.sleep(0.2)

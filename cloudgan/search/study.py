@@ -1,157 +1,258 @@
-"""The study of a search: its history in Optuna's journal, the next question, and the result.
+"""The study of a search: its history, who trains which run, the next question, and the best trials.
 
-The journal (`journal.log`, Optuna's JournalStorage) is the only state: optuna-dashboard opens it, and a
-coordinator that was killed continues from it.
+The journal is the only state, and every process of a search asks and tells it: optuna-dashboard opens the file of
+one, and a process that starts later, here or in a pod, goes on from it.
 """
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from copy import copy
 from itertools import islice
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import optuna
-from optuna.exceptions import ExperimentalWarning
+from optuna.exceptions import ExperimentalWarning, UpdateFinishedTrialError
 from optuna.storages import BaseStorage, InMemoryStorage, JournalStorage
-from optuna.storages.journal import JournalFileBackend, JournalFileSymlinkLock
+from optuna.storages.journal import BaseJournalBackend
 from optuna.trial import FrozenTrial, TrialState
 
-from cloudgan.core.errors import DataError
-from cloudgan.core.file_lock import cut_last_line
+from cloudgan.core.errors import ConfigError, DataError
+from cloudgan.schema.run_folder import find_run_folder
 from cloudgan.schema.search import SearchConfig
-from cloudgan.schema.search_exchange import TrialRun, TrialStates
+from cloudgan.schema.search_exchange import TrialRun
 from cloudgan.search.folder import SearchFolder
+from cloudgan.search.journal import file_journal
 from cloudgan.search.samplers import distributions, grid, make_sampler
 
 REASON = "reason"
 """Attribute of a failed trial."""
-_ATTEMPTS, _SAVED, _OBJECTIVES = "attempts", "saved step", "objectives"
-_MACHINE_SECONDS = "machine seconds"
+MOST_FAILURES = 5
+"""So many failed trials in a row end a search."""
+_CLAIM, _OBJECTIVES = "claim", "objectives"
+_MACHINE_SECONDS, _TRIALS, _SEARCH = "machine seconds", "trials", "search"
 _DECIDED = "decided"
 """Attribute of a trial: its newest position, the number of its attributes of Optuna then, and whether it
 is to be pruned."""
 _STATES = {"COMPLETE": "complete", "PRUNED": "pruned", "FAIL": "failed"}
 _FEWEST_TO_COMPARE = 4
 _FEWEST_BEST, _FEWEST_FOR_IMPORTANCE = 5, 8
-_LOCK_SECONDS = 3
-"""A write takes milliseconds: an older lock is that of a killed process."""
 
 
-class _Lock(JournalFileSymlinkLock):
-    """Optuna's lock of the journal; its holder first removes the line that a killed process left half."""
+class Claim(NamedTuple):
+    """A process that trains a run of a trial.
 
-    def __init__(self, file: Path) -> None:
-        # Absolute, because the lock is a link to the file, whose time tells how old the lock is.
-        super().__init__(str(file.absolute()), grace_period=_LOCK_SECONDS)
-        self._file = file
+    Attributes:
+        holder: Its unique name.
+        saved_step: Step of the newest checkpoint when it began; 0: none.
+    """
 
-    def acquire(self) -> bool:
-        """Waits for the lock; one that a killed process left is removed after `_LOCK_SECONDS`."""
-        super().acquire()
-        cut_last_line(self._file)
-        return True
+    holder: str
+    saved_step: int
 
 
 class SearchStudy:
     """The history of a search."""
 
     def __init__(
-        self, folder: SearchFolder, config: SearchConfig, *, read_only: bool = False
+        self,
+        config: SearchConfig,
+        journal: BaseJournalBackend | None,
+        name: str,
+        place: str,
+        *,
+        read_only: bool = False,
     ) -> None:
-        """Opens the study, or creates it.
+        """Opens the study in a journal, or creates it.
 
         Args:
-            folder: Of the search.
             config: Of the search.
-            read_only: Write no file; a search without a journal has no trials.
+            journal: Of the search; None: it has no trials.
+            name: Of a new study.
+            place: Of the journal, for messages.
+            read_only: Write nothing.
 
         Raises:
+            ConfigError: The journal is of another search.
             DataError: The journal is damaged.
         """
         optuna.logging.set_verbosity(logging.ERROR)
-        self._config, file = config, folder.journal_file
+        self._config = config
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ExperimentalWarning)
-                self._storage: BaseStorage = InMemoryStorage()
-                if file.exists() or not read_only:
-                    self._storage = JournalStorage(JournalFileBackend(str(file), _Lock(file)))
+                self._storage: BaseStorage = (
+                    InMemoryStorage() if journal is None else JournalStorage(journal)
+                )
                 # The journal holds one study, whose name stays if the folder is renamed.
                 names = optuna.get_all_study_names(self._storage)
+                if read_only and not names:
+                    self._storage = InMemoryStorage()
                 if names:
                     self._study = optuna.load_study(study_name=names[0], storage=self._storage)
-                else:
-                    self._storage = InMemoryStorage() if read_only else self._storage
+                else:  # of two processes that create it, the second opens it
                     self._study = optuna.create_study(
                         storage=self._storage,
-                        study_name=folder.path.resolve().name,
+                        study_name=name,
                         directions=config.directions,
+                        load_if_exists=True,
                     )
+                self._check_search(place, read_only=read_only)
                 if not (read_only or self._study.metric_names):
-                    self._study.set_metric_names([config.objective, *filter(None, [config.second])])
+                    self._study.set_metric_names(list(config.objectives))
                 self._study.pruner = _pruner(config)
-                if not read_only:
-                    self._finish_asking()
         except (ValueError, KeyError, AssertionError) as error:
             raise DataError(
-                f"{folder.journal_file} is damaged ({error}); move it away, the finished runs in"
-                f" {folder.path / 'trials'} stay"
+                f"{place} is damaged ({error}); move it away, the finished runs of its trials stay"
             ) from error
+
+    def _check_search(self, place: str, *, read_only: bool) -> None:
+        """Checks that the journal is of this search, and notes its number of trials."""
+        noted, own = self._study.user_attrs, identity(self._config)
+        if noted.get(_SEARCH, own) != own:
+            raise ConfigError(
+                f"{place} is the journal of another search: its space, sampler, objective or run differ; give"
+                " another --run, or continue that search from its own folder"
+            )
+        if read_only:
+            return
+        if _SEARCH not in noted:
+            self._study.set_user_attr(_SEARCH, own)
+        if noted.get(_TRIALS) != self._config.trials:
+            self._study.set_user_attr(_TRIALS, self._config.trials)
 
     @property
     def size(self) -> int:
         """Number of trials that the search has."""
-        return number_of_trials(self._config)
+        return number_of_trials(self._of_all())
+
+    def _of_all(self) -> SearchConfig:
+        """Returns the search with the number of trials that was last asked for, by whichever process."""
+        trials = self._study.user_attrs.get(_TRIALS, self._config.trials)
+        return self._config.model_copy(update={"trials": trials})
 
     def trials(self) -> list[FrozenTrial]:
-        """Returns all trials by number."""
-        return self._study.get_trials(deepcopy=False)
+        """Returns all trials by number, without those that two processes asked beyond the last one."""
+        size, found = self.size, self._study.get_trials(deepcopy=False)
+        return [trial for trial in found if trial.number < size or trial.params]
 
     def unfinished(self) -> list[FrozenTrial]:
-        """Returns the trials that a coordinator asked and did not finish."""
+        """Returns the trials that were asked and are not finished."""
         return [trial for trial in self.trials() if not trial.state.is_finished()]
 
-    def unfinished_runs(self) -> list[TrialRun]:
-        """Returns the runs without objectives of the trials that are not finished."""
-        runs = [run for trial in self.unfinished() for run in self._config.runs_of(trial.number)]
-        return [run for run in runs if run not in self.run_objectives(run.trial)]
+    def runs_of(self, trial: FrozenTrial) -> tuple[TrialRun, ...]:
+        """Returns the runs of a trial: one, or one for each fold."""
+        return self._config.runs_of(trial.number)
 
-    def ask(self) -> FrozenTrial | None:
-        """Returns a new trial with its point; None: the search has asked all of its trials."""
-        number = len(self.trials())
-        if number >= self.size:
-            return None
-        self._set_sampler(number)
-        asked = self._study.ask(distributions(self._config.space))
-        return self.trials()[asked.number]
+    def missing_runs(self, trial: FrozenTrial) -> list[TrialRun]:
+        """Returns the runs of a trial without objectives."""
+        known = self.objectives_of(trial)
+        return [run for run in self.runs_of(trial) if run not in known]
 
-    def _set_sampler(self, number: int) -> None:
-        """Sets the sampler of the point of a trial."""
-        self._study.sampler = make_sampler(
-            self._config.sampler,
-            self._config.space,
-            seed=self._config.base.training.seed,
-            number=number,
-            trials=self._config.trials,
-        )
+    @property
+    def is_over(self) -> bool:
+        """Whether all trials are finished."""
+        trials = self.trials()
+        return len(trials) >= self.size and all(trial.state.is_finished() for trial in trials)
 
-    def _finish_asking(self) -> None:
-        """Asks again the values that a trial lacks because its coordinator was killed while it asked."""
-        wanted = distributions(self._config.space)
+    # Asking
+
+    def claim_run(
+        self,
+        holder: str,
+        is_lost: Callable[[TrialRun, str], bool],
+        saved_step: Callable[[TrialRun], int],
+    ) -> TrialRun | None:
+        """Claims a run without an objective, or asks a new trial; None: others train all that is left.
+
+        A claim is an entry of the journal that names the holder before it: of two, the first one wins.
+
+        Args:
+            holder: Unique name of this claim.
+            is_lost: Whether the holder of a run trains it no more.
+            saved_step: Returns the step of the newest checkpoint of a run.
+        """
         for trial in self.unfinished():
-            if set(trial.params) != set(wanted):
-                self._set_sampler(trial.number)
-                asked = optuna.trial.Trial(self._study, trial._trial_id)
-                for name, distribution in wanted.items():
-                    asked._suggest(name, distribution)  # as `Study.ask` does
+            for run in self.missing_runs(trial):
+                if run.fold and not self._has_values(trial):
+                    continue  # the holder of the first fold asks them
+                claims = claims_of(trial, run)
+                before = claims[-1].holder if claims else ""
+                if before and not is_lost(run, before):
+                    continue
+                attribute = f"{_key(_CLAIM, run)} by {holder}"
+                self._note(trial.number, attribute, [before, saved_step(run)])
+                if self.holder(run) == holder and self._ask_values(run, holder):
+                    return run
+        asked = self.ask(holder)
+        return self.runs_of(asked)[0] if asked else None
+
+    def ask(self, holder: str = "") -> FrozenTrial | None:
+        """Returns a new trial, whose first run has a holder; None: the search has asked all of its trials."""
+        if len(self.trials()) >= self.size:
+            return None
+        # The trial and its claim are one entry: no process sees the one without the other.
+        attribute = f"{_key(_CLAIM, self._config.runs_of(0)[0])} by {holder}"
+        template = optuna.trial.create_trial(
+            state=TrialState.RUNNING, user_attrs={attribute: ["", 0]} if holder else {}
+        )
+        trial_id = self._storage.create_new_trial(self._study._study_id, template)
+        number = self._storage.get_trial(trial_id).number
+        if number >= self.size:  # another process asked the last one at the same time
+            return None
+        has_values = self._ask_values(self._config.runs_of(number)[0], holder)
+        return self.trials()[number] if has_values else None
+
+    def _has_values(self, trial: FrozenTrial) -> bool:
+        return set(trial.params) == set(self._config.space)
+
+    def _ask_values(self, run: TrialRun, holder: str) -> bool:
+        """Asks the values that a trial lacks, all of them unless a process was killed while it asked.
+
+        Returns:
+            False: this process was taken for lost while its sampler computed.
+        """
+        trial, config = self.trials()[run.trial], self._of_all()
+        if self._has_values(trial):
+            return True
+        self._study.sampler = make_sampler(
+            config.sampler,
+            config.space,
+            seed=config.base.training.seed,
+            number=trial.number,
+            trials=config.trials,
+        )
+        asked = optuna.trial.Trial(self._study, trial._trial_id)
+        if self.holder(run) != holder:
+            return False
+        for name, distribution in distributions(config.space).items():
+            asked._suggest(name, distribution)  # as `Study.ask` does
+        return True
+
+    def holder(self, run: TrialRun) -> str:
+        """Returns who trains a run, or trained it last; empty: nobody has."""
+        claims = claims_of(self.trials()[run.trial], run)
+        return claims[-1].holder if claims else ""
+
+    def attempts(self, run: TrialRun) -> int:
+        """Returns how many processes were started for a run from its newest checkpoint."""
+        count = newest = 0
+        for claim in claims_of(self.trials()[run.trial], run):
+            count = 1 if claim.saved_step > newest else count + 1
+            newest = max(newest, claim.saved_step)
+        return count
+
+    # Telling
 
     def report(self, number: int, position: int, value: float) -> bool:
         """Records a value of a running trial; returns whether the trial is to be pruned.
 
-        A coordinator that was killed does not undo it: the next one gets the same answer.
+        A process that was killed does not undo it: the next one gets the same answer.
 
         Args:
             number: Of the trial.
@@ -160,83 +261,89 @@ class SearchStudy:
         """
         trial = self.trials()[number]
         decided, attributes, prunes = trial.user_attrs.get(_DECIDED, (-1, 0, False))
-        if prunes or position <= decided:
+        if prunes or position <= decided or trial.state.is_finished():
             return bool(prunes)
-        self._storage.set_trial_intermediate_value(trial._trial_id, position, value)
-        asked = copy(self.trials()[number])
-        # Halving notes a rung before it decides: after a kill in between, the trial would have passed it.
-        asked.system_attrs = dict(islice(asked.system_attrs.items(), attributes))
-        prunes = bool(self._study.pruner.prune(self._study, asked))
-        attributes = len(self.trials()[number].system_attrs)
-        decision = (position, attributes, prunes)
-        self._storage.set_trial_user_attr(trial._trial_id, _DECIDED, decision)
-        return prunes
+        with suppress(UpdateFinishedTrialError):
+            self._storage.set_trial_intermediate_value(trial._trial_id, position, value)
+            asked = copy(self.trials()[number])
+            # Halving notes a rung before it decides: after a kill in between, the trial would have passed it.
+            asked.system_attrs = dict(islice(asked.system_attrs.items(), attributes))
+            prunes = bool(self._study.pruner.prune(self._study, asked))
+            attributes = len(self.trials()[number].system_attrs)
+            self._note(number, _DECIDED, (position, attributes, prunes))
+        return bool(prunes)
 
     def note_objectives(self, run: TrialRun, values: Sequence[float]) -> None:
         """Keeps the objectives of a run that ended, until all runs of its trial have."""
-        trial_id = self.trials()[run.trial]._trial_id
-        self._storage.set_trial_user_attr(trial_id, _key(_OBJECTIVES, run), list(values))
+        self._note(run.trial, _key(_OBJECTIVES, run), list(values))
+
+    def objectives_of(self, trial: FrozenTrial) -> dict[TrialRun, list[float]]:
+        """Returns the objectives of the runs of a trial that ended, by run."""
+        keys = {run: _key(_OBJECTIVES, run) for run in self._config.runs_of(trial.number)}
+        return {run: trial.user_attrs[key] for run, key in keys.items() if key in trial.user_attrs}
 
     def run_objectives(self, number: int) -> dict[TrialRun, list[float]]:
         """Returns the objectives of the runs of a trial that ended, by run."""
-        found = self.trials()[number].user_attrs
-        keys = {run: _key(_OBJECTIVES, run) for run in self._config.runs_of(number)}
-        return {run: found[key] for run, key in keys.items() if key in found}
+        return self.objectives_of(self.trials()[number])
 
-    def complete(self, number: int, values: Sequence[float]) -> None:
-        """Ends a trial with its objectives."""
-        self._study.tell(number, values)
+    def complete(self, number: int, values: Sequence[float]) -> bool:
+        """Ends a trial with its objectives; returns whether no other process had ended it."""
+        return self._tell(number, values=values)
 
-    def prune(self, number: int) -> None:
-        """Ends a trial that was stopped early."""
-        self._study.tell(number, state=TrialState.PRUNED)
+    def prune(self, number: int) -> bool:
+        """Ends a trial that was stopped early; returns whether no other process had ended it."""
+        return self._tell(number, state=TrialState.PRUNED)
 
-    def fail(self, number: int, reason: str) -> None:
-        """Ends a trial without an objective; its point is not asked again."""
-        self._storage.set_trial_user_attr(self.trials()[number]._trial_id, REASON, reason)
-        self._study.tell(number, state=TrialState.FAIL)
+    def fail(self, number: int, reason: str) -> bool:
+        """Ends a trial without an objective; returns whether no other process had ended it."""
+        self._note(number, REASON, reason)
+        return self._tell(number, state=TrialState.FAIL)
 
-    @property
-    def has_more(self) -> bool:
-        """Whether trials are left to ask."""
-        return len(self.trials()) < self.size
+    def _tell(self, number: int, **result: Any) -> bool:
+        trial = self.trials()[number]
+        if trial.state.is_finished():
+            return False
+        try:
+            self._study.tell(number, **result)
+        except (UpdateFinishedTrialError, ValueError):
+            if not self.trials()[number].state.is_finished():
+                raise
+            return False
+        return True
 
-    def states(self) -> TrialStates:
-        """Returns the state of each trial, and the number of the best one."""
-        best = self.best()
-        states = {trial.number: state_name(trial) for trial in self.trials()}
-        return TrialStates.model_validate({"states": states, "best": best.number if best else None})
-
-    def count_attempt(self, run: TrialRun, saved_step: int) -> None:
-        """Counts the start of a process for a run of a trial, from 1 after a newer checkpoint.
-
-        Args:
-            run: Of the trial.
-            saved_step: Step of its newest checkpoint; 0: none.
-        """
-        trial, saved = self.trials()[run.trial], _key(_SAVED, run)
-        before = self.attempts(run) if saved_step <= trial.user_attrs.get(saved, 0) else 0
-        self._storage.set_trial_user_attr(trial._trial_id, saved, saved_step)
-        self._storage.set_trial_user_attr(trial._trial_id, _key(_ATTEMPTS, run), before + 1)
-
-    def attempts(self, run: TrialRun) -> int:
-        """Returns how many processes were started for a run from its newest checkpoint."""
-        return int(self.trials()[run.trial].user_attrs.get(_key(_ATTEMPTS, run), 0))
+    def _note(self, number: int, key: str, value: Any) -> None:
+        """Keeps an attribute of a trial, unless another process ends it at this moment."""
+        trial = self.trials()[number]
+        with suppress(UpdateFinishedTrialError):
+            self._storage.set_trial_user_attr(trial._trial_id, key, value)
 
     @property
     def machine_seconds(self) -> float:
-        """Time of all coordinators of the search, as last noted."""
+        """Time of all processes of a search on this machine, as last noted."""
         return float(self._study.user_attrs.get(_MACHINE_SECONDS, 0.0))
 
     def note_machine_seconds(self, seconds: float) -> None:
-        """Keeps the time of all coordinators of the search."""
+        """Keeps the time of all processes of a search on this machine."""
         self._study.set_user_attr(_MACHINE_SECONDS, round(seconds, 3))
+
+    # Result
+
+    def failing(self) -> FrozenTrial | None:
+        """Returns the newest of the last finished trials if all of them failed."""
+        last = [trial for trial in self.trials() if trial.state.is_finished()][-MOST_FAILURES:]
+        all_failed = all(trial.state == TrialState.FAIL for trial in last)
+        return last[-1] if len(last) == MOST_FAILURES and all_failed else None
 
     def best(self) -> FrozenTrial | None:
         """Returns the finished trial with the best first objective; None without any."""
         found = [trial for trial in self.trials() if trial.state == TrialState.COMPLETE]
         sign = 1 if self._config.direction == "minimize" else -1
         return min(found, key=lambda trial: sign * trial.values[0], default=None)
+
+    def states(self) -> tuple[dict[int, str], int | None]:
+        """Returns the state of each trial, and the number of the best one."""
+        best = self.best()
+        return {one.number: state_name(one) for one in self.trials()}, best.number if best else None
 
     def importances(self) -> dict[str, float]:
         """Returns the importance of each key of the space for the first objective, the largest first.
@@ -265,6 +372,62 @@ class SearchStudy:
         """
         found = self._study.best_trials if self._config.second else []
         return sorted(found, key=lambda trial: trial.values[1])
+
+
+def open_study(
+    folder: SearchFolder, config: SearchConfig, *, read_only: bool = False
+) -> SearchStudy:
+    """Opens the study in the folder of a search, or creates it.
+
+    Args:
+        folder: Of the search.
+        config: Of the search.
+        read_only: Write no file; a search without a journal has no trials.
+
+    Raises:
+        ConfigError: The journal is of another search.
+        DataError: The journal is damaged.
+    """
+    file, name = folder.journal_file, folder.path.resolve().name
+    journal = file_journal(file) if file.exists() or not read_only else None
+    return SearchStudy(config, journal, name, str(file), read_only=read_only)
+
+
+def read_study(path: str | Path) -> tuple[SearchFolder, SearchConfig, SearchStudy]:
+    """Returns the folder of a search, its configuration and its history; nothing is started.
+
+    Raises:
+        DataError: The folder holds no search.
+    """
+    folder = SearchFolder(find_run_folder(path).path)
+    config = folder.read_config()
+    if config is None:
+        raise DataError(f"{path}: no search.json; start a search with `cloudgan search SPACE.yaml`")
+    return folder, config, open_study(folder, config, read_only=True)
+
+
+def identity(config: SearchConfig) -> str:
+    """Returns the hash of what makes a search this one: not where its showers are, nor how many trials it has."""
+    data = config.base.data.model_copy(update={"path": ""})
+    base = config.base.model_copy(update={"data": data})
+    others = {"trials", "blocks", "store", "usd_per_hour", "priced_as"}
+    whole = config.model_copy(update={"base": base}).model_dump_json(
+        exclude=others, exclude_defaults=True
+    )
+    return hashlib.sha256(whole.encode()).hexdigest()[:16]
+
+
+def claims_of(trial: FrozenTrial, run: TrialRun) -> list[Claim]:
+    """Returns the claims of a run that won, in their order.
+
+    Each names the holder before it, so of two that name the same one the first in the journal wins.
+    """
+    found: list[Claim] = []
+    begins = f"{_key(_CLAIM, run)} by "
+    for key, value in trial.user_attrs.items():  # in the order of the journal
+        if key.startswith(begins) and value[0] == (found[-1].holder if found else ""):
+            found.append(Claim(key.removeprefix(begins), value[1]))
+    return found
 
 
 def number_of_trials(config: SearchConfig) -> int:

@@ -1,7 +1,7 @@
 """Where a process trains: its place among the workers, its accelerators, the settings of its libraries.
 
 All of it is settled before TensorFlow is imported; `run_workers` starts several workers on this machine. Imports neither NumPy nor TensorFlow: the agent of a
-pod and the coordinator of a search use it.
+pod and the loop of a search use it.
 """
 
 from __future__ import annotations

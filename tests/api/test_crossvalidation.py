@@ -7,8 +7,9 @@ import pytest
 pytest.importorskip("optuna")
 
 from cloudgan.api.crossvalidation import SEED, summarize
-from cloudgan.api.search_result import Search, Trial
 from cloudgan.schema.search import FOLD
+from cloudgan.search.result import Search
+from cloudgan.search.trials import Trial
 
 
 def search_of(values):

@@ -1,5 +1,6 @@
-"""A search whose blocks are in pods: the coordinator and the pods' program, with a trainer without TensorFlow."""
+"""A search whose blocks are in pods: the program of a pod, and who follows it; the trainer has no TensorFlow."""
 
+import contextlib
 import signal
 import subprocess
 import sys
@@ -22,13 +23,9 @@ from cloudgan.schema.config import parse_config
 from cloudgan.schema.liveness import LivenessFile
 from cloudgan.schema.run_folder import RunFolder
 from cloudgan.schema.search import Dimension, SearchConfig
-from cloudgan.search import pod_blocks
+from cloudgan.search import shared
 from cloudgan.search.blocks import LOG
-from cloudgan.search.coordinator import Coordinator
 from cloudgan.search.folder import SearchFolder
-from cloudgan.search.pod_blocks import PodBlocks
-from cloudgan.search.study import SearchStudy
-from cloudgan.storage.store import open_store
 from cloudgan.worker.pod_environment import Peers, PodEnvironment
 
 PROGRAM = (sys.executable, str(Path(__file__).parents[1] / "search" / "trainer_program.py"))
@@ -39,10 +36,9 @@ SPACE = {"model.learning_rate": Dimension(low=1e-5, high=1e-1, log=True)}
 
 @pytest.fixture(autouse=True)
 def short_pauses(monkeypatch):
-    monkeypatch.setattr(pod_blocks, "_LIST_SECONDS", 0.1)
-    monkeypatch.setattr(PodBlocks, "poll_seconds", 0.05)
+    monkeypatch.setattr(shared, "_LOOK_SECONDS", 0.05)
     monkeypatch.setattr(search_block, "_ASK_SECONDS", 0.05)
-    monkeypatch.setattr(search_block, "_LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(search_block.Pod, "look_seconds", 0.05)
     # The stub needs no showers.
     monkeypatch.setattr(search_block, "stage_showers", lambda pod, progress: None)
     monkeypatch.setenv("BEHAVIOUR", "waits")
@@ -79,7 +75,7 @@ class Deployment:
 
     def stop(self):
         for block in self.blocks:
-            block.stop.set()
+            block.stop(signal.SIGTERM)
         return self.join()
 
     def join(self):
@@ -88,20 +84,18 @@ class Deployment:
         return self.ended
 
 
-def searched(tmp_path, trials):
-    """The folder of a search and its study; `run` coordinates it."""
+def published(tmp_path, trials, place=None):
+    """The folder of a search and its study; `run` follows it."""
     base = parse_config({"model": {"preset": "smoke"}, "training": {"seed": 3}}, "test")
-    config = SearchConfig(base=base, space=SPACE, sampler="random", trials=trials, store="x")
+    url = place or str(tmp_path / "store")
+    config = SearchConfig(base=base, space=SPACE, sampler="random", trials=trials, store=url)
     folder = SearchFolder(tmp_path / "s")
     folder.write_config(config)
-    study = SearchStudy(folder, config)
-
-    def run():
-        store = open_store(str(tmp_path / "store/searches/s"))
-        blocks = PodBlocks(store, folder, SHOWERS, print, beat_seconds=0.05, lease_seconds=600.0)
-        Coordinator(folder, config, study, blocks, Silent()).run()
-
-    return folder, study, run
+    store = shared.store_of(folder, config)
+    found = shared.study_in(store, "s", config)
+    shared.publish(store, config, SHOWERS)
+    follower = shared.Follower(folder, config, found, Silent())
+    return folder, found[0], follower.run
 
 
 def trained_steps(folder, number):
@@ -110,7 +104,7 @@ def trained_steps(folder, number):
 
 def test_trials_of_two_deployments_and_a_block_that_leaves_end_as_those_of_one_machine(tmp_path):
     """A block that leaves saves its trial, which another one continues from its checkpoint."""
-    folder, study, run = searched(tmp_path, 3)
+    folder, study, run = published(tmp_path, 3)
     first = Deployment(tmp_path, "first", 1)
     second = Deployment(tmp_path, "second", 1)
     leaves = first.blocks[0]
@@ -118,7 +112,7 @@ def test_trials_of_two_deployments_and_a_block_that_leaves_end_as_those_of_one_m
     def leave():
         while not list(tmp_path.glob("first/0/runs/*/epoch")):
             time.sleep(0.01)
-        leaves.stop.set()
+        leaves.stop(signal.SIGTERM)
 
     leaving = threading.Thread(target=leave, daemon=True)
     leaving.start()
@@ -161,17 +155,17 @@ def test_a_restarted_block_shows_itself_only_after_its_old_trainer_has_ended(tmp
         ({"data": {"path": SHOWERS}, "training": {"init_from": "/srv/run"}}, "/srv/run"),
     ],
 )
-def test_an_assignment_cannot_name_other_showers_or_another_place_for_checkpoints(
+def test_a_published_search_cannot_name_other_showers_or_another_place_for_checkpoints(
     tmp_path, given, named
 ):
     deployment = Deployment(tmp_path, "d", 1)
     deployment.stop()
     (block,) = deployment.blocks
     with pytest.raises(DataError, match=named):
-        block._own_config(parse_config(given, "test"), "trials/0000")
+        block._place._own_config(parse_config(given, "test"), "trials/0000")
     fair = parse_config({"data": {"path": SHOWERS}, "checkpoint": {"url": "s3://b/x"}}, "test")
     place = tmp_path / "store/searches/s/trials/0000/checkpoints"
-    assert block._own_config(fair, "trials/0000").checkpoint.url == str(place)
+    assert block._place._own_config(fair, "trials/0000").checkpoint.url == str(place)
 
 
 @pytest.mark.parametrize(
@@ -185,7 +179,7 @@ def test_an_assignment_cannot_name_other_showers_or_another_place_for_checkpoint
     ],
 )
 def test_a_pod_killed_in_any_phase_costs_no_trial_and_no_epoch_that_was_saved(tmp_path, phase):
-    folder, study, run = searched(tmp_path, 1)
+    folder, study, run = published(tmp_path, 1)
     program = Path(__file__).with_name("block_program.py")
     killed = subprocess.Popen([sys.executable, str(program), str(tmp_path), phase])
     replaced = []
@@ -208,3 +202,68 @@ def test_a_pod_killed_in_any_phase_costs_no_trial_and_no_epoch_that_was_saved(tm
     assert trained_steps(folder, 0) == EVERY_STEP, "each validation is in the record, and once"
     if phase == "training":
         assert "began at epoch 0" not in (folder.trial(0) / LOG).read_text()
+
+
+@pytest.fixture
+def s3_server(monkeypatch):
+    """The URL of a bucket in a real S3 server."""
+    boto3 = pytest.importorskip("boto3")
+    pytest.importorskip("moto")
+    from moto.server import ThreadedMotoServer
+
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    login = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
+    here = "http://{}:{}".format(*server.get_host_and_port())
+    for name, value in (login | {"AWS_ENDPOINT_URL": here}).items():
+        monkeypatch.setenv(name, value)
+    with contextlib.closing(boto3.client("s3", region_name="us-east-1")) as client:
+        client.create_bucket(Bucket="physics")
+    yield "s3://physics/gan"
+    server.stop()
+
+
+@pytest.mark.parametrize(
+    ("trials", "every_seconds"), [(4, 15.0), pytest.param(60, 10.0, marks=pytest.mark.slow)]
+)
+def test_three_processes_search_one_journal_in_s3_while_one_is_killed_again_and_again(
+    tmp_path, s3_server, monkeypatch, trials, every_seconds
+):
+    monkeypatch.setenv("BEHAVIOUR", "")
+    folder, study, run = published(tmp_path, trials, s3_server)
+    program = Path(__file__).with_name("block_program.py")
+
+    def start(worker):
+        command = [sys.executable, program, tmp_path, "works", s3_server, str(worker)]
+        return subprocess.Popen(command)
+
+    processes, over, kills = [start(worker) for worker in range(3)], threading.Event(), []
+
+    def kill():
+        while not over.wait(every_seconds):
+            worker = len(kills) % 3
+            processes[worker].kill()
+            processes[worker].wait()
+            processes[worker] = start(worker)
+            kills.append(worker)
+
+    killing = threading.Thread(target=kill)
+    killing.start()
+    try:
+        run()
+    finally:
+        over.set()
+        killing.join()
+        for process in processes:
+            process.kill()
+            process.wait()
+    assert kills
+    assert [trial.number for trial in study.trials()] == list(range(trials))
+    assert {trial.state for trial in study.trials()} == {TrialState.COMPLETE}
+    assert len({tuple(trial.params.values()) for trial in study.trials()}) == trials
+    late = shared.StoreJournal(shared.store_of(folder, folder.read_config()))
+    asked = [one["trial_id"] for one in late.read_logs(0) if "param_name" in one]
+    assert len(asked) == len(set(asked)), "the value of a trial was asked twice"
+    for number in range(trials):
+        steps = trained_steps(folder, number)
+        assert steps == EVERY_STEP

@@ -5,7 +5,7 @@ import pytest
 pytest.importorskip("optuna")
 
 from cloudgan.api.search_cost import IDLE, REST, NodeTime, SearchCost, node_time
-from cloudgan.schema.search_exchange import BlockStatus, Spell, TrialRun, TrialStates
+from cloudgan.schema.search_exchange import BlockStatus, Spell, TrialRun
 from searches import write_search, write_time
 
 
@@ -16,8 +16,9 @@ def status(seconds, *spells, **more):
 
 
 def cost_of(time, states, usd=None, best=None):
-    trials = TrialStates(states=states, best=best)
-    return SearchCost(run="d", search="s", time=time, trials=trials, usd=usd, price_row="lab/cpu")
+    return SearchCost(
+        run="d", search="s", time=time, states=states, best=best, usd=usd, price_row="lab/cpu"
+    )
 
 
 def test_time_goes_to_trials_by_their_state_to_idle_blocks_and_to_the_start_of_nodes():

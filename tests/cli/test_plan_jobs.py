@@ -232,7 +232,7 @@ def test_a_plan_of_nodes_has_a_worker_rank_per_node_and_its_masters(planned, pla
         ("PODS STORE -- search space.yaml x.h5 --store=there", "--store stands before --"),
         ("PODS STORE -- search space.yaml x.h5 --max-hours=1", "is of this machine"),
         ("PODS STORE -- search space.yaml x.h5 --blocks=2", "--blocks=2 are of this"),
-        ("PODS STORE --detach -- search space.yaml x.h5", "coordinates the search"),
+        ("PODS STORE --detach -- search space.yaml x.h5", "follows the search"),
         ("PODS STORE -- search space.yaml x.h5", "x.h5 does not exist"),
         ("PODS STORE -- crossvalidate x.h5", "x.h5 does not exist"),
         ("PODS STORE -- crossvalidate --show=runs/cv", "starts nothing"),

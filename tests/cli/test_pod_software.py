@@ -10,12 +10,14 @@ from cli.provisioned import basis
 from cloudgan.launch.kubernetes.manifests import manifest_steps
 from cloudgan.launch.operations import staging
 from cloudgan.launch.operations.staging import known_wheels
+from cloudgan.schema.config import parse_config
 from cloudgan.schema.run_state import RunState
 from cloudgan.storage.folder import FolderStore
 from launch.lifecycle.place_double import PlaceDouble
 
 DIGEST = "sha256:" + "0a" * 32
 PULLED = f"lab/gan:1@{DIGEST}"
+JOIN = {"task": "join", "join": "lr"}
 FLAGS = (
     "--provider=kubernetes",
     "--store=s3://lab/cloudgan",
@@ -106,20 +108,25 @@ def test_an_invalid_reference_is_refused_before_anything_starts(cloudgan_here, u
 
 
 @pytest.mark.parametrize(
-    ("accelerator", "named", "others"),
+    ("asked", "named", "others"),
     [
-        ("H100", {"tensorflow", "nvidia-cudnn-cu12", "nvidia-nccl-cu12", "boto3"}, {"libtpu"}),
-        ("TPU-v5e", {"tensorflow-tpu", "libtpu", "boto3"}, {"nvidia-cudnn-cu12"}),
-        (None, {"boto3", "keras"}, {"tensorflow", "nvidia-cudnn-cu12", "libtpu"}),
+        (
+            ("H100", {}),
+            {"tensorflow", "nvidia-cudnn-cu12", "nvidia-nccl-cu12", "boto3"},
+            {"libtpu"},
+        ),
+        (("TPU-v5e", {}), {"tensorflow-tpu", "libtpu", "boto3"}, {"nvidia-cudnn-cu12"}),
+        ((None, {}), {"boto3", "keras"}, {"tensorflow", "nvidia-cudnn-cu12", "optuna"}),
+        ((None, JOIN), {"keras", "optuna", "cmaes", "scikit-learn", "sqlalchemy"}, {"mpich"}),
     ],
 )
-def test_pods_with_accelerators_install_tensorflow_and_its_libraries(
-    monkeypatch, tmp_path, accelerator, named, others
+def test_pods_install_the_libraries_of_their_accelerator_and_of_their_job(
+    monkeypatch, tmp_path, asked, named, others
 ):
     locks = []
     monkeypatch.setattr(staging, "dependency_wheels", lambda lock, **_: locks.append(lock) or ())
     monkeypatch.setattr(staging, "cache_folder", lambda: tmp_path)
-    known_wheels(accelerator)
+    known_wheels(asked[0], parse_config(asked[1], "test"))
     packages = set(re.findall(r"^([a-z0-9-]+)==", locks[0], re.MULTILINE))
     assert named <= packages
     assert not others & packages

@@ -86,7 +86,7 @@ def test_the_trials_of_a_search_are_shown_and_other_settings_refused(space, clou
 
 
 def test_a_search_of_many_trials_fits_a_screen_with_the_best_marked(space, monkeypatch, capsys):
-    from cloudgan.api.search_result import read_search
+    from cloudgan.api.search import read_search
     from cloudgan.cli import emit
 
     write_search(
@@ -125,26 +125,27 @@ def test_what_reads_a_search_leaves_its_journal_as_it_is(cut, cloudgan_here, com
 
 
 def test_half_a_last_line_of_the_journal_is_cut_off_and_its_trial_asked_again(cut, cloudgan_here):
-    from cloudgan.search.study import SearchStudy
+    from cloudgan.search.study import open_study
 
     folder, config, asked = cut
-    study = SearchStudy(folder, config)
+    study = open_study(folder, config)
     assert [trial.values for trial in study.trials()] == [[0.4], [0.2], None]
+    assert study.claim_run("again", lambda *_: True, lambda _: 0).trial == 2
     assert study.trials()[2].params == asked
     study.complete(2, [0.1])
     said = cloudgan_here("search", "cut", "--show", "--json").json()
     assert [trial["value"] for trial in said["trials"]] == [0.4, 0.2, 0.1]
     lines = folder.journal_file.read_bytes().splitlines()
     assert all(json.loads(line) for line in lines)
-    SearchStudy(folder, config)
+    open_study(folder, config)
     assert folder.journal_file.read_bytes().splitlines() == lines, "a study is created once"
 
 
 def test_the_lock_of_a_killed_write_to_the_journal_blocks_for_seconds_only(cut):
-    from cloudgan.search.study import SearchStudy
+    from cloudgan.search.study import open_study
 
     folder, config, _ = cut
-    study = SearchStudy(folder, config)
+    study = open_study(folder, config)
     lock = folder.journal_lock
     lock.symlink_to(folder.journal_file.name)
     study.complete(2, [0.1])
@@ -258,9 +259,9 @@ def test_what_is_left_of_a_search_is_forecast_from_its_own_trials(space, cloudga
 
 
 def test_more_blocks_than_were_measured_widen_a_forecast(space, cloudgan_here, monkeypatch):
-    from cloudgan.search import blocks
+    from cloudgan.search import forecast
 
-    monkeypatch.setattr(blocks.LocalBlocks, "of_machine", lambda count: [])
+    monkeypatch.setattr(forecast, "blocks_of_machine", lambda count: [])
     write_time(space.parent / "one", 360.0)
     flags = ("--data=x.h5", "--trials=25", "--blocks=4", "--like=one", "--describe", "--json")
     said = cloudgan_here("search", space, *flags).json()

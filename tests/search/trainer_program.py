@@ -1,4 +1,4 @@
-"""Stub of `cloudgan train --run=FOLDER` in tests of the coordinator: no TensorFlow, real records.
+"""Stub of `cloudgan train --run=FOLDER` in tests of searches: no TensorFlow, real records.
 
 It validates ten times; the metric is a function of the learning rate in run.yaml, and grows by one with
 each fold. It saves its epoch, in the folder of checkpoint.url where there is one, so that a second process
@@ -17,6 +17,7 @@ from pathlib import Path
 from cloudgan.core.errors import ConfigError
 from cloudgan.schema import record
 from cloudgan.schema.run_folder import RunFolder, checkpoint_name, checkpoint_steps
+from cloudgan.storage.store import open_store
 
 EPOCHS = 10
 
@@ -31,10 +32,10 @@ def main(run):
         print("cloudgan: the showers are damaged", flush=True)
         sys.exit(1)
     state = folder.path / "epoch"
-    copies = Path(config.checkpoint.url) if config.checkpoint.url else None
+    copies = open_store(config.checkpoint.url) if config.checkpoint.url else None
     first = int(state.read_text()) if state.exists() else 0
     if copies:
-        steps = checkpoint_steps(path.name for path in copies.glob("*"))
+        steps = checkpoint_steps(copies.list())
         first = steps[-1] // 10 if steps else 0
     stopped = []
     signal.signal(signal.SIGINT, lambda *_: stopped.append(1))
@@ -51,8 +52,7 @@ def main(run):
         record.append(folder.record_file, line)
         state.write_text(str(epoch + 1))
         if copies:
-            copies.mkdir(parents=True, exist_ok=True)
-            (copies / checkpoint_name(10 * (epoch + 1))).write_bytes(b"")
+            copies.put(checkpoint_name(10 * (epoch + 1)), b"")
         if stopped:
             sys.exit(130)
     print(f"process {os.getpid()} began at epoch {first}")

@@ -118,7 +118,9 @@ def write_context(folder: Path, kind: ImageKind) -> None:
             " folder, or remove it"
         )
     with atomic_folder(folder, error_class=ConfigError) as beside:
-        (beside / "requirements.txt").write_text(locked(_EXTRAS[kind], "pod"), encoding="utf-8")
+        (beside / "requirements.txt").write_text(
+            locked(_EXTRAS[kind], "pod", "search"), encoding="utf-8"
+        )
         (beside / "Dockerfile").write_bytes(assets.read_bytes("deploy/Dockerfile"))
         own_wheel(beside / "dist")
         (beside / _SUMS).write_text(_sums(beside), encoding="utf-8")

@@ -20,7 +20,7 @@ from cloudgan.schema.quality import quality_of
 from cloudgan.schema.record import Epoch, RunRecord
 from cloudgan.schema.record_line import StopReason
 from cloudgan.schema.run_folder import RunFolder, shown_run
-from cloudgan.search.opened import open_search
+from cloudgan.search.extra import check_extra
 
 _UNSURE = "unsure"
 _KILLED = "its process ended without a last line: it was killed, or this machine stopped"
@@ -162,9 +162,12 @@ def _grid(folder: RunFolder) -> dict[str, Any]:
 def _search(folder: RunFolder) -> dict[str, Any]:
     found: dict[str, Any] = {"task": "search", "unit": "trials"}
     try:
-        _, config, study = open_search(folder.path)
+        check_extra()
     except ConfigError as error:  # the extra is not installed
         return found | {"state": "unknown", "reason": str(error)}
+    from cloudgan.search.study import read_study
+
+    _, config, study = read_study(folder.path)
     over, best = sum(one.state.is_finished() for one in study.trials()), study.best()
     return found | {
         "state": "done" if over >= study.size else "stopped",

@@ -20,6 +20,7 @@ from cloudgan.launch.lifecycle.wheels import (
 from cloudgan.launch.plan.jobs import KINDS
 from cloudgan.launch.plan.showers import NO_SHOWERS, NOT_READ
 from cloudgan.ranks.placement import check_mpi
+from cloudgan.schema.config import RunConfig
 from cloudgan.schema.image import tagged
 from cloudgan.schema.launch import LOCAL, Launch
 from cloudgan.schema.plan import NO_DATA, Plan, Wheel
@@ -28,6 +29,8 @@ from cloudgan.storage.bucket_showers import BucketShowers, is_url
 from cloudgan.storage.store import open_store
 
 _OF_MPI = ("mpi4py", "mpich")
+_OF_SEARCH = ("cmaes", "optuna", "scikit-learn")
+"""What the blocks of a search need beside the packages of a training."""
 _OF_TENSORFLOW = ("absl-py", "h5py", "ml-dtypes", "numpy", "optree", "protobuf")
 """The public image has these, built for its TensorFlow."""
 
@@ -148,33 +151,30 @@ def with_pulled_image(plan: Plan, before: Launch, say: Callable[[str], None]) ->
 
 
 def known_wheels(
-    accelerator: str | None = None,
-    has_ranks: bool = False,
+    accelerator: str | None = None, config: RunConfig | None = None
 ) -> tuple[Wheel, ...]:
     """Returns the wheels that are on this machine: cloudgan's own, and cached ones.
 
     Args:
         accelerator: Accelerator of the workers; GPUs and TPUs need TensorFlow and its libraries as wheels, too.
-        has_ranks: Whether the workers start MPI ranks, which need MPICH.
+        config: Of the run: MPI ranks need MPICH, and blocks of a search Optuna; None: a training without.
     """
-    return _wheels(accelerator, has_ranks=has_ranks, fetch=False)
+    return _wheels(accelerator, config, fetch=False)
 
 
 def all_wheels(
-    progress: Progress,
-    accelerator: str | None = None,
-    has_ranks: bool = False,
+    progress: Progress, accelerator: str | None = None, config: RunConfig | None = None
 ) -> tuple[Wheel, ...]:
     """Returns cloudgan's own wheel and those of its lock file; downloads what is not cached.
 
     Raises:
         ConfigError: A wheel is not cached and cannot be downloaded.
     """
-    known = known_wheels(accelerator, has_ranks)
+    known = known_wheels(accelerator, config)
     if len(known) > 1:
         return known
     progress.start("downloading the wheels that pods install, once")
-    return _wheels(accelerator, has_ranks=has_ranks, fetch=True)
+    return _wheels(accelerator, config, fetch=True)
 
 
 def upload_wheels(plan: Plan, progress: Progress) -> None:
@@ -197,15 +197,20 @@ def upload_wheels(plan: Plan, progress: Progress) -> None:
         progress.advance(wheel.bytes / 2**20)
 
 
-def _wheels(accelerator: str | None, *, has_ranks: bool, fetch: bool) -> tuple[Wheel, ...]:
-    folder, ranks = cache_folder(), _OF_MPI if has_ranks else ()
+def packages_of(config: RunConfig) -> tuple[str, ...]:
+    """Returns the packages that the workers of a run need beside those of a training."""
+    return (*(_OF_MPI if config.has_ranks else ()), *(_OF_SEARCH if config.join else ()))
+
+
+def _wheels(accelerator: str | None, config: RunConfig | None, *, fetch: bool) -> tuple[Wheel, ...]:
+    folder, more = cache_folder(), packages_of(config) if config else ()
     if accelerator is None:
-        lock = locked("pod", packages=ranks, without=_OF_TENSORFLOW)
+        lock = locked("pod", packages=more, without=_OF_TENSORFLOW)
         others = dependency_wheels(lock, folder=folder, fetch=fetch)
     elif accelerator.upper().startswith("TPU"):
-        lock = locked("pod", "tpu", packages=ranks)
+        lock = locked("pod", "tpu", packages=more)
         others = dependency_wheels(lock, folder=folder, fetch=fetch, platform=GLIBC_OF_TPU)
     else:
-        lock = locked("pod", "gpu", packages=ranks)
+        lock = locked("pod", "gpu", packages=more)
         others = dependency_wheels(lock, folder=folder, fetch=fetch)
     return (own_wheel(folder), *others)

@@ -308,7 +308,7 @@ def _simulation_forecast(
 
 
 def _check_join(given: Mapping[str, Any], file: str | None, request: WorkerFlags) -> None:
-    """Refuses flags without effect on trials, and a store that the coordinator cannot reach."""
+    """Refuses flags without effect on trials, and a store that this machine cannot reach."""
     name = given.get("join")
     if not name or file:
         raise ConfigError(

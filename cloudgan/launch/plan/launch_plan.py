@@ -43,7 +43,7 @@ from cloudgan.schema.run_folder import RUNS, RunFolder
 from cloudgan.speed.measured import PAPER_SHOWERS
 from cloudgan.speed.network import throughput_model
 
-Wheels = Callable[[str | None, bool], tuple[Wheel, ...]]
+Wheels = Callable[[str | None, RunConfig], tuple[Wheel, ...]]
 """Returns the wheels that pods install, of an accelerator and of whether they start MPI ranks."""
 NAMESPACE = "cloudgan"
 _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
@@ -281,7 +281,7 @@ def _inputs(
             *missing_variables(workers),
             *([_TRACKED.format(package=package)] if package and workers.image else ()),
         ),
-        "wheels": wheels(workers.accelerator, config.has_ranks)
+        "wheels": wheels(workers.accelerator, config)
         if workers.image and not request.image
         else (),
     }

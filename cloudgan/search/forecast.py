@@ -7,7 +7,6 @@ import statistics
 
 from pydantic import Field
 
-from cloudgan.api.search_result import search_result
 from cloudgan.core.errors import ConfigError, DataError
 from cloudgan.core.local_path import local_path
 from cloudgan.reports.result import Result, View
@@ -15,7 +14,9 @@ from cloudgan.reports.table import Number, Table, number_text
 from cloudgan.schema import record
 from cloudgan.schema.run_folder import find_run_folder
 from cloudgan.schema.search import SearchConfig
-from cloudgan.search.opened import open_search
+from cloudgan.search.blocks import blocks_of_machine
+from cloudgan.search.extra import check_extra
+from cloudgan.search.objectives import spent_seconds
 
 _HOUR_SECONDS = 3600.0
 
@@ -69,16 +70,17 @@ def forecast(space: str, asked: SearchConfig, like: str | None) -> SearchForecas
         ConfigError: No time of a trial is known, or the blocks are too many.
         DataError: `like` has no record.
     """
-    from cloudgan.search.blocks import LocalBlocks
-    from cloudgan.search.study import number_of_trials
-
     if asked.store:
         raise ConfigError(
             "--describe forecasts blocks of this machine; the blocks of a search with --store are the nodes of"
             " its deployments"
         )
-    LocalBlocks.of_machine(asked.blocks)
-    there = open_search(space) if local_path(space).is_dir() else None
+    blocks_of_machine(asked.blocks)
+    check_extra()
+    from cloudgan.search.reading import search_result  # noqa: PLC0415  after that check
+    from cloudgan.search.study import number_of_trials, read_study  # noqa: PLC0415
+
+    there = read_study(space) if local_path(space).is_dir() else None
     found = search_result(*there).trials if there else ()
     ended = [trial for trial in found if trial.state != "running"]
     if like is not None:
@@ -112,8 +114,6 @@ def forecast(space: str, asked: SearchConfig, like: str | None) -> SearchForecas
 
 
 def _seconds_of_run(like: str) -> float:
-    from cloudgan.search.objectives import spent_seconds
-
     seconds = spent_seconds(record.read(find_run_folder(like).record_file))
     if seconds is None:
         raise DataError(f"--like={like}: its record has no time; name a run that has trained")

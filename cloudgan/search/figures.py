@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from cloudgan.api.search_result import Search, Trial, key_name
 from cloudgan.reports.charts import (
     COLOURS,
     GREY,
@@ -22,7 +21,9 @@ from cloudgan.reports.charts import (
     Style,
 )
 from cloudgan.reports.page import Section
+from cloudgan.schema.search import Direction, Second
 from cloudgan.schema.words import in_words
+from cloudgan.search.trials import Trial, key_name
 
 _SECOND_LABELS = {"seconds": "program time of the trial (s)", "usd": "price of the trial (USD)"}
 _WIDE = 8
@@ -30,12 +31,26 @@ _WIDE = 8
 _TICKS = 5
 
 
-def search_figures(found: Search) -> Iterator[Section]:
-    """Yields a section per figure; `found` has a best trial."""
-    complete = [one for one in found.trials if one.state == "complete" and one.value is not None]
-    yield Section("History", (_history(found, complete),))
-    if found.importances:
-        bars = tuple(Bar(key_name(key), (share,)) for key, share in found.importances.items())
+def search_figures(
+    trials: Sequence[Trial],
+    best: Trial,
+    objective: str,
+    direction: Direction,
+    importances: Mapping[str, float],
+) -> Iterator[Section]:
+    """Yields a section per figure.
+
+    Args:
+        trials: By number.
+        best: One of them.
+        objective: Number that ranks them.
+        direction: Of the objective.
+        importances: Of each key; empty: too few trials.
+    """
+    complete = [one for one in trials if one.state == "complete" and one.value is not None]
+    yield Section("History", (_history(trials, complete, best, objective, direction),))
+    if importances:
+        bars = tuple(Bar(key_name(key), (share,)) for key, share in importances.items())
         caption = (
             "PED-ANOVA (arXiv:2304.10255), Optuna's evaluator: which keys distinguish the best trials, a"
             " tenth of them but at least five, from the others. With few trials it is uncertain."
@@ -44,77 +59,92 @@ def search_figures(found: Search) -> Iterator[Section]:
         chart = StackedBars("Importance of each key", axis, ("importance",), bars, caption)
         yield Section("Importance of the keys", (chart,))
     if len(complete) > 1:
-        yield Section("Parallel coordinates", (_parallel(found, complete),))
+        yield Section("Parallel coordinates", (_parallel(complete, best, objective),))
 
 
-def two_objectives(found: Search) -> Plot:
-    """Returns both objectives: the trials of the Pareto front, with their numbers, and the others."""
-    both = [one for one in found.trials if one.value is not None and one.second is not None]
-    front = [one for one in both if one.number in found.front]
-    others = [one for one in both if one.number not in found.front]
+def two_objectives(
+    trials: Sequence[Trial], numbers: Sequence[int], objective: str, second: Second
+) -> Plot:
+    """Returns both objectives: the trials of the Pareto front, with their numbers, and the others.
+
+    Args:
+        trials: By number.
+        numbers: Of the trials of the front.
+        objective: The first one.
+        second: The second one.
+    """
+    both = [one for one in trials if one.value is not None and one.second is not None]
+    front = [one for one in both if one.number in numbers]
+    others = [one for one in both if one.number not in numbers]
     series = (("Pareto front", front, Style(1)), ("other trials", others, Style(0)))
     return Plot(
         "Trials between both objectives",
-        Axis(_SECOND_LABELS[found.second or "seconds"]),
-        _value_axis(found, both),
+        Axis(_SECOND_LABELS[second]),
+        _value_axis(objective, both),
         tuple(
             PointSeries(
                 name,
                 tuple(
                     Point(one.second or 0.0, one.value or 0.0, f"trial {one.number}",
-                          text=str(one.number) if trials is front else "")
-                    for one in trials
+                          text=str(one.number) if members is front else "")
+                    for one in members
                 ),
                 style,
             )
-            for name, trials, style in series
+            for name, members, style in series
         ),
         front=tuple((one.second or 0.0, one.value or 0.0) for one in front),
         caption="Left and below is better. Numbers are those of the trials of the Pareto front.",
     )  # fmt: skip
 
 
-def _value_axis(found: Search, trials: Sequence[Trial]) -> Axis:
+def _value_axis(objective: str, trials: Sequence[Trial]) -> Axis:
     values = [one.value or 0.0 for one in trials]
-    return Axis(in_words(found.objective), log=0 < min(values) < max(values) / _WIDE)
+    return Axis(in_words(objective), log=0 < min(values) < max(values) / _WIDE)
 
 
-def _history(found: Search, complete: Sequence[Trial]) -> Plot:
+def _history(
+    trials: Sequence[Trial],
+    complete: Sequence[Trial],
+    best: Trial,
+    objective: str,
+    direction: Direction,
+) -> Plot:
     """Returns the objective of each trial and the best one so far."""
-    best = min if found.direction == "minimize" else max
+    better = min if direction == "minimize" else max
     steps: list[tuple[float, float]] = []
     for one in complete:
         value = one.value or 0.0
         before = steps[-1][1] if steps else value
-        steps += [(one.number, before), (one.number, best(before, value))]
+        steps += [(one.number, before), (one.number, better(before, value))]
     x, y = zip(*steps, (complete[-1].number + 1, steps[-1][1]), strict=True)
-    missing = [one for one in found.trials if one.state in {"pruned", "failed"}]
+    missing = [one for one in trials if one.state in {"pruned", "failed"}]
     named = ", ".join(f"{one.number} ({one.state})" for one in missing)
-    label = in_words(found.objective)
+    label = in_words(objective)
     return Plot(
         f"{label} of each trial",
         Axis("trial"),
-        _value_axis(found, complete),
+        _value_axis(objective, complete),
         tuple(
             PointSeries(
                 name,
                 tuple(
                     Point(one.number, one.value or 0.0, f"trial {one.number}")
                     for one in complete
-                    if (one.number == found.best) == (style.number == 1)
+                    if (one is best) == (style.number == 1)
                 ),
                 style,
             )
-            for name, style in ((f"best: trial {found.best}", Style(1)), ("trial", Style(0)))
+            for name, style in ((f"best: trial {best.number}", Style(1)), ("trial", Style(0)))
         ),
         (Line("best so far", x, y, style=Style(5)),),
         caption=f"Without an objective: {named}." if missing else "",
     )
 
 
-def _parallel(found: Search, complete: Sequence[Trial]) -> Figure:
+def _parallel(complete: Sequence[Trial], best: Trial, objective: str) -> Figure:
     """Returns each complete trial as a line over the keys of the space and the objective."""
-    label = in_words(found.objective)
+    label = in_words(objective)
     keys = list(dict.fromkeys(key for trial in complete for key in trial.point))
     values = [trial.value or 0.0 for trial in complete]
     columns: list[Sequence[Any]] = [[trial.point.get(key) for trial in complete] for key in keys]
@@ -122,17 +152,17 @@ def _parallel(found: Search, complete: Sequence[Trial]) -> Figure:
     places = [_scale(column) for column in columns]
 
     def draw(axes: Any) -> None:
-        from matplotlib import colormaps
+        from matplotlib import colormaps  # noqa: PLC0415  slow to import
 
-        from cloudgan.reports.drawing import plain, tick_text
+        from cloudgan.reports.drawing import plain, tick_text  # noqa: PLC0415
 
         colour, (share, _) = colormaps["viridis"], places[-1]
         rows = zip(complete, zip(*columns, strict=True), strict=True)
-        for trial, row in sorted(rows, key=lambda one: one[0].number == found.best):
+        for trial, row in sorted(rows, key=lambda one: one[0] is best):
             heights = [place(value) for (place, _), value in zip(places, row, strict=True)]
             style: dict[str, Any] = (
-                {"color": COLOURS[1], "linewidth": 3.0, "label": f"best: trial {found.best}"}
-                if trial.number == found.best
+                {"color": COLOURS[1], "linewidth": 3.0, "label": f"best: trial {best.number}"}
+                if trial is best
                 else {"color": colour(0.9 * share(row[-1])), "linewidth": 1.2}
             )
             axes.plot(range(len(places)), heights, **style)

@@ -1,64 +1,25 @@
-"""Result of a search, read from its folder: its trials, the best of them, and the front of two objectives."""
+"""Result of a search: its trials, the best of them, and the front of two objectives."""
 
 from __future__ import annotations
 
 import math
-import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from cloudgan.core.document import Document
 from cloudgan.reports.page import KeyFigures, Page, Section
 from cloudgan.reports.result import Result, View
 from cloudgan.reports.table import Mark, Table
-from cloudgan.schema.record import RunRecord, read_if_whole
-from cloudgan.schema.run_folder import RunFolder
-from cloudgan.schema.search import Direction, Point, SearchConfig, Second
-from cloudgan.schema.search_exchange import TrialRun
+from cloudgan.schema.search import Direction, Second
 from cloudgan.schema.words import in_words
-from cloudgan.search.folder import SearchFolder
-from cloudgan.search.opened import open_search
-
-if TYPE_CHECKING:  # Optuna is an extra
-    from optuna.trial import FrozenTrial
-
-    from cloudgan.search.study import SearchStudy
+from cloudgan.search.figures import search_figures, two_objectives
+from cloudgan.search.trials import Trial, key_name
 
 PAGE = "report.html"
 _MOST_ROWS = 12
 """Of a screen; a search has 25 trials by default."""
-
-
-class Fold(Document):
-    """One fold of a trial."""
-
-    number: int = Field(description="its first held-out shower")
-    value: float | None = Field(description="its objective")
-    seconds: float | None = Field(description="as of a trial")
-    run: Path = Field(description="its folder, an ordinary run")
-
-
-class Trial(Document):
-    """One trial of a search."""
-
-    number: int = Field(description="from 0")
-    state: str = Field(description="complete, pruned, failed or running")
-    value: float | None = Field(description="its objective, with folds their mean")
-    point: Point = Field(description="values by key of run.yaml")
-    seconds: float | None = Field(
-        description="program time of all its processes, of a killed one until the last line of its record"
-    )
-    run: Path = Field(description="its folder, an ordinary run; with folds that of the first one")
-    reason: str = Field("", description="why it failed")
-    second: float | None = Field(None, description="its second objective")
-    folds: tuple[Fold, ...] = Field((), description="empty: the trial is one run")
-    deviation: float | None = Field(
-        None, description="standard deviation of the objective over the folds, if each has a number"
-    )
 
 
 class Search(Result):
@@ -146,15 +107,17 @@ class Search(Result):
 
     def page(self) -> Page:
         """Returns the report: the best trial, history, importance, parallel coordinates and all trials."""
-        from cloudgan.api.search_figures import search_figures, two_objectives  # they import this
-
         sections: list[Section] = []
         if self.best_trial:
             best = Section("Best trial", (self._best_figures(self.best_trial),))
-            sections = [best, *search_figures(self)]
+            figures = search_figures(
+                self.trials, self.best_trial, self.objective, self.direction, self.importances
+            )
+            sections = [best, *figures]
         if self.second and self.front:
             front = self._rows(tuple(self.trials[number] for number in self.front))
-            sections.append(Section("Pareto front", (two_objectives(self), front)))
+            chart = two_objectives(self.trials, self.front, self.objective, self.second)
+            sections.append(Section("Pareto front", (chart, front)))
         note = f"Trials by number; {self.objective} is the median of the last three validations."
         table = replace(self._rows(self.trials), caption=note, interactive=True)
         sections.append(Section("Trials", (table,)))
@@ -199,88 +162,5 @@ class Search(Result):
         return "front" if trial.number in self.front else trial.state
 
 
-def key_name(key: str) -> str:
-    """Returns a key of run.yaml in words: ``learning rate`` for ``model.learning_rate``."""
-    group, _, name = key.rpartition(".")
-    words = name.replace("_", " ")
-    return f"weight of {words}" if group.endswith("loss_weights") else words
-
-
 def _value_text(value: float | str | bool) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
-def read_search(path: str | Path) -> Search:
-    """Reads a search from its folder; nothing is started.
-
-    Raises:
-        DataError: The folder holds no search.
-    """
-    folder, config, study = open_search(path)
-    return search_result(folder, config, study)
-
-
-def search_result(
-    folder: SearchFolder, config: SearchConfig, study: SearchStudy, limit: str = ""
-) -> Search:
-    """Returns the trials of a search.
-
-    Args:
-        folder: Of the search.
-        config: Of the search.
-        study: Its history.
-        limit: That ended it before its last trial; empty: none.
-    """
-    trials = tuple(_trial(folder, config, study, one) for one in study.trials())
-    best = study.best()
-    return Search(
-        path=folder.path,
-        objective=config.objective,
-        trials=trials,
-        best=best.number if best else None,
-        second=config.second,
-        front=tuple(one.number for one in study.front()),
-        limit=limit,
-        direction=config.direction,
-        importances=dict(study.importances()),
-    )
-
-
-def _trial(
-    folder: SearchFolder, config: SearchConfig, study: SearchStudy, one: FrozenTrial
-) -> Trial:
-    from cloudgan.search.objectives import seconds_of_runs
-    from cloudgan.search.study import REASON, state_name
-
-    values: list[float] = one.values or []
-    runs = config.runs_of(one.number)
-    records = {run: read_if_whole(RunFolder(folder.run(run)).record_file) for run in runs}
-    folds = _folds(folder, study.run_objectives(one.number), records) if config.folds > 1 else ()
-    numbers = [fold.value for fold in folds if fold.value is not None]
-    return Trial(
-        number=one.number,
-        state=state_name(one),
-        value=values[0] if values else None,
-        point=dict(one.params),
-        seconds=seconds_of_runs(records.values()),
-        run=folder.run(runs[0]),
-        reason=str(one.user_attrs.get(REASON, "")),
-        second=values[1] if len(values) > 1 else None,
-        folds=folds,
-        deviation=statistics.stdev(numbers) if numbers and len(numbers) == len(folds) else None,
-    )
-
-
-def _folds(
-    folder: SearchFolder,
-    objectives: Mapping[TrialRun, Sequence[float]],
-    records: Mapping[TrialRun, RunRecord],
-) -> tuple[Fold, ...]:
-    from cloudgan.search.objectives import spent_seconds
-
-    found = []
-    for run, record in records.items():
-        value = objectives[run][0] if run in objectives else None
-        seconds = spent_seconds(record)
-        found.append(Fold(number=run.fold or 0, value=value, seconds=seconds, run=folder.run(run)))
-    return tuple(found)

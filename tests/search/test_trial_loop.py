@@ -1,4 +1,4 @@
-"""The coordinator with real processes and records; the program that they run needs no TensorFlow."""
+"""The loop of a search on this machine, with real processes and records; what they run needs no TensorFlow."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from cloudgan.schema.config import parse_config
 from cloudgan.schema.run_folder import RunFolder
 from cloudgan.schema.search import Dimension, SearchConfig, with_folds
 from cloudgan.schema.search_exchange import TrialRun
-from cloudgan.search.blocks import LOG, Block, LocalBlocks
-from cloudgan.search.coordinator import Coordinator
+from cloudgan.search.blocks import LOG, Block
 from cloudgan.search.folder import SearchFolder
-from cloudgan.search.study import SearchStudy
+from cloudgan.search.here import train_here
+from cloudgan.search.study import open_study
 
 PROGRAM = (sys.executable, str(Path(__file__).with_name("trainer_program.py")))
 SPACE = {"model.learning_rate": Dimension(low=1e-5, high=1e-1, log=True)}
@@ -48,19 +48,20 @@ class Lines(Silent):
         self.lines.append(line)
 
 
-def coordinator_of(path, *, blocks=1, behaviour="", limits=None, progress=None, **asked):
-    folder, config = SearchFolder(path), config_of(blocks=blocks, **asked)
+def new_study(path, **asked):
+    folder, config = SearchFolder(path), config_of(**asked)
     folder.write_config(config)
-    study = SearchStudy(folder, config)
+    return folder, config, open_study(folder, config)
+
+
+def limited(path, *, blocks=1, behaviour="", progress=None, limits=None, **asked):
+    folder, config, _ = new_study(path, blocks=blocks, **asked)
     devices = [Block(index, {"BEHAVIOUR": behaviour}, PROGRAM) for index in range(blocks)]
-    return study, Coordinator(
-        folder, config, study, LocalBlocks(devices), progress or Silent(), **(limits or {})
-    )
+    return train_here(folder, config, progress or Silent(), blocks=devices, **(limits or {}))
 
 
 def searched(path, **asked):
-    study, coordinator = coordinator_of(path, **asked)
-    coordinator.run()
+    study, _ = limited(path, **asked)
     return study
 
 
@@ -93,13 +94,10 @@ def test_a_process_that_was_killed_costs_its_block_nothing_but_a_restart(tmp_pat
 
 def test_starts_of_a_trial_are_counted_from_its_newest_checkpoint(tmp_path):
     """Preempted nodes may cut a long trial often; without progress it fails after three starts."""
-    folder, config = SearchFolder(tmp_path / "s"), config_of()
-    folder.write_config(config)
-    study = SearchStudy(folder, config)
-    study.ask()
-    counted, run = [], TrialRun(0)
-    for saved_step in (0, 0, 8, 8, 8, 12):
-        study.count_attempt(run, saved_step)
+    _, _, study = new_study(tmp_path / "s", trials=1)
+    counted = []
+    for count, step in enumerate((0, 0, 8, 8, 8, 12)):
+        run = study.claim_run(f"block/{count}", lambda *_: True, lambda _, step=step: step)
         counted.append(study.attempts(run))
     assert counted == [1, 2, 1, 2, 3, 1]
 
@@ -108,7 +106,7 @@ def test_starts_of_a_trial_are_counted_from_its_newest_checkpoint(tmp_path):
 def test_five_trials_that_fail_in_a_row_end_the_search(tmp_path):
     with pytest.raises(CloudganError, match=r"last 5 trials failed.*the showers are damaged"):
         searched(tmp_path / "s", trials=9, behaviour="fails")
-    study = SearchStudy(SearchFolder(tmp_path / "s"), config_of(trials=9))
+    study = open_study(SearchFolder(tmp_path / "s"), config_of(trials=9))
     assert [trial.state for trial in study.trials()] == [TrialState.FAIL] * 5
 
 
@@ -120,10 +118,10 @@ def test_trials_worse_than_the_median_are_pruned_and_keep_their_run(tmp_path):
     assert all(len(trial.intermediate_values) < 10 for trial in pruned)
 
 
-def test_a_killed_coordinator_continues_with_the_points_of_an_undisturbed_search(tmp_path):
+def test_a_killed_search_continues_with_the_points_of_an_undisturbed_search(tmp_path):
     undisturbed = points(searched(tmp_path / "one", sampler="gp", trials=7))
     program = (
-        "import sys; sys.path.insert(0, sys.argv[1]); from test_coordinator import *;"
+        "import sys; sys.path.insert(0, sys.argv[1]); from test_trial_loop import *;"
         "searched(Path(sys.argv[2]), sampler='gp', trials=7, behaviour='waits')"
     )
     here = str(Path(__file__).parent)
@@ -134,11 +132,9 @@ def test_a_killed_coordinator_continues_with_the_points_of_an_undisturbed_search
         time.sleep(0.02)
     process.send_signal(signal.SIGKILL)
     process.wait()
-    study, coordinator = coordinator_of(
-        tmp_path / "two", sampler="gp", trials=7, behaviour="", progress=(said := Lines())
-    )
-    coordinator.run()  # the orphan of this program does not watch its standard input, as `train` does
-    assert "trial 2: waits for process" in said.lines[0]
+    # The orphan of this program does not watch its standard input, as `train` does.
+    study = searched(tmp_path / "two", sampler="gp", trials=7, progress=(said := Lines()))
+    assert "trial 0002: waits for process" in said.lines[0]
     assert points(study) == undisturbed
     assert [trial.state for trial in study.trials()] == [TrialState.COMPLETE] * 7
 
@@ -147,12 +143,10 @@ def test_a_killed_coordinator_continues_with_the_points_of_an_undisturbed_search
 @pytest.mark.parametrize(
     "killed", ["before it decides", "while it decides", "before the trial ends"]
 )
-def test_a_coordinator_that_is_killed_when_a_trial_is_pruned_prunes_it_when_it_continues(
+def test_a_search_that_is_killed_when_a_trial_is_pruned_prunes_it_when_it_continues(
     tmp_path, monkeypatch, prune, killed
 ):
-    folder, config = SearchFolder(tmp_path / "s"), config_of(prune=prune, trials=9)
-    folder.write_config(config)
-    study = SearchStudy(folder, config)
+    folder, config, study = new_study(tmp_path / "s", prune=prune, trials=9)
     for number in range(6):
         study.ask()
         assert [study.report(number, epoch, 2.0 - epoch) for epoch in (0, 1)] == [False] * 2
@@ -161,7 +155,7 @@ def test_a_coordinator_that_is_killed_when_a_trial_is_pruned_prunes_it_when_it_c
     assert not study.report(6, 0, 2.0)
     if killed == "before the trial ends":
         assert study.report(6, 1, 9.0)
-        for number in (7, 8):  # are worse still, and end before the next coordinator looks
+        for number in (7, 8):  # are worse still, and end before the next process looks
             study.ask()
             study.report(number, 1, 99.0)
             study.complete(number, [99.0])
@@ -178,7 +172,7 @@ def test_a_coordinator_that_is_killed_when_a_trial_is_pruned_prunes_it_when_it_c
             patch.setattr(kind, "prune", die)
             with pytest.raises(KeyboardInterrupt):
                 study.report(6, 1, 9.0)
-    study = SearchStudy(folder, config)
+    study = open_study(folder, config)
     assert not study.report(6, 0, 2.0) or killed == "before the trial ends"
     assert study.report(6, 1, 9.0)
 
@@ -230,13 +224,14 @@ def test_a_fold_that_fails_ends_its_trial_and_the_training_of_its_other_folds(tm
 
 
 def test_a_search_that_continues_trains_no_fold_again_that_has_a_number(tmp_path):
-    study, _ = coordinator_of(tmp_path / "s", trials=2, folds=2)
+    _, _, study = new_study(tmp_path / "s", trials=2, folds=2)
     study.ask(), study.ask()
     for run in (TrialRun(0, 0), TrialRun(0, 1), TrialRun(1, 0)):
         study.note_objectives(run, [float(run.fold)])
-    assert study.unfinished_runs() == [TrialRun(1, 1)]
+    missing = [study.missing_runs(trial) for trial in study.unfinished()]
+    assert missing == [[], [TrialRun(1, 1)]]
     study = searched(tmp_path / "s", trials=2, folds=2)
-    assert study.trials()[0].value == 0.5, "ended by the next coordinator, without any training"
+    assert study.trials()[0].value == 0.5, "ended by the next process, without any training"
     folder = SearchFolder(tmp_path / "s")
     began = list((folder.path / "trials").glob("*/folds/*"))
     assert began == [folder.run(TrialRun(1, 1))]
@@ -262,9 +257,9 @@ def test_a_limit_saves_the_running_trials_and_ends_the_search_with_the_best_so_f
     """The trial after the limit takes a second; a tenth of a second costs more than the budget."""
     price = {"second": "usd", "usd_per_hour": 7.2}
     asked = {"trials": 40, "behaviour": "waits", **price}
-    study, coordinator = coordinator_of(tmp_path / "s", limits=limits, **asked)
+    study, ended_by = limited(tmp_path / "s", limits=limits, **asked)
     (limit,) = limits
-    assert coordinator.run() == f"--{limit.replace('_', '-')}=0.0001"
+    assert ended_by == f"--{limit.replace('_', '-')}=0.0001"
     assert 0 < len(study.trials()) < 40
     assert study.machine_seconds > 0
     started = SearchFolder(tmp_path / "s").trial(len(study.trials()) - 1)

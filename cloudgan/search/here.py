@@ -1,0 +1,146 @@
+"""This machine as the place of a search: its folders, its threads, and the limits of its time and price."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Sequence
+
+from cloudgan.core.hardware import this_machine
+from cloudgan.core.progress import Progress
+from cloudgan.schema.config import RunConfig
+from cloudgan.schema.record import Checkpointed, read_if_whole
+from cloudgan.schema.run_folder import RunFolder
+from cloudgan.schema.search import SearchConfig
+from cloudgan.schema.search_exchange import TrialRun
+from cloudgan.search.blocks import Block, blocks_of_machine, wait_for_trainers
+from cloudgan.search.folder import SearchFolder
+from cloudgan.search.stop import StopRequest
+from cloudgan.search.study import SearchStudy, open_study
+from cloudgan.search.trial_loop import TrialLoop
+
+_HOUR_SECONDS = 3600.0
+
+
+class Here:
+    """This machine, whose search no other process continues at the same time: its folder is locked."""
+
+    look_seconds = 0.0
+
+    def __init__(
+        self,
+        folder: SearchFolder,
+        config: SearchConfig,
+        study: SearchStudy,
+        *,
+        max_hours: float | None = None,
+        budget_usd: float | None = None,
+    ) -> None:
+        """Begins to count the time of this process.
+
+        Args:
+            folder: Of the search.
+            config: Of the search.
+            study: Keeps the time of all processes.
+            max_hours: Time of this process after which it ends the search; None: no limit.
+            budget_usd: The same for the price of the machine for the time of all processes.
+        """
+        self._folder, self._config, self._study = folder, config, study
+        self._max_hours, self._budget_usd = max_hours, budget_usd
+        self._began_seconds, self._earlier_seconds = time.monotonic(), study.machine_seconds
+
+    def folder(self, run: TrialRun) -> RunFolder:
+        """Returns the folder of a run."""
+        return RunFolder(self._folder.run(run))
+
+    def is_lost(self, run: TrialRun, holder: str) -> bool:
+        """Returns True: a holder that is not of this process ended before it began."""
+        del run, holder
+        return True
+
+    def saved_step(self, run: TrialRun) -> int:
+        """Returns the step of the newest checkpoint of a run; 0: none."""
+        lines = read_if_whole(self.folder(run).record_file).lines
+        return max((line.step for line in lines if isinstance(line, Checkpointed)), default=0)
+
+    def prepare(self, run: TrialRun, config: RunConfig) -> None:
+        """Writes run.yaml, with the threads of a block; a single block has all."""
+        folder, blocks = self.folder(run), self._config.blocks
+        if folder.read_config() is not None:
+            return
+        if blocks > 1 and not config.training.threads:
+            threads = max(1, this_machine().cores // blocks)
+            training = config.training.model_copy(update={"threads": threads})
+            config = config.model_copy(update={"training": training})
+        folder.write_config(config)
+
+    def watch(self, run: TrialRun) -> str:
+        """Returns nothing: what trains here is watched by its user."""
+        del run
+        return ""
+
+    def ended(self, run: TrialRun, *, is_own: bool) -> None:
+        """Notes the time until here."""
+        del run, is_own
+        self.note_time()
+
+    def note_time(self) -> None:
+        """Keeps the time of all processes of this search."""
+        self._study.note_machine_seconds(self._seconds)
+
+    @property
+    def _seconds(self) -> float:
+        return self._earlier_seconds + time.monotonic() - self._began_seconds
+
+    def limit(self) -> str:
+        """Returns the limit that ends the search; empty: none."""
+        hours, usd, price = self._max_hours, self._budget_usd, self._config.usd_per_hour
+        if hours is not None and time.monotonic() - self._began_seconds >= hours * _HOUR_SECONDS:
+            return f"--max-hours={hours:g}"
+        if usd is None or price is None:
+            return ""
+        return f"--budget-usd={usd:g}" if self._seconds / _HOUR_SECONDS * price >= usd else ""
+
+
+def train_here(
+    folder: SearchFolder,
+    config: SearchConfig,
+    progress: Progress,
+    *,
+    blocks: Sequence[Block] = (),
+    max_hours: float | None = None,
+    budget_usd: float | None = None,
+) -> tuple[SearchStudy, str]:
+    """Trains the trials of a search on this machine.
+
+    Args:
+        folder: Of the search, which this process has locked.
+        config: Of the search.
+        progress: Receives a line for each trial that ends.
+        blocks: Train the runs; none: as many as the search has on this machine.
+        max_hours: As of `Here`.
+        budget_usd: As of `Here`.
+
+    Returns:
+        The study, and the limit that ended the search before its last trial; empty: none did.
+
+    Raises:
+        FailingError: Five trials in a row failed.
+        Interrupted: Ctrl-C; the running trials saved a checkpoint.
+        TryAgain: SIGTERM; the running trials saved a checkpoint.
+    """
+    study, stop = open_study(folder, config), StopRequest()
+    here = Here(folder, config, study, max_hours=max_hours, budget_usd=budget_usd)
+    trainers, name = blocks or blocks_of_machine(config.blocks), f"here-{secrets.token_hex(4)}"
+    loop = TrialLoop(config, study, trainers, here, progress, name=name, stop=stop)
+    ended = sum(trial.state.is_finished() for trial in study.trials())
+    progress.start("search", study.size, "trials", done=ended)
+    with stop.by_signals(f"`cloudgan search {folder.path}` continues it"):
+        runs = [run for trial in study.unfinished() for run in study.runs_of(trial)]
+        earlier = [folder.run(run) for run in runs]
+        wait_for_trainers(earlier, progress.say, lambda: stop.number is not None)
+        try:
+            limit = loop.run()
+        finally:
+            here.note_time()
+    return study, limit

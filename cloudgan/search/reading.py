@@ -1,0 +1,79 @@
+"""Reads the result of a search from its study and the records of its trials."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+
+from optuna.trial import FrozenTrial
+
+from cloudgan.schema.record import RunRecord, read_if_whole
+from cloudgan.schema.run_folder import RunFolder
+from cloudgan.schema.search import SearchConfig
+from cloudgan.schema.search_exchange import TrialRun
+from cloudgan.search.folder import SearchFolder
+from cloudgan.search.objectives import seconds_of_runs, spent_seconds
+from cloudgan.search.result import Search
+from cloudgan.search.study import REASON, SearchStudy, state_name
+from cloudgan.search.trials import Fold, Trial
+
+
+def search_result(
+    folder: SearchFolder, config: SearchConfig, study: SearchStudy, limit: str = ""
+) -> Search:
+    """Returns the trials of a search.
+
+    Args:
+        folder: Of the search.
+        config: Of the search.
+        study: Its history.
+        limit: That ended it before its last trial; empty: none.
+    """
+    trials = tuple(_trial(folder, config, study, one) for one in study.trials())
+    best = study.best()
+    return Search(
+        path=folder.path,
+        objective=config.objective,
+        trials=trials,
+        best=best.number if best else None,
+        second=config.second,
+        front=tuple(one.number for one in study.front()),
+        limit=limit,
+        direction=config.direction,
+        importances=dict(study.importances()),
+    )
+
+
+def _trial(
+    folder: SearchFolder, config: SearchConfig, study: SearchStudy, one: FrozenTrial
+) -> Trial:
+    values: list[float] = one.values or []
+    runs = config.runs_of(one.number)
+    records = {run: read_if_whole(RunFolder(folder.run(run)).record_file) for run in runs}
+    folds = _folds(folder, study.run_objectives(one.number), records) if config.folds > 1 else ()
+    numbers = [fold.value for fold in folds if fold.value is not None]
+    return Trial(
+        number=one.number,
+        state=state_name(one),
+        value=values[0] if values else None,
+        point=dict(one.params),
+        seconds=seconds_of_runs(records.values()),
+        run=folder.run(runs[0]),
+        reason=str(one.user_attrs.get(REASON, "")),
+        second=values[1] if len(values) > 1 else None,
+        folds=folds,
+        deviation=statistics.stdev(numbers) if numbers and len(numbers) == len(folds) else None,
+    )
+
+
+def _folds(
+    folder: SearchFolder,
+    objectives: Mapping[TrialRun, Sequence[float]],
+    records: Mapping[TrialRun, RunRecord],
+) -> tuple[Fold, ...]:
+    found = []
+    for run, record in records.items():
+        value = objectives[run][0] if run in objectives else None
+        seconds = spent_seconds(record)
+        found.append(Fold(number=run.fold or 0, value=value, seconds=seconds, run=folder.run(run)))
+    return tuple(found)
