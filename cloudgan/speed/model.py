@@ -427,9 +427,8 @@ class ThroughputModel:
     @property
     def measured(self) -> tuple[MeasuredThroughput, ...]:
         """The measured runs of this network; none if the model stands on runs of another one."""
-        if self.work:
-            return ()
-        return tuple(run for own in self._own.values() for run in own.runs)
+        found = () if self.work else self._own.values()
+        return tuple(run for own in found for run in own.runs)
 
     def _steps(self, accelerator: str, n: int, batch: float) -> float:
         """Returns the steps of an epoch, on average if the next epoch fills its last batch."""
