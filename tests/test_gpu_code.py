@@ -76,7 +76,7 @@ def runs(sass, ptx, capability):
 @pytest.fixture(scope="module")
 def offered():
     """The GPUs of all clouds that `offers` lists."""
-    names = {one.accelerator for one in offers().offers if one.accelerator_count}
+    names = {one.row.accelerator for one in offers().offers if one.row.accelerator_count}
     return {name for name in names if not name.startswith("TPU")}
 
 

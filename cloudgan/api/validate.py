@@ -60,11 +60,12 @@ def validate(
             gates=gates,
             classify=classify,
         )
+    folder = open_run(options.run).folder
     import_tensorflow()  # without the messages of its libraries
     from cloudgan.api.validate_run import validate_run
 
     result = validate_run(
-        open_run(options.run).folder,
+        folder,
         progress,
         step=step,
         against=options.against,

@@ -44,7 +44,7 @@ def test_a_dry_run_shows_ten_scenarios_and_the_most_they_cost_without_a_login(
 
 def test_it_does_not_start_above_its_budget(live, cloud, user_folder):
     assert "more than --budget=1" in live("--budget=1", exits=6).err
-    assert not cloud.asked
+    assert not cloud.calls
     assert not (user_folder / "runs").exists()
 
 

@@ -180,10 +180,14 @@ SEARCH = ("--config=many.yaml", "--data=store", "--trials=2", "--sampler=random"
 
 def test_a_store_of_another_search_is_refused_before_anything_is_written(here, refused):
     pytest.importorskip("optuna")
-    (here / "there" / "searches" / "mine").mkdir(parents=True)
-    (here / "there" / "searches" / "mine" / "study.json").write_text("another")
+    from cloudgan.search.shared import study_in
+    from cloudgan.storage.store import open_store
+    from searches import write_search
+
+    _, _, another = write_search(here / "another")
+    study_in(open_store("there/searches/mine"), "mine", another)
     said = refused("search", "space.yaml", *SEARCH, "--run=runs/searches/mine", "--store=there")
-    assert "has another search mine" in said
+    assert "there/searches/mine/journal is the journal of another search" in said
 
 
 def test_a_store_that_cannot_be_written_ends_a_search_before_anything_is_written(refused):

@@ -129,9 +129,9 @@ def test_a_node_that_the_accelerators_do_not_settle_is_named_by_its_offer(planne
 def test_offers_lists_your_own_nodes_beside_the_clouds(cloudgan_here, prices, refused):
     flag = f"--price-file={prices}"
     found = cloudgan_here("offers", "--accelerator=v100", flag, "--json").json()
-    (own,) = (one for one in found["offers"] if one["provider"] == "lambda")
-    assert own["usd_per_hour"] == 4.4
-    assert own["epoch"]["seconds"] is not None, "the paper measured 8 V100"
+    (own,) = (one for one in found["offers"] if one["row"]["provider"] == "lambda")
+    assert own["row"]["usd_per_hour"] == 4.4
+    assert own["expected_seconds"] is not None, "the paper measured 8 V100"
     said = refused("plan", "--provider=gcp", "--accelerator=v100:8", flag)
     assert "--price-file: only valid with an existing" in said
     assert "--price-as=OFFER" in refused("cost", "runs/x", flag)
