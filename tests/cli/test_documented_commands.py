@@ -106,7 +106,6 @@ OFFER = "gcp/g2-standard-4/us-central1/spot"
 EXITS = {
     "offers --epochs=60 --max-hours=1 --budget-usd=10 --accelerator=v100 --market=on_demand": 5,
     "cost plan.json --ci=base.json --budget-usd=40 --report=comment.md": 6,  # parts are unknown
-    "offers --epochs=60 --run=mine --market=spot": 5,  # no node has times of this network
     **dict.fromkeys(
         (
             "validate mine --against=geant4.h5 --gate",

@@ -86,8 +86,8 @@ def let_go(cluster, cloud):
         run = job["metadata"]["name"]
         conditions = (job.get("status") or {}).get("conditions") or ()
         failed = any(one["type"] == "Failed" and one["status"] == "True" for one in conditions)
-        pool = cloud.there.get(f"cloudgan/{run}")
-        if failed and pool is not None and pool.nodes:
+        pools = [one for one in cloud.there.values() if (one.kind, one.run) == ("pool", run)]
+        for pool in pools if failed else ():
             for index in range(pool.nodes):
                 cluster.lose_node(f"{run}-node-{index}")
             cloud.there[pool.name] = replace(pool, nodes=0)
@@ -101,6 +101,6 @@ def test_a_whole_live_test_against_doubles_passes_and_leaves_nothing(live, lab, 
     saw = {one["name"]: (one["outcome"], one["observed"]) for one in said["scenarios"]}
     assert {outcome for outcome, _ in saw.values()} == {"passed"}, saw
     assert "generation 1 at step" in saw["a peer fails within a step"][1]
-    assert "pool cloudgan/live-test-" in saw["doctor finds orphans"][1]
+    assert "pool us-central1/" in saw["doctor finds orphans"][1]
     assert said["remaining"] == []
     assert [one.kind for one in lab.there.values()] == ["bucket"]
