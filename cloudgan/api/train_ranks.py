@@ -121,11 +121,13 @@ def _play_role(rank: Rank, store: Path, progress: Progress, start_time: float) -
     if is_training:
         _worker(rank, store, here, start_time)
     else:
-        above: Above = Parent(rank)
+        above: Above
         if rank.role.parent is None:
             validates = rank.config.training.validates_every
             validator = partial(_measurer, rank.config, store) if validates else None
             above = RunKeeper(rank, progress, start_time=start_time, validator=validator)
+        else:
+            above = Parent(rank)
         with rank_stop_flag() as flag:
             outcome = Master(rank, flag, above).run()
     if rank.profile.spans:

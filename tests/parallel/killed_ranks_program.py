@@ -116,7 +116,7 @@ class Loop:
         (self.path / "new").rename(self.path / checkpoint_name(self.step))
 
 
-def work(rank, inputs):
+def work(rank, *_inputs):
     die_in("start")
     networks, rule = Networks(np.zeros(SIZE, np.float32), SHOWERS), {}
     if rank.steps:
@@ -160,6 +160,8 @@ def measurer(config, store):
 
 
 train_ranks._worker, train_ranks._measurer = work, measurer
+train_ranks.find_showers = lambda config, folder: (config, folder.path)
+train_ranks.as_store = lambda showers, folder, progress: showers
 if orders["is_master"]:
     Master.run = dying(Master.run, "start")
     Centre.move = dying(Centre.move, after=("exchange", "validation"))
@@ -169,7 +171,6 @@ train_ranks.train_rank(
     folder.read_config(),
     folder,
     Silent(),
-    store=lambda config: folder.path,
     prepare=lambda config: nullcontext(),
     start_time=time.perf_counter(),
 )
