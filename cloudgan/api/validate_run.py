@@ -176,7 +176,6 @@ def _reference(
 
 
 def _held_out(folder: RunFolder, generator: RunGenerator, limit: int) -> Showers:
-
     config = generator.config
     named = Path(config.data.path)
     store = named if has_manifest(named) else folder.store

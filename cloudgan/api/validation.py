@@ -41,7 +41,7 @@ class Validation:
     """Result of a validation; a notebook shows the headline, the checks and the figures.
 
     Attributes:
-        title: SampleNames of both samples.
+        title: Names of both samples.
         reference_name: Name of the Monte Carlo.
         samples: Observables that the figures show.
         assessment: All measures, each with its error and its MC-MC baseline.

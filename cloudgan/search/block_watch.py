@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Collection
 
 from cloudgan.core.documents import parse_model
 from cloudgan.schema.search_exchange import BLOCKS, LEASE_SECONDS, STATUS, BlockStatus
@@ -32,13 +33,19 @@ class BlockWatch:
         found = (self._status(name) for name in self.names())
         return [status for status in found if status]
 
-    def why_gone(self, name: str) -> str:
-        """Returns why a block trains nothing any more; empty: it is alive, as far as this process has seen."""
+    def why_gone(self, name: str, names: Collection[str] | None = None) -> str:
+        """Returns why a block trains nothing any more; empty: it is alive, as far as this process has seen.
+
+        Args:
+            name: Of the block.
+            names: Of all blocks, as listed by the caller; None: they are listed here.
+        """
         status = self._status(name)
         if status and status.left:
             return "left"
         # A worker that started again has lost what its earlier incarnation did.
-        if any(_worker(one) == _worker(name) and one > name for one in self.names(_worker(name))):
+        listed = self.names(_worker(name)) if names is None else names
+        if any(_worker(one) == _worker(name) and one > name for one in listed):
             return "was replaced"
         now, beat = time.monotonic(), status.beat if status else None
         before, since = self._beats.get(name, (-1, now))

@@ -187,11 +187,12 @@ class Follower:
 
     def _fetch(self, trial: FrozenTrial, run: TrialRun) -> None:
         """Downloads the record of a run; of a trial that ended also its log, the newest checkpoint and the best."""
-        folder = self._run_folder(run)
-        names = self._store.list(f"{run.path}/")
-        files = {record.FILE_NAME: folder.record_file}
-        if not names or not trial.params:
+        if not trial.params:
             return
+        folder, names = self._run_folder(run), self._store.list(f"{run.path}/")
+        if not names:
+            return
+        files = {record.FILE_NAME: folder.record_file}
         if folder.read_config() is None:
             folder.write_config(self._config.run_config(trial.params, run.name, run.fold))
         if trial.state.is_finished():
@@ -220,8 +221,9 @@ class Follower:
         if now < self._list_seconds:
             return
         self._list_seconds = now + _LIST_SECONDS
-        for name in self._watch.names():
-            before, why = self._blocks.get(name), self._watch.why_gone(name)
+        names = self._watch.names()
+        for name in names:
+            before, why = self._blocks.get(name), self._watch.why_gone(name, names)
             self._blocks[name] = why
             if before != why and (before is not None or not why):
                 self._progress.say(f"block {name} {why or 'is here'}")

@@ -235,7 +235,7 @@ class SearchStudy:
         return True
 
     def holder(self, run: TrialRun) -> str:
-        """Returns who trains a run, or trained it last; empty: nobody has."""
+        """Returns who trains a run, or trained it last; empty: no process has."""
         claims = claims_of(self.trials()[run.trial], run)
         return claims[-1].holder if claims else ""
 

@@ -31,12 +31,13 @@ def throughput_model(
         showers: Showers of the epoch to estimate.
         run: A run of the network, beside those of this folder.
     """
-    network = _UNKNOWN
-    if config:
-        network = (
-            _CELLS if config.grid else config.model.network_name
-        )  # batches of cells are no steps
-    own = own_measurements(network if config else None, [run] if run else [])
+    if config is None:
+        network = _UNKNOWN
+    elif config.grid:
+        network = _CELLS  # their batches are no steps
+    else:
+        network = config.model.network_name
+    own = _own_measurements(network if config else None, [run] if run else [])
     is_paper = network == PAPER_NETWORK
     is_bounded = config is not None and not config.grid and not is_paper and not own
     measured = {one.accelerator for one in own}
@@ -50,7 +51,7 @@ def throughput_model(
     )
 
 
-def own_measurements(
+def _own_measurements(
     network: str | None, runs: Iterable[RunFolder] = ()
 ) -> tuple[MeasuredThroughput, ...]:
     """Returns the runs that trained a network on accelerators that a cloud offers.

@@ -29,8 +29,6 @@ from cloudgan.storage.bucket_showers import BucketShowers, is_url
 from cloudgan.storage.store import open_store
 
 _OF_MPI = ("mpi4py", "mpich")
-_OF_SEARCH = ("cmaes", "optuna", "scikit-learn")
-"""What the blocks of a search need beside the packages of a training."""
 _OF_TENSORFLOW = ("absl-py", "h5py", "ml-dtypes", "numpy", "optree", "protobuf")
 """The public image has these, built for its TensorFlow."""
 
@@ -197,20 +195,17 @@ def upload_wheels(plan: Plan, progress: Progress) -> None:
         progress.advance(wheel.bytes / 2**20)
 
 
-def packages_of(config: RunConfig) -> tuple[str, ...]:
-    """Returns the packages that the workers of a run need beside those of a training."""
-    return (*(_OF_MPI if config.has_ranks else ()), *(_OF_SEARCH if config.join else ()))
-
-
 def _wheels(accelerator: str | None, config: RunConfig | None, *, fetch: bool) -> tuple[Wheel, ...]:
-    folder, more = cache_folder(), packages_of(config) if config else ()
+    folder = cache_folder()
+    extras = ("pod", "search") if config and config.join else ("pod",)
+    ranks = _OF_MPI if config and config.has_ranks else ()
     if accelerator is None:
-        lock = locked("pod", packages=more, without=_OF_TENSORFLOW)
+        lock = locked(*extras, packages=ranks, without=_OF_TENSORFLOW)
         others = dependency_wheels(lock, folder=folder, fetch=fetch)
     elif accelerator.upper().startswith("TPU"):
-        lock = locked("pod", "tpu", packages=more)
+        lock = locked(*extras, "tpu", packages=ranks)
         others = dependency_wheels(lock, folder=folder, fetch=fetch, platform=GLIBC_OF_TPU)
     else:
-        lock = locked("pod", "gpu", packages=more)
+        lock = locked(*extras, "gpu", packages=ranks)
         others = dependency_wheels(lock, folder=folder, fetch=fetch)
     return (own_wheel(folder), *others)
