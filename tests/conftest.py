@@ -334,7 +334,7 @@ def run_cloudgan():
     With TensorFlow installed it is forked (tests/forking_server.py), unless `fork` is false.
     """
 
-    def run(*arguments, check=True, fork=HAS_TENSORFLOW, timeout=300, **environment):
+    def run(*arguments, check=True, fork=HAS_TENSORFLOW, timeout=900, **environment):
         words = [str(argument) for argument in arguments]
         environment = os.environ | {"CUDA_VISIBLE_DEVICES": "-1"} | environment
         if fork:

@@ -12,7 +12,7 @@ def test_the_untrained_network_fails_by_a_classifier_and_one_of_75_steps_does_no
     tmp_path, run_cloudgan, cloudgan_here
 ):
     flags = ("--showers=4000", "--max-steps=75", "--max-seconds=200", f"--run={tmp_path / 'tour'}")
-    trained = json.loads(run_cloudgan("demo", *flags, "--json", timeout=900).stdout)
+    trained = json.loads(run_cloudgan("demo", *flags, "--json").stdout)
     flags = (tmp_path / "tour", "--step=0", "--json")
     untrained = cloudgan_here("validate", *flags).json()
     failed = {one["title"] for one in untrained["verdict"]["checks"] if one["grade"] == "fail"}

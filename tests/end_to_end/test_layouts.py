@@ -103,8 +103,8 @@ def test_a_public_layout_is_trained_on_and_generated_and_validated_as_it_was_rea
     model = plain_model | {"image_shape": images.ecal_gev.shape[1:]}
     (tmp_path / "plain.yaml").write_text(json.dumps({"model": model}))
     steps = ("--config=plain.yaml", "--max-steps=2", "--batch=16", "--no-report")
-    run_cloudgan("train", "store", *steps, "--run=runs/one", timeout=500)
-    run_cloudgan("generate", "runs/one", "written.h5", f"--showers={SHOWERS}", timeout=500)
+    run_cloudgan("train", "store", *steps, "--run=runs/one")
+    run_cloudgan("generate", "runs/one", "written.h5", f"--showers={SHOWERS}")
     written = datasets("written.h5")
     assert written.keys() >= read.keys() - NOT_GENERATED
     for key in written.keys() & read.keys():

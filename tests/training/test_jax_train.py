@@ -29,7 +29,7 @@ def train(config_file, run_cloudgan, tmp_path):
     def run(name, *flags):
         folder = tmp_path / name
         words = ("train", f"--config={config}", f"--run={folder}", "--json", *flags)
-        run_cloudgan(*words, fork=False, timeout=900, **QUICK)
+        run_cloudgan(*words, fork=False, **QUICK)
         lines = record.read(RunFolder(folder).record_file)
         return folder, lines
 
