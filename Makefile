@@ -93,13 +93,14 @@ wheel: .venv-test/installed
 MANIFESTS = $(wildcard k8s/*.yaml deploy/kubernetes/*.yaml tests/launch/plan/golden/*.yaml)
 SINCE_NEWEST = %/gang.yaml  # has a field that older schemas lack
 LINTERS := .venv-manifests/bin/
-manifests: .venv-manifests/locked  ## checks k8s/, deploy/ and the manifests of plans
+manifests: .venv-manifests/locked  ## checks k8s/, deploy/, the manifests of plans and the workflows
 	$(LINTERS)yamllint --strict k8s deploy .yamllint.yaml .checkov.yaml
 	for version in 1.30 1.32; do $(LINTERS)kubernetes-validate --quiet --strict -k $$version \
 	  $(filter-out $(SINCE_NEWEST),$(MANIFESTS)) || exit 1; done
 	$(LINTERS)kubernetes-validate --quiet --strict -k $$($(LINTERS)python -c \
 	  'import kubernetes_validate as k; print(k.latest_version())') $(MANIFESTS)
 	$(LINTERS)hadolint deploy/Dockerfile
+	$(LINTERS)zizmor --offline --quiet .github/workflows
 	$(LINTERS)shellcheck .ci/run $(shell find deploy k8s tests/realcluster -name '*.sh')
 	for folder in k8s deploy $(wildcard tests/launch/plan/golden); do \
 	  $(LINTERS)checkov --config-file .checkov.yaml --directory $$folder || exit 1; done
