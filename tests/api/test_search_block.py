@@ -224,7 +224,7 @@ def s3_server(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("trials", "every_seconds"), [(4, 15.0), pytest.param(60, 10.0, marks=pytest.mark.slow)]
+    ("trials", "every_seconds"), [(4, 15.0), pytest.param(16, 8.0, marks=pytest.mark.slow)]
 )
 def test_three_processes_search_one_journal_in_s3_while_one_is_killed_again_and_again(
     tmp_path, s3_server, monkeypatch, trials, every_seconds

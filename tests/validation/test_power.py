@@ -20,7 +20,7 @@ from cloudgan.validation.metrics.permutations import nulls
 from cloudgan.validation.observables.observables import PER_SHOWER, Observables, observe
 
 GEANT4 = Path(__file__).with_name("geant4_observables.npz")
-SHOWERS, TRIALS = 700, 100
+SHOWERS = 700
 
 
 @pytest.fixture(scope="module")
@@ -100,19 +100,25 @@ def test_geant4_passes_against_geant4_except_for_what_so_few_showers_cannot_tell
 
 
 @pytest.mark.slow
-def test_monte_carlo_fails_against_monte_carlo_in_at_most_1_of_100_trials_and_passes_in_most():
+@pytest.mark.parametrize(
+    ("trials", "significant_at_most"),
+    [(20, 2), pytest.param(100, 5, marks=pytest.mark.long_physics)],
+)
+def test_monte_carlo_fails_against_monte_carlo_in_at_most_one_trial_and_passes_in_most(
+    trials, significant_at_most
+):
     """With 1,000 showers each; the others ask for some more."""
     sample = observe(join_showers(simulate(2000, seed=21, cells=(17, 17))))
     random = np.random.default_rng(3)
     significant, grades = 0, []
-    for seed in range(TRIALS):
+    for seed in range(trials):
         rows = random.permutation(len(sample))
         found = assess(sample[rows[:1000]], sample[rows[1000:]], seed=seed, classify=False)
         significant += any(measure.p is not None and measure.p < 0.01 for measure in found.measures)
         grades.append(apply_gates(found).grade)
     assert grades.count("fail") <= 1
-    assert significant <= 5
-    assert grades.count("at the baseline") >= 85
+    assert significant <= significant_at_most
+    assert grades.count("at the baseline") >= 0.85 * trials
 
 
 def test_p_values_of_equal_samples_are_uniform_and_corrected_for_the_number_of_measures():
