@@ -186,8 +186,12 @@ clean:    ## deletes the environments and the builds
 .venv/locked: $(LOCKS)
 	$(call environment,.venv,$(LOCKED) build train)
 
-.venv-fast/locked: $(LOCKS)
-	$(call environment,.venv-fast,$(LOCKED) build test)
+# The packages of .venv-test without TensorFlow: linked, not installed a second time.
+.venv-fast/locked: .venv-test/locked tests/linked_environment.py
+	@$(PYTHON) -m venv --clear .venv-fast
+	@$(LOCKED) build test > .venv-fast/requirements.txt
+	@.venv-test/bin/python tests/linked_environment.py .venv-fast/requirements.txt .venv-fast
+	@touch $@
 
 .venv-test/locked: $(LOCKS)
 	$(call environment,.venv-test,$(LOCKED) build dev)
