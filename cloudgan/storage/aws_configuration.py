@@ -36,9 +36,6 @@ def checked_configuration() -> Iterator[None]:
     """Turns what boto3 raises for invalid settings, while a client is created, into one error.
 
     Settings are https://docs.aws.amazon.com/sdkref/latest/guide/settings-reference.html (2026-11-22).
-
-    Raises:
-        ConfigError: A setting is invalid, or an endpoint contains a login, which messages would show.
     """
     check_addresses("AWS_ENDPOINT_URL")
     for name, default in _FILES.items():

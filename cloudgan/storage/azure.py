@@ -79,11 +79,7 @@ class AzureStore:
 
     @classmethod
     def from_url(cls, url: str) -> AzureStore:
-        """Opens ``https://ACCOUNT.blob.core.windows.net/CONTAINER/prefix``.
-
-        Raises:
-            ConfigError: The URL has another form.
-        """
+        """Opens ``https://ACCOUNT.blob.core.windows.net/CONTAINER/prefix``."""
         address = BucketAddress.parse(url, _EXAMPLE)
         if _DOMAIN not in address.host or not address.path:
             raise ConfigError(f"store {url!r} names no container; write it like {_EXAMPLE}")

@@ -43,19 +43,11 @@ class BucketShowers:
 
     @classmethod
     def from_url(cls, url: str) -> BucketShowers:
-        """Opens the store at `url` without sending a request.
-
-        Raises:
-            ConfigError: The URL names no store, or the cloud's SDK is not installed.
-        """
+        """Opens the store at `url` without sending a request."""
         return cls(open_store(url))
 
     def require_absent(self, *, overwrite: bool) -> None:
-        """Checks that the bucket has no complete store, before a conversion starts.
-
-        Raises:
-            ConfigError: There is one, and not `overwrite`.
-        """
+        """Checks that the bucket has no complete store, before a conversion starts."""
         if MANIFEST in self.store.list(MANIFEST) and not overwrite:
             raise ConfigError(f"{self.store.url} already exists; give --overwrite to replace it")
 

@@ -32,11 +32,7 @@ class FolderStore:
 
     @classmethod
     def from_url(cls, url: str) -> FolderStore:
-        """Opens a path or a ``file:///`` URL.
-
-        Raises:
-            ConfigError: The URL names another host or no path.
-        """
+        """Opens a path or a ``file:///`` URL."""
         if not url.startswith("file:"):
             return cls(local_path(url))
         parts = urlsplit(url)

@@ -62,11 +62,7 @@ class GcsStore:
 
     @classmethod
     def from_url(cls, url: str) -> GcsStore:
-        """Opens ``gs://bucket/prefix``.
-
-        Raises:
-            ConfigError: The URL has another form.
-        """
+        """Opens ``gs://bucket/prefix``."""
         address = BucketAddress.parse(url, _EXAMPLE)
         _check_emulator()
         return cls(address.host, address.path)
@@ -175,11 +171,7 @@ def _client() -> Any:
 
 
 def _check_emulator() -> None:
-    """Checks the address that Google's client uses instead of Cloud Storage.
-
-    Raises:
-        ConfigError: It is not a URL with a host.
-    """
+    """Checks the address that Google's client uses instead of Cloud Storage."""
     address = settings.address("STORAGE_EMULATOR_HOST")
     try:
         is_valid = not address or bool(urlsplit(address).hostname)

@@ -35,16 +35,7 @@ def list_run_logs(store: Store, run: str) -> list[RunLog]:
 
 
 def read_run_log(store: Store, name: str, largest_bytes: int = LARGEST_BYTES) -> Iterator[str]:
-    """Yields the lines of a log; the last one says what is missing of a damaged or huge log.
-
-    Args:
-        store: Of the run.
-        name: Name of the object.
-        largest_bytes: Limit of the object and of its content.
-
-    Raises:
-        CloudganError: The store failed.
-    """
+    """Yields the lines of a log; the last one says what is missing of a damaged or huge log."""
     size = store.size_bytes(name)
     if size > largest_bytes:
         yield f"[{store.url}/{name} has {size} bytes, more than {largest_bytes}: not read]"

@@ -52,7 +52,6 @@ def s3_client(endpoint_url: str | None = None, *, attempts: int = 4) -> Any:
     """Returns a client that retries one call for at most about a minute.
 
     Raises:
-        ConfigError: A setting of boto3 is invalid.
         StoreCredentialsError: The profile in AWS_PROFILE does not exist, or the service that gives a pod
             its credentials failed.
     """
@@ -82,11 +81,7 @@ class S3Store:
 
     @classmethod
     def from_url(cls, url: str) -> S3Store:
-        """Opens ``s3://bucket/prefix``.
-
-        Raises:
-            ConfigError: The URL has another form.
-        """
+        """Opens ``s3://bucket/prefix``."""
         address = BucketAddress.parse(url, _EXAMPLE)
         return cls(address.host, address.path)
 

@@ -107,9 +107,6 @@ def open_store(url: str) -> Store:
     Args:
         url: A folder, ``file:///folder``, ``gs://bucket/prefix``, ``s3://bucket/prefix`` or
             ``https://ACCOUNT.blob.core.windows.net/CONTAINER/prefix``.
-
-    Raises:
-        ConfigError: The URL is not one of these or contains a secret, or the cloud's SDK is not installed.
     """
     if not url:
         raise ConfigError(f"the store URL is empty; valid: {_valid()}")
@@ -131,11 +128,7 @@ def open_store(url: str) -> Store:
 
 
 def split_url(url: str) -> SplitResult:
-    """Splits the URL of a store.
-
-    Raises:
-        ConfigError: It is not a URL, such as one with half of an IPv6 address.
-    """
+    """Splits the URL of a store."""
     try:
         return urlsplit(url)
     except ValueError as error:
@@ -160,11 +153,7 @@ class BucketAddress(NamedTuple):
 
     @classmethod
     def parse(cls, url: str, example: str) -> BucketAddress:
-        """Parses a URL; `example` is shown in errors.
-
-        Raises:
-            ConfigError: The URL has no host, or has a query, which may be a signature.
-        """
+        """Parses a URL; `example` is shown in errors."""
         parts = split_url(url)
         if not parts.hostname:
             raise ConfigError(f"store {url!r} names no bucket; write it like {example}")

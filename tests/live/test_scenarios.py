@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from live import scenarios as does
@@ -17,6 +15,7 @@ from live.harness import (
     Scenario,
 )
 from live.scenarios import deploy_words, most_minutes, scenarios
+from records import started
 
 NAME = "drill-1"
 
@@ -177,33 +176,14 @@ def test_two_workers_on_one_node_or_a_run_that_failed_do_not_pass(ground, comman
     assert set(ground.runs) == {"drill-1-train"}, "resources that may exist are deleted"
 
 
-def record_of(folder, accelerators):
-    started = {
-        "kind": "started",
-        "time": "2026-11-21T12:00:00Z",
-        "step": 0,
-        "config_hash": "abc",
-        "training_showers": 100,
-        "held_out_showers": 10,
-        "hardware": {"processor": "x", "cores": 2, "memory_gib": 4, "accelerators": accelerators},
-        "numerics": dict.fromkeys(("processor", "device", "precision", "math_library"), "x")
-        | dict.fromkeys(("threads", "replicas", "workers", "global_batch_size"), 1)
-        | {"tensorflow": "x", "keras": "x"},
-        "versions": {},
-        "git_commit": None,
-        "strategy": "one",
-        "loop": "custom",
-        "learning_rate": 0.001,
-        "notes": [],
-        "startup_seconds": 5,
-    }
+def record_of(folder):
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "record.jsonl").write_text(json.dumps(started) + "\n")
+    (folder / "record.jsonl").write_text(started().model_dump_json() + "\n")
     return CommandResult(0, {"record": str(folder / "record.jsonl")})
 
 
 def test_a_run_without_a_whole_epoch_did_not_train(ground, command_runner, tmp_path):
-    command_runner.answers["deploy"] = record_of(tmp_path / "train", [])
+    command_runner.answers["deploy"] = record_of(tmp_path / "train")
     with pytest.raises(LiveTestError, match="no complete epoch"):
         does.train(ground)
 
@@ -218,7 +198,7 @@ def test_a_peer_is_killed_at_once_and_a_new_generation_has_to_come(ground, comma
 
 
 def test_a_notice_has_the_pods_own_grace_and_the_record_has_to_say_resumed(ground, command_runner):
-    record_of(ground.options.folder.parent / "drill-1-spot", [])
+    record_of(ground.options.folder.parent / "drill-1-spot")
     command_runner.answers["status"] = lambda *_: state(
         "a", "b", generation=1 + len(command_runner.evicted)
     )

@@ -7,19 +7,16 @@ import http.client
 import shutil
 import threading
 import time
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Any, NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 
 from cloudgan.storage.folder import FolderStore
+from cloudgan.storage.store import Store
 from storage.servers import free_port, gcs_server, running
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from cloudgan.storage.store import Store
 
 AZURITE = "devstoreaccount1"
 AZURITE_KEY = (  # the emulator's public key

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import threading
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -18,42 +17,36 @@ from cloudgan.storage.store import (
     delete_objects,
 )
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from cloudgan.storage.store import Store
-    from tests.storage.conftest import FaultyProxy, StoreServer
-
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")  # see conftest
 
 LARGE = bytes(range(256)) * 20_000  # 5 MB, which takes several requests or chunks
 
 
-def test_put_content_is_read_back(store: Store) -> None:
+def test_put_content_is_read_back(store):
     store.put("note.txt", b"hello")
     assert store.read("note.txt") == b"hello"
 
 
-def test_an_empty_object_is_an_object(store: Store) -> None:
+def test_an_empty_object_is_an_object(store):
     store.put("empty", b"")
     assert store.read("empty") == b""
     assert store.list() == ("empty",)
 
 
-def test_a_large_file_comes_back_whole(store: Store, tmp_path: Path) -> None:
+def test_a_large_file_comes_back_whole(store, tmp_path):
     (tmp_path / "source.npz").write_bytes(LARGE)
     store.put("checkpoints/step-000000100.npz", tmp_path / "source.npz")
     store.get("checkpoints/step-000000100.npz", tmp_path / "new" / "back.npz")
     assert (tmp_path / "new" / "back.npz").read_bytes() == LARGE
 
 
-def test_putting_again_overwrites(store: Store) -> None:
+def test_putting_again_overwrites(store):
     store.put("note.txt", b"a longer old one")
     store.put("note.txt", b"new")
     assert store.read("note.txt") == b"new"
 
 
-def test_sizes_are_summed_by_prefix(store: Store) -> None:
+def test_sizes_are_summed_by_prefix(store):
     assert store.size_bytes() == 0
     store.put("runs/gan/note.txt", b"12345")
     store.put("runs/gan/checkpoints/one", b"123")
@@ -61,25 +54,25 @@ def test_sizes_are_summed_by_prefix(store: Store) -> None:
     assert (store.size_bytes("runs/gan/"), store.size_bytes()) == (8, 9)
 
 
-def test_an_object_that_exists_is_not_created_again(store: Store) -> None:
+def test_an_object_that_exists_is_not_created_again(store):
     store.put("lease", b"mine", if_absent=True)
     with pytest.raises(ObjectExistsError, match="lease: already exists"):
         store.put("lease", b"yours", if_absent=True)
     assert store.read("lease") == b"mine"
 
 
-def test_a_large_file_is_not_created_again_either(store: Store, tmp_path: Path) -> None:
+def test_a_large_file_is_not_created_again_either(store, tmp_path):
     (tmp_path / "large").write_bytes(LARGE)
     store.put("large", tmp_path / "large", if_absent=True)
     with pytest.raises(ObjectExistsError):
         store.put("large", tmp_path / "large", if_absent=True)
 
 
-def test_exactly_one_of_several_concurrent_creators_succeeds(store: Store) -> None:
+def test_exactly_one_of_several_concurrent_creators_succeeds(store):
     won: list[int] = []
     lost: list[int] = []
 
-    def create(number: int) -> None:
+    def create(number):
         try:
             store.put("lease", str(number).encode(), if_absent=True)
             won.append(number)
@@ -96,7 +89,7 @@ def test_exactly_one_of_several_concurrent_creators_succeeds(store: Store) -> No
     assert store.read("lease") == str(won[0]).encode()
 
 
-def test_names_are_listed_sorted_and_by_prefix(store: Store) -> None:
+def test_names_are_listed_sorted_and_by_prefix(store):
     for name in ("step-2", "step-1", "other", "deep/er/step-3"):
         store.put(name, b"x")
     assert store.list() == ("deep/er/step-3", "other", "step-1", "step-2")
@@ -105,7 +98,7 @@ def test_names_are_listed_sorted_and_by_prefix(store: Store) -> None:
     assert store.list("nothing") == ()
 
 
-def test_a_deleted_object_is_gone_and_deleting_it_again_is_no_error(store: Store) -> None:
+def test_a_deleted_object_is_gone_and_deleting_it_again_is_no_error(store):
     store.put("a", b"x")
     store.put("ab", b"y")
     store.delete("a")
@@ -113,7 +106,7 @@ def test_a_deleted_object_is_gone_and_deleting_it_again_is_no_error(store: Store
     assert store.list() == ("ab",)
 
 
-def test_a_folder_object_of_a_console_is_listed_and_deleted(cloud: StoreServer) -> None:
+def test_a_folder_object_of_a_console_is_listed_and_deleted(cloud):
     cloud.make_bucket(bucket := f"console-{cloud.kind}")
     store = cloud.open(bucket, "")
     store.put("runs/gan/plan.json", b"x")
@@ -126,7 +119,7 @@ def test_a_folder_object_of_a_console_is_listed_and_deleted(cloud: StoreServer) 
     assert store.list() == ()
 
 
-def test_a_link_in_a_folder_is_not_followed(tmp_path: Path) -> None:
+def test_a_link_in_a_folder_is_not_followed(tmp_path):
     outside = tmp_path / "outside"
     (outside / "runs").mkdir(parents=True)
     (outside / "runs" / "a").write_bytes(b"theirs")
@@ -144,13 +137,13 @@ def test_a_link_in_a_folder_is_not_followed(tmp_path: Path) -> None:
     assert (outside / "runs" / "a").read_bytes() == b"theirs"
 
 
-def test_a_pipe_in_a_folder_is_not_read(tmp_path: Path) -> None:
+def test_a_pipe_in_a_folder_is_not_read(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(StoreError, match="not a regular file"):
         FolderStore(tmp_path).read("pipe")
 
 
-def test_a_missing_object_is_an_error_and_leaves_the_old_file(store: Store, tmp_path: Path) -> None:
+def test_a_missing_object_is_an_error_and_leaves_the_old_file(store, tmp_path):
     old = tmp_path / "here" / "old"
     old.parent.mkdir()
     old.write_bytes(b"precious")
@@ -162,14 +155,14 @@ def test_a_missing_object_is_an_error_and_leaves_the_old_file(store: Store, tmp_
     assert [path.name for path in old.parent.iterdir()] == ["old"]
 
 
-def test_a_missing_source_file_is_an_error_and_stores_nothing(store: Store, tmp_path: Path) -> None:
+def test_a_missing_source_file_is_an_error_and_stores_nothing(store, tmp_path):
     with pytest.raises(StoreError, match=r"gone.npz: cannot be read for upload"):
         store.put("gone.npz", tmp_path / "gone.npz")
     assert store.list() == ()
 
 
 @pytest.mark.parametrize("name", ["", "/abs", "a//b", "../up", "a/../b", "a\\b", "a\n", "half.tmp"])
-def test_a_name_that_is_invalid_for_some_store_is_refused(store: Store, name: str) -> None:
+def test_a_name_that_is_invalid_for_some_store_is_refused(store, name):
     acts = (store.read, lambda n: store.put(n, b""))
     # A temporary file of another program in the bucket can be deleted.
     for act in acts if name == "half.tmp" else (*acts, store.delete):
@@ -177,7 +170,7 @@ def test_a_name_that_is_invalid_for_some_store_is_refused(store: Store, name: st
             act(name)
 
 
-def test_a_failed_download_keeps_the_old_file(store: Store, tmp_path: Path) -> None:
+def test_a_failed_download_keeps_the_old_file(store, tmp_path):
     store.put("a", b"x")
     (tmp_path / "file").write_bytes(b"in the way")
     with pytest.raises(StoreError, match="cannot be written"):
@@ -185,7 +178,7 @@ def test_a_failed_download_keeps_the_old_file(store: Store, tmp_path: Path) -> N
     assert (tmp_path / "file").read_bytes() == b"in the way"
 
 
-def test_two_stores_in_one_bucket_do_not_see_each_other(cloud: StoreServer) -> None:
+def test_two_stores_in_one_bucket_do_not_see_each_other(cloud):
     cloud.make_bucket(bucket := f"shared-{cloud.kind}")
     whole, one, ten = (cloud.open(bucket, prefix) for prefix in ("", "run-1", "run-10"))
     one.put("a", b"1")
@@ -194,7 +187,7 @@ def test_two_stores_in_one_bucket_do_not_see_each_other(cloud: StoreServer) -> N
     assert whole.list() == ("run-1/a", "run-10/a")
 
 
-def test_a_missing_bucket_is_named(cloud: StoreServer, tmp_path: Path) -> None:
+def test_a_missing_bucket_is_named(cloud, tmp_path):
     store = cloud.open("nowhere-at-all", "x")
     for act in (
         store.list,
@@ -206,7 +199,7 @@ def test_a_missing_bucket_is_named(cloud: StoreServer, tmp_path: Path) -> None:
             act()
 
 
-def test_an_unreachable_server_is_a_store_error(cloud: StoreServer, tmp_path: Path) -> None:
+def test_an_unreachable_server_is_a_store_error(cloud, tmp_path):
     store = cloud.open("bucket", "x", "http://127.0.0.1:9")
     with pytest.raises(StoreError, match="failed"):
         store.put("a", b"")
@@ -217,9 +210,7 @@ def test_an_unreachable_server_is_a_store_error(cloud: StoreServer, tmp_path: Pa
 
 
 @pytest.mark.parametrize("status", [401, 403])
-def test_rejected_credentials_are_reported_with_the_required_role(
-    cloud: StoreServer, between: tuple[FaultyProxy, str], status: int
-) -> None:
+def test_rejected_credentials_are_reported_with_the_required_role(cloud, between, status):
     proxy, address = between
     proxy.status = status
     store = cloud.open("bucket", "x", address)
@@ -228,9 +219,7 @@ def test_rejected_credentials_are_reported_with_the_required_role(
             act()
 
 
-def test_a_failing_server_is_retried_a_bounded_number_of_times(
-    cloud: StoreServer, between: tuple[FaultyProxy, str]
-) -> None:
+def test_a_failing_server_is_retried_a_bounded_number_of_times(cloud, between):
     proxy, address = between
     proxy.status = 503
     with pytest.raises(StoreError):
@@ -238,9 +227,7 @@ def test_a_failing_server_is_retried_a_bounded_number_of_times(
     assert 1 < len(proxy.seen) < 20
 
 
-def test_a_truncated_download_leaves_the_old_file(
-    cloud: StoreServer, between: tuple[FaultyProxy, str], tmp_path: Path
-) -> None:
+def test_a_truncated_download_leaves_the_old_file(cloud, between, tmp_path):
     proxy, address = between
     cloud.make_bucket(bucket := f"cut-{cloud.kind}")
     cloud.open(bucket, "x").put("large", LARGE)
@@ -252,9 +239,7 @@ def test_a_truncated_download_leaves_the_old_file(
     assert [path.name for path in tmp_path.iterdir()] == ["large"]
 
 
-def test_a_truncated_download_is_retried(
-    cloud: StoreServer, between: tuple[FaultyProxy, str], tmp_path: Path
-) -> None:
+def test_a_truncated_download_is_retried(cloud, between, tmp_path):
     proxy, address = between
     cloud.make_bucket(bucket := f"once-{cloud.kind}")
     cloud.open(bucket, "x").put("large", LARGE)
@@ -264,9 +249,7 @@ def test_a_truncated_download_is_retried(
     assert (tmp_path / "large").read_bytes() == LARGE
 
 
-def test_creating_survives_a_lost_response(
-    cloud: StoreServer, between: tuple[FaultyProxy, str]
-) -> None:
+def test_creating_survives_a_lost_response(cloud, between):
     proxy, address = between
     cloud.make_bucket(bucket := f"lost-{cloud.kind}")
     store = cloud.open(bucket, "x", address, 4)

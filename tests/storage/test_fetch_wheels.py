@@ -397,8 +397,8 @@ def identity(monkeypatch):
     thread.join()
 
 
-def test_pip_unpacks_in_the_volume_of_the_packages_and_leaves_nothing_else_there(
-    program, wheels, tmp_path, monkeypatch
+def test_pip_uses_no_index_and_unpacks_in_the_volume_of_the_packages_only(
+    program, wheels, identity, tmp_path, monkeypatch
 ):
     seen, run = [], program.subprocess.run
 
@@ -408,15 +408,10 @@ def test_pip_unpacks_in_the_volume_of_the_packages_and_leaves_nothing_else_there
 
     monkeypatch.setattr(program.subprocess, "run", noted)
     monkeypatch.setenv("CLOUDGAN_STORE", str(tmp_path / "store"))
+    monkeypatch.setenv("HTTPS_PROXY", identity.address)
     assert fetched(program, tmp_path, upload(FolderStore(tmp_path / "store"), wheels)) == 0
     assert [path.parent for path in seen] == [tmp_path / "site"]
     assert not seen[0].exists()
-
-
-def test_pip_uses_no_index(program, wheels, identity, tmp_path, monkeypatch):
-    monkeypatch.setenv("CLOUDGAN_STORE", str(tmp_path / "store"))
-    monkeypatch.setenv("HTTPS_PROXY", identity.address)
-    assert fetched(program, tmp_path, upload(FolderStore(tmp_path / "store"), wheels)) == 0
     assert not identity.asked
 
 

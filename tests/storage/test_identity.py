@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import time
-from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -12,24 +11,17 @@ from cloudgan.core.errors import CredentialsError
 from cloudgan.storage.store import StoreError, open_store
 from storage.identity_double import IdentityDouble
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from cloudgan.storage.store import Store
-    from storage.conftest import StoreServer
-
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")  # see conftest
 
 
 @pytest.fixture
-def identity() -> Iterator[IdentityDouble]:
+def identity():
     with contextlib.closing(IdentityDouble()) as found:
         yield found
 
 
 @pytest.fixture
-def on_eks(s3: StoreServer, identity: IdentityDouble, monkeypatch: pytest.MonkeyPatch) -> Store:
+def on_eks(s3, identity, monkeypatch):
     """A pod with Pod Identity."""
     s3.make_bucket(bucket := f"pod-{time.monotonic_ns()}")
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
@@ -42,7 +34,7 @@ def on_eks(s3: StoreServer, identity: IdentityDouble, monkeypatch: pytest.Monkey
 
 
 @pytest.fixture
-def on_gke(gcs: StoreServer, identity: IdentityDouble, monkeypatch: pytest.MonkeyPatch) -> Store:
+def on_gke(gcs, identity, monkeypatch):
     """A pod with Workload Identity Federation."""
     gcs.make_bucket(bucket := f"pod-{time.monotonic_ns()}")
     monkeypatch.setenv("API_ENDPOINT_OVERRIDE", gcs.address)
@@ -55,7 +47,7 @@ def on_gke(gcs: StoreServer, identity: IdentityDouble, monkeypatch: pytest.Monke
     return open_store(f"gs://{bucket}/x")
 
 
-def fails(store: Store) -> bool:
+def fails(store):
     """Whether a pod takes this for a failure of the store; a person reads how to log in."""
     try:
         store.put("a", b"a")
@@ -74,9 +66,9 @@ def fails(store: Store) -> bool:
     ],
 )
 def test_a_login_that_is_not_ready_or_fails_later_is_a_failure_of_the_store_that_ends(
-    request: pytest.FixtureRequest, identity: IdentityDouble, pod: str, status: int
-) -> None:
-    store: Store = request.getfixturevalue(pod)
+    request, identity, pod, status
+):
+    store = request.getfixturevalue(pod)
     for found in (status, 200, status, 200):
         identity.status = found
         assert fails(store) is (found != 200)
@@ -84,8 +76,8 @@ def test_a_login_that_is_not_ready_or_fails_later_is_a_failure_of_the_store_that
 
 
 def test_a_federated_token_that_is_not_there_yet_is_a_failure_of_the_store(
-    on_eks: Store, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+    on_eks, monkeypatch, tmp_path
+):
     monkeypatch.setenv("AWS_WEB_IDENTITY_TOKEN_FILE", str(tmp_path / "token"))
     monkeypatch.setenv("AWS_ROLE_ARN", "arn:aws:iam::123456789012:role/pods")
     with pytest.raises(StoreError, match="token"):
@@ -97,9 +89,7 @@ NO_APPLICATION = "AADSTS700016: Application with identifier 'x' was not found in
 
 
 @pytest.mark.parametrize("said", [UNKNOWN, NO_APPLICATION, None])
-def test_a_federated_credential_that_azure_does_not_know_yet_is_a_failure_of_the_store(
-    said: str | None,
-) -> None:
+def test_a_federated_credential_that_azure_does_not_know_yet_is_a_failure_of_the_store(said):
     errors = pytest.importorskip("azure.core.exceptions")
     identity = pytest.importorskip("azure.identity")
     from cloudgan.storage.azure import AzureStore, blob_client
@@ -107,7 +97,7 @@ def test_a_federated_credential_that_azure_does_not_know_yet_is_a_failure_of_the
     class Pod:
         """As WorkloadIdentityCredential or, without it, ManagedIdentityCredential."""
 
-        def get_token(self, *_: str, **__: Any) -> None:
+        def get_token(self, *_, **__):
             if said:
                 raise errors.ClientAuthenticationError(said)
             raise identity.CredentialUnavailableError("no response from the IMDS endpoint")

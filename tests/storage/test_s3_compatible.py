@@ -5,7 +5,6 @@ from __future__ import annotations
 import ssl
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
 
 import pytest
 
@@ -26,7 +25,7 @@ class OldServer:
         objects: Content and metadata by path.
     """
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.decodes_nothing, self.conflicts = False, 0
         self.objects: dict[str, tuple[bytes, str]] = {}
 
@@ -39,7 +38,7 @@ def server(tmp_path, monkeypatch):
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
-        def do_PUT(self) -> None:
+        def do_PUT(self):
             path, length = self.path.partition("?")[0], self.headers.get("Content-Length")
             body = self.rfile.read(int(length)) if length else self.chunks()
             if found.conflicts:
@@ -53,13 +52,13 @@ def server(tmp_path, monkeypatch):
                 found.objects[path] = body, self.headers["x-amz-meta-cloudganwrite"]
                 self.answer(200, b"")
 
-        def do_GET(self) -> None:
+        def do_GET(self):
             content, mark = found.objects[self.path.partition("?")[0]]
             self.answer(200, content, {"x-amz-meta-cloudganwrite": mark})
 
         do_HEAD = do_GET  # noqa: N815  http.server's names
 
-        def chunks(self) -> bytes:
+        def chunks(self):
             """Reads what HTTP's own chunks hold."""
             body = b""
             while size := int(self.rfile.readline(), 16):
@@ -68,10 +67,10 @@ def server(tmp_path, monkeypatch):
             self.rfile.readline()
             return body
 
-        def refuse(self, status: int, code: str) -> None:
+        def refuse(self, status, code):
             self.answer(status, f"<Error><Code>{code}</Code></Error>".encode())
 
-        def answer(self, status: int, body: bytes, headers: dict[str, str] | None = None) -> None:
+        def answer(self, status, body, headers=None):
             self.send_response(status)
             for name, value in (headers or {}).items():
                 self.send_header(name, value)
@@ -80,7 +79,7 @@ def server(tmp_path, monkeypatch):
             if self.command != "HEAD":
                 self.wfile.write(body)
 
-        def log_message(self, *_: Any) -> None:
+        def log_message(self, *_):
             pass
 
     signed = authority()

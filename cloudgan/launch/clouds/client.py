@@ -56,11 +56,7 @@ class CloudClient(Cloud, Protocol):
         """
 
     def resolve_placeholders(self, plan: Plan) -> Mapping[str, str]:
-        """Returns the plan's placeholders with their values, such as {"<project>": "lab-1"}.
-
-        Raises:
-            PlanError: The cloud cannot serve the plan, such as a region without this machine type.
-        """
+        """Returns the plan's placeholders with their values, such as {"<project>": "lab-1"}."""
 
     def check(self, plan: Plan | None, region: str | None = None) -> tuple[Finding, ...]:
         """Checks login, APIs, permissions and, for a plan, quota; creates nothing.

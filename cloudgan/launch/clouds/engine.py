@@ -40,12 +40,7 @@ def backoff(poll_seconds: float) -> Iterator[float]:
 
 
 class Deletion(NamedTuple):
-    """What became of a resource that was to be deleted.
-
-    Attributes:
-        resource: As it was listed.
-        problem: Why it is left; empty: it is gone.
-    """
+    """What became of a resource that was to be deleted; without a `problem` it is gone."""
 
     resource: Resource
     problem: str = ""
@@ -61,8 +56,6 @@ class Engine:
     """Creates and deletes the resources of one account. Idempotent.
 
     Attributes:
-        cloud: The account.
-        say: Progress callback.
         poll_seconds: Longest poll interval.
         gone_seconds: Limit for the deletion of one resource, rejected requests included.
         ready_seconds: Limit for the creation of others than node pools, such as a cluster.

@@ -17,11 +17,7 @@ class NodePoolRequest:
     """The nodes that a run needs, in terms that hold for every cloud.
 
     Attributes:
-        run: Name of the run.
-        spec_hash: Hash of the run's specification.
         node_type: Name in the price table.
-        market: Market of the nodes.
-        nodes: Number of nodes.
         flex_start: Whether the nodes may queue for a lower price.
         keep_cluster: Whether a created cluster stays after the run.
         keep_seconds: How long the nodes wait for the next run.
@@ -54,12 +50,7 @@ def billed_by_reservation(reservation: str) -> str:
 
 
 def unused_network(wanted: NodePoolRequest, name: str) -> str:
-    """Returns the note on nodes whose fast network is not used.
-
-    Args:
-        wanted: Several nodes.
-        name: Of the network.
-    """
+    """Returns the note on nodes whose fast network is not used."""
     return (
         f"{wanted.nodes} x {wanted.node_type} exchange gradients over the ordinary network: cloudgan does"
         f" not set up {name}, so they scale worse than measured elsewhere"
@@ -75,11 +66,7 @@ class CloudPlanner(Protocol):
         """Returns a target in this cloud, with ``<...>`` placeholders for unknown values."""
 
     def node_pool(self, wanted: NodePoolRequest) -> NodePool:
-        """Returns the node pool for a request.
-
-        Raises:
-            PlanError: This cloud, or TensorFlow on it, cannot serve the request; names alternatives.
-        """
+        """Returns the node pool for a request."""
 
     def workers(self, workers: Workers, node_pool: NodePool) -> Workers:
         """Returns the workers with the pool's accelerators, taints, labels and grace period."""
@@ -106,12 +93,7 @@ class CloudPlanner(Protocol):
 
 
 def with_login(target: Target, login: Mapping[str, str]) -> Target:
-    """Returns a target with its placeholders filled from a login.
-
-    Args:
-        target: Such as one of project ``<project>``.
-        login: The result of `CloudClient.identify`, such as {"project": "lab-1"}.
-    """
+    """Returns a target with its placeholders filled from a login."""
     filled = {
         key: next((login[name] for name in login if value == f"<{name}>"), value)
         for key, value in target.model_dump().items()
@@ -130,21 +112,12 @@ def desired_state_step(plan: Plan) -> Step:
 
 
 def cloud_planner(name: str) -> CloudPlanner:
-    """Returns the planner of a cloud.
-
-    Raises:
-        UnknownNameError: There is no such cloud.
-    """
+    """Returns the planner of a cloud."""
     return cast("CloudPlanner", clouds.load(name, clouds.find(name).planner))
 
 
 def open_cloud(target: Target, say: Callable[[str], None] = lambda _: None) -> CloudClient:
-    """Opens the client of a target's cloud with the login that its SDK finds.
-
-    Raises:
-        ConfigError: The SDK is not installed.
-        CredentialsError: No login was found; names the login command.
-    """
+    """Opens the client of a target's cloud with the login that its SDK finds."""
     client = clouds.load(target.provider, clouds.find(target.provider).client)
     opened: CloudClient = client.open(target, say)
     return opened
@@ -156,7 +129,6 @@ class Clouds:
 
     Attributes:
         planner: Returns a cloud's planner by name.
-        open: Opens the client of a target and reports what it waits for.
         poll_seconds: Interval between two requests for a resource's state.
     """
 

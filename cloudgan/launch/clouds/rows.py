@@ -86,11 +86,7 @@ class Kind:
         return self.path.format_map(ref)
 
     def ref_of(self, name: str) -> Mapping[str, str]:
-        """Returns the parts of a full name.
-
-        Raises:
-            LaunchError: It is no name of this kind.
-        """
+        """Returns the parts of a full name."""
         found = _pattern(self.path).fullmatch(name)
         if found is None:
             raise LaunchError(f"{name} is no {self.name}: expected {self.path}")
@@ -175,13 +171,7 @@ class Transport(Protocol):
 class Rows(ABC):
     """`Cloud` whose lists a subclass adds, for a cloud that is a table of kinds.
 
-    Args:
-        transport: Of the cloud.
-        kinds: Of the cloud.
-        say: Progress callback.
-        references: What ``$ref`` markers stand for: by name, a function of the step.
-        poll_seconds: Interval between two attempts while another operation runs.
-        busy_seconds: Limit for them.
+    `references` has what ``$ref`` markers stand for: by name, a function of the step.
     """
 
     def __init__(

@@ -10,18 +10,15 @@ and each must be allowed.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from emulators.aws.iam_policies import Authorization
 from emulators.aws.lookups import LEFT, ON_LEFT
 from emulators.aws.state import ACCOUNT, Body, State
+from emulators.aws.wire import Call
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from emulators.aws.wire import Call
-
-    Found = Iterator[tuple[str, str, dict[str, Any]]]
+Found = Iterator[tuple[str, str, dict[str, Any]]]
 
 _S3_ACTIONS = {
     "GetPublicAccessBlock": "GetBucketPublicAccessBlock",

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import json
 import secrets
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
+from emulators.aws.scaling import Scaling
 from emulators.aws.state import ACCOUNT, VERSION, Body, Group, Plane, Pool, State
-from emulators.aws.wire import Refusal
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from emulators.aws.scaling import Scaling
-    from emulators.aws.wire import Call
+from emulators.aws.wire import Call, Refusal
 
 NETWORK_PLUGIN = "vpc-cni"
 CONFLICT = (

@@ -11,12 +11,10 @@ and `ForAllValues` only. An operator that is not written here is an error, never
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+from typing import Any
 
 Document = dict[str, Any]
 Values = tuple[str, ...]
@@ -75,20 +73,15 @@ def _holds(operator: str, found: Values | None, wanted: list[str]) -> bool:
     if operator == "Null":
         return wanted == [str(found is None).lower()]
     several, _, name = operator.rpartition(":")
-    optional, name = name.endswith("IfExists"), name.removesuffix("IfExists")
-    negated, name = "Not" in name, name.replace("Not", "")
+    assert several in ("", "ForAllValues"), operator
     assert name in ("StringEquals", "StringLike", "ArnEquals", "ArnLike", "Bool"), operator
     if found is None:
-        return several == "ForAllValues" or ((negated or optional) and not several)
+        return bool(several)
+    assert several or len(found) == 1, f"{operator} needs ForAllValues for several values"
     literal = name in ("StringEquals", "Bool")
-    fits = [
-        any(value == one if literal else _like(one, value) for one in wanted) != negated
-        for value in found
-    ]
-    if several:
-        return all(fits) if several == "ForAllValues" else any(fits)
-    assert len(found) == 1, f"{operator} needs ForAllValues or ForAnyValue for several values"
-    return fits[0]
+    return all(
+        any(value == one if literal else _like(one, value) for one in wanted) for value in found
+    )
 
 
 def _context(asked: Authorization, key: str) -> Values | None:

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
-from emulators.aws.iam_policies import Authorization, is_allowed
+from emulators.aws.iam_policies import Authorization, Document, is_allowed
 from emulators.aws.state import ACCOUNT, REGIONS, Body, State, now
-from emulators.aws.wire import Refusal
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from emulators.aws.iam_policies import Document
-    from emulators.aws.wire import Call
+from emulators.aws.wire import Call, Refusal
 
 OFFERED = {"g4dn.xlarge": "abc", "g5.xlarge": "ab", "p4de.24xlarge": "a", "p5.48xlarge": "b"}
 """Zones of each region in which an instance type is sold."""

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import datetime as dt
 import secrets
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from emulators.aws.state import Body, Group, State, machine_id, now
-from emulators.aws.wire import Refusal
+from emulators.aws.wire import Call, Refusal
 from emulators.nodes import Nodes
-
-if TYPE_CHECKING:
-    from emulators.aws.wire import Call
 
 
 class Scaling:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from emulators.aws.authorizations import authorizations
+from emulators.aws.eks import Eks
 from emulators.aws.iam_policies import is_allowed
 from emulators.aws.state import ACCOUNT, Body, ScheduleGroup, State, now
 from emulators.aws.wire import Call, Refusal, model
-
-if TYPE_CHECKING:
-    from emulators.aws.eks import Eks
 
 TARGET = "arn:aws:scheduler:::aws-sdk:eks:"
 HOURLY = "rate(1 hours)"

@@ -8,8 +8,9 @@ import functools
 import io
 import re
 import threading
+from collections.abc import Iterator
 from email.utils import format_datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from botocore.loaders import Loader
 from moto.moto_api._internal import moto_api_backend
@@ -23,7 +24,7 @@ from werkzeug.wrappers import Request, Response
 
 from emulators.aws.authorizations import authorizations
 from emulators.aws.eks import Eks
-from emulators.aws.iam_policies import is_allowed
+from emulators.aws.iam_policies import Authorization, Document, is_allowed
 from emulators.aws.lookups import Ec2, Quotas, Simulator
 from emulators.aws.scaling import Scaling
 from emulators.aws.schedules import Schedules
@@ -31,12 +32,7 @@ from emulators.aws.state import ACCOUNT, State
 from emulators.aws.tokens import user_of
 from emulators.aws.wire import Call, Refusal, answer, decoded, refused, scope
 from emulators.faults import Faults
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from emulators.aws.iam_policies import Authorization, Document
-    from emulators.kubernetes import Cluster
+from emulators.kubernetes import Cluster
 
 LOGIN = {"aws_access_key_id": "AKIAIOSFODNN7EXAMPLE", "aws_secret_access_key": "planted-secret"}
 LOADER = Loader()  # reads the models of the services once, not for each session

@@ -7,18 +7,15 @@ import itertools
 import re
 import threading
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
+from emulators.azure.aks import Aks
 from emulators.azure.contract import MODELS, SCHEMAS, complaint
 from emulators.azure.faults import Faults, Refusal
 from emulators.http import Answer
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from emulators.azure.aks import Aks
 
 HOST = "https://management.azure.com"
 CLUSTERS = "microsoft.containerservice/managedclusters"

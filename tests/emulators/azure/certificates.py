@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import ssl
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import NamedTuple
 
 from emulators.kubernetes.certificates import authority
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 NAMES = (
     "management.azure.com",

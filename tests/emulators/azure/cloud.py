@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 from azure.core.pipeline.transport import RequestsTransport
 
 from cloudgan.core.errors import CredentialsError
 from cloudgan.launch.clouds.azure.client import AzureClient
 from cloudgan.launch.clouds.azure.transport import ArmApi
+from cloudgan.schema.plan import Target
 from emulators.azure.aks import Aks
 from emulators.azure.arm import Arm
 from emulators.azure.certificates import write_certificates
@@ -17,13 +20,7 @@ from emulators.azure.entra import Entra, Login
 from emulators.azure.faults import Faults
 from emulators.azure.lists import Lists
 from emulators.azure.server import Server
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from cloudgan.schema.plan import Target
-    from emulators.kubernetes import Cluster
+from emulators.kubernetes import Cluster
 
 SUBSCRIPTION = "00000000-0000-0000-0000-0000000000bb"
 
@@ -78,18 +75,6 @@ class SmallAzure:
     def cloud(self, place: Target, say: Any = lambda _: None) -> AzureClient:
         """The product's cloud."""
         return AzureClient(self.api(), place, say, store=self.blobs.open, poll_seconds=0.001)
-
-    def left(self) -> list[str]:
-        """Names of all resources that bill, or may."""
-        shared = ("storageaccounts", "userassignedidentities", "resourcegroups/cloudgan-")
-        names = [address.lower() for address in self.arm.held()]
-        return [
-            name
-            for name in names
-            if not any(
-                word in name.partition("/providers/")[2] or name.endswith(word) for word in shared
-            )
-        ]
 
     def tie(self, cluster: Cluster) -> None:
         """Uses a test cluster for all AKS clusters."""

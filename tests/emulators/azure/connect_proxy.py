@@ -7,10 +7,8 @@ import fnmatch
 import socket
 import socketserver
 import threading
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from collections.abc import Mapping
+from typing import Any
 
 
 class Gate:

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from emulators.azure.arm import ASSIGNMENTS, CLUSTERS, POOLS, Refusal, scope_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from emulators.azure.arm import Arm
-    from emulators.azure.rights import Assignment
+from emulators.azure.arm import ASSIGNMENTS, CLUSTERS, POOLS, Arm, Refusal, scope_of
+from emulators.azure.rights import Assignment
 
 _TAG = re.compile(r"tagName eq '([^']+)'(?: and tagValue eq '([^']+)')?")
 _PROXIES = (POOLS, "microsoft.authorization/roleassignments")

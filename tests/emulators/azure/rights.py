@@ -9,13 +9,11 @@ assignments: https://learn.microsoft.com/azure/role-based-access-control/delegat
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from emulators.azure.arm import kind_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 _VERBS = {"GET": "read", "PUT": "write", "DELETE": "delete", "POST": "action"}
 _LISTS = {

@@ -5,20 +5,16 @@ from __future__ import annotations
 import base64
 import json
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import parse_qs, unquote, urlencode, urlsplit
 
-from emulators.azure.arm import HOST
+from emulators.azure.arm import HOST, Arm
+from emulators.azure.certificates import Files
+from emulators.azure.entra import Entra
 from emulators.azure.faults import Refusal
-from emulators.azure.rights import action_of, is_allowed
+from emulators.azure.lists import Lists
+from emulators.azure.rights import Assignment, action_of, is_allowed
 from emulators.http import Answer, Asked, HttpServer
-
-if TYPE_CHECKING:
-    from emulators.azure.arm import Arm
-    from emulators.azure.certificates import Files
-    from emulators.azure.entra import Entra
-    from emulators.azure.lists import Lists
-    from emulators.azure.rights import Assignment
 
 LOGIN = "login.microsoftonline.com"
 

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from emulators.gcp.kubernetes_engine import STOCK_OUT
+from emulators.gcp.kubernetes_engine import STOCK_OUT, KubernetesEngine
 from emulators.gcp.refusal import Refusal
-from emulators.gcp.server import Route
-
-if TYPE_CHECKING:
-    from emulators.gcp.kubernetes_engine import KubernetesEngine
-    from emulators.gcp.server import Call, GoogleServer
+from emulators.gcp.server import Call, GoogleServer, Route
 
 Object = dict[str, Any]
 ZONES = {

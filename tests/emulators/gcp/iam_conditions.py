@@ -10,10 +10,8 @@ cluster are permissions on the cluster.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
 _CREATED = ("container.clusters.create", "storage.buckets.create")
 

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from emulators.gcp.cloud_storage import NUMBER
 from emulators.gcp.iam_policies import replaced, shown
 from emulators.gcp.refusal import Refusal
-from emulators.gcp.server import Route
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from emulators.gcp.server import Call, GoogleServer
+from emulators.gcp.server import Call, GoogleServer, Route
 
 Object = dict[str, Any]
 _ACCOUNTS = "iam.projects.serviceAccounts"

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from emulators.gcp.server import GoogleServer
+from emulators.gcp.server import GoogleServer
 
 
 def write_key_file(path: Path, server: GoogleServer, project: str = "lab") -> Path:

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from emulators.gcp.refusal import Refusal
-from emulators.gcp.server import Route
+from emulators.gcp.server import Call, GoogleServer, Route
 from emulators.nodes import Nodes
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from emulators.gcp.server import Call, GoogleServer
 
 Object = dict[str, Any]
 _NAME = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?")

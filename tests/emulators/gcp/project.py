@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from emulators.gcp.cloud_storage import CloudStorage
 from emulators.gcp.compute_engine import ComputeEngine
@@ -12,11 +12,7 @@ from emulators.gcp.identity import Identity
 from emulators.gcp.kubernetes_engine import KubernetesEngine
 from emulators.gcp.server import GoogleServer, serving
 from emulators.gcp.tpu import Tpus
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from emulators.kubernetes import Cluster
+from emulators.kubernetes import Cluster
 
 APIS = (
     ("container", "v1"),

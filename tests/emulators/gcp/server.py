@@ -11,20 +11,16 @@ import contextlib
 import datetime as dt
 import json
 import threading
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
 from emulators.faults import Faults
-from emulators.gcp.iam_conditions import resource_of, roles_of
+from emulators.gcp.discovery import Api, Match
+from emulators.gcp.iam_conditions import Binding, resource_of, roles_of
 from emulators.gcp.refusal import Refusal
 from emulators.http import Answer, AnswerLost, Asked, HttpServer
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    from emulators.gcp.discovery import Api, Match
-    from emulators.gcp.iam_conditions import Binding
 
 TOKEN = "test-token"  # noqa: S105
 
@@ -106,9 +102,9 @@ class GoogleServer:
         """Answers the next calls, whose id matches, with a refusal; nothing is done for them."""
         self._faults.plan(method, refusal, times)
 
-    def lose_answer(self, method: str, *, acts: bool = True, times: int = 1) -> None:
-        """Resets the connection; if it `acts`, what was asked is done all the same."""
-        self._faults.plan(method, AnswerLost(), times, acts=acts)
+    def lose_answer(self, method: str) -> None:
+        """Does what the next call asks and resets its connection."""
+        self._faults.plan(method, AnswerLost(), acts=True)
 
     def later(self, ticks: int, action: Callable[[], None]) -> None:
         """Calls a function after so many more requests; 0: at once."""

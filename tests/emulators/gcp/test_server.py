@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import datetime as dt
-from email.utils import parsedate_to_datetime
-
 import pytest
 import requests
 
 from emulators.gcp.discovery import api
-from emulators.gcp.refusal import Refusal
 from emulators.gcp.server import TOKEN, GoogleServer, Route, serving
 
 CLUSTERS = "container.googleapis.com/v1/projects/lab/locations/us-central1-a/clusters"
@@ -83,28 +79,3 @@ def test_an_answer_of_ours_that_breaks_the_contract_is_seen(server, ask):
     server.routes[LIST] = Route(lambda call: {"clutters": []})
     assert ask("GET", CLUSTERS).status_code == 500
     assert "clutters" in server.troubles.pop()
-
-
-def test_a_planned_refusal_strikes_as_often_as_planned(server, ask, made):
-    server.refuse("clusters.create", Refusal(429, "slowly"), times=2)
-    assert [ask("POST", CLUSTERS, BODY).status_code for _ in range(3)] == [429, 429, 200]
-    assert made == ["gan"]
-
-
-@pytest.mark.parametrize("acts", [True, False])
-def test_an_answer_is_lost_after_or_before_the_server_acts(server, ask, made, acts):
-    server.lose_answer("clusters.create", acts=acts)
-    with pytest.raises(requests.ConnectionError):
-        ask("POST", CLUSTERS, BODY)
-    assert made == (["gan"] if acts else [])
-
-
-def test_time_is_counted_in_requests_and_its_clock_can_be_wrong(server, ask):
-    done = []
-    server.later(2, lambda: done.append("then"))
-    ask("GET", CLUSTERS)
-    assert not done
-    server.skew = dt.timedelta(hours=2)
-    shown = parsedate_to_datetime(ask("GET", CLUSTERS).headers["Date"])
-    assert done == ["then"]
-    assert shown - dt.datetime.now(dt.UTC) > dt.timedelta(hours=1)

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from emulators.gcp.refusal import Refusal
-from emulators.gcp.server import Route
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from emulators.gcp.server import Call, GoogleServer
+from emulators.gcp.server import Call, GoogleServer, Route
 
 ZONES = ("europe-west4-a", "us-central1-a", "us-central1-b")
 OFFERED = ("v2-8", "v3-8", "v5litepod-8", "v6e-8")

@@ -17,11 +17,7 @@ _ORDERS: Final = {"s3": 60, "iam": 70}
 
 
 def _find_bucket(aws: Aws, step: Step) -> Resource | None:
-    """Returns the bucket of a step.
-
-    Raises:
-        ConfigError: Another account owns it, or this login may not read it.
-    """
+    """Returns the bucket of a step; refuses that of another account."""
     name = BUCKET.name_of(step.ref)
     try:
         body = aws.get(BUCKET, name)
@@ -58,11 +54,7 @@ def _parsed(document: Any) -> Any:
 
 
 def _find_role(aws: Aws, step: Step) -> Resource | None:
-    """Returns the role of a step.
-
-    Raises:
-        ConfigError: It exists with another permissions boundary.
-    """
+    """Returns the role of a step; refuses one with another permissions boundary."""
     name = step.ref["name"]
     body = aws.get(ROLE, name)
     if body is None:
@@ -98,11 +90,7 @@ def _strip_role(aws: Aws, resource: Resource) -> None:
 
 
 def _find_boundary(aws: Aws, step: Step) -> Resource | None:
-    """Returns the permissions boundary.
-
-    Raises:
-        ConfigError: Its content is another one.
-    """
+    """Returns the permissions boundary; refuses one with another content."""
     arn = BOUNDARY.name_of(step.ref)
     body = aws.get(BOUNDARY, arn)
     if body is None:

@@ -48,12 +48,7 @@ _RESERVATION: Final = re.compile(r"(block:)?(cr-[0-9a-f]{8,17})")
 
 
 class Reservation(NamedTuple):
-    """A reservation by its id.
-
-    Attributes:
-        name: Such as cr-0123456789abcdef0.
-        is_block: Whether it is a Capacity Block, not an ODCR.
-    """
+    """A reservation by its id: a Capacity Block or an ODCR."""
 
     name: str
     is_block: bool
@@ -70,11 +65,7 @@ class Reservation(NamedTuple):
 
 
 def reservation(text: str) -> Reservation:
-    """Returns the reservation that --reservation names.
-
-    Raises:
-        ConfigError: It is no id.
-    """
+    """Returns the reservation that --reservation names."""
     found = _RESERVATION.fullmatch(text)
     if found is None:
         raise ConfigError(
@@ -91,15 +82,7 @@ def pool_of(plan: Plan) -> NodePool:
 
 
 def step(ensure: str, kind: str, ref: dict[str, str], operation: str, body: dict[str, Any]) -> Step:
-    """Returns a step; services without regions are in us-east-1.
-
-    Args:
-        ensure: What it is for.
-        kind: Name of a row.
-        ref: Parts of the resource's name.
-        operation: Service and operation, such as ``eks:CreateCluster``.
-        body: Arguments.
-    """
+    """Returns a step; services without regions are in us-east-1."""
     service, _, method = operation.partition(":")
     path = f"{service}/{ref.get('region', _DEFAULT_REGION)}"
     return Step(ensure=ensure, kind=kind, ref=ref, method=method, path=path, at="cloud", body=body)

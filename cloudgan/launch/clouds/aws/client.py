@@ -30,15 +30,7 @@ _BILLED_STATES: Final = ("pending", "running", "stopping", "stopped")
 
 
 class AwsClient(Rows):
-    """One account; implements `CloudClient`.
-
-    Args:
-        session: With a login.
-        region: Region whose errors are raised; lists cover all regions.
-        say: Receives warnings.
-        attempts: Attempts of one request.
-        poll_seconds: Interval between two requests while a resource is busy.
-    """
+    """One account; implements `CloudClient`. Errors of `region` are raised; lists cover all regions."""
 
     transport: Aws
 
@@ -62,11 +54,7 @@ class AwsClient(Rows):
 
     @classmethod
     def open(cls, target: Target, say: Callable[[str], None] = lambda _: None) -> AwsClient:
-        """Opens AWS with the login that boto3 finds.
-
-        Raises:
-            CredentialsError: There is none.
-        """
+        """Opens AWS with the login that boto3 finds."""
         session = open_session(target.profile, target.region)
         if target.profile:
             settings.use_aws_profile(target.profile)  # for the run's store, which has its own login
@@ -77,12 +65,7 @@ class AwsClient(Rows):
         return self.transport.login
 
     def resolve_placeholders(self, plan: Plan) -> Mapping[str, str]:
-        """Returns account, zone, subnets and Kubernetes version.
-
-        Raises:
-            CredentialsError: The login belongs to another account than the plan.
-            PlanError: The region has no suitable subnets, or no such instances.
-        """
+        """Returns account, zone, subnets and Kubernetes version."""
         wanted, own = plan.target.account, self.transport.login["account"]
         if wanted not in (None, naming.ACCOUNT, own):
             raise CredentialsError(
@@ -186,13 +169,7 @@ class AwsClient(Rows):
         yield from self._left(region, pools, is_gone=f"{region}/{OWN_CLUSTER}" not in clusters)
 
     def _left(self, region: str, pools: set[str], *, is_gone: bool) -> Iterator[Resource]:
-        """Yields what deleted clusters and node groups of cloudgan left in a region.
-
-        Args:
-            region: Where.
-            pools: Full names of the node groups there.
-            is_gone: Whether cloudgan's cluster is not there.
-        """
+        """Yields what deleted clusters and node groups of cloudgan left in a region."""
         cluster = ("tag:cluster.k8s.amazonaws.com/name", OWN_CLUSTER), ("status", "available")
         if is_gone:
             yield from self.transport.listed(kinds.INTERFACE, region, Filters=_filters(*cluster))

@@ -105,13 +105,7 @@ def is_permanent(message: str) -> bool:
 
 
 def error_of(response: Mapping[str, Any], request: str, service: str) -> CloudganError:
-    """Returns the error for an error response.
-
-    Args:
-        response: The response that botocore parsed.
-        request: Such as ``CreateCluster in us-east-1``.
-        service: The service.
-    """
+    """Returns the error for an error response."""
     error = response.get("Error", {})
     code = str(error.get("Code", ""))
     said = " ".join(str(error.get("Message", "")).split()) or code or "no message"

@@ -232,13 +232,7 @@ def _volume(resource: Resource, body: Body) -> Resource:
 
 
 def _left(what: str, name: str, **how: Any) -> Requests:
-    """Returns the requests of EC2 for what a deleted cluster left.
-
-    Args:
-        what: Such as NetworkInterface.
-        name: Of the filter by its id.
-        how: Other attributes.
-    """
+    """Returns the requests of EC2 for what a deleted cluster left."""
     return Requests(
         service="ec2",
         get=f"Describe{what}s",

@@ -24,12 +24,7 @@ _LASTS_SECONDS: Final = 600.0
 
 
 def open_session(profile: str | None, region: str | None) -> boto3.Session:
-    """Returns a session with the login that boto3 finds.
-
-    Raises:
-        ConfigError: A setting of boto3 is invalid.
-        CredentialsError: There is none.
-    """
+    """Returns a session with the login that boto3 finds."""
     try:
         with checked_configuration():
             session = boto3.Session(profile_name=profile, region_name=region)
@@ -46,9 +41,6 @@ def signed_token(session: boto3.Session, cluster: str, region: str) -> str:
 
     https://github.com/kubernetes-sigs/aws-iam-authenticator, "API Authorization from Outside a
     Cluster" (read 2026-11-21).
-
-    Raises:
-        CredentialsError: The session has no login.
     """
     known = session.get_credentials()
     if known is None:
@@ -66,15 +58,7 @@ def signed_token(session: boto3.Session, cluster: str, region: str) -> str:
 
 
 class ClusterToken:
-    """A cluster's token, which renews itself before it expires.
-
-    Args:
-        session: With a login.
-        cluster: Name of the cluster.
-        region: Region of the cluster.
-        sign: Returns a new token.
-        clock: Returns monotonic seconds.
-    """
+    """A cluster's token, which renews itself before it expires."""
 
     def __init__(
         self,

@@ -40,11 +40,7 @@ def quota(found: Machine, market: Market) -> Quota:
 
 
 def machine(name: str) -> Machine:
-    """Returns an instance type by name.
-
-    Raises:
-        PlanError: It is retired, or cloudgan does not support it; names the nearest.
-    """
+    """Returns an instance type by name."""
     machines.refuse_retired("aws", name)
     known = machines.sold("aws")
     if name not in known:

@@ -20,9 +20,6 @@ def select_network(aws: Aws, plan: Plan) -> Mapping[str, str]:
     """Returns zone, subnets and Kubernetes version of a plan, by placeholder.
 
     All nodes share one zone, since traffic between zones is billed.
-
-    Raises:
-        PlanError: The region has no suitable subnets, or no such instances.
     """
     region, pool = str(plan.target.region), pool_of(plan)
     cluster = aws.get(CLUSTER, f"{region}/{plan.target.cluster}")
@@ -67,11 +64,7 @@ def select_network(aws: Aws, plan: Plan) -> Mapping[str, str]:
 
 
 def _reserved_zone(aws: Aws, plan: Plan) -> str:
-    """Returns the zone of a plan's reservation; EKS reports what else does not fit, such as its type.
-
-    Raises:
-        PlanError: It does not exist in the plan's region, is not active, or has too few free instances.
-    """
+    """Returns the zone of a plan's reservation; EKS reports what else does not fit, as its type."""
     region, nodes = str(plan.target.region), plan.workers.nodes
     name = reservation(str(pool_of(plan).reservation)).name
     query = {"CapacityReservationIds": [name]}

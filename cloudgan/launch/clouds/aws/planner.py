@@ -36,11 +36,7 @@ _DISK: Final = "EBS gp2"
 
 
 def target(account: str | None, region: str, zone: str | None, cluster: str | None) -> Target:
-    """Returns a target in AWS.
-
-    Raises:
-        ConfigError: A name cannot be one.
-    """
+    """Returns a target in AWS."""
     return Target.of_flags(
         provider="aws",
         account=account or naming.ACCOUNT,
@@ -58,11 +54,7 @@ def target(account: str | None, region: str, zone: str | None, cluster: str | No
 
 
 def node_pool(wanted: NodePoolRequest) -> NodePool:
-    """Returns the node group.
-
-    Raises:
-        PlanError: EKS, or TensorFlow on it, cannot serve the request.
-    """
+    """Returns the node group."""
     found = machine(wanted.node_type)
     if wanted.flex_start:
         raise PlanError(

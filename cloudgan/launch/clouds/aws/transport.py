@@ -33,11 +33,8 @@ class Requests:
     """What AWS calls the requests of a kind. Arguments have keys of `Step.ref`, and ``{owner}``, in braces.
 
     Attributes:
-        service: Such as eks.
-        get: Operation that describes one.
         which: Its arguments.
         found: Place of the description in the answer; of a list the first.
-        delete: Operation that deletes one.
         deletes: Its arguments; None: those of `get`.
         tags: Place of the tags in the description.
         labels: Labels in addition to the tags.

@@ -36,12 +36,7 @@ def system_sizes() -> dict[str, Machine]:
 
 
 def size_of(node_type: str) -> Machine:
-    """Returns the properties of a size.
-
-    Raises:
-        PlanError: It is retired or refused; the message names a replacement.
-        UnknownNameError: Unknown size.
-    """
+    """Returns the properties of a size."""
     machines.refuse_retired("azure", node_type)
     found = machines.table().get(("azure", node_type))
     if found and found.refused:

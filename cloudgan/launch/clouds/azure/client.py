@@ -36,15 +36,7 @@ _NO_NAME: Final = "access-of-setup/"
 
 
 class AzureClient(Rows):
-    """Implements `CloudClient`.
-
-    Args:
-        api: Of the Resource Manager.
-        target: Subscription by id, by name or unset.
-        say: Progress callback.
-        store: Opens the container of a URL.
-        poll_seconds: Retry interval while another operation runs on a resource.
-    """
+    """Implements `CloudClient`."""
 
     def __init__(
         self,
@@ -81,12 +73,7 @@ class AzureClient(Rows):
         }
 
     def resolve_placeholders(self, plan: Plan) -> Mapping[str, str]:
-        """Returns subscription, storage account, zone, and the pods' identity.
-
-        Raises:
-            ConfigError: The region is not set up.
-            PlanError: The region does not offer the node type to this subscription.
-        """
+        """Returns subscription, storage account, zone, and the pods' identity."""
         assert plan.node_pool is not None  # noqa: S101  provisioned plans only
         target = self._filled(plan.target)
         region = target.region or ""
@@ -148,7 +135,6 @@ class AzureClient(Rows):
 
         Raises:
             CapacityError: Azure accepted the request, and had no machine or quota.
-            LaunchError: It accepted the request, and failed for another reason.
         """
         found = super().find(step)
         if found is None:
@@ -228,15 +214,7 @@ _AKS_SCOPE: Final = "6dae42f8-4368-4678-94ff-3960e28e3630/.default"
 
 
 def _connect(api: ArmApi, cluster: str) -> ApiClient:
-    """Returns a Kubernetes client with the AKS credentials: certificate, token or Entra login.
-
-    Args:
-        api: Of the Resource Manager.
-        cluster: Resource id.
-
-    Raises:
-        LaunchError: AKS returned no credentials.
-    """
+    """Returns a Kubernetes client with the AKS credentials: certificate, token or Entra login."""
     found = api.send(
         "POST", f"{cluster}/listClusterUserCredential?api-version={kinds.CLUSTER.request}"
     )

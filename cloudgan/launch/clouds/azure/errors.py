@@ -126,11 +126,6 @@ def map_error(status: int, answer: Any, request: str) -> CloudganError:
     """Returns the error of a response.
 
     A code or status decides before any text: names in a message may contain any word.
-
-    Args:
-        status: HTTP status.
-        answer: JSON body or None.
-        request: Such as ``PUT /subscriptions/...``.
     """
     error = answer.get("error", answer) if isinstance(answer, dict) else {}
     text = error_text(error) or "no message"

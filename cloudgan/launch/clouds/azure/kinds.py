@@ -66,11 +66,7 @@ def _explain(api: Any, resource: Resource, _: Body) -> Resource:
 
 
 def _find_account(api: Any, step: Step) -> Resource | None:
-    """Finds a storage account.
-
-    Raises:
-        ConfigError: It allows public access or plain HTTP.
-    """
+    """Finds a storage account; refuses one with public access or plain HTTP."""
     name = ACCOUNT.name_of(step.ref)
     body = api.get(ACCOUNT, name)
     if body is None:

@@ -56,11 +56,7 @@ _SPOT_GRACE_SECONDS = 25
 
 
 def target(account: str | None, region: str, zone: str | None, cluster: str | None) -> Target:
-    """Returns a target; `account` is a subscription id, `cluster` a name or GROUP/NAME.
-
-    Raises:
-        ConfigError: Invalid zone, subscription or other name.
-    """
+    """Returns a target; `account` is a subscription id, `cluster` a name or GROUP/NAME."""
     if account and account != ids.SUBSCRIPTION and not _GUID.fullmatch(account):
         raise ConfigError(
             f"--subscription={account} is not an id; give the 36 characters shown by `az account list`"
@@ -81,11 +77,7 @@ def target(account: str | None, region: str, zone: str | None, cluster: str | No
 
 
 def node_pool(wanted: NodePoolRequest) -> NodePool:
-    """Returns the node pool.
-
-    Raises:
-        PlanError: Azure does not sell the node type.
-    """
+    """Returns the node pool."""
     size_of(wanted.node_type)
     if wanted.flex_start:
         raise PlanError(

@@ -31,12 +31,7 @@ _PERMISSIONS, _PROVIDERS = "2022-04-01", "2021-04-01"
 
 
 def rights(api: ArmApi, target: Target) -> Iterator[Finding]:
-    """Yields the missing permissions of a launcher, or one ok finding.
-
-    Args:
-        api: Of the Resource Manager.
-        target: With the subscription; without a region only its own permissions are checked.
-    """
+    """Yields the missing permissions of a launcher, without a region those of the subscription; or ok."""
     found = list(_missing_rights(api, READER_ROLE, f"/subscriptions/{target.account}"))
     if target.region and api.get(kinds.GROUP, ids.group_id(target)) is None:
         yield Finding(
@@ -141,18 +136,7 @@ def all_quotas(api: ArmApi, subscription: str, region: str) -> Iterator[Finding]
 def zones(
     api: ArmApi, subscription: str, region: str, node_type: str, request: str | None
 ) -> tuple[str, ...]:
-    """Returns the zones that offer a node type; empty if the region has no zones.
-
-    Args:
-        api: Of the Resource Manager.
-        subscription: Id.
-        region: Region.
-        node_type: Virtual machine size.
-        request: Required zone; None: any.
-
-    Raises:
-        PlanError: The node type is not available to this subscription there.
-    """
+    """Returns the zones that offer a node type; empty if the region has no zones."""
     skus = _skus(api, subscription, region)
     sku = next((one for one in skus if one.get("name") == node_type), None)
     if sku is None:
@@ -174,11 +158,7 @@ def zones(
 
 
 def system_size(api: ArmApi, subscription: str, region: str) -> str:
-    """Returns the first size for the AKS system node that a subscription is offered in a region.
-
-    Raises:
-        PlanError: It is offered none.
-    """
+    """Returns the first size for the AKS system node that a subscription is offered in a region."""
     offered = {
         one.get("name")
         for one in _skus(api, subscription, region)

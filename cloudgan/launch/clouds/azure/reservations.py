@@ -36,16 +36,7 @@ def group_id(target: Target, reservation: str) -> str:
 
 
 def reserved_zone(api: Any, plan: Plan, target: Target) -> str | None:
-    """Returns the zone of the reserved machines; None: they have none.
-
-    Args:
-        api: Of the Resource Manager.
-        plan: Of a run with a reservation.
-        target: Its target with the subscription.
-
-    Raises:
-        PlanError: The group does not exist, cannot serve the plan, or the cluster cannot use it.
-    """
+    """Returns the zone of the reserved machines; None: they have none."""
     pool = plan.node_pool
     assert pool is not None  # noqa: S101  the caller checked
     name, region = str(pool.reservation), target.region or ""

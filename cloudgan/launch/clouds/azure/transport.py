@@ -157,11 +157,7 @@ class ArmApi:
         return error_text(found.get("error")) if found.get("status") in _ENDED else ""
 
     def claims(self) -> Mapping[str, Any]:
-        """Returns the claims of the login's token.
-
-        Raises:
-            CredentialsError: There is no login.
-        """
+        """Returns the claims of the login's token."""
         _, payload, *_ = self.token(_SCOPE).split(".")
         padded = payload + "=" * (-len(payload) % 4)
         content = base64.urlsafe_b64decode(padded)
@@ -169,11 +165,7 @@ class ArmApi:
         return found
 
     def token(self, scope: str) -> str:
-        """Returns an access token for a scope.
-
-        Raises:
-            CredentialsError: There is no login.
-        """
+        """Returns an access token for a scope."""
         try:
             token: str = self.credential.get_token(scope).token
         except ClientAuthenticationError as error:
@@ -182,11 +174,7 @@ class ArmApi:
 
 
 def _json(answer: Any, operation: str) -> Any:
-    """Returns the answer; None: empty, or an error in another format, such as that of a proxy.
-
-    Raises:
-        LaunchError: The request succeeded, but its answer is not JSON or beyond the limits.
-    """
+    """Returns the answer; None: empty, or an error in another format, such as that of a proxy."""
     try:
         text = answer.text()
         return parse_json(text, operation, LaunchError, any_text=True) if text else None
@@ -209,17 +197,7 @@ _VERSION = "2022-12-01"
 
 
 def find_subscription(api: ArmApi, request: str | None) -> dict[str, Any]:
-    """Returns the subscription: `request`, else that of the environment, else the only one.
-
-    Args:
-        api: With a login.
-        request: Its id.
-
-    Raises:
-        ConfigError: Several subscriptions.
-        CredentialsError: No subscription.
-        UnknownNameError: The subscription is not visible to this login.
-    """
+    """Returns the subscription: `request`, else that of the environment, else the only one."""
     found = {
         str(one["subscriptionId"]): one
         for one in api.list(f"/subscriptions?api-version={_VERSION}")

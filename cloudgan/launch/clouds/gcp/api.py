@@ -138,13 +138,6 @@ class GoogleApi:
     ) -> dict[str, Any]:
         """Sends one request until it succeeds, fails permanently, or time runs out.
 
-        Args:
-            method: HTTP method.
-            url: Google's URL.
-            body: JSON body.
-            query: URL query parameters.
-            what: Description for error messages; default: the request itself.
-
         Raises:
             AbsentError: The resource does not exist.
             BusyError: Another operation has to end first.

@@ -259,9 +259,6 @@ def pool_body(plan: Plan, node_pool: NodePool) -> dict[str, Any]:
     a node. `maxRunDuration` ends each machine whatever it runs; nodes that the pool creates after
     that have no pod, since the job's deadline has passed, and the autoscaler removes them too. Both
     are required.
-
-    Raises:
-        PlanError: The run may outlive flex-start nodes.
     """
     found, nodes = machine(node_pool.node_type), plan.workers.nodes
     config = _node(host_of(found), plan.target.account or "", plan.labels().as_dict()) | {

@@ -26,14 +26,7 @@ _GRACE_SINCE = (1, 35)
 
 
 class GcpClient(Rows):
-    """One project; implements `CloudClient`.
-
-    Args:
-        login: The login.
-        api: Google's APIs.
-        say: Receives progress and warnings.
-        poll_seconds: Interval between two requests while a resource is busy.
-    """
+    """One project; implements `CloudClient`."""
 
     def __init__(
         self,
@@ -48,11 +41,7 @@ class GcpClient(Rows):
 
     @classmethod
     def open(cls, target: Target, say: Callable[[str], None] = lambda _: None) -> GcpClient:
-        """Opens the project of a target, or of the login, with the application default credentials.
-
-        Raises:
-            CredentialsError: There is no login, or no project.
-        """
+        """Opens the project of a target or of the login, with the application default credentials."""
         login = Login.find()
         return cls(login, login.api(login.project_for(target.account)), say)
 
@@ -62,11 +51,7 @@ class GcpClient(Rows):
         return {"project": self._project, "who": self._login.who}
 
     def resolve_placeholders(self, plan: Plan) -> Mapping[str, str]:
-        """Returns project, zone and the cluster's zone or region.
-
-        Raises:
-            PlanError: The region or the cluster cannot serve the plan.
-        """
+        """Returns project, zone and the cluster's zone or region."""
         found = {names.PROJECT: self._project}
         if plan.node_pool is None or plan.node_pool.engine != "cluster":
             found |= self._tpu_zones(plan)
@@ -142,11 +127,7 @@ class GcpClient(Rows):
         return TpuVmBackend(self, store, plan, say=self._say, poll_seconds=poll_seconds)
 
     def _tpu_zones(self, plan: Plan) -> Mapping[str, str]:
-        """Returns the zones that offer the plan's slice; first those in use by it.
-
-        Raises:
-            PlanError: No zone of the region offers it, or it has several hosts.
-        """
+        """Returns the zones that offer the plan's slice; first those in use by it."""
         preflight.check_hosts(plan)
         zone = plan.target.zone
         zones = [str(zone)]
@@ -165,11 +146,7 @@ def _channel(cluster: dict[str, Any]) -> str:
 
 
 def _check_cluster(cluster: dict[str, Any], *, is_spot: bool) -> None:
-    """Refuses a cluster that runs cannot use, before anything is created.
-
-    Raises:
-        PlanError: It is an Autopilot cluster, has no workload identity, or is too old for spot.
-    """
+    """Refuses a cluster that runs cannot use, before anything is created."""
     # https://github.com/turbot/steampipe-plugin-gcp/issues/591 (read 2026-11-25)
     if (cluster.get("autopilot") or {}).get("enabled"):
         raise PlanError(

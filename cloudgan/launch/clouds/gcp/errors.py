@@ -184,13 +184,7 @@ def parse_answer(status: int, content: bytes, retry_after: str | None) -> Answer
 
 
 def error_of(request: str, url: str, answer: Answer) -> CloudganError:
-    """Returns the error for an unsuccessful response.
-
-    Args:
-        request: Description of the request.
-        url: URL of the request.
-        answer: The response.
-    """
+    """Returns the error for an unsuccessful response."""
     kind, text = _ERRORS[answer.case]
     project = _PROJECT.search(url)
     return kind(

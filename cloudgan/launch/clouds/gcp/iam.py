@@ -40,7 +40,6 @@ def enable(api: GoogleApi, step: Step, body: Any) -> None:
 
     Raises:
         BusyError: It is not done yet.
-        LaunchError: It failed.
     """
     running = api.operations.pop(step.path, None)
     if running:

@@ -143,11 +143,7 @@ def _bucket(resource: Resource, body: Body) -> Resource:
 
 
 def _find_bucket(api: GoogleApi, step: Step) -> Resource | None:
-    """Returns the bucket of a step.
-
-    Raises:
-        ConfigError: It belongs to another project, whose owner could read the run's data.
-    """
+    """Returns the bucket of a step; refuses another project's, whose owner could read the run's data."""
     name = BUCKET.name_of(step.ref)
     try:
         body = api.get(BUCKET, name)

@@ -21,12 +21,7 @@ _SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 
 
 class Login:
-    """A login that renews itself.
-
-    Args:
-        credentials: Credentials of google-auth.
-        project: The login's default project, if any.
-    """
+    """A login that renews itself."""
 
     def __init__(self, credentials: Any, project: str | None) -> None:
         self._credentials, self.project = credentials, project
@@ -34,11 +29,7 @@ class Login:
 
     @classmethod
     def find(cls) -> Login:
-        """Finds the application default credentials.
-
-        Raises:
-            CredentialsError: There are none; names the login command.
-        """
+        """Finds the application default credentials."""
         check_login_file("GOOGLE_APPLICATION_CREDENTIALS")
         try:
             credentials, project = google.auth.default(scopes=[_SCOPE])
@@ -55,11 +46,7 @@ class Login:
         return "the login of a user"
 
     def token(self) -> str:
-        """Returns a valid access token.
-
-        Raises:
-            CredentialsError: Google does not renew it.
-        """
+        """Returns a valid access token."""
         with self._lock:
             if not self._credentials.valid:
                 try:
@@ -76,11 +63,7 @@ class Login:
         return GoogleApi(session, project, endpoint=settings.variable("CLOUDGAN_GCP_ENDPOINT"))
 
     def project_for(self, account: str | None) -> str:
-        """Returns the given project, or the login's for None and the placeholder.
-
-        Raises:
-            CredentialsError: Neither names a project.
-        """
+        """Returns the given project, or the login's for None and the placeholder."""
         project = account if account not in (None, names.PROJECT) else self.project
         if not project:
             raise CredentialsError(

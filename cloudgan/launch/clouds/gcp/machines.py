@@ -19,9 +19,6 @@ def machine(node_type: str) -> Machine:
     """Returns a machine by its name in the price table, such as ``n1-standard-8+1xV100``.
 
     Of N1 every host with every number of its GPUs is a machine, also those without a row.
-
-    Raises:
-        PlanError: GKE has no such node pools; names an alternative.
     """
     known = machines.sold("gcp")
     if found := known.get(node_type):
@@ -85,18 +82,7 @@ def select_zones(
     offered: Collection[str],
     preferred: Collection[str],
 ) -> tuple[str, ...]:
-    """Returns the zones for a run, the preferred first: all its nodes are in one of them.
-
-    Args:
-        kind: The machine type.
-        region: The target's region.
-        zone: The required zone; None: any of the region.
-        offered: Zones that offer the machine type.
-        preferred: Zones with a cluster of cloudgan's.
-
-    Raises:
-        PlanError: None matches; names the zones or regions that do.
-    """
+    """Returns the zones for a run, the preferred first: all its nodes are in one of them."""
     found = [one for one in sorted(offered) if zone in (None, one)]
     found = [one for one in found if one.startswith(f"{region}-")]
     if found:

@@ -47,11 +47,7 @@ def tpu_fields(target: Target) -> dict[str, Any]:
 
 
 def check_cluster(cluster: dict[str, Any], target: Target) -> None:
-    """Refuses an existing cluster in another network or subnet than the requested one.
-
-    Raises:
-        PlanError: It is in another one.
-    """
+    """Refuses an existing cluster in another network or subnet than the requested one."""
     for field, wanted in cluster_fields(target).items():
         there = cluster.get(field, DEFAULT)
         if there != wanted:
@@ -63,11 +59,7 @@ def check_cluster(cluster: dict[str, Any], target: Target) -> None:
 
 
 def require(api: Any, target: Target) -> None:
-    """Checks the network before anything is created; a login that may not read it is no error.
-
-    Raises:
-        PlanError: Network or subnet do not exist; names the flag.
-    """
+    """Checks the network before anything is created; a login that may not read it is no error."""
     try:
         problem = _problem(api, target)
     except CredentialsError:
@@ -119,23 +111,14 @@ _NAME = re.compile(
 
 
 class Reservation(NamedTuple):
-    """A reservation by name.
-
-    Attributes:
-        project: Its owner, if another project shares it.
-        name: Its name.
-    """
+    """A reservation by name; `project` is its owner, if another project shares it."""
 
     project: str
     name: str
 
 
 def parse_reservation(text: str) -> Reservation:
-    """Returns the reservation that --reservation names.
-
-    Raises:
-        ConfigError: It is no name.
-    """
+    """Returns the reservation that --reservation names."""
     found = _NAME.fullmatch(text)
     if found is None:
         raise ConfigError(
@@ -157,12 +140,7 @@ def tpu_reservation(text: str, project: str, zone: str) -> str:
 
 
 def reserved_zone(api: Any, plan: Plan) -> str:
-    """Returns the zone of a plan's reservation.
-
-    Raises:
-        CredentialsError: This login may not list the reservations of their owner.
-        PlanError: The reservation does not exist in the requested place, or cannot serve the plan.
-    """
+    """Returns the zone of a plan's reservation."""
     pool, target = plan.node_pool, plan.target
     assert pool is not None  # noqa: S101  the caller checked
     assert pool.reservation is not None  # noqa: S101

@@ -58,11 +58,7 @@ _LATE = (
 
 
 def target(account: str | None, region: str, zone: str | None, cluster: str | None) -> Target:
-    """Returns a target: one zone of a region.
-
-    Raises:
-        ConfigError: The zone is in another region, or a name cannot be one.
-    """
+    """Returns a target: one zone of a region."""
     if zone and not zone.startswith(f"{region}-"):
         raise ConfigError(
             f"--zone={zone} is not in {region}, the region of this offer; pass --region="
@@ -83,11 +79,7 @@ def target(account: str | None, region: str, zone: str | None, cluster: str | No
 
 
 def node_pool(wanted: NodePoolRequest) -> NodePool:
-    """Returns the node pool, or the TPU VM slice.
-
-    Raises:
-        PlanError: Google Cloud, or TensorFlow on it, cannot serve the request.
-    """
+    """Returns the node pool, or the TPU VM slice."""
     if wanted.node_type.startswith(_TPUS):
         if wanted.keep_seconds:
             raise PlanError(

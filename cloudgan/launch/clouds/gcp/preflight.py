@@ -173,21 +173,13 @@ def _quotas(api: GoogleApi, url: str) -> dict[str, float]:
 
 
 def check_hosts(plan: Plan) -> None:
-    """Refuses a TPU slice of several hosts.
-
-    Raises:
-        PlanError: It has several.
-    """
+    """Refuses a TPU slice of several hosts."""
     if plan.node_pool and plan.node_pool.hosts > 1:
         raise PlanError(notes(slice_of(plan.node_pool.node_type))[-1])
 
 
 def tpu_zones(api: GoogleApi, plan: Plan) -> list[str]:
-    """Returns the zones of a plan's region that offer its slice.
-
-    Raises:
-        PlanError: None does.
-    """
+    """Returns the zones of a plan's region that offer its slice."""
     region, node_type = plan.target.region or "", plan.node_pool.node_type if plan.node_pool else ""
     url = f"{names.TPU}/projects/{api.project}/locations"
     zones = [one["locationId"] for page in api.pages(url) for one in page.get("locations", ())]

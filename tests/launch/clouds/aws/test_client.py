@@ -138,15 +138,6 @@ def test_network_policies_are_enforced_before_a_created_cluster_has_nodes(lab):
     assert calls.index("CreateAddon") < calls.index("CreateNodegroup")
 
 
-def test_a_network_plugin_in_conflict_with_the_self_managed_one_fails(lab):
-    lab.create_cluster("cloudgan", tags={"cloudgan-shared": "cluster"})
-    plan = lab.plan()
-    step = lab.step("CreateAddon", plan)
-    kept = {key: value for key, value in step.body.items() if key != "resolveConflicts"}
-    with pytest.raises(LaunchError, match="Conflicts found when trying to apply"):
-        lab.engine().ensure(step.model_copy(update={"body": kept}), plan)
-
-
 def test_the_network_plugin_of_an_existing_cluster_is_left_alone(lab):
     lab.create_cluster("physics")
     plan = lab.plan(cluster="physics")

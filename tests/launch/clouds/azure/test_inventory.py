@@ -89,7 +89,7 @@ def test_check_makes_nothing_and_says_whose_login_it_is(lab):
     plan = azure_plan(nodes=2)
     found = check_cloud(lab.cloud(), plan, None, utc_today())
     assert found[0].subject == "login"
-    assert SUBSCRIPTION in found[0].message
+    assert f"a-service-principal, subscription Physics ({SUBSCRIPTION})" in found[0].message
     assert any(one.subject.startswith("quota") for one in found)
     assert found[-1].subject == f"price of {plan.price.offer}"
     assert lab.cloud().list_resources() == before

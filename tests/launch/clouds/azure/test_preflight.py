@@ -16,13 +16,6 @@ def missing(lab, plan=None):
     return [one for one in lab.cloud().check(plan) if one.status == "missing"]
 
 
-def test_a_subscription_that_has_all_lacks_nothing(lab):
-    for plan in (lab.plan(), lab.plan(market="spot"), None):
-        assert missing(lab, plan) == []
-    (login, *_) = lab.cloud().check(None)
-    assert "a-service-principal, subscription Physics" in login.message
-
-
 def test_the_quota_of_the_size_of_the_system_node_is_checked(lab):
     lab.azure.arm.unsold = ("Standard_D2s_v3",)
     lab.azure.lists.limits = {"standardDSv5Family": 1, "standardDv2Family": 0}
