@@ -37,9 +37,6 @@ def run_process(
     """Runs a command on this machine; returns its exit code, 128 + N after signal N.
 
     Without a terminal it has no standard input.
-
-    Raises:
-        ConfigError: It cannot be started.
     """
     pipe = None if streams.terminal else subprocess.PIPE
     try:

@@ -20,11 +20,7 @@ _PYTHON = ("python", "python3")
 
 @dataclass(frozen=True)
 class JobSpec:
-    """The parts of a Job that a worker process without a pod needs.
-
-    Attributes:
-        body: The manifest.
-    """
+    """The parts of a Job that a worker process without a pod needs."""
 
     body: Mapping[str, Any]
 
@@ -56,9 +52,6 @@ class JobSpec:
 
     def environment(self, folders: Mapping[str, str]) -> dict[str, str]:
         """Returns the environment variables that all workers share.
-
-        Args:
-            folders: Local folder by mount path in a pod.
 
         Returns:
             All variables except CLOUDGAN_PEERS, which holds names of a cluster, and HOME.

@@ -37,8 +37,6 @@ class KubeContext(NamedTuple):
     """The parts of a kubeconfig context that a plan may show.
 
     Attributes:
-        name: Name of the context.
-        server: URL of the cluster's API.
         namespace: Default namespace; None if the context sets none.
     """
 
@@ -54,9 +52,7 @@ def find_context(name: str | None) -> KubeContext:
         name: Name of the context; None selects the current one.
 
     Raises:
-        ConfigError: There is no kubeconfig, or it has no current context.
         UnknownNameError: The context does not exist.
-        CredentialsError: Its credential plugin is not installed.
     """
     return _find(*_kubeconfig(), name)
 
@@ -156,12 +152,7 @@ def _plugin(known: _Kubeconfig, context: str) -> _Plugin | None:
 
 
 def connect(context: str | None) -> ApiClient:
-    """Returns a client for a context; it renews expired tokens.
-
-    Raises:
-        ConfigError: The kubeconfig is invalid, or the client library is not installed.
-        CredentialsError: The credential plugin returned no token.
-    """
+    """Returns a client for a context; it renews expired tokens."""
     files, known = _kubeconfig()
     found = _find(files, known, context)
     config: Any = _library("kubernetes.config")
@@ -181,9 +172,6 @@ def connect_by_token(server: str, ca_pem: str | None, token: Callable[[], str]) 
         server: URL of the API.
         ca_pem: CA certificate; None for a public CA.
         token: Returns a valid token; called for each request.
-
-    Raises:
-        ConfigError: The client library is not installed.
     """
     client: Any = _library("kubernetes.client")
     configuration = client.Configuration(host=server)
@@ -206,15 +194,6 @@ def connect_by_certificate(
     """Returns a client with a client certificate.
 
     The key is in a file, readable by this user only, while it is loaded.
-
-    Args:
-        server: URL of the API.
-        ca_pem: CA certificate.
-        certificate_pem: Client certificate.
-        key_pem: Private key of the certificate.
-
-    Raises:
-        ConfigError: The client library is not installed.
     """
     client: Any = _library("kubernetes.client")
     context = ssl.create_default_context(cadata=ca_pem)
@@ -274,11 +253,7 @@ def _kubeconfig() -> tuple[str, _Kubeconfig]:
 
 
 def _check_server(server: str, place: str) -> None:
-    """Checks that a server URL has no secret: plans store it, and messages of requests show it.
-
-    Raises:
-        ConfigError: It has a login, a query or a fragment.
-    """
+    """Checks that a server URL has no secret: plans store it, and messages of requests show it."""
     if set(server) & set("@?#"):
         raise ConfigError(
             f"{place}: the server URL may contain a login or a token, which plans and messages would"

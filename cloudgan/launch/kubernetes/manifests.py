@@ -389,9 +389,6 @@ def filled_secret(body: Mapping[str, Any], job_uid: str | None) -> dict[str, Any
     Args:
         body: Of the step.
         job_uid: Of the Job that owns it; None: no owner, for a Job that does not exist yet.
-
-    Raises:
-        ConfigError: A variable is not set.
     """
     metadata = {key: value for key, value in body["metadata"].items() if key != "ownerReferences"}
     if job_uid is not None:

@@ -47,7 +47,6 @@ def apply(
             before the first step, so that no billed resource waits for it.
 
     Raises:
-        ConfigError: The run exists with other settings.
         LaunchError: A step failed, or, after another error, the nodes could not be deleted.
         Interrupted: Ctrl-C; the message names the commands to resume and to clean up.
         Exception: Of a step. Before any error of this function the created nodes are deleted, except
@@ -150,11 +149,7 @@ def release_after(
 
 
 def check_same_run(plan: Plan, backend: JobBackend) -> None:
-    """Checks that an existing run of this name has the same specification.
-
-    Raises:
-        ConfigError: It has another one.
-    """
+    """Checks that an existing run of this name has the same specification."""
     there = backend.desired_state(plan.run)
     if there is None or there.spec_hash == plan.spec_hash:
         return

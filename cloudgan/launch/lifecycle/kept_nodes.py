@@ -99,15 +99,7 @@ def _with(plan: Plan, name: str, reused: ReusedNodes | None) -> Plan:
 def _fits(
     plan: Plan, last: DesiredState, first: DesiredState, resource: Resource, now: dt.datetime
 ) -> bool:
-    """Whether the nodes of `resource` wait, are those of the plan, and live long enough for it.
-
-    Args:
-        plan: Of the new run.
-        last: Of the run that keeps them.
-        first: Of the run that created them, as it was started.
-        resource: The node pool.
-        now: Time of the decision.
-    """
+    """Whether the nodes of `resource` wait, are those of the plan, and live long enough for it."""
     until, wanted, kept = kept_until(last), plan.node_pool, last.plan.node_pool
     if until is None or wanted is None or kept is None or until - now < _SPARE:
         return False

@@ -31,7 +31,6 @@ class LaunchLog:
     """The launch.json of one run, local and in its store.
 
     Attributes:
-        folder: Of the run on this machine.
         results: Of the run in its store; None: only pods can read it.
     """
 

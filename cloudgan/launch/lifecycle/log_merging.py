@@ -36,9 +36,6 @@ def merge_logs(
         follow: Stream until the run is over, including replacement workers.
         since: Omit earlier lines.
         last: Of the stored lines only this many.
-
-    Raises:
-        ConfigError: `since` is given, and the lines have no times.
     """
     if follow and since is None and last is None:
         yield from _followed(sources, is_over, {})

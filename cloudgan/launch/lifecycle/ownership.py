@@ -97,11 +97,7 @@ def unused_cluster(
 
 
 def usage_of(engine: Engine, registry: RunRegistry, found: DesiredState) -> Cluster | None:
-    """Returns a run's cluster and what the run pays of it, by the histories of all runs in the store.
-
-    Raises:
-        LaunchError: Not all of the region answered.
-    """
+    """Returns a run's cluster and what the run pays of it, by the histories of all runs in the store."""
     histories = [registry.history(name) for name in registry.list_runs()]
     there = engine.list(None, (found.plan.target.region or "",))
     if there.silent:

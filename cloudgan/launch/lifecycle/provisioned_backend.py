@@ -102,7 +102,6 @@ class ProvisionedBackend:
 
         Raises:
             PlanError: Only quota is missing; the message lists all of it.
-            CredentialsError: More than that is missing.
         """
         found = self._cloud.check(plan)
         missing = [one for one in found if one.status == "missing"]
@@ -184,11 +183,7 @@ class ProvisionedBackend:
     def execute(
         self, run: str, worker: int, command: Sequence[str], streams: CommandStreams
     ) -> int:
-        """Runs a command beside a worker; returns its exit code.
-
-        Raises:
-            LaunchError: The cluster of the run does not exist.
-        """
+        """Runs a command beside a worker; returns its exit code."""
         found = self._registry.read(run)
         inner = self._reached(found.plan) if found else None
         if inner is None:
@@ -201,12 +196,7 @@ class ProvisionedBackend:
             pass
 
     def deprovision(self, run: str, state: str) -> Iterator[str]:
-        """Deletes billed resources of a finished run; yields each name when it is deleted.
-
-        Args:
-            run: Name of the run.
-            state: finished, failed or stopped.
-        """
+        """Deletes billed resources of a finished run; yields each name when it is deleted."""
         yield from self._release(run, state, close=False)
 
     def destroy(self, run: str) -> Iterator[str]:

@@ -80,7 +80,6 @@ class RunRegistry:
         """Returns the newest desired state of a run; None if there is none.
 
         Raises:
-            ConfigError: Another version of cloudgan wrote it.
             ForeignDocumentError: It names another run, store or account.
         """
         names = self._states(run)
@@ -90,7 +89,6 @@ class RunRegistry:
         """Returns all desired states of a run, oldest first.
 
         Raises:
-            ConfigError: Another version of cloudgan wrote one.
             ForeignDocumentError: One names another run, store or account.
         """
         return tuple(self._one(run, name) for name in self._states(run))
@@ -105,9 +103,6 @@ class RunRegistry:
             state: New state.
             leased: Whether to hold a lease on the run for 10 minutes.
             force: Whether to ignore the lease of another launcher, as for a deletion.
-
-        Raises:
-            ConfigError: Another launcher holds the lease.
         """
         before = self.read(plan.run)
         now = utc_moment()

@@ -56,15 +56,8 @@ def cache_folder() -> Path:
 def own_wheel(folder: Path) -> Wheel:
     """Builds the wheel of this cloudgan; equal files give equal bytes on every machine.
 
-    Args:
-        folder: Output folder.
-
     Returns:
         The wheel, in `folder` under its file name.
-
-    Raises:
-        ConfigError: cloudgan is not installed, or without its assets.
-        DataError: The folder cannot be written.
     """
     info = f"{_NAME}-{cloudgan.__version__}.dist-info"
     files = _package() | {f"{info}/{name}": content for name, content in _description().items()}
@@ -154,10 +147,6 @@ def dependency_wheels(
 
     Returns:
         The wheels, sorted by name; each is in `folder` under its file name.
-
-    Raises:
-        ConfigError: pip cannot download the missing wheels.
-        DataError: The folder cannot be written.
     """
     lock_text = without_markers(lock_text)
     request = hashlib.sha256(f"{python} {platform}\n{lock_text}".encode()).hexdigest()

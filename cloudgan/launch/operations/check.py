@@ -31,11 +31,7 @@ _CONTACT_SECONDS = 10.0
 
 @command
 def check(options: CheckOptions) -> AccountCheck:
-    """Checks login, APIs, permissions and quota of each cloud; creates nothing.
-
-    Raises:
-        ConfigError: A value is not valid.
-    """
+    """Checks login, APIs, permissions and quota of each cloud; creates nothing."""
     disable_unless_reachable()
     provider, offer = options.provider, options.price_as
     names = tuple(CLOUDS) if provider is None else (provider,)
@@ -130,9 +126,6 @@ def check_cloud(
         plan: None: general checks.
         region: Without a plan.
         today: For the age of a price; an old price is unknown.
-
-    Raises:
-        CloudganError: The cloud cannot be queried.
     """
     if plan is None:
         return cloud.check(None, region)

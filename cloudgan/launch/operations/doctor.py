@@ -56,9 +56,6 @@ def doctor(
         progress: Receives each deletion.
         confirm: Called with a question before anything is deleted; raises ConfirmationError to stop.
         show: Called with the resources before that question.
-
-    Raises:
-        ConfigError: A flag of one cloud was given for another one.
     """
     say = (progress or Silent()).say
     disable_unless_reachable()
@@ -101,9 +98,6 @@ def survey_account(
     Args:
         account: The account.
         stores: Stores of runs that are not in the account's own buckets.
-
-    Raises:
-        CloudganError: The account cannot be queried.
     """
     target, notes = account_target(account), list[str]()
     cloud = open_cloud(target, notes.append)

@@ -53,11 +53,7 @@ class ImageContext(Result):
 
 @command
 def image(options: ImageOptions) -> ImageContext:
-    """Writes the build context of a container image.
-
-    Raises:
-        ConfigError: The folder holds something else or cannot be written.
-    """
+    """Writes the build context of a container image."""
     path = local_path(options.folder or f"image-{options.kind}", source="FOLDER")
     write_context(path, options.kind)
     name = f"cloudgan:{__version__}-{options.kind}"
@@ -106,10 +102,6 @@ def write_context(folder: Path, kind: ImageKind) -> None:
     Args:
         folder: Is replaced if it holds exactly what an earlier call wrote.
         kind: Kind of accelerator.
-
-    Raises:
-        ConfigError: The folder holds something else or cannot be written, or cloudgan is not
-            installed.
     """
     folder = Path(os.path.realpath(folder))  # resolve() raises RuntimeError for a loop of links
     if folder.exists() and not _may_be_replaced(folder):

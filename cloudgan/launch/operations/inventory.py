@@ -61,7 +61,6 @@ class OrphanDetector:
     """Classifies resources by the runs that need them.
 
     Attributes:
-        runs: Runs of the account, from desired states and labels.
         is_complete: Whether all of the cloud answered; else a cluster may have users that are not listed.
     """
 
@@ -193,13 +192,7 @@ def is_orphaned(status: ResourceStatus) -> bool:
 
 
 def cluster_target(resource: Resource, account: Target, location: str) -> Target:
-    """Returns the target of the cluster that contains a resource, to query it.
-
-    Args:
-        resource: With the labels of a run, in a cluster.
-        account: Target in its account.
-        location: Region or zone of its cluster.
-    """
+    """Returns the target of the cluster that contains a resource, to query it."""
     details = {name: value.replace("<zone>", location) for name, value in account.details.items()}
     found = {
         "region": region_of(account.provider, resource.region),
@@ -232,13 +225,7 @@ class Folder:
 
 @dataclass(frozen=True)
 class Inventory:
-    """Inventory of one account.
-
-    Attributes:
-        folders: Of all runs, in all readable stores.
-        notes: What could not be queried.
-        silent: What did not answer: resources may exist there.
-    """
+    """Inventory of one account; in the regions that are `silent` resources may exist."""
 
     target: Target
     resources: tuple[tuple[Resource, ResourceStatus], ...]
@@ -250,12 +237,7 @@ class Inventory:
 
 @dataclass
 class InventoryScanner:
-    """Scans one account.
-
-    Attributes:
-        open_backend: Opens the job backend of a run's target and store.
-        stores: URLs of additional stores.
-    """
+    """Scans one account."""
 
     cloud: CloudClient
     target: Target
@@ -267,11 +249,7 @@ class InventoryScanner:
     _unread_stores: list[str] = field(default_factory=list, init=False)
 
     def scan(self, now: dt.datetime) -> Inventory:
-        """Returns the inventory.
-
-        Raises:
-            CloudganError: The cloud cannot be queried.
-        """
+        """Returns the inventory."""
         self.notes.clear()
         self._unreadable.clear()
         self._unread_stores.clear()

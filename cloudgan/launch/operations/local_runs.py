@@ -48,9 +48,6 @@ def local_status(folder: RunFolder) -> RunStatus:
     """Returns the state of a training, a grid or a search that this machine runs or ran.
 
     It runs while a process holds the lock of its folder: the lock ends with the process, however it ends.
-
-    Raises:
-        CloudganError: A file of the run is damaged.
     """
     process = holder(folder.lock_file, unsure=_UNSURE)
     found = {"evolve": _grid, "search": _search, "train": _training}[task_of(folder)](folder)

@@ -214,11 +214,7 @@ def _workers(job: RunState) -> Table:
 
 
 def read_status(folder: RunFolder) -> GridStatus | None:
-    """Returns what the master of a grid wrote last; None: nothing, as if its cells are no ranks.
-
-    Raises:
-        DataError: The file is damaged.
-    """
+    """Returns what the master of a grid wrote last; None: nothing, as if its cells are no ranks."""
     path = folder.path / FILE_NAME
     return read_json(path, GridStatus) if path.exists() else None
 

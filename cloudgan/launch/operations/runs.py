@@ -202,10 +202,6 @@ def _all_runs(say: Callable[[str], None]) -> RunList:
 def logs(options: LogsOptions, *, progress: Progress | None = None) -> Iterator[LogLine]:
     """Yields what the workers of a run printed, merged by time; from its store if its job is gone.
 
-    Args:
-        options: A run, and which of its lines.
-        progress: Receives a line when a cluster is unavailable.
-
     Raises:
         ConfigError: The run does not exist there, or has printed nothing that is kept.
     """
@@ -235,11 +231,7 @@ def logs(options: LogsOptions, *, progress: Progress | None = None) -> Iterator[
 
 
 def _local_sources(folder: RunFolder) -> Callable[[], dict[str, LogSource]]:
-    """Returns the log files of a run of this machine: of its workers, or of the block that trains a trial.
-
-    Raises:
-        ConfigError: It has none.
-    """
+    """Returns the log files of a run of this machine: of its workers, or of the block that trains a trial."""
 
     def source(index: int, path: Path) -> LogSource:
         over = lambda: holder(folder.lock_file) is None
@@ -265,9 +257,6 @@ def cancel(
     Args:
         options: A run, and where it is.
         progress: Receives each task.
-
-    Raises:
-        ConfigError: The run does not exist there, or was not launched.
     """
     name, locator = options.run, options.locator
     names = runs_of(name, locator)
@@ -312,7 +301,6 @@ def down(
         progress: Receives each task.
 
     Raises:
-        ConfigError: The run does not exist there.
         ForeignDocumentError: A document names another run, owner, store or account.
     """
     name, locator, purge = options.run, options.locator, options.purge
@@ -380,9 +368,6 @@ def adopt(options: AdoptOptions, *, progress: Progress | None = None) -> AdoptRe
     Args:
         options: A run, and where it is.
         progress: Receives each task.
-
-    Raises:
-        ConfigError: The run does not exist there, or runs/NAME has another run.
     """
     name, locator = options.run, options.locator
     progress = progress or Silent()

@@ -42,7 +42,6 @@ def setup(
         show: Called with what is to be created before that question.
 
     Raises:
-        ConfigError: Runs are active.
         ResourcesLeftError: Not all of the account answered; nothing was deleted.
     """
     progress = progress or Silent()
@@ -129,11 +128,7 @@ def _empty_buckets(
 def teardown_resources(
     inventory: Inventory, *, everywhere: bool, purge: bool
 ) -> tuple[Resource, ...]:
-    """Returns the resources that a teardown deletes.
-
-    Raises:
-        ConfigError: Runs are open and need these resources.
-    """
+    """Returns the resources that a teardown deletes."""
     provider = inventory.target.provider
 
     def region(one: Resource) -> str:

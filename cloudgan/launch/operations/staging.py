@@ -38,9 +38,6 @@ def check_this_machine(plan: Plan) -> str | None:
 
     Returns:
         A warning if the training may not fit; None: it fits, or the workers run elsewhere.
-
-    Raises:
-        ConfigError: There are fewer cores, or the training cannot fit.
     """
     workers, config = plan.workers, plan.config
     if plan.target.provider != LOCAL:
@@ -68,12 +65,7 @@ def check_this_machine(plan: Plan) -> str | None:
 
 
 def check_startable(plan: Plan) -> None:
-    """Checks that a run can be started on its nodes: a training has data, and ranks can start there.
-
-    Raises:
-        ConfigError: The path of the data is empty, the provider starts no ranks, mpi4py is missing, or the
-            engine is JAX.
-    """
+    """Checks that a run can be started on its nodes: a training has data, and ranks can start there."""
     config, provider = plan.config, plan.target.provider
     if config.works_together and config.training.engine == "jax":
         raise ConfigError(
@@ -163,11 +155,7 @@ def known_wheels(
 def all_wheels(
     progress: Progress, accelerator: str | None = None, config: RunConfig | None = None
 ) -> tuple[Wheel, ...]:
-    """Returns cloudgan's own wheel and those of its lock file; downloads what is not cached.
-
-    Raises:
-        ConfigError: A wheel is not cached and cannot be downloaded.
-    """
+    """Returns cloudgan's own wheel and those of its lock file; downloads what is not cached."""
     known = known_wheels(accelerator, config)
     if len(known) > 1:
         return known
@@ -176,11 +164,7 @@ def all_wheels(
 
 
 def upload_wheels(plan: Plan, progress: Progress) -> None:
-    """Uploads the plan's wheels that the store does not have.
-
-    Raises:
-        CloudganError: The store cannot be written.
-    """
+    """Uploads the plan's wheels that the store does not have."""
     if not plan.wheels:
         return
     store, folder = open_store(plan.store), cache_folder()

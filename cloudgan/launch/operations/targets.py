@@ -61,10 +61,6 @@ def open_backend(
         say: Receives a line when the target is unavailable or waited for.
         store: Store of the run; None: the account's own.
         clouds: The available clouds.
-
-    Raises:
-        ConfigError: A package or a kubeconfig context is missing.
-        CredentialsError: The login failed.
     """
     if target.is_provisioned:
         return _open_provisioned(target, say, store, clouds)
@@ -129,7 +125,6 @@ def find_run(
     """Finds a launched run: by its locator, in this folder, or in the clusters and clouds that this folder uses.
 
     Raises:
-        ConfigError: The run does not exist there, or was not launched.
         ForeignDocumentError: Its plan names another run, owner, store or account.
     """
     if locator == THIS_FOLDER:
@@ -249,9 +244,7 @@ def _find_provisioned(
     """Finds a run by its desired state, in the stores of an account.
 
     Raises:
-        ConfigError: No store has the run.
         ForeignDocumentError: Its desired state names another run, store or account.
-        CredentialsError: The login failed, or may read none of the stores.
         ResourcesLeftError: A part of the account that did not answer may have the run.
     """
     from cloudgan.launch.lifecycle.run_registry import RunRegistry
@@ -355,7 +348,6 @@ def known_plans() -> tuple[Plan, ...]:
     """Returns the plans of all runs that this folder launched.
 
     Raises:
-        DataError: A plan.json is invalid.
         ForeignDocumentError: A plan.json is not of the run that its folder is named after.
     """
     found = sorted(RUNS.glob(f"*/{plans.FILE_NAME}"))
@@ -366,7 +358,6 @@ def resolve_plan(plan: Plan, say: Callable[[str], None], clouds: Clouds = BUILT_
     """Returns a plan whose placeholders are resolved by its cloud, with all steps.
 
     Raises:
-        CredentialsError: No login was found.
         PlanError: The cloud cannot serve the plan.
     """
     if not plan.target.is_provisioned:
@@ -390,11 +381,7 @@ def run_folder(plan: Plan) -> RunFolder:
 
 
 def check_not_trained(plan: Plan) -> None:
-    """Checks that no other command made, or is making, the run in the folder of a launched run.
-
-    Raises:
-        ConfigError: The folder holds a run of `train`, a grid or a search, or other files.
-    """
+    """Checks that no other command made, or is making, the run in the folder of a launched run."""
     folder = run_folder(plan)
     folder.refuse_foreign(plans.FILE_NAME)
     if process := holder(folder.lock_file):

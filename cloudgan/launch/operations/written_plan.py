@@ -29,9 +29,6 @@ def write_plan(plan: Plan, folder: Path) -> list[Path]:
     For Kubernetes a manifest per object, for `kubectl apply -f FOLDER`; for Slurm job.sh as `deploy` hands
     it to sbatch, with the files that it reads. Slurm's own programs are asked for the partition, as
     `deploy` does.
-
-    Raises:
-        ConfigError: The provider has no such files, a variable is not set, or a secret would be in a file.
     """
     writers = {"kubernetes": _manifests, "slurm": _job_files}
     if plan.target.provider not in writers:

@@ -42,25 +42,16 @@ class PlanRequest:
     """Input of a plan.
 
     Attributes:
-        config: Run configuration, as the pods read it.
         target: Where the run executes.
-        workers: Number and resources of the workers.
         store: URL of the store, or pvc:NAME.
-        showers: Training data and its transfer.
-        owner: User.
         max_hours: Limit of the attempt.
         gang_timeout_seconds: For all workers to start.
         budget_usd: For all attempts.
-        spent_usd: By earlier attempts.
         price: Of one node.
-        wheels: Installed by the pods.
-        store_port: TCP port of the store.
         node_pool: Nodes to provision; None: existing nodes.
         max_usd_per_hour: Of all nodes.
         cost: Of the whole job, with provisioned nodes.
-        selection: Reason for the offer.
         run_spec_hash: Specification hash of the run to resume; None: computed.
-        notes: Warnings found earlier.
     """
 
     config: RunConfig
@@ -100,7 +91,6 @@ def make_plan(
 
     Raises:
         BudgetError: The budget is spent or below the lower cost estimate.
-        ConfigError: A budget without a price.
         PlanError: The time limit is below the lower estimate of the duration.
     """
     price, workers = request.price, request.workers
@@ -299,7 +289,6 @@ def deadline(
         reserve_seconds: Reserved for startup and deletion of nodes.
 
     Raises:
-        ConfigError: A budget without a price.
         BudgetError: The budget is spent.
     """
     allowed = Deadline(longest_seconds(max_hours), f"--max-hours={max_hours:g}")

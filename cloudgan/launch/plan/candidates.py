@@ -43,7 +43,6 @@ class OfferConstraints:
     """Constraints on an offer.
 
     Attributes:
-        job: Work to do.
         nodes: Number of nodes; None: the cheapest number, with its batch, within the limits.
         max_seconds: Limit of the job if `nodes` is None.
         max_usd: Limit of the job if `nodes` is None.
@@ -52,7 +51,6 @@ class OfferConstraints:
         allow_unmeasured: Whether to accept every accelerator with an unknown throughput.
         must_finish: Whether offers are rejected that cannot meet the limits on `nodes` nodes.
         apply_break_even: Whether to accept spot only below its break-even preemption rate.
-        excluded: Reason by offer.
     """
 
     job: PricedJob
@@ -128,13 +126,7 @@ def why_not_sold(
     allowed_accelerators: frozenset[str],
     node_pool_of: Callable[[PriceRow, int], NodePool],
 ) -> str:
-    """Returns why an account cannot get this node type; empty: it can.
-
-    Args:
-        row: Offer.
-        allowed_accelerators: With restricted sale, and accepted.
-        node_pool_of: As in `rank`.
-    """
+    """Returns why an account cannot get this node type; empty: it can."""
     try:
         pool = node_pool_of(row, 1)
     except PlanError as error:

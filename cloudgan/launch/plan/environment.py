@@ -32,15 +32,7 @@ _RESERVED = {
 
 
 def check_variables(env: Iterable[str], secrets: Iterable[str]) -> None:
-    """Checks the names of the variables that flags give, and that no credential is given in the open.
-
-    Args:
-        env: Of --env, KEY=VALUE or KEY.
-        secrets: Of --secret, KEY.
-
-    Raises:
-        ConfigError: A name is not valid, reserved or given twice, or a value is that of a secret.
-    """
+    """Checks the names of the variables that flags give, and that no credential is given in the open."""
     _ = dict(_pair(one, "--env=") for one in env)
     for name in secrets:
         _check_name(name.partition("=")[0], "--secret=")
@@ -85,11 +77,7 @@ def missing_variables(workers: Workers) -> list[str]:
 
 
 def check_variables_set(workers: Workers) -> None:
-    """Checks that this environment has what a new start of the run needs.
-
-    Raises:
-        ConfigError: A variable is not set, or a secret is too short to be masked.
-    """
+    """Checks that this environment has what a new start of the run needs."""
     if missing := missing_variables(workers):
         raise ConfigError(missing[0])
     for name in workers.secrets:

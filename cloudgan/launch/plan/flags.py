@@ -247,11 +247,7 @@ class WorkerFlags(Options):
 
     @property
     def slurm(self) -> SlurmOptions:
-        """Account, quality of service, constraint, reservation and prologue in Slurm.
-
-        Raises:
-            ConfigError: A value cannot be an option of sbatch, or the prologue is no text.
-        """
+        """Account, quality of service, constraint, reservation and prologue in Slurm."""
         lines = read_text(local_path(self.prologue), ConfigError) if self.prologue else ""
         given = {
             "account": self.slurm_account,
@@ -462,9 +458,6 @@ class NodeFlags(Options):
         """Returns the requested regions of a cloud; with a zone, its region. Empty: any.
 
         Azure's zones are 1, 2 and 3 in each region and restrict nothing.
-
-        Raises:
-            ConfigError: The zone is in none of the requested regions.
         """
         zone = self.zone or ""
         region = region_of(provider, zone) if zone else ""

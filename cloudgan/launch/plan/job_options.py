@@ -126,11 +126,7 @@ JOBS: dict[str, type[Job]] = {
 
 
 def job_options(words: Sequence[str], verb: str = "deploy") -> Job:
-    """Returns the options of the job after ``--``.
-
-    Raises:
-        ConfigError: The job is unknown, or its words are not valid.
-    """
+    """Returns the options of the job after ``--``."""
     name, *rest = words
     if name not in JOBS:
         raise UnknownNameError(f"job after `cloudgan {verb} --`", name, JOBS)
@@ -144,9 +140,5 @@ def job_options(words: Sequence[str], verb: str = "deploy") -> Job:
 
 
 def read_job(words: Sequence[str], verb: str = "deploy") -> Training:
-    """Returns what the words after ``--`` request.
-
-    Raises:
-        ConfigError: The job is unknown, or its words are not valid.
-    """
+    """Returns what the words after ``--`` request."""
     return job_options(words, verb).training

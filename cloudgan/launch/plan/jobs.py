@@ -44,21 +44,16 @@ class Kind:
     """In what planning a job differs from planning others.
 
     Attributes:
-        name: As `RunConfig.job`.
         check: Refuses flags that do not apply, and nodes that cannot run the job. Takes the keys that were given,
             the run.yaml or None, and the request.
         layout: Returns the keys of run.yaml that follow from the workers.
-        showers: Finds the training data.
         forecast: Returns time and cost; takes the configuration, the workers, the speeds and the price of a node.
         title: Returns a name for the run.
         program: Returns what the workers train or run, in words.
         amount: Returns the work, such as ``60 epochs`` or ``200,000 showers``.
         work: Returns the work of a plan in a line.
         doing: Returns what a run of a name does, for its progress.
-        unit: Of its progress.
         total: Returns the units until the end, of the configuration and the newest heartbeat; None: unknown.
-        less: How to make it cheaper.
-        shorter: How to make it end earlier.
         needs_showers: Whether it needs training data.
         no_seeds: Why `--seeds` does not apply; "": it does.
     """
@@ -120,11 +115,7 @@ def _train_layout(config: RunConfig, workers: Workers) -> dict[str, Any]:
 def train_forecast(
     config: RunConfig, workers: Workers, throughput: ThroughputModel, price: PriceRow | None
 ) -> Forecast:
-    """Returns the time and cost of a training, from measured runs; an unknown forecast has a reason.
-
-    Raises:
-        ConfigError: The replicas do not divide the global batch.
-    """
+    """Returns the time and cost of a training, from measured runs; an unknown forecast has a reason."""
     epochs = config.training.epochs
     name = price.accelerator if price else workers.accelerator
     count = workers.accelerators_per_node * workers.nodes
@@ -214,11 +205,7 @@ def _grid_layout(config: RunConfig, workers: Workers) -> dict[str, Any]:
 
 
 def grid_ranks(grid: CoevolutionConfig, nodes: int) -> tuple[int, ...]:
-    """Returns the ranks of each node: the master beside the first cells, where they are enough.
-
-    Raises:
-        ConfigError: There are more nodes than ranks.
-    """
+    """Returns the ranks of each node: the master beside the first cells, where they are enough."""
     if nodes > grid.cells + 1:
         raise ConfigError(
             f"--nodes={nodes} are more than the {grid.cells + 1} ranks of a grid of"

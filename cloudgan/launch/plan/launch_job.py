@@ -44,8 +44,6 @@ class AskedJob:
     """The requested job.
 
     Attributes:
-        kind: Its kind.
-        keys: Its keys of run.yaml.
         source: What they are called in messages.
         config: Its configuration, as requested: what follows from the workers is missing.
         name: Requested name; None: KIND-HASH.
@@ -66,9 +64,6 @@ class AskedJob:
             workers: The workers.
             name: Name of the run; None: as requested.
             global_batch: Showers per step that the number of workers must not change; None: as requested.
-
-        Raises:
-            ConfigError: The configuration is not valid.
         """
         found = self.kind.layout(self.config, workers)
         found = {"training.threads": max(1, int(workers.cpus))} | found
@@ -88,9 +83,6 @@ def asked_job(request: LaunchRequest, accelerators: int = 0) -> AskedJob:
     Args:
         request: The request.
         accelerators: Of the workers, which decide the preset where none is given; 0: not known.
-
-    Raises:
-        ConfigError: A flag does not apply to the job, or the configuration is not valid.
     """
     given, file = request.training
     given = {key: value for key, value in given.items() if value is not None}
@@ -150,9 +142,6 @@ def workers_on(request: LaunchRequest, nodes: int, node: Node | None) -> Workers
         request: The request.
         nodes: Number of nodes.
         node: Node type of the offer; None: no offer.
-
-    Raises:
-        ConfigError: The requested accelerator is not that of the offer.
     """
     accelerator, count = _accelerator(request, node)
     cpus, memory_gib = request.cpus, request.memory_gib

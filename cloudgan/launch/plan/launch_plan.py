@@ -171,11 +171,7 @@ def _own_price(request: LaunchRequest) -> PriceRow | None:
 def existing_target(
     provider: str | None = None, context: str | None = None, namespace: str | None = None
 ) -> Target:
-    """Returns a target without provisioned nodes; looks the context up in the kubeconfig.
-
-    Raises:
-        ConfigError: The context does not exist, or the namespace is not a valid name.
-    """
+    """Returns a target without provisioned nodes; looks the context up in the kubeconfig."""
     if provider != "kubernetes":
         return Target(provider="slurm" if provider == "slurm" else "local")
     from cloudgan.launch.kubernetes.kubeconfig import find_context
@@ -229,11 +225,7 @@ def _steps_of(target: Target) -> Callable[[Plan], tuple[Step, ...]]:
 def _check_movable(
     request: LaunchRequest, config: RunConfig, workers: Workers, target: Target
 ) -> None:
-    """Refuses what remote workers would not have.
-
-    Raises:
-        ConfigError: They would lack the first weights, or the package of the tracker.
-    """
+    """Refuses what remote workers would not have."""
     if target.provider != "local" and config.training.init_from:
         raise ConfigError(
             f"training.init_from: {config.training.init_from} is a folder of this machine, which"
@@ -289,11 +281,7 @@ def _inputs(
 
 
 def _with_data(config: RunConfig, showers: Showers, folder: RunFolder) -> RunConfig:
-    """Returns the configuration with the path of the data for its workers.
-
-    Raises:
-        ConfigError: The held-out set is too small.
-    """
+    """Returns the configuration with the path of the data for its workers."""
     path = path_for_workers(showers, folder)
     if path is None:
         return config

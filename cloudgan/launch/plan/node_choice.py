@@ -46,11 +46,8 @@ class ChosenNodes:
     """The nodes of a plan.
 
     Attributes:
-        node: Node type.
-        nodes: Number of nodes.
         price: Price of one node; None: unknown.
         cost: Cost of the whole job; None: unknown.
-        selection: Why these nodes were selected.
         global_batch: Showers per step of all replicas, if selected with the nodes; None: as requested.
     """
 
@@ -67,12 +64,7 @@ class NodeChoice:
     """The choice of nodes for a job.
 
     Attributes:
-        request: The request, for nodes of a cloud.
-        history: Earlier attempts.
         config: Configuration of the run, except for what follows from its nodes.
-        showers: Its training data.
-        speeds: Throughput of its network.
-        clouds: The available clouds.
     """
 
     request: LaunchRequest
@@ -86,7 +78,6 @@ class NodeChoice:
         """Returns the best nodes.
 
         Raises:
-            ConfigError: The zone is not in a requested region.
             PlanError: No offer matches, or none can be provisioned.
         """
         history, catalog = self.history, load_catalog()

@@ -36,7 +36,6 @@ class MatchingOffers(NamedTuple):
 
     Attributes:
         rows: Their prices, in both markets if the request leaves the market open.
-        description: The request in words.
         named: Accelerators that the request names; they need no measured throughput.
     """
 
@@ -60,7 +59,6 @@ def find_offers(
         data_cloud: Cloud that has the data; None: this machine.
 
     Raises:
-        ConfigError: A name is unknown.
         PlanError: No price matches, or the node type is discontinued.
     """
     first = history.first
@@ -203,11 +201,7 @@ def _describe(request: LaunchRequest) -> str:
 
 
 def unpriced_node(request: LaunchRequest, catalog: Catalog) -> UnpricedNode:
-    """Returns the requested node type, with the resources it has in other regions.
-
-    Raises:
-        ConfigError: The request does not name one type, cloud and region, or has a price limit.
-    """
+    """Returns the requested node type, with the resources it has in other regions."""
     name = request.accelerator_name
     if request.chooses_cloud or name is None or len(request.regions) != 1:
         raise ConfigError(

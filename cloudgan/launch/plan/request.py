@@ -70,7 +70,6 @@ class AttemptHistory:
 
     Attributes:
         first: Plan of the first attempt, whose batch and accelerators later ones keep.
-        excluded: Reason by excluded offer.
         stores: Store of the run by cloud; each cloud has one.
         offer: Offer to prefer if it still matches the request; None: the best one.
     """
@@ -96,13 +95,7 @@ NO_ATTEMPTS = AttemptHistory()
 
 
 class _Rule(NamedTuple):
-    """Flags that apply to some providers only.
-
-    Attributes:
-        keys: Of the flags.
-        providers: To which they apply.
-        valid: These in words.
-    """
+    """Flags that apply to some providers only."""
 
     keys: tuple[str, ...]
     providers: frozenset[str]

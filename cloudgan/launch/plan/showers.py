@@ -42,11 +42,7 @@ class Found(NamedTuple):
 
 
 def find_showers(data: DataConfig) -> Found:
-    """Describes the training data of a run.
-
-    Raises:
-        DataError: The data are missing or damaged.
-    """
+    """Describes the training data of a run."""
     if not data.path:
         return Found(Showers(source=NO_DATA, records=PAPER_SHOWERS, gib=gib_of(PAPER_SHOWERS)))
     if data.path.startswith(CLAIM) or is_url(data.path):
@@ -87,11 +83,7 @@ def _digest(content: bytes) -> str:
 
 
 def in_store(found: Found, store: str) -> Showers:
-    """Returns the data as remote workers read them: local data are uploaded to the store of their run.
-
-    Raises:
-        ConfigError: The data are in another kind of store, or cannot be uploaded.
-    """
+    """Returns the data as remote workers read them: local data are uploaded to the store of their run."""
     showers, source = found.showers, found.showers.source
     if source.startswith(CLAIM) and not store.startswith(CLAIM):
         raise ConfigError(

@@ -81,9 +81,6 @@ class KubernetesBackend(PreexistingNodes):
 
         Returns:
             A warning for each check that was not possible.
-
-        Raises:
-            CloudganError: Something is missing.
         """
         check_permissions(self._api, self._namespace)
         return check_cluster(self._api, plan)
@@ -96,7 +93,6 @@ class KubernetesBackend(PreexistingNodes):
         """Returns the stored plan of a run; None if there is no such run.
 
         Raises:
-            ConfigError: Another object has this name, or another version of cloudgan created it.
             ForeignDocumentError: The plan is of another run, owner or specification.
         """
         found = self._api.get(f"{self._maps}/{run}")
@@ -118,8 +114,6 @@ class KubernetesBackend(PreexistingNodes):
         """Creates the step's object if it is missing; returns whether a request was sent.
 
         Raises:
-            ConfigError: An object of this name belongs to another run.
-            LaunchError: The deletion of an earlier run's object does not finish.
             OpenPortsError: Others could reach the ports of the workers; all objects are deleted.
         """
         if step.method == PROBE:
@@ -261,11 +255,7 @@ class KubernetesBackend(PreexistingNodes):
     def execute(
         self, run: str, worker: int, command: Sequence[str], streams: CommandStreams
     ) -> int:
-        """Runs a command in the container of a worker.
-
-        Raises:
-            CloudganError: The worker has no running pod, or the command cannot be run.
-        """
+        """Runs a command in the container of a worker."""
         for pod in self._api.list(self._pods, f"{RUN}={run}")["items"]:
             index = (pod["metadata"].get("annotations") or {}).get(INDEX)
             phase = (pod.get("status") or {}).get("phase")
@@ -283,11 +273,7 @@ class KubernetesBackend(PreexistingNodes):
         self._wait_for_deletion(f"{self._jobs}/{run}")
 
     def destroy(self, run: str) -> Iterator[str]:
-        """Deletes all objects with the run's label; yields each name when it is deleted.
-
-        Raises:
-            LaunchError: A deletion does not finish.
-        """
+        """Deletes all objects with the run's label; yields each name when it is deleted."""
         for number, kind in enumerate(self._owned):
             for found in self._api.list(kind, f"{RUN}={run}")["items"]:
                 name = found["metadata"]["name"]

@@ -23,11 +23,7 @@ _REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 
 
 def check_permissions(api: ClusterApi, namespace: str) -> None:
-    """Checks each permission in deploy/kubernetes/role.yaml.
-
-    Raises:
-        CredentialsError: One is missing, or the credentials are rejected.
-    """
+    """Checks each permission in deploy/kubernetes/role.yaml."""
     missing = [name for name, spec in _required(namespace) if not _is_allowed(api, spec)]
     if missing:
         raise CredentialsError(
@@ -76,9 +72,6 @@ def check_rights(
         plan: Of the run; its steps at the cluster are the objects to create.
         new_until: Until when a cluster that was just created may deny rights, by `monotonic_seconds`.
         poll_seconds: Interval between two checks meanwhile.
-
-    Raises:
-        CredentialsError: The cluster rejects the login, or a right is missing.
     """
     target = plan.target
     how = clouds.find(target.provider).cluster_access
@@ -137,7 +130,6 @@ def check_cluster(api: ClusterApi, plan: Plan) -> tuple[str, ...]:
 
     Raises:
         PlanError: The cluster has too few of the accelerators.
-        ConfigError: The queue or the claim does not exist.
     """
     warnings = list(_check_nodes(api, plan))
     if plan.target.queue and not any(g.startswith(_KUEUE) for g in api.groups()):

@@ -45,8 +45,6 @@ def execute(
         streams: Where the output goes.
 
     Raises:
-        ConfigError: The container has no such program.
-        CredentialsError: The login may not run commands in pods.
         LaunchError: The connection ended before the command.
     """
     terminal = streams.terminal

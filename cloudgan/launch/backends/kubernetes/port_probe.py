@@ -29,12 +29,6 @@ _ALLOW: Final = (
 def wait_for_port_probe(api: ClusterApi, pods: str, step: Step, plan: Plan) -> None:
     """Returns when the pods of the probe found that the policy is enforced.
 
-    Args:
-        api: Of the cluster.
-        pods: Path of the namespace's pods.
-        step: Its path is that of the probe's Job.
-        plan: Of the run.
-
     Raises:
         OpenPortsError: The policy is not enforced, or there is no result within the gang timeout.
     """

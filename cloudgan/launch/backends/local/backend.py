@@ -67,11 +67,7 @@ class LocalBackend(PreexistingNodes):
         self._runs = runs
 
     def check(self, plan: Plan) -> tuple[str, ...]:
-        """Checks that this machine can train, or simulate.
-
-        Raises:
-            ConfigError: TensorFlow or Geant4 is not installed, or several workers cannot be isolated.
-        """
+        """Checks that this machine can train, or simulate."""
         module, missing = _NEEDS.get(plan.config.job, _NEEDS["train"])
         if find_spec(module) is None:
             raise ConfigError(missing)
@@ -104,11 +100,7 @@ class LocalBackend(PreexistingNodes):
         return found if found.target.provider == "local" else None
 
     def ensure(self, step: Step, plan: Plan) -> bool:
-        """Writes a file of a step, or starts the supervisor unless it runs.
-
-        Raises:
-            ConfigError: The run is running with other settings.
-        """
+        """Writes a file of a step, or starts the supervisor unless it runs."""
         folder = self._runs / plan.run
         if step.method == "RUN":
             return self._start(folder)
@@ -179,7 +171,6 @@ class LocalBackend(PreexistingNodes):
 
         Raises:
             ForeignDocumentError: The lock names a process of another program.
-            LaunchError: The supervisor does not end.
         """
         folder = self._runs / run
         file = StateFile(folder)

@@ -83,11 +83,7 @@ class StateFile:
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Holds the lock during the block, which makes this process the supervisor.
-
-        Raises:
-            ConfigError: Another process is the supervisor.
-        """
+        """Holds the lock during the block, which makes this process the supervisor."""
         self._lock.parent.mkdir(parents=True, exist_ok=True)
         with self._lock.open("a+") as file:
             for _ in _tries():

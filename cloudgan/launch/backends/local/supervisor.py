@@ -325,7 +325,6 @@ class LocalJob(JobSpec):
     """A Job whose workers are processes on this machine.
 
     Attributes:
-        folder: Folder of the run.
         has_open_ports: Whether the trainers share the network of this machine.
     """
 

@@ -69,7 +69,6 @@ class SlurmBackend(PreexistingNodes):
         """Checks that the cluster has the nodes before anything is created.
 
         Raises:
-            ConfigError: Slurm's programs are not installed, or the partition shares its nodes.
             UnknownNameError: The partition does not exist.
             PlanError: It has too few nodes or accelerators, or too short a time limit.
         """
@@ -165,11 +164,7 @@ class SlurmBackend(PreexistingNodes):
         return run_process(step, streams, environment=slurm_environment())
 
     def stop(self, run: str) -> None:
-        """Cancels the job after its workers have saved a checkpoint, and waits for its end.
-
-        Raises:
-            LaunchError: The job does not end.
-        """
+        """Cancels the job after its workers have saved a checkpoint, and waits for its end."""
         job, plan = self._jobs.of(run), self.desired_state(run)
         if plan is None:
             return

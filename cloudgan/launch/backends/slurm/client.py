@@ -45,11 +45,7 @@ class SlurmCommands:
         self._say, self._patience, self._pause = say, patience_seconds, pause_seconds
 
     def require(self) -> None:
-        """Checks that Slurm's programs are installed.
-
-        Raises:
-            ConfigError: One is missing.
-        """
+        """Checks that Slurm's programs are installed."""
         missing = [name for name in REQUIRED if shutil.which(name) is None]
         if missing:
             raise ConfigError(
@@ -63,8 +59,6 @@ class SlurmCommands:
 
         Raises:
             RefusedError: It failed; carries its words.
-            LaunchError: The controller is unreachable.
-            ConfigError: The program is not installed.
         """
         until, was_unreachable = monotonic_seconds() + self._patience, False
         while True:
@@ -118,10 +112,7 @@ class Job:
     """A job in Slurm's queue.
 
     Attributes:
-        id: Job ID.
         state: Slurm's state, such as PENDING.
-        reason: Slurm's reason for waiting.
-        labels: Labels in its comment.
     """
 
     id: str

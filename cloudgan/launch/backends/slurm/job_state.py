@@ -161,8 +161,6 @@ class WorkerHistory:
     """Starts and exits of one rank.
 
     Attributes:
-        node: Its last node.
-        starts: Number of starts.
         exit_code: Exit code of the last process that ended; None: none.
         runs: Whether the last process still runs.
     """

@@ -21,10 +21,8 @@ class Partition:
     """The nodes of one kind in one partition.
 
     Attributes:
-        name: Name of the partition.
         is_default: Whether it is the default partition.
         max_seconds: Time limit of a job; None: unlimited.
-        nodes: Number of nodes.
         gpus: GPUs per node by lower-case type; the type may be empty.
     """
 
@@ -83,9 +81,6 @@ def check_exclusive_nodes(plan: Plan, partition: str, commands: SlurmCommands) -
 
     With OverSubscribe=FORCE it shares them whatever the job requests
     (https://slurm.schedmd.com/slurm.conf.html#OPT_OverSubscribe, read 2026-11-22).
-
-    Raises:
-        ConfigError: It shares all nodes.
     """
     text = commands.run("sinfo", "--noheader", "--format=%P|%h")
     for line in text.splitlines():

@@ -214,11 +214,7 @@ class TpuVmBackend:
         return self._cloud.transport.get(QUEUED, self._name)
 
     def _delete(self) -> None:
-        """Deletes the queued resource and waits until it is gone; a refusal may pass.
-
-        Raises:
-            LaunchError: It remains.
-        """
+        """Deletes the queued resource and waits until it is gone; a refusal may pass."""
         queued = self._queued()
         if queued is None:
             return
