@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from cloudgan.money.catalog import Catalog, load_catalog
-from cloudgan.money.paper_replay import RunComparison, replay
-
-if TYPE_CHECKING:
-    from cloudgan.money.paper_replay import Replay, ReplayedRun
+from cloudgan.money.paper_replay import replay
 
 
 @pytest.fixture(scope="module")
-def replayed() -> Replay:
+def replayed():
     return replay(load_catalog())
 
 
-def the(replayed: Replay, **wanted: object) -> ReplayedRun:
+def the(replayed, **wanted):
     (run,) = [
         run
         for run in replayed.runs
@@ -71,7 +66,7 @@ def test_end_to_end_efficiency_is_less_than_that_of_training_alone(replayed):
     assert run.scaling.end_to_end_time_efficiency < run.scaling.time_efficiency
 
 
-def ratios(comparisons: tuple[RunComparison, ...]) -> dict[str, float]:
+def ratios(comparisons):
     return {one.title: round(one.seconds_ratio, 2) for one in comparisons}
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 import pytest
 from pydantic import ValidationError
 
@@ -22,9 +20,6 @@ from cloudgan.schema.cost_report import (
 from cloudgan.schema.price_row import FeeRow
 from records import price_row
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 ROW = price_row(
     node_type="n",
     accelerator="T4",
@@ -42,7 +37,7 @@ ROW = price_row(
 UNKNOWN = UnitCost(usd=None, basis="b", why_unknown="not measured")
 
 
-def part(name: str, usd: float | None, **more: Any) -> LineItem:
+def part(name, usd, **more):
     known = {"price_row": ROW.row_id} if usd is not None else {"why_unknown": "not measured"}
     return LineItem(
         **{"item": "other", "name": name, "seconds": 1, "duration": "program_seconds", "usd": usd}
@@ -51,7 +46,7 @@ def part(name: str, usd: float | None, **more: Any) -> LineItem:
     )
 
 
-def report(*parts: LineItem, **more: Any) -> CostReport:
+def report(*parts, **more):
     return CostReport(
         **{
             "run": "demo",
@@ -72,31 +67,31 @@ def report(*parts: LineItem, **more: Any) -> CostReport:
     )
 
 
-def test_a_total_is_the_sum_of_what_is_known_and_names_the_rest() -> None:
+def test_a_total_is_the_sum_of_what_is_known_and_names_the_rest():
     totals = Totals.of((part("a", 1.25), part("b", None), part("c", 0.5), part("d", None)))
     assert totals.known_usd == 1.75
     assert totals.unknown == ("b", "d")
 
 
-def test_a_total_with_an_unknown_part_is_at_least_that_much() -> None:
+def test_a_total_with_an_unknown_part_is_at_least_that_much():
     assert report(part("a", 1.25), part("egress", None)).total() == (
         "at least 1.25 USD (unknown: egress)"
     )
     assert report(part("a", 1.25)).total() == "1.25 USD"
 
 
-def test_a_total_of_unknown_items_is_not_zero() -> None:
+def test_a_total_of_unknown_items_is_not_zero():
     assert report(part("a", None), part("b", None)).total() == "unknown (unknown: a, b)"
 
 
-def test_totals_must_match_the_line_items() -> None:
+def test_totals_must_match_the_line_items():
     parts = (part("a", 1), part("b", None))
     for wrong in (Totals(known_usd=2, unknown=("b",)), Totals(known_usd=1, unknown=())):
         with pytest.raises(ValidationError, match="but the line items add up to"):
             report(*parts, totals=wrong)
 
 
-def test_a_line_item_has_a_reason_or_a_price_row() -> None:
+def test_a_line_item_has_a_reason_or_a_price_row():
     for wrong in (
         {"usd": None, "why_unknown": None},
         {"usd": None, "why_unknown": ""},
@@ -109,34 +104,34 @@ def test_a_line_item_has_a_reason_or_a_price_row() -> None:
             part("a", **({"usd": 1.0} | wrong))
 
 
-def test_a_part_cannot_name_a_price_that_the_report_lacks() -> None:
+def test_a_part_cannot_name_a_price_that_the_report_lacks():
     with pytest.raises(ValidationError, match="names a price row"):
         report(part("a", 1.0), rows=())
 
 
-def test_duplicate_line_items_are_rejected() -> None:
+def test_duplicate_line_items_are_rejected():
     with pytest.raises(ValidationError, match="the same name"):
         report(part("a", 1.0), part("a", 1.0))
 
 
-def test_another_currency_is_refused() -> None:
+def test_another_currency_is_refused():
     with pytest.raises(ValidationError, match="currency"):
         report(part("a", 1.0), currency="EUR")
 
 
-def test_a_report_comes_back_from_its_file(tmp_path: Path) -> None:
+def test_a_report_comes_back_from_its_file(tmp_path):
     whole = report(part("a", 0.1), part("b", 0.2), part("c", None))
     cost_report.write(tmp_path / "cost.json", whole)
     assert cost_report.read(tmp_path / "cost.json") == whole
 
 
-def test_a_file_that_is_no_report_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_is_no_report_is_refused(tmp_path):
     (tmp_path / "cost.json").write_text('{"run": ""}')
     with pytest.raises(DataError, match="not a CostReport"):
         cost_report.read(tmp_path / "cost.json")
 
 
-def test_a_unit_cost_has_a_value_or_a_reason() -> None:
+def test_a_unit_cost_has_a_value_or_a_reason():
     assert UnitCost(usd=0.5, basis="b", unknown=("egress",)).describe() == "at least 0.5 USD"
     assert UnitCost(usd=0.5, basis="b").describe() == "0.5 USD"
     assert UNKNOWN.describe() == "unknown: not measured"
@@ -145,7 +140,7 @@ def test_a_unit_cost_has_a_value_or_a_reason() -> None:
             UnitCost.model_validate({"basis": "b"} | wrong)
 
 
-def test_fees_are_among_the_rows() -> None:
+def test_fees_are_among_the_rows():
     fee = FeeRow(
         provider="gcp",
         kind="control_plane",
@@ -161,7 +156,7 @@ def test_fees_are_among_the_rows() -> None:
     assert CostReport.model_validate_json(whole.model_dump_json()).rows == (ROW, fee)
 
 
-def test_a_recommendation_names_its_known_savings_only() -> None:
+def test_a_recommendation_names_its_known_savings_only():
     silent = Recommendation(title="it waits", evidence="90 % of the time", action="--cache")
     assert silent.describe() == "it waits: 90 % of the time. Try --cache"
     known = silent.model_copy(update={"saves_seconds_per_epoch": 0.0, "saves_usd": 1.25})

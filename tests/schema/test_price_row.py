@@ -18,13 +18,13 @@ class Fact(SourcedRow):
     date: Date
 
 
-def test_a_row_has_its_age_in_days() -> None:
+def test_a_row_has_its_age_in_days():
     assert Fact(date="2026-11-01").age_days(TODAY) == 20
     assert Fact(date="unknown").age_days(TODAY) is None
 
 
 @pytest.mark.parametrize("date", ["", "2026-13-01", "20261101", "01.11.2026", "Unknown"])
-def test_a_date_is_iso_or_unknown(date: str) -> None:
+def test_a_date_is_iso_or_unknown(date):
     with pytest.raises(ValidationError):
         Fact(date=date)
 
@@ -48,18 +48,18 @@ ROW = {
 }
 
 
-def test_a_row_is_named_by_what_makes_it_unique() -> None:
+def test_a_row_is_named_by_what_makes_it_unique():
     row = PriceRow.model_validate(ROW)
     assert row.row_id == "node/gcp/n1-standard-8+1xT4/us-central1/spot/current"
 
 
-def test_age_counts_to_the_day_that_is_given() -> None:
+def test_age_counts_to_the_day_that_is_given():
     row = PriceRow.model_validate(ROW)
     assert row.age_days(dt.date(2026, 11, 21)) == 20
     assert row.age_days(dt.date(2027, 11, 1)) == 365
 
 
-def test_the_age_of_an_undated_row_is_unknown() -> None:
+def test_the_age_of_an_undated_row_is_unknown():
     undated = PriceRow.model_validate(ROW | {"date": "unknown"})
     assert undated.age_days(dt.date(2026, 11, 21)) is None
 
@@ -85,7 +85,7 @@ def test_the_age_of_an_undated_row_is_unknown() -> None:
         ("currency", "EUR"),
     ],
 )
-def test_a_row_that_is_no_fact_is_refused(column: str, value: object) -> None:
+def test_a_row_that_is_no_fact_is_refused(column, value):
     with pytest.raises(ValidationError, match=column):
         PriceRow.model_validate(ROW | {column: value})
 
@@ -103,7 +103,7 @@ ROW_FEE_ROW = {
 }
 
 
-def test_a_fee_names_itself_and_its_age() -> None:
+def test_a_fee_names_itself_and_its_age():
     row = FeeRow.model_validate(ROW_FEE_ROW)
     assert row.row_id == "control_plane/gcp/GKE standard/any/current"
     assert row.age_days(dt.date(2026, 11, 21)) == 20
@@ -117,12 +117,12 @@ def test_a_fee_names_itself_and_its_age() -> None:
     ("column", "value"),
     [("usd", 0), ("usd", -1), ("unit", "month"), ("kind", "node"), ("date", ""), ("name", "")],
 )
-def test_a_fee_that_is_no_fact_is_refused(column: str, value: object) -> None:
+def test_a_fee_that_is_no_fact_is_refused(column, value):
     with pytest.raises(ValidationError, match=column):
         FeeRow.model_validate(ROW_FEE_ROW | {column: value})
 
 
-def fee(date: str, note: str = "") -> FeeRow:
+def fee(date, note=""):
     return FeeRow(
         provider="gcp",
         kind="disk",
@@ -155,15 +155,13 @@ def fee(date: str, note: str = "") -> FeeRow:
         ("unknown", "x; as of: about 2024; y", "age unknown (about 2024)", True),
     ],
 )
-def test_the_age_is_described_and_old_or_undated_rows_are_stale(
-    date: str, note: str, text: str, stale: bool
-) -> None:
+def test_the_age_is_described_and_old_or_undated_rows_are_stale(date, note, text, stale):
     row = fee(date, note)
     assert row.age_text(TODAY) == text
     assert row.is_stale(TODAY) is stale
 
 
-def test_every_shipped_row_has_a_description_of_its_age() -> None:
+def test_every_shipped_row_has_a_description_of_its_age():
     for row in (*load_catalog().rows, *load_fees().rows):
         assert row.age_text(TODAY) != "age unknown", row.row_id
 
@@ -171,7 +169,7 @@ def test_every_shipped_row_has_a_description_of_its_age() -> None:
 RANGE = {"low_usd_per_hour": 0.2, "high_usd_per_hour": 0.4, "range_since": "2026-10-02"}
 
 
-def test_a_spot_price_may_have_the_range_of_its_readings() -> None:
+def test_a_spot_price_may_have_the_range_of_its_readings():
     row = PriceRow.model_validate(ROW | RANGE)
     assert row.range_text == "0.2 to 0.4 USD/h since 2026-10-02"
     assert PriceRow.model_validate(ROW).range_text == ""
@@ -186,6 +184,6 @@ def test_a_spot_price_may_have_the_range_of_its_readings() -> None:
         ({"high_usd_per_hour": 0.25}, "0.28 USD/h is not between 0.2 and 0.25"),
     ],
 )
-def test_a_range_holds_its_price_and_has_a_day(wrong: dict[str, object], said: str) -> None:
+def test_a_range_holds_its_price_and_has_a_day(wrong, said):
     with pytest.raises(ValidationError, match=said):
         PriceRow.model_validate(ROW | RANGE | wrong)

@@ -6,7 +6,6 @@ import csv
 import datetime as dt
 import io
 import json
-from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -14,12 +13,7 @@ from cloudgan.core.errors import CloudganError, CredentialsError, DataError
 from cloudgan.core.progress import Silent
 from cloudgan.money.catalog import shipped_catalog
 from cloudgan.money.refresh.aws import aws_quotes, aws_spot_quotes, ec2_client
-from cloudgan.money.refresh.quote import RefreshRequest, ValidatedQuotes, validate
-
-if TYPE_CHECKING:
-    from tests.cost.refresh.conftest import Answer, Asked, Lists
-
-    from cloudgan.money.refresh.web import Web
+from cloudgan.money.refresh.quote import RefreshRequest, validate
 
 NODE = "g5.xlarge"
 INDEX = "/offers/v1.0/aws/AmazonEC2/current/region_index.json"
@@ -41,13 +35,13 @@ ROW = {
 
 
 @pytest.fixture
-def wanted() -> RefreshRequest:
+def wanted():
     return RefreshRequest(
         {NODE: shipped_catalog().row(f"aws/{NODE}/us-east-1/on_demand")}, ("us-east-1",)
     )
 
 
-def offers(*rows: dict[str, str], columns: tuple[str, ...] = tuple(ROW)) -> bytes:
+def offers(*rows, columns=tuple(ROW)):
     text = io.StringIO(newline="")
     quoting = csv.writer(text, quoting=csv.QUOTE_ALL, lineterminator="\n")
     quoting.writerow(["FormatVersion", "v1.0"])
@@ -60,10 +54,10 @@ def offers(*rows: dict[str, str], columns: tuple[str, ...] = tuple(ROW)) -> byte
     return text.getvalue().encode()
 
 
-def serve(lists: Lists, file: bytes, cut: int = 0) -> None:
+def serve(lists, file, cut=0):
     index = {"regions": {"us-east-1": {"currentVersionUrl": f"{FILE}.json"}}}
 
-    def answer(asked: Asked) -> Answer:
+    def answer(asked):
         if asked.path == INDEX:
             return lists.says(json.dumps(index).encode())
         if asked.path == f"{FILE}.csv":
@@ -73,13 +67,11 @@ def serve(lists: Lists, file: bytes, cut: int = 0) -> None:
     lists.answer = answer
 
 
-def read(lists: Lists, web: Web, wanted: RefreshRequest) -> ValidatedQuotes:
+def read(lists, web, wanted):
     return validate(aws_quotes(web, wanted, dt.date(2026, 11, 21), Silent(), lists.url))
 
 
-def test_the_list_price_is_read_with_the_day_of_its_publication(
-    lists: Lists, web: Web, wanted: RefreshRequest
-) -> None:
+def test_the_list_price_is_read_with_the_day_of_its_publication(lists, web, wanted):
     serve(lists, offers({}))
     (row,), refused = read(lists, web, wanted)
     assert refused == ()
@@ -100,9 +92,7 @@ def test_the_list_price_is_read_with_the_day_of_its_publication(
         {"Instance Type": "g5.48xlarge"},
     ],
 )
-def test_other_products_are_ignored(
-    lists: Lists, web: Web, wanted: RefreshRequest, other: dict[str, str]
-) -> None:
+def test_other_products_are_ignored(lists, web, wanted, other):
     serve(lists, offers({"PricePerUnit": "9"} | other, {}))
     rows, refused = read(lists, web, wanted)
     assert ([row.usd_per_hour for row in rows], refused) == ([3.06], ())
@@ -118,18 +108,14 @@ def test_other_products_are_ignored(
         ({"Unit": "Quantity"}, "per Quantity"),
     ],
 )
-def test_invalid_prices_are_rejected(
-    lists: Lists, web: Web, wanted: RefreshRequest, wrong: dict[str, str], why: str
-) -> None:
+def test_invalid_prices_are_rejected(lists, web, wanted, wrong, why):
     serve(lists, offers(wrong))
     rows, (refusal,) = read(lists, web, wanted)
     assert rows == ()
     assert why in refusal.why
 
 
-def test_columns_that_came_later_may_be_missing(
-    lists: Lists, web: Web, wanted: RefreshRequest
-) -> None:
+def test_columns_that_came_later_may_be_missing(lists, web, wanted):
     old = tuple(name for name in ROW if name not in {"MarketOption", "Location Type"})
     serve(lists, offers({}, columns=old))
     assert len(read(lists, web, wanted).rows) == 1
@@ -145,32 +131,26 @@ def test_columns_that_came_later_may_be_missing(
         (offers({}) + b"\xff\xfe", "not CSV"),
     ],
 )
-def test_an_unexpected_file_is_reported(
-    lists: Lists, web: Web, wanted: RefreshRequest, file: bytes, message: str
-) -> None:
+def test_an_unexpected_file_is_reported(lists, web, wanted, file, message):
     serve(lists, file)
     with pytest.raises(DataError, match=message):
         read(lists, web, wanted)
 
 
-def test_a_file_that_ends_too_early_is_no_price_list(
-    lists: Lists, web: Web, wanted: RefreshRequest
-) -> None:
+def test_a_file_that_ends_too_early_is_no_price_list(lists, web, wanted):
     serve(lists, offers({}, {"SKU": "more"}), cut=150)
     with pytest.raises(DataError, match="is incomplete"):
         read(lists, web, wanted)
 
 
 @pytest.mark.parametrize("index", [b"{}", b'{"regions": []}', b'{"regions": {}}'])
-def test_an_index_without_the_region_is_reported(
-    lists: Lists, web: Web, wanted: RefreshRequest, index: bytes
-) -> None:
+def test_an_index_without_the_region_is_reported(lists, web, wanted, index):
     lists.in_turn(lists.says(index))
     with pytest.raises(DataError, match=r"region_index\.json"):
         read(lists, web, wanted)
 
 
-def test_a_missing_file_is_reported(lists: Lists, web: Web, wanted: RefreshRequest) -> None:
+def test_a_missing_file_is_reported(lists, web, wanted):
     lists.in_turn(
         lists.says(b'{"regions": {"us-east-1": {"currentVersionUrl": "/gone.json"}}}'),
         lists.says(status=404),
@@ -187,7 +167,7 @@ NODES = ("g5.xlarge", "g5.12xlarge")
 NOW = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)
 
 
-def item(usd: str, zone: str = "us-east-1a", node: str = NODES[0], hour: int = 8) -> str:
+def item(usd, zone="us-east-1a", node=NODES[0], hour=8):
     return (
         f"<item><instanceType>{node}</instanceType><spotPrice>{usd}</spotPrice>"
         "<productDescription>Linux/UNIX</productDescription>"
@@ -196,7 +176,7 @@ def item(usd: str, zone: str = "us-east-1a", node: str = NODES[0], hour: int = 8
     )
 
 
-def page(*items: str, following: str = "") -> bytes:
+def page(*items, following=""):
     return (
         '<DescribeSpotPriceHistoryResponse xmlns="http://ec2.amazonaws.com/doc/2016-11-15/">'
         f"<requestId>x</requestId><spotPriceHistorySet>{''.join(items)}</spotPriceHistorySet>"
@@ -204,7 +184,7 @@ def page(*items: str, following: str = "") -> bytes:
     ).encode()
 
 
-def refusal(code: str) -> bytes:
+def refusal(code):
     return (
         f"<Response><Errors><Error><Code>{code}</Code><Message>no</Message></Error></Errors>"
         "<RequestID>x</RequestID></Response>"
@@ -212,26 +192,22 @@ def refusal(code: str) -> bytes:
 
 
 @pytest.fixture
-def login(monkeypatch: pytest.MonkeyPatch) -> None:
+def login(monkeypatch):
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIANOTAKEY")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "nothing")
 
 
 @pytest.fixture
-def ec2(lists: Lists, monkeypatch: pytest.MonkeyPatch, login: None) -> None:
+def ec2(lists, monkeypatch, login):
     monkeypatch.setenv("AWS_ENDPOINT_URL", lists.url)
 
 
-def read_aws_spot(
-    regions: tuple[str, ...] = ("us-east-1",), client_for: Any = ec2_client
-) -> ValidatedQuotes:
+def read_aws_spot(regions=("us-east-1",), client_for=ec2_client):
     rows = {node: shipped_catalog().row(f"aws/{node}/us-east-1/spot") for node in NODES}
     return validate(aws_spot_quotes(RefreshRequest(rows, regions), NOW, Silent(), client_for))
 
 
-def test_the_cheapest_zone_of_the_newest_prices_is_taken_over_all_pages(
-    ec2: None, lists: Lists
-) -> None:
+def test_the_cheapest_zone_of_the_newest_prices_is_taken_over_all_pages(ec2, lists):
     lists.in_turn(
         lists.says(page(item("0.9"), item("0.1", hour=3), following="more")),
         lists.says(page(item("0.4", "us-east-1b"), item("3.2", node=NODES[1]))),
@@ -249,7 +225,7 @@ def test_the_cheapest_zone_of_the_newest_prices_is_taken_over_all_pages(
     assert second["NextToken"] == "more"
 
 
-def test_a_spot_price_has_the_range_of_its_zone(ec2: None, lists: Lists) -> None:
+def test_a_spot_price_has_the_range_of_its_zone(ec2, lists):
     dear = [item("0.9"), item("0.2", hour=3)]  # another zone, cheaper once
     cheap = [
         item(usd, "us-east-1b", hour=hour) for usd, hour in (("nan", 2), ("0.7", 1), ("0.4", 5))
@@ -263,7 +239,7 @@ def test_a_spot_price_has_the_range_of_its_zone(ec2: None, lists: Lists) -> None
     assert found[NODES[1]].range_text == ""
 
 
-def test_a_local_zone_and_other_nodes_are_not_of_the_region(ec2: None, lists: Lists) -> None:
+def test_a_local_zone_and_other_nodes_are_not_of_the_region(ec2, lists):
     others = [item("0.1", "us-east-1-atl-2a"), item("0.1", node="t3.micro"), item("0.5")]
     lists.in_turn(lists.says(page(*others)))
     (row,), _ = read_aws_spot()
@@ -271,7 +247,7 @@ def test_a_local_zone_and_other_nodes_are_not_of_the_region(ec2: None, lists: Li
 
 
 @pytest.mark.parametrize("usd", ["-1", "nan", "free", "0.00001"])
-def test_nonsense_is_refused_aws_spot(ec2: None, lists: Lists, usd: str) -> None:
+def test_nonsense_is_refused_aws_spot(ec2, lists, usd):
     lists.in_turn(lists.says(page(item(usd))))
     rows, refused = read_aws_spot()
     assert (rows, len(refused)) == ((), 1)
@@ -285,23 +261,19 @@ def test_nonsense_is_refused_aws_spot(ec2: None, lists: Lists, usd: str) -> None
         ("InvalidParameterValue", CloudganError),
     ],
 )
-def test_rejected_credentials_are_reported(
-    ec2: None, lists: Lists, code: str, error: type[Exception]
-) -> None:
+def test_rejected_credentials_are_reported(ec2, lists, code, error):
     lists.in_turn(lists.says(refusal(code), status=400))
     with pytest.raises(error, match=code):
         read_aws_spot()
 
 
-def test_an_unexpected_response_is_reported(ec2: None, lists: Lists) -> None:
+def test_an_unexpected_response_is_reported(ec2, lists):
     lists.in_turn(lists.says(b"<html>busy"))
     with pytest.raises(CloudganError, match="AWS"):
         read_aws_spot(client_for=impatient)
 
 
-def test_without_credentials_no_request_is_sent(
-    lists: Lists, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_credentials_no_request_is_sent(lists, monkeypatch):
     monkeypatch.setenv("AWS_ENDPOINT_URL", lists.url)
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.delenv(name, raising=False)  # servers of other tests set them for their session
@@ -310,12 +282,12 @@ def test_without_credentials_no_request_is_sent(
     assert lists.asked == []
 
 
-def test_a_missing_profile_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_profile_is_reported(monkeypatch):
     monkeypatch.setenv("AWS_PROFILE", "missing")
     with pytest.raises(CredentialsError, match="missing"):
         read_aws_spot()
 
 
-def impatient(region: str) -> Any:
+def impatient(region):
     config = botocore_config.Config(retries={"total_max_attempts": 1}, read_timeout=5)
     return boto3.Session().client("ec2", region_name=region, config=config)

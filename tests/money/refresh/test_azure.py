@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import json
 import re
-from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -13,12 +12,7 @@ from cloudgan.core.errors import DataError
 from cloudgan.core.progress import Silent
 from cloudgan.money.catalog import shipped_catalog
 from cloudgan.money.refresh.azure import azure_quotes
-from cloudgan.money.refresh.quote import RefreshRequest, ValidatedQuotes, validate
-
-if TYPE_CHECKING:
-    from tests.cost.refresh.conftest import Answer, Asked, Lists
-
-    from cloudgan.money.refresh.web import Web
+from cloudgan.money.refresh.quote import RefreshRequest, validate
 
 NODE = "Standard_NC4as_T4_v3"
 TODAY = dt.date(2026, 11, 21)
@@ -40,23 +34,21 @@ SPOT = {"retailPrice": 0.6, "skuName": "NC4as T4 v3 Spot", "meterName": "NC4as T
 
 
 @pytest.fixture
-def wanted() -> RefreshRequest:
+def wanted():
     row = shipped_catalog().row(f"azure/{NODE}/eastus/on_demand")
     return RefreshRequest({NODE: row}, ("eastus", "westus2"))
 
 
-def page(lists: Lists, *items: dict[str, Any], following: str | None = None) -> Answer:
+def page(lists, *items, following=None):
     said = {"Items": [ITEM | item for item in items], "NextPageLink": following}
     return lists.says(json.dumps(said).encode())
 
 
-def read(lists: Lists, web: Web, wanted: RefreshRequest) -> ValidatedQuotes:
+def read(lists, web, wanted):
     return validate(azure_quotes(web, wanted, TODAY, Silent(), lists.url))
 
 
-def test_each_node_and_region_is_queried_with_the_exact_filter(
-    lists: Lists, web: Web, wanted: RefreshRequest
-) -> None:
+def test_each_node_and_region_is_queried_with_the_exact_filter(lists, web, wanted):
     lists.in_turn(page(lists))
     assert read(lists, web, wanted) == ((), ())
     filters = [asked.query["$filter"] for asked in lists.asked]
@@ -68,10 +60,8 @@ def test_each_node_and_region_is_queried_with_the_exact_filter(
         assert f"armSkuName eq '{NODE}'" in text
 
 
-def test_list_and_spot_prices_come_over_several_pages(
-    lists: Lists, web: Web, wanted: RefreshRequest
-) -> None:
-    def answer(asked: Asked) -> Answer:
+def test_list_and_spot_prices_come_over_several_pages(lists, web, wanted):
+    def answer(asked):
         if "westus2" in asked.query["$filter"]:
             return page(lists)
         if "$skip" in asked.query:
@@ -100,9 +90,7 @@ def test_list_and_spot_prices_come_over_several_pages(
         {"type": "Reservation", "retailPrice": 9.0},
     ],
 )
-def test_other_products_are_ignored(
-    lists: Lists, web: Web, wanted: RefreshRequest, other: dict[str, Any]
-) -> None:
+def test_other_products_are_ignored(lists, web, wanted, other):
     lists.in_turn(page(lists, other, {}), page(lists))
     rows, refused = read(lists, web, wanted)
     assert ([row.usd_per_hour for row in rows], refused) == ([3.06], ())
@@ -118,18 +106,14 @@ def test_other_products_are_ignored(
         ({"unitOfMeasure": "1/Month"}, "per 1/Month"),
     ],
 )
-def test_invalid_prices_are_rejected_and_the_rest_kept(
-    lists: Lists, web: Web, wanted: RefreshRequest, wrong: dict[str, Any], why: str
-) -> None:
+def test_invalid_prices_are_rejected_and_the_rest_kept(lists, web, wanted, wrong, why):
     lists.in_turn(page(lists, wrong, SPOT), page(lists))
     rows, (refusal,) = read(lists, web, wanted)
     assert [row.market for row in rows] == ["spot"]
     assert why in refusal.why
 
 
-def test_a_busy_api_is_retried(
-    lists: Lists, web: Web, wanted: RefreshRequest, waits: list[float]
-) -> None:
+def test_a_busy_api_is_retried(lists, web, wanted, waits):
     busy = lists.says(status=429, headers=(("Retry-After", "3"),))
     lists.in_turn(busy, page(lists, {}), page(lists))
     assert len(read(lists, web, wanted).rows) == 1
@@ -137,23 +121,19 @@ def test_a_busy_api_is_retried(
 
 
 @pytest.mark.parametrize("body", [b'{"Items": null}', b"{}", b'{"Items": [1]}'])
-def test_an_unexpected_response_is_reported(
-    lists: Lists, web: Web, wanted: RefreshRequest, body: bytes
-) -> None:
+def test_an_unexpected_response_is_reported(lists, web, wanted, body):
     lists.in_turn(lists.says(body))
     with pytest.raises(DataError, match="contains no Items"):
         read(lists, web, wanted)
 
 
-def test_endless_pagination_is_reported(lists: Lists, web: Web, wanted: RefreshRequest) -> None:
+def test_endless_pagination_is_reported(lists, web, wanted):
     lists.in_turn(page(lists, following=f"{lists.url}/again"))
     with pytest.raises(DataError, match="endless pagination"):
         read(lists, web, wanted)
 
 
-def test_a_next_page_at_another_host_is_not_fetched(
-    lists: Lists, web: Web, wanted: RefreshRequest
-) -> None:
+def test_a_next_page_at_another_host_is_not_fetched(lists, web, wanted):
     lists.in_turn(page(lists, following="http://evil.example/prices"))
     with pytest.raises(DataError, match=re.escape("on another host, http://evil.example/prices")):
         read(lists, web, wanted)
