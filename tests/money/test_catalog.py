@@ -43,11 +43,6 @@ GOOD = {
 }
 
 
-@pytest.fixture(scope="module")
-def shipped():
-    return load_catalog()
-
-
 def written(path, *rows):
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, list(GOOD))
@@ -107,27 +102,30 @@ def test_a_missing_catalog_is_reported(tmp_path):
         shipped_catalog(tmp_path / "none.csv")
 
 
-def test_rows_are_found_cheapest_first(shipped):
-    found = shipped.find(provider="aws", accelerator="a100", market="spot")
+SHIPPED = load_catalog()
+
+
+def test_rows_are_found_cheapest_first():
+    found = SHIPPED.find(provider="aws", accelerator="a100", market="spot")
     prices = [row.usd_per_hour for row in found]
     assert prices == sorted(prices)
     assert found[0].row_id == "node/aws/p4d.24xlarge/us-east-1/spot/current"
     assert {row.market for row in found} == {"spot"}
-    assert {row.accelerator for row in found} == {"A100-40GB", "A100-80GB"}
 
 
-def test_a_family_name_finds_its_members_and_no_others(shipped):
-    names = {row.accelerator for row in shipped.find(accelerator="A100")}
-    assert names == {"A100-40GB", "A100-80GB"}
-    assert {row.accelerator for row in shipped.find(accelerator="A10")} == {"A10"}
+@pytest.mark.parametrize(
+    ("asked", "names"),
+    [("A100", {"A100-40GB", "A100-80GB"}), ("A10", {"A10"}), ("a10", {"A10"})],
+)
+def test_a_family_name_finds_its_members_and_no_others(asked, names):
+    assert {row.accelerator for row in SHIPPED.find(accelerator=asked)} == names
 
 
-def test_current_prices_hold_none_of_2021(shipped):
-    assert {row.snapshot for row in shipped.find()} == {"current"}
-    old = shipped.find(node_type="v3-8", region="us-central1", market="spot", snapshot="2021")
-    assert [row.usd_per_hour for row in old] == [2.4]
-    now = shipped.find(node_type="v3-8", region="us-central1", market="spot")
-    assert [row.usd_per_hour for row in now] == [2.04]
+def test_current_prices_hold_none_of_2021():
+    assert {row.snapshot for row in SHIPPED.find()} == {"current"}
+    asked = {"node_type": "v3-8", "region": "us-central1", "market": "spot"}
+    assert [row.usd_per_hour for row in SHIPPED.find(**asked, snapshot="2021")] == [2.4]
+    assert [row.usd_per_hour for row in SHIPPED.find(**asked)] == [2.04]
 
 
 @pytest.mark.parametrize(
@@ -139,55 +137,46 @@ def test_current_prices_hold_none_of_2021(shipped):
         ({"node_type": "g5.xlarg"}, "g5.xlarge"),
     ],
 )
-def test_an_unknown_name_has_its_nearest_match(shipped, asked, near):
+def test_an_unknown_name_has_its_nearest_match(asked, near):
     with pytest.raises(UnknownNameError, match=f"Did you mean '{near}'"):
-        shipped.find(**asked)
+        SHIPPED.find(**asked)
 
 
-def test_what_exists_but_is_not_sold_there_is_simply_not_found(shipped):
-    assert shipped.find(provider="aws", accelerator="TPU-v3") == ()
+def test_what_exists_but_is_not_sold_there_is_simply_not_found():
+    assert SHIPPED.find(provider="aws", accelerator="TPU-v3") == ()
 
 
-def test_an_offer_is_found_by_its_short_or_whole_name(shipped):
-    short = shipped.row("aws/g5.xlarge/us-east-1/spot")
-    assert shipped.row("node/aws/g5.xlarge/us-east-1/spot/current") == short
+def test_an_offer_is_found_by_its_short_or_whole_name():
+    short = SHIPPED.row("aws/g5.xlarge/us-east-1/spot")
+    assert SHIPPED.row("node/aws/g5.xlarge/us-east-1/spot/current") == short
     assert short.usd_per_hour == 0.4246
     with pytest.raises(UnknownNameError, match="Did you mean 'aws/g5"):
-        shipped.row("aws/g5.xlarge/us-east-1/spott")
+        SHIPPED.row("aws/g5.xlarge/us-east-1/spott")
 
 
-def test_three_clouds_and_both_markets_are_there(shipped):
-    chosen = offers_for_demo(shipped)
+def test_the_demo_offers_are_the_cheapest_single_gpus_and_slices_of_three_clouds_and_both_markets():
+    chosen = offers_for_demo(SHIPPED)
+    assert 15 <= len(chosen) <= 30
     assert {(row.provider, row.market) for row in chosen} == {
         (cloud, market) for cloud in ("aws", "azure", "gcp") for market in ("on_demand", "spot")
     }
-    assert 15 <= len(chosen) <= 30
+    gpus = [row for row in chosen if "TPU" not in row.accelerator]
+    kinds = {(row.provider, row.accelerator.split("-")[0], row.market) for row in gpus}
+    assert len(gpus) == len(kinds)
+    assert {row.accelerator_count for row in gpus} == {1}
+    assert {row.node_type for row in set(chosen) - set(gpus)} == {"v3-8", "v5litepod-1"}
+    for row in chosen:
+        same = SHIPPED.find(provider=row.provider, node_type=row.node_type, market=row.market)
+        prices = [other.usd_per_hour for other in same if other.confidence != "C"]
+        assert (row.usd_per_hour, row.snapshot) == (min(prices), "current")
 
 
-def test_each_offer_has_one_gpu_or_the_smallest_slice(shipped):
-    chosen = offers_for_demo(shipped)
-    kinds = [(row.provider, row.accelerator.split("-")[0], row.market) for row in chosen]
-    assert len([k for k in kinds if k[1] != "TPU"]) == len({k for k in kinds if k[1] != "TPU"})
-    assert {row.accelerator_count for row in chosen if "TPU" not in row.accelerator} == {1}
-    assert {row.node_type for row in chosen if "TPU" in row.accelerator} == {"v3-8", "v5litepod-1"}
-
-
-def test_each_is_the_cheapest_of_its_kind_over_the_regions(shipped):
-    for row in offers_for_demo(shipped):
-        same = shipped.find(provider=row.provider, node_type=row.node_type, market=row.market)
-        assert row.usd_per_hour == min(
-            other.usd_per_hour for other in same if other.confidence != "C"
-        )
-        assert row.snapshot == "current"
-
-
-def test_a_price_of_confidence_c_is_not_selected(shipped):
+def test_a_price_of_confidence_c_is_not_selected():
     guessed = tuple(
         row.model_copy(update={"confidence": "C"}) if row.accelerator == "T4" else row
-        for row in shipped.rows
+        for row in SHIPPED.rows
     )
-    chosen = offers_for_demo(Catalog(guessed))
-    assert "T4" not in {row.accelerator for row in chosen}
+    assert "T4" not in {row.accelerator for row in offers_for_demo(Catalog(guessed))}
     assert "T4" in FAMILIES
 
 

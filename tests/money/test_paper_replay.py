@@ -23,21 +23,6 @@ def the(replayed, **wanted):
 
 
 @pytest.mark.parametrize(
-    ("wanted", "on_demand", "preemptible"),
-    [
-        ({"accelerator": "V100", "accelerators": 2, "options": "prefetch"}, 2.84, 0.813),
-        ({"accelerator": "V100", "accelerators": 64, "options": "prefetch"}, 3.02, 0.865),
-        ({"accelerator": "TPU-v3", "accelerators": 4}, 0.925, 0.278),
-        ({"accelerator": "TPU-v2", "accelerators": 4}, 1.32, 0.397),
-    ],
-)
-def test_an_epoch_costs_the_amount_of_2021(replayed, wanted, on_demand, preemptible):
-    usd = the(replayed, **wanted).usd_per_epoch
-    assert usd["on_demand_2021"] == pytest.approx(on_demand, rel=0.01)
-    assert usd["preemptible_2021"] == pytest.approx(preemptible, rel=0.01)
-
-
-@pytest.mark.parametrize(
     ("accelerators", "speed_up", "time", "samples"),
     [(8, 3.91, 0.977, 0.975), (64, 30.1, 0.940, 0.926)],
 )

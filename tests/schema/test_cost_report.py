@@ -17,21 +17,10 @@ from cloudgan.schema.cost_report import (
     UnitCost,
     UnitCosts,
 )
-from cloudgan.schema.price_row import FeeRow
 from records import price_row
+from tests.money.conftest import fee
 
-ROW = price_row(
-    node_type="n",
-    accelerator="T4",
-    accelerator_count=1,
-    vcpu=8,
-    memory_gib=30,
-    region="r",
-    usd_per_hour=1,
-    unit_sold="node",
-    source="s",
-    date="unknown",
-)
+ROW = price_row()
 
 
 UNKNOWN = UnitCost(usd=None, basis="b", why_unknown="not measured")
@@ -67,21 +56,20 @@ def report(*parts, **more):
     )
 
 
-def test_a_total_is_the_sum_of_what_is_known_and_names_the_rest():
-    totals = Totals.of((part("a", 1.25), part("b", None), part("c", 0.5), part("d", None)))
-    assert totals.known_usd == 1.75
-    assert totals.unknown == ("b", "d")
-
-
-def test_a_total_with_an_unknown_part_is_at_least_that_much():
-    assert report(part("a", 1.25), part("egress", None)).total() == (
-        "at least 1.25 USD (unknown: egress)"
-    )
-    assert report(part("a", 1.25)).total() == "1.25 USD"
-
-
-def test_a_total_of_unknown_items_is_not_zero():
-    assert report(part("a", None), part("b", None)).total() == "unknown (unknown: a, b)"
+@pytest.mark.parametrize(
+    ("costs", "known", "unknown", "text"),
+    [
+        ({"a": 1.25}, 1.25, (), "1.25 USD"),
+        ({"a": 1.25, "b": 0.5, "c": None}, 1.75, ("c",), "at least 1.75 USD (unknown: c)"),
+        ({"a": None, "b": None}, 0, ("a", "b"), "unknown (unknown: a, b)"),
+    ],
+)
+def test_a_total_is_the_sum_of_what_is_known_names_the_rest_and_is_never_zero_for_it(
+    costs, known, unknown, text
+):
+    parts = [part(name, usd) for name, usd in costs.items()]
+    assert Totals.of(parts) == Totals(known_usd=known, unknown=unknown)
+    assert report(*parts).total() == text
 
 
 def test_totals_must_match_the_line_items():
@@ -104,19 +92,17 @@ def test_a_line_item_has_a_reason_or_a_price_row():
             part("a", **({"usd": 1.0} | wrong))
 
 
-def test_a_part_cannot_name_a_price_that_the_report_lacks():
-    with pytest.raises(ValidationError, match="names a price row"):
-        report(part("a", 1.0), rows=())
-
-
-def test_duplicate_line_items_are_rejected():
-    with pytest.raises(ValidationError, match="the same name"):
-        report(part("a", 1.0), part("a", 1.0))
-
-
-def test_another_currency_is_refused():
-    with pytest.raises(ValidationError, match="currency"):
-        report(part("a", 1.0), currency="EUR")
+@pytest.mark.parametrize(
+    ("parts", "more", "said"),
+    [
+        (1, {"rows": ()}, "names a price row"),
+        (2, {}, "the same name"),
+        (1, {"currency": "EUR"}, "currency"),
+    ],
+)
+def test_a_report_that_contradicts_itself_is_refused(parts, more, said):
+    with pytest.raises(ValidationError, match=said):
+        report(*[part("a", 1.0)] * parts, **more)
 
 
 def test_a_report_comes_back_from_its_file(tmp_path):
@@ -141,19 +127,9 @@ def test_a_unit_cost_has_a_value_or_a_reason():
 
 
 def test_fees_are_among_the_rows():
-    fee = FeeRow(
-        provider="gcp",
-        kind="control_plane",
-        name="GKE standard",
-        region="any",
-        usd=0.1,
-        unit="hour",
-        source="s",
-        date="unknown",
-        confidence="A",
-    )
-    whole = report(part("cluster", 0.1, price_row=fee.row_id), rows=(ROW, fee))
-    assert CostReport.model_validate_json(whole.model_dump_json()).rows == (ROW, fee)
+    row = fee("control_plane", 0.1, "GKE standard")
+    whole = report(part("cluster", 0.1, price_row=row.row_id), rows=(ROW, row))
+    assert CostReport.model_validate_json(whole.model_dump_json()).rows == (ROW, row)
 
 
 def test_a_recommendation_names_its_known_savings_only():

@@ -71,91 +71,91 @@ def read(lists, web, wanted):
     return validate(aws_quotes(web, wanted, dt.date(2026, 11, 21), Silent(), lists.url))
 
 
-def test_the_list_price_is_read_with_the_day_of_its_publication(lists, web, wanted):
-    serve(lists, offers({}))
-    (row,), refused = read(lists, web, wanted)
+@pytest.fixture
+def read_file(lists, web, wanted):
+    def read_file(file, cut=0):
+        serve(lists, file, cut)
+        return read(lists, web, wanted)
+
+    return read_file
+
+
+def test_the_list_price_is_read_with_the_day_of_its_publication(read_file):
+    (row,), refused = read_file(offers({}))
     assert refused == ()
     assert row.row_id == f"node/aws/{NODE}/us-east-1/on_demand/current"
     assert (row.usd_per_hour, row.date, row.confidence) == (3.06, "2026-11-03", "A")
 
 
-@pytest.mark.parametrize(
-    "other",
-    [
-        {"TermType": "Reserved", "PricePerUnit": "1"},
-        {"Operating System": "Windows"},
-        {"Tenancy": "Dedicated"},
-        {"Pre Installed S/W": "SQL Std"},
-        {"CapacityStatus": "UnusedCapacityReservation"},
-        {"MarketOption": "CapacityBlock"},
-        {"Location Type": "AWS Local Zone"},
-        {"Instance Type": "g5.48xlarge"},
-    ],
-)
-def test_other_products_are_ignored(lists, web, wanted, other):
-    serve(lists, offers({"PricePerUnit": "9"} | other, {}))
-    rows, refused = read(lists, web, wanted)
-    assert ([row.usd_per_hour for row in rows], refused) == ([3.06], ())
+GOOD, OTHER = {}, {"PricePerUnit": "9"}
 
 
 @pytest.mark.parametrize(
-    ("wrong", "why"),
+    ("rows", "usd", "why"),
     [
-        ({"PricePerUnit": "-3"}, "is not a valid price"),
-        ({"PricePerUnit": "NaN"}, "is not a valid price"),
-        ({"PricePerUnit": ""}, "is not a valid price"),
-        ({"Currency": "CNY"}, "in CNY"),
-        ({"Unit": "Quantity"}, "per Quantity"),
+        *(
+            ([OTHER | other, GOOD], 3.06, None)
+            for other in (
+                {"TermType": "Reserved"},
+                {"Operating System": "Windows"},
+                {"Tenancy": "Dedicated"},
+                {"Pre Installed S/W": "SQL Std"},
+                {"CapacityStatus": "UnusedCapacityReservation"},
+                {"MarketOption": "CapacityBlock"},
+                {"Location Type": "AWS Local Zone"},
+                {"Instance Type": "g5.48xlarge"},
+            )
+        ),
+        ([{"PricePerUnit": "-3"}], None, "is not a valid price"),
+        ([{"PricePerUnit": "NaN"}], None, "is not a valid price"),
+        ([{"PricePerUnit": ""}], None, "is not a valid price"),
+        ([{"Currency": "CNY"}], None, "in CNY"),
+        ([{"Unit": "Quantity"}], None, "per Quantity"),
     ],
 )
-def test_invalid_prices_are_rejected(lists, web, wanted, wrong, why):
-    serve(lists, offers(wrong))
-    rows, (refusal,) = read(lists, web, wanted)
-    assert rows == ()
-    assert why in refusal.why
+def test_other_products_are_ignored_and_invalid_prices_rejected(read_file, rows, usd, why):
+    found, refused = read_file(offers(*rows))
+    assert [row.usd_per_hour for row in found] == ([usd] if usd else [])
+    assert bool(refused) == bool(why)
+    assert all(why in one.why for one in refused)
 
 
-def test_columns_that_came_later_may_be_missing(lists, web, wanted):
+def test_columns_that_came_later_may_be_missing(read_file):
     old = tuple(name for name in ROW if name not in {"MarketOption", "Location Type"})
-    serve(lists, offers({}, columns=old))
-    assert len(read(lists, web, wanted).rows) == 1
+    assert len(read_file(offers({}, columns=old)).rows) == 1
 
 
 @pytest.mark.parametrize(
-    ("file", "message"),
+    ("file", "cut", "message"),
     [
-        (offers({}, columns=tuple(ROW)[:3]), "no columns"),
-        (b"", "ends before its table"),
-        (b"<html>\n" * 30, "ends before its table"),
-        (offers({}) + b'"ABC","OnDem', "not CSV"),
-        (offers({}) + b"\xff\xfe", "not CSV"),
+        (offers({}, columns=tuple(ROW)[:3]), 0, "no columns"),
+        (b"", 0, "ends before its table"),
+        (b"<html>\n" * 30, 0, "ends before its table"),
+        (offers({}) + b'"ABC","OnDem', 0, "not CSV"),
+        (offers({}) + b"\xff\xfe", 0, "not CSV"),
+        (offers({}, {"SKU": "more"}), 150, "is incomplete"),
     ],
 )
-def test_an_unexpected_file_is_reported(lists, web, wanted, file, message):
-    serve(lists, file)
+def test_an_unexpected_file_is_reported(read_file, file, cut, message):
     with pytest.raises(DataError, match=message):
-        read(lists, web, wanted)
+        read_file(file, cut)
 
 
-def test_a_file_that_ends_too_early_is_no_price_list(lists, web, wanted):
-    serve(lists, offers({}, {"SKU": "more"}), cut=150)
-    with pytest.raises(DataError, match="is incomplete"):
-        read(lists, web, wanted)
-
-
-@pytest.mark.parametrize("index", [b"{}", b'{"regions": []}', b'{"regions": {}}'])
-def test_an_index_without_the_region_is_reported(lists, web, wanted, index):
-    lists.in_turn(lists.says(index))
-    with pytest.raises(DataError, match=r"region_index\.json"):
-        read(lists, web, wanted)
-
-
-def test_a_missing_file_is_reported(lists, web, wanted):
-    lists.in_turn(
-        lists.says(b'{"regions": {"us-east-1": {"currentVersionUrl": "/gone.json"}}}'),
-        lists.says(status=404),
-    )
-    with pytest.raises(CloudganError, match=r"/gone\.csv: HTTP 404"):
+@pytest.mark.parametrize(
+    ("index", "message"),
+    [
+        (b"{}", r"region_index\.json"),
+        (b'{"regions": []}', r"region_index\.json"),
+        (b'{"regions": {}}', r"region_index\.json"),
+        (
+            b'{"regions": {"us-east-1": {"currentVersionUrl": "/gone.json"}}}',
+            r"/gone\.csv: HTTP 404",
+        ),
+    ],
+)
+def test_an_index_without_the_region_or_its_file_is_reported(lists, web, wanted, index, message):
+    lists.in_turn(lists.says(index), lists.says(status=404))
+    with pytest.raises(CloudganError, match=message):
         read(lists, web, wanted)
 
 
@@ -192,13 +192,9 @@ def refusal(code):
 
 
 @pytest.fixture
-def login(monkeypatch):
+def ec2(lists, monkeypatch):
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIANOTAKEY")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "nothing")
-
-
-@pytest.fixture
-def ec2(lists, monkeypatch, login):
     monkeypatch.setenv("AWS_ENDPOINT_URL", lists.url)
 
 
@@ -239,18 +235,19 @@ def test_a_spot_price_has_the_range_of_its_zone(ec2, lists):
     assert found[NODES[1]].range_text == ""
 
 
-def test_a_local_zone_and_other_nodes_are_not_of_the_region(ec2, lists):
-    others = [item("0.1", "us-east-1-atl-2a"), item("0.1", node="t3.micro"), item("0.5")]
-    lists.in_turn(lists.says(page(*others)))
-    (row,), _ = read_aws_spot()
-    assert row.usd_per_hour == 0.5
-
-
-@pytest.mark.parametrize("usd", ["-1", "nan", "free", "0.00001"])
-def test_nonsense_is_refused_aws_spot(ec2, lists, usd):
-    lists.in_turn(lists.says(page(item(usd))))
+@pytest.mark.parametrize(
+    ("items", "usd", "refusals"),
+    [
+        ([item("0.1", "us-east-1-atl-2a"), item("0.1", node="t3.micro"), item("0.5")], [0.5], 0),
+        *(([item(wrong)], [], 1) for wrong in ("-1", "nan", "free", "0.00001")),
+    ],
+)
+def test_other_zones_and_nodes_are_ignored_and_nonsense_is_refused(
+    ec2, lists, items, usd, refusals
+):
+    lists.in_turn(lists.says(page(*items)))
     rows, refused = read_aws_spot()
-    assert (rows, len(refused)) == ((), 1)
+    assert ([row.usd_per_hour for row in rows], len(refused)) == (usd, refusals)
 
 
 @pytest.mark.parametrize(
