@@ -34,9 +34,6 @@ class Traffic(NamedTuple):
     """Regions of data and nodes; None is unknown.
 
     Attributes:
-        data_region: Region of the bucket.
-        node_region: Region of the nodes.
-        gib: Size of the data set.
         fee: Price per GiB that leaves the bucket's region.
     """
 

@@ -111,11 +111,7 @@ def launch_ledger(
 
 
 def folder_ledger(launch_file: Path, record_file: Path, row: PriceRow | None = None) -> Ledger:
-    """Returns the usage of the run of a folder; an empty one if it was not launched.
-
-    Raises:
-        DataError: launch.json is damaged.
-    """
+    """Returns the usage of the run of a folder; an empty one if it was not launched."""
     if not launch_file.exists():
         return Ledger()
     notices = notices_of(read_if_whole(record_file))

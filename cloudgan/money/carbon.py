@@ -86,9 +86,6 @@ def carbon_g_per_epoch(
         seconds: Duration of the epoch; None if unknown.
         nodes: Number of nodes.
         facts: Default: those of the package.
-
-    Raises:
-        ConfigError: The duration or the number of nodes is invalid.
     """
     if nodes < 1 or (seconds is not None and (not math.isfinite(seconds) or seconds < 0)):
         raise ConfigError(
@@ -113,11 +110,7 @@ def carbon_g_per_epoch(
 
 @functools.cache
 def load_carbon_factors(folder: Path | None = None) -> CarbonFactors:
-    """Reads power.csv and grid.csv; without a folder those of the package.
-
-    Raises:
-        DataError: A row is invalid or duplicated; the message names file and line.
-    """
+    """Reads power.csv and grid.csv; without a folder those of the package."""
     place: Path | Traversable = folder or resources.files("cloudgan.money") / "lists"
     return CarbonFactors(
         _by_key(place / "power.csv", PowerRow, lambda row: row.accelerator),

@@ -182,12 +182,7 @@ def spelt(accelerator: str) -> str:
 
 
 def load_catalog() -> Catalog:
-    """Reads and validates the prices of package and user, merged.
-
-    Raises:
-        DataError: A row is invalid or duplicated, or its on-demand price is not above the spot
-            price; the message names file and line.
-    """
+    """Reads and validates the prices of package and user, merged."""
     return merge(_package(), checked(read_refreshed(settings.data_folder() / "prices")))
 
 
@@ -197,11 +192,7 @@ def _package() -> Catalog:
 
 
 def shipped_catalog(path: Path | None = None) -> Catalog:
-    """Reads and validates one file; without a path that of the package.
-
-    Raises:
-        DataError: See `load_catalog`.
-    """
+    """Reads and validates one file; without a path that of the package."""
     place: Path | Traversable = path or resources.files("cloudgan.money") / "lists" / "nodes.csv"
     return checked((f"{place}:{line}", row) for line, row in read_table(place, PriceRow))
 
@@ -223,11 +214,7 @@ def merge(old: Catalog, fresh: Catalog) -> Catalog:
 
 
 def checked(placed: Iterable[tuple[str, PriceRow]]) -> Catalog:
-    """Returns the catalog of rows and their places.
-
-    Raises:
-        DataError: A row is duplicated, a placeholder, or not cheaper on spot; names the places.
-    """
+    """Returns the catalog of rows and their places."""
     places: dict[str, str] = {}
     rows: dict[str, PriceRow] = {}
     for place, row in placed:
@@ -340,9 +327,6 @@ def read_refreshed(folder: Path) -> Iterator[tuple[str, PriceRow]]:
 
     Yields:
         File and line, and the row.
-
-    Raises:
-        DataError: A file is invalid; the message names it and the command to run.
     """
     for provider in PROVIDERS:
         path = refreshed_file(folder, provider)

@@ -23,7 +23,6 @@ class RunTimes:
 
     Attributes:
         measured_on: The machine, in words.
-        epochs: Epochs that started and count.
         steady_epoch_seconds: Median training time of the epochs after tracing.
         program_seconds: Start to end, all processes; None if one did not record its end.
         showers_per_second: Median over the epochs, without tracing.

@@ -46,11 +46,7 @@ class Fees:
 
 @functools.cache
 def load_fees(path: Path | None = None) -> Fees:
-    """Reads and validates the fees; without a path those of the package.
-
-    Raises:
-        DataError: A row is invalid or duplicated; the message names file and line.
-    """
+    """Reads and validates the fees; without a path those of the package."""
     place: Path | Traversable = path or resources.files("cloudgan.money") / "lists" / "fees.csv"
     lines: dict[str, int] = {}
     rows = []

@@ -44,7 +44,6 @@ class BillLine(NamedTuple):
 
     Attributes:
         run: Value of the run label; None without label.
-        category: Category of the bill.
         amount: In `currency`, before credits.
         credit: Zero or negative, in `currency`.
         currency: ISO code.
@@ -64,8 +63,6 @@ class BillSummary:
     """Sums of the exports.
 
     Attributes:
-        lines: Lines of the run.
-        total_lines: Lines of all files.
         amounts: By category in USD, before credits.
         credits: In USD.
         others: By other currency, credits included.
@@ -101,12 +98,7 @@ class BillSummary:
 
 
 def read_bill(paths: Iterable[Path], run: str) -> BillSummary:
-    """Reads exports; duplicate paths are read once.
-
-    Raises:
-        DataError: A file is not in FOCUS, or a line is invalid; the message names it and what was
-            expected.
-    """
+    """Reads exports; duplicate paths are read once."""
     found = BillSummary()
     for path in dict.fromkeys(path.resolve() for path in paths):
         number = 0
@@ -236,11 +228,7 @@ _PARQUET, _GZIP = b"PAR1", b"\x1f\x8b"
 
 
 def _read_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yields the line number of each row and its cells by lower-case column.
-
-    Raises:
-        DataError: The file is unreadable, or a row is neither CSV nor JSON.
-    """
+    """Yields the line number of each row and its cells by lower-case column."""
     with open_regular(path) as raw:
         try:
             head = raw.read(4)

@@ -38,9 +38,7 @@ class JobContext:
     """Costs other than training.
 
     Attributes:
-        fees: Of the clouds.
         startups: Measured startup times of nodes.
-        data_move: Data that each node downloads.
         gang_timeout_seconds: Longest wait for nodes, and for their workers.
     """
 
@@ -54,7 +52,6 @@ class Priced(NamedTuple):
     """A cost and its upper bound.
 
     Attributes:
-        cost: Of the job.
         worst_case_usd: Upper bound: unknown waits last until the timeout, unknown fees are the highest of
             any cloud. None: the throughput is unknown.
     """
@@ -67,10 +64,7 @@ class Job(NamedTuple):
     """What is planned.
 
     Attributes:
-        row: Price of one node.
-        nodes: Number of nodes.
         fees: All that is billed beside the nodes.
-        context: Prices and times.
     """
 
     row: PriceRow

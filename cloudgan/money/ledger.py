@@ -26,7 +26,6 @@ class Usage:
     """A line of a ledger.
 
     Attributes:
-        item: What was used.
         row: Its price; None: unknown.
         units: Nodes, GiB of a disk, or a number, of what is paid by time.
         since: Start of the usage, on the provider's clock; None: only its amount is known.

@@ -78,7 +78,6 @@ def read_price_file(path: Path) -> Catalog:
     """Reads a price file.
 
     Raises:
-        ConfigError: The file is unreadable or not valid; names the key.
         DataError: An offer has two prices, or costs more on spot than on demand.
     """
     file = validated(_PriceFile, read_yaml(path), str(path), ConfigError)

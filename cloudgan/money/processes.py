@@ -16,10 +16,6 @@ class ProcessTimes(NamedTuple):
 
     Attributes:
         start_up: From its start to the first step: imports, opening data, restoring state.
-        first: Training in epochs that traced.
-        steady: Training in all other epochs.
-        validation: In epochs that count.
-        checkpoints: All checkpoints.
         repeated: Training and validation in epochs that were lost and repeated.
         program: From its start to its end; None if it was killed.
         install: Wheel installation by the pod before the start; 0 for later processes of a pod.

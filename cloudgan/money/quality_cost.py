@@ -21,7 +21,6 @@ class CostUntil(NamedTuple):
 
     Attributes:
         train_seconds: Training of all epochs, including lost ones.
-        program_seconds: Of all processes.
         usd: Of all line items but those in `usd_unknown`.
         usd_unknown: Names of unknown line items.
         why_unknown: Why a value is None, or "".

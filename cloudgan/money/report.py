@@ -63,8 +63,6 @@ class AttemptBill(NamedTuple):
 
     Attributes:
         number: Of the attempt, from 1.
-        attempt: The attempt.
-        nodes: Their usage.
         row: Price of one node; None: unknown.
     """
 
@@ -295,8 +293,6 @@ class ReportContext(NamedTuple):
     Attributes:
         offers: Priced as if each node were as fast as the machine of the run.
         offer_estimates: Epochs on offers, from measured runs of the same network.
-        published_runs: Runs of the paper.
-        spot_rows: Current spot prices.
     """
 
     offers: Sequence[PriceRow] = ()

@@ -31,11 +31,7 @@ class StartupTime(SourcedRow):
 
 @functools.cache
 def load_startup_times(path: Path | None = None) -> tuple[StartupTime, ...]:
-    """Reads the times; without a path those of the package.
-
-    Raises:
-        DataError: A row is invalid; the message names file and line.
-    """
+    """Reads the times; without a path those of the package."""
     place = path or resources.files("cloudgan.money") / "lists" / "startup.csv"
     return tuple(row for _, row in read_table(place, StartupTime))
 

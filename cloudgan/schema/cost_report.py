@@ -248,11 +248,7 @@ class CostReport(Document):
 
 
 def read(path: Path) -> CostReport:
-    """Reads cost.json.
-
-    Raises:
-        DataError: The file is missing or invalid.
-    """
+    """Reads cost.json."""
     return read_json(path, CostReport)
 
 

@@ -10,7 +10,6 @@ class Item(StrEnum):
     """An item of cost.
 
     Attributes:
-        display: Title for a person.
         category: Category of a cloud's bill. What all runs of a cluster share has no label of a run:
             it is in `control plane`, whatever the cloud calls it.
     """

@@ -257,11 +257,7 @@ def local_attempt(hardware: str) -> Attempt:
 
 
 def read(path: Path) -> Launch:
-    """Reads launch.json.
-
-    Raises:
-        DataError: The file is missing or invalid.
-    """
+    """Reads launch.json."""
     return read_json(path, Launch)
 
 

@@ -19,7 +19,6 @@ class Liveness(NamedTuple):
     """Progress of a trainer process.
 
     Attributes:
-        step: Finished steps of the run.
         epoch: Epoch of the next step, from 0.
         steps_per_second: Since the previous update; 0 at the first.
     """

@@ -435,11 +435,7 @@ def fill_placeholders(plan: Plan, values: Mapping[str, str]) -> Plan:
 
 
 def read(path: Path) -> Plan:
-    """Reads plan.json.
-
-    Raises:
-        DataError: The file is missing or invalid.
-    """
+    """Reads plan.json."""
     return read_json(path, Plan)
 
 

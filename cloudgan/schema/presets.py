@@ -227,8 +227,6 @@ class NetworkProfile:
     Attributes:
         summary: What it is, for help texts and reports.
         preset: Default value of every model key.
-        generator: Architecture table.
-        discriminator: Architecture table.
         memory: Measured memory by conv_impl.
         batch: Showers per replica and step, unless configured.
         cpu_rate: Training showers per second on two cores (docs/measurements/performance.md); only its ratios are used.

@@ -360,11 +360,7 @@ def read(path: Path) -> RunRecord:
 
 
 def parse(raw: bytes, source: str) -> RunRecord:
-    """Returns the lines of a record; `source` names it in errors.
-
-    Raises:
-        DataError: A line is not valid.
-    """
+    """Returns the lines of a record; `source` names it in errors."""
     texts = raw.split(b"\n")
     whole = texts[:-1]
     lines = []

@@ -21,15 +21,12 @@ class Resource:
         kind: Name of the resource type, such as ``GKE node pool``.
         name: Full, unique name for deletion; the part after the last slash is shown in plans.
         state: Life-cycle state; failed is final.
-        labels: Its labels.
         region: Region, or zone of a zonal resource.
         reason: Message of the cloud about a failure or a delay.
         cause: Category of `reason`.
         deletion_order: Lower values are deleted first, such as a node pool before its cluster.
         created_at: Creation time, ISO 8601; None: unknown.
-        node_type: Node type in the price catalog.
         nodes: Current number of nodes; 0 for other resources.
-        market: Market of the nodes.
         fee: Name in the fee list, such as ``GKE standard``; None: no fee.
         parent: Name of the containing resource, such as the cluster of a node pool.
         is_free: Whether it is free of charge, such as a subnet.

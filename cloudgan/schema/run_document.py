@@ -34,7 +34,6 @@ class RunSource:
 
     Attributes:
         place: File, object or ConfigMap.
-        run: Name of the requested run.
         store: URL of the store that has the document; None: it is not in the run's store.
         provider: The requested provider; None: any.
         account: The requested account; None, or a placeholder: any.
@@ -95,7 +94,6 @@ def read_plan(path: Path, run: str) -> Plan:
     """Reads the plan.json of a run.
 
     Raises:
-        DataError: The file is missing or invalid.
         ForeignDocumentError: It is the plan of another run.
     """
     return RunSource(str(path), run).checked_plan(plans.read(path))
@@ -105,7 +103,6 @@ def read_launch(path: Path, run: str) -> Launch:
     """Reads the launch.json of a run.
 
     Raises:
-        DataError: The file is missing or invalid.
         ForeignDocumentError: It is of another run.
     """
     return RunSource(str(path), run).checked_launch(launch.read(path))

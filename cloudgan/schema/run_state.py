@@ -43,12 +43,7 @@ class WorkerState:
     """State of a worker.
 
     Attributes:
-        index: Index of the worker.
-        phase: Phase of the worker.
-        node: Its current or last node.
-        restarts: Number of replacements.
         preemptions: Number of its pods or nodes that were taken away.
-        reason: Why it waits or failed.
         cause: Category of `reason`.
         seconds: Time in this state; None: unknown.
     """
@@ -68,7 +63,6 @@ class RunState:
     """State of a run as its backend reports it.
 
     Attributes:
-        phase: Phase of the run.
         workers: By index.
         reason: Sentence about a problem or a delay.
         cause: Category of `reason`.
@@ -102,9 +96,7 @@ class LogLine:
     """A line of a worker's log.
 
     Attributes:
-        index: Index of the worker.
         time: ISO 8601; empty: unknown.
-        text: The line without its terminator.
     """
 
     index: int

@@ -250,9 +250,6 @@ class SearchConfig(Document):
             point: Values of the space.
             name: Of the run.
             fold: First held-out shower; None: the trial has one run.
-
-        Raises:
-            ConfigError: A value is not valid in run.yaml.
         """
         document: dict[str, Any] = self.base.model_dump(mode="json") | {"name": name}
         if self.base.checkpoint.url:
@@ -296,11 +293,7 @@ def with_folds(base: RunConfig, folds: int) -> RunConfig:
 
 
 def parse_search(given: Mapping[str, Any]) -> SearchConfig:
-    """Returns a search from its parts.
-
-    Raises:
-        ConfigError: A part is not valid; names it.
-    """
+    """Returns a search from its parts."""
     try:
         return SearchConfig.model_validate(given)
     except ValidationError as error:
@@ -309,11 +302,7 @@ def parse_search(given: Mapping[str, Any]) -> SearchConfig:
 
 
 def read_space(path: Path) -> dict[str, Dimension]:
-    """Reads the space of a search from a YAML file: a range or choices by dotted key of run.yaml.
-
-    Raises:
-        ConfigError: The file is missing, or a range is not valid; names the key.
-    """
+    """Reads the space of a search from a YAML file: a range or choices by dotted key of run.yaml."""
     document = read_yaml(path)
     space = document.get("space", document)
     if not isinstance(space, dict) or not space:

@@ -34,7 +34,6 @@ class TrialRun(NamedTuple):
     """A run of a trial: what a block trains at one time.
 
     Attributes:
-        trial: Number of the trial.
         fold: Number of the fold; None: the trial has no folds, and this is its only run.
     """
 

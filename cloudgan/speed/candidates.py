@@ -29,14 +29,7 @@ _ROUNDING = 1e-9
 
 
 class PricedEpoch(NamedTuple):
-    """Time and cost of an epoch on an offer; None is unknown, with the reason in `why_unknown`.
-
-    Attributes:
-        row: Price of one node.
-        nodes: Nodes needed.
-        batch: Showers per replica and step.
-        epoch: Time of the epoch.
-    """
+    """Time and cost of an epoch on an offer; None is unknown, with the reason in `why_unknown`."""
 
     row: PriceRow
     nodes: int | None
@@ -108,7 +101,6 @@ class BatchRule:
     Attributes:
         per_replica: Requested for each replica; None: not requested.
         global_batch: Requested for all replicas together; None: not requested.
-        usual: Of the network.
         most_global: Largest batch of all replicas that is chosen.
         replica_bytes: Returns the memory that a replica of a batch takes; None: unknown.
     """
@@ -166,9 +158,6 @@ class TimedOffer:
     """A way to run the job, with the expected preemptions of spot nodes.
 
     Attributes:
-        row: Price of one node.
-        nodes: Number of nodes.
-        batch: Showers per replica and step.
         epoch: Estimated time of an epoch.
         work_seconds: Time of the job without preemption, slow edge.
         seconds: Time of the job, slow edge.

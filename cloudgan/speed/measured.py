@@ -60,11 +60,7 @@ class AcceleratorSpec(Document):
 
 @functools.cache
 def load_accelerator_specs(path: Path | None = None) -> Mapping[str, AcceleratorSpec]:
-    """Reads the specs by accelerator; without a path those of the package.
-
-    Raises:
-        DataError: A row is invalid or duplicated; the message names file and line.
-    """
+    """Reads the specs by accelerator; without a path those of the package."""
     place = path or resources.files("cloudgan.speed") / "accelerator_specs.csv"
     specs: dict[str, AcceleratorSpec] = {}
     for line, spec in read_table(place, AcceleratorSpec):
@@ -154,11 +150,7 @@ class PaperRun(Document):
 
 @functools.cache
 def paper_runs(path: Path | None = None) -> tuple[PaperRun, ...]:
-    """Reads the paper's runs, in the order of the file.
-
-    Raises:
-        DataError: A row is invalid; the message names file and line.
-    """
+    """Reads the paper's runs, in the order of the file."""
     place = path or resources.files("cloudgan.speed") / "paper_runs.csv"
     return tuple(run for _, run in read_table(place, PaperRun))
 
@@ -167,15 +159,11 @@ class MeasuredThroughput(NamedTuple):
     """A run on known accelerators; times in seconds.
 
     Attributes:
-        accelerator: Name in the price catalog.
         accelerators: GPUs, or TPU chips.
         showers: Per epoch, with those that a last batch drops, as in the paper.
         epoch_seconds: Steady epoch, training only.
         between_seconds: Validation, checkpoints and gaps per epoch.
         first_more_seconds: Extra training time of the first epoch.
-        name: Display name of the run.
-        batch: Showers per replica and step.
-        steps: Per epoch.
     """
 
     accelerator: str

@@ -65,7 +65,6 @@ class StepTime(NamedTuple):
     Attributes:
         constant: t0.
         per_shower: t1.
-        error: Largest distance of a fitted run.
         most_constant: Largest t0 of any number of accelerators, with the same t1.
     """
 
@@ -152,7 +151,6 @@ class EpochEstimate(NamedTuple):
         low_seconds: Lower bound.
         high_seconds: Upper bound, used for ranking.
         grade: Measured (this number, within the measured batches) or modelled.
-        basis: Evidence in words.
         between_seconds: See `MeasuredThroughput`.
         first_more_seconds: See `MeasuredThroughput`.
     """
@@ -390,7 +388,6 @@ class ThroughputModel:
 
     Attributes:
         network: For example ``paper``.
-        showers: Showers of the epoch to estimate.
         drops_last: Whether an epoch drops the showers that fill no batch, as the paper's did.
         work: Bounds of its work on a shower, over that of the measured network; None: that was measured.
     """

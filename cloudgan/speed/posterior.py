@@ -81,7 +81,6 @@ class SlowRuns:
     the prior factors count as three observed ones.
 
     Attributes:
-        share: Expected share of all runs.
         factors: Logarithm of the time over that of a healthy run, and weight; the weights sum to 1.
     """
 
@@ -214,7 +213,6 @@ class Posterior:
 
     Attributes:
         smallest: n0.
-        largest: Largest measured size.
         step_seconds: Posterior mean of a (geometric).
         growth: Posterior mean of b.
         fixed_steps: Posterior mean of c.

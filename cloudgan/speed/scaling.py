@@ -56,7 +56,6 @@ class Timing(NamedTuple):
     """One measured run.
 
     Attributes:
-        n: Number of accelerators (or replicas).
         seconds: Time of one epoch, or of what is to be predicted.
         nodes: Number of machines; None: not given.
         steps: Steps of the epoch; None: not given.
@@ -94,7 +93,6 @@ class SizeTimings:
     """All runs on one number of accelerators.
 
     Attributes:
-        seconds: Of the fastest run.
         steps: Of that run; None: unknown.
     """
 
@@ -124,14 +122,12 @@ class Prediction:
 
     Attributes:
         steps: Of the epoch; a fraction if the steps of the runs are unknown.
-        seconds: Median of healthy runs.
         low_seconds: Of the 90 % interval of all runs, slow ones included.
         high_seconds: Of the same interval.
         healthy_low_seconds: Of the model's 90 % interval without slow runs: of the paper's larger
             runs it held 19 of 30, of those within 4 % of the fastest of their size 16 of 20.
         healthy_high_seconds: Of the same interval.
         extrapolation: Position among the measured sizes, in words.
-        waits_for_input: Whether reading takes longer than computing.
     """
 
     n: int
@@ -203,7 +199,6 @@ class ScalingModel:
     """One fit for all sizes, or one within a host and one across hosts.
 
     Attributes:
-        regimes: One or two.
         host_size: With two regimes, accelerators per host.
         epoch: Showers and batch, if they are known.
         feed: Showers per second that the input can supply, if known.
@@ -407,12 +402,7 @@ def _steps(timings: Sequence[Timing]) -> _Steps:
 
 
 def read_timings(path: Path) -> tuple[Timing, ...]:
-    """Reads a CSV file with the columns n, seconds and optionally nodes, steps; ignores others.
-
-    Raises:
-        DataError: The file is unreadable, lacks a column or contains invalid numbers; the message
-            names file and line.
-    """
+    """Reads a CSV file with the columns n, seconds and optionally nodes, steps; ignores others."""
     lines = io.StringIO(read_text(path), newline="")
     heads: list[str] = []
     found = []

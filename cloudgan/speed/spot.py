@@ -59,9 +59,6 @@ class InterruptionRate(NamedTuple):
     """Interruptions per spot node and hour: of all traces together, and of single traces.
 
     Attributes:
-        per_node_hour: All interruptions over all node-hours.
-        low: Of the quietest trace.
-        high: Of the busiest trace.
         accelerators: Of the traces; not the requested one if that has none on its cloud.
     """
 
@@ -79,11 +76,7 @@ class InterruptionRate(NamedTuple):
 
 @functools.cache
 def load_interruption_traces(path: Path | None = None) -> tuple[InterruptionTrace, ...]:
-    """Reads the traces; without a path those of the package.
-
-    Raises:
-        DataError: A row is invalid; the message names file and line.
-    """
+    """Reads the traces; without a path those of the package."""
     place = path or resources.files("cloudgan.speed") / "interruptions.csv"
     return tuple(row for _, row in read_table(place, InterruptionTrace))
 
@@ -112,7 +105,6 @@ class Preemption(NamedTuple):
         per_node_hour: Preemptions per node and hour; each one stops the job. None: of public traces
             of the cloud (see `of_node`), or else an assumption.
         restart_seconds: From preemption to training, with new node and tracing.
-        checkpoint_seconds: Duration of one checkpoint.
     """
 
     per_node_hour: float | None = None

@@ -18,33 +18,18 @@ from cloudgan.money.advice import (
     batch_recommendation,
     recommendations,
 )
-from cloudgan.schema.price_row import FeeRow, PriceRow
 from cloudgan.schema.record import Checkpointed, Epoch, RunRecord, Started
 from cloudgan.speed.spot import Preemption, checkpoint_interval, expected_seconds
+from tests.money.conftest import fee
 
 RATE, EPOCH_SECONDS = 100.0, 1000.0
 ONE_CHECKPOINT = 10.0
 
 
 def row(market="on_demand", usd_per_hour=3.6, **changes):
-    found = {
-        "provider": "aws",
-        "node_type": "p3.2xlarge",
-        "accelerator": "V100",
-        "accelerator_count": 1,
-        "accelerator_memory_gib": 16,
-        "vcpu": 8,
-        "memory_gib": 61,
-        "region": "us-east-1",
-        "market": market,
-        "usd_per_hour": usd_per_hour,
-        "unit_sold": "node",
-        "source": "a test",
-        "date": "2026-01-01",
-        "confidence": "A",
-        "snapshot": "current",
-    }
-    return PriceRow.model_validate(found | changes)
+    node = {"provider": "aws", "node_type": "p3.2xlarge", "region": "us-east-1"}
+    price = {"market": market, "usd_per_hour": usd_per_hour, "accelerator_count": 1}
+    return records.price_row(**node | price | changes)
 
 
 def started(second=0, startup=5.0, batch=64, replicas=2, device="a V100"):
@@ -83,21 +68,17 @@ def run(*epochs, start=None):
     return RunRecord(lines=(start or started(), saved(), *(epochs or map(epoch, range(4)))))
 
 
-def titles(record, **given):
-    return [
-        recommendation.title
-        for recommendation in recommendations(record, row=given.pop("row", None), **given)
-    ]
+def titles(record, row=None, **given):
+    return [one.title for one in recommendations(record, row=row, **given)]
 
 
-def test_an_efficient_run_has_no_recommendation():
-    assert recommendations(run(), row=row()) == ()
-
-
-def test_an_empty_record_has_no_hint():
-    elsewhere = row("spot", 0.1)
-    assert recommendations(RunRecord(lines=()), row=row(), other_market=elsewhere) == ()
-    assert recommendations(RunRecord(lines=(started(),)), row=row(), other_market=elsewhere) == ()
+@pytest.mark.parametrize(
+    "record", [run(), RunRecord(lines=()), RunRecord(lines=(started(),))], ids=["good", "empty", ""]
+)
+def test_an_efficient_run_and_one_without_epochs_have_no_recommendation(record):
+    assert recommendations(record, row=row()) == ()
+    if not record.epochs():
+        assert recommendations(record, row=row(), other_market=row("spot", 0.1)) == ()
 
 
 # Input
@@ -112,17 +93,13 @@ def test_an_input_bound_run_is_reported_with_unknown_saving():
     assert recommendation.saves_seconds_per_epoch is recommendation.saves_usd is None
 
 
-def test_readers_that_rest_a_little_more_are_not():
-    assert (
-        titles(
-            run(*(epoch(n, input_utilisation=INPUT_BOUND_UTILISATION - 0.001) for n in range(3)))
-        )
-        == []
-    )
-
-
-def test_unmeasured_readers_and_the_first_epoch_are_ignored():
-    assert titles(run(epoch(0, input_utilisation=1.0), epoch(1), epoch(2))) == []
+@pytest.mark.parametrize(
+    "busy",
+    [[INPUT_BOUND_UTILISATION - 0.001] * 3, [1.0, None, None]],
+    ids=["readers that rest a little more", "the first epoch alone"],
+)
+def test_a_run_that_is_not_input_bound_is_not_reported(busy):
+    assert titles(run(*(epoch(n, input_utilisation=one) for n, one in enumerate(busy)))) == []
 
 
 # Begin
@@ -146,10 +123,16 @@ def test_a_long_startup_is_reported_with_the_epochs_needed():
     assert titles(begun(1500, epochs=7)) == []
 
 
-def test_a_startup_below_the_share_is_not_reported():
-    most = STARTUP_SHARE / (1 - STARTUP_SHARE) * 4 * EPOCH_SECONDS
-    assert titles(begun(most + 0.1)) == ["the first epoch dominates"]
-    assert titles(begun(most - 0.1)) == []
+BEGIN = STARTUP_SHARE / (1 - STARTUP_SHARE) * 4 * EPOCH_SECONDS
+SAVE = CHECKPOINT_SHARE / (1 - CHECKPOINT_SHARE) * EPOCH_SECONDS
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected"),
+    [(BEGIN + 0.1, ["the first epoch dominates"]), (BEGIN - 0.1, [])],
+)
+def test_a_startup_below_the_share_is_not_reported(seconds, expected):
+    assert titles(begun(seconds)) == expected
 
 
 def test_an_unmeasured_startup_is_not_reported():
@@ -195,19 +178,24 @@ def test_frequent_checkpoints_are_reported_with_the_optimal_interval():
     assert recommendation.saves_usd == pytest.approx(4 * per_epoch / 3600 * 3.6 * 2)
 
 
-def test_checkpoints_below_the_share_are_not_reported():
-    most = CHECKPOINT_SHARE / (1 - CHECKPOINT_SHARE) * EPOCH_SECONDS
-    assert len(titles(with_checkpoints(most + 0.01))) == 1
-    assert titles(with_checkpoints(most - 0.01)) == []
+def without_saved(record):
+    """The record without the duration of its checkpoints."""
+    lines = (line for line in record.lines if not isinstance(line, Checkpointed))
+    return RunRecord(lines=tuple(lines))
 
 
-def test_checkpoints_of_unknown_duration_are_not_reported():
-    lines = [line for line in with_checkpoints(300).lines if not isinstance(line, Checkpointed)]
-    assert titles(RunRecord(lines=tuple(lines))) == []
-
-
-def test_optimal_checkpoints_are_not_reported():
-    assert titles(with_checkpoints(100), lost_per_node_hour=30.0) == []
+@pytest.mark.parametrize(
+    ("record", "lost", "reported"),
+    [
+        (with_checkpoints(SAVE + 0.01), None, 1),
+        (with_checkpoints(SAVE - 0.01), None, 0),
+        (without_saved(with_checkpoints(300)), None, 0),
+        (with_checkpoints(100), 30.0, 0),
+    ],
+    ids=["above the share", "below the share", "of unknown duration", "optimal"],
+)
+def test_only_checkpoints_above_the_share_and_the_optimum_are_reported(record, lost, reported):
+    assert len(titles(record, lost_per_node_hour=lost)) == reported
 
 
 def test_where_no_node_is_lost_one_checkpoint_a_run_is_enough():
@@ -235,15 +223,22 @@ def test_spot_nodes_that_are_cheaper_with_preemptions_are_reported():
     assert recommendation.saves_seconds_per_epoch is None
 
 
-def test_a_small_spot_saving_is_not_reported():
-    limit = 3.6 * (1 - SPOT_SAVING) / (1 - spot_share(3.6))
-    assert len(titles(run(), row=row(), other_market=row("spot", limit * 0.999))) == 1
-    assert titles(run(), row=row(), other_market=row("spot", limit * 1.001)) == []
+LIMIT = 3.6 * (1 - SPOT_SAVING) / (1 - spot_share(3.6))
 
 
-def test_spot_with_frequent_preemptions_is_not_reported():
-    spot = row("spot", 1.2)
-    assert titles(run(), row=row(), other_market=spot, lost_per_node_hour=3000) == []
+@pytest.mark.parametrize(
+    ("record", "usd", "lost", "reported"),
+    [
+        (run(), LIMIT * 0.999, None, 1),
+        (run(), LIMIT * 1.001, None, 0),
+        (run(), 1.2, 3000, 0),
+        (without_saved(run()), 0.1, None, 0),
+    ],
+    ids=["above the limit", "below the limit", "preempted often", "checkpoints not measured"],
+)
+def test_only_a_spot_saving_above_the_limit_is_reported(record, usd, lost, reported):
+    found = titles(record, row(), other_market=row("spot", usd), lost_per_node_hour=lost)
+    assert len(found) == reported
 
 
 @pytest.mark.parametrize(
@@ -262,24 +257,9 @@ def test_spot_prices_of_another_node_are_ignored(own, other):
     assert titles(run(), row=own, other_market=other) == []
 
 
-def test_spot_needs_the_duration_of_checkpoints():
-    lines = tuple(line for line in run().lines if not isinstance(line, Checkpointed))
-    assert titles(RunRecord(lines=lines), row=row(), other_market=row("spot", 0.1)) == []
-
-
 # Egress
 
-FEE = FeeRow(
-    provider="aws",
-    kind="egress_gib",
-    name="to another region",
-    region="us-east-1",
-    usd=0.02,
-    unit="gib",
-    source="a test",
-    date="2026-01-01",
-    confidence="A",
-)
+FEE = fee("egress_gib", 0.02, "to another region", provider="aws")
 
 
 def test_data_in_another_region_are_reported_with_the_fee():
@@ -293,24 +273,20 @@ def test_data_in_another_region_are_reported_with_the_fee():
 
 
 @pytest.mark.parametrize(
-    "traffic", [Traffic("a", "b", None, FEE), Traffic("a", "b", 50.0, None), Traffic("a", "b")]
-)
-def test_an_unknown_fee_or_size_gives_an_unknown_saving(traffic):
-    (recommendation,) = recommendations(run(), row=row(), traffic=traffic)
-    assert recommendation.saves_usd is None
-
-
-@pytest.mark.parametrize(
-    "traffic",
+    ("traffic", "reported"),
     [
-        None,
-        Traffic(None, "b", 50.0, FEE),
-        Traffic("a", None, 50.0, FEE),
-        Traffic("a", "a", 50.0, FEE),
+        (Traffic("a", "b", None, FEE), 1),
+        (Traffic("a", "b", 50.0, None), 1),
+        (Traffic("a", "b"), 1),
+        (None, 0),
+        (Traffic(None, "b", 50.0, FEE), 0),
+        (Traffic("a", None, 50.0, FEE), 0),
+        (Traffic("a", "a", 50.0, FEE), 0),
     ],
 )
-def test_equal_or_unknown_regions_are_not_reported(traffic):
-    assert titles(run(), traffic=traffic) == []
+def test_an_unknown_fee_gives_an_unknown_saving_and_no_other_region_no_hint(traffic, reported):
+    found = recommendations(run(), row=row(), traffic=traffic)
+    assert [one.saves_usd for one in found] == [None] * reported
 
 
 # Batch
@@ -329,26 +305,20 @@ def test_a_faster_larger_batch_is_reported():
     assert recommendation.saves_usd == pytest.approx(0.6)
 
 
-def test_a_slightly_faster_larger_batch_is_not_reported():
-    assert batch_recommendation(at_batch(64, 100), [at_batch(128, 100 * (1 + BATCH_GAIN) + 0.01)])
-    assert (
-        batch_recommendation(at_batch(64, 100), [at_batch(128, 100 * (1 + BATCH_GAIN) - 0.01)])
-        is None
-    )
-
-
 @pytest.mark.parametrize(
-    "others",
+    ("others", "reported"),
     [
-        [],
-        [RunRecord(lines=())],
-        [at_batch(128, 300, device="an H100")],
-        [at_batch(128, 300, replicas=4)],
-        [at_batch(32, 300)],
+        ([at_batch(128, 100 * (1 + BATCH_GAIN) + 0.01)], True),
+        ([at_batch(128, 100 * (1 + BATCH_GAIN) - 0.01)], False),
+        ([], False),
+        ([RunRecord(lines=())], False),
+        ([at_batch(128, 300, device="an H100")], False),
+        ([at_batch(128, 300, replicas=4)], False),
+        ([at_batch(32, 300)], False),
     ],
 )
-def test_the_batch_is_compared_on_the_same_machine_only(others):
-    assert batch_recommendation(at_batch(64, 100), others) is None
+def test_only_a_clearly_faster_larger_batch_of_the_same_machine_is_reported(others, reported):
+    assert (batch_recommendation(at_batch(64, 100), others) is not None) is reported
     assert batch_recommendation(RunRecord(lines=()), others) is None
 
 

@@ -5,36 +5,30 @@ from __future__ import annotations
 import datetime as dt
 import math
 from importlib import resources
-from typing import TYPE_CHECKING
 
 import pytest
 
 from cloudgan.core.errors import ConfigError, DataError
 from cloudgan.money.carbon import CarbonFactors, carbon_g_per_epoch, load_carbon_factors
-from cloudgan.money.catalog import Catalog, shipped_catalog
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from cloudgan.money.catalog import shipped_catalog
 
 V100 = "gcp/n1-standard-64+8xV100/us-central1/spot"
 
 
 @pytest.fixture(scope="module")
-def shipped() -> Catalog:
+def shipped():
     return shipped_catalog()
 
 
 @pytest.fixture
-def facts() -> CarbonFactors:
+def facts():
     known = load_carbon_factors()
     power = known.power["V100"].model_copy(update={"watts": 300})
     grid = known.grid["gcp", "us-central1"].model_copy(update={"g_per_kwh": 400})
     return CarbonFactors({"V100": power}, {("gcp", "us-central1"): grid})
 
 
-def test_an_hour_of_eight_gpus_is_their_power_times_the_grid(
-    shipped: Catalog, facts: CarbonFactors
-) -> None:
+def test_an_hour_of_eight_gpus_is_their_power_times_the_grid(shipped, facts):
     found = carbon_g_per_epoch(shipped.row(V100), 3600, 1, facts)
     assert found.grams == pytest.approx(8 * 0.3 * 400)
     assert found.why_unknown == ""
@@ -43,7 +37,7 @@ def test_an_hour_of_eight_gpus_is_their_power_times_the_grid(
     assert found.grid.g_per_kwh == 400
 
 
-def test_it_grows_with_nodes_and_seconds(shipped: Catalog, facts: CarbonFactors) -> None:
+def test_it_grows_with_nodes_and_seconds(shipped, facts):
     row = shipped.row(V100)
     one, more = carbon_g_per_epoch(row, 10, 1, facts), carbon_g_per_epoch(row, 30, 4, facts)
     assert one.grams
@@ -51,7 +45,7 @@ def test_it_grows_with_nodes_and_seconds(shipped: Catalog, facts: CarbonFactors)
     assert carbon_g_per_epoch(row, 0, 1, facts).grams == 0
 
 
-def test_unknown_carbon_has_reasons_and_is_not_zero(shipped: Catalog, facts: CarbonFactors) -> None:
+def test_unknown_carbon_has_reasons_and_is_not_zero(shipped, facts):
     row = shipped.row("aws/g5.xlarge/us-east-1/on_demand")
     found = carbon_g_per_epoch(row, None, 1, facts)
     assert found.grams is None
@@ -64,14 +58,14 @@ def test_unknown_carbon_has_reasons_and_is_not_zero(shipped: Catalog, facts: Car
 
 
 @pytest.mark.parametrize(("seconds", "nodes"), [(-1, 1), (math.nan, 1), (math.inf, 1), (1, 0)])
-def test_invalid_epochs_are_rejected(shipped: Catalog, seconds: float, nodes: int) -> None:
+def test_invalid_epochs_are_rejected(shipped, seconds, nodes):
     with pytest.raises(ConfigError, match="invalid epoch"):
         carbon_g_per_epoch(shipped.row(V100), seconds, nodes)
 
 
 def test_the_papers_largest_run_emitted_about_as_much_as_reckoned_by_hand(
-    shipped: Catalog,
-) -> None:
+    shipped,
+):
     # 128 V100 at 300 W for 34.90 s are 0.372 kWh; at 431.95 g/kWh that is 161 g
     found = carbon_g_per_epoch(shipped.row(V100), 34.90, 16)
     assert found.grams == pytest.approx(160.8, rel=0.001)
@@ -80,34 +74,32 @@ def test_the_papers_largest_run_emitted_about_as_much_as_reckoned_by_hand(
 # What is shipped.
 
 
-def test_every_fact_has_a_source_and_an_age(shipped: Catalog) -> None:
+def test_every_fact_has_a_source_and_an_age(shipped):
     facts = load_carbon_factors()
     for row in (*facts.power.values(), *facts.grid.values()):
         assert len(row.source) > 15
         assert row.age_text(dt.date(2026, 11, 21)) != "age unknown", row
 
 
-def test_every_region_of_the_catalogue_has_a_grid(shipped: Catalog) -> None:
+def test_every_region_of_the_catalogue_has_a_grid(shipped):
     there = {(row.provider, row.region) for row in shipped.rows}
     assert there - set(load_carbon_factors().grid) == set()
 
 
-def test_only_known_accelerators_have_a_power_and_the_rest_are_these(shipped: Catalog) -> None:
+def test_only_known_accelerators_have_a_power_and_the_rest_are_these(shipped):
     known, sold = set(load_carbon_factors().power), set(shipped.accelerators())
     assert known <= sold
     assert sold - known == {"A10", "A10(1/6)", "A10G", "B300", "TPU-v5e", "TPU-v5p", "TPU-v6e"}
 
 
-def test_no_fact_is_of_the_wrong_size() -> None:
+def test_no_fact_is_of_the_wrong_size():
     facts = load_carbon_factors()
     assert all(50 <= row.watts <= 1200 for row in facts.power.values())
     assert all(5 < row.g_per_kwh < 1000 for row in facts.grid.values())
 
 
 @pytest.mark.parametrize("name", ["power", "grid"])
-def test_duplicate_or_invalid_rows_are_reported_with_file_and_line(
-    tmp_path: Path, name: str
-) -> None:
+def test_duplicate_or_invalid_rows_are_reported_with_file_and_line(tmp_path, name):
     for each in ("power", "grid"):
         text = (resources.files("cloudgan.money") / "lists" / f"{each}.csv").read_text("utf-8")
         (tmp_path / f"{each}.csv").write_text(text)

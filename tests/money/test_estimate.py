@@ -2,31 +2,27 @@ from __future__ import annotations
 
 import dataclasses
 import datetime as dt
-from typing import TYPE_CHECKING
 
 import pytest
 
-from cloudgan.money.catalog import Catalog, load_catalog
+from cloudgan.money.catalog import load_catalog
 from cloudgan.money.estimate import price_run, run_times
-from cloudgan.schema.record import Line, RunRecord
-
-if TYPE_CHECKING:
-    from cloudgan.schema.price_row import PriceRow
+from cloudgan.schema.record import RunRecord
 
 TODAY = dt.date(2026, 11, 21)
 
 
 @pytest.fixture(scope="module")
-def catalog() -> Catalog:
+def catalog():
     return load_catalog()
 
 
 @pytest.fixture
-def row(catalog: Catalog) -> PriceRow:
+def row(catalog):
     return catalog.row("aws/g4dn.xlarge/us-east-1/on_demand")
 
 
-def test_times_are_those_of_the_record(record: RunRecord) -> None:
+def test_times_are_those_of_the_record(record):
     times = run_times(record)
     assert times.epochs == 4
     assert times.steady_epoch_seconds == 10
@@ -36,20 +32,20 @@ def test_times_are_those_of_the_record(record: RunRecord) -> None:
 
 
 def test_a_process_that_never_said_its_end_makes_the_whole_unknown(
-    lines: tuple[Line, ...],
-) -> None:
+    lines,
+):
     earlier = lines[0].model_copy(update={"time": "2026-11-21T11:00:00Z"})
     killed = run_times(RunRecord(lines=(earlier, *lines)))
     assert killed.program_seconds is None
     assert run_times(RunRecord(lines=lines[:-1])).program_seconds is None
 
 
-def test_a_run_that_has_only_begun_has_unknown_times() -> None:
+def test_a_run_that_has_only_begun_has_unknown_times():
     times = run_times(RunRecord(lines=()))
     assert dataclasses.astuple(times)[2:] == (None,) * 3
 
 
-def test_a_run_costs_its_time_at_the_nodes_rate(record: RunRecord, row: PriceRow) -> None:
+def test_a_run_costs_its_time_at_the_nodes_rate(record, row):
     (priced,) = price_run(run_times(record), (row,), TODAY)
     assert row.usd_per_hour == 0.526
     assert priced.usd_per_epoch == pytest.approx(10 / 3600 * 0.526)
@@ -59,15 +55,13 @@ def test_a_run_costs_its_time_at_the_nodes_rate(record: RunRecord, row: PriceRow
     assert priced.age_days == (TODAY - dt.date(2026, 9, 6)).days
 
 
-def test_the_basis_says_that_the_node_was_not_measured(record: RunRecord, row: PriceRow) -> None:
+def test_the_basis_says_that_the_node_was_not_measured(record, row):
     (priced,) = price_run(run_times(record), (row,), TODAY)
     assert priced.basis.startswith("not measured on this node")
     assert "not a forecast" in priced.basis
 
 
-def test_an_unknown_time_is_an_unknown_cost_and_not_zero(
-    lines: tuple[Line, ...], row: PriceRow
-) -> None:
+def test_an_unknown_time_is_an_unknown_cost_and_not_zero(lines, row):
     begun = RunRecord(lines=lines[:2])
     (priced,) = price_run(run_times(begun), (row,), TODAY)
     assert priced.usd_per_epoch is None
@@ -76,9 +70,7 @@ def test_an_unknown_time_is_an_unknown_cost_and_not_zero(
     assert [reason.split(":")[0] for reason in priced.unknown] == ["usd_per_epoch", "usd_per_run"]
 
 
-def test_offers_keep_their_order_and_an_undated_one_has_no_age(
-    record: RunRecord, catalog: Catalog
-) -> None:
+def test_offers_keep_their_order_and_an_undated_one_has_no_age(record, catalog):
     offers = catalog.find(accelerator="V100")
     priced = price_run(run_times(record), offers, TODAY)
     assert tuple(each.row for each in priced) == offers
@@ -86,7 +78,7 @@ def test_offers_keep_their_order_and_an_undated_one_has_no_age(
     assert [each.age_days for each in price_run(run_times(record), [undated], TODAY)] == [None]
 
 
-def test_two_nodes_cost_twice_as_much(row: PriceRow) -> None:
+def test_two_nodes_cost_twice_as_much(row):
     assert row.cost_usd(3600, nodes=2) == 2 * row.usd_per_hour
     assert row.cost_usd(0) == 0
     assert row.cost_usd(None) is None

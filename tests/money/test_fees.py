@@ -5,19 +5,15 @@ from __future__ import annotations
 import csv
 import re
 from importlib import resources
-from typing import TYPE_CHECKING, get_args
+from typing import get_args
 
 import pytest
 
 from cloudgan.core.clouds import has_system_node
 from cloudgan.core.errors import DataError
 from cloudgan.money.catalog import load_catalog
-from cloudgan.money.fees import Fees, load_fees
+from cloudgan.money.fees import load_fees
 from cloudgan.schema.price_row import FeeKind, FeeRow
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
 
 GOOD = {
     "provider": "gcp",
@@ -44,11 +40,11 @@ UNITS = {
 
 
 @pytest.fixture(scope="module")
-def shipped() -> Fees:
+def shipped():
     return load_fees()
 
 
-def fees(path: Path, rows: Sequence[dict[str, str]]) -> Fees:
+def fees(path, rows):
     with (path / "f.csv").open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, list(GOOD))
         writer.writeheader()
@@ -56,7 +52,7 @@ def fees(path: Path, rows: Sequence[dict[str, str]]) -> Fees:
     return load_fees(path / "f.csv")
 
 
-def test_the_fee_of_a_region_precedes_any(tmp_path: Path) -> None:
+def test_the_fee_of_a_region_precedes_any(tmp_path):
     found = fees(tmp_path, [{"usd": "0.1"}, {"region": "us-east1", "usd": "0.2"}])
     here, elsewhere = (found.find("control_plane", "gcp", r) for r in ("us-east1", "us-west1"))
     assert here is not None
@@ -64,7 +60,7 @@ def test_the_fee_of_a_region_precedes_any(tmp_path: Path) -> None:
     assert (here.usd, elsewhere.usd) == (0.2, 0.1)
 
 
-def test_the_cheapest_of_several_is_meant_unless_named(tmp_path: Path) -> None:
+def test_the_cheapest_of_several_is_meant_unless_named(tmp_path):
     found = fees(tmp_path, [{"name": "dear", "usd": "0.6"}, {"name": "cheap"}])
     cheapest = found.find("control_plane", "gcp")
     named = found.find("control_plane", "gcp", name="dear")
@@ -73,7 +69,7 @@ def test_the_cheapest_of_several_is_meant_unless_named(tmp_path: Path) -> None:
     assert (cheapest.name, named.usd) == ("cheap", 0.6)
 
 
-def test_an_unknown_fee_is_none_and_not_zero(tmp_path: Path) -> None:
+def test_an_unknown_fee_is_none_and_not_zero(tmp_path):
     found = fees(tmp_path, [{"region": "us-east1"}, {"snapshot": "2021", "provider": "aws"}])
     assert found.find("control_plane", "gcp", "us-west1") is None
     assert found.find("control_plane", "aws") is None
@@ -81,9 +77,7 @@ def test_an_unknown_fee_is_none_and_not_zero(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("wrong", [{}, {"region": "x", "usd": "0"}, {"region": "x", "unit": "day"}])
-def test_an_invalid_or_duplicate_fee_is_reported_with_file_and_line(
-    tmp_path: Path, wrong: dict[str, str]
-) -> None:
+def test_an_invalid_or_duplicate_fee_is_reported_with_file_and_line(tmp_path, wrong):
     with pytest.raises(DataError, match=rf"{re.escape(str(tmp_path))}/f\.csv:3: "):
         fees(tmp_path, [{}, wrong])
 
@@ -91,12 +85,12 @@ def test_an_invalid_or_duplicate_fee_is_reported_with_file_and_line(
 # What is shipped.
 
 
-def test_every_kind_has_a_row_and_its_own_unit(shipped: Fees) -> None:
+def test_every_kind_has_a_row_and_its_own_unit(shipped):
     assert {row.kind for row in shipped.rows} == set(get_args(FeeKind)) == set(UNITS)
     assert [row.row_id for row in shipped.rows if row.unit != UNITS[row.kind]] == []
 
 
-def test_every_fee_names_a_place_to_look_it_up(shipped: Fees) -> None:
+def test_every_fee_names_a_place_to_look_it_up(shipped):
     for row in shipped.rows:
         assert row.source.startswith(("https://", "github.com/")), row.row_id
         assert row.date != "unknown" or row.note.startswith("as of: "), row.row_id
@@ -104,9 +98,7 @@ def test_every_fee_names_a_place_to_look_it_up(shipped: Fees) -> None:
 
 @pytest.mark.parametrize("provider", ["gcp", "aws", "azure"])
 @pytest.mark.parametrize("kind", get_args(FeeKind))
-def test_every_cloud_of_the_catalogue_has_every_kind(
-    shipped: Fees, provider: str, kind: FeeKind
-) -> None:
+def test_every_cloud_of_the_catalogue_has_every_kind(shipped, provider, kind):
     assert provider in {row.provider for row in load_catalog().rows}
     needs_none = (kind == "load_balancer" and provider != "azure") or (  # created by AKS only
         kind == "system_node" and not has_system_node(provider)
@@ -124,22 +116,20 @@ def test_every_cloud_of_the_catalogue_has_every_kind(
         ("azure", "AKS standard (uptime SLA)", 0.10),
     ],
 )
-def test_a_cluster_that_is_always_on_has_a_price(
-    shipped: Fees, provider: str, name: str, usd: float
-) -> None:
+def test_a_cluster_that_is_always_on_has_a_price(shipped, provider, name, usd):
     row = shipped.find("control_plane", provider, "anywhere", name)
     assert row is not None
     assert row.usd == usd
 
 
-def test_no_fee_is_of_the_wrong_size(shipped: Fees) -> None:
+def test_no_fee_is_of_the_wrong_size(shipped):
     sizes = {"hour": (0.001, 1), "gib_month": (0.01, 0.3), "gib": (0.005, 0.3)}
     for row in shipped.rows:
         low, high = sizes[row.unit]
         assert low < row.usd < high, row.row_id
 
 
-def test_traffic_to_the_internet_costs_more_than_between_regions(shipped: Fees) -> None:
+def test_traffic_to_the_internet_costs_more_than_between_regions(shipped):
     regions = {row.region for row in shipped.rows if row.name == "to another region"}
     assert regions
     for region in regions:
@@ -150,6 +140,6 @@ def test_traffic_to_the_internet_costs_more_than_between_regions(shipped: Fees) 
         assert near.usd < far.usd
 
 
-def test_columns_of_the_file_are_the_fields_of_a_fee() -> None:
+def test_columns_of_the_file_are_the_fields_of_a_fee():
     text = resources.files("cloudgan.money") / "lists" / "fees.csv"
     assert text.read_text(encoding="utf-8").splitlines()[0] == ",".join(FeeRow.model_fields)

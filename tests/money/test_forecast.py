@@ -11,34 +11,20 @@ from cloudgan.money.forecast import (
 )
 from cloudgan.money.startup import StartupTime
 from cloudgan.schema.item import Item
-from cloudgan.schema.price_row import DataMove, FeeRow
+from cloudgan.schema.price_row import DataMove
 from launch.plan.test_build import PRICE
+from tests.money.conftest import fee
 
 HOUR = 3600.0
 KNOWN = (HOUR, 2 * HOUR)
 
 
-def fee(kind, usd, name="x", region="us-central1", provider="gcp"):
-    unit = "gib" if kind == "egress_gib" else "hour"
-    return FeeRow(
-        provider=provider,
-        kind=kind,
-        name=name,
-        region=region,
-        usd=usd,
-        unit=unit,
-        source="a test",
-        date="2026-11-01",
-        confidence="A",
-    )
-
-
 FEES = Fees(
     (
-        fee("control_plane", 0.1, region="any"),
-        fee("system_node", 0.05),
+        fee("control_plane", 0.1),
+        fee("system_node", 0.05, region="us-central1"),
         fee("system_node", 0.2, region="elsewhere"),
-        fee("egress_gib", 0.12, "to the internet", region="any"),
+        fee("egress_gib", 0.12, "to the internet"),
         fee("egress_gib", 0.02, "to another region", region="europe-west4"),
         fee("egress_gib", 0.15, "to the internet", provider="aws", region="sa-east-1"),
     )
@@ -86,7 +72,7 @@ def test_training_start_and_cluster_are_paid_for_as_long_as_they_last():
 
 def test_a_cluster_of_a_cloud_without_a_system_node_costs_its_control_plane():
     here = PRICE.model_copy(update={"provider": "aws"})
-    found = cost(row=here, fees=Fees((fee("control_plane", 0.1, region="any", provider="aws"),)))
+    found = cost(row=here, fees=Fees((fee("control_plane", 0.1, provider="aws"),)))
     assert part(found, Item.CLUSTER).usd == pytest.approx(0.1 * 2)
     assert found.cost.cluster_usd_per_hour == pytest.approx(0.1)
     assert Item.SYSTEM_NODES not in {one.item for one in found.cost.parts}
@@ -94,7 +80,7 @@ def test_a_cluster_of_a_cloud_without_a_system_node_costs_its_control_plane():
 
 
 def test_a_system_node_of_one_of_several_sizes_costs_from_the_cheapest_to_the_dearest():
-    sizes = Fees((*FEES.rows, fee("system_node", 0.08, "larger")))
+    sizes = Fees((*FEES.rows, fee("system_node", 0.08, "larger", region="us-central1")))
     found = part(cost(fees=sizes), Item.SYSTEM_NODES)
     assert found.low_usd == pytest.approx(0.05 * 1.1)
     assert found.usd == pytest.approx(0.08 * 2.2)

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-import datetime as dt
-
 import pytest
 
-from cloudgan.money.catalog import load_catalog
 from cloudgan.money.fees import Fees
 from cloudgan.money.forecast_vs_actual import forecast_vs_actual
 from cloudgan.money.report import cost_report
 from cloudgan.schema.item import Item
-from cloudgan.schema.launch import Attempt, Launch, Node
 from cloudgan.schema.plan import Forecast, ForecastPart, JobCost
 from cloudgan.schema.record import RunRecord
-from tests.money.conftest import epoch, started, stopped
+from tests.money.conftest import (
+    NOON,
+    ROW,
+    TODAY,
+    after,
+    attempt,
+    epoch,
+    launch_of,
+    started,
+    stopped,
+)
 
-NOON = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)
-ROW = load_catalog().row("gcp/n1-standard-8+1xV100/us-central1/on_demand")
 A_SECOND = ROW.usd_per_hour / 3600
 
 
@@ -26,20 +30,9 @@ def rows(*, up=100, ended_at=70, slow=1.0, epochs=4, **forecast):
     lines = [started(), epoch(0, 20 * slow, first=True)]
     lines += [epoch(number, 10 * slow) for number in range(1, epochs)]
     record = RunRecord(lines=(*lines, stopped(10 * epochs, ended_at)))
-    node = Node(name="a", started_at=NOON, terminated_at=NOON + dt.timedelta(seconds=up))
-    attempt = Attempt(
-        provider="gcp",
-        region=ROW.region,
-        node_type=ROW.node_type,
-        market=ROW.market,
-        nodes=(node,),
-        price_rows=(ROW,),
-        program_started_at=NOON,
-        program_ended_at=NOON + dt.timedelta(seconds=ended_at),
-        end_reason="finished",
-    )
-    launch = Launch(run="gan", config_hash="h", attempts=(attempt,))
-    report = cost_report("gan", record, NOON.date(), launch=launch, fees=Fees(()))
+    times = {"program_started_at": NOON, "program_ended_at": after(ended_at)}
+    launch = launch_of(attempt((0, up), end_reason="finished", **times))
+    report = cost_report("gan", record, TODAY, launch=launch, fees=Fees(()))
     known = {
         "epochs": 4,
         "epoch_seconds": 10,

@@ -7,7 +7,6 @@ ledger.
 from __future__ import annotations
 
 import csv
-import datetime as dt
 import json
 import math
 
@@ -20,49 +19,24 @@ from cloudgan.money.focus import read_bill
 from cloudgan.money.forecast import JobContext, job_cost
 from cloudgan.money.reconciliation import reconcile
 from cloudgan.money.report import cost_report
-from cloudgan.schema.launch import Attempt, Cluster, Launch, Node
 from cloudgan.schema.price_row import CONTROL_PLANE, SYSTEM_NODE, DataMove, PoolFee
-from cloudgan.schema.record import RunRecord
-from tests.money.conftest import epoch, started, stopped
+from tests.money import conftest
+from tests.money.conftest import TODAY, after, cluster_of, launch_of, short_run
 
-NOON = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)
 HOUR, MONTH_HOURS = 3600, 730
 ATTEMPTS = ((0, 2 * HOUR), (2 * HOUR, 5 * HOUR), (5 * HOUR, 10 * HOUR))
 """Start and end of the nodes; the second and the third attempt begin when the cloud took the nodes before."""
 NODES = 2
 CLOUDS = {
-    "gcp": (
-        ("GKE standard", 0.1),
-        ("e2-medium", 0.033506),
-        (
-            (
-                PoolFee(kind="disk", product="pd-balanced", quantity=100),
-                "Storage",
-                0.1 / MONTH_HOURS,
-            ),
-        ),
-        PoolFee(kind="public_ip"),
-    ),
-    "aws": (
-        ("EKS standard support", 0.1),
-        None,
-        ((PoolFee(kind="disk", product="EBS gp3", quantity=100), "Storage", 0.08 / MONTH_HOURS),),
-        PoolFee(kind="public_ip"),
-    ),
+    "gcp": (("GKE standard", 0.1), ("e2-medium", 0.033506), ("pd-balanced", 100, 0.1)),
+    "aws": (("EKS standard support", 0.1), None, ("EBS gp3", 100, 0.08)),
     "azure": (
         ("AKS standard (uptime SLA)", 0.1),
         ("Standard_D2_v2", 0.146),
-        (
-            (
-                PoolFee(kind="disk", product="Premium SSD P10", quantity=128),
-                "Storage",
-                0.153984 / MONTH_HOURS,
-            ),
-        ),
-        PoolFee(kind="public_ip"),
+        ("Premium SSD P10", 128, 0.153984),
     ),
 }
-"""Control plane, system node and their USD per hour, disks with USD per GiB and hour, and the address."""
+"""Control plane, system node and their USD per hour, and the disk of a node: its GiB and USD per GiB and month."""
 ADDRESS_USD = 0.005
 COLUMNS = (
     *("BilledCost", "BillingCurrency", "ChargeCategory", "ChargePeriodEnd"),
@@ -70,8 +44,9 @@ COLUMNS = (
 )
 
 
-def after(seconds):
-    return NOON + dt.timedelta(seconds=seconds)
+def fees_of(cloud):
+    product, gib, _ = cloud[2]
+    return PoolFee(kind="disk", product=product, quantity=gib), PoolFee(kind="public_ip")
 
 
 def rows_of(provider, market):
@@ -86,33 +61,18 @@ def rows_of(provider, market):
 
 def attempt(row, cloud, since, until, *, names_cluster):
     """One attempt; the launcher records the cluster when it removes the nodes, from its creation on."""
-    plane, system, disks, address = cloud
-    cluster = Cluster(
-        name="c",
+    plane, system, _ = cloud
+    cluster = cluster_of(
+        until,
         control_plane=plane[0],
         system_node=system[0] if system else None,
         system_nodes=1 if system else 0,
-        created_at=NOON,
-        deleted_at=after(until),
-        run_seconds=until,
     )
-    return Attempt(
-        provider=row.provider,
-        region=row.region,
-        node_type=row.node_type,
-        market=row.market,
+    return conftest.attempt(
+        *[(since, until)] * NODES,
+        row=row,
         node_count=NODES,
-        price_rows=(row,),
-        nodes=tuple(
-            Node(name=f"n{n}", started_at=after(since), terminated_at=after(until))
-            for n in range(NODES)
-        ),
-        fees=(
-            CONTROL_PLANE,
-            *((SYSTEM_NODE,) if system else ()),
-            *(fee for fee, _, _ in disks),
-            address,
-        ),
+        fees=(CONTROL_PLANE, *((SYSTEM_NODE,) if system else ()), *fees_of(cloud)),
         data=DataMove(),
         cluster=cluster if names_cluster else None,
         program_started_at=after(since),
@@ -125,14 +85,13 @@ def attempt(row, cloud, since, until, *, names_cluster):
 
 def charges(row, cloud):
     """What the cloud bills: service, category, USD, and whether the line has the label of the run."""
-    plane, system, disks, _ = cloud
+    plane, system, (_, gib, usd_per_month) = cloud
     for since, until in ATTEMPTS:
         hours = (until - since) / HOUR
         for _ in range(NODES):
             yield "Compute", row.usd_per_hour * hours, True
             yield "Networking", ADDRESS_USD * hours, True
-            for fee, category, usd in disks:
-                yield category, fee.quantity * usd * hours, True
+            yield "Storage", gib * usd_per_month / MONTH_HOURS * hours, True
     for shared in (plane, system):
         if shared:
             yield "Compute", shared[1] * ATTEMPTS[-1][1] / HOUR, False
@@ -159,25 +118,17 @@ def test_the_four_documents_of_a_launch_that_was_preempted_twice_are_one_sum(
     row, cloud, fees = rows_of(provider, market), CLOUDS[provider], load_fees()
     seconds = ATTEMPTS[-1][1]
     planned = job_cost(
-        row, NODES, (seconds, seconds), JobContext(fees, ()),
-        fees=(*(fee for fee, _, _ in cloud[2]), cloud[3]),
-    ).cost  # fmt: skip
-    whole = Launch(
-        run="gan",
-        config_hash="h",
-        attempts=tuple(
-            attempt(
-                row,
-                cloud,
-                *times,
-                names_cluster=times is ATTEMPTS[-1] or recorded[3:] == "each attempt",
-            )
+        row, NODES, (seconds, seconds), JobContext(fees, ()), fees=fees_of(cloud)
+    ).cost
+    every = recorded == "by each attempt"
+    whole = launch_of(
+        *(
+            attempt(row, cloud, *times, names_cluster=every or times is ATTEMPTS[-1])
             for times in ATTEMPTS
-        ),
+        )
     )
     status = launch_ledger(whole).until(after(seconds + HOUR)).known_usd
-    record = RunRecord(lines=(started(), epoch(0, 20, first=True), stopped(10, 60)))
-    report = cost_report("gan", record, NOON.date(), launch=whole, fees=fees)
+    report = cost_report("gan", short_run(), TODAY, launch=whole, fees=fees)
     lines = tuple(charges(row, cloud))
     billed = math.fsum(usd for _, usd, _ in lines)
     documents = (planned.known_usd, status, report.totals.known_usd, billed)

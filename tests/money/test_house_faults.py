@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
-
 import pytest
 
 from cloudgan.money.billing import launch_ledger
@@ -16,19 +14,24 @@ from cloudgan.money.reconciliation import reconcile
 from cloudgan.money.report import cost_report
 from cloudgan.money.startup import load_startup_times
 from cloudgan.schema.item import Item
-from cloudgan.schema.launch import Attempt, Cluster, Launch, Node
 from cloudgan.schema.plan import Forecast
 from cloudgan.schema.price_row import CONTROL_PLANE, SYSTEM_NODE, DataMove, PoolFee
 from cloudgan.schema.record import PreemptionNotice, RunRecord
-from tests.money.conftest import epoch, started, stopped
+from tests.money import conftest
+from tests.money.conftest import (
+    NOON,
+    TODAY,
+    after,
+    cluster_of,
+    epoch,
+    launch_of,
+    short_run,
+    started,
+    stopped,
+)
 
-NOON = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)
 HOUR = 3600
 DISK, ADDRESS = PoolFee(kind="disk", product="pd-balanced", quantity=100), PoolFee(kind="public_ip")
-
-
-def after(seconds):
-    return NOON + dt.timedelta(seconds=seconds)
 
 
 def row_of(provider, market, **more):
@@ -36,27 +39,13 @@ def row_of(provider, market, **more):
     return next(row for row in rows if row.region in ("us-central1", "us-east-1", "eastus"))
 
 
-def attempt(row, seconds, *, nodes=1, since=0, **more):
-    known = {
-        "provider": row.provider,
-        "region": row.region,
-        "node_type": row.node_type,
-        "market": row.market,
-        "price_rows": (row,),
-        "nodes": tuple(
-            Node(name=f"n{n}", started_at=after(since), terminated_at=after(since + seconds))
-            for n in range(nodes)
-        ),
-        "end_reason": "finished",
-        "fees": (),
-        "stored_gib_months": 0,
-        "egress_gib": 0,
-    }
-    return Attempt(**known | more)
+def attempt(row, seconds, *, nodes=1, **more):
+    known = {"end_reason": "finished", "fees": (), "stored_gib_months": 0, "egress_gib": 0}
+    return conftest.attempt(*[(0, seconds)] * nodes, row=row, **known | more)
 
 
 def ledger(*attempts, notices=()):
-    return launch_ledger(Launch(run="r", config_hash="h", attempts=attempts), None, notices)
+    return launch_ledger(launch_of(*attempts), None, notices)
 
 
 def test_ten_hours_of_a_t4_cost_its_disk_and_its_address_too():
@@ -97,27 +86,18 @@ def test_a_refused_attempt_changes_nothing():
     refused = attempt(
         row, 0, nodes=0, end_reason="no quota", stored_gib_months=None, egress_gib=None
     )
-    both = Launch(run="r", config_hash="h", attempts=(refused, good))
     assert ledger(refused, good).total() == ledger(good).total()
-    assert both.billed_seconds() == 10 * HOUR
+    assert launch_of(refused, good).billed_seconds() == 10 * HOUR
     assert ledger(refused).total() == ledger().total()
 
 
 def test_an_exact_azure_bill_has_no_difference_although_system_nodes_have_no_label_of_the_run():
     row = row_of("azure", "spot", accelerator="T4")
     system = load_fees().find("system_node", "azure", row.region)
-    cluster = Cluster(
-        name="c",
-        control_plane=load_fees().find("control_plane", "azure", row.region).name,
-        system_node=system.name,
-        system_nodes=2,
-        created_at=NOON,
-        deleted_at=after(HOUR),
-        run_seconds=HOUR,
-    )
-    whole = Launch(run="r", config_hash="h", attempts=(attempt(row, HOUR, cluster=cluster),))
-    record = RunRecord(lines=(started(), epoch(0, 20, first=True), stopped(10, 60)))
-    report = cost_report("r", record, NOON.date(), launch=whole, fees=load_fees())
+    plane = load_fees().find("control_plane", "azure", row.region).name
+    cluster = cluster_of(HOUR, control_plane=plane, system_node=system.name, system_nodes=2)
+    whole = launch_of(attempt(row, HOUR, cluster=cluster))
+    report = cost_report("r", short_run(), TODAY, launch=whole, fees=load_fees())
     assert report.totals.known_usd > 1.5 * row.usd_per_hour, "system nodes cost more than half a T4"
     read = BillSummary()
     read.add(BillLine("r", "compute", row.usd_per_hour, 0.0, "USD", after(2 * HOUR)), "r")
@@ -165,19 +145,10 @@ def test_the_forecast_of_the_whole_job_is_compared_with_the_whole_cost():
     )
 
     def usd_row(up):
-        cluster = Cluster(
-            name="c",
-            control_plane="GKE standard",
-            system_node="e2-medium",
-            system_nodes=1,
-            created_at=NOON,
-            deleted_at=after(up),
-            run_seconds=up,
-        )
+        cluster = cluster_of(up, system_node="e2-medium", system_nodes=1)
         times = {"program_started_at": NOON, "program_ended_at": after(hours), "cluster": cluster}
         known = attempt(row, up, fees=(CONTROL_PLANE, SYSTEM_NODE, *fees), **times)
-        whole = Launch(run="r", config_hash="h", attempts=(known,))
-        report = cost_report("r", record, NOON.date(), launch=whole, fees=load_fees())
+        report = cost_report("r", record, TODAY, launch=launch_of(known), fees=load_fees())
         return forecast_vs_actual(report, ahead, 2, planned)[-1], report.totals.known_usd
 
     hourly = row.usd_per_hour + 0.1 + 0.033506 + 100 * 0.1 / 730 + 0.005

@@ -1,24 +1,19 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from cloudgan.money.catalog import Catalog, load_catalog
 from cloudgan.money.paper import priced_paper_run, priced_paper_runs
 from cloudgan.speed.measured import paper_runs
 
-if TYPE_CHECKING:
-    from cloudgan.schema.cost_report import PublishedRun
-
 
 @pytest.fixture(scope="module")
-def catalog() -> Catalog:
+def catalog():
     return load_catalog()
 
 
 @pytest.fixture(scope="module")
-def headlines(catalog: Catalog) -> dict[tuple[str, int], PublishedRun]:
+def headlines(catalog):
     priced = priced_paper_runs(catalog, [run for run in paper_runs() if run.is_fed])
     slowest_first = sorted(priced, key=lambda run: -run.steady_epoch_seconds)
     return {(run.accelerator, run.accelerators): run for run in slowest_first}
@@ -37,12 +32,12 @@ def headlines(catalog: Catalog) -> dict[tuple[str, int], PublishedRun]:
     ],
 )
 def test_the_papers_epochs_cost_what_its_seconds_and_the_prices_make(
-    headlines: dict[tuple[str, int], PublishedRun],
-    size: tuple[str, int],
-    list_2021: float,
-    preemptible_2021: float,
-    spot: float,
-) -> None:
+    headlines,
+    size,
+    list_2021,
+    preemptible_2021,
+    spot,
+):
     usd = headlines[size].usd_per_epoch
     assert usd["on_demand_2021"] == pytest.approx(list_2021, rel=5e-3)
     assert usd["preemptible_2021"] == pytest.approx(preemptible_2021, rel=5e-3)
@@ -50,7 +45,7 @@ def test_the_papers_epochs_cost_what_its_seconds_and_the_prices_make(
     assert usd["spot"] == pytest.approx(spot, rel=5e-3)
 
 
-def test_every_run_names_the_rows_that_priced_it(catalog: Catalog) -> None:
+def test_every_run_names_the_rows_that_priced_it(catalog):
     for run in priced_paper_runs(catalog):
         for name, row_id in run.price_rows.items():
             assert row_id is not None
@@ -60,7 +55,7 @@ def test_every_run_names_the_rows_that_priced_it(catalog: Catalog) -> None:
             )
 
 
-def test_all_runs_of_the_paper_on_google_cloud_are_there() -> None:
+def test_all_runs_of_the_paper_on_google_cloud_are_there():
     runs = paper_runs()
     assert len(runs) == 31
     gpus = [run for run in runs if run.accelerator == "V100"]
@@ -79,18 +74,18 @@ def test_all_runs_of_the_paper_on_google_cloud_are_there() -> None:
 
 
 def test_one_v3_chip_made_75_showers_a_second(
-    headlines: dict[tuple[str, int], PublishedRun],
-) -> None:
+    headlines,
+):
     assert headlines["TPU-v3", 4].showers_per_second / 4 == pytest.approx(75.0, rel=1e-3)
 
 
-def test_the_headlines_are_the_fed_runs(headlines: dict[tuple[str, int], PublishedRun]) -> None:
+def test_the_headlines_are_the_fed_runs(headlines):
     assert [n for kind, n in headlines if kind == "V100"] == [2, 4, 8, 16, 32, 64, 128]
     assert sum(run.is_fed for run in paper_runs()) == 24
     assert headlines["V100", 32].steady_epoch_seconds == 115.02
 
 
-def test_a_missing_price_is_unknown_and_not_zero(catalog: Catalog) -> None:
+def test_a_missing_price_is_unknown_and_not_zero(catalog):
     run = next(run for run in paper_runs() if run.node_type == "v3-8")
     rows = tuple(r for r in catalog.rows if (r.node_type, r.market) != ("v3-8", "spot"))
     priced = priced_paper_run(run, Catalog(rows))

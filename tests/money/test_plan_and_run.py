@@ -19,7 +19,6 @@ from cloudgan.money.forecast_vs_actual import forecast_vs_actual
 from cloudgan.money.report import cost_report
 from cloudgan.money.startup import load_startup_times
 from cloudgan.schema.config import RunConfig
-from cloudgan.schema.launch import Attempt, Cluster, Launch, Node
 from cloudgan.schema.plan import Workers
 from cloudgan.schema.record import RunRecord
 from cloudgan.schema.training_config import TrainingConfig
@@ -30,9 +29,16 @@ from cloudgan.speed.measured import (
     paper_measurements,
 )
 from cloudgan.speed.model import build_throughput_model
-from tests.money.conftest import epoch, started, stopped
+from tests.money.conftest import (
+    NOON,
+    attempt,
+    cluster_of,
+    epoch,
+    launch_of,
+    started,
+    stopped,
+)
 
-NOON = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)
 FEES, STARTUPS = load_fees(), load_startup_times()
 THROUGHPUT = build_throughput_model(PAPER_NETWORK, PAPER_SHOWERS, paper_measurements())
 
@@ -67,37 +73,19 @@ def simulated_launch(row, nodes, waited, seconds, system_node):
     """The launch of nodes that are up from noon until training ends, which began after `waited`."""
     began = NOON + dt.timedelta(milliseconds=math.floor(1e3 * waited))
     ended = began + dt.timedelta(milliseconds=math.ceil(1e3 * seconds))
-    plane = FEES.find("control_plane", row.provider, row.region)
-    whole = (ended - NOON).total_seconds()
-    cluster = Cluster(
-        name="c",
-        control_plane=plane.name,
+    cluster = cluster_of(
+        (ended - NOON).total_seconds(),
+        control_plane=FEES.find("control_plane", row.provider, row.region).name,
         system_node=system_node,
         system_nodes=1,
-        created_at=NOON,
-        deleted_at=ended,
-        run_seconds=whole,
     )
-    attempt = Attempt(
-        provider=row.provider,
-        region=row.region,
-        node_type=row.node_type,
-        market=row.market,
-        nodes=tuple(
-            Node(name=f"node-{number}", started_at=NOON, terminated_at=ended)
-            for number in range(nodes)
-        ),
-        price_rows=(row,),
-        program_started_at=began,
-        program_ended_at=ended,
-        cluster=cluster,
-        end_reason="finished",
-    )
-    return Launch(run="gan", config_hash="h", attempts=(attempt,))
+    times = {"program_started_at": began, "program_ended_at": ended}
+    up = [(0, (ended - NOON).total_seconds())] * nodes
+    return launch_of(attempt(*up, row=row, cluster=cluster, end_reason="finished", **times))
 
 
 @given(st.data())
-@settings(deadline=None, max_examples=60, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, max_examples=30, suppress_health_check=list(HealthCheck))
 def test_the_price_of_a_plan_is_the_cost_of_a_run_that_goes_as_it_assumes(data):
     row = data.draw(st.sampled_from(offers()))
     nodes = data.draw(st.sampled_from(node_counts(row)))

@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import pytest
 
+import records
 from cloudgan.money.quality_cost import cost_until, end_of_step
 from cloudgan.money.report import cost_report
-from cloudgan.schema.launch import Launch
-from cloudgan.schema.record import RunRecord, Validated
+from cloudgan.schema.record import RunRecord
 from records import resumed
-from tests.money.conftest import epoch, started, stopped
-from tests.money.test_report import FEES, ROW, TODAY, provisioned
+from tests.money.conftest import ROW, TODAY, attempt, epoch, launch_of, started, stopped
+from tests.money.test_report import FEES
 
 
 def validated(step, seconds):
-    return Validated(
-        time="2026-11-21T12:00:00Z", step=step, epoch=step // 10 - 1, showers=64,
-        metrics={"metric": 0.1}, seconds=1, ranked_by="metric", best=True, program_seconds=seconds,
-    )  # fmt: skip
+    return records.validated(step // 10 - 1, 0.1, step=step, program_seconds=seconds)
 
 
 def until(record, step, *attempts, row=None):
-    launch = Launch(run="r", config_hash="h", attempts=attempts) if attempts else None
+    launch = launch_of(*attempts) if attempts else None
     line = end_of_step(record, step)
     return cost_until(record, line, row=row, launch=launch, fees=FEES)
 
@@ -54,10 +51,9 @@ def test_a_process_without_an_end_makes_the_time_unknown():
 
 
 def test_nodes_cost_what_they_cost_less_their_time_after():
-    first, second = provisioned((0, 100)), provisioned((200, 300), (200, 300))
+    first, second = attempt((0, 100)), attempt((200, 300), (200, 300))
     whole = cost_report(
-        "r", TWICE, TODAY, launch=Launch(run="r", config_hash="h", attempts=(first, second)),
-        fees=FEES,
+        "r", TWICE, TODAY, launch=launch_of(first, second), fees=FEES
     ).totals  # fmt: skip
     found = until(TWICE, 20, first, second)
     assert found.usd == pytest.approx(whole.known_usd - ROW.cost_usd(2 * (40 - 18)))
@@ -71,12 +67,12 @@ def test_attempts_after_the_goal_do_not_count():
             started(10), resumed(10), epoch(1, 10), stopped(20, 40),
         )
     )  # fmt: skip
-    found = until(record, 10, provisioned((0, 100)), provisioned((200, 900)))
+    found = until(record, 10, attempt((0, 100)), attempt((200, 900)))
     assert found.usd == pytest.approx(ROW.cost_usd(100 - 25))
 
 
 def test_a_node_without_an_end_has_no_cost():
-    found = until(TWICE, 20, provisioned((0, 100)), provisioned((200, None)))
+    found = until(TWICE, 20, attempt((0, 100)), attempt((200, None)))
     assert found.usd is None
     assert "still up" in found.why_unknown
     assert found.program_seconds == 68

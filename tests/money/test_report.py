@@ -1,10 +1,6 @@
 """Line items add up to the total; unknown costs are named and never zero."""
 
-from __future__ import annotations
-
-import datetime as dt
 import math
-from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given, settings
@@ -13,95 +9,58 @@ from hypothesis import strategies as st
 from cloudgan.money.catalog import load_catalog
 from cloudgan.money.fees import Fees
 from cloudgan.money.report import ReportContext, cost_report
-from cloudgan.schema.launch import Attempt, Cluster, KeptNodes, Launch, Node, local_attempt
-from cloudgan.schema.price_row import FeeRow
+from cloudgan.schema.launch import KeptNodes, local_attempt
 from cloudgan.schema.provenance import InstalledWheels
 from cloudgan.schema.record import PreemptionNotice, RunRecord
 from records import resumed
-from tests.money.conftest import epoch, plain_run, started, stopped
+from tests.money.conftest import (
+    ROW,
+    TODAY,
+    after,
+    attempt,
+    cluster_of,
+    epoch,
+    fee,
+    launch_of,
+    plain_run,
+    started,
+    stopped,
+)
 
-if TYPE_CHECKING:
-    from cloudgan.schema.cost_report import CostReport
-    from cloudgan.schema.price_row import PriceRow
-    from cloudgan.schema.record import Line
-
-TODAY = dt.date(2026, 11, 21)
-NOON = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)
-ROW = load_catalog().row("gcp/n1-standard-8+1xV100/us-central1/on_demand")
 SPOT = load_catalog().row("gcp/n1-standard-8+1xV100/us-central1/spot")
-
-
-def after(seconds: float) -> dt.datetime:
-    return NOON + dt.timedelta(seconds=seconds)
-
-
-def fee(kind: Any, name: str, usd: float, unit: Any) -> FeeRow:
-    return FeeRow(
-        provider="gcp",
-        kind=kind,
-        name=name,
-        region="any",
-        usd=usd,
-        unit=unit,
-        source="s",
-        date="unknown",
-        confidence="A",
+FEES = Fees(
+    (
+        fee("control_plane", 0.1, "GKE standard"),
+        fee("system_node", 0.03, "e2-medium"),
+        fee("storage_gib_month", 0.02, "bucket"),
+        fee("egress_gib", 0.02, "to another region"),
+        fee("egress_gib", 0.12, "to the internet"),
     )
+)
+OF_NODES = "disks, addresses and data transfer of the nodes"
 
 
 @pytest.fixture
-def lines() -> tuple[Line, ...]:
+def lines():
     return plain_run(70)
 
 
 @pytest.fixture
-def record(lines: tuple[Line, ...]) -> RunRecord:
+def record(lines):
     return RunRecord(lines=lines)
 
 
-FEES = Fees(
-    (
-        fee("control_plane", "GKE standard", 0.1, "hour"),
-        fee("system_node", "e2-medium", 0.03, "hour"),
-        fee("storage_gib_month", "bucket", 0.02, "gib_month"),
-        fee("egress_gib", "to another region", 0.02, "gib"),
-        fee("egress_gib", "to the internet", 0.12, "gib"),
-    )
-)
+def report(record, *attempts, **more):
+    return cost_report("demo", record, TODAY, launch=launch_of(*attempts), fees=FEES, **more)
 
 
-def provisioned(*up_down: tuple[float, float | None], row: PriceRow = ROW, **more: Any) -> Attempt:
-    nodes = tuple(
-        Node(
-            name=f"n{number}",
-            started_at=after(up),
-            terminated_at=None if down is None else after(down),
-        )
-        for number, (up, down) in enumerate(up_down)
-    )
-    known = {
-        "provider": row.provider,
-        "region": row.region,
-        "node_type": row.node_type,
-        "market": row.market,
-        "nodes": nodes,
-        "price_rows": (row,),
-    }
-    return Attempt(**(known | more))
-
-
-def report(record: RunRecord, *attempts: Attempt, **more: Any) -> CostReport:
-    launch = Launch(run="demo", config_hash="abc", attempts=attempts)
-    return cost_report("demo", record, TODAY, launch=launch, fees=FEES, **more)
-
-
-def seconds(found: CostReport) -> dict[str, float]:
+def seconds(found):
     return {
         part.name: part.node_seconds for part in found.line_items if part.node_seconds is not None
     }
 
 
-def test_line_items_cover_the_whole_time(record: RunRecord) -> None:
+def test_line_items_cover_the_whole_time(record):
     found = report(record, local_attempt("x"), row=ROW)
     assert seconds(found) == {
         "start-up and data staging": 5,
@@ -116,30 +75,27 @@ def test_line_items_cover_the_whole_time(record: RunRecord) -> None:
     assert found.basis.startswith("not measured on this node")
 
 
-def test_nodes_of_a_price_file_cost_their_price_by_the_second(record: RunRecord) -> None:
+def test_nodes_of_a_price_file_cost_their_price_by_the_second(record):
     row = ROW.model_copy(update={"provider": "lambda", "usd_per_hour": 3.6, "region": "us-south-1"})
-    found = report(record, provisioned((0, 100.5), (0, 100.5), row=row))
+    found = report(record, attempt((0, 100.5), (0, 100.5), row=row))
     nodes = [part for part in found.line_items if part.price_row == row.row_id]
     assert math.fsum(part.usd or 0 for part in nodes) == pytest.approx(2 * 101 * 0.001)
     assert found.billed_attempts[0].rule == "the price file: by the second"
 
 
-def test_a_spot_node_that_aws_takes_in_its_first_hour_is_in_no_line_item(
-    lines: tuple[Line, ...],
-) -> None:
+def test_a_spot_node_that_aws_takes_in_its_first_hour_is_in_no_line_item(lines):
     row = load_catalog().row("aws/g5.xlarge/us-east-1/spot")
     notice = PreemptionNotice(
         time=after(580).isoformat(), step=40, worker=1, cloud="aws", seconds=120
     )
-    attempt = provisioned((0, 1200), (0, 600), row=row)
-    paid = report(RunRecord(lines=lines), attempt)
-    found = report(RunRecord(lines=(*lines, notice)), attempt)
+    rented = attempt((0, 1200), (0, 600), row=row)
+    paid = report(RunRecord(lines=lines), rented)
+    found = report(RunRecord(lines=(*lines, notice)), rented)
     assert math.fsum(seconds(paid).values()) == pytest.approx(1800)
     assert math.fsum(seconds(found).values()) == pytest.approx(1200)
-    assert found.billed_attempts[0].billed_node_seconds == 1200
-    assert found.billed_attempts[0].up_node_seconds == 1800
-    said = [text for text in found.warnings if "cost nothing" in text]
-    assert said == [
+    (bill,) = found.billed_attempts
+    assert (bill.billed_node_seconds, bill.up_node_seconds) == (1200, 1800)
+    assert [text for text in found.warnings if "cost nothing" in text] == [
         "1 of 2 nodes of attempt 1 cost nothing: the cloud took them back within 60 min"
     ]
 
@@ -149,123 +105,86 @@ WHEELS = InstalledWheels(
 )
 
 
-def with_wheels(*lines: Line) -> RunRecord:
-    """A run whose pods install wheels; those of one pod have one note."""
-    return RunRecord(
-        lines=tuple(
-            line.model_copy(update={"wheels": WHEELS}) if line.kind == "started" else line
-            for line in lines
-        )
-    )
+def begun_with(lines, **noted):
+    """A run each of whose processes noted this at its start."""
+    first = (line.model_copy(update=noted) if line.kind == "started" else line for line in lines)
+    return RunRecord(lines=tuple(first))
 
 
-def test_wheel_installation_is_attributed_on_provisioned_nodes(lines: tuple[Line, ...]) -> None:
+def test_wheel_installation_is_attributed_on_provisioned_nodes(lines):
     """It lies between the job's start and the program's, by the pod's own clock."""
-    attempt = provisioned(
-        (0, 200), (0, 200), program_started_at=after(10), program_ended_at=after(150)
-    )
-    without, found = (
-        seconds(report(one, attempt)) for one in (RunRecord(lines=lines), with_wheels(*lines))
-    )
+    rented = attempt((0, 200), (0, 200), program_started_at=after(10), program_ended_at=after(150))
+    records = (RunRecord(lines=lines), begun_with(lines, wheels=WHEELS))
+    without, found = (seconds(report(one, rented)) for one in records)
     assert found.pop("wheel installation") == 2 * 20
     left = "unattributed node time"
     assert without.pop(left) - found.pop(left) == 2 * 20
     assert found == without
 
 
-def test_a_process_that_is_started_again_finds_its_pods_wheels_there(
-    lines: tuple[Line, ...],
-) -> None:
-    record = with_wheels(*lines, started(40), stopped(40, 6))
+def test_a_process_that_is_started_again_finds_its_pods_wheels_there(lines):
+    record = begun_with((*lines, started(40), stopped(40, 6)), wheels=WHEELS)
     found = report(record, row=ROW)
     (part,) = (one for one in found.line_items if one.name == "wheel installation")
     assert (part.seconds, part.duration) == (20, "billed_seconds")
     assert seconds(found)["other program time"] == 3 + 1, "it is no time of the program"
 
 
-def test_the_smoke_step_of_a_pod_is_an_activity_before_its_first_process(
-    lines: tuple[Line, ...],
-) -> None:
-    timed = RunRecord(
-        lines=tuple(
-            line.model_copy(update={"smoke_seconds": 12.0}) if line.kind == "started" else line
-            for line in lines
-        )
-    )
+def test_the_smoke_step_of_a_pod_is_an_activity_before_its_first_process(lines):
+    found = report(begun_with(lines, smoke_seconds=12.0), row=ROW)
     name = "smoke step and wait for all workers"
-    (part,) = (one for one in report(timed, row=ROW).line_items if one.name == name)
+    (part,) = (one for one in found.line_items if one.name == name)
     assert (part.seconds, part.duration) == (12, "billed_seconds")
 
 
-def test_what_a_run_here_cannot_know_is_named(record: RunRecord) -> None:
+def test_what_a_run_here_cannot_know_is_named(record):
     found = report(record, row=ROW)
-    assert found.totals.unknown == (
-        "provisioning",
-        "node set-up and image pull",
-        "idle tail",
-        "cluster",
-        "storage",
-        "egress",
-    )
+    before = ("provisioning", "node set-up and image pull", "idle tail")
+    assert found.totals.unknown == (*before, "cluster", "storage", "egress")
     assert found.total().startswith("at least 0.05")
     assert found.totals.known_usd == pytest.approx(70 / 3600 * 2.86)
 
 
-def test_an_own_machine_has_unknown_cost(record: RunRecord) -> None:
+def test_an_own_machine_has_unknown_cost(record):
     found = report(record, local_attempt("x"))
     assert all(part.usd is None for part in found.line_items)
     assert found.total().startswith("unknown (unknown: start-up")
     assert found.unit_costs.per_epoch.usd is None
     assert "--price-as=OFFER" in (found.unit_costs.per_epoch.why_unknown or "")
-    assert found.durations.billed_seconds is None
-    assert found.durations.program_seconds == 70
+    assert (found.durations.billed_seconds, found.durations.program_seconds) == (None, 70)
 
 
-def test_the_end_of_a_killed_process_is_unknown(lines: tuple[Line, ...]) -> None:
+def test_the_end_of_a_killed_process_is_unknown(lines):
     found = report(RunRecord(lines=lines[:-1]), row=ROW)
     assert "end of a killed process" in found.totals.unknown
     assert found.totals.known_usd == pytest.approx(67 / 3600 * 2.86)
 
 
-def test_an_empty_record_has_unknown_cost() -> None:
+def test_an_empty_record_has_unknown_cost():
     found = report(RunRecord(lines=()), row=ROW)
     assert "compute" in found.totals.unknown
     assert found.total().startswith("unknown")
     assert "no complete epoch" in (found.unit_costs.per_epoch.why_unknown or "")
 
 
-def test_epochs_that_were_run_again_are_repeated_work() -> None:
-    lines = (
-        started(),
-        epoch(0, 20, first=True),
-        epoch(1, 10),
-        stopped(20, 50),
-        started(10),
-        resumed(10),
-        epoch(1, 12, first=True),
-        stopped(20, 30),
-    )
-    found = seconds(report(RunRecord(lines=lines), row=ROW))
+def test_epochs_that_were_run_again_are_repeated_work():
+    before = (started(), epoch(0, 20, first=True), epoch(1, 10), stopped(20, 50))
+    again = (started(10), resumed(10), epoch(1, 12, first=True), stopped(20, 30))
+    found = seconds(report(RunRecord(lines=before + again), row=ROW))
     assert found["preempted and repeated work"] == 10 + 2
     assert found["first epoch"] == 20 + 12
     assert found["steady epochs"] == 0
     assert math.fsum(found.values()) == 50 + 30
 
 
-def test_parts_that_are_longer_than_the_whole_are_not_believed(lines: tuple[Line, ...]) -> None:
+def test_parts_that_are_longer_than_the_whole_are_not_believed(lines):
     found = report(RunRecord(lines=(*lines[:-1], stopped(40, 30))), row=ROW)
     assert seconds(found) == {"program, with activities longer than its total": 30}
 
 
-def test_rented_nodes_are_paid_by_the_providers_clock(record: RunRecord) -> None:
-    attempt = provisioned(
-        (0, 300),
-        (60, 300),
-        program_started_at=after(100),
-        program_ended_at=after(100 + 70),
-        end_reason="finished",
-    )
-    found = report(record, attempt)
+def test_rented_nodes_are_paid_by_the_providers_clock(record):
+    times = {"program_started_at": after(100), "program_ended_at": after(100 + 70)}
+    found = report(record, attempt((0, 300), (60, 300), end_reason="finished", **times))
     parts = seconds(found)
     assert parts["provisioning"] == 60
     assert parts["node set-up and image pull"] == 2 * 40
@@ -273,49 +192,40 @@ def test_rented_nodes_are_paid_by_the_providers_clock(record: RunRecord) -> None
     assert parts["first epoch"] == 2 * 20
     assert math.fsum(parts.values()) == 300 + 240
     assert found.totals.known_usd == pytest.approx(540 / 3600 * 2.86)
-    assert found.totals.unknown == (
-        "disks, addresses and data transfer of the nodes",
-        "cluster",
-        "storage",
-        "egress",
-    )
+    assert found.totals.unknown == (OF_NODES, "cluster", "storage", "egress")
     assert found.unit_costs.per_epoch.usd == pytest.approx(2 * 10 / 3600 * 2.86)
     (billed,) = found.billed_attempts
     assert (billed.up_node_seconds, billed.billed_node_seconds) == (540, 540)
     assert found.durations.billed_seconds == 300
 
 
-def test_the_billing_minimum_is_a_line_item() -> None:
-    lines = (started(), epoch(0, 5, first=True), stopped(10, 13))
-    found = report(RunRecord(lines=lines), provisioned((0, 20), end_reason="finished"))
-    assert seconds(found)["billing minimum and rounding"] == 40
-    assert found.totals.known_usd == pytest.approx(60 / 3600 * 2.86)
+@pytest.mark.parametrize(
+    ("lines", "up", "name", "item_seconds", "paid"),
+    [
+        (
+            (started(), epoch(0, 5, first=True), stopped(10, 13)),
+            20,
+            "billing minimum and rounding",
+            40,
+            60,
+        ),
+        (plain_run(70), 62, "unattributed node time", 62, 62),
+    ],
+    ids=["below the minimum", "shorter than the program"],
+)
+def test_node_time_that_is_of_no_activity_has_a_line_item(lines, up, name, item_seconds, paid):
+    found = report(RunRecord(lines=lines), attempt((0, up), end_reason="finished"))
+    assert seconds(found)[name] == item_seconds
+    assert found.totals.known_usd == pytest.approx(paid / 3600 * 2.86)
 
 
-def test_node_time_shorter_than_the_program_is_not_attributed(record: RunRecord) -> None:
-    found = report(record, provisioned((0, 62), end_reason="finished"))
-    assert seconds(found)["unattributed node time"] == 62
-    assert found.totals.known_usd == pytest.approx(62 / 3600 * 2.86)
-
-
-def test_attempts_add_up_each_at_its_own_price() -> None:
-    lines = (
-        started(),
-        epoch(0, 20, first=True),
-        started(10),
-        resumed(10),
-        epoch(1, 10, first=True),
-        epoch(2, 10),
-        stopped(30, 40),
-    )
-    killed = provisioned(
-        (0, 100),
-        row=SPOT,
-        program_started_at=after(10),
-        program_ended_at=after(100),
-        end_reason="preempted",
-    )
-    found = report(RunRecord(lines=lines), killed, provisioned((200, 260), end_reason="finished"))
+def test_attempts_add_up_each_at_its_own_price():
+    before = (started(), epoch(0, 20, first=True))
+    again = (started(10), resumed(10), epoch(1, 10, first=True), epoch(2, 10), stopped(30, 40))
+    times = {"program_started_at": after(10), "program_ended_at": after(100)}
+    killed = attempt((0, 100), row=SPOT, end_reason="preempted", **times)
+    finished = attempt((200, 260), end_reason="finished")
+    found = report(RunRecord(lines=before + again), killed, finished)
     parts = seconds(found)
     spent = [p.node_seconds or 0 for p in found.line_items if p.price_row == SPOT.row_id]
     assert math.fsum(spent) == 100
@@ -324,97 +234,64 @@ def test_attempts_add_up_each_at_its_own_price() -> None:
     assert found.priced_as == ROW.row_id
 
 
-def test_repeated_work_after_two_preemptions_is_a_line_item() -> None:
+def test_repeated_work_after_two_preemptions_is_a_line_item():
     """Two workers; a node goes at 200 s and at 400 s, and each time another comes 50 s later."""
     lines = (
-        started(),
-        epoch(0, 20, first=True),
-        epoch(1, 100),
-        started(10),
-        resumed(10),
-        epoch(1, 100, first=True),
-        epoch(2, 10),
-        started(20),
-        resumed(20),
-        epoch(2, 100, first=True),
-        epoch(3, 10),
-        stopped(40, 170),
+        *(started(), epoch(0, 20, first=True), epoch(1, 100)),
+        *(started(10), resumed(10), epoch(1, 100, first=True), epoch(2, 10)),
+        *(started(20), resumed(20), epoch(2, 100, first=True), epoch(3, 10), stopped(40, 170)),
     )
-    attempt = provisioned(
-        (0, 700),
-        (20, 200),
-        (250, 400),
-        (450, 700),
-        row=SPOT,
-        node_count=2,
-        program_started_at=after(60),
-        program_ended_at=after(680),
-        end_reason="finished",
-    )
-    found = report(RunRecord(lines=lines), attempt)
+    spans = ((0, 700), (20, 200), (250, 400), (450, 700))
+    times = {"program_started_at": after(60), "program_ended_at": after(680)}
+    rented = attempt(*spans, row=SPOT, node_count=2, end_reason="finished", **times)
+    found = report(RunRecord(lines=lines), rented)
     parts = seconds(found)
     assert math.fsum(parts.values()) == 700 + 180 + 150 + 250, "all of it is billed"
     assert parts["provisioning"] == 20, "for the first two, not for those that came later"
     assert parts["node set-up and image pull"] == 2 * 40
     assert parts["idle tail"] == 2 * 20
     assert parts["steady epochs"] == 2 * 10
-    message = sum(s for name, s in parts.items() if name != "preempted and repeated work")
-    assert parts["preempted and repeated work"] == 1280 - message
+    others = sum(s for name, s in parts.items() if name != "preempted and repeated work")
+    assert parts["preempted and repeated work"] == 1280 - others
     assert parts["preempted and repeated work"] > 2 * (100 + 2 + 10 + 2), "both epochs and waiting"
     assert found.unit_costs.per_epoch.usd == pytest.approx(2 * 10 / 3600 * SPOT.usd_per_hour)
     assert "2 x node/" in found.unit_costs.per_epoch.basis
 
 
-def test_an_attempt_that_never_trained_is_preempted_work(record: RunRecord) -> None:
-    gone = provisioned((0, 100), end_reason="preempted")
-    found = report(record, gone, provisioned((200, 300), end_reason="finished"), local_attempt("x"))
+def test_an_attempt_that_never_trained_is_preempted_work(record):
+    gone = attempt((0, 100), end_reason="preempted")
+    found = report(record, gone, attempt((200, 300), end_reason="finished"), local_attempt("x"))
     assert "unattributed node time" in seconds(found)
     assert found.totals.known_usd == pytest.approx(200 / 3600 * 2.86)
 
 
-def test_a_node_that_is_still_up_is_no_zero(record: RunRecord) -> None:
-    found = report(record, provisioned((0, None)))
+def test_a_node_that_is_still_up_is_no_zero(record):
+    found = report(record, attempt((0, None)))
     assert "nodes of attempt 1" in found.totals.unknown
     assert found.total().startswith("unknown")
 
 
-def test_a_cluster_is_split_by_the_time_that_each_run_used_it(record: RunRecord) -> None:
-    cluster = Cluster(
-        name="c",
-        control_plane="GKE standard",
-        system_node="e2-medium",
-        system_nodes=3,
-        created_at=NOON,
-        deleted_at=after(36_000),
-        run_seconds=9000,
-    )
-    attempt = provisioned(
-        (0, 300), cluster=cluster, stored_gib_months=5, egress_gib=2, end_reason="finished"
-    )
-    found = report(record, attempt)
+SHARED = {"system_node": "e2-medium", "system_nodes": 3, "run_seconds": 9000}
+
+
+def test_a_cluster_is_split_by_the_time_that_each_run_used_it(record):
+    shared = {"cluster": cluster_of(36_000, **SHARED), "stored_gib_months": 5, "egress_gib": 2}
+    found = report(record, attempt((0, 300), end_reason="finished", **shared))
     usd = {part.name: part.usd for part in found.line_items}
     assert usd["cluster"] == pytest.approx(2.5 * 0.1)
     assert usd["system nodes of the cluster"] == pytest.approx(2.5 * 3 * 0.03)
     assert usd["storage"] == pytest.approx(5 * 0.02)
     assert usd["egress"] == pytest.approx(2 * 0.12)
-    assert found.totals.unknown == ("disks, addresses and data transfer of the nodes",)
-    assert {part.price_row for part in found.line_items if part.price_row} <= {
-        row.row_id for row in found.rows
-    }
+    assert found.totals.unknown == (OF_NODES,)
+    named = {part.price_row for part in found.line_items if part.price_row}
+    assert named <= {row.row_id for row in found.rows}
 
 
-def test_a_cluster_of_a_cloud_without_system_nodes_costs_its_control_plane(
-    record: RunRecord,
-) -> None:
-    cluster = Cluster(
-        name="c",
-        control_plane="EKS standard support",
-        created_at=NOON,
-        deleted_at=after(36_000),
-        run_seconds=9000,
-    )
-    attempt = provisioned((0, 300), cluster=cluster, provider="aws", end_reason="finished")
-    found = report(record, attempt)
+def test_a_cluster_of_a_cloud_without_system_nodes_costs_its_control_plane(record):
+    known = {"control_plane": "EKS standard support", "system_nodes": None, "run_seconds": 9000}
+    cluster = cluster_of(36_000, **known)
+    rented = attempt((0, 300), cluster=cluster, provider="aws", end_reason="finished")
+    found = report(record, rented)
     named = {part.name for part in found.line_items} | set(found.totals.unknown)
     assert "cluster" in named
     assert "system nodes of the cluster" not in named
@@ -431,41 +308,24 @@ def test_a_cluster_of_a_cloud_without_system_nodes_costs_its_control_plane(
         {"system_node": "n9"},
     ],
 )
-def test_a_cluster_with_missing_data_has_unknown_cost(
-    record: RunRecord, missing: dict[str, Any]
-) -> None:
-    known = {
-        "name": "c",
-        "control_plane": "GKE standard",
-        "system_node": "e2-medium",
-        "system_nodes": 3,
-        "created_at": NOON,
-        "deleted_at": after(36_000),
-        "run_seconds": 9000,
-    }
-    found = report(
-        record, provisioned((0, 300), cluster=Cluster(**(known | missing)), end_reason="finished")
-    )
+def test_a_cluster_with_missing_data_has_unknown_cost(record, missing):
+    cluster = cluster_of(36_000, **SHARED | missing)
+    found = report(record, attempt((0, 300), cluster=cluster, end_reason="finished"))
     assert any("cluster" in name for name in found.totals.unknown)
 
 
-def test_a_model_has_a_cost_when_it_was_accepted(record: RunRecord) -> None:
-    attempt = provisioned((0, 300), end_reason="finished")
-    unasked = report(record, attempt).unit_costs.per_accepted_model
+def test_a_model_has_a_cost_when_it_was_accepted(record):
+    rented = attempt((0, 300), end_reason="finished")
+    unasked = report(record, rented).unit_costs.per_accepted_model
     assert "no verdict" in (unasked.why_unknown or "")
-    refused = report(record, attempt, accepted=False).unit_costs.per_accepted_model
-    assert refused.usd is None
-    passed = report(record, attempt, accepted=True)
+    assert report(record, rented, accepted=False).unit_costs.per_accepted_model.usd is None
+    passed = report(record, rented, accepted=True)
     assert passed.unit_costs.per_accepted_model.usd == passed.totals.known_usd
-    assert passed.unit_costs.per_accepted_model.unknown == (
-        "disks, addresses and data transfer of the nodes",
-        "cluster",
-        "storage",
-        "egress",
-    )
+    unknown = (OF_NODES, "cluster", "storage", "egress")
+    assert passed.unit_costs.per_accepted_model.unknown == unknown
 
 
-def test_a_report_has_its_provenance(record: RunRecord) -> None:
+def test_a_report_has_its_provenance(record):
     found = report(record, row=ROW, context=ReportContext(offers=(ROW,)))
     assert found.provenance.today == "2026-11-21"
     assert found.provenance.config_hash == "abc"
@@ -487,8 +347,8 @@ ATTEMPTS = st.lists(
 )
 
 
-def made_record(processes: list[tuple[list[float], bool, float, int]]) -> RunRecord:
-    lines: list[Line] = []
+def made_record(processes):
+    lines = []
     for epochs, ends, program, back in processes:
         lines += [started(back), resumed(back)]
         lines += [epoch(number, s, first=number == 0) for number, s in enumerate(epochs)]
@@ -496,44 +356,31 @@ def made_record(processes: list[tuple[list[float], bool, float, int]]) -> RunRec
     return RunRecord(lines=tuple(lines))
 
 
-def made_attempts(drawn: list[Any], row: PriceRow) -> tuple[Attempt, ...]:
-    made = []
-    for nodes, local, has_row, begins, runs, quantity in drawn:
-        if local:
-            made.append(local_attempt("x"))
-            continue
-        times = [(up, up + long if gone else None) for up, long, gone in nodes]
-        ends = None if begins is None or runs is None else after(begins + runs)
-        made.append(
-            provisioned(
-                *times,
-                row=row,
-                price_rows=(row,) if has_row else (),
-                program_started_at=None if begins is None else after(begins),
-                program_ended_at=ends,
-                egress_gib=quantity,
-                end_reason="done",
-            )
-        )
-    return tuple(made)
+def made_attempt(drawn, row):
+    nodes, local, has_row, begins, runs, quantity = drawn
+    if local:
+        return local_attempt("x")
+    times = [(up, up + long if gone else None) for up, long, gone in nodes]
+    known = {"price_rows": (row,) if has_row else (), "egress_gib": quantity, "end_reason": "done"}
+    if begins is not None:
+        known["program_started_at"] = after(begins)
+        known["program_ended_at"] = None if runs is None else after(begins + runs)
+    return attempt(*times, row=row, **known)
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(processes=PROCESSES, drawn=ATTEMPTS, priced=st.booleans())
-def test_line_items_add_up_and_doubled_prices_double_the_total(
-    processes: list[tuple[list[float], bool, float, int]], drawn: list[Any], priced: bool
-) -> None:
+def test_line_items_add_up_and_doubled_prices_double_the_total(processes, drawn, priced):
     record = made_record(processes)
     dear = ROW.model_copy(update={"usd_per_hour": 2 * ROW.usd_per_hour})
-    fees = Fees(())
     cheap, twice = (
         cost_report(
             "r",
             record,
             TODAY,
             row=row if priced else None,
-            launch=Launch(run="r", config_hash="h", attempts=made_attempts(drawn, row)),
-            fees=fees,
+            launch=launch_of(*(made_attempt(one, row) for one in drawn)),
+            fees=Fees(()),
         )
         for row in (ROW, dear)
     )
@@ -552,25 +399,12 @@ def test_line_items_add_up_and_doubled_prices_double_the_total(
 
 
 @pytest.mark.parametrize(("ended", "waited"), [(None, 1800), (300, 200), (9000, 1800)])
-def test_nodes_that_wait_for_the_next_run_are_a_line_item_of_this_one(
-    record: RunRecord, ended: float | None, waited: float
-) -> None:
-    kept = KeptNodes(
-        nodes=2,
-        since=after(100),
-        until=after(1900),
-        ended_at=None if ended is None else after(ended),
-    )
-    cluster = Cluster(
-        name="cloudgan",
-        control_plane="GKE standard",
-        system_nodes=0,
-        created_at=after(0),
-        deleted_at=after(100),
-        run_seconds=100,
-    )
-    without = report(record, provisioned((0, 100), (0, 100), cluster=cluster))
-    found = report(record, provisioned((0, 100), (0, 100), cluster=cluster, kept=kept))
+def test_nodes_that_wait_for_the_next_run_are_a_line_item_of_this_one(record, ended, waited):
+    ended_at = None if ended is None else after(ended)
+    kept = KeptNodes(nodes=2, since=after(100), until=after(1900), ended_at=ended_at)
+    known = {"cluster": cluster_of(100)}
+    without = report(record, attempt((0, 100), (0, 100), **known))
+    found = report(record, attempt((0, 100), (0, 100), kept=kept, **known))
     items = {item.name: item for item in found.line_items}
     waiting = items["waiting for the next run"]
     assert (waiting.seconds, waiting.node_seconds) == (waited, 2 * waited)

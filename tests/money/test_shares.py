@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import math
 
 import pytest
 
 from cloudgan.api.cost_page import shares_table
-from cloudgan.money.catalog import load_catalog
 from cloudgan.money.report import cost_report
 from cloudgan.money.shares import grid_shares
 from cloudgan.schema.cell_line import CellLine
 from cloudgan.schema.exchange_line import Exchanged
-from cloudgan.schema.launch import Attempt, Launch, Node
 from cloudgan.schema.record import RunRecord
-from tests.money.conftest import epoch, started, stopped
-
-TODAY = dt.date(2026, 11, 23)
-NOON = dt.datetime(2026, 11, 23, 12, tzinfo=dt.UTC)
-ROW = load_catalog().row("gcp/n1-standard-8+1xV100/us-central1/on_demand")
+from tests.money.conftest import ROW, TODAY, after, attempt, epoch, launch_of, started, stopped
 
 
 def exchanged(number, rank, worker, **seconds):
@@ -91,18 +84,8 @@ def test_clocks_of_a_worker_that_exceed_the_epoch_are_scaled_to_it():
 
 def test_the_parts_of_a_provisioned_run_add_up_to_the_bill():
     """Provisioning, idle tail, rounding and fees besides nodes are parts, too."""
-    node = Node(name="n", started_at=NOON, terminated_at=NOON + dt.timedelta(seconds=100))
-    attempt = Attempt(
-        provider="gcp",
-        node_type=ROW.node_type,
-        region=ROW.region,
-        market="on_demand",
-        price_rows=(ROW,),
-        nodes=(node,),
-        program_started_at=NOON + dt.timedelta(seconds=30),
-        program_ended_at=NOON + dt.timedelta(seconds=80),
-    )
-    launch = Launch(run="r", config_hash="abc", attempts=(attempt,))
+    times = {"program_started_at": after(30), "program_ended_at": after(80)}
+    launch = launch_of(attempt((0, 100), **times))
     report = cost_report("r", record(), TODAY, launch=launch)
     seconds = {share.name: share.node_seconds for share in report.shares}
     assert seconds["masters"] == pytest.approx(10)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 import pytest
 from pydantic import ValidationError
 
@@ -19,30 +17,16 @@ from cloudgan.schema.cost_report import (
     UnitCost,
     UnitCosts,
 )
-from cloudgan.schema.price_row import FeeRow
 from records import price_row
+from tests.money.conftest import fee
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-ROW = price_row(
-    node_type="n",
-    accelerator="T4",
-    accelerator_count=1,
-    vcpu=8,
-    memory_gib=30,
-    region="r",
-    usd_per_hour=1,
-    unit_sold="node",
-    source="s",
-    date="unknown",
-)
+ROW = price_row()
 
 
 UNKNOWN = UnitCost(usd=None, basis="b", why_unknown="not measured")
 
 
-def part(name: str, usd: float | None, **more: Any) -> LineItem:
+def part(name, usd, **more):
     known = {"price_row": ROW.row_id} if usd is not None else {"why_unknown": "not measured"}
     return LineItem(
         **{"item": "other", "name": name, "seconds": 1, "duration": "program_seconds", "usd": usd}
@@ -51,7 +35,7 @@ def part(name: str, usd: float | None, **more: Any) -> LineItem:
     )
 
 
-def report(*parts: LineItem, **more: Any) -> CostReport:
+def report(*parts, **more):
     return CostReport(
         **{
             "run": "demo",
@@ -72,31 +56,30 @@ def report(*parts: LineItem, **more: Any) -> CostReport:
     )
 
 
-def test_a_total_is_the_sum_of_what_is_known_and_names_the_rest() -> None:
-    totals = Totals.of((part("a", 1.25), part("b", None), part("c", 0.5), part("d", None)))
-    assert totals.known_usd == 1.75
-    assert totals.unknown == ("b", "d")
+@pytest.mark.parametrize(
+    ("costs", "known", "unknown", "text"),
+    [
+        ({"a": 1.25}, 1.25, (), "1.25 USD"),
+        ({"a": 1.25, "b": 0.5, "c": None}, 1.75, ("c",), "at least 1.75 USD (unknown: c)"),
+        ({"a": None, "b": None}, 0, ("a", "b"), "unknown (unknown: a, b)"),
+    ],
+)
+def test_a_total_is_the_sum_of_what_is_known_names_the_rest_and_is_never_zero_for_it(
+    costs, known, unknown, text
+):
+    parts = [part(name, usd) for name, usd in costs.items()]
+    assert Totals.of(parts) == Totals(known_usd=known, unknown=unknown)
+    assert report(*parts).total() == text
 
 
-def test_a_total_with_an_unknown_part_is_at_least_that_much() -> None:
-    assert report(part("a", 1.25), part("egress", None)).total() == (
-        "at least 1.25 USD (unknown: egress)"
-    )
-    assert report(part("a", 1.25)).total() == "1.25 USD"
-
-
-def test_a_total_of_unknown_items_is_not_zero() -> None:
-    assert report(part("a", None), part("b", None)).total() == "unknown (unknown: a, b)"
-
-
-def test_totals_must_match_the_line_items() -> None:
+def test_totals_must_match_the_line_items():
     parts = (part("a", 1), part("b", None))
     for wrong in (Totals(known_usd=2, unknown=("b",)), Totals(known_usd=1, unknown=())):
         with pytest.raises(ValidationError, match="but the line items add up to"):
             report(*parts, totals=wrong)
 
 
-def test_a_line_item_has_a_reason_or_a_price_row() -> None:
+def test_a_line_item_has_a_reason_or_a_price_row():
     for wrong in (
         {"usd": None, "why_unknown": None},
         {"usd": None, "why_unknown": ""},
@@ -109,34 +92,32 @@ def test_a_line_item_has_a_reason_or_a_price_row() -> None:
             part("a", **({"usd": 1.0} | wrong))
 
 
-def test_a_part_cannot_name_a_price_that_the_report_lacks() -> None:
-    with pytest.raises(ValidationError, match="names a price row"):
-        report(part("a", 1.0), rows=())
+@pytest.mark.parametrize(
+    ("parts", "more", "said"),
+    [
+        (1, {"rows": ()}, "names a price row"),
+        (2, {}, "the same name"),
+        (1, {"currency": "EUR"}, "currency"),
+    ],
+)
+def test_a_report_that_contradicts_itself_is_refused(parts, more, said):
+    with pytest.raises(ValidationError, match=said):
+        report(*[part("a", 1.0)] * parts, **more)
 
 
-def test_duplicate_line_items_are_rejected() -> None:
-    with pytest.raises(ValidationError, match="the same name"):
-        report(part("a", 1.0), part("a", 1.0))
-
-
-def test_another_currency_is_refused() -> None:
-    with pytest.raises(ValidationError, match="currency"):
-        report(part("a", 1.0), currency="EUR")
-
-
-def test_a_report_comes_back_from_its_file(tmp_path: Path) -> None:
+def test_a_report_comes_back_from_its_file(tmp_path):
     whole = report(part("a", 0.1), part("b", 0.2), part("c", None))
     cost_report.write(tmp_path / "cost.json", whole)
     assert cost_report.read(tmp_path / "cost.json") == whole
 
 
-def test_a_file_that_is_no_report_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_is_no_report_is_refused(tmp_path):
     (tmp_path / "cost.json").write_text('{"run": ""}')
     with pytest.raises(DataError, match="not a CostReport"):
         cost_report.read(tmp_path / "cost.json")
 
 
-def test_a_unit_cost_has_a_value_or_a_reason() -> None:
+def test_a_unit_cost_has_a_value_or_a_reason():
     assert UnitCost(usd=0.5, basis="b", unknown=("egress",)).describe() == "at least 0.5 USD"
     assert UnitCost(usd=0.5, basis="b").describe() == "0.5 USD"
     assert UNKNOWN.describe() == "unknown: not measured"
@@ -145,23 +126,13 @@ def test_a_unit_cost_has_a_value_or_a_reason() -> None:
             UnitCost.model_validate({"basis": "b"} | wrong)
 
 
-def test_fees_are_among_the_rows() -> None:
-    fee = FeeRow(
-        provider="gcp",
-        kind="control_plane",
-        name="GKE standard",
-        region="any",
-        usd=0.1,
-        unit="hour",
-        source="s",
-        date="unknown",
-        confidence="A",
-    )
-    whole = report(part("cluster", 0.1, price_row=fee.row_id), rows=(ROW, fee))
-    assert CostReport.model_validate_json(whole.model_dump_json()).rows == (ROW, fee)
+def test_fees_are_among_the_rows():
+    row = fee("control_plane", 0.1, "GKE standard")
+    whole = report(part("cluster", 0.1, price_row=row.row_id), rows=(ROW, row))
+    assert CostReport.model_validate_json(whole.model_dump_json()).rows == (ROW, row)
 
 
-def test_a_recommendation_names_its_known_savings_only() -> None:
+def test_a_recommendation_names_its_known_savings_only():
     silent = Recommendation(title="it waits", evidence="90 % of the time", action="--cache")
     assert silent.describe() == "it waits: 90 % of the time. Try --cache"
     known = silent.model_copy(update={"saves_seconds_per_epoch": 0.0, "saves_usd": 1.25})

@@ -9,59 +9,31 @@ from pydantic import ValidationError
 
 from cloudgan.money.catalog import load_catalog
 from cloudgan.money.fees import load_fees
-from cloudgan.schema.price_row import Date, FeeRow, PriceRow, SourcedRow
+from cloudgan.schema.price_row import FeeRow, PriceRow
+from records import price_row
+from tests.money.conftest import fee
 
 TODAY = dt.date(2026, 11, 21)
+ROW = price_row(usd_per_hour=0.28).model_dump()
+FEE = fee("control_plane", 0.1, "GKE standard").model_dump()
 
 
-class Fact(SourcedRow):
-    date: Date
+def test_a_row_and_a_fee_are_named_by_what_makes_them_unique():
+    assert price_row().row_id == "node/gcp/n1-standard-96+8xV100/us-central1/spot/current"
+    assert FeeRow(**FEE).row_id == "control_plane/gcp/GKE standard/any/current"
 
 
-def test_a_row_has_its_age_in_days() -> None:
-    assert Fact(date="2026-11-01").age_days(TODAY) == 20
-    assert Fact(date="unknown").age_days(TODAY) is None
-
-
-@pytest.mark.parametrize("date", ["", "2026-13-01", "20261101", "01.11.2026", "Unknown"])
-def test_a_date_is_iso_or_unknown(date: str) -> None:
-    with pytest.raises(ValidationError):
-        Fact(date=date)
-
-
-ROW = {
-    "provider": "gcp",
-    "node_type": "n1-standard-8+1xT4",
-    "accelerator": "T4",
-    "accelerator_count": 1,
-    "accelerator_memory_gib": 16,
-    "vcpu": 8,
-    "memory_gib": 30,
-    "region": "us-central1",
-    "market": "spot",
-    "usd_per_hour": 0.28,
-    "unit_sold": "parts",
-    "source": "a price list",
-    "date": "2026-11-01",
-    "confidence": "A",
-    "snapshot": "current",
-}
-
-
-def test_a_row_is_named_by_what_makes_it_unique() -> None:
-    row = PriceRow.model_validate(ROW)
-    assert row.row_id == "node/gcp/n1-standard-8+1xT4/us-central1/spot/current"
-
-
-def test_age_counts_to_the_day_that_is_given() -> None:
-    row = PriceRow.model_validate(ROW)
-    assert row.age_days(dt.date(2026, 11, 21)) == 20
-    assert row.age_days(dt.date(2027, 11, 1)) == 365
-
-
-def test_the_age_of_an_undated_row_is_unknown() -> None:
-    undated = PriceRow.model_validate(ROW | {"date": "unknown"})
-    assert undated.age_days(dt.date(2026, 11, 21)) is None
+@pytest.mark.parametrize(
+    ("date", "day", "days"),
+    [
+        ("2026-11-01", TODAY, 20),
+        ("2026-11-01", dt.date(2027, 11, 1), 365),
+        ("unknown", TODAY, None),
+    ],
+)
+def test_age_counts_to_the_day_that_is_given_or_is_unknown(date, day, days):
+    assert price_row(date=date).age_days(day) == days
+    assert FeeRow(**FEE | {"date": date}).age_days(day) == days
 
 
 @pytest.mark.parametrize(
@@ -76,6 +48,8 @@ def test_the_age_of_an_undated_row_is_unknown() -> None:
         ("date", "20261101"),
         ("date", "2026-13-01"),
         ("date", ""),
+        ("date", "01.11.2026"),
+        ("date", "Unknown"),
         ("market", "preemptible"),
         ("kind", "gpu"),
         ("kind", "control_plane"),  # stands in fees.csv
@@ -85,56 +59,18 @@ def test_the_age_of_an_undated_row_is_unknown() -> None:
         ("currency", "EUR"),
     ],
 )
-def test_a_row_that_is_no_fact_is_refused(column: str, value: object) -> None:
+def test_a_row_that_is_no_fact_is_refused(column, value):
     with pytest.raises(ValidationError, match=column):
         PriceRow.model_validate(ROW | {column: value})
-
-
-ROW_FEE_ROW = {
-    "provider": "gcp",
-    "kind": "control_plane",
-    "name": "GKE standard",
-    "region": "any",
-    "usd": 0.1,
-    "unit": "hour",
-    "source": "a page",
-    "date": "2026-11-01",
-    "confidence": "A",
-}
-
-
-def test_a_fee_names_itself_and_its_age() -> None:
-    row = FeeRow.model_validate(ROW_FEE_ROW)
-    assert row.row_id == "control_plane/gcp/GKE standard/any/current"
-    assert row.age_days(dt.date(2026, 11, 21)) == 20
-    assert (
-        FeeRow.model_validate(ROW_FEE_ROW | {"date": "unknown"}).age_days(dt.date(2026, 11, 21))
-        is None
-    )
 
 
 @pytest.mark.parametrize(
     ("column", "value"),
     [("usd", 0), ("usd", -1), ("unit", "month"), ("kind", "node"), ("date", ""), ("name", "")],
 )
-def test_a_fee_that_is_no_fact_is_refused(column: str, value: object) -> None:
+def test_a_fee_that_is_no_fact_is_refused(column, value):
     with pytest.raises(ValidationError, match=column):
-        FeeRow.model_validate(ROW_FEE_ROW | {column: value})
-
-
-def fee(date: str, note: str = "") -> FeeRow:
-    return FeeRow(
-        provider="gcp",
-        kind="disk",
-        name="a disk",
-        region="any",
-        usd=0.1,
-        unit="gib_month",
-        source="a page",
-        date=date,
-        confidence="A",
-        note=note,
-    )
+        FeeRow.model_validate(FEE | {column: value})
 
 
 @pytest.mark.parametrize(
@@ -155,15 +91,13 @@ def fee(date: str, note: str = "") -> FeeRow:
         ("unknown", "x; as of: about 2024; y", "age unknown (about 2024)", True),
     ],
 )
-def test_the_age_is_described_and_old_or_undated_rows_are_stale(
-    date: str, note: str, text: str, stale: bool
-) -> None:
-    row = fee(date, note)
+def test_the_age_is_described_and_old_or_undated_rows_are_stale(date, note, text, stale):
+    row = fee("disk", 0.1, date=date, note=note)
     assert row.age_text(TODAY) == text
     assert row.is_stale(TODAY) is stale
 
 
-def test_every_shipped_row_has_a_description_of_its_age() -> None:
+def test_every_shipped_row_has_a_description_of_its_age():
     for row in (*load_catalog().rows, *load_fees().rows):
         assert row.age_text(TODAY) != "age unknown", row.row_id
 
@@ -171,7 +105,7 @@ def test_every_shipped_row_has_a_description_of_its_age() -> None:
 RANGE = {"low_usd_per_hour": 0.2, "high_usd_per_hour": 0.4, "range_since": "2026-10-02"}
 
 
-def test_a_spot_price_may_have_the_range_of_its_readings() -> None:
+def test_a_spot_price_may_have_the_range_of_its_readings():
     row = PriceRow.model_validate(ROW | RANGE)
     assert row.range_text == "0.2 to 0.4 USD/h since 2026-10-02"
     assert PriceRow.model_validate(ROW).range_text == ""
@@ -186,6 +120,6 @@ def test_a_spot_price_may_have_the_range_of_its_readings() -> None:
         ({"high_usd_per_hour": 0.25}, "0.28 USD/h is not between 0.2 and 0.25"),
     ],
 )
-def test_a_range_holds_its_price_and_has_a_day(wrong: dict[str, object], said: str) -> None:
+def test_a_range_holds_its_price_and_has_a_day(wrong, said):
     with pytest.raises(ValidationError, match=said):
         PriceRow.model_validate(ROW | RANGE | wrong)

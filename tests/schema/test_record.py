@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import re
@@ -56,6 +55,18 @@ def stopped(step, seconds=5.0):
     return records.stopped(step, seconds, time=TIME)
 
 
+@pytest.fixture
+def path(tmp_path):
+    """A record of one epoch."""
+    record.append(tmp_path / "record.jsonl", epoch(0, step=10))
+    return tmp_path / "record.jsonl"
+
+
+def changed(path, key, value):
+    """The text of its line with another value of a key, as it is written."""
+    return re.sub(rf'"{key}":[^,]+', f'"{key}":{value}', path.read_text())
+
+
 def test_lines_come_back_as_they_were_written(tmp_path):
     path, lines = tmp_path / "record.jsonl", (epoch(0, step=10), resumed(10), stopped(10))
     for line in lines:
@@ -63,23 +74,25 @@ def test_lines_come_back_as_they_were_written(tmp_path):
     assert record.read(path).lines == lines
 
 
-def test_a_line_cut_short_by_a_crash_is_left_out_and_healed_by_the_next(tmp_path):
-    path = tmp_path / "record.jsonl"
-    record.append(path, epoch(0, step=10))
+def test_a_line_cut_short_by_a_crash_is_a_warning_and_healed_by_the_next(path):
+    whole = record.read(path)
     with path.open("ab") as file:
         file.write(b'{"kind": "epoch", "st')
-    assert len(record.read(path).lines) == 1
+    found = record.read(path)
+    assert (found.lines, found.truncated, whole.truncated) == (whole.lines, True, False)
+    assert "cut short" in record_warnings(found)[0]
     record.append(path, epoch(1, step=20))
     assert [line.step for line in record.read(path).lines] == [10, 20]
 
 
-def test_a_broken_line_inside_is_named_by_its_number(tmp_path):
-    path = tmp_path / "record.jsonl"
-    record.append(path, epoch(0, step=10))
-    with path.open("ab") as file:
-        file.write(b'{"kind": "nonsense"}\n')
-    record.append(path, epoch(1, step=20))
-    with pytest.raises(DataError, match=r"record.jsonl, line 2"):
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [('ONE{"kind": "nonsense"}\nONE', r"record.jsonl, line 2"), ("\nONE", "line 1")],
+    ids=["broken", "blank"],
+)
+def test_a_broken_line_inside_is_named_by_its_number(path, text, said):
+    path.write_text(text.replace("ONE", path.read_text()))
+    with pytest.raises(DataError, match=said):
         record.read(path)
 
 
@@ -92,13 +105,16 @@ def test_a_broken_line_inside_is_named_by_its_number(tmp_path):
         ("samples", "9" * 100),
         ("step", str(10**12)),
         ("step", "9" * 5000),
+        *(
+            (key, value)
+            for key in ("train_seconds", "checkpoint_seconds", "samples_per_second")
+            for value in ("-1", "NaN", "Infinity", '"inf"')
+        ),
     ],
 )
-def test_a_number_that_no_run_reaches_is_refused(tmp_path, key, value):
-    path = tmp_path / "record.jsonl"
-    line = epoch(0, step=10).model_dump_json()
-    path.write_text(re.sub(rf'"{key}":[^,]+', f'"{key}":{value}', line) + "\n")
-    with pytest.raises(DataError, match=r"record.jsonl, line 1: "):
+def test_a_number_that_no_run_reaches_is_refused_by_line(path, key, value):
+    path.write_text(path.read_text() + changed(path, key, value))
+    with pytest.raises(DataError, match=r"record.jsonl, line 2: .*delete the line"):
         record.read(path)
 
 
@@ -115,7 +131,7 @@ def test_a_missing_record_says_what_to_name(tmp_path):
 
 def test_an_epoch_repeated_after_a_resume_counts_once():
     lines = (epoch(0, step=10), epoch(1, step=20), resumed(10), epoch(1, step=20, seconds=7.0))
-    epochs = record.RunRecord(lines=lines).epochs()
+    epochs = run_of(*lines).epochs()
     assert [(e.epoch, e.train_seconds) for e in epochs] == [(0, 10.0), (1, 7.0)]
 
 
@@ -126,13 +142,13 @@ def test_the_steady_epoch_leaves_out_tracing_and_broken_epochs():
         epoch(2, step=30, seconds=12.0),
         epoch(3, step=35, seconds=3.0, complete=False),
     )
-    run = record.RunRecord(lines=lines)
+    run = run_of(*lines)
     assert run.steady_epoch_seconds() == 11.0
     assert run.first_epoch_seconds() == 99.0
 
 
 def test_what_was_never_measured_is_unknown_not_zero():
-    run = record.RunRecord(lines=())
+    run = run_of()
     assert run.steady_epoch_seconds() is None
     assert run.samples_per_second() is None
     assert run.stopped() is None
@@ -178,10 +194,10 @@ def test_a_damaged_checkpoint_between_two_processes_is_a_warning_and_no_process(
 @given(st.integers(0, 4), st.integers(0, 5))
 def test_a_repeated_line_counts_once_at_any_position(doubled, place):
     lines = list(whole())
-    once = record.RunRecord(lines=lines)
+    once = run_of(*lines)
     place = max(place, doubled + 1)
     lines.insert(place, lines[doubled])
-    twice = record.RunRecord(lines=lines)
+    twice = run_of(*lines)
     assert twice.epochs() == once.epochs()
     assert twice.program_seconds() == once.program_seconds() == 50
     assert twice.every_process_ended()
@@ -220,48 +236,61 @@ def test_a_start_without_its_resume_voids_later_steps_all_the_same():
     assert [e.train_seconds for e in run_of(*lines).epochs()] == [10.0, 7.0]
 
 
+START, FIRST, SECOND, THIRD, END = whole()
+
+
 @pytest.mark.parametrize(
-    ("lost", "expected"),
+    ("lines", "expected"),
     [
-        (0, "line of its start is missing"),
-        (1, "epoch 0, before line 2, not recorded"),
-        (2, "epoch 1, before line 3, not recorded"),
-        (4, "did not record its end: it runs still or was killed"),
+        ((FIRST, SECOND, THIRD, END), "line of its start is missing"),
+        ((START, SECOND, THIRD, END), "epoch 0, before line 2, not recorded"),
+        ((START, FIRST, THIRD, END), "epoch 1, before line 3, not recorded"),
+        ((START, FIRST, SECOND, THIRD), "did not record its end: it runs still or was killed"),
+        (
+            (START, FIRST, epoch(5, step=60), END),
+            "epochs 1 to 4, before line 3, not recorded",
+        ),
+        (
+            (START, FIRST, SECOND.model_copy(update={"steps": 8}), THIRD, END),
+            "steps 10 to 12, before line 3, are in no",
+        ),
+        (
+            (START, FIRST, SECOND.model_copy(update={"steps": 12}), THIRD, END),
+            "steps 8 to 10 are in two epochs' lines",
+        ),
+        (
+            (START, FIRST, SECOND.model_copy(update={"time": "yesterday"}), THIRD, END),
+            "line 3 has the time 'yesterday'",
+        ),
+        ((START, FIRST, SECOND, THIRD, stopped(30, 5.0)), "took 34 s, but the process 5 s"),
+        (
+            (
+                *(START, FIRST, stopped(10, 20.0)),
+                *(started(10, processor="another chip"), resumed(10), SECOND, THIRD, END),
+            ),
+            "different machines (2 cores of a chip, 4 GiB; 2 cores of another chip",
+        ),
+        (
+            (START, FIRST, stopped(10, 20.0), SECOND, stopped(20, 25.0)),
+            "a process wrote line 4, but the line of its start is missing",
+        ),
+        ((started(), stopped(0)), "no epoch was finished"),
+        ((), "empty"),
     ],
 )
-def test_a_missing_line_is_a_warning(lost, expected):
-    lines = list(whole())
-    del lines[lost]
-    (warning,) = record_warnings(record.RunRecord(lines=lines))
+def test_what_is_missing_or_contradicts_itself_is_a_warning(lines, expected):
+    (warning,) = record_warnings(run_of(*lines))
     assert expected in warning
 
 
-def test_several_missing_epochs_are_named():
-    start, first, _, _, end = whole()
-    run = run_of(start, first, epoch(5, step=60), end)
-    assert "epochs 1 to 4, before line 3, not recorded" in record_warnings(run)[0]
-
-
-def test_steps_in_no_epoch_or_in_two_are_a_warning():
-    start, first, second, third, end = whole()
-    gap = second.model_copy(update={"steps": 8})
-    assert (
-        "steps 10 to 12, before line 3, are in no"
-        in record_warnings(run_of(start, first, gap, third, end))[0]
-    )
-    both = second.model_copy(update={"steps": 12})
-    assert (
-        "steps 8 to 10 are in two epochs' lines"
-        in record_warnings(run_of(start, first, both, third, end))[0]
-    )
-
-
 def test_an_epoch_that_goes_back_without_a_resume_is_a_warning():
-    start, first, second, third, end = whole()
-    run = run_of(start, first, third, second, end)
-    assert any(
-        "epoch 1 (line 4) stands after epoch 2; none was resumed" in w for w in record_warnings(run)
-    )
+    *_, warning = record_warnings(run_of(START, FIRST, THIRD, SECOND, END))
+    assert warning == "epoch 1 (line 4) stands after epoch 2; none was resumed"
+
+
+def test_a_time_without_zone_is_utc():
+    bare = THIRD.model_copy(update={"time": "2026-01-01T00:00:00"})
+    assert record_warnings(run_of(START, FIRST, SECOND, bare, END)) == ()
 
 
 def test_a_clock_that_goes_back_is_a_warning_and_changes_no_duration():
@@ -275,91 +304,24 @@ def test_a_clock_that_goes_back_is_a_warning_and_changes_no_duration():
     assert run.program_seconds() == 50
 
 
-def test_an_invalid_time_is_a_warning_and_one_without_zone_is_utc():
-    start, first, second, third, end = whole()
-    odd = (second.model_copy(update={"time": "yesterday"}),)
-    bare = third.model_copy(update={"time": "2026-01-01T00:00:00"})
-    (warning,) = record_warnings(run_of(start, first, *odd, bare, end))
-    assert "line 3 has the time 'yesterday'" in warning
-
-
 def test_a_process_whose_start_and_whose_predecessors_end_are_lost_is_no_known_time():
     start, first, _, third, end = whole()
     run = run_of(start, first, third.model_copy(update={"first": True}), end)
     assert not run.every_process_ended()
 
 
-def test_epochs_longer_than_their_process_are_a_warning():
-    (warning,) = record_warnings(run_of(*whole()[:-1], stopped(30, 5.0)))
-    assert "took 34 s, but the process 5 s" in warning
-
-
-def test_processes_on_two_machines_are_a_warning():
-    start, first, *rest = whole()
-    other = started(10, processor="another chip")
-    run = run_of(start, first, stopped(10, 20.0), other, resumed(10), *rest)
-    (warning,) = record_warnings(run)
-    assert "different machines (2 cores of a chip, 4 GiB; 2 cores of another chip" in warning
-
-
-def test_zero_epochs_and_an_empty_record_are_warnings():
-    assert "no epoch was finished" in record_warnings(run_of(started(), stopped(0)))[0]
-    assert "empty" in record_warnings(run_of())[0]
+def test_of_an_empty_record_no_process_ended():
     assert not run_of().every_process_ended()
-
-
-def test_a_truncated_last_line_is_a_warning(tmp_path):
-    path = tmp_path / "record.jsonl"
-    for line in (epoch(0, step=10), stopped(10)):
-        record.append(path, line)
-    assert not record.read(path).truncated
-    path.write_bytes(path.read_bytes()[:-9])
-    found = record.read(path)
-    assert len(found.lines) == 1
-    assert "cut short" in record_warnings(found)[0]
-
-
-@pytest.mark.parametrize("key", ["train_seconds", "checkpoint_seconds", "samples_per_second"])
-@pytest.mark.parametrize("value", ["-1", "NaN", "Infinity", '"inf"'])
-def test_seconds_that_cannot_be_are_refused_by_line(tmp_path, key, value):
-    path = tmp_path / "record.jsonl"
-    record.append(path, epoch(0, step=10))
-    raw = json.loads(path.read_text())
-    raw[key] = "HERE"
-    with path.open("a") as file:
-        file.write(json.dumps(raw).replace('"HERE"', value) + "\n")
-    with pytest.raises(DataError, match=rf"line 2: .*{key}.*delete the line"):
-        record.read(path)
-
-
-def test_a_blank_line_inside_is_named(tmp_path):
-    path = tmp_path / "record.jsonl"
-    record.append(path, epoch(0, step=10))
-    path.write_bytes(b"\n" + path.read_bytes())
-    with pytest.raises(DataError, match="line 1"):
-        record.read(path)
 
 
 @pytest.mark.parametrize("written", ['"NaN"', "null"])
 def test_a_held_out_loss_that_is_no_number_leaves_the_record_readable(tmp_path, written):
     path = tmp_path / "record.jsonl"
-    lost = epoch(0, step=10).model_copy(
-        update={"held_out_losses": {"generator": {"total": math.nan}}}
-    )
-    record.append(path, lost)
+    record.append(path, epoch(0, step=10, held_out_losses={"generator": {"total": math.nan}}))
     assert '"total":"NaN"' in path.read_text()
     path.write_text(path.read_text().replace('"NaN"', written))
     (line,) = record.read(path).lines
     assert math.isnan(line.held_out_losses["generator"]["total"])
-
-
-def test_records_from_before_readers_were_timed_are_read(tmp_path):
-    path = tmp_path / "record.jsonl"
-    record.append(path, epoch(0, step=10))
-    raw = json.loads(path.read_text())
-    del raw["input_utilisation"]
-    path.write_text(json.dumps(raw) + "\n")
-    assert record.read(path).lines[0].input_utilisation is None
 
 
 def test_what_a_resume_voids_is_void_before_it_is_run_again():
@@ -372,14 +334,6 @@ def test_a_run_that_restarted_at_step_0_has_only_the_epochs_after_it():
     again = started(0, "2026-01-01T01:00:00Z")
     fresh = epoch(0, step=10, seconds=7.0, first=True)
     assert run_of(*whole(), again, fresh).epochs() == (fresh,)
-
-
-def test_a_line_after_an_end_is_of_a_process_whose_start_is_lost():
-    start, first, second, *_ = whole()
-    (expected,) = record_warnings(
-        run_of(start, first, stopped(10, 20.0), second, stopped(20, 25.0))
-    )
-    assert expected == "a process wrote line 4, but the line of its start is missing"
 
 
 UNTIL = parse_stop_criterion("metric<0.15")
@@ -401,10 +355,6 @@ def validated(step, value, *, best=True, reached=False, seconds=1.0):
     )
 
 
-def run_with(*lines):
-    return record.RunRecord(lines=lines)
-
-
 def test_a_number_that_is_none_comes_back_as_it_was_written(tmp_path):
     path = tmp_path / "record.jsonl"
     record.append(path, validated(10, math.nan))
@@ -413,20 +363,16 @@ def test_a_number_that_is_none_comes_back_as_it_was_written(tmp_path):
     assert line.metrics["hits"] == 0.5
 
 
-def test_records_without_validations_and_with_ends_of_before_are_read(tmp_path):
-    path = tmp_path / "record.jsonl"
-    for line in whole()[1:]:
-        record.append(path, line)
-    found = record.read(path)
-    assert found.validations() == ()
-    assert found.seconds_to_reach(UNTIL) is None
-    assert quality_of(found.validations()) is None
+def test_a_record_without_validations_has_no_quality():
+    assert run_of(*whole()).validations() == ()
+    assert run_of(*whole()).seconds_to_reach(UNTIL) is None
+    assert quality_of(()) is None
 
 
 def test_a_validation_changes_neither_epochs_nor_warnings_nor_processes():
     start, first, *rest = whole()
-    run = run_with(start, first, validated(10, 0.3), *rest)
-    assert run.epochs() == run_with(*whole()).epochs()
+    run = run_of(start, first, validated(10, 0.3), *rest)
+    assert run.epochs() == run_of(*whole()).epochs()
     assert record_warnings(run) == ()
     assert len(run.processes()) == 1
 
@@ -435,46 +381,43 @@ def test_what_a_resume_voids_does_not_count():
     start, first, second, *_ = whole()
     again = started(10, "2026-01-01T01:00:00Z")
     lines = (start, first, validated(10, 0.3), second, validated(20, 0.1), again, resumed(10))
-    assert [each.step for each in run_with(*lines).validations()] == [10]
-    redone = run_with(*lines, epoch(1, step=20, seconds=7.0), validated(20, 0.2))
+    assert [each.step for each in run_of(*lines).validations()] == [10]
+    redone = run_of(*lines, epoch(1, step=20, seconds=7.0), validated(20, 0.2))
     assert [each.metrics["metric"] for each in redone.validations()] == [0.3, 0.2]
 
 
 def test_of_two_looks_after_one_step_the_later_counts():
     start, first, *_ = whole()
     again = started(10, "2026-01-01T01:00:00Z")
-    run = run_with(start, first, validated(10, 0.3), again, resumed(10), validated(10, 0.4))
+    run = run_of(start, first, validated(10, 0.3), again, resumed(10), validated(10, 0.4))
     assert [each.metrics["metric"] for each in run.validations()] == [0.4]
 
 
-def test_time_to_reach_it_adds_the_processes_before():
-    start, first, second, *_ = whole()
-    again = started(10, "2026-01-01T01:00:00Z")
-    reached = validated(20, 0.1, reached=True, seconds=9.0)
-    lines = (start, first, stopped(10, 30.0), again, resumed(10), second, reached)
-    assert run_with(*lines).seconds_to_reach(UNTIL) == 39.0
-    assert run_with(*lines, stopped(20, 9.5)).seconds_to_reach(UNTIL) == 39.0
+REACHED = validated(20, 0.1, reached=True, seconds=9.0)
+AGAIN = (started(10, "2026-01-01T01:00:00Z"), resumed(10))
 
 
-def test_time_to_reach_another_bound_is_known_afterwards():
-    start, first, second, *_ = whole()
-    run = run_with(start, first, validated(10, 0.3, seconds=4.0), second, validated(20, 0.1))
-    assert run.seconds_to_reach(parse_stop_criterion("metric<=0.3")) == 4.0
-
-
-def test_time_to_reach_it_is_unknown_after_a_kill():
-    start, first, second, *_ = whole()
-    again = started(10, "2026-01-01T01:00:00Z")
-    reached = validated(20, 0.1, reached=True, seconds=9.0)
-    assert (
-        run_with(start, first, again, resumed(10), second, reached).seconds_to_reach(UNTIL) is None
-    )
-
-
-def test_what_did_not_hold_in_the_end_was_not_reached():
-    start, first, second, *_ = whole()
-    run = run_with(start, first, validated(10, 0.3), second, validated(20, 0.2), stopped(20, 9.0))
-    assert run.seconds_to_reach(UNTIL) is None
+@pytest.mark.parametrize(
+    ("lines", "until", "seconds"),
+    [
+        ((FIRST, stopped(10, 30.0), *AGAIN, SECOND, REACHED), UNTIL, 39.0),
+        ((FIRST, stopped(10, 30.0), *AGAIN, SECOND, REACHED, stopped(20, 9.5)), UNTIL, 39.0),
+        (
+            (FIRST, validated(10, 0.3, seconds=4.0), SECOND, validated(20, 0.1)),
+            parse_stop_criterion("metric<=0.3"),
+            4.0,
+        ),
+        ((FIRST, *AGAIN, SECOND, REACHED), UNTIL, None),
+        (
+            (FIRST, validated(10, 0.3), SECOND, validated(20, 0.2), stopped(20, 9.0)),
+            UNTIL,
+            None,
+        ),
+    ],
+    ids=["processes before", "and an end", "another bound", "after a kill", "not reached"],
+)
+def test_the_time_to_reach_a_bound_is_that_of_all_processes_or_unknown(lines, until, seconds):
+    assert run_of(START, *lines).seconds_to_reach(until) == seconds
 
 
 def test_quality_names_the_newest_and_the_best():

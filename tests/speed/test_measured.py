@@ -25,7 +25,7 @@ __all__ = ["lines", "record"]
 SPECS = load_accelerator_specs()
 
 
-def on(record: RunRecord, device: str, replicas: int) -> RunRecord:
+def on(record, device, replicas):
     first, *rest = record.lines
     numerics = first.numerics.model_copy(
         update={"device": device, "replicas": replicas, "global_batch_size": 10 * replicas}

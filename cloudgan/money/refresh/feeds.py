@@ -29,8 +29,6 @@ class RefreshResult:
     Attributes:
         provider: For example ``aws``.
         state: ``skipped`` and ``failed`` leave the old prices unchanged.
-        rows: Number of prices written.
-        rejected: Implausible prices.
         messages: Feeds that were skipped, and errors.
     """
 

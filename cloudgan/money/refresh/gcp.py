@@ -53,7 +53,6 @@ def gcp_quotes(
     A component with two prices gives two prices of a node, which validation rejects.
 
     Raises:
-        CredentialsError: The key is missing or rejected.
         DataError: A response has an unexpected format.
         CloudganError: The API is unreachable or busy.
     """

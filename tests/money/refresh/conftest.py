@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
 from cloudgan.money.refresh.web import Web
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 
 class Answer(NamedTuple):
@@ -36,34 +33,34 @@ class Asked(NamedTuple):
 class Lists:
     """A server of price lists: `answer` returns the response, `asked` has the requests."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.asked: list[Asked] = []
-        self.answer: Callable[[Asked], Answer] = lambda _: Answer(b"{}")
+        self.answer = lambda _: Answer(b"{}")
         self.url = ""
         self.date: str | None = None
         """The time in its Date header, if not the real one."""
 
     says = Answer
 
-    def in_turn(self, *answers: Answer) -> None:
+    def in_turn(self, *answers):
         """Sends these responses one after the other, and repeats the last."""
         left = list(answers)
         self.answer = lambda _: left.pop(0) if len(left) > 1 else left[0]
 
 
 @pytest.fixture
-def lists() -> Iterator[Lists]:
+def lists():
     """A running server."""
     found = Lists()
 
     class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
+        def do_GET(self):
             self.reply(urlsplit(self.path).query)
 
-        def do_POST(self) -> None:
+        def do_POST(self):
             self.reply(self.rfile.read(int(self.headers["Content-Length"])).decode())
 
-        def reply(self, form: str) -> None:
+        def reply(self, form):
             parts = urlsplit(self.path)
             query = {name: texts[0] for name, texts in parse_qs(form).items()}
             found.asked.append(Asked(parts.path, query))
@@ -75,10 +72,10 @@ def lists() -> Iterator[Lists]:
             self.end_headers()
             self.wfile.write(said.body[: len(said.body) - said.cut])
 
-        def date_time_string(self, timestamp: float | None = None) -> str:
+        def date_time_string(self, timestamp=None):
             return found.date or super().date_time_string(timestamp)
 
-        def log_message(self, *_: object) -> None:
+        def log_message(self, *_):
             pass
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
@@ -91,11 +88,11 @@ def lists() -> Iterator[Lists]:
 
 
 @pytest.fixture
-def waits() -> list[float]:
+def waits():
     """The seconds that `web` waited, instead of waiting."""
     return []
 
 
 @pytest.fixture
-def web(waits: list[float]) -> Web:
+def web(waits):
     return Web(sleep=waits.append)

@@ -6,7 +6,6 @@ import csv
 import datetime as dt
 import io
 import json
-from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -14,12 +13,7 @@ from cloudgan.core.errors import CloudganError, CredentialsError, DataError
 from cloudgan.core.progress import Silent
 from cloudgan.money.catalog import shipped_catalog
 from cloudgan.money.refresh.aws import aws_quotes, aws_spot_quotes, ec2_client
-from cloudgan.money.refresh.quote import RefreshRequest, ValidatedQuotes, validate
-
-if TYPE_CHECKING:
-    from tests.cost.refresh.conftest import Answer, Asked, Lists
-
-    from cloudgan.money.refresh.web import Web
+from cloudgan.money.refresh.quote import RefreshRequest, validate
 
 NODE = "g5.xlarge"
 INDEX = "/offers/v1.0/aws/AmazonEC2/current/region_index.json"
@@ -41,13 +35,13 @@ ROW = {
 
 
 @pytest.fixture
-def wanted() -> RefreshRequest:
+def wanted():
     return RefreshRequest(
         {NODE: shipped_catalog().row(f"aws/{NODE}/us-east-1/on_demand")}, ("us-east-1",)
     )
 
 
-def offers(*rows: dict[str, str], columns: tuple[str, ...] = tuple(ROW)) -> bytes:
+def offers(*rows, columns=tuple(ROW)):
     text = io.StringIO(newline="")
     quoting = csv.writer(text, quoting=csv.QUOTE_ALL, lineterminator="\n")
     quoting.writerow(["FormatVersion", "v1.0"])
@@ -60,10 +54,10 @@ def offers(*rows: dict[str, str], columns: tuple[str, ...] = tuple(ROW)) -> byte
     return text.getvalue().encode()
 
 
-def serve(lists: Lists, file: bytes, cut: int = 0) -> None:
+def serve(lists, file, cut=0):
     index = {"regions": {"us-east-1": {"currentVersionUrl": f"{FILE}.json"}}}
 
-    def answer(asked: Asked) -> Answer:
+    def answer(asked):
         if asked.path == INDEX:
             return lists.says(json.dumps(index).encode())
         if asked.path == f"{FILE}.csv":
@@ -73,109 +67,95 @@ def serve(lists: Lists, file: bytes, cut: int = 0) -> None:
     lists.answer = answer
 
 
-def read(lists: Lists, web: Web, wanted: RefreshRequest) -> ValidatedQuotes:
+def read(lists, web, wanted):
     return validate(aws_quotes(web, wanted, dt.date(2026, 11, 21), Silent(), lists.url))
 
 
-def test_the_list_price_is_read_with_the_day_of_its_publication(
-    lists: Lists, web: Web, wanted: RefreshRequest
-) -> None:
-    serve(lists, offers({}))
-    (row,), refused = read(lists, web, wanted)
+@pytest.fixture
+def read_file(lists, web, wanted):
+    def read_file(file, cut=0):
+        serve(lists, file, cut)
+        return read(lists, web, wanted)
+
+    return read_file
+
+
+def test_the_list_price_is_read_with_the_day_of_its_publication(read_file):
+    (row,), refused = read_file(offers({}))
     assert refused == ()
     assert row.row_id == f"node/aws/{NODE}/us-east-1/on_demand/current"
     assert (row.usd_per_hour, row.date, row.confidence) == (3.06, "2026-11-03", "A")
 
 
-@pytest.mark.parametrize(
-    "other",
-    [
-        {"TermType": "Reserved", "PricePerUnit": "1"},
-        {"Operating System": "Windows"},
-        {"Tenancy": "Dedicated"},
-        {"Pre Installed S/W": "SQL Std"},
-        {"CapacityStatus": "UnusedCapacityReservation"},
-        {"MarketOption": "CapacityBlock"},
-        {"Location Type": "AWS Local Zone"},
-        {"Instance Type": "g5.48xlarge"},
-    ],
-)
-def test_other_products_are_ignored(
-    lists: Lists, web: Web, wanted: RefreshRequest, other: dict[str, str]
-) -> None:
-    serve(lists, offers({"PricePerUnit": "9"} | other, {}))
-    rows, refused = read(lists, web, wanted)
-    assert ([row.usd_per_hour for row in rows], refused) == ([3.06], ())
+GOOD, OTHER = {}, {"PricePerUnit": "9"}
 
 
 @pytest.mark.parametrize(
-    ("wrong", "why"),
+    ("rows", "usd", "why"),
     [
-        ({"PricePerUnit": "-3"}, "is not a valid price"),
-        ({"PricePerUnit": "NaN"}, "is not a valid price"),
-        ({"PricePerUnit": ""}, "is not a valid price"),
-        ({"Currency": "CNY"}, "in CNY"),
-        ({"Unit": "Quantity"}, "per Quantity"),
+        *(
+            ([OTHER | other, GOOD], 3.06, None)
+            for other in (
+                {"TermType": "Reserved"},
+                {"Operating System": "Windows"},
+                {"Tenancy": "Dedicated"},
+                {"Pre Installed S/W": "SQL Std"},
+                {"CapacityStatus": "UnusedCapacityReservation"},
+                {"MarketOption": "CapacityBlock"},
+                {"Location Type": "AWS Local Zone"},
+                {"Instance Type": "g5.48xlarge"},
+            )
+        ),
+        ([{"PricePerUnit": "-3"}], None, "is not a valid price"),
+        ([{"PricePerUnit": "NaN"}], None, "is not a valid price"),
+        ([{"PricePerUnit": ""}], None, "is not a valid price"),
+        ([{"Currency": "CNY"}], None, "in CNY"),
+        ([{"Unit": "Quantity"}], None, "per Quantity"),
     ],
 )
-def test_invalid_prices_are_rejected(
-    lists: Lists, web: Web, wanted: RefreshRequest, wrong: dict[str, str], why: str
-) -> None:
-    serve(lists, offers(wrong))
-    rows, (refusal,) = read(lists, web, wanted)
-    assert rows == ()
-    assert why in refusal.why
+def test_other_products_are_ignored_and_invalid_prices_rejected(read_file, rows, usd, why):
+    found, refused = read_file(offers(*rows))
+    assert [row.usd_per_hour for row in found] == ([usd] if usd else [])
+    assert bool(refused) == bool(why)
+    assert all(why in one.why for one in refused)
 
 
-def test_columns_that_came_later_may_be_missing(
-    lists: Lists, web: Web, wanted: RefreshRequest
-) -> None:
+def test_columns_that_came_later_may_be_missing(read_file):
     old = tuple(name for name in ROW if name not in {"MarketOption", "Location Type"})
-    serve(lists, offers({}, columns=old))
-    assert len(read(lists, web, wanted).rows) == 1
+    assert len(read_file(offers({}, columns=old)).rows) == 1
 
 
 @pytest.mark.parametrize(
-    ("file", "message"),
+    ("file", "cut", "message"),
     [
-        (offers({}, columns=tuple(ROW)[:3]), "no columns"),
-        (b"", "ends before its table"),
-        (b"<html>\n" * 30, "ends before its table"),
-        (offers({}) + b'"ABC","OnDem', "not CSV"),
-        (offers({}) + b"\xff\xfe", "not CSV"),
+        (offers({}, columns=tuple(ROW)[:3]), 0, "no columns"),
+        (b"", 0, "ends before its table"),
+        (b"<html>\n" * 30, 0, "ends before its table"),
+        (offers({}) + b'"ABC","OnDem', 0, "not CSV"),
+        (offers({}) + b"\xff\xfe", 0, "not CSV"),
+        (offers({}, {"SKU": "more"}), 150, "is incomplete"),
     ],
 )
-def test_an_unexpected_file_is_reported(
-    lists: Lists, web: Web, wanted: RefreshRequest, file: bytes, message: str
-) -> None:
-    serve(lists, file)
+def test_an_unexpected_file_is_reported(read_file, file, cut, message):
     with pytest.raises(DataError, match=message):
-        read(lists, web, wanted)
+        read_file(file, cut)
 
 
-def test_a_file_that_ends_too_early_is_no_price_list(
-    lists: Lists, web: Web, wanted: RefreshRequest
-) -> None:
-    serve(lists, offers({}, {"SKU": "more"}), cut=150)
-    with pytest.raises(DataError, match="is incomplete"):
-        read(lists, web, wanted)
-
-
-@pytest.mark.parametrize("index", [b"{}", b'{"regions": []}', b'{"regions": {}}'])
-def test_an_index_without_the_region_is_reported(
-    lists: Lists, web: Web, wanted: RefreshRequest, index: bytes
-) -> None:
-    lists.in_turn(lists.says(index))
-    with pytest.raises(DataError, match=r"region_index\.json"):
-        read(lists, web, wanted)
-
-
-def test_a_missing_file_is_reported(lists: Lists, web: Web, wanted: RefreshRequest) -> None:
-    lists.in_turn(
-        lists.says(b'{"regions": {"us-east-1": {"currentVersionUrl": "/gone.json"}}}'),
-        lists.says(status=404),
-    )
-    with pytest.raises(CloudganError, match=r"/gone\.csv: HTTP 404"):
+@pytest.mark.parametrize(
+    ("index", "message"),
+    [
+        (b"{}", r"region_index\.json"),
+        (b'{"regions": []}', r"region_index\.json"),
+        (b'{"regions": {}}', r"region_index\.json"),
+        (
+            b'{"regions": {"us-east-1": {"currentVersionUrl": "/gone.json"}}}',
+            r"/gone\.csv: HTTP 404",
+        ),
+    ],
+)
+def test_an_index_without_the_region_or_its_file_is_reported(lists, web, wanted, index, message):
+    lists.in_turn(lists.says(index), lists.says(status=404))
+    with pytest.raises(CloudganError, match=message):
         read(lists, web, wanted)
 
 
@@ -187,7 +167,7 @@ NODES = ("g5.xlarge", "g5.12xlarge")
 NOW = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)
 
 
-def item(usd: str, zone: str = "us-east-1a", node: str = NODES[0], hour: int = 8) -> str:
+def item(usd, zone="us-east-1a", node=NODES[0], hour=8):
     return (
         f"<item><instanceType>{node}</instanceType><spotPrice>{usd}</spotPrice>"
         "<productDescription>Linux/UNIX</productDescription>"
@@ -196,7 +176,7 @@ def item(usd: str, zone: str = "us-east-1a", node: str = NODES[0], hour: int = 8
     )
 
 
-def page(*items: str, following: str = "") -> bytes:
+def page(*items, following=""):
     return (
         '<DescribeSpotPriceHistoryResponse xmlns="http://ec2.amazonaws.com/doc/2016-11-15/">'
         f"<requestId>x</requestId><spotPriceHistorySet>{''.join(items)}</spotPriceHistorySet>"
@@ -204,7 +184,7 @@ def page(*items: str, following: str = "") -> bytes:
     ).encode()
 
 
-def refusal(code: str) -> bytes:
+def refusal(code):
     return (
         f"<Response><Errors><Error><Code>{code}</Code><Message>no</Message></Error></Errors>"
         "<RequestID>x</RequestID></Response>"
@@ -212,26 +192,18 @@ def refusal(code: str) -> bytes:
 
 
 @pytest.fixture
-def login(monkeypatch: pytest.MonkeyPatch) -> None:
+def ec2(lists, monkeypatch):
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIANOTAKEY")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "nothing")
-
-
-@pytest.fixture
-def ec2(lists: Lists, monkeypatch: pytest.MonkeyPatch, login: None) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", lists.url)
 
 
-def read_aws_spot(
-    regions: tuple[str, ...] = ("us-east-1",), client_for: Any = ec2_client
-) -> ValidatedQuotes:
+def read_aws_spot(regions=("us-east-1",), client_for=ec2_client):
     rows = {node: shipped_catalog().row(f"aws/{node}/us-east-1/spot") for node in NODES}
     return validate(aws_spot_quotes(RefreshRequest(rows, regions), NOW, Silent(), client_for))
 
 
-def test_the_cheapest_zone_of_the_newest_prices_is_taken_over_all_pages(
-    ec2: None, lists: Lists
-) -> None:
+def test_the_cheapest_zone_of_the_newest_prices_is_taken_over_all_pages(ec2, lists):
     lists.in_turn(
         lists.says(page(item("0.9"), item("0.1", hour=3), following="more")),
         lists.says(page(item("0.4", "us-east-1b"), item("3.2", node=NODES[1]))),
@@ -249,7 +221,7 @@ def test_the_cheapest_zone_of_the_newest_prices_is_taken_over_all_pages(
     assert second["NextToken"] == "more"
 
 
-def test_a_spot_price_has_the_range_of_its_zone(ec2: None, lists: Lists) -> None:
+def test_a_spot_price_has_the_range_of_its_zone(ec2, lists):
     dear = [item("0.9"), item("0.2", hour=3)]  # another zone, cheaper once
     cheap = [
         item(usd, "us-east-1b", hour=hour) for usd, hour in (("nan", 2), ("0.7", 1), ("0.4", 5))
@@ -263,18 +235,19 @@ def test_a_spot_price_has_the_range_of_its_zone(ec2: None, lists: Lists) -> None
     assert found[NODES[1]].range_text == ""
 
 
-def test_a_local_zone_and_other_nodes_are_not_of_the_region(ec2: None, lists: Lists) -> None:
-    others = [item("0.1", "us-east-1-atl-2a"), item("0.1", node="t3.micro"), item("0.5")]
-    lists.in_turn(lists.says(page(*others)))
-    (row,), _ = read_aws_spot()
-    assert row.usd_per_hour == 0.5
-
-
-@pytest.mark.parametrize("usd", ["-1", "nan", "free", "0.00001"])
-def test_nonsense_is_refused_aws_spot(ec2: None, lists: Lists, usd: str) -> None:
-    lists.in_turn(lists.says(page(item(usd))))
+@pytest.mark.parametrize(
+    ("items", "usd", "refusals"),
+    [
+        ([item("0.1", "us-east-1-atl-2a"), item("0.1", node="t3.micro"), item("0.5")], [0.5], 0),
+        *(([item(wrong)], [], 1) for wrong in ("-1", "nan", "free", "0.00001")),
+    ],
+)
+def test_other_zones_and_nodes_are_ignored_and_nonsense_is_refused(
+    ec2, lists, items, usd, refusals
+):
+    lists.in_turn(lists.says(page(*items)))
     rows, refused = read_aws_spot()
-    assert (rows, len(refused)) == ((), 1)
+    assert ([row.usd_per_hour for row in rows], len(refused)) == (usd, refusals)
 
 
 @pytest.mark.parametrize(
@@ -285,23 +258,19 @@ def test_nonsense_is_refused_aws_spot(ec2: None, lists: Lists, usd: str) -> None
         ("InvalidParameterValue", CloudganError),
     ],
 )
-def test_rejected_credentials_are_reported(
-    ec2: None, lists: Lists, code: str, error: type[Exception]
-) -> None:
+def test_rejected_credentials_are_reported(ec2, lists, code, error):
     lists.in_turn(lists.says(refusal(code), status=400))
     with pytest.raises(error, match=code):
         read_aws_spot()
 
 
-def test_an_unexpected_response_is_reported(ec2: None, lists: Lists) -> None:
+def test_an_unexpected_response_is_reported(ec2, lists):
     lists.in_turn(lists.says(b"<html>busy"))
     with pytest.raises(CloudganError, match="AWS"):
         read_aws_spot(client_for=impatient)
 
 
-def test_without_credentials_no_request_is_sent(
-    lists: Lists, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_credentials_no_request_is_sent(lists, monkeypatch):
     monkeypatch.setenv("AWS_ENDPOINT_URL", lists.url)
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.delenv(name, raising=False)  # servers of other tests set them for their session
@@ -310,12 +279,12 @@ def test_without_credentials_no_request_is_sent(
     assert lists.asked == []
 
 
-def test_a_missing_profile_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_profile_is_reported(monkeypatch):
     monkeypatch.setenv("AWS_PROFILE", "missing")
     with pytest.raises(CredentialsError, match="missing"):
         read_aws_spot()
 
 
-def impatient(region: str) -> Any:
+def impatient(region):
     config = botocore_config.Config(retries={"total_max_attempts": 1}, read_timeout=5)
     return boto3.Session().client("ec2", region_name=region, config=config)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from cloudgan.core.errors import CloudganError, CredentialsError
@@ -11,44 +9,40 @@ from cloudgan.money.catalog import load_catalog, refreshed_file, shipped_catalog
 from cloudgan.money.refresh.feeds import RefreshResult, refresh
 from cloudgan.money.refresh.quote import PriceFeed, Quote
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
 OFFER = "aws/g5.xlarge/us-east-1"
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path, monkeypatch):
     monkeypatch.setenv("CLOUDGAN_DATA", str(tmp_path))
     return tmp_path / "prices"
 
 
-def quote(usd: float, market: str = "on_demand", date: str = "2026-11-21") -> Quote:
+def quote(usd, market="on_demand", date="2026-11-21"):
     node = shipped_catalog().row(f"{OFFER}/on_demand")
-    return Quote(node, "us-east-1", market, usd, "USD", "AWS, now", date)  # type: ignore[arg-type]
+    return Quote(node, "us-east-1", market, usd, "USD", "AWS, now", date)
 
 
-def part(*quotes: Quote, name: str = "list") -> PriceFeed:
+def part(*quotes, name="list"):
     return PriceFeed(name, lambda: quotes)
 
 
-def broken(error: Exception, *quotes: Quote) -> PriceFeed:
-    def read() -> Iterator[Quote]:
+def broken(error, *quotes):
+    def read():
         yield from quotes
         raise error
 
     return PriceFeed("broken", read)
 
 
-def test_prices_are_written_and_found_with_their_day(folder: Path) -> None:
+def test_prices_are_written_and_found_with_their_day(folder):
     outcome = refresh("aws", [part(quote(3.0)), part(quote(0.5, "spot"))], folder)
     assert outcome == RefreshResult("aws", "refreshed", 2)
     row = load_catalog().row(f"{OFFER}/spot")
     assert (row.usd_per_hour, row.date) == (0.5, "2026-11-21")
 
 
-def test_refused_prices_are_counted_with_their_reason_and_not_written(folder: Path) -> None:
+def test_refused_prices_are_counted_with_their_reason_and_not_written(folder):
     outcome = refresh("aws", [part(quote(3.0)), part(quote(-1, "spot"))], folder)
     assert (outcome.state, outcome.rows) == ("refreshed", 1)
     assert [one.name for one in outcome.rejected] == [f"{OFFER}/spot"]
@@ -66,9 +60,7 @@ def test_refused_prices_are_counted_with_their_reason_and_not_written(folder: Pa
         lambda: [broken(CredentialsError("no key"))],
     ],
 )
-def test_a_refresh_that_fails_or_is_locked_leaves_the_old(
-    folder: Path, parts: Callable[[], list[PriceFeed]]
-) -> None:
+def test_a_refresh_that_fails_or_is_locked_leaves_the_old(folder, parts):
     refresh("aws", [part(quote(3.0))], folder)
     before = refreshed_file(folder, "aws").read_bytes()
     outcome = refresh("aws", parts(), folder)
@@ -77,13 +69,13 @@ def test_a_refresh_that_fails_or_is_locked_leaves_the_old(
     assert refreshed_file(folder, "aws").read_bytes() == before
 
 
-def test_a_missing_key_skips_only_its_part(folder: Path) -> None:
+def test_a_missing_key_skips_only_its_part(folder):
     outcome = refresh("aws", [part(quote(3.0)), broken(CredentialsError("set THE_KEY"))], folder)
     assert (outcome.state, outcome.rows) == ("refreshed", 1)
     assert outcome.messages == ("broken: skipped, set THE_KEY",)
 
 
-def test_what_an_older_refresh_knew_stays_with_its_own_day(folder: Path) -> None:
+def test_what_an_older_refresh_knew_stays_with_its_own_day(folder):
     refresh("aws", [part(quote(3.0, date="2026-11-01"), quote(0.5, "spot", "2026-11-01"))], folder)
     refresh("aws", [part(quote(2.9))], folder)
     full, spot = (load_catalog().row(f"{OFFER}/{market}") for market in ("on_demand", "spot"))
@@ -91,14 +83,14 @@ def test_what_an_older_refresh_knew_stays_with_its_own_day(folder: Path) -> None
     assert (spot.usd_per_hour, spot.date) == (0.5, "2026-11-01")
 
 
-def test_an_invalid_file_is_replaced(folder: Path) -> None:
+def test_an_invalid_file_is_replaced(folder):
     folder.mkdir()
     refreshed_file(folder, "aws").write_text("nonsense")
     assert refresh("aws", [part(quote(3.0))], folder).state == "refreshed"
     assert load_catalog().row(f"{OFFER}/on_demand").usd_per_hour == 3.0
 
 
-def test_a_folder_that_cannot_be_written_fails_in_words(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_fails_in_words(tmp_path):
     (tmp_path / "file").touch()
     outcome = refresh("aws", [part(quote(3.0))], tmp_path / "file")
     assert outcome.state == "failed"

@@ -4,27 +4,21 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from cloudgan.money.catalog import load_catalog, shipped_catalog
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.cost.refresh.conftest import Answer, Asked, Lists
-
 KEY = "AIzaNotAKey"
 AZURE_NODE = "Standard_NC4as_T4_v3"
 
 
-def clouds(lists: Lists, asked: Asked) -> Answer:
+def clouds(lists, asked):
     if asked.path == "/api/retail/prices":
         return lists.says(json.dumps({"Items": azure_items(asked.query["$filter"])}).encode())
     if asked.path.endswith("/skus"):
         expression = {"usageUnit": "h", "tieredRates": [{"unitPrice": {"currencyCode": "USD"}}]}
-        expression["tieredRates"][0]["unitPrice"] |= {"units": "1", "nanos": 300_000_000}  # type: ignore[index]
+        expression["tieredRates"][0]["unitPrice"] |= {"units": "1", "nanos": 300_000_000}
         sku = {
             "description": "TpuV5e chip running in Iowa",
             "category": {"usageType": "OnDemand"},
@@ -35,7 +29,7 @@ def clouds(lists: Lists, asked: Asked) -> Answer:
     return lists.says(status=404)
 
 
-def azure_items(text: str) -> list[dict[str, Any]]:
+def azure_items(text):
     region, node = re.findall(r"arm\w+Name eq '(\S+?)'", text)
     if (region, node) != ("eastus", AZURE_NODE):
         return []
@@ -54,11 +48,11 @@ def azure_items(text: str) -> list[dict[str, Any]]:
 
 
 @pytest.fixture
-def command(lists: Lists, tmp_path: Path, run_cloudgan, monkeypatch):
+def command(lists, tmp_path, run_cloudgan, monkeypatch):
     monkeypatch.setenv("CLOUDGAN_DATA", str(tmp_path))
     lists.answer = lambda asked: clouds(lists, asked)
 
-    def run(*words: str, **environment: str):
+    def run(*words, **environment):
         urls = {f"CLOUDGAN_{name}_PRICES_URL": lists.url for name in ("AWS", "AZURE", "GCP")}
         done = run_cloudgan("prices", *words, check=False, **urls, **environment)
         assert KEY not in done.stdout + done.stderr
@@ -67,7 +61,7 @@ def command(lists: Lists, tmp_path: Path, run_cloudgan, monkeypatch):
     return run
 
 
-def test_sources_are_refreshed_independently(command) -> None:
+def test_sources_are_refreshed_independently(command):
     done = command("refresh", "--json", CLOUDGAN_GCP_API_KEY=KEY)
     assert done.returncode == 1
     aws, azure, gcp = json.loads(done.stdout)["sources"]
@@ -84,9 +78,7 @@ def test_sources_are_refreshed_independently(command) -> None:
     assert new.row(f"azure/{AZURE_NODE}/eastus/spot") == old
 
 
-def test_output_is_the_shipped_file_with_only_the_refreshed_prices_changed(
-    command, tmp_path: Path
-) -> None:
+def test_output_is_the_shipped_file_with_only_the_refreshed_prices_changed(command, tmp_path):
     file = tmp_path / "nodes.csv"
     command("refresh", "--provider=gcp", f"--output={file}", CLOUDGAN_GCP_API_KEY=KEY)
     old, new = shipped_catalog().rows, shipped_catalog(file).rows
@@ -98,7 +90,7 @@ def test_output_is_the_shipped_file_with_only_the_refreshed_prices_changed(
     assert "only valid with `cloudgan prices refresh`" in refused.stderr
 
 
-def test_a_missing_key_skips_only_its_source(command, tmp_path: Path) -> None:
+def test_a_missing_key_skips_only_its_source(command, tmp_path):
     alone = command("refresh", "--provider=gcp")
     assert alone.returncode == 2
     assert "set CLOUDGAN_GCP_API_KEY" in alone.stderr

@@ -14,12 +14,12 @@ from cloudgan.money.refresh.quote import Quote, parse_price, validate
 NODE = shipped_catalog().row("aws/g5.12xlarge/us-east-1/on_demand")  # 4 GPUs
 
 
-def quote(usd: float = 12.0, market: str = "on_demand", **changes: object) -> Quote:
-    base = Quote(NODE, "us-east-1", market, usd, "USD", "a list", "2026-11-21")  # type: ignore[arg-type]
-    return base._replace(**changes)  # type: ignore[arg-type]
+def quote(usd=12.0, market="on_demand", **changes):
+    base = Quote(NODE, "us-east-1", market, usd, "USD", "a list", "2026-11-21")
+    return base._replace(**changes)
 
 
-def test_a_sound_price_becomes_a_row_of_its_node() -> None:
+def test_a_sound_price_becomes_a_row_of_its_node():
     rows, refused = validate([quote(), quote(3.7, "spot", region="eu-west-1")])
     assert refused == ()
     assert [row.row_id for row in rows] == [
@@ -45,14 +45,14 @@ def test_a_sound_price_becomes_a_row_of_its_node() -> None:
         ({"currency": ""}, "in no currency"),
     ],
 )
-def test_an_invalid_price_is_rejected_with_its_reason(wrong: dict[str, object], why: str) -> None:
+def test_an_invalid_price_is_rejected_with_its_reason(wrong, why):
     rows, (refusal,) = validate([quote(**wrong), quote(region="us-west-2")])
     assert [row.region for row in rows] == ["us-west-2"]
     assert refusal.name == "aws/g5.12xlarge/us-east-1/on_demand"
     assert why in refusal.why
 
 
-def test_two_different_prices_of_one_offer_are_rejected() -> None:
+def test_two_different_prices_of_one_offer_are_rejected():
     rows, (refusal,) = validate([quote(12), quote(13)])
     assert rows == ()
     assert "two prices: 13 and 12 USD/h" in refusal.why
@@ -60,21 +60,21 @@ def test_two_different_prices_of_one_offer_are_rejected() -> None:
     assert (len(rows), refused) == (1, ())
 
 
-def test_spot_above_on_demand_rejects_both() -> None:
+def test_spot_above_on_demand_rejects_both():
     rows, refused = validate([quote(12), quote(13, "spot")])
     assert rows == ()
     assert {one.name.rpartition("/")[2] for one in refused} == {"spot", "on_demand"}
 
 
 @pytest.mark.parametrize(("spot", "why"), [(12, "costs as much as"), (1.2, "exactly a tenth")])
-def test_a_spot_price_without_capacity_is_rejected_alone(spot: float, why: str) -> None:
+def test_a_spot_price_without_capacity_is_rejected_alone(spot, why):
     rows, (refusal,) = validate([quote(12), quote(spot, "spot")])
     assert [row.market for row in rows] == ["on_demand"]
     assert why in refusal.why
 
 
 @pytest.mark.parametrize("message", [None, True, [], {}, "", "free", "1,5"])
-def test_what_is_no_number_is_no_price(message: object) -> None:
+def test_what_is_no_number_is_no_price(message):
     assert math.isnan(parse_price(message))
     assert parse_price("0.5") == parse_price(0.5) == 0.5
 
@@ -87,7 +87,7 @@ def test_what_is_no_number_is_no_price(message: object) -> None:
         )
     )
 )
-def test_validated_rows_are_always_consistent(said: list[tuple[float, str, str]]) -> None:
+def test_validated_rows_are_always_consistent(said):
     rows, refused = validate(quote(usd, market, region=region) for usd, market, region in said)
     assert len({row.row_id for row in rows}) == len(rows) <= len(said)
     assert all(0.001 <= row.usd_per_hour < 201 for row in rows)
@@ -98,7 +98,7 @@ def test_validated_rows_are_always_consistent(said: list[tuple[float, str, str]]
     assert bool(rows or refused) == bool(said)
 
 
-def test_azure_sells_spot_nodes_at_exactly_a_tenth() -> None:
+def test_azure_sells_spot_nodes_at_exactly_a_tenth():
     node = shipped_catalog().row("azure/Standard_NC4as_T4_v3/eastus/on_demand")
     rows, refused = validate([quote(3.06, node=node), quote(0.306, "spot", node=node)])
     assert (len(rows), refused) == (2, ())
