@@ -186,15 +186,7 @@ def _measure(
     ensemble: EnsembleMethod | None,
     size: int | None,
 ) -> None:
-    """Writes the result and the quality of its mixture, unless it is there and no ensemble is requested.
-
-    Args:
-        folder: Of the run.
-        config: Of the run.
-        trained: Task and networks of this process; None: it has trained no cell.
-        ensemble: How an ensemble is chosen.
-        size: Of the ensemble.
-    """
+    """Writes the result and the quality of its mixture, unless it is there and no ensemble is requested."""
     from cloudgan.coevolution.ensemble import compare
     from cloudgan.coevolution.result_file import GridResult, write_result
     from cloudgan.coevolution.task import KINDS
@@ -217,12 +209,7 @@ def _measure(
 
 
 def make_task(config: CoevolutionConfig, folder: GridFolder, progress: Progress) -> Task:
-    """Returns the task of a run; imports TensorFlow.
-
-    Raises:
-        ConfigError: TensorFlow already runs in this process with other threads.
-        DataError: The data are missing or damaged.
-    """
+    """Returns the task of a run; imports TensorFlow."""
     import_tensorflow()
     _set_threads(config)
     from cloudgan.coevolution.tasks import find_task

@@ -107,17 +107,7 @@ class GridCost(Result):
 def grid_cost(
     folder: RunFolder, *, offer: str | None = None, price_file: Path | None = None
 ) -> GridCost:
-    """Prices the iterations of a grid from the records of its cells.
-
-    Args:
-        folder: Of the grid.
-        offer: Offer that prices its machines.
-        price_file: File with the prices of your own nodes, for `offer`.
-
-    Raises:
-        DataError: No iteration is recorded, a launched run has not ended, or a file is damaged.
-        UnknownNameError: No offer has this name.
-    """
+    """Prices the iterations of a grid from the records of its cells."""
     found = read_evolution(folder.path)
     times = found.times
     if times is None:

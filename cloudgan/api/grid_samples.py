@@ -36,10 +36,8 @@ def has_other_samples(folder: RunFolder) -> bool:
 def grid_generator(folder: RunFolder, step: Step, cell: str) -> GridGenerator:
     """Loads the generators of a grid of showers.
 
-    Args:
-        folder: Of the grid.
-        step: 0: the network before its training. Default: the result.
-        cell: See `cloudgan.coevolution.result_file.GridResult.choose`.
+    Step 0 is the network before its training; `cell` see
+    `cloudgan.coevolution.result_file.GridResult.choose`.
     """
     files, config = _config(folder)
     if config.task != "showers":
@@ -72,11 +70,7 @@ def refuse_shower_options(folder: RunFolder, options: Mapping[str, Any]) -> None
 def write_samples(
     folder: RunFolder, path: Path, *, cell: str | None, samples: int, seed: int, progress: Progress
 ) -> int:
-    """Writes samples of a grid with another task than showers: an archive with the array ``samples``.
-
-    Returns:
-        Their number.
-    """
+    """Writes samples of a grid with another task than showers: an archive with the array ``samples``."""
     if path.suffix != _ARCHIVE:
         raise ConfigError(
             f"{path}: the samples of this grid are written to a NumPy archive; give a name ending in"

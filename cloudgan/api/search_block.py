@@ -73,15 +73,9 @@ class Pod:
         liveness: LivenessFile,
         lease_seconds: float,
     ) -> None:
-        """Prepares the place.
+        """A block is lost after `lease_seconds` without a beat.
 
-        Args:
-            pod: Of the worker.
-            store: Of the search.
-            beat: Shows the other processes of the search what this block does.
-            log: Of the worker.
-            liveness: File that the agent watches; the trainer has a watchdog of its own.
-            lease_seconds: Time without a beat after which a block is lost.
+        The agent watches `liveness`, the trainer has a watchdog of its own.
         """
         self._pod, self._store, self._beat, self._log = pod, store, beat, log
         self._liveness, self._moves, self._lease_seconds = liveness, 0, lease_seconds
@@ -121,12 +115,9 @@ class Pod:
         self._watchdog = Watchdog(Timeouts(), time.monotonic())
 
     def _own_config(self, config: RunConfig, path: str) -> RunConfig:
-        """Returns the run.yaml of a trial with this pod's threads and the run's folder in the store.
-
-        Raises:
-            DataError: It names other files: who can write to the store must not choose what a pod reads.
-        """
+        """Returns the run.yaml of a trial with this pod's threads and the run's folder in the store."""
         if not _SHOWERS.fullmatch(config.data.path) or config.training.init_from:
+            # Who can write to the store must not choose what a pod reads.
             named = config.training.init_from or config.data.path
             raise DataError(
                 f"{FILE_NAME} names {named}: a trial reads the showers of its store only"
@@ -198,16 +189,9 @@ class SearchBlock:
         lease_seconds: float = LEASE_SECONDS,
         absent_seconds: float = _ABSENT_SECONDS,
     ) -> None:
-        """Starts to show that the block is here.
+        """The last argument of `program` names the folder of a run.
 
-        Args:
-            pod: Of the worker.
-            liveness: File that the agent watches.
-            say: Receives lines for the log.
-            program: Trains the run whose folder its last argument names.
-            beat_seconds: How often the status is written.
-            lease_seconds: The other blocks take this one for lost after this time without a beat.
-            absent_seconds: A block that waits for its search to be published ends after this time.
+        A block whose search is not published ends after `absent_seconds`.
         """
         self._pod, self._absent_seconds = pod, absent_seconds
         self._log = WorkerLog(pod.work / "logs" / LOG, say)

@@ -136,11 +136,7 @@ def _play_role(rank: Rank, store: Path, progress: Progress, start_time: float) -
 
 
 def _share_devices(world: World, *, is_training: bool) -> int:
-    """Gives each training rank of a machine its own accelerators, and masters none.
-
-    Returns:
-        Training ranks on this machine.
-    """
+    """Gives each training rank of a machine its own accelerators, and masters none."""
     found = world.gather([socket.gethostname(), is_training])
     here = [
         rank for rank, (host, trains) in enumerate(found) if trains and host == found[world.rank][0]

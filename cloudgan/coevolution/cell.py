@@ -36,9 +36,7 @@ from cloudgan.schema.coevolution import CoevolutionConfig
 class Population:
     """The individuals of a cell, the fittest first.
 
-    Attributes:
-        generators: At least one.
-        discriminators: As many.
+    There are as many discriminators as generators, at least one.
     """
 
     generators: tuple[Individual, ...]
@@ -58,11 +56,7 @@ class Population:
 class CellState:
     """Everything that a cell needs to continue; random numbers are functions of the iteration.
 
-    Attributes:
-        iteration: Iterations done.
-        population: Of the cell.
-        mixture: Of the cell and its neighbours.
-        score: Of the mixture; infinite before the first iteration.
+    `iteration` counts iterations done; the score of the mixture is infinite before the first one.
     """
 
     iteration: int
@@ -105,13 +99,7 @@ class Cell:
     ) -> CellLine:
         """Runs one iteration with the neighbours' individuals.
 
-        Args:
-            gathered: By cell; those of `neighbours`.
-            gather_seconds: What the engine took to get them.
-            ages: Asynchronous runs: iterations by which they are behind.
-
-        Returns:
-            The line of the record.
+        `ages` are the iterations by which the neighbours of an asynchronous run are behind.
         """
         seconds = dict.fromkeys(ROUTINES, 0.0) | {"gather": gather_seconds}
         own = self.state.population
@@ -196,13 +184,7 @@ class Cell:
         individuals: Mapping[Kind, Sequence[Individual]],
         kinds: Sequence[Kind] = KINDS,
     ) -> dict[Kind, list[Individual]]:
-        """Returns the individuals of `kinds` with their fitness against those of the other kind.
-
-        Args:
-            fakes: Of the generators.
-            individuals: Generators and discriminators.
-            kinds: Whose fitness is computed.
-        """
+        """Returns the individuals of `kinds` with their fitness against those of the other kind."""
         losses = self._pair.losses(fakes, individuals["discriminator"], kinds)
         values = {kind: aggregate(losses[kind], self._config.fitness) for kind in kinds}
         return {

@@ -52,16 +52,8 @@ class Tag(IntEnum):
 class Sign(Document):
     """A sign of life.
 
-    Attributes:
-        state: Of the rank.
-        start: Iterations done when the rank began.
-        iteration: Iterations done.
-        fitness: Of the best generator.
-        score: Of the mixture.
-        diverged: Whether the last iteration became NaN.
-        stop: Why the rank was asked to stop by a signal.
-        memory_bytes: Resident.
-        is_last: Whether the rank sends no other one.
+    `start` and `iteration` count iterations done; `stop` is why a signal asked the rank to stop; after
+    `is_last` it sends no other one.
     """
 
     state: CellState = "inactive"
@@ -78,9 +70,8 @@ class Sign(Document):
 class Request(Document):
     """What the master wants.
 
-    Attributes:
-        stop: Reason to stop after the current iteration.
-        end: Whether the run is over, so that the rank sends its last sign.
+    `stop` is the reason to stop after the current iteration; `end`: the run is over, so that the rank sends
+    its last sign.
     """
 
     stop: Literal["interrupted", "terminated"] | None = None
@@ -101,7 +92,6 @@ class Outbox:
     """Sends small values without waiting: a rank that froze takes none."""
 
     def __init__(self, world: World) -> None:
-        """Sends to ranks of `world`."""
         self._world = world
         self._pending: list[Callable[[], bool]] = []
 
@@ -150,13 +140,10 @@ class Control:
         silence_seconds: float,
         failed: Callable[[CloudganError], None],
     ) -> None:
-        """Prepares the thread.
+        """The master sends a request at each interval.
 
-        Args:
-            world: All ranks.
-            flag: Receives the master's request to stop.
-            silence_seconds: Without a request of the master, which sends one at each interval.
-            failed: Called in the thread with the error if the master is lost; ends the process.
+        It counts as lost after `silence_seconds` without one. Then `failed` is called in the thread with
+        the error and ends the process.
         """
         self._world, self._flag, self._failed = world, flag, failed
         self._outbox = Outbox(world)
@@ -177,14 +164,7 @@ class Control:
     def show(
         self, state: CellState, start: int, iteration: int, line: CellLine | None = None
     ) -> None:
-        """Leaves the newest sign of life for the thread.
-
-        Args:
-            state: Of the rank.
-            start: Iterations done when the rank began.
-            iteration: Iterations done.
-            line: Of the last one; None: there is none yet.
-        """
+        """Leaves the newest sign of life for the thread."""
         update: dict[str, object] = {"state": state, "start": start, "iteration": iteration}
         if line:
             update |= {"diverged": line.diverged}
@@ -258,17 +238,6 @@ class GridMaster:
         flag: StopFlag,
         progress: Progress,
     ) -> None:
-        """Prepares the master.
-
-        Args:
-            world: All ranks.
-            placement: Of the cells.
-            config: Of the run.
-            grid: Of the run.
-            folder: Of the run; status.json is written there.
-            flag: Requests to stop, which it passes on.
-            progress: Shows the iterations that all cells have done.
-        """
         self._world, self._placement, self._config = world, placement, config
         self._outbox = Outbox(world)
         self._grid, self._folder, self._flag, self._progress = grid, folder, flag, progress
@@ -283,12 +252,7 @@ class GridMaster:
         self._passed_on: str | None = None
 
     def follow(self) -> None:
-        """Follows the cells until all have finished.
-
-        Raises:
-            TryAgain: A rank is silent.
-            CloudganError: All cells became NaN.
-        """
+        """Follows the cells until all have finished."""
         self._progress.start("evolving", self._config.iterations, "iterations")
         while any(cell.sign.state != "finished" for cell in self._cells):
             self.look()
@@ -296,12 +260,7 @@ class GridMaster:
         self._check()
 
     def look(self) -> None:
-        """Receives signs; at each interval it writes the status, and lets the ranks know that it lives.
-
-        Raises:
-            TryAgain: A rank is silent.
-            CloudganError: All cells became NaN.
-        """
+        """Receives signs; at each interval it writes the status, and lets the ranks know that it lives."""
         self._receive()
         self._show()
         if self._now < self._due and self._flag.reason == self._passed_on:
@@ -313,11 +272,7 @@ class GridMaster:
         self.write("running")
 
     def end(self, state: GridState, best: int) -> None:
-        """Writes the last status, and ends the threads of all ranks.
-
-        Raises:
-            TryAgain: A rank is silent.
-        """
+        """Writes the last status, and ends the threads of all ranks."""
         self.write(state, best)
         self._request(Request(end=True))
         while not all(follower.sign.is_last for follower in self._ranks.values()):

@@ -44,11 +44,8 @@ _INACTIVE, _ACTIVE = 0, 1
 class GridRun:
     """What all ranks of a run know.
 
-    Attributes:
-        config: Of the run.
-        grid: Of the run.
-        folder: Of the run: on a file system that all ranks share, or with a store that has its copies.
-        make_task: Builds the task; called by the cells, with their threads in the configuration.
+    All ranks share the folder's file system, or the folder has a store with its copies. `make_task` is
+    called by the cells, with their threads in the configuration.
     """
 
     config: CoevolutionConfig
@@ -58,12 +55,7 @@ class GridRun:
 
 
 class RunEnd(NamedTuple):
-    """How a run ended.
-
-    Attributes:
-        reason: finished, or why all cells stopped.
-        iteration: That all cells have done.
-    """
+    """How a run ended."""
 
     reason: StopReason
     iteration: int
@@ -90,14 +82,8 @@ class Cells:
     ) -> None:
         """Builds the cells; continues from saved states if there are some.
 
-        Args:
-            run: What all ranks know.
-            config: With the threads of this process.
-            task: What the cells train.
-            pair: Its networks, which the cells of this process share.
-            flag: Requests to stop.
-            show: Receives the lines of each iteration.
-            ranks: The cells, in their order, each of a process; None: all are in this one.
+        `config` has the threads of this process, whose cells share `pair`; `show` receives the lines of
+        each iteration. `ranks` are the cells in their order, each a process; None: all are in this one.
         """
         grid, self._config, self._ranks = run.grid, config, ranks or Alone()
         self._flag, self._show = flag, show
@@ -132,9 +118,6 @@ class Cells:
 
         Returns:
             Why the cells stopped before their last iteration; None: they did not.
-
-        Raises:
-            CloudganError: The losses of all cells became NaN in one iteration.
         """
         self._flag.stepped = True
         self._exchange.begin(self.cells[0].state)
@@ -205,14 +188,7 @@ class Cells:
 
 
 def run_here(run: GridRun, progress: Progress) -> tuple[RunEnd, Task, Pair]:
-    """Runs all cells in this process, from the newest iteration that all have saved.
-
-    Returns:
-        How the run ended, and what the cells trained.
-
-    Raises:
-        CloudganError: The losses of all cells became NaN in one iteration.
-    """
+    """Runs all cells in this process, from the newest iteration that all have saved."""
 
     def show(lines: Sequence[CellLine]) -> None:
         best = min(line.score for line in lines)
@@ -234,19 +210,11 @@ def run_rank(
 ) -> RunEnd | None:
     """Acts as a rank of the grid until all have ended.
 
-    Args:
-        world: All ranks; the first one is the master.
-        run: What all ranks know.
-        progress: Shown by the master.
-        failed: Ends this process because of an error in its control thread.
+    Rank 0 is the master and shows the progress; `failed` ends this process because of an error in its
+    control thread.
 
     Returns:
         How the run ended; None except on the master.
-
-    Raises:
-        ConfigError: There are too few ranks.
-        TryAgain: A rank was lost.
-        CloudganError: The losses of all cells became NaN.
     """
     machine = this_machine(nvidia_gpus())
     found = world.gather([socket.gethostname(), machine.model_dump(mode="json")])
@@ -287,18 +255,7 @@ def run_rank(
 def run_cell(
     ranks: World, run: GridRun, config: CoevolutionConfig, control: Control, flag: StopFlag
 ) -> tuple[StopReason | None, CellState]:
-    """Runs the cell of a rank; all cells call it.
-
-    Args:
-        ranks: The cells, in their order.
-        run: What all ranks know.
-        config: With the threads of this rank.
-        control: Receives the signs of life.
-        flag: Requests to stop.
-
-    Returns:
-        Why the cell stopped before its last iteration, and its state.
-    """
+    """Runs the cell of a rank; all cells call it."""
     task = run.make_task(config)
 
     def show(lines: Sequence[CellLine]) -> None:

@@ -39,12 +39,7 @@ class Purpose(IntEnum):
 
 
 def random_numbers(draw: Draw, *more: int) -> np.random.Generator:
-    """Returns the generator of random numbers of a position (Philox, doi:10.1145/2063384.2063405).
-
-    Args:
-        draw: Position.
-        more: Further numbers of the position, such as that of a batch.
-    """
+    """Returns the generator of random numbers of a position (Philox, doi:10.1145/2063384.2063405)."""
     position = tuple(map(int, (*draw, *more)))
     return np.random.Generator(np.random.Philox(np.random.SeedSequence(position)))
 
@@ -97,8 +92,7 @@ def replace_worst(
 
     The i-th best new one replaces the i-th worst old one, for i below `replacements`, if it is better.
 
-    Returns:
-        The population in the order of fitness, the best one first, and how many are new.
+    They are in the order of fitness, the best one first; also returns how many are new.
     """
     population = sorted(old, key=_fitness)
     entered = 0

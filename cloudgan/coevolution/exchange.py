@@ -32,12 +32,7 @@ _HEADER_BYTES = 512
 
 
 class Arrived(NamedTuple):
-    """What a neighbour sent.
-
-    Attributes:
-        iteration: Iterations that it had done.
-        population: Of that iteration; its states are views of the message.
-    """
+    """What a neighbour sent."""
 
     iteration: int
     population: Population
@@ -75,7 +70,6 @@ class MessageLayout:
     """Layout of the messages of a run."""
 
     def __init__(self, layouts: Mapping[Kind, FlatLayout], population: int) -> None:
-        """Computes sizes from those of the networks."""
         self._sizes = {kind: layouts[kind].size for kind in KINDS}
         self._states = 4 * population * sum(self._sizes.values())
         self.bytes = self._states + _HEADER_BYTES * (2 * population + 1)
@@ -95,11 +89,7 @@ class MessageLayout:
         into[self._states :] = np.frombuffer(text, np.uint8)
 
     def unpack(self, message: Message, source: int) -> Arrived:
-        """Returns the population in a message of the cell `source`, without copies of its states.
-
-        Raises:
-            CloudganError: It is no population.
-        """
+        """Returns the population in a message of the cell `source`, without copies of its states."""
         values, first = message[: self._states].view(np.float32), 0
         headers = parse_json(
             message[self._states :].tobytes(), f"a message of cell {source}", CloudganError
@@ -120,7 +110,6 @@ class RankExchange(Exchange):
     def __init__(
         self, ranks: World, layout: MessageLayout, grid: Grid, config: CoevolutionConfig
     ) -> None:
-        """Exchanges between `ranks`."""
         self._ranks, self._layout, self._grid, self._config = ranks, layout, grid, config
         self._known: dict[Neighbourhood, tuple[int, ...]] = {}
 
@@ -137,7 +126,6 @@ class InStep(RankExchange):
     def __init__(
         self, ranks: World, layout: MessageLayout, grid: Grid, config: CoevolutionConfig
     ) -> None:
-        """Exchanges between `ranks`."""
         super().__init__(ranks, layout, grid, config)
         self._outgoing = layout.empty()
         self._incoming: dict[int, Message] = {}

@@ -53,12 +53,9 @@ class GridFolder:
     """Paths of a grid's run, and what is read from and written to them."""
 
     def __init__(self, path: Path, grid: Grid | None = None, store: Store | None = None) -> None:
-        """Names the files of a run.
+        """`grid` is needed where a cell is read.
 
-        Args:
-            path: Folder of the run.
-            grid: That of its configuration; None: no cell is read.
-            store: Of the run's files, if its ranks have disks of their own; None: all share the folder.
+        Ranks with disks of their own have a store of the run's files.
         """
         self.run = RunFolder(path)
         self.path = self.run.path
@@ -70,21 +67,13 @@ class GridFolder:
         self._grid, self._store = grid, store
 
     def read_config(self) -> CoevolutionConfig | None:
-        """Returns the configuration; None: the folder holds no grid.
-
-        Raises:
-            DataError: The file is damaged.
-        """
+        """Returns the configuration; None: the folder holds no grid."""
         if not self.config_file.exists():
             return None
         return read_json(self.config_file, CoevolutionConfig)
 
     def write_config(self, config: CoevolutionConfig) -> None:
-        """Writes the configuration.
-
-        Raises:
-            ConfigError: The folder holds another grid.
-        """
+        """Writes the configuration."""
         there = self.read_config()
         if there is not None and (self._store or self.has_begun()):
             changed = _differences(there, config)
@@ -101,11 +90,7 @@ class GridFolder:
         return any(self.path.glob(f"{CELLS}/*/*"))
 
     def read_quality(self) -> MixtureQuality | None:
-        """Returns the quality of the mixture; None: it was not measured.
-
-        Raises:
-            DataError: The file is damaged.
-        """
+        """Returns the quality of the mixture; None: it was not measured."""
         if not self.quality_file.exists():
             return None
         return read_json(self.quality_file, MixtureQuality)
@@ -118,22 +103,14 @@ class GridFolder:
         return CopiedCellFiles(path, self._store, name) if self._store else CellFiles(path)
 
     def fetch_cells(self) -> None:
-        """Downloads the files of all cells, with the states of the newest iteration that all have.
-
-        Raises:
-            TryAgain: The store failed.
-        """
+        """Downloads the files of all cells, with the states of the newest iteration that all have."""
         assert self._grid  # noqa: S101
         iteration = self.newest_common()
         for number in range(self._grid.cells):
             self.cell(number).fetch(iteration)
 
     def push_results(self) -> None:
-        """Copies configuration, result, its quality and the page to the store of the run, if it has one.
-
-        Raises:
-            TryAgain: The store failed.
-        """
+        """Copies configuration, result, its quality and the page to the store of the run, if it has one."""
         if self._store is None:
             return
         with _store_failure():
@@ -150,7 +127,6 @@ class CellFiles:
     """State and record of one cell."""
 
     def __init__(self, path: Path) -> None:
-        """Names the files in the folder `path`."""
         self.path = path
         self.record_file = path / "record.jsonl"
 
@@ -189,15 +165,7 @@ class CellFiles:
             self._state_file(iteration).unlink(missing_ok=True)
 
     def read(self, iteration: int, layouts: Mapping[Kind, FlatLayout]) -> CellState:
-        """Reads the state of an iteration.
-
-        Args:
-            iteration: One of `saved`.
-            layouts: Of the networks of this run.
-
-        Raises:
-            DataError: The file is damaged, or that of other networks.
-        """
+        """Reads the state of an iteration."""
         path = self._state_file(iteration)
         arrays = read_arrays(path)
         try:
@@ -227,11 +195,7 @@ class CellFiles:
         return state
 
     def lines(self) -> tuple[CellLine, ...]:
-        """Returns the record of the cell.
-
-        Raises:
-            DataError: A line is not valid.
-        """
+        """Returns the record of the cell."""
         return read_lines(self.record_file)
 
     def append(self, line: CellLine) -> None:
@@ -265,20 +229,12 @@ class CopiedCellFiles(CellFiles):
         self._store, self._prefix = store, f"{CELLS}/{name}/"
 
     def points(self) -> list[int]:
-        """Returns the iterations whose states are in the store, in ascending order.
-
-        Raises:
-            TryAgain: The store failed.
-        """
+        """Returns the iterations whose states are in the store, in ascending order."""
         with _store_failure():
             return saved_iterations(self._copies())
 
     def fetch(self, iteration: int) -> None:
-        """Replaces the local files by their copies, of the states only that of an iteration.
-
-        Raises:
-            TryAgain: The store failed, or the state is missing.
-        """
+        """Replaces the local files by their copies, of the states only that of an iteration."""
         shutil.rmtree(self.path, ignore_errors=True)
         self.path.mkdir(parents=True)
         with _store_failure():
@@ -319,11 +275,7 @@ def _say(line: str) -> None:
 
 @contextmanager
 def _store_failure() -> Iterator[None]:
-    """Translates a failure of the store: all ranks start again from what it has.
-
-    Raises:
-        TryAgain: The store failed.
-    """
+    """Translates a failure of the store: all ranks start again from what it has."""
     try:
         yield
     except StoreError as error:
@@ -339,11 +291,7 @@ def _differences(there: CoevolutionConfig, here: CoevolutionConfig) -> list[str]
 def record_iteration(
     files: CellFiles, cell: Cell, line: CellLine, config: CoevolutionConfig
 ) -> None:
-    """Appends the line of an iteration; saves pictures and state where they are due.
-
-    Raises:
-        DataError: A file cannot be written.
-    """
+    """Appends the line of an iteration; saves pictures and state where they are due."""
     files.append(line)
     keep_pictures(files, cell, config.iterations)
     if line.iteration % config.save_every == 0 or line.iteration == config.iterations:
@@ -354,14 +302,6 @@ def keep_pictures(files: CellFiles, cell: Cell, last: int) -> None:
     """Writes the pictures of a cell's newest iteration if they are kept, and deletes superfluous ones.
 
     Superfluous is the last iteration of a run that was continued since.
-
-    Args:
-        files: Of the cell.
-        cell: After an iteration.
-        last: Iterations of the run.
-
-    Raises:
-        DataError: The file cannot be written.
     """
     if cell.pictures is None or not is_pictured(cell.state.iteration, last):
         return
@@ -383,11 +323,7 @@ def pictured(files: CellFiles) -> list[int]:
 
 
 def read_pictures(files: CellFiles, iteration: int) -> NDArray[np.uint8]:
-    """Reads images (N, height, width) from 0 (black) to 255.
-
-    Raises:
-        DataError: The file is missing or damaged.
-    """
+    """Reads images (N, height, width) from 0 (black) to 255."""
     path = _picture_file(files, iteration)
     images = read_arrays(path).get(_IMAGES)
     if images is None or images.ndim != 3 or images.dtype != np.uint8 or not images.size:  # noqa: PLR2004

@@ -18,12 +18,7 @@ _MOORE = (*_VON_NEUMANN, (-1, -1), (-1, 1), (1, 1), (1, -1))
 
 @dataclass(frozen=True)
 class Grid:
-    """Cells on a torus, numbered row by row.
-
-    Attributes:
-        rows: Of the grid.
-        columns: Of the grid.
-    """
+    """Cells on a torus, numbered row by row."""
 
     rows: int
     columns: int
@@ -71,11 +66,7 @@ class Grid:
 
 
 def check_grid(config: CoevolutionConfig) -> Grid:
-    """Returns the grid of a run whose neighbourhoods fit it.
-
-    Raises:
-        ConfigError: One cell has no neighbours, or the tournament is larger than the sub-population.
-    """
+    """Returns the grid of a run whose neighbourhoods fit it."""
     grid = Grid(config.rows, config.columns)
     for kind in config.neighbourhoods:
         neighbours = len(grid.neighbours(0, kind))
@@ -97,10 +88,7 @@ def check_grid(config: CoevolutionConfig) -> Grid:
 class Placement:
     """Where the cells are.
 
-    Attributes:
-        ranks: Of each cell; cells have the order of their ranks. Rank 0 is the master.
-        hosts: Of all ranks.
-        machines: Of all ranks.
+    Cells have the order of their ranks; rank 0 is the master. Hosts and machines are those of all ranks.
     """
 
     ranks: tuple[int, ...]
@@ -154,11 +142,7 @@ class Placement:
 
 
 def check_ranks(ranks: int, cells: int) -> None:
-    """Checks that a world has a rank for each cell and one for the master.
-
-    Raises:
-        ConfigError: It has fewer.
-    """
+    """Checks that a world has a rank for each cell and one for the master."""
     if ranks < cells + 1:
         raise ConfigError(
             f"the grid has {cells} cells, which need {cells + 1} ranks with the master, and the MPI"
@@ -171,14 +155,6 @@ def place_cells(hosts: Sequence[str], machines: Sequence[Hardware], cells: int) 
     """Gives each cell a rank, so that all machines have about as many cells per core.
 
     Ranks without a cell stay inactive.
-
-    Args:
-        hosts: Names of the machines of all ranks, that of the master first.
-        machines: Of all ranks.
-        cells: Of the grid.
-
-    Raises:
-        ConfigError: There are fewer ranks than cells and the master.
     """
     check_ranks(len(hosts), cells)
     free: dict[str, list[int]] = {}

@@ -41,19 +41,6 @@ class GridGenerator(RunGenerator):
         *,
         untrained: bool = False,
     ) -> None:
-        """Builds the network of a grid.
-
-        Args:
-            result: Of the grid.
-            cell: See `GridResult.choose`.
-            config: Of the run.
-            path: Of the result, for messages.
-            untrained: Use the weights before the training instead.
-
-        Raises:
-            ConfigError: No such cell.
-            DataError: The result does not fit the preset.
-        """
         try:
             summary = TrainingSummary.model_validate(result.facts.get("summary"))
         except ValidationError as error:

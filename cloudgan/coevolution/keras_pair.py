@@ -33,12 +33,9 @@ _CALL_BYTES = 2**25
 class Network:
     """A network with its optimiser.
 
-    Attributes:
-        model: Of either kind.
-        optimizer: Built, with a learning rate that is a variable.
-        inference_weights: Weights of the averaged model that generates; empty without one.
-        constants: Weights that are measured on the data, the same in all individuals of a run, such as
-            tables; they are no part of an individual's state.
+    `inference_weights` are those of the averaged model that generates; empty without one. `constants` are
+    measured on the data and equal in all individuals of a run, such as tables; they are no part of an
+    individual's state.
     """
 
     model: keras.Model
@@ -61,9 +58,7 @@ class Network:
 class Fakes(NamedTuple):
     """What several generators made of one held batch.
 
-    Attributes:
-        batch: All of it.
-        samples: What `KerasPair.fake` returns, of all generators, each array (G, ...).
+    `samples` is what `KerasPair.fake` returns, of all generators, each array (G, ...).
     """
 
     batch: Batch
@@ -330,11 +325,8 @@ def adversarial_loss(
     binary cross-entropy; least squares; and the heuristic ``-log(p) / 2`` of a generator, for which
     a discriminator keeps the cross-entropy.
 
-    Args:
-        loss: Number of the loss in `ADVERSARIAL_LOSSES`, int32.
-        label: What the outputs should be, 1 for real and 0 for fake; a tensor if some are flipped.
-        probability: Outputs, from 0 to 1.
-        of_generator: Whether the generator learns from it.
+    `loss` is its number in `ADVERSARIAL_LOSSES`; `label` 1 for real and 0 for fake, a tensor if some are
+    flipped.
     """
     cross_entropy = binary_crossentropy(label, probability)
     heuristic = cross_entropy / 2 if of_generator else cross_entropy

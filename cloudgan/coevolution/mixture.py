@@ -16,9 +16,7 @@ from cloudgan.coevolution.task import Quality
 class Mixture:
     """Shares of the generators of a cell and its neighbours in what the cell generates.
 
-    Attributes:
-        members: Cells, the cell itself first.
-        weights: Of the members; not negative, with sum 1.
+    Members are cells, the cell itself first; weights are not negative, with sum 1.
     """
 
     members: tuple[int, ...]
@@ -48,12 +46,7 @@ class Mixture:
         return assign(np.array(self.weights), count, random)
 
     def samples(self, pools: Mapping[int, Any], random: np.random.Generator) -> Any:
-        """Returns samples of the mixture: sample n is sample n of one of the members.
-
-        Args:
-            pools: Samples (N, ...) of each member.
-            random: Draws which member gives which sample.
-        """
+        """Returns samples of the mixture: sample n is sample n of one of the members."""
         arrays = [pools[cell] for cell in self.members]
         count = len(arrays[0])
         chosen = self.chosen(count, random)
@@ -79,17 +72,9 @@ def evolve_weights(
     Both have the same samples in the same random order, so their scores differ by the weights only. Only
     samples that one of them has are generated and measured, each once.
 
-    Args:
-        mixture: Parent.
-        measured: Returns the measures of samples of a member, by their numbers.
-        quality: Of measures; its score is minimised.
-        count: Samples of each mixture.
-        sigma: Standard deviation of the mutation.
-        mutation: Random numbers of the mutation.
-        sampling: Returns the random numbers of the assignment, the same ones each time.
-
-    Returns:
-        The mixture that is kept, and its quality.
+    `measured` returns the measures of samples of a member, by their numbers; the score of `quality` is
+    minimised. `count` is of samples of each mixture; `sampling` returns the random numbers of the
+    assignment, the same ones each time.
     """
     evolves = len(mixture.members) > 1 and sigma > 0
     mixtures = [mixture, mixture.mutated(sigma, mutation)] if evolves else [mixture]

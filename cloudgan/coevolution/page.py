@@ -32,14 +32,7 @@ _SCORE = "score"
 
 
 def evolution_page(found: Evolution) -> Page:
-    """Returns the page of a grid.
-
-    Args:
-        found: The run, with at least one iteration of all cells.
-
-    Raises:
-        DataError: Pictures of a cell are damaged.
-    """
+    """Returns the page of a grid."""
     config = found.config
     records = {found.grid.name(number): record for number, record in enumerate(found.lines)}
     times = routine_times(records)

@@ -21,11 +21,10 @@ _IDLE_SHARE = 0.1
 class RoutineTimes:
     """Seconds of each cell: the source's table IV (arXiv:2004.04633).
 
-    Attributes:
-        totals: Seconds by cell name and routine, over all iterations.
-        per_iteration: Median seconds of an iteration by routine, over cells and iterations; without the
-            first iteration of a cell, which traces, if there are more.
-        waits: Seconds by cell name in which a cell of the engine `ranks` waited for the others.
+    `totals` has seconds by cell name and routine, over all iterations; `per_iteration` the median seconds
+    of an iteration by routine, over cells and iterations, without the first iteration of a cell, which
+    traces, if there are more; `waits` seconds by cell name in which a cell of the engine `ranks` waited for
+    the others.
     """
 
     totals: Mapping[str, Mapping[str, float]]
@@ -72,11 +71,7 @@ class RoutineTimes:
 
 
 def routine_times(records: Mapping[str, Sequence[CellLine]]) -> RoutineTimes:
-    """Sums up the records of the cells; those without a line are left out.
-
-    Args:
-        records: By name of the cell; at least one has a line.
-    """
+    """Sums up the records of the cells; those without a line are left out."""
     known = {cell: record for cell, record in records.items() if record}
     totals = {
         cell: {name: sum(line.seconds.get(name, 0.0) for line in record) for name in ROUTINES}
@@ -95,13 +90,7 @@ def routine_times(records: Mapping[str, Sequence[CellLine]]) -> RoutineTimes:
 class Ancestor(NamedTuple):
     """A generator that was trained in an iteration of a cell.
 
-    Attributes:
-        name: ``CELL/ITERATION/NUMBER``.
-        cell: Name of the cell that trained it.
-        iteration: Counted from 1.
-        loss: Adversarial loss it was trained with.
-        rate: Learning rate it was trained with.
-        parent: Name of the generator that it was trained from.
+    Its name and that of its parent are ``CELL/ITERATION/NUMBER``; iterations count from 1.
     """
 
     name: str
@@ -116,10 +105,6 @@ def ancestry(name: str, records: Mapping[str, Sequence[CellLine]]) -> tuple[Ance
     """Returns a generator and those it descends from, the newest first.
 
     It ends at a generator with initial weights, or where a record lacks the iteration.
-
-    Args:
-        name: Of the generator.
-        records: By name of the cell.
     """
     lines = {cell: {line.iteration: line for line in record} for cell, record in records.items()}
     found = []
@@ -146,15 +131,7 @@ def _read(name: str, lines: Mapping[str, Mapping[int, CellLine]]) -> Ancestor | 
 
 
 def check_any_converges(diverged: Sequence[bool], iteration: int) -> None:
-    """Checks that at least one cell trained without NaN.
-
-    Args:
-        diverged: Of each cell, whether it became NaN.
-        iteration: In which they did.
-
-    Raises:
-        CloudganError: All did.
-    """
+    """Checks that at least one cell trained without NaN."""
     if all(diverged):
         raise CloudganError(
             f"the losses of all cells became NaN or infinite in iteration {iteration}; the saved states"

@@ -35,13 +35,9 @@ _SUM_TOLERANCE = 1e-6
 class GridResult(Document):
     """The result of a grid; sequences have one entry per cell, row by row. The file has it as JSON text.
 
-    Attributes:
-        generators: Weights of each cell's best generator, as `Pair.generator_weights` returns them.
-        untrained: Weights of a generator before its training.
-        mixtures: Of each cell and its neighbours.
-        scores: Of the mixtures, lower is better; None: not measured.
-        facts: What the task needs beside the weights to generate, as JSON.
-        ensemble: Cells whose generators were chosen among all; empty: no choice was made.
+    `generators` are weights of each cell's best generator; `scores` of the mixtures, lower is better, None:
+    not measured. `facts` is what the task needs beside the weights to generate, as JSON. `ensemble` names
+    cells whose generators were chosen among all; empty: no choice was made.
     """
 
     model_config = ConfigDict(allow_inf_nan=False, arbitrary_types_allowed=True)
@@ -114,13 +110,8 @@ class GridResult(Document):
     def choose(self, cell: str) -> Mixture:
         """Returns what a name of `cells` stands for: generators and their shares.
 
-        Args:
-            cell: ``mixture``: that of the best cell; ``best``: the generator of the best cell;
-                ``ensemble``: the generators that were chosen among all; ``ROW,COLUMN``: the generator
-                of a cell, counted from 0.
-
-        Raises:
-            ConfigError: No such cell, or no ensemble was chosen.
+        ``mixture`` is that of the best cell; ``best`` the generator of the best cell; ``ensemble`` the
+        generators that were chosen among all; ``ROW,COLUMN`` the generator of a cell, counted from 0.
         """
         if cell == "ensemble":
             if not self.ensemble:
@@ -148,11 +139,7 @@ class GridResult(Document):
 
 
 def write_result(path: Path, result: GridResult) -> None:
-    """Writes a result atomically.
-
-    Raises:
-        CloudganError: It could not be written; an earlier one is unchanged.
-    """
+    """Writes a result atomically."""
     parts = {result.grid.name(number): one for number, one in enumerate(result.generators)}
     arrays: dict[str, NDArray[Any]] = {
         f"{part}/{name}": array
@@ -164,11 +151,7 @@ def write_result(path: Path, result: GridResult) -> None:
 
 
 def read_result(path: Path) -> GridResult:
-    """Reads a result with all checks; weights are finite and alike in all cells.
-
-    Raises:
-        DataError: The file is missing, damaged, or not a result.
-    """
+    """Reads a result with all checks; weights are finite and alike in all cells."""
     if not path.exists():
         raise DataError(
             f"{path.parent} has no {path.name}: the grid has not finished; run `cloudgan evolve"

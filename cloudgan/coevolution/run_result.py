@@ -138,11 +138,7 @@ class Evolution(Result):
 
 
 def read_evolution(path: Path | str) -> Evolution:
-    """Reads the run of a grid; nothing is started.
-
-    Raises:
-        DataError: The folder holds no grid, or a record is damaged.
-    """
+    """Reads the run of a grid; nothing is started."""
     folder = GridFolder(find_run_folder(path).path)
     config = folder.read_config()
     if config is None:

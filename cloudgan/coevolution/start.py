@@ -24,12 +24,7 @@ from cloudgan.training.stopping import EXIT_CODES, raise_if_stopped
 
 
 def check_can_start(config: CoevolutionConfig) -> None:
-    """Checks what the engine `ranks` needs on this machine, before anything is written.
-
-    Raises:
-        ConfigError: mpi4py is not installed, the ports of the ranks cannot be isolated, or this process
-            is a rank of an MPI world, and all cells shall run in one process.
-    """
+    """Checks what the engine `ranks` needs on this machine, before anything is written."""
     if config.engine != "ranks":
         if settings.is_mpi_rank():
             raise ConfigError(
@@ -47,9 +42,6 @@ def start_cells(config: CoevolutionConfig, folder: GridFolder, progress: Progres
     """Runs a master and one rank per cell on this machine until they end.
 
     They start again, from the newest iteration that all cells have saved, when one is lost.
-
-    Raises:
-        CloudganError: They failed, or were stopped.
     """
     cells = [folder.cell(number) for number in range(config.cells)]
 
@@ -83,13 +75,8 @@ def run_as_rank(
     the other ranks. Under a supervisor, the master's process ends, too; under the agents of nodes the
     master concludes the run while the others wait, and all end with the same exit code.
 
-    Args:
-        config: As this rank was asked for; that of the master counts.
-        folder: Of the run.
-        progress: Shown by the master.
-        prepare: Checks and writes the run's folder; entered by the master without a supervisor.
-        make_task: Builds the task of a cell.
-        conclude: Writes the result of a finished run; called under agents.
+    The configuration of the master counts. `prepare` checks and writes the run's folder, entered by the
+    master without a supervisor; `conclude` writes the result of a finished run under agents.
 
     Raises:
         Interrupted: Ctrl-C; all cells have saved.

@@ -23,11 +23,8 @@ KINDS: tuple[Kind, Kind] = ("generator", "discriminator")
 class Draw(NamedTuple):
     """Position of random numbers: every array that a task draws is a function of it.
 
-    Attributes:
-        seed: Of the run.
-        cell: Number of the cell, row by row.
-        iteration: Of the cell, from 0.
-        purpose: Of the numbers, see `cloudgan.coevolution.evolution.Purpose`.
+    Cells are numbered row by row, iterations of a cell from 0; purposes are those of
+    `cloudgan.coevolution.evolution.Purpose`.
     """
 
     seed: int
@@ -40,9 +37,7 @@ class Draw(NamedTuple):
 class Quality:
     """Quality of samples.
 
-    Attributes:
-        score: What the mixture weights minimise.
-        details: Other figures by name, such as the classes covered.
+    Mixture weights minimise the score.
     """
 
     score: float
@@ -53,14 +48,9 @@ class Quality:
 class Individual:
     """A network that competes; immutable but for the content of `state`, which its owner may reuse.
 
-    Attributes:
-        kind: Generator or discriminator.
-        state: Weights and optimiser slots, float32, as `Pair.layout` says.
-        rate: Learning rate.
-        loss: Adversarial loss that it is trained with.
-        fitness: Aggregated loss against the adversaries of the neighbourhood; lower is better.
-        name: ``CELL/ITERATION/NUMBER`` of its creation.
-        parent: Name of the individual that it was trained from; empty for the first ones.
+    `state` has weights and optimiser slots, as `Pair.layout` says; fitness is the aggregated loss against
+    the adversaries of the neighbourhood, lower is better. `name` is ``CELL/ITERATION/NUMBER`` of its
+    creation, `parent` that of the individual that it was trained from; empty for the first ones.
     """
 
     kind: Kind
@@ -93,11 +83,7 @@ class Individual:
 
     @classmethod
     def from_header(cls, header: Mapping[str, Any], state: Floats) -> Individual:
-        """Returns the individual of a header and a state.
-
-        Raises:
-            DataError: The header is not that of an individual.
-        """
+        """Returns the individual of a header and a state."""
         try:
             return cls(
                 kind=header["kind"],
@@ -142,11 +128,8 @@ class Pair(Protocol):
         For each batch the generator is updated, then every `discriminator_every`-th batch the
         discriminator, each against the other as it is at that moment.
 
-        Args:
-            draw: Position of what the batches draw.
-            numbers: Of the batches within the iteration, from 0.
-            generator: Whether the generator is updated.
-            discriminator_every: Batches whose number is a multiple update the discriminator; 0: none.
+        `numbers` are those of the batches within the iteration, from 0; `discriminator_every` 0 updates no
+        discriminator.
         """
 
     def fakes(self, draw: Draw, generators: Sequence[Individual], samples: int) -> Any:
@@ -157,8 +140,7 @@ class Pair(Protocol):
     ) -> dict[Kind, NDArray[np.float64]]:
         """Returns losses of all generators of `fakes` against all discriminators; lower is better.
 
-        Returns:
-            Of generators (G, D), and of discriminators (D, G): those of `kinds`.
+        Those of generators are (G, D), of discriminators (D, G).
         """
 
     def generator_weights(self, generator: Individual) -> dict[str, Floats]:
@@ -173,27 +155,15 @@ class Pair(Protocol):
     ) -> Any:
         """Returns samples (N, ...). Sample n belongs to condition n of the task.
 
-        Args:
-            draw: Position of the noise.
-            generator: Individual.
-            samples: Number of all samples.
-            rows: Numbers of those that are returned, with noise of their own; None: all.
+        `rows` are numbers of those that are returned, with noise of their own; None: all.
         """
 
     def generate_with(self, draw: Draw, weights: Mapping[str, Floats], samples: int) -> Any:
-        """Returns samples (N, ...) of weights that `generator_weights` returned.
-
-        Raises:
-            DataError: They are not those of this network.
-        """
+        """Returns samples (N, ...) of weights that `generator_weights` returned."""
 
 
 class Task(Protocol):
-    """Data, networks and quality of what the cells train.
-
-    Attributes:
-        name: Of the task.
-    """
+    """Data, networks and quality of what the cells train."""
 
     name: str
 

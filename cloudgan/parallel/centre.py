@@ -32,9 +32,6 @@ def exchanged_layout(variables: Mapping[str, Any]) -> FlatLayout:
 
     Generator before discriminator, then the statistics of batch norm and the measured tables: the update
     rules move the two parts differently.
-
-    Raises:
-        ConfigError: They are not float32.
     """
     found = [(name, v) for name, v in variables.items() if name.startswith(_EXCHANGED)]
     other = next((v.dtype for _, v in found if str(v.dtype) != "float32"), None)
@@ -61,14 +58,9 @@ def generator_arrays(flat: FlatLayout, buffer: Floats) -> list[Floats]:
 class Child:
     """The leader of a worker, or a master below rank 0, as its master knows it.
 
-    Attributes:
-        rank: Of the child.
-        workers: Numbers of the workers below it, or its own.
-        clock: Of the centre that it fetched last.
-        heard_at: `time.monotonic` of its last message.
-        longest: Seconds between two of its updates.
-        updates: Received from it.
-        ended_with: The steps that it saved at its end, as in `Tag.DONE`; empty while it trains.
+    `clock` is that of the centre that it fetched last, `heard_at` `time.monotonic` of its last message,
+    `longest` seconds between two of its updates. `ended_with` has the steps that it saved at its end, as in
+    `Tag.DONE`; empty while it trains.
     """
 
     rank: int
@@ -108,10 +100,7 @@ class Child:
 class Centre:
     """Weights of a master, and their exponential average for presets with an averaged generator.
 
-    Attributes:
-        weights: One flat buffer.
-        average: Of the weights; None without averaging.
-        clock: Updates applied so far by this process.
+    The clock counts the updates applied so far by this process.
     """
 
     def __init__(
@@ -177,12 +166,7 @@ class Point:
         return cls(step, centre.weights.copy(), average, state)
 
     def save(self, child: Child, steps: Iterable[float]) -> None:
-        """Notes that a child has saved.
-
-        Args:
-            child: A worker, or a master.
-            steps: Of the worker; or of the master, then of each of its workers.
-        """
+        """Notes that a child has saved."""
         found = [int(step) for step in steps]
         if len(found) > len(child.workers):
             self.master_steps[child.rank] = found.pop(0)

@@ -20,11 +20,7 @@ class GanNetworks(Networks):
     def __init__(
         self, context: TrainingContext, gan: Gan, recalibrator: BatchNormRecalibrator | None
     ) -> None:
-        """Connects networks; `recalibrator` fits an averaged generator, None: not needed.
-
-        Raises:
-            ConfigError: The weights are not float32.
-        """
+        """Connects networks; `recalibrator` fits an averaged generator, None: not needed."""
         self._context, self._gan, self._recalibrator = context, gan, recalibrator
         variables = gan.variables()
         self.flat = exchanged_layout(variables)

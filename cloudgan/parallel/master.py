@@ -36,14 +36,7 @@ class Above:
         """Does what is due before the workers begin."""
 
     def count(self, number: int, update: Update, steps: int, staleness: Counter[int]) -> None:
-        """Counts updates of a worker.
-
-        Args:
-            number: Of the worker.
-            update: The last one.
-            steps: Since the last update that was counted.
-            staleness: Of all updates since then.
-        """
+        """Counts updates of a worker."""
         raise NotImplementedError
 
     def count_master(self, rank: int, report: Report) -> None:
@@ -95,7 +88,6 @@ class Master:
     rule: UpdateRule
 
     def __init__(self, rank: Rank, flag: StopFlag, above: Above) -> None:
-        """Prepares a master."""
         self.world, self._layout, self._flag, self._above = rank.world, rank.layout, flag, above
         self._spent = rank.profile.spent
         below = rank.layout.children(rank.world.rank)
@@ -116,11 +108,7 @@ class Master:
         return tuple(self._children)
 
     def run(self) -> Outcome | None:
-        """Serves until all children have ended; returns how the run ended on rank 0.
-
-        Raises:
-            CloudganError: A child froze, a master is silent, or a checkpoint could not be written.
-        """
+        """Serves until all children have ended; returns how the run ended on rank 0."""
         described, *_ = [found for child in self._children.values() if (found := self._join(child))]
         self.centre, self.rule = self._above.begin(self, described)
         self._received = np.empty_like(self.centre.weights)
@@ -186,11 +174,7 @@ class Master:
         return not point.recalibrates or point.inference is not None
 
     def _join(self, child: Child) -> Described | None:
-        """Receives what a child joins with; returns the run if it describes it.
-
-        Raises:
-            TryAgain: It resumes from another point.
-        """
+        """Receives what a child joins with; returns the run if it describes it."""
         message = self.world.wait(child.rank, Tag.JOIN, meanwhile=self._notice_signal)
         found = self.world.receive_json(message)
         step = int(found["step"])
@@ -329,11 +313,7 @@ class Master:
             self.stop = self.stop or self._flag.reason
 
     def _look(self) -> None:
-        """Called before each message, also of a queue that is never empty: signals, limits, silence.
-
-        Raises:
-            TryAgain: A child has frozen.
-        """
+        """Called before each message, also of a queue that is never empty: signals, limits, silence."""
         self._notice_signal()
         now = time.monotonic()
         if now - self._looked_at < _LOOK_SECONDS:

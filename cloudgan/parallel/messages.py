@@ -50,11 +50,8 @@ class Tag(IntEnum):
 class Described(Document):
     """What the first worker of a master tells it about the run when it joins.
 
-    Attributes:
-        flat: Layout of the weights that are exchanged; the leading ones are trained.
-        started: The line of the record.
-        summary: Of the training set.
-        recalibrates: Whether it can fit the statistics of an averaged generator.
+    The leading weights of `flat` are trained; `recalibrates`: it can fit the statistics of an averaged
+    generator.
     """
 
     flat: FlatLayout
@@ -77,12 +74,8 @@ class Wanted(IntFlag):
 class Update:
     """Header of a worker's update; everything counts since the worker joined.
 
-    Attributes:
-        step: Own steps of the worker in the run.
-        seconds: By routine.
-        trace_seconds: Of its first call, which traces and compiles.
-        trace_steps: Steps of that call.
-        losses: Sums over all steps, flat.
+    `step` is of the worker in the run; `trace_seconds` and `trace_steps` are of its first call, which
+    traces and compiles. Losses are sums over all steps, flat.
     """
 
     step: int
@@ -114,9 +107,7 @@ class Update:
 class WorkerReport:
     """What one worker has sent since the last report.
 
-    Attributes:
-        update: The last one.
-        staleness: Of all of them: number of updates by the others that came between fetch and update.
+    `staleness` is the number of updates by the others that came between fetch and update, of all of them.
     """
 
     update: Update
@@ -125,12 +116,7 @@ class WorkerReport:
 
 @dataclass
 class Report:
-    """What a master sends rank 0 about its workers.
-
-    Attributes:
-        seconds: Of the master, since it joined.
-        workers: By number; those that have sent something since the last report.
-    """
+    """What a master sends rank 0 about its workers."""
 
     seconds: Seconds
     workers: dict[int, WorkerReport] = field(default_factory=dict)
@@ -162,12 +148,7 @@ class Report:
 
 @dataclass(frozen=True)
 class Answer:
-    """Header of a master's answer.
-
-    Attributes:
-        wanted: Of the worker.
-        reason: Number of the reason to stop among `training.stopping`'s; 0 without `Wanted.STOP`.
-    """
+    """Header of a master's answer."""
 
     wanted: Wanted
     reason: int = 0

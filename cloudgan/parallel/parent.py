@@ -27,7 +27,6 @@ class Parent(Above):
     """The master above a master."""
 
     def __init__(self, rank: Rank) -> None:
-        """Prepares it for a master of rank `rank`."""
         self._rank, self._step = rank, rank.first_step
         self._own = rank.checkpoints()
         self._report = Report(rank.profile.seconds)

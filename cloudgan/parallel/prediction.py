@@ -24,13 +24,9 @@ _LEAST = 0.1
 class Times:
     """What an exchange consists of, in seconds.
 
-    Attributes:
-        step: One step of a worker.
-        service: Of a master, for one update: receive, apply, answer.
-        message: On the way to the master, and as long on the way back.
-        plain_step: One step of a training without ranks, to which a speed-up compares.
-        sync_every: Steps between two exchanges.
-        jitter: Standard deviation of a step, relative.
+    Seconds: `step` of a worker; `service` of a master for one update, to receive, apply and answer;
+    `message` on the way to the master, and as long on the way back; `plain_step` of a training without
+    ranks, to which a speed-up compares. `jitter` is the relative standard deviation of a step.
     """
 
     step: float
@@ -45,14 +41,10 @@ class Times:
 class Prediction:
     """The steady state of a layout.
 
-    Attributes:
-        workers: Workers that train.
-        masters: Masters that serve them; above 1, rank 0 is above the masters.
-        speedup: Steps per second of all workers, over those of the plain training.
-        staleness: Mean number of updates of a master between a worker's fetch and its update.
-        master_load: Share of the time in which a master serves workers, mean over masters.
-        top_load: Share of the time in which rank 0 serves masters; None with one master.
-        waiting: Share of a worker's time in which it does not compute.
+    `speedup` is steps per second of all workers, over those of the plain training; `staleness` the mean
+    number of updates of a master between a worker's fetch and its update. Loads are shares of the time in
+    which a master serves workers, and rank 0 masters; `waiting` the share in which a worker does not
+    compute.
     """
 
     workers: int
@@ -90,28 +82,13 @@ NNLO_PUBLISHED: Final = {20: 10.0, 100: 20.0}
 def predict(
     times: Times, workers: int, *, masters: int = 1, master_sync_every: int = 8, seed: int = 0
 ) -> Prediction:
-    """Simulates a layout until its steady state is known to about one percent.
-
-    Args:
-        times: Of steps and exchanges.
-        workers: At least one per master.
-        masters: That serve workers.
-        master_sync_every: Updates of a master between its exchanges with rank 0.
-        seed: Of the jitter.
-    """
+    """Simulates a layout until its steady state is known to about one percent."""
     return _Simulation(times, workers, masters, master_sync_every, random.Random(seed)).run()
 
 
 @dataclass
 class _Server:
-    """A master: serves one request at a time, in order of arrival.
-
-    Attributes:
-        waiting: Ranks below it whose update has arrived.
-        is_busy: It serves, or exchanges with rank 0.
-        clock: Updates of its centre.
-        busy_seconds: Time in which it served.
-    """
+    """A master: serves one request at a time, in order of arrival."""
 
     waiting: deque[int] = field(default_factory=deque)
     is_busy: bool = False

@@ -28,10 +28,7 @@ KEPT = 3
 class ResumedSteps:
     """The point from which all ranks resume.
 
-    Attributes:
-        workers: Own steps of each worker, by number.
-        masters: Steps of each master below rank 0, in order of rank.
-        has_ended: Whether the validations until there end the run.
+    `has_ended`: the validations until there end the run.
     """
 
     workers: Sequence[int]
@@ -43,15 +40,8 @@ class ResumedSteps:
 class Rank:
     """A rank of a run.
 
-    Attributes:
-        world: All ranks.
-        group: Ranks of its worker; of a master all masters.
-        layout: Of the world.
-        config: Of the run.
-        folder: Of the run.
-        profile: What it does.
-        steps: Where all ranks resume; None for a new run.
-        point: The checkpoint there, and the arrays of its update rule; None except on rank 0.
+    The group of a master has all masters. `steps` is where all ranks resume, None for a new run; `point`
+    the checkpoint there with the arrays of its update rule, None except on rank 0.
     """
 
     world: World
@@ -67,12 +57,7 @@ class Rank:
     def join(
         cls, world: World, config: RunConfig, folder: RunFolder, profile: Profile | None = None
     ) -> Rank:
-        """Returns this rank; all ranks call it.
-
-        Raises:
-            ConfigError: The world has no layout.
-            DataError: There are checkpoints, and none of which every rank has its part.
-        """
+        """Returns this rank; all ranks call it."""
         layout = make_layout(world.size, config.parallel)
         role = layout.roles[world.rank]
         group = world.split(0 if role.worker is None else layout.master_ranks + role.worker)
@@ -173,20 +158,7 @@ def find_point(
     worker_steps: Sequence[Sequence[int]],
     master_steps: Sequence[Sequence[int]] = (),
 ) -> tuple[Checkpoint, State] | None:
-    """Returns the newest checkpoint of the centre that every rank saved, with the rule's arrays.
-
-    Args:
-        config: Of the run.
-        folder: Of the run.
-        worker_steps: Steps of the checkpoints that each worker has.
-        master_steps: Steps of those that each master below rank 0 has.
-
-    Returns:
-        None for a new run.
-
-    Raises:
-        DataError: There are checkpoints, and none that every rank has.
-    """
+    """Returns the newest checkpoint of the centre that every rank saved, with the rule's arrays."""
     centre = Checkpoints.of_run(config, folder)
     below: int | None = None
     while True:

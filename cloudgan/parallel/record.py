@@ -55,12 +55,7 @@ class RankTotals:
 
 
 class RunRecord:
-    """Counts steps and epochs of all workers, and writes the record of the run.
-
-    Attributes:
-        step: Steps of all workers together.
-        epoch: Epoch in training, from 0.
-    """
+    """Counts steps and epochs of all workers, and writes the record of the run."""
 
     def __init__(
         self,
@@ -71,15 +66,6 @@ class RunRecord:
         ages: Counter[int],
         start_time: float,
     ) -> None:
-        """Continues from the point of the run.
-
-        Args:
-            rank: Rank 0.
-            sampler: Of the first worker.
-            progress: Shows the steps of all workers together.
-            ages: Updates by staleness, which rank 0 counts.
-            start_time: `time.perf_counter()` at the start of the program.
-        """
         config, saved = rank.config, rank.point[0] if rank.point else None
         self._config, self._sampler, self._progress = config, sampler, progress
         self._saved = saved

@@ -50,13 +50,9 @@ class RunKeeper(Above):
         start_time: float,
         validator: Callable[[], Measure] | None,
     ) -> None:
-        """Prepares it for rank 0.
+        """`start_time` is `time.perf_counter()` at the start of the program.
 
-        Args:
-            rank: Rank 0.
-            progress: Shows the progress of all workers together.
-            start_time: `time.perf_counter()` at the start of the program.
-            validator: Imports TensorFlow and opens the data at the first validation; None: none.
+        `validator` imports TensorFlow and opens the data at the first validation; None: none.
         """
         self._rank, self._config, self._progress = rank, rank.config, progress
         self._start_time, self._validator = start_time, validator
@@ -252,11 +248,7 @@ class RunKeeper(Above):
         return list(generator_arrays(self._described.flat, own))
 
     def _save(self, point: Point) -> tuple[Path, int, float]:
-        """Writes a complete point; returns path and size of the run's checkpoint, and the seconds.
-
-        Raises:
-            CloudganError: Weights are not finite, or a file could not be written.
-        """
+        """Writes a complete point; returns path and size of the run's checkpoint, and the seconds."""
         began = time.perf_counter()
         state = State(
             step=point.step,

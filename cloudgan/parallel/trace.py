@@ -34,13 +34,10 @@ _TAG = 64
 class Seconds:
     """Seconds of a rank by routine, since it joined.
 
-    Attributes:
-        train: Steps of the worker; of a master none.
-        gather: Weights copied from the device, and what is sent computed from them.
-        update: Weights moved by the rule, and copied to the device.
-        wait: For an answer; of a master for messages.
-        validate: Quality metrics of a master, by another thread.
-        save: Checkpoints.
+    `train` is of a worker's steps; `gather` of weights copied from the device and what is sent computed
+    from them; `update` of weights moved by the rule and copied to the device; `wait` for an answer, of a
+    master for messages; `validate` of quality metrics of a master, by another thread; `save` of
+    checkpoints.
     """
 
     train: float = 0.0
@@ -60,18 +57,12 @@ ROUTINES = tuple(field.name for field in fields(Seconds))
 
 
 class Spans:
-    """Spans of one rank.
-
-    Attributes:
-        left_out: Number of spans that were not kept.
-    """
+    """Spans of one rank."""
 
     def __init__(self, most: int, origin: float) -> None:
-        """Prepares spans.
+        """The first and the last half of `most` are kept.
 
-        Args:
-            most: Number that is kept: the first and the last half.
-            origin: Seconds since 1970 at 0 of `time.perf_counter`.
+        `origin` is seconds since 1970 at 0 of `time.perf_counter`.
         """
         self._origin = origin
         self._half = max(1, most // 2)
@@ -80,14 +71,7 @@ class Spans:
         self.left_out = 0
 
     def add(self, routine: str, began: float, ended: float, *, is_beside: bool) -> None:
-        """Keeps a span; times are of `time.perf_counter`.
-
-        Args:
-            routine: What the rank did.
-            began: When it began.
-            ended: When it ended.
-            is_beside: Whether another thread did it.
-        """
+        """Keeps a span; times are of `time.perf_counter`."""
         span = (ROUTINES.index(routine), began, ended, int(is_beside))
         if len(self._first) < self._half:
             self._first.append(span)
@@ -108,26 +92,14 @@ class Spans:
 
 
 class Profile:
-    """Adds up what a rank does.
-
-    Attributes:
-        seconds: By routine.
-        spans: Of each; None without a trace.
-    """
+    """Adds up what a rank does."""
 
     def __init__(self, spans: Spans | None = None) -> None:
         self.seconds = Seconds()
         self.spans = spans
 
     def spent(self, routine: str, began: float, ended: float, *, is_beside: bool = False) -> None:
-        """Counts the time from `began` to `ended`, both of `time.perf_counter`.
-
-        Args:
-            routine: Name of one of `Seconds`.
-            began: When it began.
-            ended: When it ended.
-            is_beside: Whether another thread did it.
-        """
+        """Counts the time from `began` to `ended`, both of `time.perf_counter`."""
         setattr(self.seconds, routine, getattr(self.seconds, routine) + ended - began)
         self.show(routine, began, ended, is_beside=is_beside)
 
@@ -144,12 +116,7 @@ def new_spans(size: int) -> Spans:
 
 
 def write_trace(world: World, layout: Layout, path: Path, spans: Spans) -> None:
-    """Writes the spans of all ranks to a file; all ranks call it, and rank 0 writes.
-
-    Raises:
-        TryAgain: A rank is silent.
-        DataError: The file cannot be written.
-    """
+    """Writes the spans of all ranks to a file; all ranks call it, and rank 0 writes."""
     if world.rank:
         world.send_json(spans.as_json(), 0, _TAG)
         return
@@ -161,12 +128,7 @@ def write_trace(world: World, layout: Layout, path: Path, spans: Spans) -> None:
 
 
 def trace_events(layout: Layout, found: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Returns the trace of all ranks.
-
-    Args:
-        layout: Of the ranks.
-        found: `Spans.as_json` of each.
-    """
+    """Returns the trace of all ranks."""
     origin = min((span[1] for each in found for span in each["spans"]), default=0)
     events: list[dict[str, Any]] = []
     for role, each in zip(layout.roles, found, strict=True):

@@ -56,10 +56,8 @@ class UpdateRule:
     def to_send(self, own: Floats, fetched: Floats) -> Floats:
         """Returns what the worker sends.
 
-        Args:
-            own: Weights after the worker's steps.
-            fetched: The centre as it was last fetched: if `fetches_first`, just now; else that from
-                which these steps began.
+        `fetched` is the centre as it was last fetched: if `fetches_first`, just now; else that from which
+        these steps began.
         """
         del fetched
         return own
@@ -94,7 +92,6 @@ class Easgd(UpdateRule):
     answers_first = True
 
     def __init__(self, workers: int, trainable: int, force: float) -> None:
-        """Prepares the rule with an elastic force."""
         super().__init__(workers, trainable)
         self._rate = np.float32(force / workers)
 
@@ -177,17 +174,11 @@ class Downpour(UpdateRule):
         rate: float,
         worker_rate: float,
     ) -> None:
-        """Prepares the rule.
+        """The damping is 1 / max(1, staleness), 1 / workers or 1.
 
-        Args:
-            parallel: Optimizer of the master; `damping`: weight of an update, 1 / max(1, staleness),
-                1 / workers or 1; `sends`: ``weights`` is fetched - own, ``gradients`` the same divided
-                by `worker_rate`, the sum of the worker's gradients if its optimizer is plain SGD;
-                `synchronous`: the mean of one update per worker is applied, undamped.
-            workers: That exchange with this master.
-            trainable: Leading entries of the buffer that the optimizer moves.
-            rate: Learning rate of the master.
-            worker_rate: Learning rate of the workers.
+        What is sent: ``weights`` is fetched - own, ``gradients`` the same divided by `worker_rate`, the sum
+        of the worker's gradients if its optimizer is plain SGD. Synchronous: the mean of one update per
+        worker is applied, undamped.
         """
         super().__init__(workers, trainable)
         self._step, self._rate = _OPTIMIZERS[parallel.master_optimizer], rate
@@ -296,11 +287,8 @@ def make_rule(
 ) -> UpdateRule:
     """Makes the rule between workers and their master.
 
-    Args:
-        parallel: Mode and its options.
-        workers: That exchange with the same master.
-        trainable: Leading entries of the flat buffer that are trainable; statistics follow.
-        learning_rate: Of the workers' optimizer.
+    `workers` exchange with the same master; the leading `trainable` entries of the flat buffer are trained,
+    statistics follow.
     """
     if parallel.mode == "easgd":
         return Easgd(workers, trainable, parallel.elastic_force)

@@ -35,10 +35,8 @@ MASTER_SILENCE_SECONDS = 300.0
 class Link:
     """Sends the weights of a rank to its master, and moves them by the answer.
 
-    Attributes:
-        fetched: The master's weights as they were last received, or those from which the rank
-            continued.
-        average: Of the centre; received with `Wanted.RECALIBRATE`.
+    `fetched` are the master's weights as they were last received, or those from which the rank continued;
+    the average of the centre is received with `Wanted.RECALIBRATE`.
     """
 
     def __init__(self, rank: Rank, rule: UpdateRule, size: int) -> None:
@@ -49,16 +47,7 @@ class Link:
         self.average = np.empty(0, np.float32)
 
     def exchange(self, own: Floats, send_header: Callable[[], None], began: float) -> Answer:
-        """Sends and receives; changes `own` to the weights to continue with.
-
-        Args:
-            own: Weights of this rank.
-            send_header: Sends what stands before the weights.
-            began: `time.perf_counter` when this rank began to gather its weights.
-
-        Raises:
-            TryAgain: The master is silent.
-        """
+        """Sends and receives; changes `own` to the weights to continue with."""
         world, rule, answer = self._world, self._rule, Answer(Wanted.NOTHING)
         if rule.fetches_first:
             world.send(np.zeros(1), self._master, Tag.FETCH)
@@ -83,10 +72,8 @@ class Link:
     ) -> None:
         """Joins the master after an own step, and receives its weights.
 
-        Args:
-            step: Where this rank resumes.
-            described: The run; None: another rank describes it.
-            arrays: Archive of all arrays of a new run; None: another rank sends them.
+        Another rank describes a run without `described`, and sends the arrays of a new run without
+        `arrays`.
         """
         run = described.model_dump_json() if described else None
         self._world.send_json({"step": step, "run": run}, self._master, Tag.JOIN)
@@ -167,14 +154,6 @@ class Worker(Exchange):
         *,
         trained_before: float = 0.0,
     ) -> None:
-        """Prepares the exchange.
-
-        Args:
-            rank: This rank.
-            networks: Its weights.
-            rule_state: Arrays of the update rule in its checkpoint; empty for a new run.
-            trained_before: Seconds of training of earlier processes of this worker.
-        """
         self._rank, self._networks, self._trained_before = rank, networks, trained_before
         parallel, flat = rank.config.parallel, networks.flat
         self._every = parallel.sync_every
@@ -269,11 +248,7 @@ class Worker(Exchange):
     def _obey(
         self, answer: Answer, save: Callable[[], None], step: int, *, is_last: bool = False
     ) -> None:
-        """Does what the master wants: a checkpoint, weights for inference, the end.
-
-        Raises:
-            StopTraining: The run ends.
-        """
+        """Does what the master wants: a checkpoint, weights for inference, the end."""
         wanted, began, leads = answer.wanted, time.perf_counter(), self._rank.is_leader
         if wanted & Wanted.SAVE:
             save()

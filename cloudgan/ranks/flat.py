@@ -19,13 +19,7 @@ Floats = NDArray[np.float32]
 
 @dataclass(frozen=True)
 class FlatLayout:
-    """Names and shapes of the arrays in the buffer, in order, the same in every process.
-
-    Attributes:
-        names: Of the arrays.
-        shapes: Of the arrays.
-        leading: Number of leading arrays.
-    """
+    """Names and shapes of the arrays in the buffer, in order, the same in every process."""
 
     names: tuple[str, ...]
     shapes: tuple[tuple[int, ...], ...]

@@ -39,11 +39,7 @@ _RANK = (
 
 
 def find_program(name: str = "mpiexec") -> Path:
-    """Returns a program of MPICH: that beside this interpreter, that beside cloudgan, or that in PATH.
-
-    Raises:
-        ConfigError: There is none.
-    """
+    """Returns a program of MPICH: that beside this interpreter, that beside cloudgan, or that in PATH."""
     for folder in (Path(sys.executable).parent, _site() / "bin"):  # pods install into a folder
         if (folder / name).exists():
             return folder / name
@@ -67,12 +63,7 @@ def _site() -> Path:
 
 
 def manual_command(ranks: Sequence[int], host: str) -> list[str]:
-    """Returns the command that prints how to start the proxies.
-
-    Args:
-        ranks: Number of ranks of each worker.
-        host: Address at which the proxies reach the machine of this command.
-    """
+    """Returns the command that prints how to start the proxies."""
     hosts = ",".join(f"worker-{index}:{count}" for index, count in enumerate(ranks))
     command = [str(find_program()), "-launcher", "manual", "-localhost", host, "-hosts", hosts]
     return [*command, "-genvnone", "-n", str(sum(ranks)), "/bin/sh", "-c", _RANK]
@@ -91,14 +82,7 @@ def read_launch(lines: Iterable[str]) -> tuple[str, ...] | None:
 
 
 def proxy_command(arguments: str) -> list[str]:
-    """Returns the command of the proxy that starts the ranks of one worker.
-
-    Args:
-        arguments: As `read_launch` returned them, on this machine or another.
-
-    Raises:
-        CloudganError: They are no arguments of a proxy.
-    """
+    """Returns the command of the proxy that starts the ranks of one worker."""
     if not _ARGUMENTS.fullmatch(arguments):
         raise CloudganError(f"{arguments[:200]!r} are no arguments of Hydra's proxy")
     proxy = str(find_program("hydra_pmi_proxy"))

@@ -64,18 +64,9 @@ class LocalRanks:
     ) -> None:
         """Prepares `ranks` processes of `python -m cloudgan COMMAND`.
 
-        Args:
-            command: Arguments of each.
-            ranks: Number of processes.
-            folder: Of the run.
-            progress: Shows restarts.
-            newest: Returns the number of the newest point from which all ranks resume.
-            unit: What it counts.
-            quiet: Their output goes to a log only.
-            isolated: Whether their ports are out of reach of all other processes.
-
-        Raises:
-            ConfigError: mpiexec is not installed.
+        `newest` returns the number of the newest point from which all ranks resume, which counts `unit`.
+        Quiet: their output goes to a log only; isolated: their ports are out of reach of all other
+        processes.
         """
         self._command, self._ranks, self._folder = command, ranks, folder
         self._progress, self._quiet, self._isolated = progress, quiet, isolated

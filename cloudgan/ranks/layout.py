@@ -21,12 +21,9 @@ Kind = Literal["top master", "master", "leader", "member"]
 class Role:
     """What one rank does.
 
-    Attributes:
-        rank: Number in the world.
-        kind: A top master is above masters; a member follows the leader of its group.
-        parent: Rank of its master; None for rank 0, and for members.
-        worker: Number of its worker from 0; None for masters.
-        member: Number in its group from 0, the leader; None for masters.
+    A top master is above masters; a member follows the leader of its group. `parent` is the rank of its
+    master, None for rank 0 and for members; workers and members are numbered from 0, the leader first; None
+    for masters.
     """
 
     rank: int
@@ -45,9 +42,7 @@ class Role:
 class Layout:
     """Roles of all ranks, by rank.
 
-    Attributes:
-        roles: One per rank.
-        group: Ranks of a worker.
+    There is one role per rank; `group` ranks are one worker.
     """
 
     roles: tuple[Role, ...]
@@ -129,14 +124,6 @@ def make_layout(size: int, parallel: ParallelConfig) -> Layout:
     """Assigns a role to each rank.
 
     Workers are divided evenly among the masters, in order.
-
-    Args:
-        size: Ranks of the world.
-        parallel: Masters, ranks per group, and the options that need the number of workers.
-
-    Raises:
-        ConfigError: The size does not fit, with the nearest sizes that do; or the elastic force is
-            outside of its range for this number of workers.
     """
     masters, group = parallel.masters, parallel.group
     top = masters > 1
@@ -157,11 +144,7 @@ def make_layout(size: int, parallel: ParallelConfig) -> Layout:
 
 
 def ranks_per_node(layout: Layout, nodes: int) -> tuple[int, ...]:
-    """Divides the ranks of a layout among nodes, see `divide_ranks`.
-
-    Raises:
-        ConfigError: There are more nodes than ranks.
-    """
+    """Divides the ranks of a layout among nodes, see `divide_ranks`."""
     if nodes > layout.size:
         raise ConfigError(
             f"--nodes={nodes} are more than the {layout.size} ranks of --parallel; use"
@@ -175,11 +158,6 @@ def divide_ranks(masters: int, workers: int, nodes: int) -> tuple[int, ...]:
 
     Masters need no accelerator: they are on the first node, beside workers, unless there are more nodes
     than worker ranks.
-
-    Args:
-        masters: The first ranks.
-        workers: The other ranks.
-        nodes: At most as many as ranks.
     """
     beside = masters if workers >= nodes else 0
     each, more = divmod(masters + workers - beside, nodes)

@@ -83,11 +83,7 @@ def is_world() -> bool:
 
 
 def world() -> World:
-    """Joins the MPI world of this process.
-
-    Raises:
-        ConfigError: mpi4py is not installed, or finds no MPI library.
-    """
+    """Joins the MPI world of this process."""
     if not is_world():
         return Alone()
     ranks = Mpi(_library().COMM_WORLD)
@@ -111,11 +107,7 @@ def _unlink_shared_memory() -> None:
 
 
 def check_library() -> None:
-    """Checks that mpi4py is installed, without starting MPI.
-
-    Raises:
-        ConfigError: It is not; names the extra.
-    """
+    """Checks that mpi4py is installed, without starting MPI."""
     try:
         import mpi4py  # noqa: F401, PLC0415
     except ImportError as error:
@@ -126,14 +118,7 @@ def check_library() -> None:
 
 
 def check_threads(instead: str) -> None:
-    """Checks that two threads of this rank may call MPI at the same time.
-
-    Args:
-        instead: What to do without.
-
-    Raises:
-        ConfigError: They may not; MPI would hang sooner or later.
-    """
+    """Checks that two threads of this rank may call MPI at the same time."""
     if not is_world():
         return
     mpi = _library()

@@ -16,9 +16,6 @@ def ranks_on(config: RunConfig, workers: Workers) -> int:
 
     With stages a worker rank has an accelerator for each. A node without accelerators has one worker
     rank. Masters need no accelerator.
-
-    Raises:
-        ConfigError: The ranks fit no layout, or not the accelerators.
     """
     parallel, per_node = config.parallel, workers.accelerators_per_node
     if (workers.accelerator or "").startswith("TPU"):
@@ -45,11 +42,7 @@ def _check_group(group: int, per_node: int) -> None:
 def check_accelerators(
     layout: Layout, parallel: ParallelConfig, *, nodes: int, per_node: int
 ) -> None:
-    """Checks that each worker rank has its own accelerator, or one per stage, where there are some.
-
-    Raises:
-        ConfigError: There are too few, or they are no whole groups.
-    """
+    """Checks that each worker rank has its own accelerator, or one per stage, where there are some."""
     _check_group(layout.group, per_node)
     each = len(parallel.stages) + 1
     ranks, there = layout.size - layout.master_ranks, nodes * (per_node // each)
@@ -73,11 +66,7 @@ def no_tpu(parallel: ParallelConfig) -> str:
 
 
 def check_mpi(option: str = "--parallel") -> None:
-    """Checks that mpi4py, which an option needs, is installed.
-
-    Raises:
-        ConfigError: It is not.
-    """
+    """Checks that mpi4py, which an option needs, is installed."""
     if find_spec("mpi4py") is None:
         raise ConfigError(
             f"{option} needs mpi4py, which is not installed; run {install_command('mpi')}"

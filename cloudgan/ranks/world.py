@@ -85,12 +85,6 @@ class World(ABC):
     ) -> Message:
         """Waits for a message, without receiving it.
 
-        Args:
-            source: Rank that sends it.
-            tag: Its kind.
-            seconds: Limit; None: none.
-            meanwhile: Called before each look; may raise.
-
         Raises:
             TryAgain: No message came in time.
         """
@@ -119,11 +113,8 @@ class World(ABC):
 
         No order of the ranks can block another one: everything is posted before the first wait.
 
-        Args:
-            outgoing: By receiving rank; one array may be sent to several.
-            incoming: By sending rank; arrays of the right size.
-            tag: Kind of the messages.
-            meanwhile: Called before each look; may raise.
+        One array may be sent to several ranks; incoming ones have the right size. `meanwhile` is called
+        before each look; it may raise.
         """
         pending = [self.start_receive(into, source, tag) for source, into in incoming.items()]
         pending += [self.start_send(buffer, to, tag) for to, buffer in outgoing.items()]
@@ -197,11 +188,8 @@ def poll_until(
 ) -> _Found:
     """Returns the first true value of `look`; sleeps between two calls.
 
-    Args:
-        look: Returns a false value until something has happened.
-        meanwhile: Called before each look, so that one who never has to wait calls it, too; may raise.
-        seconds: Limit; None: none.
-        name: Of what is waited for.
+    `meanwhile` is called before each look, so that one who never has to wait calls it, too; it may raise.
+    `name` is of what is waited for.
 
     Raises:
         TryAgain: The limit has passed.

@@ -14,12 +14,6 @@ class BlockWatch:
     """Sees by their status which blocks in pods are alive, by the clock of the process that looks."""
 
     def __init__(self, store: Store, lease_seconds: float = LEASE_SECONDS) -> None:
-        """Knows nothing before the first look.
-
-        Args:
-            store: Of the search.
-            lease_seconds: Time without a beat after which a block is lost.
-        """
         self._store, self._lease_seconds = store, lease_seconds
         self._beats: dict[str, tuple[int | None, float]] = {}
 
@@ -34,12 +28,7 @@ class BlockWatch:
         return [status for status in found if status]
 
     def why_gone(self, name: str, names: Collection[str] | None = None) -> str:
-        """Returns why a block trains nothing any more; empty: it is alive, as far as this process has seen.
-
-        Args:
-            name: Of the block.
-            names: Of all blocks, as listed by the caller; None: they are listed here.
-        """
+        """Returns why a block trains nothing any more; empty: it is alive, as far as this process has seen."""
         status = self._status(name)
         if status and status.left:
             return "left"

@@ -29,10 +29,8 @@ PROGRAM = (sys.executable, "-m", "cloudgan", "train", "--json")
 class Block:
     """One share of this machine.
 
-    Attributes:
-        index: From 0.
-        variables: Environment of its processes: the GPUs that they may use.
-        program: Trains the run whose folder its last argument names.
+    Its processes see the GPUs that `variables` names; the last argument of `program` names the folder of
+    the run.
     """
 
     index: int
@@ -85,11 +83,7 @@ class Block:
 
 
 def blocks_of_machine(count: int) -> list[Block]:
-    """Divides this machine into blocks.
-
-    Raises:
-        ConfigError: There are more blocks than devices, or they do not divide the GPUs.
-    """
+    """Divides this machine into blocks."""
     cores, shares = this_machine().cores, share_gpus(count)
     if not any(shares) and count > cores:
         raise ConfigError(f"--blocks={count}: this machine has {cores} cores; give at most {cores}")
@@ -99,13 +93,7 @@ def blocks_of_machine(count: int) -> list[Block]:
 def wait_for_trainers(
     folders: Iterable[Path], say: Callable[[str], None], gives_up: Callable[[], bool]
 ) -> None:
-    """Waits for trainers of an earlier process, which save and end without it.
-
-    Args:
-        folders: Of the runs.
-        say: Receives a line for each that is waited for.
-        gives_up: Whether not to wait any longer.
-    """
+    """Waits for trainers of an earlier process, which save and end without it."""
     for path in folders:
         is_said = False
         while (process := holder(RunFolder(path).lock_file)) and not gives_up():

@@ -38,15 +38,7 @@ def search_figures(
     direction: Direction,
     importances: Mapping[str, float],
 ) -> Iterator[Section]:
-    """Yields a section per figure.
-
-    Args:
-        trials: By number.
-        best: One of them.
-        objective: Number that ranks them.
-        direction: Of the objective.
-        importances: Of each key; empty: too few trials.
-    """
+    """Yields a section per figure."""
     complete = [one for one in trials if one.state == "complete" and one.value is not None]
     yield Section("History", (_history(trials, complete, best, objective, direction),))
     if importances:
@@ -65,14 +57,7 @@ def search_figures(
 def two_objectives(
     trials: Sequence[Trial], numbers: Sequence[int], objective: str, second: Second
 ) -> Plot:
-    """Returns both objectives: the trials of the Pareto front, with their numbers, and the others.
-
-    Args:
-        trials: By number.
-        numbers: Of the trials of the front.
-        objective: The first one.
-        second: The second one.
-    """
+    """Returns both objectives: the trials of the Pareto front, with their numbers, and the others."""
     both = [one for one in trials if one.value is not None and one.second is not None]
     front = [one for one in both if one.number in numbers]
     others = [one for one in both if one.number not in numbers]

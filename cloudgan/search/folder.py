@@ -14,7 +14,6 @@ class SearchFolder:
     """Paths of the files of a search."""
 
     def __init__(self, path: Path) -> None:
-        """Names the files in the folder `path`."""
         self.path = path
         self.config_file = path / FILE_NAME
         self.journal_file = path / "journal.log"
@@ -36,11 +35,7 @@ class SearchFolder:
         return read_json(self.config_file, SearchConfig)
 
     def write_config(self, config: SearchConfig) -> None:
-        """Writes search.json.
-
-        Raises:
-            ConfigError: The folder holds trials of another search; names what differs.
-        """
+        """Writes search.json."""
         before = self.read_config()
         changes = _differences(before, config) if before else []
         if changes and (self.path / "trials").exists():

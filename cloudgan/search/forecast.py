@@ -61,14 +61,8 @@ def _range(values: tuple[float, float]) -> Number:
 def forecast(space: str, asked: SearchConfig, like: str | None) -> SearchForecast:
     """Forecasts a search; nothing is started and nothing is written.
 
-    Args:
-        space: A space, or the folder of a search that is forecast from its own trials.
-        asked: The search.
-        like: Run that trained alone on this machine as a trial will; None: trials of the search.
-
-    Raises:
-        ConfigError: No time of a trial is known, or the blocks are too many.
-        DataError: `like` has no record.
+    `space` is a space, or the folder of a search that is forecast from its own trials; `like` a run that
+    trained alone on this machine as a trial will, None: trials of the search.
     """
     if asked.store:
         raise ConfigError(

@@ -36,15 +36,7 @@ class Here:
         max_hours: float | None = None,
         budget_usd: float | None = None,
     ) -> None:
-        """Begins to count the time of this process.
-
-        Args:
-            folder: Of the search.
-            config: Of the search.
-            study: Keeps the time of all processes.
-            max_hours: Time of this process after which it ends the search; None: no limit.
-            budget_usd: The same for the price of the machine for the time of all processes.
-        """
+        """`max_hours` limits the time of this process, `budget_usd` the price of the time of all processes."""
         self._folder, self._config, self._study = folder, config, study
         self._max_hours, self._budget_usd = max_hours, budget_usd
         self._began_seconds, self._earlier_seconds = time.monotonic(), study.machine_seconds
@@ -113,21 +105,7 @@ def train_here(
 ) -> tuple[SearchStudy, str]:
     """Trains the trials of a search on this machine.
 
-    Args:
-        folder: Of the search, which this process has locked.
-        config: Of the search.
-        progress: Receives a line for each trial that ends.
-        blocks: Train the runs; none: as many as the search has on this machine.
-        max_hours: As of `Here`.
-        budget_usd: As of `Here`.
-
-    Returns:
-        The study, and the limit that ended the search before its last trial; empty: none did.
-
-    Raises:
-        FailingError: Five trials in a row failed.
-        Interrupted: Ctrl-C; the running trials saved a checkpoint.
-        TryAgain: SIGTERM; the running trials saved a checkpoint.
+    Also returns the limit that ended the search before its last trial; empty: none did.
     """
     study, stop = open_study(folder, config), StopRequest()
     here = Here(folder, config, study, max_hours=max_hours, budget_usd=budget_usd)

@@ -16,9 +16,7 @@ _HOUR_SECONDS = 3600.0
 def objective_values(run: RunRecord, name: str) -> list[tuple[int, float]]:
     """Returns epoch and value of each measurement of an objective; NaN: it is missing.
 
-    Args:
-        run: Record of a run.
-        name: A validation number, or ``generator_loss``: total loss of the generator on held-out showers.
+    ``generator_loss`` is the total loss of the generator on held-out showers.
     """
     if name == GENERATOR_LOSS:
         losses = [(one.epoch, one.held_out_losses) for one in run.epochs()]
@@ -63,12 +61,7 @@ def _seconds_of(process: Process) -> float:
 
 
 def second_objective(config: SearchConfig, run: RunRecord) -> float | None:
-    """Returns seconds or USD of a run, on its share of the machine; None: no time was recorded.
-
-    Args:
-        config: With a second objective.
-        run: Record of the trial, or of one of its folds.
-    """
+    """Returns seconds or USD of a run, on its share of the machine; None: no time was recorded."""
     seconds = spent_seconds(run)
     if seconds is None or config.second == "seconds":
         return seconds

@@ -21,14 +21,7 @@ from cloudgan.search.trials import Fold, Trial
 def search_result(
     folder: SearchFolder, config: SearchConfig, study: SearchStudy, limit: str = ""
 ) -> Search:
-    """Returns the trials of a search.
-
-    Args:
-        folder: Of the search.
-        config: Of the search.
-        study: Its history.
-        limit: That ended it before its last trial; empty: none.
-    """
+    """Returns the trials of a search."""
     trials = tuple(_trial(folder, config, study, one) for one in study.trials())
     best = study.best()
     return Search(

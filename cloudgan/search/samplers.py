@@ -52,11 +52,9 @@ class Rule(Protocol):
 class History:
     """What a rule knows.
 
-    Attributes:
-        points: Of trials that ended, (n, d), in the unit cube, in the order in which they ended.
-        values: Their objectives, (n,), to be minimized; of one that failed worse than all others.
-        running: Points of trials without a value yet, (m, d).
-        columns: Distance features of a point: one per range, one per choice.
+    Points of trials that ended are (n, d) in the unit cube, in the order in which they ended; values (n,)
+    are to be minimized, that of one that failed worse than all others; running points (m, d) have no value
+    yet. Columns are distance features of a point: one per range, one per choice.
     """
 
     points: Floats
@@ -234,13 +232,6 @@ class RuleSampler(optuna.samplers.BaseSampler):
     """An Optuna sampler that asks a `Rule`."""
 
     def __init__(self, rule: Rule, space: Mapping[str, Dimension], seed: int) -> None:
-        """Prepares the sampler.
-
-        Args:
-            rule: Chooses a point in the unit cube.
-            space: Dimensions by dotted key.
-            seed: Of the search.
-        """
         self._rule, self._space, self._seed = rule, space, seed
 
     def infer_relative_search_space(
@@ -327,12 +318,7 @@ def make_sampler(
 ) -> optuna.samplers.BaseSampler:
     """Returns the sampler that asks one trial.
 
-    Args:
-        name: Of the sampler.
-        space: Dimensions by dotted key.
-        seed: Of the search.
-        number: Of the trial; Optuna's samplers draw from (seed, number).
-        trials: Of the whole search; the size of the grid.
+    Optuna's samplers draw from (seed, number of the trial); the number of all trials is the size of a grid.
     """
     rules: dict[str, Rule] = {
         "gp": propose_by_gp,

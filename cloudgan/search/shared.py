@@ -45,28 +45,13 @@ def store_of(folder: SearchFolder, config: SearchConfig) -> Store:
 
 
 def study_in(store: Store, name: str, config: SearchConfig) -> tuple[SearchStudy, StoreJournal]:
-    """Opens the study of a search in a store, or creates it; returns its journal too.
-
-    Raises:
-        ConfigError: The journal in the store is of another search, or the bucket is missing.
-        StoreError: The store cannot be reached, or not written.
-    """
+    """Opens the study of a search in a store, or creates it; returns its journal too."""
     journal = StoreJournal(store)
     return SearchStudy(config, journal, name, f"{store.url}/{ENTRIES}"), journal
 
 
 def publish(store: Store, config: SearchConfig, data: str) -> None:
-    """Writes a search to a store, where blocks find it.
-
-    Args:
-        store: Of the search.
-        config: Of the search.
-        data: Path of its showers in the store of the blocks.
-
-    Raises:
-        ConfigError: The search in the store trains with other showers.
-        StoreError: The store failed.
-    """
+    """Writes a search to a store, where blocks find it."""
     showers = config.base.data.model_copy(update={"path": data})
     base = config.base.model_copy(update={"data": showers})
     shared = config.model_copy(update={"base": base})
@@ -80,12 +65,7 @@ def publish(store: Store, config: SearchConfig, data: str) -> None:
 
 
 def open_published(store: Store, name: str) -> tuple[SearchConfig, SearchStudy] | None:
-    """Returns a search in a store, and its study; None: it is not published yet.
-
-    Raises:
-        ConfigError: The journal is of another search.
-        StoreError: The store failed.
-    """
+    """Returns a search in a store, and its study; None: it is not published yet."""
     config = _published(store)
     if config is None:
         return None
@@ -115,13 +95,8 @@ class Follower:
     ) -> None:
         """Prepares to follow; sends no request.
 
-        Args:
-            folder: Of the search on this machine.
-            config: Of the search.
-            published: The study, and its journal in the store.
-            progress: Receives a line for each trial that ends, and each block that comes or goes.
-            lease_seconds: Time without a beat after which a block is lost.
-            absent_seconds: Longest time without any block.
+        A block is lost after `lease_seconds` without a beat; `absent_seconds` is the longest time without
+        any block.
         """
         self._folder, self._config, self._progress = folder, config, progress
         self._study, self._journal = published
@@ -135,12 +110,7 @@ class Follower:
         self.stop = StopRequest()
 
     def run(self) -> None:
-        """Follows until all trials are finished.
-
-        Raises:
-            FailingError: Five trials in a row failed.
-            TryAgain: There was no block for a long time.
-        """
+        """Follows until all trials are finished."""
         failed_before = self._study.failing()
         ended = {trial.number for trial in self._study.trials() if trial.state.is_finished()}
         self._progress.start("search", self._study.size, "trials", done=len(ended))
@@ -212,11 +182,7 @@ class Follower:
                 self._store.get(f"{prefix}{path.name}", path)
 
     def _look_at_blocks(self) -> None:
-        """Says which blocks came and went.
-
-        Raises:
-            TryAgain: There was no block for a long time.
-        """
+        """Says which blocks came and went."""
         now = time.monotonic()
         if now < self._list_seconds:
             return
@@ -246,18 +212,7 @@ def follow_search(
 ) -> SearchStudy:
     """Publishes a search in its store, and follows the blocks that train its trials; returns its study.
 
-    Args:
-        folder: Of the search, which this process has locked.
-        config: Of the search.
-        showers: Folder of the store of showers.
-        progress: Receives a line for each trial that ends.
-        launch: Starts the blocks; None: the user does.
-
-    Raises:
-        FailingError: Five trials in a row failed.
-        Interrupted: Ctrl-C; the blocks go on.
-        TryAgain: SIGTERM; the blocks go on. Or there was no block for a long time.
-        StoreError: The store cannot be written.
+    `showers` is the folder of the store of showers; `launch` starts the blocks, None: the user does.
     """
     digest = hashlib.sha256((showers / MANIFEST).read_bytes()).hexdigest()[:16]
     remote = BucketShowers(open_store(f"{config.store}/data/{digest}"))

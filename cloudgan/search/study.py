@@ -47,9 +47,7 @@ _FEWEST_BEST, _FEWEST_FOR_IMPORTANCE = 5, 8
 class Claim(NamedTuple):
     """A process that trains a run of a trial.
 
-    Attributes:
-        holder: Its unique name.
-        saved_step: Step of the newest checkpoint when it began; 0: none.
+    `saved_step` is that of the newest checkpoint when it began; 0: none.
     """
 
     holder: str
@@ -68,18 +66,9 @@ class SearchStudy:
         *,
         read_only: bool = False,
     ) -> None:
-        """Opens the study in a journal, or creates it.
+        """A search without a journal has no trials.
 
-        Args:
-            config: Of the search.
-            journal: Of the search; None: it has no trials.
-            name: Of a new study.
-            place: Of the journal, for messages.
-            read_only: Write nothing.
-
-        Raises:
-            ConfigError: The journal is of another search.
-            DataError: The journal is damaged.
+        `name` is of a new study, `place` of the journal for messages.
         """
         optuna.logging.set_verbosity(logging.ERROR)
         self._config = config
@@ -171,11 +160,6 @@ class SearchStudy:
         """Claims a run without an objective, or asks a new trial; None: others train all that is left.
 
         A claim is an entry of the journal that names the holder before it: of two, the first one wins.
-
-        Args:
-            holder: Unique name of this claim.
-            is_lost: Whether the holder of a run trains it no more.
-            saved_step: Returns the step of the newest checkpoint of a run.
         """
         for trial in self.unfinished():
             for run in self.missing_runs(trial):
@@ -254,10 +238,7 @@ class SearchStudy:
 
         A process that was killed does not undo it: the next one gets the same answer.
 
-        Args:
-            number: Of the trial.
-            position: Epoch of the validation, or number of the last fold in the mean.
-            value: Is compared with those of other trials at this position.
+        `position` is the epoch of the validation, or the number of the last fold in the mean.
         """
         trial = self.trials()[number]
         decided, attributes, prunes = trial.user_attrs.get(_DECIDED, (-1, 0, False))
@@ -377,28 +358,14 @@ class SearchStudy:
 def open_study(
     folder: SearchFolder, config: SearchConfig, *, read_only: bool = False
 ) -> SearchStudy:
-    """Opens the study in the folder of a search, or creates it.
-
-    Args:
-        folder: Of the search.
-        config: Of the search.
-        read_only: Write no file; a search without a journal has no trials.
-
-    Raises:
-        ConfigError: The journal is of another search.
-        DataError: The journal is damaged.
-    """
+    """Opens the study in the folder of a search, or creates it."""
     file, name = folder.journal_file, folder.path.resolve().name
     journal = file_journal(file) if file.exists() or not read_only else None
     return SearchStudy(config, journal, name, str(file), read_only=read_only)
 
 
 def read_study(path: str | Path) -> tuple[SearchFolder, SearchConfig, SearchStudy]:
-    """Returns the folder of a search, its configuration and its history; nothing is started.
-
-    Raises:
-        DataError: The folder holds no search.
-    """
+    """Returns the folder of a search, its configuration and its history; nothing is started."""
     folder = SearchFolder(find_run_folder(path).path)
     config = folder.read_config()
     if config is None:

@@ -85,17 +85,7 @@ class TrialLoop:
         name: str,
         stop: StopRequest,
     ) -> None:
-        """Prepares the loop.
-
-        Args:
-            config: Of the search.
-            study: Its history.
-            blocks: Train the runs, each one at a time.
-            place: Where the blocks are.
-            progress: Receives one line for each trial that ends here.
-            name: Unique name of this process in the claims of the study.
-            stop: Asks to save the trials and to end.
-        """
+        """`name` is the unique name of this process in the claims of the study."""
         self._config, self._study, self._blocks = config, study, blocks
         self._place, self._progress = place, progress
         self._name, self._claims, self._stop = name, itertools.count(1), stop
@@ -114,11 +104,7 @@ class TrialLoop:
     def run(self) -> str:
         """Claims, trains and ends trials; those that run at its end saved a checkpoint.
 
-        Returns:
-            The limit that ended the search before its last trial; empty: none did.
-
-        Raises:
-            FailingError: Five trials in a row failed.
+        Returns the limit that ended the search before its last trial; empty: none did.
         """
         limit, are_left = "", True
         try:

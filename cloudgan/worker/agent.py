@@ -58,13 +58,7 @@ from cloudgan.worker.trainer_process import LogProgress, TrainerProcess, WorkerL
 
 
 class _Job(NamedTuple):
-    """A kind of job in a pod.
-
-    Attributes:
-        module: Arguments of Python that start its program.
-        work: What it does, in words.
-        makes_shards: Whether its progress is the shards of showers in the store.
-    """
+    """A kind of job in a pod."""
 
     module: tuple[str, ...]
     work: str
@@ -93,11 +87,7 @@ class WorkerAgent:
         command: Sequence[str] | None = None,
         smoke_step: Sequence[str] = SMOKE_STEP,
     ) -> None:
-        """Prepares the agent; `command` replaces the program of the run's task.
-
-        Raises:
-            ConfigError: The store's URL is invalid.
-        """
+        """Prepares the agent; `command` replaces the program of the run's task."""
         self._pod, self._timeouts = pod, timeouts
         self._job, self._is_alone = _JOBS[pod.config.job], not pod.config.works_together
         folder = () if self._is_alone and command is None else (f"--run={pod.folder.path}",)
@@ -132,11 +122,7 @@ class WorkerAgent:
         return self._state
 
     def run(self) -> int:
-        """Runs until the run ends; returns the exit code.
-
-        Raises:
-            TryAgain: The control port is in use.
-        """
+        """Runs until the run ends; returns the exit code."""
         peers = self._pod.peers
         host, port = peers.listening_host(), peers.control(peers.index)[1]
         rendezvous = self._rendezvous if peers.is_chief and not self._is_alone else None

@@ -40,19 +40,11 @@ _RANDOM = "random"
 class PodEnvironment:
     """Identity and folders of this worker.
 
-    Attributes:
-        peers: Addresses of all workers, and the index of this one.
-        store_url: URL of the store; a folder is an absolute path.
-        run: Name of the run.
-        config: The run's configuration.
-        config_hash: Hash of run.yaml.
-        work: Folder of this worker only.
-        cloud: Cloud of the provisioned node; None: a preexisting node.
-        metadata_url: URL of the metadata service; None: the cloud's default.
-        secret: Secret of the run; None: there is one worker, or they exchange nothing.
-        network: Network namespace of the trainers; None: that of the workers.
-        smoke_step: Whether devices and network are tried before the data are staged.
-        random_ports: Whether TensorFlow's servers use random ports that the workers agree on.
+    `store_url` has an absolute path if it is a folder; `work` is of this worker only. Without a cloud the
+    node is a preexisting one; without a metadata URL it is the cloud's. One worker needs no secret.
+    `network` is the namespace of the trainers, None: that of the workers. `smoke_step`: devices and network
+    are tried before the data are staged; `random_ports`: TensorFlow's servers use ports that the workers
+    agree on.
     """
 
     peers: Peers
@@ -80,14 +72,7 @@ class PodEnvironment:
 
 
 def read_pod_environment(variable: Callable[[str], str | None]) -> PodEnvironment:
-    """Reads the environment variables of a pod.
-
-    Args:
-        variable: Returns the value of a variable; None if it is not set.
-
-    Raises:
-        ConfigError: A variable is missing or invalid.
-    """
+    """Reads the environment variables of a pod."""
     given = {name: variable(name) for name in _REQUIRED}
     if missing := [name for name, value in given.items() if not value]:
         names = "; ".join(f"{name} ({_REQUIRED[name]})" for name in missing)
@@ -176,11 +161,7 @@ class Peers:
 
     @classmethod
     def parse(cls, text: str, *, world: int, index: int) -> Peers:
-        """Parses a template with ``{index}``, or one address per worker.
-
-        Raises:
-            ConfigError: The number of addresses is wrong, or one is invalid.
-        """
+        """Parses a template with ``{index}``, or one address per worker."""
         if world < 1:
             raise ConfigError(f"CLOUDGAN_WORLD is {world}; it must be at least 1")
         if not 0 <= index < world:
@@ -241,11 +222,7 @@ class Peers:
         return host if host == "localhost" else ""
 
     def tf_config(self, ports: tuple[int, ...] = ()) -> str | None:
-        """Returns TF_CONFIG of the trainer; None for a single worker.
-
-        Args:
-            ports: Of each worker; empty: those of the addresses.
-        """
+        """Returns TF_CONFIG of the trainer; None for a single worker."""
         if self.world == 1:
             return None
         task = {"type": "worker", "index": self.index}

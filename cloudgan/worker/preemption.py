@@ -36,10 +36,8 @@ _PATIENCE_SECONDS: Final = 5.0
 class PreemptionNotice(NamedTuple):
     """Announcement that this node will end.
 
-    Attributes:
-        cloud: The cloud that sent it.
-        seconds: Time to the end when it was read; None: unknown.
-        event: ID for the acknowledgement; empty if the cloud has none.
+    `seconds` is the time to the end when it was read; None: unknown. `event` is the ID for the
+    acknowledgement; empty if the cloud has none.
     """
 
     cloud: str
@@ -76,12 +74,7 @@ def _ask(
     patience_seconds: float = _PATIENCE_SECONDS,
     expected: Collection[int] = (HTTPStatus.OK,),
 ) -> _Answer:
-    """Sends one request.
-
-    Raises:
-        OSError: The service does not respond.
-        ValueError: The response is not from this service.
-    """
+    """Sends one request."""
     parts = urlsplit(url)
     host = parts.hostname or ""
     connection = http.client.HTTPConnection(host, parts.port or 80, timeout=patience_seconds)
@@ -207,10 +200,8 @@ def acknowledge_to_azure(ask: Ask, notice: PreemptionNotice) -> None:
 class _Service(NamedTuple):
     """How a cloud announces the end of a node.
 
-    Attributes:
-        notices: Generator of its answers; an exception ends it.
-        every_seconds: Polling interval that the cloud recommends.
-        acknowledge: Sends that the node may end; None: the cloud does not ask.
+    An exception ends the generator of notices; the interval is the one that the cloud recommends;
+    `acknowledge` sends that the node may end, None: the cloud does not ask.
     """
 
     notices: Callable[[Ask], Notices]
@@ -227,11 +218,6 @@ class MetadataService:
     """Metadata service of a cloud's nodes, at `url` or at its address of `core.clouds`."""
 
     def __init__(self, cloud: str, url: str | None = None) -> None:
-        """Sends no request.
-
-        Raises:
-            UnknownNameError: No cloud has this name.
-        """
         self._ask: Ask = partial(_ask, url or find(cloud).metadata_url)
         self._service: _Service = load(cloud, find(cloud).metadata_service)
         self.every_seconds = self._service.every_seconds

@@ -40,26 +40,12 @@ class RankLauncher:
         log: WorkerLog,
         network: LoopbackNetwork | None,
     ) -> None:
-        """Prepares the launcher.
-
-        Args:
-            ranks: Number of ranks of each worker.
-            host: Address at which the workers reach the chief.
-            folder: Of this worker; files of the ranks are written into it.
-            log: Of this worker.
-            network: Network namespace of the ranks; None: that of the worker.
-        """
         self._ranks, self._host, self._folder = ranks, host, folder
         self._log, self._network = log, network
         self._mpiexec: subprocess.Popen[str] | None = None
 
     def launch(self) -> tuple[str, ...]:
-        """Starts mpiexec, in place of an earlier one; returns the arguments of each worker's proxy.
-
-        Raises:
-            ConfigError: mpiexec is not installed.
-            TryAgain: It did not print them.
-        """
+        """Starts mpiexec, in place of an earlier one; returns the arguments of each worker's proxy."""
         self.close()
         command = hydra.manual_command(self._ranks, self._host)
         with _sigterm_blocked():
@@ -89,16 +75,7 @@ class RankLauncher:
     def start(
         self, arguments: str, command: Sequence[str], environment: Mapping[str, str]
     ) -> RankProcesses:
-        """Starts the ranks of this worker.
-
-        Args:
-            arguments: Of its proxy, from the chief.
-            command: Of each rank.
-            environment: Of the ranks.
-
-        Raises:
-            CloudganError: The arguments are invalid.
-        """
+        """Starts the ranks of this worker."""
         shutil.rmtree(self._folder, ignore_errors=True)
         self._folder.mkdir(parents=True)
         own = {hydra.COMMAND: join(command), hydra.FOLDER: str(self._folder)}

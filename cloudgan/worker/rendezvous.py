@@ -16,12 +16,8 @@ _READY = frozenset({"gathering", "waiting"})
 class MemberState(NamedTuple):
     """Last status that a worker sent.
 
-    Attributes:
-        incarnation: ID of the worker process; a replacing pod has another one.
-        generation: The last generation in which it trained.
-        seen_seconds: When it was received.
-        notice: Preemption notice of its node; None: none.
-        port: Port that its TensorFlow server will use; 0: that of CLOUDGAN_PEERS.
+    A replacing pod has another incarnation. `generation` is the last one in which it trained; port 0: that
+    of CLOUDGAN_PEERS.
     """
 
     incarnation: str
@@ -108,12 +104,7 @@ class Rendezvous:
             return self._is_smoke_step_due()
 
     def begin(self, now_seconds: float, launch: tuple[str, ...] = ()) -> int | None:
-        """Starts a generation if all workers wait for one; returns its number.
-
-        Args:
-            now_seconds: Present time.
-            launch: Arguments with which each worker starts its ranks; empty: there are none.
-        """
+        """Starts a generation if all workers wait for one; returns its number."""
         with self._lock:
             if not self._all_waiting(now_seconds):
                 return None

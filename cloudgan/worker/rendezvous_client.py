@@ -61,7 +61,6 @@ class IndependentClient(RendezvousClient):
     """Client of a worker that works without the others, as in a simulation: the backend replaces lost ones."""
 
     def __init__(self, state: AgentState, before_begin: Callable[[], object]) -> None:
-        """Calls `before_begin` once before each start."""
         self._state, self._before_begin = state, before_begin
         self._generation = 0
 

@@ -35,15 +35,9 @@ _FAULT = CloudganError.exit_code
 class AgentDependencies(NamedTuple):
     """Collaborators of `RestartRounds`.
 
-    Attributes:
-        prepare: Starts the preparation of a generation in the background.
-        start: Starts the trainer process; its argument are the ports of TensorFlow's servers.
-        is_finished: Whether the run has succeeded, according to the store.
-        work: What the program does, for the log.
-        start_smoke_step: Starts the process of a smoke step, which waits for TF_CONFIG; None: the worker
-            needs none.
-        ends_all: Whether a trainer that fails ends those of all workers, so that their wait for a restart
-            explains no failure.
+    `start` starts the trainer process with the ports of TensorFlow's servers; `start_smoke_step` the
+    process of a smoke step, which waits for TF_CONFIG, None: the worker needs none. `ends_all`: a trainer
+    that fails ends those of all workers, so that their wait for a restart explains no failure.
     """
 
     rendezvous_client: RendezvousClient
@@ -76,13 +70,7 @@ class RestartRounds:
         self._failed_smoke_steps = 0
 
     def run(self) -> int:
-        """Runs until the run ends; returns the exit code of this worker.
-
-        Raises:
-            NoProgress: Several smoke steps were cut short.
-            TryAgain: Not all workers were ready in time, or the store failed for too long.
-            CloudganError: The run cannot continue.
-        """
+        """Runs until the run ends; returns the exit code of this worker."""
         try:
             return self._run()
         finally:

@@ -21,10 +21,7 @@ from cloudgan.worker.preemption import PreemptionNotice
 class AgentStatus(NamedTuple):
     """Phase, generation and preemption notice; replaced as a whole, so that readers see one state.
 
-    Attributes:
-        generation: The last generation in which this worker trained.
-        notice: Preemption notice of the node; None: none.
-        port: Port for TensorFlow's server in the next generation; 0: that of CLOUDGAN_PEERS.
+    `generation` is the last one in which this worker trained; port 0: that of CLOUDGAN_PEERS.
     """
 
     phase: Phase
@@ -144,11 +141,7 @@ def heartbeat_key(state: AgentState, notices: Mapping[int, PreemptionNotice]) ->
 
 
 def run_succeeded(store: Store, pod: PodEnvironment) -> bool:
-    """Whether this run, with this run.yaml, was trained to its end.
-
-    Raises:
-        StoreError: The store failed.
-    """
+    """Whether this run, with this run.yaml, was trained to its end."""
     try:
         last = Heartbeat.model_validate_json(store.read(FILE_NAME))
     except (ObjectMissingError, ValidationError):

@@ -19,14 +19,6 @@ class StatusBeat:
     def __init__(
         self, store: Store, status: BlockStatus, say: Callable[[str], None], *, every_seconds: float
     ) -> None:
-        """Starts the thread.
-
-        Args:
-            store: Folder of the block in the store.
-            status: The first status.
-            say: Receives why the status cannot be written.
-            every_seconds: Between two beats.
-        """
         self._store, self._say, self._every_seconds = store, say, every_seconds
         self._status, self._lock = status, threading.Lock()
         self._began = self._written = time.monotonic()

@@ -40,14 +40,9 @@ class Upload:
         every_seconds: float,
         periodic: bool = False,
     ) -> None:
-        """Defines the upload.
+        """`key` returns a value that changes with the content, None without content.
 
-        Args:
-            name: Name in messages.
-            key: Returns a value that changes with the content; None without content.
-            put: Uploads the content.
-            every_seconds: Minimum interval.
-            periodic: Upload at every interval, and at once when the key changes.
+        A periodic one uploads at every interval, and at once when the key changes.
         """
         self.name = name
         self._key, self._put = key, put
@@ -68,11 +63,7 @@ class Upload:
         return waited >= self._every_seconds and self.is_pending()
 
     def upload(self, now_seconds: float) -> None:
-        """Uploads the content.
-
-        Raises:
-            CloudganError: The store failed.
-        """
+        """Uploads the content."""
         self._tried_seconds = now_seconds
         key = self._key()
         self._put()
@@ -113,8 +104,7 @@ class Uploader:
     def close(self, last: Sequence[Upload], *, patience_seconds: float) -> tuple[str, ...]:
         """Uploads all pending content and `last`, and ends.
 
-        Returns:
-            The names that were not uploaded in time, with the last error.
+        Returns the names that were not uploaded in time, with the last error.
         """
         deadline = time.monotonic() + patience_seconds
         self._closing.set()
@@ -160,16 +150,10 @@ class RunSync:
     """Synchronises a run's local folder with its copy in the store."""
 
     def __init__(self, folder: RunFolder, store: Store) -> None:
-        """Takes the local folder and the store of the run's files."""
         self._folder, self._store = folder, store
 
     def prepare_chief(self, config: RunConfig) -> None:
-        """Downloads the record if the store's is longer; uploads missing checkpoints.
-
-        Raises:
-            ConfigError: Another run has this name.
-            StoreError: The store failed; no file is incomplete.
-        """
+        """Downloads the record if the store's is longer; uploads missing checkpoints."""
         if not self._folder.config_file.exists() and (there := self._read("run.yaml")):
             write_atomic(self._folder.config_file, there)
         stored = self._read(self._folder.record_file.name)
@@ -190,11 +174,7 @@ class RunSync:
             write_json(self._folder.path / coevolution.FILE_NAME, config.grid)
 
     def push_checkpoints(self) -> None:
-        """Uploads newer checkpoints and the best one if the store lacks them.
-
-        Raises:
-            StoreError: The store failed.
-        """
+        """Uploads newer checkpoints and the best one if the store lacks them."""
         there, folder = self._steps_there(), self._folder.checkpoints
         newest = there[-1] if there else -1
         best = best_step(record.read_if_whole(self._folder.record_file).validations())
@@ -232,11 +212,6 @@ def stage_showers(pod: PodEnvironment, progress: Progress) -> None:
     A relative path is relative to the store. The run's folder links to it; `data.path`
     stays unchanged, so that the run keeps its identity.
 
-
-    Raises:
-        ConfigError: run.yaml names no showers.
-        DataError: The set is incomplete or differs from its manifest.
-        StoreError: The store failed.
     """
     named, grid = pod.config.data.path, pod.config.grid
     if grid and grid.task != "showers":
@@ -261,18 +236,13 @@ class Background:
     """A function in a thread; `is_done` raises its exception."""
 
     def __init__(self, function: Callable[[], None], name: str) -> None:
-        """Starts the thread."""
         self._function = function
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
     def is_done(self) -> bool:
-        """Whether the function has returned.
-
-        Raises:
-            Exception: The exception of the function.
-        """
+        """Whether the function has returned."""
         if self._thread.is_alive():
             return False
         if self._error:

@@ -67,7 +67,6 @@ class Watchdog:
     """Detects a stalled trainer by its steps and their usual duration."""
 
     def __init__(self, timeouts: Timeouts, now_seconds: float) -> None:
-        """Starts when the trainer starts."""
         self._timeouts = timeouts
         self._step: int | None = None
         self._lines = 0

@@ -26,9 +26,6 @@ def pjrt_library() -> dict[str, str]:
     """Returns the variable that names libtpu to TensorFlow, if the plan selects the PJRT runtime.
 
     An image with its own libtpu sets the variable itself, and it is kept.
-
-    Raises:
-        ConfigError: libtpu is not installed here.
     """
     if not settings.uses_pjrt() or settings.variable(_LIBTPU):
         return {}

@@ -18,14 +18,7 @@ def find_task(
 ) -> Task:
     """Returns the task of a grid; imports its module only.
 
-    Args:
-        config: Of the grid.
-        run_config: Of showers: their run.yaml.
-        folder: Of showers: a store from `cloudgan convert`.
-        progress: Receives the preparation of the data.
-
-    Raises:
-        DataError: The data are missing or damaged.
+    Showers need their run.yaml and a store from `cloudgan convert`.
     """
     if config.task == "ring":
         from cloudgan.coevolution.tasks.ring import Ring  # noqa: PLC0415

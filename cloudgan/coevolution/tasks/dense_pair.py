@@ -23,7 +23,6 @@ class DensePair(KerasPair):
     """Two networks of dense layers, with Adam; a task defines batches, with their ``noise``."""
 
     def __init__(self, generator: Network, discriminator: Network, *, batch_size: int) -> None:
-        """Uses two networks."""
         super().__init__(generator, discriminator, batch_size=batch_size)
         self._generate = self.with_weights("generator", generator.model)
 
@@ -103,13 +102,7 @@ class DensePair(KerasPair):
 
 
 def dense_network(sizes: Sequence[int], hidden: str, output: str | None) -> Network:
-    """Returns a network of dense layers with its optimiser.
-
-    Args:
-        sizes: Values of the input, of each hidden layer, and of the output.
-        hidden: Activation of the hidden layers.
-        output: Activation of the output; None: none.
-    """
+    """Returns a network of dense layers with its optimiser."""
     layers = [keras.layers.Dense(size, activation=hidden) for size in sizes[1:-1]]
     layers.append(keras.layers.Dense(sizes[-1], activation=output))
     model = keras.Sequential([keras.Input((sizes[0],)), *layers])

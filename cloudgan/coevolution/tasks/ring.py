@@ -35,7 +35,6 @@ class Ring:
     name = "ring"
 
     def __init__(self, config: CoevolutionConfig) -> None:
-        """Uses the batch size of the run."""
         self._config = config
 
     def make_pair(self) -> RingPair:
@@ -95,7 +94,6 @@ class RingPair(DensePair):
     """Networks of two hidden layers, with Adam."""
 
     def __init__(self, batch_size: int) -> None:
-        """Builds the networks."""
         hidden = (_HIDDEN, _HIDDEN)
         super().__init__(
             dense_network((_LATENT, *hidden, 2), "tanh", None),

@@ -38,11 +38,7 @@ class ShowerBatches:
         self._order = lru_cache(_CELLS_IN_MEMORY)(self._order_of)
 
     def training(self, draw: Draw, numbers: Sequence[int]) -> Arrays:
-        """Returns training batches (batches, batch size, ...).
-
-        Raises:
-            DataError: A file of the store is damaged.
-        """
+        """Returns training batches (batches, batch size, ...)."""
         size = self._config.batch_size
         own, sampler = self._order(draw.seed, draw.cell, draw.purpose)
         first = draw.iteration * self._config.batches
@@ -57,11 +53,7 @@ class ShowerBatches:
         return arrays | _places(np.array(steps, np.int64)[:, None])
 
     def held(self, draw: Draw, samples: int) -> Arrays:
-        """Returns held-out showers (samples, ...), drawn without repetition as far as there are enough.
-
-        Raises:
-            DataError: A file of the store is damaged.
-        """
+        """Returns held-out showers (samples, ...), drawn without repetition as far as there are enough."""
         order = random_numbers(draw).permutation(self._showers.held_out_count)
         batch = self._showers.held_out_rows_batch(np.resize(order, samples))
         return _arrays(batch) | _places(np.array([position(draw)], np.int64))

@@ -52,15 +52,6 @@ class ShowerPair(KerasPair):
         batches: ShowerBatches,
         conditions: Callable[[int], Conditions],
     ) -> None:
-        """Builds and calibrates the networks.
-
-        Args:
-            config: The grid.
-            run: Preset and seed.
-            showers: Tables and constants are measured on their training part.
-            batches: Source of the batches.
-            conditions: Returns the conditions of a number of samples.
-        """
         self._preset, self._shower_batches, self._conditions = run.model, batches, conditions
         rng = Rng(run.training.seed)
         self._gan = gan = build_gan(

@@ -35,11 +35,7 @@ _FAINT_GEV = 1e-3
 
 
 class Showers:
-    """Showers of one training set, shared by all cells of a process.
-
-    Attributes:
-        showers: Training and held-out showers.
-    """
+    """Showers of one training set, shared by all cells of a process."""
 
     name = "showers"
 
@@ -50,18 +46,7 @@ class Showers:
         folder: Path,
         progress: Progress | None = None,
     ) -> None:
-        """Opens the showers; imports no TensorFlow.
-
-        Args:
-            config: The grid; its batch size counts.
-            run_config: Preset, data options and seed.
-            folder: Store from `cloudgan convert`.
-            progress: Receives the preparation of the data.
-
-        Raises:
-            ConfigError: Another precision than float32.
-            DataError: The store is damaged, or does not fit the preset.
-        """
+        """Opens the showers; imports no TensorFlow."""
         precision = run_config.training.precision
         if precision != "float32":
             raise ConfigError(
@@ -82,11 +67,7 @@ class Showers:
         return ShowerPair(self._config, self._run, self.showers, batches, self.conditions)
 
     def conditions(self, samples: int) -> Conditions:
-        """Returns the conditions of a number of samples.
-
-        Raises:
-            DataError: A held-out shower has an invalid energy.
-        """
+        """Returns the conditions of a number of samples."""
         known = self._reference(samples).measured[0]
         return known.take(np.arange(samples) % len(known))
 
@@ -102,10 +83,6 @@ class Showers:
         """Measures showers (N, X, Y, Z) in GeV with the metric of a validation.
 
         With as many samples as a validation has, the reference and conditions are those of a validation.
-
-        Returns:
-            The score is `metric`, infinite for showers that cannot be measured; details are the other
-            metrics of a validation.
         """
         count = len(measures)
         reference, conditions = self._reference(count), self.conditions(count)
