@@ -38,7 +38,7 @@ def test_a_signal_ends_a_forked_program_and_close_leaves_none(tmp_path):
     with contextlib.closing(ForkedProgram(words, dict(os.environ))) as program:
         assert program.poll() is None
         program.send_signal(signal.SIGKILL)
-        program.communicate(timeout=30)
+        program.communicate(timeout=600)
         assert program.returncode == -signal.SIGKILL
     with contextlib.closing(ForkedProgram(words, dict(os.environ))) as program:
         pass

@@ -78,7 +78,7 @@ def test_an_mpi_that_two_threads_must_not_call_is_refused(tmp_path, starts):
         env=os.environ | {"MPI4PY_RC_THREAD_LEVEL": "serialized"},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=600,
         stdin=subprocess.DEVNULL,
     )
     assert "from two threads, and this MPI gives MPI_THREAD_SERIALIZED; use an MPI" in ended.stderr

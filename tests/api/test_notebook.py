@@ -86,6 +86,6 @@ def test_a_process_whose_tensorflow_has_other_threads_is_refused_with_the_next_s
         contextlib.chdir(tmp_path),
         contextlib.closing(ForkedProgram([], dict(os.environ), program=str(program))) as process,
     ):
-        _, said = process.communicate(timeout=120)
+        _, said = process.communicate(timeout=600)
     assert "ConfigError: TensorFlow already runs in this process" in said
     assert "restart" in said

@@ -187,6 +187,6 @@ def test_ctrl_c_ends_the_program_before_it_ends_us(tmp_path):
         time.sleep(0.05)
         started = children_doing(str(tmp_path), of=us.pid)
     us.send_signal(signal.SIGINT)
-    _, stderr = us.communicate(timeout=30)
+    _, stderr = us.communicate(timeout=600)
     assert stderr.rstrip().endswith(b"KeyboardInterrupt")
     assert is_gone(started[0], seconds=0.5)

@@ -125,5 +125,5 @@ def test_a_signal_that_meets_a_destructor_is_not_lost(tmp_path, monkeypatch, num
     (tmp_path / "modules").mkdir()
     (tmp_path / "modules" / "h5py.py").write_text(MEETS_A_DESTRUCTOR.format(number=int(number)))
     words = [sys.executable, "-m", "cloudgan", "simulate", tmp_path / "a.h5", "--showers=2"]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=50)
+    done = subprocess.run(words, capture_output=True, text=True, timeout=600)
     assert (done.returncode, "stopped by" in done.stderr) == (code, True), done.stderr

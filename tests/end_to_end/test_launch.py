@@ -102,7 +102,7 @@ def run_here_and_kill(here, what):
     )
     note = json.loads((here / "runs" / "here" / "pods" / "state.json").read_text())
     os.kill(training_process_of(note["workers"][1]["pid"]), signal.SIGKILL)
-    output, _ = deploy.communicate(timeout=200)
+    output, _ = deploy.communicate(timeout=600)
     assert deploy.returncode == 0
     assert json.loads(output)["state"] == "finished"
     return reached

@@ -85,7 +85,7 @@ def test_the_trial_of_a_killed_pod_continues_from_the_bucket(here, cluster, clou
             flags = (*joined, "--cpus=1", "--nodes=2", "--name=blocks", "--yes", "--json")
             done = cloudgan_here("deploy", *flags, "--", "join", "lr")
             assert json.loads(done.stdout)["search"] == "lr"
-            found = json.loads(search.communicate(timeout=120)[0])
+            found = json.loads(search.communicate(timeout=600)[0])
         finally:
             killing.join()
     assert any(killed)
@@ -114,7 +114,7 @@ def test_nodes_of_slurm_join_a_search_of_this_machine(here, tmp_path_factory, cl
         assert "trials of the search lr" in cloudgan_here("plan", "job.yaml").stdout
         done = cloudgan_here("deploy", "job.yaml", "--yes", "--json")
         assert json.loads(done.stdout)["search"] == "lr"
-        found = json.loads(search.communicate(timeout=120)[0])
+        found = json.loads(search.communicate(timeout=600)[0])
         assert [trial["state"] for trial in found["trials"]] == ["complete"] * 2
         lines = cloudgan_here("logs", "blocks").stdout
         assert "trial 0000" in lines

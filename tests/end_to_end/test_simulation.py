@@ -126,7 +126,7 @@ def test_killed_workers_on_a_cluster_and_here_leave_the_bits_of_a_quiet_run(
     wait_for((run / "store/runs/here/shard-info/00000.json").exists)
     note = json.loads((run / "pods" / "state.json").read_text())
     os.kill(note["workers"][0]["pid"], signal.SIGKILL)
-    output, _ = deploy.communicate(timeout=120)
+    output, _ = deploy.communicate(timeout=600)
     assert deploy.returncode == 0
     assert content(open_store(json.loads(output)["data"])) == wanted
 

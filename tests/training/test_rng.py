@@ -87,7 +87,7 @@ def worker(cluster):
 
 def finished(process):
     with contextlib.closing(process):
-        out, err = process.communicate(timeout=120)
+        out, err = process.communicate(timeout=600)
     assert process.returncode == 0, err
     return json.loads(next(line for line in out.splitlines() if line.startswith("{")))
 

@@ -57,6 +57,6 @@ def test_two_workers_compute_and_sum_as_expected():
         task = {"type": "worker", "index": index}
         process.stdin.write(json.dumps({"cluster": {"worker": workers}, "task": task}) + "\n")
         process.stdin.flush()
-    output = [process.communicate(timeout=120)[0] for process in processes]
+    output = [process.communicate(timeout=600)[0] for process in processes]
     assert [process.returncode for process in processes] == [0, 0], output
     assert all("smoke step: 2 x CPU computed and summed as expected" in text for text in output)

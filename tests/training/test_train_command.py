@@ -116,7 +116,7 @@ def test_a_full_disk_while_checkpointing_keeps_the_last_good_checkpoint(begun, s
     # A limit on the size of files makes the kernel refuse the write, as a full disk does; Python
     # ignores the signal that comes with it.
     resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (200_000, 200_000))
-    said, _ = process.communicate(timeout=300)
+    said, _ = process.communicate(timeout=600)
     assert process.returncode == 1, said
     assert "checkpoint not saved" in said
     assert "step-000000002.npz is complete" in said

@@ -49,14 +49,14 @@ def test_one_group_that_no_centre_attracts_trains_as_two_workers_do_bit_for_bit(
     tracked = {"max_steps": 6, "track": "tensorboard"}
     config = config_file(global_batch_size=8, parallel=parallel, **tracked)
     process = start("train", f"--config={config}", f"--run={ranks}", "--json")
-    out, _ = process.communicate(timeout=300)
+    out, _ = process.communicate(timeout=600)
     assert process.returncode == 0, out
     assert json.loads(out[out.index("{") :])["ended"] == "max_steps"
     plain = config_file(global_batch_size=8, **tracked)
     process = start(
         "train", f"--config={plain}", f"--run={workers}", "--workers=2", "--strategy=multiworker"
     )
-    out, _ = process.communicate(timeout=300)
+    out, _ = process.communicate(timeout=600)
     assert process.returncode == 0, out
     name = "step-000000006.npz"
     own = arrays_of(ranks / "ranks" / "001" / "checkpoints" / name)
@@ -97,7 +97,7 @@ def test_a_tree_starts_again_after_a_rank_is_killed_and_ctrl_c_saves(config_file
         assert not set(before) & set(processes(run))
         assert not any(Path(f"/proc/{pid}").exists() for pid in before)
     process.send_signal(signal.SIGINT)
-    out, _ = process.communicate(timeout=120)
+    out, _ = process.communicate(timeout=600)
     assert process.returncode == 130, out
     assert "a rank was killed" in out
     found = record.read(RunFolder(run).record_file)

@@ -34,7 +34,7 @@ def test_a_run_that_was_interrupted_terminated_and_killed_goes_on_to_the_same_bi
         process = start(*began, until=lambda due=saved[-1] + 6: newest(broken) >= due)
         began = ("train", f"--run={broken}", "--max-steps=4000")
         process.send_signal(number)
-        out, _ = process.communicate(timeout=30)
+        out, _ = process.communicate(timeout=600)
         saved.append(newest(broken))
         if number in SIGNALS:
             last = record.read(RunFolder(broken).record_file).lines[-1]
@@ -81,7 +81,7 @@ def test_machines_that_are_lost_at_any_moment_leave_a_bucket_from_which_the_run_
         process = start(*train, "--max-steps=4000", until=lambda due=before: copied() > due)
         time.sleep(tenths / 10)
         process.send_signal(signal.SIGKILL)
-        process.communicate(timeout=30)
+        process.communicate(timeout=600)
         resumed = [
             line.step
             for line in record.read_if_whole(RunFolder(lost).record_file).lines
@@ -103,7 +103,7 @@ def test_a_signal_before_the_first_step_ends_at_once(config_file, tmp_path, star
     first = RunFolder(run).checkpoints / "step-000000000.npz"
     process = start("train", f"--config={config}", f"--run={run}", until=first.exists)
     process.send_signal(signal.SIGTERM)
-    said = process.communicate(timeout=10)
+    said = process.communicate(timeout=600)
     assert process.returncode == 75
     assert "run the same command again" in "".join(map(str, said))
     assert not list(tmp_path.rglob("*.tmp"))

@@ -95,7 +95,7 @@ def test_ranks_save_although_a_signal_reaches_the_processes_of_hydra_too(rank_te
     assert any(name.startswith("mpiexec") for name in names)
     for pid in every:  # as Slurm does
         os.kill(pid, signal.SIGTERM)
-    said = [worker.communicate(timeout=120)[0] for worker in workers]
+    said = [worker.communicate(timeout=600)[0] for worker in workers]
     assert [worker.returncode for worker in workers] == [75, 75], said
     assert len({(rank_team.group / f"stopped-{rank}").read_text() for rank in range(3)}) == 1
     assert not any("ended by" in text for text in said), said

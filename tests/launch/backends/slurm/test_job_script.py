@@ -90,12 +90,12 @@ def job(make_plan, tmp_path):
             )
 
         def end_of(self, process):
-            process.communicate(timeout=60)
+            process.communicate(timeout=600)
             return process.returncode
 
         def run(self, lines, **environment):
             process = self.start(lines, **environment)
-            said, _ = process.communicate(timeout=60)
+            said, _ = process.communicate(timeout=600)
             return process.returncode, said
 
         def tell_the_tasks(self, marker):
