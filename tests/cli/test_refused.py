@@ -9,6 +9,8 @@ SHORT = {
     "NINES": "9" * 5000,
     "LONG": "a" * 300,
     "A240": "a" * 240,
+    "A42": "a" * 42,
+    "WORKERS": "train --data=showers.h5 --strategy=multiworker --workers=2",
     "TIMES": "--step-seconds=0.05 --service-seconds=0.0025 --message-seconds=0.0005",
     "K8S": "--provider=kubernetes --store=gs://lab/cloudgan",
     "SLURM": "--provider=slurm --preset=smoke --name=gan",
@@ -259,6 +261,64 @@ CASES = r"""
 2 | train --data=x.h5 --workers=10000 | --workers=10,000: expected at most 1,024
 2 | simulate x.h5 --engine=geant4 --workers=10000 | --workers=10,000: expected at most
 2 | worker --stall-seconds=1e300 | --stall-seconds=1e+300: expected at most
+# Sweeps
+2 | plan --seeds=1,2,1 | has 1 more than once
+2 | deploy --seeds=1,2,1 | has 1 more than once
+2 | plan --seeds=1,,2 | must be a whole number, got ''
+2 | plan --seeds=1,2.5 | must be a whole number
+2 | plan --seeds=1,-2 | at least 0
+2 | plan --seeds=1,2147483648 | at most 2,147,483,647
+2 | plan --seeds=1,2 --seed=3 | exclude each other
+2 | plan --seeds=1,2 --name=A42 | -seed-1
+2 | deploy --seeds=1,2 --detach --data=x.h5 | omit --detach
+# Trainings on this machine
+2 | train --engine=jax --data=. --parallel=downpour | --engine=jax does not support --parallel
+2 | train --engine=jax --data=. --stages=conv1 | --engine=jax does not support --stages
+2 | train --engine=jax --data=. --loop=fit | --engine=jax does not support --loop
+2 | train --engine=jax --data=. --precision=float64 | --engine=jax does not support --precision
+2 | train --engine=jax --data=. --strategy=tpu | --engine=jax does not support --strategy
+2 | WORKERS --checkpoints=gs://lab/run | so they cannot copy checkpoints to gs://lab/run; run one process instead
+2 | WORKERS --track=mlflow | so they cannot reach the server of --track=mlflow; run one process instead
+2 | WORKERS --track=wandb | so they cannot reach the server of --track=wandb; run one process instead
+# Accounts, runs and documents
+2 | setup --dry-run | give --provider=
+2 | setup --provider=gcp --yes --purge | --teardown
+2 | check --region=us-central1 | add --provider=
+2 | status --provider=gcp | give its name too
+2 | status gan --project=lab-1 --region=us-central1 | only valid in a cloud; add --provider
+2 | deploy K8S --image=x --yes | give --data=
+2 | deploy K8S --bugdet-usd=5 | '--budget-usd'
+2 | plan K8S --namespace=A | --namespace=
+2 | plan K8S --namespace=LONG | --namespace=
+2 | schema run.yml | run.yaml
+2 | schema statsu | 'status'
+2 | schema bench stepp | 'bench step'
+2 | schema completion | document
+2 | tensorboard gan --port=70000 | --port=70,000: expected at most 65,535
+# Empty words, and words that are no number
+2 | train --data=x.h5 --run= | --run= is empty
+2 | demo --run= | --run= is empty
+2 | plan --provider=local --name= | --name= is empty
+2 | validate '' | RUN is '', which is empty
+2 | cost '' | RUN is '', which is empty
+2 | generate '' o.h5 | RUN is '', which is empty
+2 | train --epochs=1_0_ | must be a whole number
+2 | deploy --nodes=+-1 | must be a whole number
+2 | simulate a.h5 --showers=1__0 | must be a whole number
+# URLs in place of files of this machine
+2 | simulate https://.h5 --showers=2 | is a URL; valid: a path of this machine, such as runs/mine
+2 | train --data=x.h5 --run=gs://x/y | is a URL; valid: a path of this machine, such as runs/mine
+2 | demo --run=s3:/x | is a URL; valid: a path of this machine, such as runs/mine
+2 | generate gs://x/y out.h5 | is a URL; valid: a path of this machine, such as runs/mine
+2 | cost gs://x/y --report=x.html | is a URL; valid: a path of this machine, such as runs/mine
+2 | offers --report=gs://x/y.html | is a URL; valid: a path of this machine, such as runs/mine
+2 | image --kind=cpu https:// | is a URL; valid: a path of this machine, such as runs/mine
+2 | plan --provider=kubernetes --output=gs://x/y | is a URL; valid: a path of this machine, such as runs/mine
+2 | bench step --roofline=gs://x/y.png | is a URL; valid: a path of this machine, such as runs/mine
+2 | convert file://other-host/x out | other-host
+2 | convert file: out | file:
+2 | convert nope://x out | nope
+2 | convert file://~no-such-user/x out | no-such-user
 # Measurements
 2 | bench stepp | Did you mean 'step'?
 2 | bench step --preset=papr | Did you mean 'paper'?
