@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import re
 import struct
-from pathlib import Path
 
 import pytest
 
 from cloudgan.api.offers import offers
 from cloudgan.core.lock import locked
 from gpu_code import code_in
-
-ROOT = Path(__file__).parents[1]
 
 # SM architectures with machine code (SASS) and with PTX in every library of a wheel for x86_64 that TensorFlow loads,
 # as `python tests/gpu_code.py` printed them on 2026-11-25. After an update of requirements/gpu.txt read the new wheel.

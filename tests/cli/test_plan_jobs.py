@@ -7,7 +7,6 @@ from command_options import job
 PODS = ("--provider=kubernetes", "--store=s3://lab/x", "--image=lab/gan:1")
 RING = ("--grid=2x2", "--task=ring")
 TWO = (*PODS, "--nodes=2")
-SPACE = "model.learning_rate: {low: 1.0e-4, high: 1.0e-2, log: true}\n"
 JOIN = ("--provider=kubernetes", "--store=s3://lab/gan", "--nodes=2")
 
 
