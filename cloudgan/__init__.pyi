@@ -277,7 +277,7 @@ def deploy(
 ) -> DeployResult | SweepResult | PlanResult | SweepPlan | Search | CrossValidation: ...
 def doctor(
     *,
-    provider: Literal["aws", "azure", "gcp"] | None = ...,
+    provider: str | PathLike[str] | None = ...,
     project: str | PathLike[str] | None = ...,
     profile: str | PathLike[str] | None = ...,
     subscription: str | PathLike[str] | None = ...,
@@ -497,7 +497,7 @@ def plan(
 def prices(
     action: Literal["show", "refresh"] = ...,
     *,
-    provider: Literal["aws", "azure", "gcp"] | None = ...,
+    provider: str | PathLike[str] | None = ...,
     accelerator: str | PathLike[str] | None = ...,
     region: str | PathLike[str] | None = ...,
     market: Literal["on_demand", "spot"] | None = ...,
@@ -571,7 +571,7 @@ def search(
 ) -> Search | SearchForecast: ...
 def setup(
     *,
-    provider: Literal["aws", "azure", "gcp"] | None = ...,
+    provider: str | PathLike[str] | None = ...,
     project: str | PathLike[str] | None = ...,
     profile: str | PathLike[str] | None = ...,
     subscription: str | PathLike[str] | None = ...,

@@ -115,6 +115,7 @@ def _modules_after(statement):
 def test_the_help_of_the_program_loads_nothing_heavy():
     loaded, shown = _modules_after("from cloudgan.cli.main import main; main(['--help'])")
     assert "Usage: cloudgan COMMAND" in shown
+    assert set(PROGRAM.commands) <= set(shown.replace(",", " ").split())
     assert not loaded & (HEAVY | SDKS)
 
 

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import re
 import struct
-from pathlib import Path
 
 import pytest
 
 from cloudgan.api.offers import offers
 from cloudgan.core.lock import locked
 from gpu_code import code_in
-
-ROOT = Path(__file__).parents[1]
 
 # SM architectures with machine code (SASS) and with PTX in every library of a wheel for x86_64 that TensorFlow loads,
 # as `python tests/gpu_code.py` printed them on 2026-11-25. After an update of requirements/gpu.txt read the new wheel.
@@ -35,7 +32,6 @@ WHEELS = {
     ("nvidia-nccl-cu12", "2.32.3"): ({60, 61, 70, 80, 90, 100, 120}, {120}),
     ("tensorflow", "2.21.0"): ({60, 70, 80, 89, 90}, {90}),
 }
-CUDNN_9_28 = ({75, 80, 90, 100, 120}, {120})  # read likewise, for comparison
 
 # Compilers and tools without device code. CUDA 13 compiles for Turing and later only:
 # https://docs.nvidia.com/cuda/archive/13.0.0/cuda-toolkit-release-notes/ (read 2026-11-25).
@@ -89,14 +85,6 @@ def test_every_gpu_on_offer_can_compute_with_the_locked_wheels(wheel, code, offe
 def test_the_table_is_of_the_locked_wheels():
     found = set(re.findall(r"^(nvidia-[\w-]+|tensorflow)==(\S+)", locked("gpu"), re.MULTILINE))
     assert {one for one in found if one[0] not in TOOLS} == set(WHEELS)
-
-
-def test_the_newest_cudnn_cannot_compute_on_v100_and_p100():
-    assert [name for name, of in COMPUTE_CAPABILITY.items() if not runs(*CUDNN_9_28, of)] == [
-        "P100",
-        "V100",
-        "V100-32GB",
-    ]
 
 
 def test_the_architectures_of_a_fat_binary_are_read():

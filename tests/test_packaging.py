@@ -131,12 +131,6 @@ def test_the_lock_has_what_an_extra_asks_for(extra):
     assert names <= set(found), "run `make locks`"
 
 
-def test_the_locks_of_users_and_of_the_fast_suite_bring_no_tensorflow():
-    for extra in ("", "physics", "kubernetes", "gcp", "aws", "azure", "test"):
-        assert not {"tensorflow", "keras"} & set(pins(locked(extra))), extra
-    assert {"tensorflow", "keras"} <= set(pins(locked("train")))
-
-
 def test_a_pod_gets_nothing_for_another_system_and_no_marker():
     text = without_markers(locked("pod", "gpu", packages=["mpich"]))
     assert " ; " not in text, "a laptop of another kind evaluates markers for itself"

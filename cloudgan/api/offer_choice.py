@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from pydantic import Field
 
+from cloudgan.core.clouds import CLOUDS
 from cloudgan.core.document import Document
 from cloudgan.core.errors import BudgetError, PlanError
 from cloudgan.launch.plan.candidates import (
@@ -34,6 +35,7 @@ from cloudgan.speed.model import ThroughputModel
 from cloudgan.speed.spot import break_even, checkpoint_interval, describe_risk
 
 _MOST_ROWS = 8
+_HOUR_SECONDS = 3600
 
 
 class JobChoice(Document):
@@ -228,3 +230,60 @@ def _place(one: Candidate) -> tuple[object, ...]:
     """What makes options of several regions the same row."""
     row = one.row
     return row.provider, row.node_type, row.market, row.usd_per_hour, one.nodes, one.global_batch
+
+
+def nodes_text(one: Candidate) -> str:
+    """Returns such as ``2 x g2-standard-4``."""
+    return f"{one.nodes} x {one.row.node_type.removeprefix('Standard_')}"
+
+
+def where_text(one: Candidate) -> str:
+    """Returns such as ``AWS spot``."""
+    provider = one.row.provider
+    cloud = CLOUDS[provider].title if provider in CLOUDS else provider
+    return f"{cloud} {one.row.market.replace('_', ' ')}"
+
+
+def decision(choice: JobChoice) -> str:
+    """Returns the selected option in words."""
+    option = choice.chosen
+    if option is None:
+        return choice.why_none
+    hours = (choice.deadline_seconds or 0) / _HOUR_SECONDS
+    limits = [f"within {hours:g} h"] if hours else []
+    limits += [f"for at most {choice.budget_usd:g} USD"] if choice.budget_usd else []
+    which = "Fastest" if choice.budget_usd and not choice.deadline_seconds else "Cheapest"
+    return (
+        f"{which} for {choice.epochs} epochs{' ' if limits else ''}{' and '.join(limits)}:"
+        f" {nodes_text(option)} on {where_text(option)}"
+    )
+
+
+def evidence(choice: JobChoice) -> tuple[str, ...]:
+    """Returns how time, batch and risk of the chosen option are known."""
+    chosen = choice.chosen
+    lines: list[str] = []
+    if chosen is not None:
+        regions = ", ".join(chosen.regions)
+        lines += [f"offer: {chosen.row.offer}, at the same price in {regions}"]
+        lines += [f"time: {chosen.grade}, {chosen.basis}", f"batch: {chosen.learning}"]
+        if chosen.row.range_text:
+            lines.append(f"price of a node: {chosen.row.range_text}; USD are those of its last day")
+        if chosen.spot:
+            lines.append(f"spot: {chosen.spot.text}")
+    return (*lines, assumed(choice))
+
+
+def assumed(choice: JobChoice) -> str:
+    """Returns the rates of preemptions, and what is assumed of them."""
+    given = choice.assumed
+    risks = [one.spot for one in choice.rows if one.spot]
+    found = {one.losses_basis: one.losses_per_node_hour for one in risks}
+    rates = "; ".join(
+        f"{rate:.2g} ({basis})" for basis, rate in sorted(found.items(), reverse=True)
+    )
+    return (
+        f"spot nodes: {f'preemptions per hour and node: {rates}; ' if rates else ''}assumed, not measured:"
+        f" {given['restart_seconds']:g} s to restart, {given['checkpoint_seconds']:g} s per checkpoint"
+        " (--losses-per-node-hour, --restart-seconds, --checkpoint-seconds)"
+    )

@@ -6,19 +6,13 @@ import datetime as dt
 
 from cloudgan import __version__
 from cloudgan.api.cost_page import cloud_name
-from cloudgan.api.offer_choice import JobChoice
-from cloudgan.api.offers_report import (
-    OFFERS_CAPTION,
-    OffersReport,
-    assumed,
-    decision,
-    price_age,
-)
+from cloudgan.api.offer_choice import JobChoice, assumed, decision
 from cloudgan.money.carbon import COVERS
 from cloudgan.reports.charts import Axis, Plot, Point, PointSeries, Style
 from cloudgan.reports.page import Bullets, Page, Section
 from cloudgan.reports.table import Cell, Mark, Number, Table, time_cell
 from cloudgan.schema.candidate import Candidate
+from cloudgan.schema.price_row import PriceRow
 
 _HEADS = (
     *("USD/epoch at most", "offer", "accelerators", "epoch at most", "USD/h", "USD/epoch at least"),
@@ -28,23 +22,28 @@ _OPTION_HEADS = (
     *("USD at most", "time at most", "nodes", "offer", "USD at least", "time at least"),
     *("chance of a preemption", "throughput", "global batch", "spot pays above (h per preemption)"),
 )
+_CAPTION = "Offers, one node each, by the upper bound of the cost of an epoch."
 _HOUR_SECONDS = 3600
 
 
-def offers_page(found: OffersReport) -> Page:
-    """Returns the report page."""
+def offers_page(
+    choice: JobChoice | None,
+    offers: tuple[Candidate, ...],
+    day: dt.date,
+    showers: int,
+    notes: tuple[str, ...],
+    *,
+    runs: tuple[str, ...],
+) -> Page:
+    """Returns the report page; `runs` are the measured ones, and on `day` the ages of prices are counted."""
     sections = []
-    lead = f"{len(found.offers)} offers; an epoch has {found.showers:,} showers."
-    choice = found.choice
+    lead = f"{len(offers)} offers; an epoch has {showers:,} showers."
     if choice is not None:
         text, chosen = decision(choice), choice.chosen
         is_marked = chosen in choice.pareto_front
         lead = f"{text[0].upper()}{text[1:]}.{' It is marked in the table.' if is_marked else ''}"
-        notes = Bullets(
-            tuple(
-                filter(None, (chosen.spot.text if chosen and chosen.spot else "", assumed(choice)))
-            )
-        )
+        risk = chosen.spot.text if chosen and chosen.spot else ""
+        risks = Bullets(tuple(filter(None, (risk, assumed(choice)))))
         front = Table(
             _OPTION_HEADS,
             tuple(_option_row(option, option == chosen) for option in choice.pareto_front),
@@ -53,12 +52,12 @@ def offers_page(found: OffersReport) -> Page:
             "rrrlrrrlrr",
             interactive=True,
         )
-        sections.append(Section("Time against cost", (_plot(choice), front, notes)))
-    rows = tuple(_offer_row(one, found.day) for one in found.offers)
-    offers = Table(_HEADS, rows, OFFERS_CAPTION, "rllrrrrlrl", interactive=True)
-    runs = (f"throughput from: {name}" for name in found.measured_runs)
-    basis = Bullets((*found.notes, f"carbon: {COVERS}", *runs))
-    sections += [Section("Offers", (offers,)), Section("Basis", (basis,))]
+        sections.append(Section("Time against cost", (_plot(choice), front, risks)))
+    rows = tuple(_offer_row(one, day) for one in offers)
+    table = Table(_HEADS, rows, _CAPTION, "rllrrrrlrl", interactive=True)
+    measured = (f"throughput from: {name}" for name in runs)
+    basis = Bullets((*notes, f"carbon: {COVERS}", *measured))
+    sections += [Section("Offers", (table,)), Section("Basis", (basis,))]
     return Page("Offers", lead, tuple(sections), f"cloudgan {__version__}")
 
 
@@ -140,3 +139,12 @@ def _option_row(option: Candidate, is_chosen: bool) -> tuple[Cell, ...]:
 
 def _usd(value: float | None) -> Number:
     return Number(value, "" if value is None else f"{value:,.2f}" if value >= 1 else f"{value:.3g}")
+
+
+def price_age(row: PriceRow, day: dt.date) -> str:
+    """Returns the age of an offer's price."""
+    age = row.age_days(day)
+    if age is None:
+        return "undated"
+    text = f"{'≤' if row.has_earliest_date else ''}{age} days ago"
+    return f"{text}, not confirmed" if row.confidence == "C" else text

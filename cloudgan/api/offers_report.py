@@ -6,7 +6,8 @@ import datetime as dt
 
 from pydantic import Field
 
-from cloudgan.api.offer_choice import JobChoice
+from cloudgan.api.offer_choice import JobChoice, decision, evidence, nodes_text, where_text
+from cloudgan.api.offers_page import offers_page
 from cloudgan.core.clouds import CLOUDS
 from cloudgan.core.durations import duration_range
 from cloudgan.core.errors import CloudganError, PlanError
@@ -16,12 +17,10 @@ from cloudgan.reports.result import Result, View
 from cloudgan.reports.table import Number, Table, time_cell, usd_cell, usd_range, usd_text
 from cloudgan.schema.candidate import Candidate
 from cloudgan.schema.presets import PROFILES
-from cloudgan.schema.price_row import PriceRow
 from cloudgan.schema.training_config import TrainingConfig
 from cloudgan.speed.measured import PAPER_NETWORK
 
 MOST_ROWS = 8
-OFFERS_CAPTION = "Offers, one node each, by the upper bound of the cost of an epoch."
 _HOUR_SECONDS = 3600
 
 
@@ -55,7 +54,7 @@ class OffersReport(Result):
         if choice is None:
             best = self.offers[0]
             usd = "unknown" if best.high_usd is None else usd_text(best.high_usd)
-            line = f"Cheapest epoch: {best.row.node_type} on {_where(best)}, at most {usd} USD"
+            line = f"Cheapest epoch: {best.row.node_type} on {where_text(best)}, at most {usd} USD"
             job = ("cloudgan offers --epochs=60 --max-hours=2", "for a whole job")
             return View(line=line, table=self.table(), notes=notes, commands=(job,))
         if choice.chosen is None:
@@ -74,9 +73,9 @@ class OffersReport(Result):
 
     def page(self) -> Page:
         """Returns the page of `--report`."""
-        from cloudgan.api.offers_page import offers_page  # which draws this report
-
-        return offers_page(self)
+        return offers_page(
+            self.choice, self.offers, self.day, self.showers, self.notes, runs=self.measured_runs
+        )
 
     def _changes(self) -> str:
         changes = self.choice.changes if self.choice else ()
@@ -94,10 +93,10 @@ class OffersReport(Result):
         )
         rows = tuple(
             (
-                f"{'✔' if is_chosen[one] else ' '} {_nodes(one)}",
+                f"{'✔' if is_chosen[one] else ' '} {nodes_text(one)}",
                 usd_cell(one.usd),
                 time_cell(one.seconds),
-                _where(one),
+                where_text(one),
                 _remark(choice, one),
             )
             for one in ranked
@@ -115,7 +114,7 @@ class OffersReport(Result):
                 _range(one.low_usd, one.high_usd),
                 _epoch_time(one),
                 one.row.usd_per_hour,
-                _where(one),
+                where_text(one),
             )
             for one in list(folded.values())[:most]
         )
@@ -134,7 +133,7 @@ class OffersReport(Result):
                 f"{one.row.accelerator_count} x {one.row.accelerator}",
                 one.carbon_g,
                 one.high_usd,
-                f"{_where(one)} {one.row.region}",
+                f"{where_text(one)} {one.row.region}",
             )
             for one in (ranked if self.shows_all else ranked[:MOST_ROWS])
         )
@@ -155,17 +154,6 @@ def _epoch_time(one: Candidate) -> str | None:
     return duration_range(one.low_seconds, one.seconds, " - ")
 
 
-def _nodes(one: Candidate) -> str:
-    return f"{one.nodes} x {one.row.node_type.removeprefix('Standard_')}"
-
-
-def _where(one: Candidate) -> str:
-    """Returns such as ``AWS spot``."""
-    provider = one.row.provider
-    cloud = CLOUDS[provider].title if provider in CLOUDS else provider
-    return f"{cloud} {one.row.market.replace('_', ' ')}"
-
-
 def _misses(choice: JobChoice, one: Candidate) -> str:
     """Returns the limit that an option may exceed, or an empty string."""
     if choice.deadline_seconds is not None and one.seconds > choice.deadline_seconds:
@@ -182,21 +170,6 @@ def _remark(choice: JobChoice, one: Candidate) -> str:
     if not why and chosen is not None and one.usd < chosen.usd:
         why = "slower"  # without a deadline the fastest within the budget is chosen
     return ", ".join((one.grade, *filter(None, (why,)), *roles))
-
-
-def decision(choice: JobChoice) -> str:
-    """Returns the selected option in words."""
-    option = choice.chosen
-    if option is None:
-        return choice.why_none
-    hours = (choice.deadline_seconds or 0) / _HOUR_SECONDS
-    limits = [f"within {hours:g} h"] if hours else []
-    limits += [f"for at most {choice.budget_usd:g} USD"] if choice.budget_usd else []
-    which = "Fastest" if choice.budget_usd and not choice.deadline_seconds else "Cheapest"
-    return (
-        f"{which} for {choice.epochs} epochs{' ' if limits else ''}{' and '.join(limits)}:"
-        f" {_nodes(option)} on {_where(option)}"
-    )
 
 
 def plan_command(found: OffersReport, option: Candidate) -> str:
@@ -216,45 +189,6 @@ def plan_command(found: OffersReport, option: Candidate) -> str:
         if choice.budget_usd is not None:
             words.append(f"--budget-usd={choice.budget_usd:g}")
     return " ".join(words)
-
-
-def evidence(choice: JobChoice) -> tuple[str, ...]:
-    """Returns how time, batch and risk of the chosen option are known."""
-    chosen = choice.chosen
-    lines: list[str] = []
-    if chosen is not None:
-        regions = ", ".join(chosen.regions)
-        lines += [f"offer: {chosen.row.offer}, at the same price in {regions}"]
-        lines += [f"time: {chosen.grade}, {chosen.basis}", f"batch: {chosen.learning}"]
-        if chosen.row.range_text:
-            lines.append(f"price of a node: {chosen.row.range_text}; USD are those of its last day")
-        if chosen.spot:
-            lines.append(f"spot: {chosen.spot.text}")
-    return (*lines, assumed(choice))
-
-
-def assumed(choice: JobChoice) -> str:
-    """Returns the rates of preemptions, and what is assumed of them."""
-    given = choice.assumed
-    risks = [one.spot for one in choice.rows if one.spot]
-    found = {one.losses_basis: one.losses_per_node_hour for one in risks}
-    rates = "; ".join(
-        f"{rate:.2g} ({basis})" for basis, rate in sorted(found.items(), reverse=True)
-    )
-    return (
-        f"spot nodes: {f'preemptions per hour and node: {rates}; ' if rates else ''}assumed, not measured:"
-        f" {given['restart_seconds']:g} s to restart, {given['checkpoint_seconds']:g} s per checkpoint"
-        " (--losses-per-node-hour, --restart-seconds, --checkpoint-seconds)"
-    )
-
-
-def price_age(row: PriceRow, day: dt.date) -> str:
-    """Returns the age of an offer's price."""
-    age = row.age_days(day)
-    if age is None:
-        return "undated"
-    text = f"{'≤' if row.has_earliest_date else ''}{age} days ago"
-    return f"{text}, not confirmed" if row.confidence == "C" else text
 
 
 def _range(low: float | None, high: float | None) -> Number:

@@ -10,17 +10,12 @@ import io
 import os
 import signal
 import sys
+import threading
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
-
-TYPE_CHECKING = False  # without `typing`, which takes longer to import than the rest
-if TYPE_CHECKING:
-    import threading
-    from collections.abc import Callable, Sequence
-    from types import FrameType
-    from typing import NoReturn, TextIO
-
-    from _typeshed import ReadableBuffer
+from types import FrameType
+from typing import Any, NoReturn, TextIO
 
 _INTERRUPTED = 130
 _AGAIN_SECONDS = 0.1
@@ -100,7 +95,7 @@ def _terminate(process: int, number: int, frame: FrameType | None) -> None:
 class _Output(io.FileIO):
     """Standard output; says that it failed in an error of its own."""
 
-    def write(self, content: ReadableBuffer, /) -> int:
+    def write(self, content: Any, /) -> int:
         """Writes; waits where a non-blocking pipe is full.
 
         Raises:
@@ -121,7 +116,7 @@ class _Output(io.FileIO):
 class _Messages(io.FileIO):
     """Standard error; a message that cannot be written is dropped, because none could report it."""
 
-    def write(self, content: ReadableBuffer, /) -> int:
+    def write(self, content: Any, /) -> int:
         """Writes what can be written."""
         with suppress(OSError):
             super().write(content)
@@ -179,8 +174,6 @@ def _close_output() -> None:
 
 
 def _silence_interpreter() -> None:
-    import threading
-
     sys.unraisablehook = _ignore
     threading.excepthook = _report_thread
 
@@ -190,8 +183,6 @@ def _ignore(unraisable: sys.UnraisableHookArgs) -> None:
 
     A signal that met a destructor, or a callback of an import, is sent once more: Python drops its exception.
     """
-    import threading
-
     from cloudgan.core.errors import Terminated
 
     if not issubclass(unraisable.exc_type, KeyboardInterrupt):

@@ -11,7 +11,7 @@ import importlib
 import math
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any
 
 from cloudgan.core.errors import ConfigError, UnknownNameError, install_command
 
@@ -195,10 +195,10 @@ CLOUDS: dict[str, Cloud] = {
     ),
 }
 
-if TYPE_CHECKING:
-    CloudName = str
-else:
-    CloudName = Literal[tuple(CLOUDS)]
+
+def names() -> dict[str, str]:
+    """Returns the names as the words of a flag, which need no explanation."""
+    return dict.fromkeys(CLOUDS, "")
 
 
 def find(name: str) -> Cloud:

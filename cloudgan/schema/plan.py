@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import AwareDatetime, Field, JsonValue, ValidationError
+from pydantic import AfterValidator, AwareDatetime, Field, JsonValue, ValidationError
 
 from cloudgan.core.clouds import CLOUDS
 from cloudgan.core.document import Document
@@ -25,10 +25,18 @@ from cloudgan.schema.price_row import Market, PoolFee, PriceRow, Text
 
 FILE_NAME = "plan.json"
 
-if TYPE_CHECKING:
-    ProviderName = str
-else:
-    ProviderName = Literal[(*CLOUDS, "kubernetes", "local", "slurm")]
+_PROVIDERS = (*CLOUDS, "kubernetes", "local", "slurm")
+
+
+def _known_provider(name: str) -> str:
+    if name not in _PROVIDERS:
+        raise ValueError(f"valid: {', '.join(_PROVIDERS)}")
+    return name
+
+
+ProviderName = Annotated[
+    str, AfterValidator(_known_provider), Field(json_schema_extra={"enum": [*_PROVIDERS]})
+]
 Count = Annotated[int, Field(ge=1)]
 Size = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 RunName = Annotated[str, Field(pattern=f"^{NAME_PATTERN}$", max_length=LONGEST_NAME)]

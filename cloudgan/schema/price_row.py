@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, overload
+from typing import Annotated, Any, ClassVar, Literal, Protocol, Self, overload
 
 from pydantic import AfterValidator, Field, model_validator
 
@@ -32,39 +32,45 @@ Date = Annotated[
 ]
 
 
+class _Dated(Protocol):
+    """What each kind of row declares itself, in the order of its file's columns."""
+
+    @property
+    def date(self) -> str: ...
+
+    @property
+    def note(self) -> str: ...
+
+
 class SourcedRow(Document):
-    """A row with a source and a date; each subclass declares `date` in its file's column order."""
+    """A row with a source and a date."""
 
-    if TYPE_CHECKING:
-        date: str
-        note: str
-
-    def age_days(self, today: dt.date) -> int | None:
+    def age_days(self: _Dated, today: dt.date) -> int | None:
         """Returns the days since `date`; None if the date is unknown."""
         if self.date == UNKNOWN_DATE:
             return None
         return (today - dt.date.fromisoformat(self.date)).days
 
     @property
-    def has_earliest_date(self) -> bool:
+    def has_earliest_date(self: _Dated) -> bool:
         """Whether `date` is the earliest possible one; the note has the evidence."""
         return _NOT_BEFORE in self.note
 
-    def age_text(self, today: dt.date) -> str:
+    def age_text(self: _Dated, today: dt.date) -> str:
         """Returns for example ``2026-11-01, 20 days old``; for an undated row, its ``as of:`` note."""
-        days = self.age_days(today)
+        days = SourcedRow.age_days(self, today)
         if days is None:
             known = self.note.partition(_AS_OF)[2].partition(";")[0]
             return f"age unknown ({known})" if known else "age unknown"
         if days < 0:
             return f"{self.date}, dated in the future"
-        if self.has_earliest_date:
+        if _NOT_BEFORE in self.note:
             return f"{self.date} or later, at most {days} days old"
         return f"{self.date}, {days} day{'' if days == 1 else 's'} old"
 
-    def is_stale(self, today: dt.date) -> bool:
+    def is_stale(self: _Dated, today: dt.date) -> bool:
         """Returns whether the row is undated, dated in the future or older than 90 days."""
-        days = self.age_days(today)
+        days = SourcedRow.age_days(self, today)
         return days is None or not 0 <= days <= STALE_DAYS
 
 

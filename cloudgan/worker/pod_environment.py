@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from cloudgan.core import settings
-from cloudgan.core.clouds import CLOUDS, CloudName
+from cloudgan.core.clouds import CLOUDS
 from cloudgan.core.documents import read_yaml
 from cloudgan.core.errors import ConfigError
 from cloudgan.core.loopback_network import LoopbackNetwork
@@ -53,7 +53,7 @@ class PodEnvironment:
     config: RunConfig
     config_hash: str
     work: Path
-    cloud: CloudName | None = None
+    cloud: str | None = None
     metadata_url: str | None = None
     secret: RunSecret | None = None
     network: LoopbackNetwork | None = None
@@ -122,7 +122,7 @@ def _number(name: str, text: str) -> int:
     return int(text)
 
 
-def _cloud(name: str | None) -> CloudName | None:
+def _cloud(name: str | None) -> str | None:
     found = next((cloud for cloud in CLOUDS if cloud == name), None)
     if name and found is None:
         raise ConfigError(f"{_CLOUD} is {name!r}; valid: {', '.join(CLOUDS)}, or not set")

@@ -2,8 +2,6 @@
 
 import pytest
 
-import command_options
-from cloudgan.api.cost import cost
 from cloudgan.api.fit import fit_and_predict, fit_table
 from cloudgan.core.errors import ConfigError, DataError
 
@@ -52,17 +50,6 @@ def test_too_few_sizes_name_the_file(tmp_path):
     path.write_text("n,seconds\n2,10\n4,5\n")
     with pytest.raises(DataError, match=r"two\.csv: a curve needs.*n = 2, 4"):
         fit_and_predict(path, (8,))
-
-
-def test_sizes_are_read_from_text():
-    words = ("--fit=a.csv", "--predict=32, 64,128")
-    assert command_options.parse(cost, words).predict == (32, 64, 128)
-
-
-@pytest.mark.parametrize("text", ["", "0", "-4", "3.5", "8,,16", "many"])
-def test_an_invalid_size_is_refused(text):
-    with pytest.raises(ConfigError, match="--predict"):
-        command_options.parse(cost, ("--fit=a.csv", f"--predict={text}"))
 
 
 def test_steps_come_from_the_column_or_from_showers_and_batch(csv, tmp_path):

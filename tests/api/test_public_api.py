@@ -36,11 +36,6 @@ def test_the_import_is_light_and_lists_every_name():
     assert heavy == []
 
 
-def test_the_functions_of_the_issue_are_there():
-    wanted = {"train", "validate", "plan", "deploy", "cost", "offers", "simulate", "generate"}
-    assert wanted <= set(FUNCTIONS)
-
-
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_each_function_is_typed_and_documents_arguments_and_errors(name):
     function = getattr(cg, name)
@@ -80,11 +75,6 @@ def test_showers_of_a_simulation_are_displayed(tmp_path):
     file = cg.simulate(tmp_path / "a.h5", showers=3, seed=1)
     assert file.showers == 3
     assert "3 showers written" in file._repr_html_()
-
-
-def test_options_that_the_configuration_does_not_have_are_refused(tmp_path):
-    with pytest.raises(ConfigError, match="presett"):
-        cg.train(data="a.h5", run=tmp_path / "run", presett="smoke")
 
 
 @pytest.mark.parametrize("quiet", [True, False])

@@ -99,11 +99,6 @@ def test_a_reservation_is_checked_by_its_cloud_and_a_refusal_is_missing(
     assert "give --provider and --accelerator" in cloudgan_here("check", *flags, exits=2).stderr
 
 
-def test_a_region_without_a_cloud_is_refused(cloudgan_here, clouds):
-    said = cloudgan_here("check", "--region=us-central1", exits=2)
-    assert "add --provider=" in said.stderr
-
-
 def test_the_age_of_a_price_is_shown_and_an_old_one_has_status_unknown(cloudgan_here, clouds):
     found = cloudgan_here("check", "--provider=gcp", "--accelerator=v100", "--json").json()
     price = found["clouds"]["gcp"]["findings"][-1]

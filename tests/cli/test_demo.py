@@ -95,24 +95,6 @@ def test_a_time_limit_ends_the_training(small_demo, tmp_path, run_cloudgan):
     assert " USD on a " in done.stdout
 
 
-@pytest.mark.parametrize(
-    ("flags", "said"),
-    [
-        (["--shower=3"], "Did you mean '--showers'"),
-        (["--showers=none"], "--showers"),
-        (["--showers=0"], "--showers"),
-        (["--max-steps=0"], "--max-steps=0: expected at least 1"),
-        (["--data=nowhere.h5"], "nowhere.h5"),
-    ],
-)
-def test_invalid_input_is_refused_and_creates_nothing(tmp_path, cloudgan_here, flags, said):
-    run = tmp_path / "run"
-    done = cloudgan_here("demo", f"--run={run}", *flags, exits=2)
-    assert said in done.stderr
-    assert "Traceback" not in done.stderr
-    assert not run.exists()
-
-
 def test_a_run_that_was_not_validated_has_a_page_too(small_demo):
     page = run_page(open_run(small_demo.copy))
     titles = [section.title for section in page.sections]

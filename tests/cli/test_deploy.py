@@ -89,12 +89,6 @@ def test_without_a_terminal_nothing_is_sent_and_nothing_is_written(
         assert json.loads(said.stdout)["exit_code"] == 3
 
 
-def test_a_typo_asks_no_cluster(cloudgan_here, cluster, user_folder):
-    said = cloudgan_here(*DEPLOY, "--bugdet-usd=5", exits=2)
-    assert "'--budget-usd'" in said.stderr
-    assert (cluster.calls, left_in(user_folder)) == ([], [])
-
-
 def test_a_cluster_that_leaves_ports_open_ends_a_deploy_with_2(cloudgan_here, cluster, store):
     def refuse(when, step):
         if step.method == PROBE:
@@ -105,12 +99,6 @@ def test_a_cluster_that_leaves_ports_open_ends_a_deploy_with_2(cloudgan_here, cl
     assert said.stderr.splitlines()[-1] == "cloudgan: open; pass --allow-open-ports"
     assert "Job gan" not in [step.ensure for step in cluster.made], "no worker was started"
     cloudgan_here(*DEPLOY, "--nodes=2", "--allow-open-ports", "--yes", "--detach")
-
-
-def test_a_plan_may_assume_data_and_a_run_may_not(cloudgan_here, cluster, user_folder):
-    flags = [flag for flag in DEPLOY if not flag.startswith("--data")]
-    assert "give --data=" in cloudgan_here(*flags, "--yes", exits=2).stderr
-    assert (cluster.calls, left_in(user_folder)) == ([], [])
 
 
 def test_a_started_run_can_be_left_alone(cloudgan_here, cluster, store, user_folder):

@@ -109,11 +109,6 @@ def test_the_schema_of_a_configuration_forbids_unknown_keys(cloudgan_here):
     assert {"data", "model", "training", "checkpoint"} <= set(schema["properties"])
 
 
-def test_an_unknown_document_gets_the_list_of_documents(cloudgan_here):
-    done = cloudgan_here("schema", "run.yml", exits=2)
-    assert "run.yaml" in done.stderr
-
-
 @pytest.mark.parametrize(
     ("name", "words"),
     [
@@ -145,14 +140,6 @@ def test_what_a_command_prints_as_json_fits_its_schema(
     printed = cloudgan_here(*name.split(), *words, "--json").json()
     jsonschema.validate(printed, schema)
     assert printed["schema_version"] == 1
-
-
-@pytest.mark.parametrize(
-    ("words", "hint"),
-    [(["statsu"], "'status'"), (["bench", "stepp"], "'bench step'"), (["completion"], "document")],
-)
-def test_a_command_without_a_schema_is_refused_with_the_nearest_name(cloudgan_here, words, hint):
-    assert hint in cloudgan_here("schema", *words, exits=2).stderr
 
 
 # Without any extra: no command needs an extra to show its help

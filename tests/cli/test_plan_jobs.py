@@ -7,7 +7,6 @@ from command_options import job
 PODS = ("--provider=kubernetes", "--store=s3://lab/x", "--image=lab/gan:1")
 RING = ("--grid=2x2", "--task=ring")
 TWO = (*PODS, "--nodes=2")
-SPACE = "model.learning_rate: {low: 1.0e-4, high: 1.0e-2, log: true}\n"
 JOIN = ("--provider=kubernetes", "--store=s3://lab/gan", "--nodes=2")
 
 
@@ -70,54 +69,7 @@ def test_run_yaml_may_have_the_grid_and_flags_change_it(planned, user_folder, re
     assert "unknown key grid.row. Did you mean 'rows'?" in refused(*train)
 
 
-@pytest.mark.parametrize(
-    ("line", "expected"),
-    [
-        ("--max-steps=5", "unknown flag of `cloudgan deploy -- evolve` '--max-steps"),
-        ("--parallel=easgd", "unknown flag of `cloudgan deploy -- evolve` '--parallel"),
-        ("--nodes=6", "--nodes=6 are more than the 5 ranks of a grid of 2x2"),
-        ("--data=x.h5", "--data=x.h5: on nodes the task ring has no data"),
-        ("--grid=1x1", "a grid of 1x1 has no neighbours"),
-        ("--tournament=9", "--tournament=9 is larger"),
-        ("--grid=2y", "expected ROWSxCOLUMNS"),
-        ("--task=simulate", "unknown value of --task 'simulate'"),
-        ("--seeds=1,2", "--seeds compares trainings of one GAN"),
-        ("--losses=bce,huristic", "Did you mean 'heuristic'?"),
-        ("--provider=local --store= --image=", "--provider=local with one node starts no ranks"),
-        ("--task=showers", "--data is missing"),
-    ],
-)
-def test_a_grid_that_cannot_be_is_refused(refused, line, expected):
-    given = {word.partition("=")[0]: word for word in (*PODS, *RING, *line.split())}
-    words = [word for word in given.values() if not word.endswith("=")]
-    is_started = expected.startswith(("--provider", "--data is"))
-    verb = ("deploy", "--yes") if is_started else ("plan",)
-    assert expected in refused(*verb, *job("evolve", *words))
-
-
 # Simulations
-
-
-@pytest.mark.parametrize(
-    ("flag", "said"),
-    [
-        ("--showers=0", "--showers=0: expected at least 1"),
-        ("--particle=photno", "Did you mean 'photon'?"),
-        ("--energy=0.1:5", "energy_gev"),
-        ("--energy=50:10", "low exceeds high"),
-        ("--accelerator=v100:8", "--accelerator=v100:8: the job simulate computes on CPU cores"),
-        ("--epochs=3", "unknown flag of `cloudgan deploy -- simulate` '--epochs"),
-        ("--seeds=1,2", "a simulation has one --seed"),
-        ("--data=x.h5", "unknown flag of `cloudgan deploy -- simulate` '--data"),
-        ("--provider=gcp", "--provider=kubernetes --context=NAME"),
-        ("--provider=cheapest", "only nodes with accelerators"),
-        ("--provider=kubernetes --store=s3://lab/x", "needs --image=IMAGE"),
-        ("--price-as=gcp/n1-standard-8+1xT4/us-central1/spot", "in a --price-file"),
-    ],
-)
-def test_what_cannot_simulate_is_refused(refused, flag, said):
-    for verb in ("plan", "deploy"):
-        assert said in refused(verb, *job("simulate", *flag.split()))
 
 
 def test_a_run_yaml_states_the_task(planned, user_folder, refused):
@@ -168,26 +120,6 @@ def test_describe_prints_the_layout_of_ranks_and_starts_nothing(cloudgan_here, u
     assert not list(user_folder.iterdir())
 
 
-@pytest.mark.parametrize(
-    ("line", "expected"),
-    [
-        ("--parallel=gem --ranks=6 --group=2", "use --ranks=5 or --ranks=7"),
-        ("--parallel=gem --ranks=4 --masters=2", "use --ranks=5 or --masters=1"),
-        ("--parallel=gem --ranks=3 --master-sync-every=2", "give --masters=2 or more"),
-        ("--parallel=gem", "give --ranks=3, or start"),
-        ("--parallel=easgd --ranks=3 --elastic-force=2", "outside of (0, 2)"),
-        ("--parallel=easgd --ranks=3 --elastic-force=0", "outside of (0, 2)"),
-        ("--parallel=gem --ranks=3 --loop=fit", "use loop custom"),
-        ("--parallel=gem --ranks=3 --strategy=tpu", "strategy is 'tpu'"),
-        ("--ranks=3", "ranks is an option of mode"),
-        ("--stages=conv33", "Did you mean 'conv3'?"),
-        ("--parallel=gem --ranks=0", "expected at least 1"),
-    ],
-)
-def test_ranks_that_cannot_be_are_refused(refused, line, expected):
-    assert expected in refused("train", "--data=x.h5", "--preset=mini", *line.split())
-
-
 def test_a_plan_of_nodes_has_a_worker_rank_per_node_and_its_masters(planned, plan_basis, refused):
     data = ("--data=s3://lab/data", "--preset=smoke")
     flags = (*PODS, *data, "--nodes=4", "--parallel=downpour")
@@ -209,53 +141,6 @@ def test_a_plan_of_nodes_has_a_worker_rank_per_node_and_its_masters(planned, pla
 
 
 # Searches
-
-
-@pytest.mark.parametrize(
-    ("line", "said"),
-    [
-        ("-- join lr", "needs the store of the search"),
-        (
-            "--store=pvc:lab --provider=kubernetes --image=x/y:1 -- join lr",
-            "needs the store of the",
-        ),
-        ("--store=st -- join Not_A_Name", "Not_A_Name is no name of a search"),
-        ("STORE --epochs=3 -- join lr", "before --: flags of the run stand behind it"),
-        ("STORE -- join lr --epochs=3", "unknown flag of `cloudgan deploy -- join`"),
-        ("STORE -- join", "`cloudgan deploy -- join` needs NAME"),
-        ("STORE -- joyn lr", "Did you mean 'join'?"),
-        ("STORE --seeds=1,2 -- join lr", "omit --seeds"),
-        ("STORE --config=run.yaml -- join lr", "before --: flags of the run stand behind it"),
-        ("STORE --provider=gcp -- join lr", "not built for the job join"),
-        ("PODS -- search space.yaml x.h5", "needs a store"),
-        ("PODS STORE -- search space.yaml x.h5 --show", "start no search"),
-        ("PODS STORE -- search space.yaml x.h5 --store=there", "--store stands before --"),
-        ("PODS STORE -- search space.yaml x.h5 --max-hours=1", "is of this machine"),
-        ("PODS STORE -- search space.yaml x.h5 --blocks=2", "--blocks=2 are of this"),
-        ("PODS STORE --detach -- search space.yaml x.h5", "follows the search"),
-        ("PODS STORE -- search space.yaml x.h5", "x.h5 does not exist"),
-        ("PODS STORE -- crossvalidate x.h5", "x.h5 does not exist"),
-        ("PODS STORE -- crossvalidate --show=runs/cv", "starts nothing"),
-        ("PODS STORE -- search space.yaml --trails=3", "Did you mean '--trials'?"),
-        ("search --store=st --blocks=2", "cloudgan deploy --nodes=N -- join search"),
-        ("search --store=pvc:lab", "only pods reach a volume claim"),
-        ("search --store=ftp://x", "unknown store type 'ftp'"),
-        ("search --store=st --run=runs/Big", "--run names the search in the store"),
-        ("search --store=st --parallel=downpour --ranks=2", "--parallel with --store is not built"),
-        ("search --store=st --describe --like=one", "forecasts blocks of this machine"),
-    ],
-)
-def test_a_search_that_cannot_be_launched_or_joined_is_refused(refused, user_folder, line, said):
-    if "search" in line or "crossvalidate" in line:
-        pytest.importorskip("optuna")
-    (user_folder / "run.yaml").write_text("{task: join, join: lr}")
-    (user_folder / "space.yaml").write_text(SPACE)
-    if line.startswith("search"):
-        line = line.replace("search", "search space.yaml --preset=smoke --data=x.h5", 1)
-    else:
-        line = f"deploy {line}"
-    line = line.replace("STORE", "--store=s3://lab/gan")
-    assert said in refused(*line.replace("PODS", "--provider=kubernetes --yes").split())
 
 
 def test_a_run_yaml_of_blocks_trains_nothing_here(refused, user_folder):

@@ -13,7 +13,7 @@ import pytest
 from cli.provisioned import few_showers
 from cloudgan.core.errors import ConfigError, DataError
 from cloudgan.core.options import build
-from cloudgan.launch.plan.request import LaunchRequest, check_request
+from cloudgan.launch.plan.request import LaunchRequest
 from cloudgan.money.price_file import read_price_file
 
 
@@ -193,33 +193,6 @@ def test_account_qos_constraint_reservation_and_prologue_are_in_plan_and_script(
     } <= set(bodies["slurm/job.sh"].splitlines())
 
 
-def test_slurm_s_flags_are_refused_elsewhere():
-    with pytest.raises(ConfigError, match=r"--account and --qos: only valid with --provider=slurm"):
-        check_request(launch_flags(account="hep", qos="gpu"))
-
-
-@pytest.mark.parametrize(
-    ("flag", "said"),
-    [
-        ("--store=", "--store= is empty"),
-        ("", "--store=FOLDER"),
-        ("--store=pvc:claim", "--store=FOLDER"),
-        ("--store=.", "keeps the local copies"),
-        ("--image=x", "--provider=slurm was given"),
-        ("--account=a\nb", "--account="),
-        ("--qos=a b", "--qos=a b must be a name of the cluster"),
-        ("--constraint=$(id)", "--constraint=$(id) must be"),
-        ("--reservation=--wrap=id", "--reservation=--wrap=id must be"),
-        ("--prologue=missing.sh", "missing.sh"),
-        ("--prologue=control.sh", "without control characters"),
-    ],
-)
-def test_flags_that_slurm_cannot_use_are_refused(refused, user_folder, flag, said):
-    (user_folder / "control.sh").write_text("echo \x1b[2J\n", encoding="utf-8")
-    store = () if "--store" in flag or not flag else ("--store=shared",)
-    assert said in refused("plan", *SLURM, *store, *[flag] * bool(flag))
-
-
 # Files of a plan
 
 NOW = dt.datetime(2026, 11, 21, 9, 30, tzinfo=dt.UTC)
@@ -279,20 +252,6 @@ def test_a_secret_is_in_a_private_file_beside_the_script_and_not_in_what_sbatch_
     assert "LAB_MODE" not in (tmp_path / "received.env").read_text()
     cloudgan_here("cancel", "gan")
     assert not secret.exists(), "a job that never started has left it"
-
-
-@pytest.mark.parametrize(
-    ("line", "expected"),
-    [
-        ("--provider=local", "give --provider=kubernetes or --provider=slurm, not local"),
-        ("--provider=gcp --accelerator=t4:1", "give --provider=kubernetes or --provider=slurm, not gcp"),
-        ("--provider=kubernetes --store=s3://lab/x --secret=LAB_LOGIN", "--output would write the value of LAB_LOGIN to a file"),
-        ("--provider=slurm --store=x --secret=LAB_MISSING", "--secret=LAB_MISSING: LAB_MISSING is not set"),
-    ],
-)  # fmt: skip
-@pytest.mark.usefixtures("login_node")
-def test_files_that_do_not_exist_or_would_hold_a_secret_are_refused(refused, line, expected):
-    assert expected in refused("plan", *line.split(), "--preset=smoke", "--output=made")
 
 
 # TPU slices
@@ -361,41 +320,9 @@ def test_a_slice_of_several_vms_is_priced_by_name_and_never_selected_for_auto(pl
     assert not any("generally available" in one or "tried" in one for one in plan["warnings"])
 
 
-@pytest.mark.parametrize(
-    ("flags", "expected"),
-    [
-        ("--accelerator=tpu7x:8", "TensorFlow cannot train on tpu"),
-        ("--accelerator=tpu-v7:4", "--accelerator=tpu-v6e:8"),
-        ("--accelerator=tpu7x", "--accelerator=tpu-v6e:8"),
-        ("--accelerator=tpu-v3:4 --nodes=2", "a TPU slice is one node"),
-    ],
-)
-def test_a_slice_that_cannot_train_is_refused(refused, flags, expected):
-    assert expected in refused("plan", *GCP, *flags.split(), exits=5)
-
-
 # Reservations
 
 H100 = "--provider=gcp --region=us-central1 --accelerator=a3-highgpu-8g"
-
-
-@pytest.mark.parametrize(
-    ("line", "why"),
-    [
-        (f"--market=spot {H100}", "--market=spot would start nodes outside of --reservation=week"),
-        (f"--flex-start {H100}", "--flex-start would start"),
-        (f"--fallback=same {H100}", "--fallback=same would start"),
-        (f"--keep-nodes=30m {H100}", "omit --keep-nodes, since the reservation keeps the capacity"),
-        ("--provider=gcp --accelerator=h100:8", "give --region or --zone"),
-        ("--provider=gcp --region=us-central1", "give --provider and --accelerator"),
-        (H100.replace("gcp", "cheapest", 1), "give --provider and --accelerator"),
-        ("--provider=local", "--reservation: only valid with --provider=aws, azure, gcp or slurm"),
-        (f"--reservation=Week {H100}", "projects/OWNER/reservations/NAME"),
-    ],
-)
-def test_other_nodes_than_the_reserved_ones_are_bad_input(refused, line, why):
-    named = () if "--reservation" in line else ("--reservation=week",)
-    assert why in refused("plan", "--name=gan", *named, *line.split())
 
 
 def test_the_price_on_demand_is_shown_with_a_note_that_the_reservation_always_bills(

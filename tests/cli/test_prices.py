@@ -3,8 +3,6 @@
 import datetime as dt
 import re
 
-import pytest
-
 from cloudgan.api.prices import prices
 from cloudgan.core.clock import utc_today
 from cloudgan.money.catalog import shipped_catalog, write_refreshed
@@ -65,16 +63,3 @@ def test_refreshed_prices_are_shown_with_their_source(cloudgan_here, tmp_path, m
     (line,) = (one for one in said.splitlines() if "g5.xlarge" in one and "spot" in one)
     assert " 0.5000 " in line
     assert int(line.split()[-2].lstrip("≤")) == (utc_today() - dt.date(2026, 11, 20)).days
-
-
-@pytest.mark.parametrize(
-    ("words", "expected"),
-    [
-        (("refesh",), "Did you mean 'refresh'"),
-        (("--provider=goggle",), "'goggle'"),
-        (("--accelerator=h10",), "Did you mean"),
-        (("--region=us-eats1",), "Did you mean 'us-east1'"),
-    ],
-)
-def test_a_misspelt_word_gets_a_suggestion(cloudgan_here, words, expected):
-    assert expected in cloudgan_here("prices", *words, exits=2).stderr

@@ -184,12 +184,6 @@ def test_an_accelerator_has_its_usual_names_counts_and_node_types(desk, cloud, n
     assert workers["nodes"] == 1
 
 
-@pytest.mark.parametrize("command", ["plan", "offers"])
-def test_a_count_that_no_node_has_is_refused_with_the_counts_and_the_nearest(refused, command):
-    said = refused(command, "--provider=aws", "--accelerator=l4:2", exits=5)
-    assert "Nodes of aws have 1, 4 or 8 x l4; the nearest: --accelerator=l4:1." in said
-
-
 def test_an_accelerator_of_unknown_throughput_needs_a_name_or_a_flag(desk):
     """A part of an A10 has no peak performance, so the measured runs say nothing about it."""
     unknown, flags = "no measured run tells the throughput", ("--provider=azure", "--nodes=1")
@@ -264,26 +258,6 @@ def test_one_shower_per_gpu_is_not_priced_like_the_measured_batch(desk):
     small = desk.plan(*V100, "--nodes=8", "--global-batch=64", "--max-hours=24")["forecast"]
     assert small["low_seconds"] > 10.8 * 3600
     assert small["grade"] == "modelled"
-
-
-@pytest.mark.parametrize(
-    ("line", "exits", "expected"),
-    [
-        ("--global-batch=64", 5, "smallest change that fits: +"),
-        ("--budget-usd=10", 6, "USD budget (--budget-usd="),
-        ("--nodes=1 --accelerator=v100:8 --budget-usd=400", 5, "ends the run after 2 h"),
-        (
-            "--nodes=1 --accelerator=v100:1 --max-hours=90 --budget-usd=20",
-            6,
-            "more than the remaining 20",
-        ),
-    ],
-)
-def test_a_plan_that_is_infeasible_by_its_own_forecast_is_refused(desk, line, exits, expected):
-    given = {flag.partition("=")[0]: flag for flag in (*LIMITS, *line.split())}
-    cloud = "gcp" if "--nodes" in line else "cheapest"
-    said = desk.type("plan", f"--provider={cloud}", *given.values(), exits=exits)
-    assert expected in " ".join(said[1].split())
 
 
 def test_a_budget_pays_for_the_start_and_the_cluster_too(desk):
@@ -399,51 +373,6 @@ def test_an_unknown_price_never_ranks_and_needs_two_flags(desk):
     unlisted = (*GCP, "--region=us-central1", "--accelerator=a4-highgpu-8g")
     found = desk.plan(*unlisted, "--allow-unknown-price")
     assert found["node_pool"]["node_type"] == "a4-highgpu-8g"
-
-
-ONLY = "only valid with --provider="
-REFUSED = [
-    (2, "--provider=kubernetes --store=gs://x/y --market=on_demand", "--market: only valid with"),
-    (2, "--nodes=auto", "--nodes=auto is only valid with"),
-    (2, "--provider=gcp --nodes=two", "must be a whole number or auto"),
-    (2, "--provider=gcp --context=lab", "only valid with an existing cluster"),
-    (2, "--provider=cheapest --store=gs://x/y", "--store is in one cloud"),
-    (2, "--provider=cheapest --project=lab", "belong to one cloud"),
-    (5, "--provider=gcp --region=us-centrall", "no price is known for"),
-    (5, "--provider=gcp --region=us-east-1", "in us-east-1. Did you mean 'us-east1'?"),
-    (
-        *(2, "--provider=gcp --region=us-east1 --zone=us-west1-a"),
-        "--zone=us-west1-a is not in --region=us-east1; give --region=us-west1",
-    ),
-    (2, "--provider=gcp --accelerator=v200", "unknown accelerator 'v200'"),
-    (2, "--provider=gcp --accelerator=v3-8:8", "a v3-8 has 4 x TPU-v3"),
-    (2, "--provider=aws --price-as=gcp/v3-8/us-central1/spot", "--provider=aws was given"),
-    (2, "--provider=aws --internal-ips", ONLY),
-    (2, "--provider=azure --internal-ips", ONLY),
-    (2, "--provider=cheapest --internal-ips", ONLY),
-    (2, "--provider=slurm --internal-ips", ONLY),
-    (2, "--provider=gcp --subnet=gpus", "give --network"),
-    (2, "--provider=gcp --network=a/b", "lab-net"),
-    (5, "V100 --zone=asia-east1-c", "no price is known for v100:8 on gcp in asia-east1"),
-    (5, "V100 --region=asia-east1", "no price is known for v100:8 on gcp in asia-east1"),
-    (
-        *(5, "--provider=gcp --accelerator=v100 --nodes=auto --max-hours=0.1"),
-        "no offer is certain to finish the job within 0.1 h: the fastest takes",
-    ),
-    (5, "V100 --max-usd-per-hour=5", "USD per hour exceeds --max-usd-per-hour=5"),
-    (2, "V100 --keep-nodes=30", "did you mean 30h?"),
-    (2, "V100 --keep-nodes=2d", "nodes wait at most 12h"),
-    (2, "V100 --keep-nodes=30m --flex-start", "omit one of them"),
-    (2, "--provider=kubernetes --keep-nodes=30m", f"--keep-nodes: {ONLY}"),
-]
-
-
-@pytest.mark.parametrize(("exits", "line", "expected"), REFUSED)
-def test_what_no_nodes_can_be_is_refused(desk, exits, line, expected):
-    words = line.replace("V100", " ".join(V100)).split()
-    assert expected in " ".join(desk.type("plan", *words, exits=exits)[1].split())
-    if line.endswith("--max-usd-per-hour=5"):
-        desk.plan(*words[:-1], "--max-usd-per-hour=30")
 
 
 @pytest.mark.parametrize(("url", "cloud"), [("gs://lab/x", "gcp"), ("s3://lab/x", "aws")])

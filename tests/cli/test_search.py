@@ -33,38 +33,6 @@ def test_a_space_that_cannot_be_searched_is_refused(space, refused, space_text, 
     assert said in refused("search", space, "--preset=smoke", "--data=x.h5")
 
 
-@pytest.mark.parametrize(
-    ("line", "said"),
-    [
-        ("search space.yaml --blocks=4096", "this machine has"),
-        ("search space.yaml --objective=mertic", "none of metric, response"),
-        ("crossvalidate --objective=mertic", "none of metric, response"),
-        ("crossvalidate --folds=101", "--folds"),
-        ("search space.yaml", "x.h5 does not exist"),
-        ("crossvalidate", "x.h5 does not exist"),
-        ("search space.yaml --second=usd", "has one; give --sampler=nsgaii or --sampler=random"),
-        ("search space.yaml --second=usd --sampler=random", "needs the price of this machine"),
-        ("search space.yaml --second=seconds --sampler=random --prune=median", "compares one obj"),
-        ("search space.yaml --second=usd --sampler=random --price-as=gcp/n1", "unknown offer"),
-        ("search space.yaml --price-file=prices.yaml", "needs --price-as"),
-        ("search space.yaml --folds=101", "--folds=101: expected at most 100"),
-        ("search space.yaml --max-hours=0", "--max-hours=0 must be above zero"),
-        ("search space.yaml --budget-usd=5", "--budget-usd=5 needs the price of this machine"),
-        ("search space.yaml --max-hours=2 --store=there", "--max-hours=2 is of this machine"),
-        ("search space.yaml --max-hours=2 --describe", "--describe starts none"),
-        ("search space.yaml --like=one", "only valid with --describe"),
-        ("search weights.yaml --objective=generator_loss", "different model.loss_weights.shape"),
-    ],
-)
-def test_a_search_that_cannot_be_is_refused(space, refused, line, said):
-    weights = space.with_name("weights.yaml")
-    weights.write_text("model.loss_weights.shape: {low: 1.0, high: 9.0}\n")
-    name, *flags = line.split()
-    assert said in refused(name, *flags, "--data=x.h5")
-    if said.startswith("x.h5"):
-        refused(name, *flags, "x.h5")
-
-
 def test_a_folder_that_holds_no_search_is_refused(space, cloudgan_here):
     done = cloudgan_here("search", space.parent, exits=2)
     assert "without search.json" in done.stderr

@@ -63,11 +63,6 @@ def test_missing_resources_are_created_once_after_confirmation(cloudgan_here, cl
     assert cloudgan_here(*SETUP, "--json").json()["created"] == []
 
 
-def test_a_missing_provider_is_refused(cloudgan_here, cloud):
-    assert "give --provider=" in cloudgan_here("setup", "--dry-run", exits=2).stderr
-    assert "--teardown" in cloudgan_here(*SETUP, "--purge", exits=2).stderr
-
-
 def test_a_teardown_removes_what_no_run_owns_and_leaves_the_bucket(cloudgan_here, cloud):
     cloudgan_here(*SETUP)
     cloud.add("cluster", "cloudgan")

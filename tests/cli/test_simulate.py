@@ -52,25 +52,6 @@ def test_progress_goes_to_standard_error_and_results_to_standard_output(tmp_path
     assert quiet.stderr == ""
 
 
-@pytest.mark.parametrize(
-    ("flags", "said"),
-    [
-        (["--showers=0"], "showers"),
-        (["--energy=100:10"], "--energy"),
-        (["--energy=ten"], "--energy"),
-        (["--engine=geant5"], "gflash"),
-        (["--particle=photno"], "Did you mean 'photon'"),
-        (["--particle=photon"], "--particle=photon needs --engine=geant4"),
-        (["--showrs=3"], "Did you mean '--showers'"),
-    ],
-)
-def test_invalid_input_is_refused_and_leaves_no_file(tmp_path, cloudgan_here, flags, said):
-    done = cloudgan_here("simulate", tmp_path / "a.h5", *flags, exits=2)
-    assert said in done.stderr
-    assert "Traceback" not in done.stderr
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_an_existing_file_is_kept(tmp_path, cloudgan_here):
     path = tmp_path / "mine.h5"
     path.write_bytes(b"mine")

@@ -393,7 +393,3 @@ def test_a_result_of_status_is_a_value_that_fits_a_notebook_cell(here):
     assert isinstance(found, RunStatus)
     assert repr(found) == "<RunStatus: mine: ✓ done, 6/6 epochs, on this machine>"
     assert "<table" in RunList(runs=(found,))._repr_html_()
-
-
-def test_a_place_without_a_name_is_refused(here, cloudgan_here):
-    assert "give its name too" in cloudgan_here("status", "--provider=gcp", exits=2).stderr

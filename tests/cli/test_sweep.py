@@ -157,32 +157,6 @@ def test_nodes_asked_to_stay_wait_after_the_last_seed_only(desk, gcp):
     assert registry.read(RUNS[1]).plan.node_pool.keep_seconds == 1800
 
 
-@pytest.mark.parametrize(
-    ("flags", "why"),
-    [
-        (("--seeds=1,2,1",), "has 1 more than once"),
-        (("--seeds=1,,2",), "must be a whole number, got ''"),
-        (("--seeds=1,2.5",), "must be a whole number"),
-        (("--seeds=1,-2",), "at least 0"),
-        (("--seeds=1,2147483648",), "at most 2,147,483,647"),
-        (("--seeds=1,2", "--seed=3"), "exclude each other"),
-    ],
-)
-@pytest.mark.parametrize("verb", ["plan", "deploy"])
-def test_seeds_that_are_not_valid_are_refused(desk, verb, flags, why):
-    assert why in desk.type(verb, *flags, exits=2)[1]
-    assert not (desk.folder / "runs").exists()
-
-
-def test_a_sweep_is_followed_by_this_machine(desk):
-    assert "omit --detach" in desk.deploy("--seeds=1,2", "--detach", exits=2)
-
-
-def test_a_name_that_is_too_long_with_its_seed_is_refused(desk):
-    name = f"--name={'a' * 42}"
-    assert "-seed-1" in desk.type("plan", "--seeds=1,2", name, exits=2)[1]
-
-
 def test_the_table_has_mean_and_spread_of_the_metrics_and_the_cost_of_all():
     runs = [
         SeedResult(f"g-seed-{seed}", seed, 2, 10.0, usd, (), {"metric": metric, "hits": 1.0})

@@ -222,13 +222,6 @@ def printed(table):
     return file.getvalue()
 
 
-def test_unknown_cells_say_so_and_marks_keep_their_text():
-    text = printed(Table(tuple("abc"), ((None, Mark(passed=False, text="too wide"), 0),)))
-    assert "unknown" in text
-    assert "✗ too wide" in text
-    assert text.split()[-1] == "0"
-
-
 @pytest.mark.parametrize("colour", [True, False])
 def test_cells_are_read_neither_as_markup_nor_as_control_sequences(colour, monkeypatch):
     if colour:

@@ -6,32 +6,10 @@ import pytest
 
 from cloudgan.api import tensorflow_import
 from cloudgan.cli.failure import explain
-from cloudgan.cli.main import main
 from cloudgan.core import loopback_network
 from cloudgan.core.errors import ConfigError
 from cloudgan.launch.operations.staging import check_startable
 from cloudgan.schema.config import parse_config
-
-
-@pytest.mark.parametrize(
-    "given",
-    [
-        ["--parallel=downpour"],
-        ["--stages=conv1"],
-        ["--loop=fit"],
-        ["--precision=float64"],
-        ["--strategy=tpu"],
-    ],
-    ids=lambda given: given[0],
-)
-def test_an_option_that_jax_lacks_is_named_with_exit_code_2(given, capsys, tmp_path):
-    words = ["train", "--engine=jax", f"--data={tmp_path}", f"--run={tmp_path / 'r'}", *given]
-    with pytest.raises(SystemExit, match="2"):
-        main(words)
-    message = capsys.readouterr().err
-    assert "--engine=jax does not support" in message
-    assert given[0].partition("=")[0] in message
-    assert "--engine=tensorflow" in message
 
 
 def test_without_jax_the_extra_is_named(monkeypatch):
@@ -75,19 +53,6 @@ def test_with_allow_open_ports_the_check_is_skipped(cloudgan_here, tmp_path, mon
     monkeypatch.setattr(loopback_network.sys, "platform", "darwin")
     said = cloudgan_here(*TWO, f"--run={tmp_path / 'run'}", "--allow-open-ports", exits=2).stderr
     assert "showers.h5" in said
-
-
-@pytest.mark.parametrize(
-    ("flag", "lacking"),
-    [
-        ("--checkpoints=gs://lab/run", "copy checkpoints to gs://lab/run"),
-        ("--track=mlflow", "reach the server of --track=mlflow"),
-        ("--track=wandb", "reach the server of --track=wandb"),
-    ],
-)
-def test_isolated_workers_reach_no_server(cloudgan_here, tmp_path, flag, lacking):
-    said = cloudgan_here(*TWO, f"--run={tmp_path / 'run'}", flag, exits=2).stderr
-    assert f"run without a network, so they cannot {lacking}; run one process instead" in said
 
 
 @pytest.mark.parametrize("workers", [1, 2])

@@ -52,11 +52,13 @@ class Wheel(BaseModel):
         ("<<: 5", "expected a mapping"),
         ("? [a]\n: b", "unhashable"),
         ("- 1", "holds list"),
+        ("1", "holds int"),
+        (b"\xff\xfen\0", "not UTF-8"),
     ],
 )
 def test_yaml_that_cannot_be_read_is_explained_with_its_file(tmp_path, text, said):
     path = tmp_path / "run.yaml"
-    path.write_text(text)
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
     with pytest.raises(ConfigError, match=r"run\.yaml: ") as refused:
         documents.read_yaml(path)
     assert said in str(refused.value)

@@ -28,9 +28,10 @@ def names(text):
         (("gpu",), {"tensorflow", NVIDIA, "nvidia-nccl-cu12"}, {"tensorflow-tpu"}),
         (("pod", "tpu"), {"tensorflow-tpu", "libtpu", "google-cloud-storage"}, {"tensorflow"}),
         (("aws",), {"botocore", "kubernetes"}, {"azure-core", "tensorflow"}),
+        (("physics", "kubernetes", "gcp", "azure", "test"), {"pytest"}, {"tensorflow", "keras"}),
         (("build", "dev"), {"pytest", "jax", "ruff", "hatchling"}, {NVIDIA, "wandb"}),
     ],
-    ids=["none", "build", "train", "gpu", "pod, tpu", "aws", "build, dev"],
+    ids=["none", "build", "train", "gpu", "pod, tpu", "aws", "users", "build, dev"],
 )
 def test_an_extra_has_what_it_needs_each_once_with_hashes(extras, has, lacks):
     text = locked(*extras)

@@ -20,7 +20,10 @@ from cloudgan.core.ranges import Range, parse_whole
         ("-" + "9" * 5000, "--n has 5000 digits: expected at least 1"),
         ("1.5", "--n must be a whole number"),
         ("1e3", "--n must be a whole number"),
-        ("", "--n must be a whole number"),
+        *(
+            (text, "--n must be a whole number")
+            for text in ("", "1_0_", "_1", "1__0", "+-1", "--1", "1_", "+")
+        ),
         ("\N{ARABIC-INDIC DIGIT THREE}", "--n must be a whole number"),
         ("\N{SUPERSCRIPT TWO}", "--n must be a whole number"),
     ],

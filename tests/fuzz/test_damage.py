@@ -105,8 +105,17 @@ def test_damaged_headers_and_trailers(name, size, holds, project):
     holds(cases_of(name, st.one_of(head, tail)), 15)
 
 
-@pytest.mark.parametrize("kind", SPECIAL_FILES)
-@pytest.mark.parametrize("name", [name for name in READERS if name != "showers.tfrecord"])
+BINARY = ("showers.h5", "store/part-00000-values.npy", "store/part-00001-offsets.npy", CHECKPOINT)
+"""Files with readers of their own; those of documents are in core/test_documents.py."""
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        *((name, kind) for name in BINARY for kind in SPECIAL_FILES),
+        *((name, "FIFO") for name in READERS if name not in {*BINARY, "showers.tfrecord"}),
+    ],
+)
 def test_a_special_file(name, kind, workplace):
     line = READERS[name][sorted(SPECIAL_FILES).index(kind) % len(READERS[name])]
     workplace.run(case_of(name, line, special(kind), as_json_too=False))

@@ -33,7 +33,6 @@ MACHINES.write(
 )
 MACHINES.flush()
 machines.TABLE = Path(MACHINES.name)
-clouds.CloudName = clouds.Literal[tuple(clouds.CLOUDS)]
 
 from cloudgan.launch.clouds.planner import desired_state_step
 from cloudgan.schema.plan import NodePool, Step, Target

@@ -23,7 +23,6 @@ from cloudgan.reports.page import (
     page_markdown,
     render,
     table_html,
-    write,
 )
 from cloudgan.reports.table import Mark, Number, Table
 
@@ -136,19 +135,6 @@ def test_the_page_reads_in_the_dark_and_on_paper(everything):
     assert "@media print" in everything
 
 
-def test_the_file_is_replaced_without_temporary_files(tmp_path):
-    path = tmp_path / "runs" / "report.html"
-    write(Page("old"), path)
-    write(Page("new ✓"), path)
-    assert "<h1>new ✓</h1>" in path.read_text(encoding="utf-8")
-    assert [file.name for file in path.parent.iterdir()] == ["report.html"]
-
-
-def test_a_name_with_invalid_text_gives_a_page(tmp_path):
-    write(Page(b"run-\xff".decode(errors="surrogateescape")), tmp_path / "a.html")
-    assert "<h1>run-?</h1>" in (tmp_path / "a.html").read_text(encoding="utf-8")
-
-
 SMALL = Table(("a", "b"), (("x", 1.5),), "Said before.")
 PLOT = StackedBars("t", Axis("USD"), ("p",), (Bar("b", (1.0,)),))
 
@@ -256,8 +242,3 @@ def test_a_fragment_has_styles_of_its_own_and_no_script():
     assert ":root" not in html
     assert "<script" not in html
     assert Reader(html).wrong == []
-
-
-def test_the_same_page_is_the_same_text():
-    page = Page("t", sections=(Section("s", (PLOT, SMALL)),))
-    assert render(page) == render(page)

@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import model_validator
 
-from cloudgan.core.clouds import CloudName
+from cloudgan.core import clouds
 from cloudgan.core.errors import ConfigError
 from cloudgan.core.flags import FILE, Options, Text, argument, flag
 from cloudgan.core.ranges import (
@@ -129,7 +129,7 @@ class PricesOptions(Options):
     """
 
     action: Literal["show", "refresh"] = argument("show, or refresh: download the newest", "show")
-    provider: CloudName | None = flag(None, "only this cloud", words="all")
+    provider: str | None = flag(None, "only this cloud: {names}", words="all", names=clouds.names)
     accelerator: str | None = flag(
         None, "only nodes with it; a name or a family such as a100; for show", placeholder="NAME"
     )

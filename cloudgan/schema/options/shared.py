@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import AfterValidator
 
-from cloudgan.core.clouds import CLOUDS, CloudName
+from cloudgan.core import clouds
 from cloudgan.core.errors import ConfigError
 from cloudgan.core.flags import STEP, Options, argument, flag
 from cloudgan.core.ranges import MAX_SEED
@@ -58,7 +58,7 @@ PRICE_AS: Any = flag(
 
 def providers() -> dict[str, str]:
     """Returns where a run can be, as words of a flag."""
-    return dict.fromkeys((*CLOUDS, "kubernetes", "local", "slurm"), "")
+    return dict.fromkeys((*clouds.CLOUDS, "kubernetes", "local", "slurm"), "")
 
 
 class RunLocator(NamedTuple):
@@ -109,8 +109,12 @@ class LocatorFlags(Options):
 class AccountFlags(Options):
     """Accounts of clouds."""
 
-    provider: CloudName | None = flag(
-        None, "one cloud; else every cloud that you are logged in to", "Where", words="all"
+    provider: str | None = flag(
+        None,
+        "one cloud: {names}; else every cloud that you are logged in to",
+        "Where",
+        words="all",
+        names=clouds.names,
     )
     project: str | None = flag(None, "Google Cloud project", "Where", words="of your login")
     profile: str | None = flag(
@@ -134,7 +138,7 @@ class AccountFlags(Options):
             ConfigError: A flag of one cloud was given for another cloud, or for all.
         """
         for name in ("project", "profile", "subscription"):
-            valid = [cloud for cloud, facts in CLOUDS.items() if facts.account_flag == name]
+            valid = [cloud for cloud, facts in clouds.CLOUDS.items() if facts.account_flag == name]
             if getattr(self, name) and self.provider not in (*valid, None):
                 raise ConfigError(
                     f"--{name} is only valid with --provider={' or '.join(valid)}, and"
@@ -142,7 +146,7 @@ class AccountFlags(Options):
                 )
         if self.region and self.provider is None:
             raise ConfigError(
-                f"--region={self.region} is in one cloud: add --provider={', '.join(CLOUDS)}"
+                f"--region={self.region} is in one cloud: add --provider={', '.join(clouds.CLOUDS)}"
             )
         return RunLocator(
             provider=self.provider,

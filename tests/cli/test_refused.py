@@ -1,0 +1,405 @@
+"""What a command refuses before anything starts: exit code, words, and what it says; no file is changed."""
+
+import re
+import shlex
+
+import pytest
+
+SHORT = {
+    "NINES": "9" * 5000,
+    "LONG": "a" * 300,
+    "A240": "a" * 240,
+    "A42": "a" * 42,
+    "WORKERS": "train --data=showers.h5 --strategy=multiworker --workers=2",
+    "TIMES": "--step-seconds=0.05 --service-seconds=0.0025 --message-seconds=0.0005",
+    "K8S": "--provider=kubernetes --store=gs://lab/cloudgan",
+    "SLURM": "--provider=slurm --preset=smoke --name=gan",
+    "OFFER": "gcp/n1-standard-64+8xV100/us-central1/spot",
+    "PODS": "--provider=kubernetes --store=s3://lab/x --image=lab/gan:1",
+    "H100": "--provider=gcp --region=us-central1 --accelerator=a3-highgpu-8g",
+    "V100": "--provider=gcp --accelerator=v100:8",
+    "STORE": "--store=s3://lab/gan",
+    "TWO_HOURS": "--preset=paper --epochs=60 --max-hours=2",
+    "SEARCH": "search space.yaml --data=x.h5",
+    "TRAIN": "train --data=x.h5 --preset=mini",
+}
+"""What stands for long words in the cases."""
+CASES = r"""
+# Plans for a cluster and for this machine
+2 | plan K8S --bugdet-usd=5 | Did you mean '--budget-usd'
+2 | plan K8S --nodes=0 | --nodes=0: expected at least 1
+2 | plan K8S --nodes=two | --nodes must be a whole number
+2 | plan K8S --name=My_Run | --name=my-run would do
+2 | plan K8S --context=labs | Did you mean 'lab'
+2 | plan K8S --namespace=a/../b | --namespace=a/../b is not valid
+2 | plan K8S --budget-usd=5 | --price-as=
+2 | plan K8S --price-as=gcp/v3-8/us-central1/spots | unknown offer
+2 | plan K8S --accelerator=t4:8 --price-as=OFFER | --accelerator=t4:8 was given; they must agree
+2 | plan K8S --accelerator=v100 --price-as=OFFER | has 8 x V100
+2 | plan K8S --accelerator=tpu-v5e:4 | NVIDIA GPUs only
+2 | plan --provider=kubernetes --store=results | is not reachable from pods
+2 | plan --provider=kubernetes --store=pvc: | is not reachable from pods
+2 | plan --provider=kubernetes --store=gcs://lab/x | is not reachable from pods
+2 | plan --provider=kubernetes --store=pvc:results | give an --image that has cloudgan
+2 | plan --provider=kubernetes --store= | --store= is empty
+2 | plan K8S --data=s3://lab/data | different clouds
+2 | plan K8S --data=pvc:data | volume claim
+2 | plan K8S --data=nowhere.h5 | nowhere.h5
+2 | plan K8S --epochs=0 | epochs
+2 | plan K8S --until=metrik<1 | Did you mean 'metric'
+2 | plan K8S --batch=8 --global-batch=8 | exclude each other
+2 | plan --image=x --kubernetes-secrets=y | --image and --kubernetes-secrets: only valid with --provider=kubernetes
+2 | plan --image-pull-secret=x | --image-pull-secret: only valid with --provider=kubernetes
+2 | plan --queue=team | are not valid with --provider=local
+2 | plan --store=pvc:x | are not valid with --provider=local
+2 | plan --output=made | give --provider=kubernetes
+2 | plan --provider=kubernets | Did you mean 'kubernetes'
+6 | plan K8S --accelerator=v100:8 --price-as=OFFER --budget-usd=5 | 60 epochs cost at least
+6 | plan K8S --accelerator=v100:8 --price-as=OFFER --budget-usd=0.01 | leaves no time to train
+# Slurm
+2 | plan SLURM --store= | --store= is empty
+2 | plan SLURM | --store=FOLDER
+2 | plan SLURM --store=pvc:claim | --store=FOLDER
+2 | plan SLURM --store=. | keeps the local copies
+2 | plan SLURM --store=shared --image=x | --provider=slurm was given
+2 | plan SLURM --store=shared '--account=a\nb' | --account=
+2 | plan SLURM --store=shared '--qos=a b' | --qos=a b must be a name of the cluster
+2 | plan SLURM --store=shared '--constraint=$(id)' | --constraint=$(id) must be
+2 | plan SLURM --store=shared --reservation=--wrap=id | --reservation=--wrap=id must be
+2 | plan SLURM --store=shared --prologue=missing.sh | missing.sh
+2 | plan SLURM --store=shared --prologue=control.sh | without control characters
+2 | plan --account=hep --qos=gpu | --account and --qos: only valid with --provider=slurm
+# Files of a plan that do not exist or would hold a secret
+2 | plan --provider=local --output=made | give --provider=kubernetes or --provider=slurm, not local
+2 | plan --provider=gcp --accelerator=t4:1 --preset=smoke --output=made | give --provider=kubernetes or --provider=slurm, not gcp
+2 | plan --provider=kubernetes --store=s3://lab/x --secret=LAB_LOGIN --output=made | --output would write the value of LAB_LOGIN to a file
+2 | plan --provider=slurm --store=x --secret=LAB_MISSING --preset=smoke --output=made | --secret=LAB_MISSING: LAB_MISSING is not set
+# TPU slices
+5 | plan --provider=gcp --epochs=5 --accelerator=tpu7x:8 | TensorFlow cannot train on tpu
+5 | plan --provider=gcp --epochs=5 --accelerator=tpu-v7:4 | --accelerator=tpu-v6e:8
+5 | plan --provider=gcp --epochs=5 --accelerator=tpu7x | --accelerator=tpu-v6e:8
+5 | plan --provider=gcp --epochs=5 --accelerator=tpu-v3:4 --nodes=2 | a TPU slice is one node
+# Reservations
+2 | plan --reservation=week --market=spot H100 | --market=spot would start nodes outside of --reservation=week
+2 | plan --reservation=week --flex-start H100 | --flex-start would start
+2 | plan --reservation=week --fallback=same H100 | --fallback=same would start
+2 | plan --reservation=week --keep-nodes=30m H100 | omit --keep-nodes, since the reservation keeps the capacity
+2 | plan --reservation=week --provider=gcp --accelerator=h100:8 | give --region or --zone
+2 | plan --reservation=week --provider=gcp --region=us-central1 | give --provider and --accelerator
+2 | plan --reservation=week --provider=cheapest --region=us-central1 --accelerator=a3-highgpu-8g | give --provider and --accelerator
+2 | plan --reservation=week --provider=local | --reservation: only valid with --provider=aws, azure, gcp or slurm
+2 | plan --reservation=Week H100 | projects/OWNER/reservations/NAME
+# Nodes that no offer is
+2 | plan --provider=kubernetes --store=gs://x/y --market=on_demand | --market: only valid with
+2 | plan --nodes=auto | --nodes=auto is only valid with
+2 | plan --provider=gcp --context=lab | only valid with an existing cluster
+2 | plan --provider=cheapest --store=gs://x/y | --store is in one cloud
+2 | plan --provider=cheapest --project=lab | belong to one cloud
+5 | plan --provider=gcp --region=us-centrall | no price is known for
+5 | plan --provider=gcp --region=us-east-1 | in us-east-1. Did you mean 'us-east1'?
+2 | plan --provider=gcp --region=us-east1 --zone=us-west1-a | --zone=us-west1-a is not in --region=us-east1; give --region=us-west1
+2 | plan --provider=gcp --accelerator=v200 | unknown accelerator 'v200'
+2 | plan --provider=gcp --accelerator=v3-8:8 | a v3-8 has 4 x TPU-v3
+2 | plan --provider=aws --price-as=gcp/v3-8/us-central1/spot | --provider=aws was given
+2 | plan --provider=aws --internal-ips | only valid with --provider=
+2 | plan --provider=slurm --internal-ips | only valid with --provider=
+2 | plan --provider=gcp --subnet=gpus | give --network
+2 | plan --provider=gcp --network=a/b | lab-net
+5 | plan V100 --zone=asia-east1-c | no price is known for v100:8 on gcp in asia-east1
+5 | plan V100 --region=asia-east1 | no price is known for v100:8 on gcp in asia-east1
+5 | plan --provider=gcp --accelerator=v100 --nodes=auto --max-hours=0.1 | no offer is certain to finish the job within 0.1 h: the fastest takes
+5 | plan V100 --max-usd-per-hour=5 | USD per hour exceeds --max-usd-per-hour=5
+2 | plan V100 --keep-nodes=30 | did you mean 30h?
+2 | plan V100 --keep-nodes=2d | nodes wait at most 12h
+2 | plan V100 --keep-nodes=30m --flex-start | omit one of them
+2 | plan --provider=kubernetes --keep-nodes=30m | --keep-nodes: only valid with --provider=
+5 | plan --provider=aws --accelerator=l4:2 | Nodes of aws have 1, 4 or 8 x l4; the nearest: --accelerator=l4:1.
+5 | offers --provider=aws --accelerator=l4:2 | Nodes of aws have 1, 4 or 8 x l4; the nearest: --accelerator=l4:1.
+# Limits that the forecast exceeds
+5 | plan --provider=cheapest --nodes=auto TWO_HOURS --budget-usd=40 --global-batch=64 | smallest change that fits: +
+6 | plan --provider=cheapest --nodes=auto TWO_HOURS --budget-usd=10 | USD budget (--budget-usd=
+5 | plan --provider=gcp --nodes=1 TWO_HOURS --budget-usd=400 --accelerator=v100:8 | ends the run after 2 h
+6 | plan --provider=gcp --nodes=1 --preset=paper --epochs=60 --max-hours=90 --budget-usd=20 --accelerator=v100:1 | more than the remaining 20
+# Grids of cells
+2 | plan PODS -- evolve --grid=2x2 --task=ring --max-steps=5 | unknown flag of `cloudgan deploy -- evolve` '--max-steps
+2 | plan PODS -- evolve --grid=2x2 --task=ring --parallel=easgd | unknown flag of `cloudgan deploy -- evolve` '--parallel
+2 | plan PODS --nodes=6 -- evolve --grid=2x2 --task=ring | --nodes=6 are more than the 5 ranks of a grid of 2x2
+2 | plan PODS -- evolve --grid=2x2 --task=ring --data=x.h5 | --data=x.h5: on nodes the task ring has no data
+2 | plan PODS -- evolve --grid=1x1 --task=ring | a grid of 1x1 has no neighbours
+2 | plan PODS -- evolve --grid=2x2 --task=ring --tournament=9 | --tournament=9 is larger
+2 | plan PODS -- evolve --grid=2y --task=ring | expected ROWSxCOLUMNS
+2 | plan PODS -- evolve --grid=2x2 --task=simulate | unknown value of --task 'simulate'
+2 | plan PODS --seeds=1,2 -- evolve --grid=2x2 --task=ring | --seeds compares trainings of one GAN
+2 | plan PODS -- evolve --grid=2x2 --task=ring --losses=bce,huristic | Did you mean 'heuristic'?
+2 | deploy --yes --provider=local -- evolve --grid=2x2 --task=ring | --provider=local with one node starts no ranks
+2 | deploy --yes PODS -- evolve --grid=2x2 --task=showers | --data is missing
+# Simulations
+2 | plan -- simulate --showers=0 | --showers=0: expected at least 1
+2 | plan -- simulate --particle=photno | Did you mean 'photon'?
+2 | plan -- simulate --energy=0.1:5 | energy_gev
+2 | plan -- simulate --energy=50:10 | low exceeds high
+2 | plan --accelerator=v100:8 -- simulate | --accelerator=v100:8: the job simulate computes on CPU cores
+2 | plan -- simulate --epochs=3 | unknown flag of `cloudgan deploy -- simulate` '--epochs
+2 | plan --seeds=1,2 -- simulate | a simulation has one --seed
+2 | plan -- simulate --data=x.h5 | unknown flag of `cloudgan deploy -- simulate` '--data
+2 | plan --provider=gcp -- simulate | --provider=kubernetes --context=NAME
+2 | plan --provider=cheapest -- simulate | only nodes with accelerators
+2 | plan --provider=kubernetes --store=s3://lab/x -- simulate | needs --image=IMAGE
+2 | plan --price-as=gcp/n1-standard-8+1xT4/us-central1/spot -- simulate | in a --price-file
+2 | deploy -- simulate --showers=0 | --showers=0: expected at least 1
+# Ranks
+2 | TRAIN --parallel=gem --ranks=6 --group=2 | use --ranks=5 or --ranks=7
+2 | TRAIN --parallel=gem --ranks=4 --masters=2 | use --ranks=5 or --masters=1
+2 | TRAIN --parallel=gem --ranks=3 --master-sync-every=2 | give --masters=2 or more
+2 | TRAIN --parallel=gem | give --ranks=3, or start
+2 | TRAIN --parallel=easgd --ranks=3 --elastic-force=2 | outside of (0, 2)
+2 | TRAIN --parallel=easgd --ranks=3 --elastic-force=0 | outside of (0, 2)
+2 | TRAIN --parallel=gem --ranks=3 --loop=fit | use loop custom
+2 | TRAIN --parallel=gem --ranks=3 --strategy=tpu | strategy is 'tpu'
+2 | TRAIN --ranks=3 | ranks is an option of mode
+2 | TRAIN --stages=conv33 | Did you mean 'conv3'?
+2 | TRAIN --parallel=gem --ranks=0 | expected at least 1
+# Searches
+2 | deploy -- join lr | needs the store of the search
+2 | deploy --store=pvc:lab --provider=kubernetes --image=x/y:1 -- join lr | needs the store of the
+2 | deploy --store=st -- join Not_A_Name | Not_A_Name is no name of a search
+2 | deploy STORE --epochs=3 -- join lr | before --: flags of the run stand behind it
+2 | deploy STORE -- join lr --epochs=3 | unknown flag of `cloudgan deploy -- join`
+2 | deploy STORE -- join | `cloudgan deploy -- join` needs NAME
+2 | deploy STORE -- joyn lr | Did you mean 'join'?
+2 | deploy STORE --seeds=1,2 -- join lr | omit --seeds
+2 | deploy STORE --config=join.yaml -- join lr | before --: flags of the run stand behind it
+2 | deploy STORE --provider=gcp -- join lr | not built for the job join
+2 | deploy --provider=kubernetes --yes -- search space.yaml x.h5 | needs a store
+2 | deploy --provider=kubernetes --yes STORE -- search space.yaml x.h5 --show | start no search
+2 | deploy --provider=kubernetes --yes STORE -- search space.yaml x.h5 --store=there | --store stands before --
+2 | deploy --provider=kubernetes --yes STORE -- search space.yaml x.h5 --max-hours=1 | is of this machine
+2 | deploy --provider=kubernetes --yes STORE -- search space.yaml x.h5 --blocks=2 | --blocks=2 are of this
+2 | deploy --provider=kubernetes --yes STORE --detach -- search space.yaml x.h5 | follows the search
+2 | deploy --provider=kubernetes --yes STORE -- search space.yaml x.h5 | x.h5 does not exist
+2 | deploy --provider=kubernetes --yes STORE -- crossvalidate x.h5 | x.h5 does not exist
+2 | deploy --provider=kubernetes --yes STORE -- crossvalidate --show=runs/cv | starts nothing
+2 | deploy --provider=kubernetes --yes STORE -- search space.yaml --trails=3 | Did you mean '--trials'?
+2 | SEARCH --preset=smoke --store=st --blocks=2 | cloudgan deploy --nodes=N -- join search
+2 | SEARCH --preset=smoke --store=pvc:lab | only pods reach a volume claim
+2 | SEARCH --preset=smoke --store=ftp://x | unknown store type 'ftp'
+2 | SEARCH --preset=smoke --store=st --run=runs/Big | --run names the search in the store
+2 | SEARCH --preset=smoke --store=st --parallel=downpour --ranks=2 | --parallel with --store is not built
+2 | SEARCH --preset=smoke --store=st --describe --like=one | forecasts blocks of this machine
+2 | SEARCH --blocks=4096 | this machine has
+2 | SEARCH --objective=mertic | none of metric, response
+2 | crossvalidate --objective=mertic --data=x.h5 | none of metric, response
+2 | crossvalidate --folds=101 --data=x.h5 | --folds
+2 | SEARCH | x.h5 does not exist
+2 | crossvalidate --data=x.h5 | x.h5 does not exist
+2 | SEARCH --second=usd | has one; give --sampler=nsgaii or --sampler=random
+2 | SEARCH --second=usd --sampler=random | needs the price of this machine
+2 | SEARCH --second=seconds --sampler=random --prune=median | compares one obj
+2 | SEARCH --second=usd --sampler=random --price-as=gcp/n1 | unknown offer
+2 | SEARCH --price-file=prices.yaml | needs --price-as
+2 | SEARCH --max-hours=0 | --max-hours=0 must be above zero
+2 | SEARCH --budget-usd=5 | --budget-usd=5 needs the price of this machine
+2 | SEARCH --max-hours=2 --store=there | --max-hours=2 is of this machine
+2 | SEARCH --max-hours=2 --describe | --describe starts none
+2 | SEARCH --like=one | only valid with --describe
+2 | search weights.yaml --objective=generator_loss --data=x.h5 | different model.loss_weights.shape
+# Offers and prices
+2 | offers --accelerator=H1000 | Did you mean 'H100'?
+2 | offers --provider=gpc | Did you mean 'gcp'?
+2 | offers --region=us-centrall1 | Did you mean 'us-central1'?
+2 | offers --market=spott | Did you mean 'spot'?
+2 | offers --max-hours=2 | such as --epochs=60
+2 | offers --epochs=60 --max-hours=2h | --max-hours must be a number
+2 | offers --epochs=0 | --epochs=0: expected at least 1
+2 | offers --epochs=60 --budget-usd=0 | must be above zero
+2 | offers --epochs=6 --restart-seconds=-1 | --restart-seconds=-1: expected at least 0
+2 | offers --run=nowhere | there is no run nowhere
+5 | offers --accelerator=TPU-v3 --provider=aws | no current price matches aws TPU-v3
+5 | offers --provider=gcp --region=us-east-1 | Did you mean 'us-east1'?
+5 | offers --accelerator=h100 --measured | measured: TPU-v2, TPU-v3, V100
+2 | prices refesh | Did you mean 'refresh'
+2 | prices --provider=goggle | 'goggle'
+2 | prices --accelerator=h10 | Did you mean
+2 | prices --region=us-eats1 | Did you mean 'us-east1'
+# Showers
+2 | simulate a.h5 --showers=0 | showers
+2 | simulate a.h5 --energy=100:10 | --energy
+2 | simulate a.h5 --energy=ten | --energy
+2 | simulate a.h5 --engine=geant5 | gflash
+2 | simulate a.h5 --particle=photno | Did you mean 'photon'
+2 | simulate a.h5 --particle=photon | --particle=photon needs --engine=geant4
+2 | simulate a.h5 --showrs=3 | Did you mean '--showers'
+2 | demo --run=run --shower=3 | Did you mean '--showers'
+2 | demo --run=run --showers=none | --showers
+2 | demo --run=run --showers=0 | --showers
+2 | demo --run=run --max-steps=0 | --max-steps=0: expected at least 1
+2 | demo --run=run --data=nowhere.h5 | nowhere.h5
+# Names in addresses
+2 | setup --provider=gcp --region=../.. --dry-run | --region='../..': expected a name without
+2 | setup --provider=aws --region=a/b --dry-run | --region='a/b': expected a name without
+2 | setup --provider=azure --region=a?b --dry-run | --region='a?b': expected a name without
+2 | setup --provider=gcp --region=x --project=a/b --dry-run | --project or --subscription='a/b': expected
+# Numbers beyond memory, disk or clock
+2 | simulate x.h5 --showers=1000000000000 | at least 2,000,000,000,000,000 bytes, and
+2 | simulate x.h5 --showers=999999999999999999999999999999 | --showers has 30 digits: expected at most
+2 | simulate x.h5 --seed=1000000000000000000000000000000000000000000000000000000000000 | --seed has 61 digits: expected at most 2,147,483,647
+2 | simulate x.h5 --seed=1099511627776 | --seed=1,099,511,627,776: expected at most
+2 | simulate x.h5 --seed=-1 | --seed=-1: expected at least 0
+2 | simulate x.h5 --energy=1e300 | --energy=1e+300: expected at most
+2 | simulate LONG.h5 | File name too long
+2 | simulate A240.h5 --showers=4 | name
+2 | check --nodes=-1 | --nodes=-1: expected at least 1
+2 | check --nodes=1000000000000 | --nodes=1,000,000,000,000: expected at most 10,000
+2 | plan --max-hours=1e300 | --max-hours=1e+300: expected at most
+2 | plan --nodes=NINES | --nodes has 5000 digits
+2 | plan --provider=gcp --accelerator=v100:NINES | must be NAME or NAME:COUNT
+2 | plan --gang-timeout=1000000000h | --gang-timeout=1000000000h: expected at most
+2 | offers --epochs=1000000000000 | --epochs=1,000,000,000,000: expected at most
+2 | offers --epochs=60 --restart-seconds=1e300 | --restart-seconds=1e+300: expected at
+2 | validate x --step=NINES | --step has 5000 digits
+2 | bench scaling --strong --replicas=1,NINES | --replicas has 5000 digits
+2 | train --data=x.h5 --workers=10000 | --workers=10,000: expected at most 1,024
+2 | simulate x.h5 --engine=geant4 --workers=10000 | --workers=10,000: expected at most
+2 | worker --stall-seconds=1e300 | --stall-seconds=1e+300: expected at most
+# Sweeps
+2 | plan --seeds=1,2,1 | has 1 more than once
+2 | deploy --seeds=1,2,1 | has 1 more than once
+2 | plan --seeds=1,,2 | must be a whole number, got ''
+2 | plan --seeds=1,2.5 | must be a whole number
+2 | plan --seeds=1,-2 | at least 0
+2 | plan --seeds=1,2147483648 | at most 2,147,483,647
+2 | plan --seeds=1,2 --seed=3 | exclude each other
+2 | plan --seeds=1,2 --name=A42 | -seed-1
+2 | deploy --seeds=1,2 --detach --data=x.h5 | omit --detach
+# Trainings on this machine
+2 | train --engine=jax --data=. --parallel=downpour | --engine=jax does not support --parallel
+2 | train --engine=jax --data=. --stages=conv1 | --engine=jax does not support --stages
+2 | train --engine=jax --data=. --loop=fit | --engine=jax does not support --loop
+2 | train --engine=jax --data=. --precision=float64 | --engine=jax does not support --precision
+2 | train --engine=jax --data=. --strategy=tpu | --engine=jax does not support --strategy
+2 | WORKERS --checkpoints=gs://lab/run | so they cannot copy checkpoints to gs://lab/run; run one process instead
+2 | WORKERS --track=mlflow | so they cannot reach the server of --track=mlflow; run one process instead
+2 | WORKERS --track=wandb | so they cannot reach the server of --track=wandb; run one process instead
+# Accounts, runs and documents
+2 | setup --dry-run | give --provider=
+2 | setup --provider=gcp --yes --purge | --teardown
+2 | check --region=us-central1 | add --provider=
+2 | status --provider=gcp | give its name too
+2 | status gan --project=lab-1 --region=us-central1 | only valid in a cloud; add --provider
+2 | deploy K8S --image=x --yes | give --data=
+2 | deploy K8S --bugdet-usd=5 | '--budget-usd'
+2 | plan K8S --namespace=A | --namespace=
+2 | plan K8S --namespace=LONG | --namespace=
+2 | schema run.yml | run.yaml
+2 | schema statsu | 'status'
+2 | schema bench stepp | 'bench step'
+2 | schema completion | document
+2 | tensorboard gan --port=70000 | --port=70,000: expected at most 65,535
+# Empty words, and words that are no number
+2 | train --data=x.h5 --run= | --run= is empty
+2 | demo --run= | --run= is empty
+2 | plan --provider=local --name= | --name= is empty
+2 | validate '' | RUN is '', which is empty
+2 | cost '' | RUN is '', which is empty
+2 | generate '' o.h5 | RUN is '', which is empty
+2 | train --epochs=1_0_ | must be a whole number
+2 | deploy --nodes=+-1 | must be a whole number
+2 | simulate a.h5 --showers=1__0 | must be a whole number
+# URLs in place of files of this machine
+2 | simulate https://.h5 --showers=2 | is a URL; valid: a path of this machine, such as runs/mine
+2 | train --data=x.h5 --run=gs://x/y | is a URL; valid: a path of this machine, such as runs/mine
+2 | demo --run=s3:/x | is a URL; valid: a path of this machine, such as runs/mine
+2 | generate gs://x/y out.h5 | is a URL; valid: a path of this machine, such as runs/mine
+2 | cost gs://x/y --report=x.html | is a URL; valid: a path of this machine, such as runs/mine
+2 | offers --report=gs://x/y.html | is a URL; valid: a path of this machine, such as runs/mine
+2 | image --kind=cpu https:// | is a URL; valid: a path of this machine, such as runs/mine
+2 | plan --provider=kubernetes --output=gs://x/y | is a URL; valid: a path of this machine, such as runs/mine
+2 | bench step --roofline=gs://x/y.png | is a URL; valid: a path of this machine, such as runs/mine
+2 | convert file://other-host/x out | other-host
+2 | convert file: out | file:
+2 | convert nope://x out | nope
+2 | convert file://~no-such-user/x out | no-such-user
+# Measurements
+2 | bench stepp | Did you mean 'step'?
+2 | bench step --preset=papr | Did you mean 'paper'?
+2 | bench step --against=publised | Did you mean 'published'?
+2 | bench step --against=fast:precison=bfloat16 | Did you mean 'precision'?
+2 | bench step --conv-impl=slow | unknown value of --conv-impl 'slow'
+2 | bench step --precision=bfloat17 | Did you mean 'bfloat16'?
+2 | bench step --batch=0 | --batch=0: expected at least 1
+2 | bench step --rounds=0 | --rounds=0: expected at least 1
+2 | bench step --roofline=roof.jpg | expected a .png file in an existing folder
+2 | bench step --roofline=no/such/folder/roof.png | expected a .png file in an existing
+2 | bench step --report=page.pdf | a report file ends in .html
+2 | bench step --compare=no.json | --compare=no.json: no such file
+2 | bench generate --preset=papr | Did you mean 'paper'?
+2 | bench generate --run=runs/a --preset=mini | give --run or --preset
+2 | bench generate --threads=0 | --threads=0: expected at least 1
+2 | bench generate --energy=0.1 | valid range: 1 to 1000 GeV
+2 | bench generate --energy=ten | --energy=ten: expected low:high
+2 | bench cells --grids=2x2 --iterations=1 | --iterations=1: expected at least 2
+2 | bench cells --grids=40x40 | the exchange is measured with the ranks of a small grid
+2 | bench cells --grids=2x2,3 | --grids=3: expected ROWSxCOLUMNS
+2 | bench scaling --replicas=1,2 | give --strong
+2 | bench scaling --strong --weak --replicas=1,2 | give --strong
+2 | bench scaling --strong | give --replicas=1,2 or --workers=1,2
+2 | bench scaling --strong --replicas=1 | give --replicas=1,2 or --workers=1,2
+2 | bench scaling --strong --replicas=two | --replicas=two: expected numbers of at least 1, such as 2,8
+2 | bench scaling --weak --workers=0,2 | --workers=0: expected at least 1
+2 | bench scaling --strong --replicas=3 --batches=16 | 3 replicas do not divide
+2 | bench scaling --strong --replicas=2 --batches=most | usual, largest or numbers
+2 | bench scaling --strong --replicas=2 --batches=usual,0 | --batches=0: expected at least 1
+2 | bench scaling --strong --replicas=2 --presets=mini,papr | unknown value of --presets 'papr'. Did you mean 'paper'
+2 | bench scaling --weak --replicas=2 --predict=8 | --predict is the bound of strong scaling
+2 | bench scaling --weak --replicas=2 --steps=0 | --steps=0: expected at least 1
+2 | bench parallel --predict=eight | --predict=eight: expected numbers
+2 | bench parallel --predict=0 | --predict=0: expected at least 1
+2 | bench parallel --predict=5000 | expected at most 4,096
+2 | bench parallel --masters=1,,4 | --masters=1,,4: expected numbers
+2 | bench parallel --step-seconds=0 | --step-seconds=0 must be above zero
+2 | bench parallel --preset=minni | Did you mean 'mini'
+2 | bench parallel --report=x.pdf | a report file ends in
+2 | bench parallel --workers=2 TIMES | omit --service-seconds
+2 | bench input --rounds=0 | at least 1
+2 | bench input --batch=0 | at least 1
+2 | bench input --showers=1 | expected at least 2
+2 | bench input --seconds=0 | must be above zero
+2 | bench input --step-showers-per-second=0 | must be above zero
+2 | bench input --preset=papr | paper
+2 | bench input --data=nowhere.h5 | nowhere.h5
+""".strip().splitlines()
+
+
+ROWS = [line.split(" | ", 2) for line in CASES if not line.startswith("#")]
+
+
+@pytest.fixture
+def files(user_folder, monkeypatch):
+    """What some of the cases name."""
+    (user_folder / "join.yaml").write_text("{task: join, join: lr}")
+    (user_folder / "space.yaml").write_text(
+        "model.learning_rate: {low: 1.0e-4, high: 1.0e-2, log: true}\n"
+    )
+    (user_folder / "weights.yaml").write_text("model.loss_weights.shape: {low: 1.0, high: 9.0}\n")
+    (user_folder / "control.sh").write_text("echo \x1b[2J\n")
+    monkeypatch.setenv("LAB_LOGIN", "pl4nted-secret")
+
+
+def popen(*_, **__):
+    raise AssertionError("a process was started")
+
+
+@pytest.mark.usefixtures("files")
+@pytest.mark.parametrize(("code", "words", "said"), ROWS, ids=[words for _, words, _ in ROWS])
+def test_a_command_that_cannot_be_is_refused_with_what_is_wrong(
+    *, refused, monkeypatch, code, words, said
+):
+    if "search" in words or "crossvalidate" in words:
+        pytest.importorskip("optuna")
+    if words.startswith("bench"):  # what others import may start a process, such as h5py `uname`
+        for name in ("child", "programs"):
+            monkeypatch.setattr(f"cloudgan.bench.{name}.subprocess.Popen", popen)
+    for short, long in SHORT.items():
+        words = re.sub(rf"\b{short}\b", long, words)
+    typed = [word.replace("\\n", "\n") for word in shlex.split(words)]
+    assert said in refused(*typed, exits=int(code))
