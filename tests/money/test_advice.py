@@ -1,7 +1,5 @@
 """Each recommendation appears above its threshold only, and never with missing data."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st

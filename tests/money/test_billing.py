@@ -1,7 +1,5 @@
 """Bills come from the provider's timestamps, by the provider's rule, or they are unknown."""
 
-from __future__ import annotations
-
 import datetime as dt
 
 import pytest

@@ -1,7 +1,5 @@
 """Carbon follows from power, grid and time; missing data make it unknown."""
 
-from __future__ import annotations
-
 import datetime as dt
 import math
 from importlib import resources

@@ -1,7 +1,5 @@
 """The price catalog: search, validation, refreshed prices."""
 
-from __future__ import annotations
-
 import csv
 import re
 

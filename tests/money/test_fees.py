@@ -1,7 +1,5 @@
 """Fees have a source, or no row."""
 
-from __future__ import annotations
-
 import csv
 import re
 from importlib import resources
@@ -52,28 +50,21 @@ def fees(path, rows):
     return load_fees(path / "f.csv")
 
 
-def test_the_fee_of_a_region_precedes_any(tmp_path):
-    found = fees(tmp_path, [{"usd": "0.1"}, {"region": "us-east1", "usd": "0.2"}])
-    here, elsewhere = (found.find("control_plane", "gcp", r) for r in ("us-east1", "us-west1"))
-    assert here is not None
-    assert elsewhere is not None
-    assert (here.usd, elsewhere.usd) == (0.2, 0.1)
-
-
-def test_the_cheapest_of_several_is_meant_unless_named(tmp_path):
-    found = fees(tmp_path, [{"name": "dear", "usd": "0.6"}, {"name": "cheap"}])
-    cheapest = found.find("control_plane", "gcp")
-    named = found.find("control_plane", "gcp", name="dear")
-    assert cheapest is not None
-    assert named is not None
-    assert (cheapest.name, named.usd) == ("cheap", 0.6)
-
-
-def test_an_unknown_fee_is_none_and_not_zero(tmp_path):
-    found = fees(tmp_path, [{"region": "us-east1"}, {"snapshot": "2021", "provider": "aws"}])
-    assert found.find("control_plane", "gcp", "us-west1") is None
-    assert found.find("control_plane", "aws") is None
-    assert found.find("disk", "gcp", "us-east1") is None
+@pytest.mark.parametrize(
+    ("rows", "asked", "usd"),
+    [
+        ([{}, {"region": "us-east1", "usd": "0.2"}], ("gcp", "us-east1"), 0.2),
+        ([{}, {"region": "us-east1", "usd": "0.2"}], ("gcp", "us-west1"), 0.1),
+        ([{"name": "dear", "usd": "0.6"}, {}], ("gcp",), 0.1),
+        ([{"name": "dear", "usd": "0.6"}, {}], ("gcp", None, "dear"), 0.6),
+        ([{"region": "us-east1"}], ("gcp", "us-west1"), None),
+        ([{"snapshot": "2021", "provider": "aws"}], ("aws",), None),
+        ([{"kind": "disk", "unit": "gib_month"}], ("gcp",), None),
+    ],
+)
+def test_the_fee_is_that_of_the_region_and_name_the_cheapest_or_none(tmp_path, rows, asked, usd):
+    found = fees(tmp_path, rows).find("control_plane", *asked)
+    assert (found and found.usd) == usd
 
 
 @pytest.mark.parametrize("wrong", [{}, {"region": "x", "usd": "0"}, {"region": "x", "unit": "day"}])

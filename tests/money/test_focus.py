@@ -1,7 +1,5 @@
 """Billing exports in FOCUS: categories, credits, labels and invalid files."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import importlib.util

@@ -1,7 +1,5 @@
 """The cost of a whole job, with start-up and fees."""
 
-from __future__ import annotations
-
 import pytest
 
 from cloudgan.money.fees import Fees

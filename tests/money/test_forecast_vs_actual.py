@@ -1,7 +1,5 @@
 """Forecast and measurement of a run, and the largest cause of a difference."""
 
-from __future__ import annotations
-
 import pytest
 
 from cloudgan.money.fees import Fees

@@ -4,8 +4,6 @@ The bill is written here, from prices by the hour and the month and from the clo
 ledger.
 """
 
-from __future__ import annotations
-
 import csv
 import json
 import math

@@ -1,7 +1,5 @@
 """Sums that four calculators had wrong, each with the right figure."""
 
-from __future__ import annotations
-
 import pytest
 
 from cloudgan.money.billing import launch_ledger

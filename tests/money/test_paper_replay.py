@@ -1,7 +1,5 @@
 """The paper's findings follow from its published run times."""
 
-from __future__ import annotations
-
 import pytest
 
 from cloudgan.money.catalog import Catalog, load_catalog

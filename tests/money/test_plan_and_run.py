@@ -1,7 +1,5 @@
 """A run that goes as its plan assumes costs what the plan says."""
 
-from __future__ import annotations
-
 import datetime as dt
 import math
 from functools import cache

@@ -1,7 +1,5 @@
 """Time and cost until a line of the record: attempts before count, time after does not."""
 
-from __future__ import annotations
-
 import pytest
 
 import records

@@ -1,7 +1,5 @@
 """Reconciliation of a bill with the measured cost, and reasons of differences."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """What masters and workers cost; the parts add up to the line items."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

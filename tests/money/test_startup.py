@@ -1,7 +1,5 @@
 """Published start-up times of nodes."""
 
-from __future__ import annotations
-
 import datetime as dt
 
 import pytest

@@ -1,7 +1,5 @@
 """Networks of any image shape, and their width and depth factors."""
 
-from __future__ import annotations
-
 import pytest
 
 from cloudgan.core.errors import ConfigError

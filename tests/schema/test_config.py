@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from cloudgan.core.errors import ConfigError
@@ -42,6 +40,19 @@ def test_a_dumped_configuration_reads_back_as_itself():
             {"training": {"batch_per_replica": 4, "global_batch_size": 8}},
             "alternatives: set one of them",
         ),
+        ({"model": {"preset": "mimi"}}, "unknown preset 'mimi'. Did you mean 'mini'"),
+        ({"training": {"validate_every": 61}}, "use at most 60"),
+        ({"training": {"until": "metrik<1"}}, "Did you mean 'metric'"),
+        (
+            {"training": {"patience": 4}},
+            "patience is 4, but no epoch is validated; give --validate-every=1",
+        ),
+        ({"training": {"validate_every": 1, "smooth": 3}}, "smooth is 3 without patience"),
+        (
+            {"training": {"validate_every": 10, "patience": 4, "smooth": 3}},
+            "needs 7 validations, and 60 epochs validated every 10 have 6",
+        ),
+        ({"data": {"held_out_fraction": 0.2, "fold": 5}}, "makes 5 folds"),
     ],
 )
 def test_a_wrong_key_or_value_is_named_with_its_path(given, said):
@@ -49,11 +60,6 @@ def test_a_wrong_key_or_value_is_named_with_its_path(given, said):
         parse_config(given, "my.yaml")
     assert str(error.value).startswith("my.yaml: ")
     assert said in str(error.value)
-
-
-def test_a_misspelt_preset_gets_the_nearest():
-    with pytest.raises(ConfigError, match=r"^my\.yaml: unknown preset.*Did you mean 'mini'"):
-        parse_config({"model": {"preset": "mimi"}}, "my.yaml")
 
 
 def test_a_batch_per_replica_grows_with_the_replicas_and_a_global_one_does_not():
@@ -110,37 +116,11 @@ def test_until_validates_every_epoch_unless_configured_otherwise_and_ranks(
     assert found.ends_with_its_epochs == ("until" not in training)
 
 
-def test_what_would_never_be_validated_is_refused():
-    with pytest.raises(ConfigError, match="use at most 60"):
-        parse_config({"training": {"validate_every": 61}}, "x")
-
-
-@pytest.mark.parametrize(
-    ("training", "said"),
-    [
-        ({"patience": 4}, "patience is 4, but no epoch is validated; give --validate-every=1"),
-        ({"validate_every": 1, "smooth": 3}, "smooth is 3 without patience"),
-        (
-            {"validate_every": 10, "patience": 4, "smooth": 3},
-            "needs 7 validations, and 60 epochs validated every 10 have 6",
-        ),
-    ],
-)
-def test_an_early_stop_that_could_never_happen_is_refused(training, said):
-    with pytest.raises(ConfigError, match=said):
-        parse_config({"training": training}, "x")
-
-
 def test_an_early_stop_needs_validations_of_any_kind_and_is_in_no_other_document():
     found = parse_config({"training": {"until": "hits>0.9", "patience": 4}}, "x").training
     assert found.early_stop == (4, 1)
     assert not found.ends_with_its_epochs
     assert "patience" not in RunConfig().model_dump()["training"]
-
-
-def test_a_condition_that_is_none_is_refused_as_it_is_read():
-    with pytest.raises(ConfigError, match="Did you mean 'metric'"):
-        parse_config({"training": {"until": "metrik<1"}}, "x")
 
 
 def test_differences_name_every_key_with_both_values():
@@ -158,9 +138,7 @@ def test_the_paper_preset_has_none_of_our_additions():
     assert paper.batch_norm_momentum == 0.99
 
 
-def test_a_fold_beyond_the_share_of_held_out_showers_is_refused():
-    with pytest.raises(ConfigError, match="makes 5 folds"):
-        parse_config({"data": {"held_out_fraction": 0.2, "fold": 5}}, "test")
+def test_a_fold_is_part_of_the_hash_and_absent_from_other_documents():
     usual = parse_config({"data": {"held_out_fraction": 0.2}}, "test")
     assert "fold" not in usual.model_dump(mode="json")["data"]
     assert parse_config({"data": {"fold": 3}}, "test").config_hash() != usual.config_hash()

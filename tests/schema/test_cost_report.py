@@ -1,7 +1,5 @@
 """A hint in words."""
 
-from __future__ import annotations
-
 import pytest
 from pydantic import ValidationError
 

@@ -1,7 +1,5 @@
 """Where the cells of a grid continue, from the names of their saved states."""
 
-from __future__ import annotations
-
 from cloudgan.schema.grid_states import (
     common_iteration,
     newest_point,

@@ -1,7 +1,5 @@
 """Enough held-out showers, or an error before training starts."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """Price rows have an id, an age and a validated date."""
 
-from __future__ import annotations
-
 import datetime as dt
 
 import pytest

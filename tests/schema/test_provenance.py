@@ -1,7 +1,5 @@
 """The program version of a result."""
 
-from __future__ import annotations
-
 import platform
 import subprocess
 

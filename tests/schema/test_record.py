@@ -1,7 +1,5 @@
 """The run record: its lines, what counts, and its warnings."""
 
-from __future__ import annotations
-
 import math
 import os
 import re

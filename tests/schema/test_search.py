@@ -1,7 +1,5 @@
 """The space of a search, and its bounds."""
 
-from __future__ import annotations
-
 import pytest
 from pydantic import ValidationError
 

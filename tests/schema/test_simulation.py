@@ -1,7 +1,5 @@
 """The `simulation` section: which showers each worker simulates."""
 
-from __future__ import annotations
-
 import pytest
 from pydantic import ValidationError
 

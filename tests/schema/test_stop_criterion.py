@@ -1,7 +1,5 @@
 """Parsing of a stop criterion."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

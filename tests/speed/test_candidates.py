@@ -1,7 +1,5 @@
 """Candidates of a job: offers, numbers of nodes, Pareto front and limits."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Runs as measurements, names of devices, data sheets and traces."""
 
-from __future__ import annotations
-
 import datetime as dt
 
 import pytest

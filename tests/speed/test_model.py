@@ -1,7 +1,5 @@
 """T(accelerator, number, batch): measured sizes, curves, bounds, other batches, other accelerators."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import pytest

@@ -1,7 +1,5 @@
 """Which runs a forecast of a network stands on: the same for `plan`, `offers` and `cost`."""
 
-from __future__ import annotations
-
 import pytest
 
 from cloudgan.schema.config import RunConfig

@@ -1,7 +1,5 @@
 """The scaling model: its steps, intervals, slow runs, input limit and lack of fit; timings of a file."""
 
-from __future__ import annotations
-
 import math
 import random
 from functools import cache

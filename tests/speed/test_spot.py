@@ -1,7 +1,5 @@
 """Expected cost of preemptions."""
 
-from __future__ import annotations
-
 import math
 import random
 

@@ -1,7 +1,5 @@
 """Prices of AWS, from a server on loopback and an EC2 emulator."""
 
-from __future__ import annotations
-
 import csv
 import datetime as dt
 import io

@@ -1,7 +1,5 @@
 """Prices of Azure, from a server on loopback."""
 
-from __future__ import annotations
-
 import datetime as dt
 import json
 import re

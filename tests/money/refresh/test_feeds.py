@@ -1,7 +1,5 @@
 """Clouds are refreshed independently; a failure keeps the previous prices."""
 
-from __future__ import annotations
-
 import pytest
 
 from cloudgan.core.errors import CloudganError, CredentialsError

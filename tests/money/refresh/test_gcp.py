@@ -1,7 +1,5 @@
 """Prices of Google Cloud, from a server on loopback."""
 
-from __future__ import annotations
-
 import datetime as dt
 import json
 

@@ -1,7 +1,5 @@
 """`cloudgan prices refresh` against one server for all clouds."""
 
-from __future__ import annotations
-
 import json
 import re
 

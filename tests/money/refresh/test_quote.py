@@ -1,7 +1,5 @@
 """Validation of quotes."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

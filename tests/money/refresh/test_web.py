@@ -1,7 +1,5 @@
 """The HTTP client retries busy servers and rejects incomplete responses."""
 
-from __future__ import annotations
-
 import io
 import socket
 
