@@ -73,6 +73,6 @@ def output(preset: Preset) -> Tensor:
 def noise_length(preset: Preset) -> int:
     """Returns the number of standard normals of a shower."""
     cells = math.prod(generator_table(preset).grid)
-    normals = table_shape(preset.image_shape).normals if preset.cell_marginals else 0
+    normals = table_shape(preset).normals if preset.cell_marginals else 0
     conditions = 2 if preset.has_angle else 0
     return preset.latent_size + preset.noise_channels * cells + normals - conditions

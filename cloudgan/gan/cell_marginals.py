@@ -57,7 +57,7 @@ class MarginalOutput(keras.layers.Layer):
 
     def __init__(self, preset: Preset, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self._shape = table_shape(preset.image_shape)
+        self._shape = table_shape(preset)
         self._scale, self._power = preset.image_scale, preset.image_power
 
     def build(self, input_shape: Any) -> None:
@@ -119,9 +119,15 @@ class MarginalOutput(keras.layers.Layer):
         """Weights of the table's bins for each cell: of y, (B, Z, Y, rows), and of x, (B, X, columns).
 
         Linear between the middles of the bins: whole bins would move all cells of a shower at once where the
-        axis crosses an edge, so that barycentres would be a comb.
+        axis crosses an edge, so that barycentres would be a comb. Of rings each radius has its bin, counted
+        from the inner edge, and all angles are alike: their axis is that of the showers.
         """
         x, y, _ = self._shape.image
+        rows, columns = self._shape.bins
+        if self._shape.is_ring:
+            radius = ops.zeros_like(offset[:, :1]) + ops.arange(x, dtype=offset.dtype)
+            every_angle = ops.zeros_like(layer)[:, :, None] + ops.zeros((y,), dtype=layer.dtype)
+            return _bin_weights(every_angle, rows), _bin_weights(radius, columns)
         depth = ops.convert_to_tensor(self.depth)
         mean = ops.sum(layer * depth, 1, keepdims=True) / ops.maximum(
             ops.sum(layer, 1, keepdims=True), LEAST_GEV
@@ -131,8 +137,10 @@ class MarginalOutput(keras.layers.Layer):
         sine = ops.rsqrt(1.0 + ops.square(conditions.cotangent))
         along_y = ops.abs(self._centred(y)[None, None, :] - axis[:, :, None]) * sine[:, :, None]
         along_x = ops.abs(self._centred(x)[None, :] - offset[:, :1])
-        rows, columns = self._shape.bins
-        return _bin_weights(along_y, rows), _bin_weights(along_x, columns)
+        return (
+            _bin_weights(middle_position(along_y, rows, ops), rows),
+            _bin_weights(middle_position(along_x, columns, ops), columns),
+        )
 
     def _centred(self, cells: int) -> Any:
         return ops.convert_to_tensor(np.arange(cells) - (cells - 1) / 2, dtype=self.compute_dtype)
@@ -159,9 +167,8 @@ class MarginalOutput(keras.layers.Layer):
         return corrected(log_cell, threshold, spectrum, ops), excess > 0
 
 
-def _bin_weights(distances: Any, bins: int) -> Any:
-    """Weights of the bins for distances from the axis in cells, (..., bins): linear, their sum is 1."""
-    position = middle_position(distances, bins, ops)
+def _bin_weights(position: Any, bins: int) -> Any:
+    """Weights of the bins for positions between their middles, (..., bins): linear, their sum is 1."""
     return ops.relu(1.0 - ops.abs(position[..., None] - ops.arange(bins, dtype=position.dtype)))
 
 

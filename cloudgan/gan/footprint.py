@@ -83,7 +83,7 @@ def footprint(preset: Preset, *, conv_impl: str, precision: str) -> Footprint:
     copies = 3 + slots  # weights, gradients, and these once more on their way to the other replicas
     average = generator if preset.ema_decay else 0
     is_finished = preset.calibrated_output or preset.ema_decay
-    tables = table_shape(preset.image_shape).numbers if preset.cell_marginals else 0
+    tables = table_shape(preset).numbers if preset.cell_marginals else 0
     return Footprint(
         weights=weight * ((generator + discriminator) * copies + average + 2 * tables),
         shower=round(least * measured.factor),

@@ -29,7 +29,7 @@ DENSE = "glorot_uniform"
 def latent_length(preset: Preset) -> int:
     """Length of the generator input: latent vector, noise of the coarse cells, normals of the marginals."""
     cells = int(np.prod(generator_table(preset).grid))
-    normals = table_shape(preset.image_shape).normals if preset.cell_marginals else 0
+    normals = table_shape(preset).normals if preset.cell_marginals else 0
     return preset.latent_size + preset.noise_channels * cells + normals
 
 
@@ -89,7 +89,7 @@ def build_generator(
     if table.subpixel > 1:
         x = DepthToSpace(table.subpixel, preset.image_shape)(x)
     if preset.cell_marginals:
-        normals = latent[:, -table_shape(preset.image_shape).normals :]
+        normals = latent[:, -table_shape(preset).normals :]
         image = MarginalOutput(preset, dtype=_full_precision(), name="output")(
             [x, latent[:, :2], normals]
         )

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
+from cloudgan.schema.presets import Preset
+
 ENERGY_KNOTS = 6
 """Layer energies at which the cells of a layer are measured."""
 QUANTILES = 33
@@ -54,11 +56,13 @@ class TableShape:
 
     Attributes:
         image: Cells in x, y and depth.
-        bins: Bins of the distance from the axis along y, then x.
+        bins: Bins of the distance from the axis along y, then x; of rings one for all angles, then each radius.
+        is_ring: Whether x is the radius and y the angle about the axis of the showers, which then does not move.
     """
 
     image: tuple[int, int, int]
     bins: tuple[int, int]
+    is_ring: bool
 
     @property
     def normals(self) -> int:
@@ -99,16 +103,18 @@ class TableShape:
         return sum(math.prod(shape) for shape in self.weights().values())
 
 
-def table_shape(image: tuple[int, int, int]) -> TableShape:
-    """Returns the sizes of the tables for an image of `image` cells.
+def table_shape(preset: Preset) -> TableShape:
+    """Returns the sizes of the tables for the images of a preset; a periodic y is the angle of rings.
 
     The axis of an inclined shower leaves the centre by at most 0.6 cells per layer (the angles of the public
     samples are 60 to 120 degrees); the last bin holds what lies further out.
     """
-    x, y, depth = image
+    x, y, depth = preset.image_shape
+    if preset.periodic[1]:
+        return TableShape(preset.image_shape, (1, x), is_ring=True)
     reach = (y / 2 + 0.3 * depth + 1, x / 2 + 1)
     rows, columns = (int(bin_number(distance, _NUMBERS)) + 1 for distance in reach)
-    return TableShape(image, (rows, columns))
+    return TableShape(preset.image_shape, (rows, columns), is_ring=False)
 
 
 def bin_number(distance: Any, library: Any) -> Any:

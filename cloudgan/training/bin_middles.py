@@ -8,12 +8,14 @@ from scipy.special import ndtr, ndtri
 
 Floats = NDArray[np.float64]
 
-_PARTS, _ROUNDS = 4, 4
-"""Places in a bin at which a table is read, and corrections of its values."""
+PARTS = 4
+"""Places in a bin at which a table is read."""
+_ROUNDS = 4
+"""Corrections of the values of a table."""
 _LEAST_SHARE = 1e-5
 
 
-def bin_middles(share: Floats, mean: Floats, overlap: Floats) -> tuple[Floats, Floats]:
+def bin_middles(share: Floats, mean: Floats, overlap: Floats, places: int) -> tuple[Floats, Floats]:
     """Returns thresholds and logarithms of the mean energy of hits at the middles of the bins.
 
     They are read linearly between the middles; so read, the mean over each bin is the measured one.
@@ -22,11 +24,12 @@ def bin_middles(share: Floats, mean: Floats, overlap: Floats) -> tuple[Floats, F
         share: Share of hit cells of each bin, (stages, knots, rows, columns).
         mean: Mean energy of its hits in GeV, alike.
         overlap: Share of each knot in the layers of another, (stages, knot, knot); rows sum to 1.
+        places: In a bin, at which the table is read, evenly spread; 1 is its middle.
     """
     bins = share.shape[2:]
     inside = []
     for size in bins:
-        place = (np.arange(size * _PARTS) + 0.5) / _PARTS - 0.5
+        place = (np.arange(size * places) + 0.5) / places - 0.5
         place = np.clip(place, 0, size - 1)
         inside.append(np.maximum(0.0, 1 - np.abs(place[:, None] - np.arange(size))))
 
@@ -34,7 +37,7 @@ def bin_middles(share: Floats, mean: Floats, overlap: Floats) -> tuple[Floats, F
         return np.asarray(inside[0] @ values @ inside[1].T)
 
     def measured(values: Floats) -> Floats:
-        parts = (*share.shape[:2], bins[0], _PARTS, bins[1], _PARTS)
+        parts = (*share.shape[:2], bins[0], places, bins[1], places)
         return np.einsum("skj,sjrc->skrc", overlap, values.reshape(parts).mean((3, 5)))
 
     share = np.clip(share, _LEAST_SHARE, 1 - _LEAST_SHARE)

@@ -25,7 +25,6 @@ from cloudgan.gan.shower_frame import (
     REACH,
     STAGES,
     Conditions,
-    bin_number,
     corrected,
     knot_position,
     layer_terms,
@@ -34,7 +33,7 @@ from cloudgan.gan.shower_frame import (
     table_shape,
 )
 from cloudgan.schema.presets import Preset
-from cloudgan.training.bin_middles import bin_middles
+from cloudgan.training.bin_middles import PARTS, bin_middles
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -45,6 +44,8 @@ _BLOCK = 512
 _KNOT_SHARES = (0.01, 0.99)
 _SMOOTHING = ((2.0, 6.0), (1.0, 3.0), (0.7, 1.5), (0.0, 0.5))
 """Standard deviations in layers and bins, wide to narrow: each estimate is the prior of the next."""
+_SMOOTHING_OF_RINGS = ((2.0, 2.0), (1.0, 1.0), (0.7, 0.0), (0.0, 0.0))
+"""A bin is a whole cell there, and the energy falls steeply from one radius to the next."""
 _PRIOR_HITS, _PRIOR_SPREADS = 2.0, 4.0
 """Weight of the wider estimate, in showers: a spread needs more of them than a mean."""
 _LEAST_SPREAD = 1.005
@@ -99,14 +100,15 @@ def measure_marginals(preset: Preset, showers: TrainingSet) -> dict[str, NDArray
     """
     measured = _read(preset, showers)
     layers = _layer_tables(measured)
-    place = _Place(preset.image_shape, measured)
+    place = _Place(preset, measured)
     cells = _cell_tables(place, measured)
     limits = [
         edge(values)
         for values in (np.log(measured.energy), measured.cotangent)
         for edge in (np.min, np.max)
     ]
-    offsets, depth = _windowed(place, measured)
+    is_ring = place.shape.is_ring
+    offsets, depth = (place.offsets, place.depth) if is_ring else _windowed(place, measured)
     tables = layers | cells | {"offsets": offsets, "depth": depth, "limits": limits}
     return {name: np.asarray(table, np.float32) for name, table in tables.items()}
 
@@ -176,12 +178,40 @@ def _quantiles(values: Floats) -> Floats:
 
 
 class _Place:
-    """Where the cells of a shower lie relative to its axis, and between which energy knots its layers."""
+    """Where the cells of a shower lie relative to its axis, and between which energy knots its layers.
 
-    def __init__(self, image: tuple[int, int, int], showers: _Showers) -> None:
-        self.shape = table_shape(image)
-        self.image = image
-        hits, layers, count = showers.hits, showers.layers, len(showers.energy)
+    `across` and `aside` are positions between the middles of the bins, of each row in each layer (N, Y, Z) and of
+    each column (N, X).
+    """
+
+    def __init__(self, preset: Preset, showers: _Showers) -> None:
+        self.shape = table_shape(preset)
+        self.image = preset.image_shape
+        if self.shape.is_ring:
+            self._on_the_axis(showers)
+        else:
+            self._about_the_barycentre(showers)
+        rows, columns = self.shape.bins
+        self.row = np.minimum(np.floor(self.across + 0.5), rows - 1).astype(np.int64)
+        self.column = np.minimum(np.floor(self.aside + 0.5), columns - 1).astype(np.int64)
+        shares = np.linspace(*_KNOT_SHARES, ENERGY_KNOTS)
+        log_layers = np.log(np.maximum(showers.layers, 1e-6))
+        # Knots must increase, also for a layer that no shower reaches.
+        self.stage = stages(showers.layers, np)
+        known = [log_layers[self.stage == stage] for stage in range(STAGES)]
+        filled = [np.quantile(values if values.size else log_layers, shares) for values in known]
+        self.knots = np.stack(filled) + 1e-3 * np.arange(ENERGY_KNOTS)
+        self.knot, self.position = knot_position(log_layers, self.knots, self.stage, np)
+
+    def _on_the_axis(self, showers: _Showers) -> None:
+        """Rings: a column is a radius from the inner edge, and all angles are one row."""
+        count, (x, y, depth) = len(showers.energy), self.image
+        self.offsets, self.depth = np.zeros((2, QUANTILES)), np.zeros(depth)
+        self.across = np.zeros((count, y, depth))
+        self.aside = np.tile(np.arange(x, dtype=np.float64), (count, 1))
+
+    def _about_the_barycentre(self, showers: _Showers) -> None:
+        image, hits, layers, count = self.image, showers.hits, showers.layers, len(showers.energy)
         total = np.maximum(layers.sum(1), _TINY)
         centres = [
             np.bincount(hits.shower, hits.gev * (where - (size - 1) / 2), count) / total
@@ -195,18 +225,9 @@ class _Place:
         rows, columns = self.shape.bins
         y, x = (np.arange(size) - (size - 1) / 2 for size in (image[1], image[0]))
         sine = 1 / np.sqrt(1 + showers.cotangent**2)
-        self.across = (y[None, :, None] - axis[:, None, :]) * sine[:, None, None]
-        self.aside = x[None, :] - self.centre[:, :1]
-        self.row = np.minimum(_bins(self.across), rows - 1)
-        self.column = np.minimum(_bins(self.aside), columns - 1)
-        shares = np.linspace(*_KNOT_SHARES, ENERGY_KNOTS)
-        log_layers = np.log(np.maximum(layers, 1e-6))
-        # Knots must increase, also for a layer that no shower reaches.
-        self.stage = stages(layers, np)
-        known = [log_layers[self.stage == stage] for stage in range(STAGES)]
-        filled = [np.quantile(values if values.size else log_layers, shares) for values in known]
-        self.knots = np.stack(filled) + 1e-3 * np.arange(ENERGY_KNOTS)
-        self.knot, self.position = knot_position(log_layers, self.knots, self.stage, np)
+        across = (y[None, :, None] - axis[:, None, :]) * sine[:, None, None]
+        self.across = middle_position(np.abs(across), rows, np)
+        self.aside = middle_position(np.abs(x[None, :] - self.centre[:, :1]), columns, np)
 
     def _depth(self, showers: _Showers) -> Floats:
         """Place of each layer along the axis, in cells: the least squares of the layers' centres."""
@@ -244,11 +265,13 @@ class _Place:
         stage, knot, position = self.stage[at], self.knot[at], self.position[at]
         row, of_row = _between(self.across[hits.shower, hits.y, hits.layer], rows)
         column, of_column = _between(self.aside[hits.shower, hits.x], columns)
+        last = rows - 1
         found = np.zeros((len(hits.gev), table.shape[-1]))
         for k, j, i in np.ndindex(2, 2, 2):
             weight = np.where(k, position, 1 - position)
             weight *= np.where(j, of_row, 1 - of_row) * np.where(i, of_column, 1 - of_column)
-            found += weight[:, None] * table[stage, knot + k, row + j, column + i]
+            at_row = np.minimum(row + j, last)  # rings have one
+            found += weight[:, None] * table[stage, knot + k, at_row, column + i]
         return found
 
     def overlap(self) -> Floats:
@@ -279,12 +302,6 @@ class _Place:
                         in_row[those] * weight[those, None]
                     ).T @ in_column[those]
         return counts
-
-
-def _bins(distances: Floats) -> Integers:
-    """Bins of signed distances from the axis, in cells; any shape."""
-    numbers = bin_number(np.abs(distances), np)
-    return np.asarray(np.floor(numbers), np.int64)
 
 
 def _windowed(place: _Place, showers: _Showers) -> tuple[Floats, Floats]:
@@ -329,10 +346,9 @@ def _barycentres(axis: Floats, density: Floats, cells: int) -> Floats:
     return np.asarray(weight @ cell / weight.sum(-1))
 
 
-def _between(distances: Floats, bins: int) -> tuple[Integers, Floats]:
-    """The lower of the two bins whose middles are about signed distances, and the position between them."""
-    place = middle_position(np.abs(distances), bins, np)
-    lower = np.minimum(np.floor(place), bins - 2.0)
+def _between(place: Floats, bins: int) -> tuple[Integers, Floats]:
+    """The lower of the two bins whose middles are about positions, and the position between them."""
+    lower = np.clip(np.floor(place), 0.0, max(bins - 2.0, 0.0))
     return lower.astype(np.int64), place - lower
 
 
@@ -356,15 +372,18 @@ def _cell_tables(place: _Place, showers: _Showers) -> dict[str, Floats]:
 
     gev = showers.hits.gev
     cells, hits = place.cells(), sums(np.ones_like(gev))
-    share = _smoothed(hits, cells, _PRIOR_HITS)
-    mean = _smoothed(sums(gev), hits, _PRIOR_HITS)
+    widths = _SMOOTHING_OF_RINGS if place.shape.is_ring else _SMOOTHING
+    share = _smoothed(hits, cells, _PRIOR_HITS, widths)
+    mean = _smoothed(sums(gev), hits, _PRIOR_HITS, widths)
     # The spread about the mean of each shower's own layer energy: that of a knot's whole range is wider.
     log_mean = np.log(mean).ravel()
     own = np.exp(log_mean[rows] * (1 - position) + log_mean[rows + step] * position)
     ratio = gev / own
-    first = _smoothed(sums(ratio), hits, _PRIOR_SPREADS)
-    second = _smoothed(sums(ratio**2), hits, _PRIOR_SPREADS)
-    threshold, log_mean_hit = bin_middles(share, mean * first, place.overlap())
+    first = _smoothed(sums(ratio), hits, _PRIOR_SPREADS, widths)
+    second = _smoothed(sums(ratio**2), hits, _PRIOR_SPREADS, widths)
+    # A ring is read at the middles of its bins only.
+    parts = 1 if place.shape.is_ring else PARTS
+    threshold, log_mean_hit = bin_middles(share, mean * first, place.overlap(), parts)
     exponent, moment = _exponents(threshold, np.maximum(second / first**2, _LEAST_SPREAD))
     log_scale = log_mean_hit - np.log(moment)
     cells_table = np.stack([threshold, log_scale, exponent], -1).reshape(-1, 3)
@@ -424,7 +443,9 @@ def _log_means(cells: Floats, spectrum: Floats) -> Floats:
     return np.asarray(np.log(total / _LEVELS))
 
 
-def _smoothed(above: Floats, below: Floats, prior: float) -> Floats:
+def _smoothed(
+    above: Floats, below: Floats, prior: float, smoothing: tuple[tuple[float, float], ...]
+) -> Floats:
     """Returns `above / below`; where there are few entries, that of their surroundings counts."""
     axes = (0, 2, 3)
     value = np.broadcast_to(
@@ -432,8 +453,9 @@ def _smoothed(above: Floats, below: Floats, prior: float) -> Floats:
         above.shape,
     )
     value = np.maximum(value, _TINY)
-    for in_layers, in_bins in _SMOOTHING:
-        widths = (in_layers, 0.0, in_bins, in_bins)
+    for in_layers, in_bins in smoothing:
+        in_rows = in_bins if above.shape[2] > 1 else 0.0
+        widths = (in_layers, 0.0, in_rows, in_bins)
         entries = np.prod([max(1.0, 2 * np.sqrt(np.pi) * width) for width in widths])
         numerator, denominator = (
             gaussian_filter(each, widths) * entries for each in (above, below)

@@ -3,8 +3,6 @@
 import json
 import re
 import shutil
-import subprocess
-import sys
 
 import h5py
 import pytest
@@ -55,15 +53,6 @@ def test_with_few_held_out_showers_nothing_can_be_told_and_the_gate_is_not_passe
     done = cloudgan_here("validate", small_demo.copy, "--step=0", f"--gate={gates}", exits=7)
     assert "cannot tell: 40 showers are too few for diversity; give about" in done.stderr
     assert "fail" not in done.stdout.splitlines()[0]
-
-
-@pytest.mark.slow
-def test_a_new_process_shows_no_messages_of_the_libraries(small_demo):
-    command = [sys.executable, "-m", "cloudgan", "validate", str(small_demo.copy), "--step=0"]
-    done = subprocess.run(command, check=False, capture_output=True, text=True)
-    assert done.returncode == 0
-    assert "oneDNN" not in done.stderr
-    assert "absl" not in done.stderr
 
 
 def test_only_the_verdict_on_the_newest_checkpoint_is_written(small_demo, against, cloudgan_here):
@@ -134,7 +123,6 @@ def test_with_loose_gates_the_verdict_passes(small_demo, against, tmp_path, clou
     assert json.loads(done.stdout)["verdict"]["passed"] is True
 
 
-@pytest.mark.slow
 def test_the_report_of_a_run_is_written(small_demo, against, tmp_path, cloudgan_here):
     page = tmp_path / "verdict.html"
     cloudgan_here("validate", small_demo.copy, against, f"--report={page}", "--step=0")

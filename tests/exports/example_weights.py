@@ -11,7 +11,7 @@ from cloudgan.gan.shower_frame import CLASSES, ENERGY_KNOTS, NODES, STAGES, tabl
 def example_weights(preset, seed=1):
     """Returns weights by ``layer/name``, in the order of Keras, with smooth tables of showers of 10 to 100 GeV."""
     rng = np.random.default_rng(seed)
-    tables = _tables(preset.image_shape, rng) if preset.cell_marginals else {}
+    tables = _tables(preset, rng) if preset.cell_marginals else {}
     made = {}
     for weight in build_generator(preset).weights:
         name, shape = "/".join(weight.path.split("/")[-2:]), tuple(weight.shape)
@@ -28,8 +28,8 @@ def example_weights(preset, seed=1):
     return made
 
 
-def _tables(image, rng):
-    layers, sizes = image[2], table_shape(image)
+def _tables(preset, rng):
+    layers, sizes = preset.image_shape[2], table_shape(preset)
     distance = np.add.outer(np.arange(sizes.bins[0]), np.arange(sizes.bins[1])).ravel()
     distance = np.tile(distance, STAGES * ENERGY_KNOTS)
     rows = len(distance)

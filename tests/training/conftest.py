@@ -77,7 +77,8 @@ def config_file(tmp_path, write_config):
 
 @pytest.fixture(scope="session")
 def two_steps(made_once, write_config, run_cloudgan):
-    """A folder with config.yaml and its `run` of two steps, on one thread with the published convolutions.
+    """A folder with config.yaml, its `run` of two steps, on one thread with the published convolutions, and
+    stderr.txt, what the process said.
 
     Tests only read it, or copy it to resume it.
     """
@@ -86,7 +87,8 @@ def two_steps(made_once, write_config, run_cloudgan):
         options = {"batch_per_replica": 8, "threads": 1, "conv_impl": "published", "max_steps": 2}
         config = write_config(folder / "config.yaml", plain=True, **options)
         # Not forked: the peak of memory that it records is that of a start.
-        run_cloudgan("train", f"--config={config}", f"--run={folder / 'run'}", fork=False)
+        done = run_cloudgan("train", f"--config={config}", f"--run={folder / 'run'}", fork=False)
+        (folder / "stderr.txt").write_text(done.stderr)
 
     return made_once("two-steps", make)
 

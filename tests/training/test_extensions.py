@@ -12,7 +12,7 @@ import pytest
 from cloudgan.schema import record
 from cloudgan.schema.run_folder import RunFolder
 
-pytestmark = [pytest.mark.tf, pytest.mark.slow]
+pytestmark = pytest.mark.tf
 PROGRAM = Path(__file__).parent / "extension_program.py"
 
 

@@ -10,7 +10,7 @@ from cloudgan.gan.convolutions import CONV_IMPLS
 from cloudgan.schema.presets import find_preset
 from training.narrow_gan import ONCE, SMOKE, batch, build, weights_of
 
-pytestmark = [pytest.mark.tf, pytest.mark.slow]
+pytestmark = pytest.mark.tf
 pytest.importorskip("llvmlite")
 GIVEN = {"rows": 3, "step": 4, "hits": 1.0}
 

@@ -9,7 +9,7 @@ import pytest
 from cloudgan.data.batches import Preprocessing, TrainingSet
 from cloudgan.data.convert import convert
 from cloudgan.data.hdf5_writer import write_hdf5
-from cloudgan.data.showers import LEAST_CELL_GEV
+from cloudgan.data.showers import LEAST_CELL_GEV, Showers
 from cloudgan.gan.cell_marginals import MarginalOutput
 from cloudgan.gan.shower_frame import NODE_STEP, corrected, table_shape
 from cloudgan.schema.presets import find_preset
@@ -45,16 +45,14 @@ def output(tables):
     return layer
 
 
-def generated(output, energy, angle, *, seed=0, normals=None, of_cells=None):
+def generated(output, energy, angle, *, normals=None, preset=PRESET):
     """Cells in GeV, (N, X, Y, Z), of energies over 100 GeV and angles (N, 1)."""
     count = len(energy)
     if normals is None:
-        normals = np.random.default_rng(seed).standard_normal(
-            (count, table_shape((X, Y, DEPTH)).normals)
-        )
+        normals = np.random.default_rng(0).standard_normal((count, table_shape(preset).normals))
     image = output(
         [
-            np.zeros((count, X, Y, DEPTH, 1), np.float32) if of_cells is None else of_cells,
+            np.zeros((count, *preset.image_shape, 1), np.float32),
             np.concatenate([energy, angle], 1).astype(np.float32),
             normals.astype(np.float32),
         ]
@@ -147,7 +145,7 @@ def test_the_barycentre_follows_the_offset_of_the_axis_without_steps(output):
     """One shower whose axis moves over two spreads in 400 steps: a look-up by whole bins jumps by 0.2 cells."""
     count = 400
     normals = np.tile(
-        np.random.default_rng(3).standard_normal((1, table_shape((X, Y, DEPTH)).normals)),
+        np.random.default_rng(3).standard_normal((1, table_shape(PRESET).normals)),
         (count, 1),
     )
     normals[:, DEPTH + 1] = np.linspace(-1, 1, count)
@@ -197,7 +195,7 @@ def test_corrections_of_cells_have_gradients(output):
     import tensorflow as tf
 
     given = tf.constant([[0.5, 1.6]] * 4, tf.float32)
-    normals = tf.random.stateless_normal((4, table_shape((X, Y, DEPTH)).normals), (1, 2))
+    normals = tf.random.stateless_normal((4, table_shape(PRESET).normals), (1, 2))
     of_cells = tf.Variable(tf.zeros((4, X, Y, DEPTH, 1)))
     with tf.GradientTape() as tape:
         image = output([of_cells, given, normals])
@@ -224,3 +222,46 @@ def test_showers_of_one_angle_have_an_axis_at_right_angles(showers):
     found = measure_marginals(PRESET, OneAngle())
     assert all(np.isfinite(table).all() for table in found.values())
     np.testing.assert_allclose(found["depth"], 0, atol=1e-3)
+
+
+RINGS = PRESET.model_copy(update={"image_shape": (6, 8, 12), "periodic_axes": ("y",)})
+
+
+@pytest.fixture(scope="module")
+def of_rings(tmp_path_factory):
+    """Showers of a cylindrical geometry: x is the radius, from the inner edge on, and y the angle."""
+    rng, count, (radii, angles, layers) = np.random.default_rng(4), 600, RINGS.image_shape
+    mean = np.exp(-np.arange(radii) / 1.3)[:, None, None] * np.exp(
+        -0.5 * ((np.arange(layers) - 5) / 2.5) ** 2
+    )
+    energy = rng.uniform(20, 80, count).astype(np.float32)
+    share = rng.gamma(0.6, 1 / 0.6, (count, radii, angles, layers)) * mean
+    ecal = (0.02 * energy[:, None, None, None] * share / (mean.sum() * angles)).astype(np.float32)
+    angle = np.full(count, np.pi / 2, np.float32)
+    folder = tmp_path_factory.mktemp("rings")
+    write_hdf5(folder / "showers.h5", [Showers(ecal, energy, angle, angle)])
+    convert(str(folder / "showers.h5"), folder / "store")
+    view = Preprocessing(RINGS.image_shape, angle="primary")
+    tables = measure_marginals(RINGS, TrainingSet.open(folder / "store", view))
+    keras.config.set_dtype_policy("float32")
+    layer = MarginalOutput(RINGS)
+    layer.build(None)
+    layer.set_tables(tables)
+    made = generated(layer, energy[:, None] / 100, angle[:, None], preset=RINGS)
+    return ecal, made, tables
+
+
+def test_rings_have_the_energy_and_the_hits_of_each_radius_from_the_inner_edge_on(of_rings):
+    theirs, ours, _ = of_rings
+    for kind in (lambda cells: cells, lambda cells: cells >= LEAST_CELL_GEV):
+        real, made = (kind(cells).mean((0, 2, 3)) for cells in (theirs, ours))
+        np.testing.assert_allclose(made, real, rtol=0.1)
+
+
+def test_rings_have_one_table_for_all_angles_and_an_axis_that_does_not_move(of_rings):
+    _, ours, tables = of_rings
+    of_angle = ours.mean((0, 1, 3))
+    np.testing.assert_allclose(of_angle, of_angle.mean(), rtol=0.05)
+    assert table_shape(RINGS).bins == (1, 6)
+    assert not tables["offsets"].any()
+    assert not tables["depth"].any()

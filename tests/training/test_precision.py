@@ -17,7 +17,7 @@ from cloudgan.training.rng import Rng
 from cloudgan.training.step import GanStep
 from cloudgan.training.tensorflow_backend import resolve_precision
 
-pytestmark = [pytest.mark.tf, pytest.mark.slow]
+pytestmark = pytest.mark.tf
 SMOKE = find_preset("smoke")
 PLAIN = SMOKE.model_copy(update={"generator_updates": 1, "loss_weights": LossWeights()})
 ROWS = 4

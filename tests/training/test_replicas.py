@@ -11,7 +11,7 @@ from cloudgan.schema.losses import PASSES, loss_columns
 from cloudgan.training.tensorflow_engine import compile_steps, no_votes
 from training.narrow_gan import SMOKE, build, showers, weights_of
 
-pytestmark = [pytest.mark.tf, pytest.mark.slow]
+pytestmark = pytest.mark.tf
 ROWS = 8
 
 

@@ -92,7 +92,6 @@ def finished(process):
     return json.loads(next(line for line in out.splitlines() if line.startswith("{")))
 
 
-@pytest.mark.slow
 def test_draws_of_1_and_2_replicas_and_of_2_workers_are_bit_equal(free_ports, two_replicas):
     peers = {"worker": [f"127.0.0.1:{port}" for port in free_ports(2)]}
     workers = [

@@ -79,13 +79,12 @@ def test_the_average_follows_at_its_own_pace_and_takes_statistics_as_they_are():
 @pytest.fixture(scope="module", params=["smoke", "fixed25"])
 def compiled(request):
     """A preset, its networks with their first weights, and its compiled step."""
-    preset = find_preset(request.param)
+    preset = find_preset(request.param).model_copy(update={"generator_updates": 1})
     gan, step = make(preset)
     weights = [*gan.generator.weights, *gan.discriminator.weights]
     return preset, weights, [one.numpy() for one in weights], tf.function(step, autograph=False)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "hard", [{"scale": 0.0}, {"energy": 0.0}, {"scale": 0.0, "energy": 0.0}, {"scale": 1e-12}]
 )
@@ -152,10 +151,10 @@ def test_without_a_weight_there_is_no_shape_term_and_with_one_the_generator_pays
     assert terms["total"] == pytest.approx(weighed, rel=1e-5)
 
 
-@pytest.mark.slow
 def test_the_shape_term_alone_teaches_a_generator():
     nothing_else = LossWeights(real_fake=0.0, energy=0.0, angle=0.0, ecal_sum=0.0, shape=5.0)
-    preset = SHAPED.model_copy(update={"loss_weights": nothing_else})
+    changes = {"loss_weights": nothing_else, "generator_updates": 1}
+    preset = SHAPED.model_copy(update=changes)
     _, step = make(preset, rate=3e-3)
     run = tf.function(step, autograph=False)
     found = [run(batch(preset, step=number)).numpy()[-1, -1] for number in range(25)]
@@ -170,7 +169,6 @@ def test_held_out_showers_have_a_shape_score_that_changes_no_weight():
         np.testing.assert_array_equal(old, new)
 
 
-@pytest.mark.slow
 def test_the_step_compiles_with_static_shapes_as_a_tpu_needs_it(monkeypatch):
     """XLA on CPU stands in for a TPU: no dynamic shape, no Python side effect, a loop of steps."""
     # LLVM's optimizations take a third of the time; XLA reads this when it compiles first.

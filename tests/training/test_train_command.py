@@ -9,6 +9,7 @@ import re
 import resource
 import shutil
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -24,65 +25,83 @@ def lines_of(run):
     return record.read(RunFolder(run).record_file).lines
 
 
-def test_a_run_is_tracked_and_a_resume_can_have_another_tracker(begun, tmp_path, run_cloudgan):
-    import tensorflow as tf
-
-    server = tmp_path / "tracked.json"
-    environment = {
-        "PYTHONPATH": str(Path(__file__).parent.parent / "trackers"),
-        "TRACKED": str(server),
-        "WANDB_API_KEY": "planted-word",
-    }
-    train = ("train", f"--run={begun}")
-    run_cloudgan(*train, "--max-steps=3", "--track=wandb", fork=False, **environment)
-    run_cloudgan(*train, "--max-steps=4", "--track=tensorboard")
-    (sent,) = json.loads(server.read_text()).values()
-    assert sent["ends"] == ["RUNNING", "FINISHED"]
-    (path,) = (begun / "tensorboard").iterdir()
-    events = list(tf.compat.v1.train.summary_iterator(str(path)))[1:]
-    shown = {one.tag: one.simple_value for one in events[0].summary.value}
-    before, last = (
-        line for line in lines_of(begun)[-20:] if line.kind == "epoch" and line.step > 2
-    )
-    assert sent["log"][0]["train/generator/total"] == before.losses["generator"]["total"]
-    assert shown["train/generator/total"] == pytest.approx(last.losses["generator"]["total"])
-    assert [one.step for one in events] == [4, 4]
-    assert b"planted-word" not in b"".join(
-        path.read_bytes() for path in begun.rglob("*") if path.is_file()
-    )
-
-
-@pytest.fixture
-def driver(tmp_path):
+@pytest.fixture(scope="module")
+def driver(tmp_path_factory):
     """A PATH on which a program answers as NVIDIA's does; TensorFlow itself finds no GPU here."""
-    program = tmp_path / "bin" / "nvidia-smi"
-    program.parent.mkdir()
+    program = tmp_path_factory.mktemp("driver") / "nvidia-smi"
     program.write_text("#!/bin/sh\necho 'NVIDIA V100, 16384'\n")
     program.chmod(0o755)
     return f"{program.parent}:{os.environ['PATH']}"
 
 
-@pytest.mark.slow
-def test_a_resume_keeps_its_conv_impl_or_reports_what_changes_and_names_gpus_that_cannot_be_used(
-    begun, driver, run_cloudgan
-):
-    folder, auto = RunFolder(begun), (f"--run={begun}", "--max-steps=3", "--conv-impl=auto")
-    done = run_cloudgan("train", *auto, PATH=driver, CUDA_VISIBLE_DEVICES="")
-    assert "1 x NVIDIA V100, but TensorFlow finds no GPU" in done.stderr
-    assert "numbers change from here" not in done.stderr
-    config = folder.read_config()
+class Resumed(NamedTuple):
+    """A run of two steps that was resumed twice, for a step each: its folder, and what the two said."""
+
+    run: Path
+    first: str
+    second: str
+
+
+@pytest.fixture(scope="module")
+def resumed(two_steps, tmp_path_factory, driver, run_cloudgan):
+    """Tracked by a double of W&B, then by TensorBoard; in the form of its start, then in another and with
+    other threads."""
+    run = shutil.copytree(two_steps / "run", tmp_path_factory.mktemp("resumed") / "run")
+    trackers = {
+        "PYTHONPATH": str(Path(__file__).parent.parent / "trackers"),
+        "TRACKED": str(run.parent / "tracked.json"),
+        "WANDB_API_KEY": "planted-word",
+        "CUDA_VISIBLE_DEVICES": "",
+    }
+    flags = ("train", f"--run={run}", "--max-steps=3", "--track=wandb", "--conv-impl=auto")
+    first = run_cloudgan(*flags, fork=False, PATH=driver, **trackers)
+    config = RunFolder(run).read_config()
     training = config.training.model_copy(update={"threads": 2})
-    folder.write_config(config.model_copy(update={"training": training}))
-    other = (f"--run={begun}", "--max-steps=4", "--conv-impl=phases")
-    done = run_cloudgan("train", *other, PATH=driver)
-    assert "finds no GPU" not in done.stderr, "CUDA_VISIBLE_DEVICES hides it"
-    (said,) = [line for line in done.stderr.splitlines() if "numbers change from here: " in line]
+    RunFolder(run).write_config(config.model_copy(update={"training": training}))
+    flags = ("train", f"--run={run}", "--max-steps=4", "--track=tensorboard", "--conv-impl=phases")
+    return Resumed(run, first.stderr, run_cloudgan(*flags, PATH=driver).stderr)
+
+
+def test_a_run_is_tracked_and_a_resume_can_have_another_tracker(resumed):
+    import tensorflow as tf
+
+    (sent,) = json.loads((resumed.run.parent / "tracked.json").read_text()).values()
+    assert sent["ends"] == ["RUNNING", "FINISHED"]
+    (path,) = (resumed.run / "tensorboard").iterdir()
+    events = list(tf.compat.v1.train.summary_iterator(str(path)))[1:]
+    shown = {one.tag: one.simple_value for one in events[0].summary.value}
+    before, last = (
+        line for line in lines_of(resumed.run) if line.kind == "epoch" and line.step > 2
+    )
+    assert sent["log"][0]["train/generator/total"] == before.losses["generator"]["total"]
+    assert shown["train/generator/total"] == pytest.approx(last.losses["generator"]["total"])
+    assert [one.step for one in events] == [4, 4]
+    assert b"planted-word" not in b"".join(
+        path.read_bytes() for path in resumed.run.rglob("*") if path.is_file()
+    )
+
+
+def test_a_resume_keeps_its_conv_impl_or_reports_what_changes_and_names_gpus_that_cannot_be_used(
+    resumed,
+):
+    assert "1 x NVIDIA V100, but TensorFlow finds no GPU" in resumed.first
+    assert "numbers change from here" not in resumed.first
+    assert "finds no GPU" not in resumed.second, "CUDA_VISIBLE_DEVICES hides it"
+    (said,) = [line for line in resumed.second.splitlines() if "numbers change from here: " in line]
     changes = ("threads: 1 -> 2", "conv_impl: published -> phases")
     assert all(change in said for change in changes)
-    resumed = [line.reproducibility_changes for line in lines_of(begun) if line.kind == "resumed"]
-    assert [sorted(each) for each in resumed] == [[], sorted(changes)]
-    started = [line.numerics.conv_impl for line in lines_of(begun) if line.kind == "started"]
+    lines = lines_of(resumed.run)
+    found = [line.reproducibility_changes for line in lines if line.kind == "resumed"]
+    assert [sorted(each) for each in found] == [[], sorted(changes)]
+    started = [line.numerics.conv_impl for line in lines if line.kind == "started"]
     assert started == ["published", "published", "phases"]
+
+
+def test_a_new_process_shows_no_messages_of_the_libraries(two_steps):
+    said = (two_steps / "stderr.txt").read_text()
+    assert "smoke" in said.splitlines()[0]
+    assert "oneDNN" not in said
+    assert "absl" not in said
 
 
 def test_the_expected_memory_is_within_a_quarter_of_the_peak(two_steps):
@@ -240,3 +259,11 @@ def test_describe_prints_the_published_parameter_counts(cloudgan_here):
     assert max(map(len, screen)) <= 80
     assert found["generator"] == {"parameters": 1_365_047, "trainable": 1_364_983}
     assert found["discriminator"] == {"parameters": 87_402, "trainable": 87_354}
+
+
+def test_describe_prints_the_networks_of_another_shape(cloudgan_here):
+    flags = ("--preset=paper", "--image-shape=45x16x9", "--describe")
+    first = json.loads(cloudgan_here("train", *flags, "--json").stdout)["layers"][0]
+    assert (first["cells"], first["upsample"], first["kernel"]) == ([8, 3, 5], [6, 6, 6], [6, 5, 6])
+    shown = " ".join(cloudgan_here("train", *flags).stdout.split())
+    assert "generator 8x3x5 6x6x6 6x5x6 43x14x25" in shown

@@ -12,7 +12,7 @@ from cloudgan.schema.run_folder import RunFolder
 from cloudgan.schema.training_config import TrainingConfig
 from cloudgan.training.checkpoint import find_warm_start
 
-pytestmark = [pytest.mark.tf, pytest.mark.slow]
+pytestmark = pytest.mark.tf
 
 
 def asking(folder, **model):

@@ -71,15 +71,17 @@ def test_a_run_refused_after_its_start_keeps_every_file(begun, tmp_path, run_clo
     assert listing(tmp_path) == before
 
 
-def test_showers_that_do_not_fit_the_preset_leave_no_folder(tmp_path, run_cloudgan):
+def test_showers_that_do_not_fit_the_preset_are_refused_with_the_flag_that_trains_on_them_and_leave_no_folder(
+    tmp_path, run_cloudgan
+):
     write_hdf5(tmp_path / "x.h5", simulate(90, seed=5, cells=(9, 9)))
     flags = (f"--data={tmp_path / 'x.h5'}", f"--run={tmp_path / 'runs' / 'new'}")
     done = run_cloudgan("train", "--preset=mini", *flags, check=False)
     assert done.returncode == 2, done.stderr
+    assert "add --image-shape=9x9x25" in done.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["x.h5"]
 
 
-@pytest.mark.slow
 def test_a_run_that_failed_at_its_start_does_not_block_the_corrected_command(
     begun, two_steps, run_cloudgan
 ):

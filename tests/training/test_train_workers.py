@@ -21,23 +21,50 @@ from cloudgan.schema.run_folder import RunFolder
 pytestmark = [pytest.mark.tf, pytest.mark.slow]
 
 
-def test_when_a_worker_dies_the_others_stop_and_it_is_named(config_file, tmp_path, start):
+def children_of(process):
+    found = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    return [int(child) for child in found.read_text().split()]
+
+
+def peers_of(process):
+    """The addresses of its workers, from the environment of one of them; none before they start."""
+    for child in children_of(process):
+        with suppress(OSError):  # it ended meanwhile
+            variables = Path(f"/proc/{child}/environ").read_bytes().decode().split("\0")
+            for one in variables:
+                if one.startswith("TF_CONFIG="):
+                    return json.loads(one.partition("=")[2])["cluster"]["worker"]
+    return []
+
+
+def test_the_ports_of_workers_are_held_and_when_one_dies_the_others_stop_and_it_is_named(
+    config_file, tmp_path, start
+):
     config = config_file(plain=True, global_batch_size=8, checkpoint={"every_steps": 2})
     run = tmp_path / "run"
-    started = ("train", f"--config={config}", f"--run={run}", "--workers=2", "--max-steps=100000")
-    process = start(*started, until=(RunFolder(run).checkpoints / "step-000000002.npz").exists)
-    children = subprocess.run(
-        ["ps", "--ppid", str(process.pid), "-o", "pid="], capture_output=True, text=True, check=True
-    ).stdout.split()
+    flags = (f"--config={config}", f"--run={run}", "--workers=2", "--allow-open-ports")
+    process, deadline = start("train", *flags, "--max-steps=100000"), time.monotonic() + 400
+    while not (peers := peers_of(process)):
+        assert time.monotonic() < deadline
+        assert process.poll() is None, process.communicate()[0]
+    for peer in peers:  # the workers still import TensorFlow
+        host, _, port = peer.partition(":")
+        with socket.socket() as thief, pytest.raises(OSError, match="Address already in use"):
+            thief.bind((host, int(port)))
+    while not (RunFolder(run).checkpoints / "step-000000002.npz").exists():
+        assert time.monotonic() < deadline
+        assert process.poll() is None, process.communicate()[0]
+        time.sleep(0.05)
+    children = children_of(process)
     assert len(children) == 2
-    os.kill(int(children[1]), signal.SIGKILL)
+    os.kill(children[1], signal.SIGKILL)
     out, _ = process.communicate(timeout=600)
     assert process.returncode == 1
     assert "worker 1 of 2" in out
     assert "died with SIGKILL" in out
     for child in children:
         with pytest.raises(ProcessLookupError):
-            os.kill(int(child), 0)
+            os.kill(child, 0)
     epochs = record.read(RunFolder(run).record_file).epochs()
     newest = max(RunFolder(run).checkpoints.glob("step-*.npz"))
     assert sum(epoch.steps for epoch in epochs) == int(newest.stem[5:])
@@ -102,24 +129,3 @@ def test_workers_stop_together_on_sigterm_and_save_and_no_other_address_reached_
     assert (found["workers"], len(found["ports"])) == (2, 2)
     assert found["reached"] == []
     assert found["shown"] == []
-
-
-def test_the_ports_of_workers_are_held_until_their_servers_have_them(config_file, tmp_path, start):
-    run = tmp_path / "run"
-    flags = (f"--config={config_file(plain=True, global_batch_size=8)}", "--max-steps=2")
-    process = start("train", *flags, f"--run={run}", "--workers=2", "--allow-open-ports")
-    peers, deadline = [], time.monotonic() + 120
-    while not peers:
-        assert time.monotonic() < deadline
-        assert process.poll() is None, process.communicate()
-        for child in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split():
-            with suppress(OSError):  # it ended meanwhile
-                variables = Path(f"/proc/{child}/environ").read_bytes().decode().split("\0")
-                found = [one.partition("=")[2] for one in variables if one.startswith("TF_CONFIG=")]
-                peers = json.loads(found[0])["cluster"]["worker"] if found else peers
-    for peer in peers:  # the workers still import TensorFlow
-        host, _, port = peer.partition(":")
-        with socket.socket() as thief, pytest.raises(OSError, match="Address already in use"):
-            thief.bind((host, int(port)))
-    out, _ = process.communicate(timeout=600)
-    assert process.returncode == 0, out
