@@ -6,6 +6,7 @@ import math
 import secrets
 import socket
 import sys
+import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -113,7 +114,7 @@ class WorkerAgent:
         self._is_staged = False
         self._rounds: RestartRounds | None = None
         self._preemption_watcher: PreemptionWatcher | None = None
-        self._recorded_notices = 0
+        self._recorded_notices, self._recording = 0, threading.Lock()
         self._held: socket.socket | None = None
 
     @property
@@ -366,9 +367,10 @@ class WorkerAgent:
         """Adds new notices of all workers to the record, while no trainer writes to it."""
         has_record = self._pod.peers.is_chief and self._pod.config.trains_one
         notices = self._rendezvous.all_notices() if has_record else ()
-        for index, notice in notices[self._recorded_notices :]:
-            record_notice(self._pod.folder.record_file, index, notice)
-        self._recorded_notices = len(notices)
+        with self._recording:  # at the end of the agent a preparation may still run in its thread
+            for index, notice in notices[self._recorded_notices :]:
+                record_notice(self._pod.folder.record_file, index, notice)
+            self._recorded_notices = len(notices)
 
     def _before_begin(self) -> tuple[str, ...]:
         """Counts a restart; returns the arguments with which each worker starts its ranks."""

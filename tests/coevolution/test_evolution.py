@@ -25,10 +25,6 @@ def individual(name="0-0/0/g0", *, kind="generator", fitness=1.0, rate=1e-3):
     return Individual(kind, np.zeros(3, np.float32), rate, "bce", fitness, name)
 
 
-def names(population):
-    return [one.name for one in population]
-
-
 @pytest.mark.parametrize(
     ("how", "expected"),
     [("worst", [4.0, 3.0, np.inf]), ("best", [1.0, 2.0, 0.1]), ("mean", [2.0, 2.5, np.inf])],
@@ -37,22 +33,14 @@ def test_fitness_is_the_worst_mean_or_best_loss_and_no_loss_is_not_a_number(how,
     assert aggregate(LOSSES, how) == pytest.approx(expected)
 
 
-def test_a_tournament_of_everyone_is_won_by_the_fittest():
+@pytest.mark.parametrize(
+    ("size", "wins"), [(1, [1000, 1000, 1000]), (2, [0, 2000, 1000]), (3, [0, 3000, 0])]
+)
+def test_a_tournament_is_won_by_the_fittest_of_those_that_are_drawn(size, wins):
     random = random_numbers(Draw(1, 0, 0, Purpose.TOURNAMENT))
-    assert tournament(np.array([3.0, 1.0, 2.0]), 3, 4, random) == [1, 1, 1, 1]
-
-
-def test_a_tournament_of_one_selects_all_alike():
-    random = random_numbers(Draw(1, 0, 0, Purpose.TOURNAMENT))
-    winners = tournament(np.array([3.0, 1.0, 2.0]), 1, 3000, random)
-    assert np.bincount(winners) == pytest.approx(1000, abs=120)
-
-
-def test_a_tournament_of_two_of_three_selects_the_best_in_two_of_three_cases_and_the_worst_never():
-    random = random_numbers(Draw(1, 0, 0, Purpose.TOURNAMENT))
-    winners = np.bincount(tournament(np.array([3.0, 1.0, 2.0]), 2, 3000, random), minlength=3)
-    assert winners[0] == 0
-    assert winners[1] == pytest.approx(2000, abs=120)
+    winners = np.bincount(tournament(np.array([3.0, 1.0, 2.0]), size, 3000, random), minlength=3)
+    assert winners == pytest.approx(wins, abs=120)
+    assert [won == 0 for won in winners] == [expected == 0 for expected in wins]
 
 
 def test_the_rate_moves_by_a_gaussian_with_the_given_probability():
@@ -80,31 +68,27 @@ def test_losses_are_drawn_and_a_discriminator_has_cross_entropy_for_the_heuristi
     assert {mutate(critic, config, random).loss for _ in range(60)} == {"bce", "least_squares"}
 
 
-def test_a_new_individual_replaces_the_worst_only_if_it_is_better():
-    old = [individual("a", fitness=1.0), individual("b", fitness=3.0)]
-    better, worse = individual("c", fitness=2.0), individual("d", fitness=4.0)
-    assert names(replace_worst(old, [better], 1)[0]) == ["a", "c"]
-    assert replace_worst(old, [worse], 1)[1] == 0
-    assert names(replace_worst(old, [worse], 1)[0]) == ["a", "b"]
-
-
-def test_equal_fitness_does_not_replace():
-    old = [individual("a", fitness=1.0)]
-    assert replace_worst(old, [individual("b", fitness=1.0)], 1)[1] == 0
-
-
-def test_the_best_new_ones_replace_the_worst_old_ones_up_to_the_limit():
-    old = [individual(name, fitness=f) for name, f in (("a", 1.0), ("b", 3.0), ("c", 5.0))]
-    new = [individual(name, fitness=f) for name, f in (("x", 0.5), ("y", 2.0), ("z", 4.0))]
-    population, entered = replace_worst(old, new, 2)
-    assert (names(population), entered) == (["x", "a", "y"], 2)
-    population, entered = replace_worst(old, new, 3)  # z is no better than a
-    assert (names(population), entered) == (["x", "a", "y"], 2)
-
-
-def test_one_that_is_not_finite_never_enters():
-    old = [individual("a", fitness=1.0)]
-    assert replace_worst(old, [individual("b", fitness=float("inf"))], 1)[1] == 0
+@pytest.mark.parametrize(
+    ("old", "new", "limit", "expected", "count"),
+    [
+        pytest.param([1, 3], [2], 1, [1, 2], 1, id="better than the worst"),
+        pytest.param([1, 3], [4], 1, [1, 3], 0, id="worse"),
+        pytest.param([1], [1], 1, [1], 0, id="equal"),
+        pytest.param([1], [np.inf], 1, [1], 0, id="not finite"),
+        pytest.param([1, 3, 5], [0.5, 2, 4], 2, [0.5, 1, 2], 2, id="up to the limit"),
+        pytest.param([1, 3, 5], [0.5, 2, 4], 3, [0.5, 1, 2], 2, id="the third is no better"),
+    ],
+)
+def test_the_best_new_ones_replace_the_worst_old_ones_where_they_are_better(
+    old, new, limit, expected, count
+):
+    found, entered = replace_worst(
+        [individual(f"old {f}", fitness=f) for f in old],
+        [individual(f"new {f}", fitness=f) for f in new],
+        limit,
+    )
+    assert [one.fitness for one in found] == expected
+    assert entered == count == sum(one.name.startswith("new") for one in found)
 
 
 def test_random_numbers_differ_by_seed_cell_iteration_purpose_and_batch_and_repeat():

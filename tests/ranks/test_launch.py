@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -12,9 +12,6 @@ from cloudgan.ranks.launch import LocalRanks
 from cloudgan.ranks.process import failure_file
 from cloudgan.schema.config import RunConfig
 from cloudgan.schema.run_folder import RunFolder
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_a_rank_that_fails_for_a_lasting_reason_ends_the_run_with_its_message(tmp_path: Path):

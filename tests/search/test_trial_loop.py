@@ -69,20 +69,17 @@ def points(study):
     return [trial.params["model.learning_rate"] for trial in study.trials()]
 
 
-def test_the_objective_is_the_median_of_the_last_three_validations(tmp_path):
+def test_the_objective_is_the_median_of_the_last_three_validations_and_blocks_share_threads(
+    tmp_path,
+):
     study = searched(tmp_path / "s", trials=2, blocks=2)
+    threads = max(1, this_machine().cores // 2)
     for trial in study.trials():
+        folder = RunFolder(SearchFolder(tmp_path / "s").trial(trial.number))
+        assert folder.read_config().training.threads == threads
         rate = trial.params["model.learning_rate"]
         assert trial.value == pytest.approx(math.log10(rate / 1e-3) ** 2 + 1 / 9)
     assert study.best().value == min(trial.value for trial in study.trials())
-
-
-def test_two_blocks_share_the_threads_of_the_machine(tmp_path):
-    searched(tmp_path / "s", trials=2, blocks=2)
-    threads = max(1, this_machine().cores // 2)
-    for number in range(2):
-        config = RunFolder(SearchFolder(tmp_path / "s").trial(number)).read_config()
-        assert config.training.threads == threads
 
 
 def test_a_process_that_was_killed_costs_its_block_nothing_but_a_restart(tmp_path):
@@ -119,10 +116,10 @@ def test_trials_worse_than_the_median_are_pruned_and_keep_their_run(tmp_path):
 
 
 def test_a_killed_search_continues_with_the_points_of_an_undisturbed_search(tmp_path):
-    undisturbed = points(searched(tmp_path / "one", sampler="gp", trials=7))
+    undisturbed = points(searched(tmp_path / "one", sampler="gp", trials=6))
     program = (
         "import sys; sys.path.insert(0, sys.argv[1]); from test_trial_loop import *;"
-        "searched(Path(sys.argv[2]), sampler='gp', trials=7, behaviour='waits')"
+        "searched(Path(sys.argv[2]), sampler='gp', trials=6, behaviour='waits')"
     )
     here = str(Path(__file__).parent)
     process = subprocess.Popen([sys.executable, "-c", program, here, str(tmp_path / "two")])
@@ -133,10 +130,10 @@ def test_a_killed_search_continues_with_the_points_of_an_undisturbed_search(tmp_
     process.send_signal(signal.SIGKILL)
     process.wait()
     # The orphan of this program does not watch its standard input, as `train` does.
-    study = searched(tmp_path / "two", sampler="gp", trials=7, progress=(said := Lines()))
+    study = searched(tmp_path / "two", sampler="gp", trials=6, progress=(said := Lines()))
     assert "trial 0002: waits for process" in said.lines[0]
     assert points(study) == undisturbed
-    assert [trial.state for trial in study.trials()] == [TrialState.COMPLETE] * 7
+    assert [trial.state for trial in study.trials()] == [TrialState.COMPLETE] * 6
 
 
 @pytest.mark.parametrize("prune", ["median", "halving"])
@@ -180,9 +177,9 @@ def test_a_search_that_is_killed_when_a_trial_is_pruned_prunes_it_when_it_contin
 @pytest.mark.parametrize("sampler", ["nsgaii", "random"])
 def test_two_objectives_have_a_front_and_a_price_of_the_share_of_the_machine(tmp_path, sampler):
     price = {"second": "usd", "usd_per_hour": 7.2}
-    study = searched(tmp_path / "s", sampler=sampler, trials=5, blocks=2, **price)
+    study = searched(tmp_path / "s", sampler=sampler, trials=3, blocks=2, **price)
     # The records give one second to each trial, on half of a machine of 7.2 USD per hour.
-    assert [trial.values[1] for trial in study.trials()] == [pytest.approx(0.001)] * 5
+    assert [trial.values[1] for trial in study.trials()] == [pytest.approx(0.001)] * 3
     best = min(study.trials(), key=lambda trial: trial.values[0])
     assert [trial.number for trial in study.front()] == [best.number]
     assert study.best().number == best.number

@@ -57,6 +57,14 @@ def until(condition, what, seconds=20.0):
     return found
 
 
+def is_dead(pid):
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return True
+    return state in "ZX"  # an orphan may be a zombie until it is reaped
+
+
 def port_pairs(count):
     """Returns ports whose next port is free too, and the sockets that hold both for the servers of agents."""
     held, found = [], []

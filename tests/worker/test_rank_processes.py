@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from worker.conftest import is_dead
+
 pytest.importorskip("mpi4py")
 
 PROGRAM = Path(__file__).with_name("rank_program.py")
@@ -27,14 +29,6 @@ def rank_team(team, monkeypatch):
     command = (sys.executable, str(PROGRAM), str(made.orders))
     monkeypatch.setattr(type(made), "command", command)
     return made
-
-
-def is_dead(pid):
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return True
-    return state in "ZX"  # an orphan may be a zombie until it is reaped
 
 
 def descendants(pid):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import http.client
 import json
 import os
 import signal
@@ -28,17 +27,10 @@ from cloudgan.worker.restart_rounds import (
 from cloudgan.worker.state import AgentState
 from cloudgan.worker.store_sync import Background
 from cloudgan.worker.timeouts import Timeouts
+from worker.conftest import is_dead
 
 LONG = 1_000_000  # steps: it will not end before it is ended
 HEAVY = {"tensorflow", "keras", "numpy", "scipy", "h5py", "matplotlib"}
-
-
-def is_dead(pid):
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return True
-    return state in "ZX"  # an orphan may be a zombie until it is reaped
 
 
 def test_workers_wait_for_each_other_and_train_to_the_end(team, wait_until):
@@ -52,12 +44,6 @@ def test_workers_wait_for_each_other_and_train_to_the_end(team, wait_until):
     beat = two.heartbeat()
     assert (beat.phase, beat.exit_code, beat.generation, beat.restarts) == ("ended", 0, 1, 0)
     assert (two.run / "record.jsonl").read_text().splitlines()[-1] == "step 30"
-
-
-def test_a_single_worker_needs_no_peers(team):
-    alone = team(1).start(0)
-    assert alone.wait() == 0
-    assert "TF_CONFIG" not in alone.output
 
 
 def test_a_missing_worker_is_named_and_the_worker_can_restart(team):
@@ -398,26 +384,6 @@ def test_trainers_share_a_network_that_the_workers_are_not_in(team):
     ((_, one),), ((_, other),) = two.seen(0), two.seen(1)
     assert one == other
     assert one != str(Path("/proc/self/ns/net").readlink())
-
-
-def test_requests_without_the_secret_do_not_end_a_training(team):
-    two = team(2, orders={"steps": LONG})
-    started = [two.start(index) for index in range(2)]
-    two.checkpoint(20)
-    host, port = two.peers[0].split(":")
-    for number in range(5):
-        connection = http.client.HTTPConnection(host, int(port) + 1, timeout=5)
-        query = f"index=1&incarnation=pod-{number}&phase=waiting&generation=0"
-        connection.request("GET", f"/join?{query}")
-        assert connection.getresponse().status == 404
-        connection.close()
-    two.end_soon()
-    two.checkpoint(two.newest() + 20)
-    assert two.heartbeat().generation == 1
-    assert len(two.began(0)) == 1
-    for worker in started:
-        worker.stop.request()
-    assert {worker.wait() for worker in started} <= {0, 75}
 
 
 def test_a_worker_with_another_secret_is_not_accepted_and_says_why(team, tmp_path):

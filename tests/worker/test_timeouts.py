@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import inspect
 
+import pytest
+
 from cloudgan.cli.commands.worker import worker
 from cloudgan.schema.plan import Limits
 from cloudgan.worker.timeouts import Timeouts, Watchdog
@@ -29,28 +31,21 @@ def test_output_counts_as_progress_only_before_the_first_step():
     assert dog.is_stalled(1823)
 
 
-def test_fast_steps_stall_after_the_minimum_timeout():
+@pytest.mark.parametrize(
+    ("seconds", "limit"),
+    [
+        pytest.param(range(10), 120, id="fast steps: the minimum"),
+        pytest.param(range(0, 240, 60), 20 * 60, id="slow steps: a multiple of the median"),
+        pytest.param([*range(20), 100], 120, id="one slow step does not raise it"),
+    ],
+)
+def test_steps_stall_after_a_multiple_of_their_median_and_a_minimum(seconds, limit):
     dog = Watchdog(LIMITS, 0.0)
-    for second in range(10):
-        dog.saw_step(second, float(second))
-    assert dog.limit_seconds == 120
-    assert not dog.is_stalled(9 + 119)
-    assert dog.is_stalled(9 + 121)
-
-
-def test_slow_steps_stall_after_a_multiple_of_the_median():
-    dog = Watchdog(LIMITS, 0.0)
-    for number in range(4):
-        dog.saw_step(number, 60.0 * number)
-    assert dog.limit_seconds == 20 * 60
-
-
-def test_one_slow_step_does_not_raise_the_timeout():
-    dog = Watchdog(LIMITS, 0.0)
-    for number in range(20):
-        dog.saw_step(number, float(number))
-    dog.saw_step(20, 100.0)
-    assert dog.limit_seconds == 120
+    for number, second in enumerate(seconds):
+        dog.saw_step(number, float(second))
+    assert dog.limit_seconds == limit
+    assert not dog.is_stalled(seconds[-1] + limit - 1)
+    assert dog.is_stalled(seconds[-1] + limit + 1)
 
 
 def test_a_repeated_step_is_no_progress():

@@ -11,58 +11,29 @@ import os
 
 from kept import kept
 
+LOGIN = "key relogin host force timeout verify referrer prompt anonymous"
+INIT = """entity project dir id name notes tags config config_exclude_keys config_include_keys
+allow_val_change group job_type mode force reinit resume resume_from fork_from save_code tensorboard
+sync_tensorboard monitor_gym settings anonymous"""
 
-def login(
-    key=None,
-    relogin=None,
-    host=None,
-    force=None,
-    timeout=None,
-    verify=True,
-    referrer=None,
-    prompt=True,
-    anonymous=None,
-):
-    assert key is None, "an explicit key is written into ~/.netrc"
-    assert not prompt, "would wait for a key on the terminal"
+
+def login(**given):
+    assert set(given) <= set(LOGIN.split())
+    assert given.get("key") is None, "an explicit key is written into ~/.netrc"
+    assert not given.get("prompt", True), "would wait for a key on the terminal"
     with kept():
         return "WANDB_API_KEY" in os.environ
 
 
-def init(
-    entity=None,
-    project=None,
-    dir=None,  # noqa: A002
-    id=None,  # noqa: A002
-    name=None,
-    notes=None,
-    tags=None,
-    config=None,
-    config_exclude_keys=None,
-    config_include_keys=None,
-    allow_val_change=None,
-    group=None,
-    job_type=None,
-    mode=None,
-    force=None,
-    reinit=None,
-    resume=None,
-    resume_from=None,
-    fork_from=None,
-    save_code=None,
-    tensorboard=None,
-    sync_tensorboard=None,
-    monitor_gym=None,
-    settings=None,
-    anonymous=None,
-):
-    assert resume == "allow"
-    assert set(settings) <= {"console", "silent", "finish_timeout"}
+def init(**given):
+    assert set(given) <= set(INIT.split())
+    assert given.get("resume") == "allow"
+    assert set(given["settings"]) <= {"console", "silent", "finish_timeout"}
     with kept() as runs:
-        run = runs.setdefault(id, {"name": name, "log": [], "ends": []})
-        run |= {"project": project, "config": config}
+        run = runs.setdefault(given["id"], {"name": given["name"], "log": [], "ends": []})
+        run |= {"project": given["project"], "config": given["config"]}
         run["ends"].append("RUNNING")
-    return Run(id)
+    return Run(given["id"])
 
 
 class Run:
