@@ -34,6 +34,16 @@ def test_each_request_names_what_it_creates_and_carries_its_labels():
         assert kind.may_be_foreign == (kind is not kinds.POOL)
 
 
+def test_spot_is_evicted_for_capacity_only_and_costs_nothing_when_it_is_idle():
+    (pool,) = (one for one in azure_plan(market="spot").steps if "/agentPools/" in one.path)
+    found = pool.body["properties"]
+    assert (found["scaleSetPriority"], found["scaleSetEvictionPolicy"]) == ("Spot", "Delete")
+    assert (found["spotMaxPrice"], found["enableAutoScaling"], found["minCount"]) == (-1, True, 0)
+    (pool,) = (one for one in azure_plan().steps if "/agentPools/" in one.path)
+    assert "scaleSetPriority" not in pool.body["properties"]
+    assert pool.body["properties"]["minCount"] == 0
+
+
 def test_when_all_is_known_no_placeholder_is_left_but_what_is_made_on_the_way():
     made = fill_placeholders(
         azure_plan(), KNOWN | {ids.ZONE: "2", ids.SYSTEM_SIZE: "Standard_D2s_v3"}
@@ -66,3 +76,16 @@ def test_a_storage_account_has_a_name_that_azure_takes(subscription, region):
     name = ids.account_name(subscription, region)
     assert re.fullmatch("[a-z0-9]{3,24}", name)
     assert name == ids.account_name(subscription, region)
+
+
+def test_no_system_pod_keeps_the_nodes_of_a_run_alive_and_they_scale_to_zero():
+    """Only the launcher ends the nodes: AKS has no maximum lifetime of a node."""
+    bodies = {step.path.partition("?")[0]: step.body for step in azure_plan().steps if step.body}
+    (cluster,) = [
+        body for path, body in bodies.items() if path.endswith("/managedClusters/cloudgan")
+    ]
+    (pool,) = [body for path, body in bodies.items() if "/agentPools/" in path]
+    profile = cluster["properties"]["autoScalerProfile"]
+    assert profile["skip-nodes-with-system-pods"] == "false"
+    assert pool["properties"]["minCount"] == 0
+    assert pool["properties"]["enableAutoScaling"]

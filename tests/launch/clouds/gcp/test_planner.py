@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from cloudgan.api.plan_result import PlanResult
+from cloudgan.core.labels import RUN
 from cloudgan.launch.clouds.gcp.names import CHANNEL, LOCATION
 from cloudgan.launch.clouds.gcp.planner import target
 from launch.clouds.gcp.lab import gcp_plan
@@ -13,6 +16,15 @@ def pool_of(plan):
     return of_cloud(plan)[-1].body["nodePool"]
 
 
+def test_the_nodes_taint_admits_the_runs_workers_only():
+    plan = gcp_plan()
+    (taint,) = pool_of(plan)["config"]["taints"]
+    assert (taint["key"], taint["value"]) == (RUN, "gan")
+    pod = plan.steps[-1].body["spec"]["template"]["spec"]
+    assert RUN in {one["key"] for one in pod["tolerations"]}
+    assert pod["nodeSelector"] == {RUN: "gan"}
+
+
 def test_autoscaler_and_maximum_duration_end_the_nodes():
     plan = gcp_plan(nodes=3, max_hours=2)
     pool = pool_of(plan)
@@ -20,6 +32,23 @@ def test_autoscaler_and_maximum_duration_end_the_nodes():
     assert pool["autoscaling"] == {"enabled": True, "minNodeCount": 0, "maxNodeCount": 3}
     life = int(pool["config"]["maxRunDuration"].removesuffix("s"))
     assert 2 * 3600 + plan.limits.gang_timeout_seconds < life < 3 * 3600
+
+
+@pytest.mark.parametrize("gpu", ["P100", "V100", "T4"])
+def test_old_gpus_use_the_default_driver(gpu):
+    (one,) = pool_of(gcp_plan(f"n1-standard-8+1x{gpu}"))["config"]["accelerators"]
+    assert one["acceleratorType"] == f"nvidia-tesla-{gpu.lower()}"
+    assert one["gpuDriverInstallationConfig"] == {"gpuDriverVersion": "DEFAULT"}
+
+
+def test_spot_nodes_and_workers_have_the_longer_grace_period():
+    plan = gcp_plan(market="spot")
+    config = pool_of(plan)["config"]
+    assert config["spot"]
+    grace = config["kubeletConfig"]
+    left = grace["shutdownGracePeriodSeconds"] - grace["shutdownGracePeriodCriticalPodsSeconds"]
+    assert plan.workers.grace_seconds == left
+    assert "kubeletConfig" not in pool_of(gcp_plan())["config"]
 
 
 def test_a_pod_on_gpus_has_no_variables_of_pjrt():
@@ -43,6 +72,15 @@ def test_flex_start_nodes_may_queue_for_the_time_of_the_job_and_the_plan_says_so
     shown = PlanResult(plan=plan.model_copy(update={"showers": sized})).view().basis
     assert any("flex-start nodes may queue for 9.67 h" in line for line in shown)
     assert gcp_plan().limits.capacity_wait_seconds is None
+
+
+def test_pods_and_nodes_use_different_service_accounts():
+    plan = gcp_plan()
+    account = next(step for step in plan.steps if step.ensure.startswith("ServiceAccount"))
+    (who,) = account.body["metadata"]["annotations"].values()
+    assert who == "cloudgan-trainer@<project>.iam.gserviceaccount.com"
+    assert pool_of(plan)["config"]["serviceAccount"].startswith("cloudgan-nodes@")
+    assert pool_of(plan)["config"]["workloadMetadataConfig"] == {"mode": "GKE_METADATA"}
 
 
 def test_an_existing_cluster_may_be_in_any_zone_of_the_region():
