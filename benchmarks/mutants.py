@@ -86,6 +86,7 @@ def mutants_of(module: Path) -> list[dict[str, str | int]]:
                     "line": node.lineno,
                     "before": source[begin:end].decode(),
                     "after": f"({ast.unparse(change)})",
+                    "number": len(found),  # moved lines and other docstrings do not change it
                     "begin": begin,
                     "end": end,
                 }
@@ -129,7 +130,7 @@ def run(chosen: list[dict[str, str | int]], tests: list[str], limit: float, save
 
 def compare(before: Path, after: Path) -> None:
     """Prints how many mutants were killed before and after, and those that only one list killed."""
-    place = ("module", "before", "after", "begin")
+    place = ("module", "before", "after", "number")
     first, second = (
         {tuple(one[key] for key in place): one for one in parse_json(path.read_text(), str(path))}
         for path in (before, after)
