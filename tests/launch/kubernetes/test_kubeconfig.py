@@ -72,13 +72,9 @@ def credential(**status):
     )
 
 
-def test_the_current_context_is_the_default(kubeconfig):
-    kubeconfig(entry("lab", namespace="gan") | {"current-context": "lab"})
+def test_a_context_is_found_by_name_and_the_current_one_is_the_default(kubeconfig):
+    kubeconfig(entry("lab", namespace="gan") | {"current-context": "lab"}, entry("cern"))
     assert find_context(None) == ("lab", "https://lab.example:6443", "gan")
-
-
-def test_a_context_is_found_by_name(kubeconfig):
-    kubeconfig(entry("lab") | {"current-context": "lab"}, entry("cern"))
     assert find_context("cern") == ("cern", "https://cern.example:6443", None)
 
 

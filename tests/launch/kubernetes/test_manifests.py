@@ -315,35 +315,29 @@ def test_manifests_share_no_objects(plan_of, gang):
     assert bodies == manifests(plan, gang=gang)
 
 
-def test_mappings_are_merged_by_key_and_leaves_replaced():
-    under = {"spec": {"a": 1, "b": {"c": 2}}}
-    assert merge_overlay(under, {"spec": {"b": {"c": 3, "d": 4}}}) == {
-        "spec": {"a": 1, "b": {"c": 3, "d": 4}}
-    }
-
-
-def test_named_entries_are_merged_by_name_and_new_ones_appended():
-    under = {"containers": [{"name": "a", "x": 1}, {"name": "b"}]}
-    over = {"containers": [{"name": "c"}, {"name": "a", "y": 2}]}
-    assert merge_overlay(under, over)["containers"] == [
-        {"name": "a", "x": 1, "y": 2},
-        {"name": "b"},
-        {"name": "c"},
-    ]
+NAMED = [{"name": "a", "x": 1}, {"name": "b"}]
 
 
 @pytest.mark.parametrize(
-    ("under", "over"), [([1, 2], [3]), ([{"name": "a"}], [{"key": "b"}]), ([{"name": "a"}], [])]
+    ("under", "over", "merged"),
+    [
+        ({"a": 1, "b": {"c": 2}}, {"b": {"c": 3, "d": 4}}, {"a": 1, "b": {"c": 3, "d": 4}}),
+        (
+            NAMED,
+            [{"name": "c"}, {"name": "a", "y": 2}],
+            [{"name": "a", "x": 1, "y": 2}, {"name": "b"}, {"name": "c"}],
+        ),
+        ([1, 2], [3], [3]),
+        (NAMED, [{"key": "b"}], [{"key": "b"}]),
+        (NAMED, [], []),
+    ],
+    ids=["mappings by key", "named entries by name", "values", "entries without names", "none"],
 )
-def test_a_list_of_entries_without_names_is_replaced(under, over):
-    assert merge_overlay(under, over) == over
-
-
-def test_merging_changes_neither_argument():
-    under, over = {"a": {"b": [{"name": "x"}]}}, {"a": {"b": [{"name": "x", "y": 1}]}}
-    before = copy.deepcopy((under, over))
-    merge_overlay(under, over)
-    assert (under, over) == before
+def test_an_overlay_is_merged_and_changes_neither_argument(under, over, merged):
+    arguments = {"spec": under}, {"spec": over}
+    before = copy.deepcopy(arguments)
+    assert merge_overlay(*arguments) == {"spec": merged}
+    assert arguments == before
 
 
 def test_each_loaded_manifest_is_a_copy():
@@ -394,11 +388,6 @@ def test_with_a_claim_no_metadata_service_is_reachable(plan_of):
     assert link_local(plan_of(store="pvc:results", wheels=())) == []
 
 
-@pytest.fixture
-def plugin_pod():
-    return device_plugin_step().body["spec"]["template"]["spec"]
-
-
 def test_the_device_plugin_belongs_to_no_run():
     step = device_plugin_step()
     assert step.find == f"{step.path}/{step.body['metadata']['name']}"
@@ -406,19 +395,13 @@ def test_the_device_plugin_belongs_to_no_run():
     assert not [name for name in step.body["metadata"]["labels"] if name.startswith("cloudgan-")]
 
 
-def test_the_device_plugins_image_is_pinned_by_digest(plugin_pod):
-    (container,) = plugin_pod["containers"]
+def test_the_device_plugin_runs_a_pinned_image_on_labelled_nodes_without_privileges():
+    pod = device_plugin_step().body["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
     assert re.search(r":v[0-9.]+@sha256:[0-9a-f]{64}$", container["image"])
-
-
-def test_the_device_plugin_runs_on_labelled_nodes_despite_taints(plugin_pod):
-    assert plugin_pod["nodeSelector"] == dict(GPU_NODE)
-    keys = {one["key"] for one in plugin_pod["tolerations"]}
-    assert {"nvidia.com/gpu", "kubernetes.azure.com/scalesetpriority"} <= keys
-    assert {one["operator"] for one in plugin_pod["tolerations"]} == {"Exists"}
-
-
-def test_the_device_plugin_cannot_escalate_privileges(plugin_pod):
-    (container,) = plugin_pod["containers"]
     assert container["securityContext"]["allowPrivilegeEscalation"] is False
-    assert plugin_pod["automountServiceAccountToken"] is False
+    assert pod["automountServiceAccountToken"] is False
+    assert pod["nodeSelector"] == dict(GPU_NODE)
+    keys = {one["key"] for one in pod["tolerations"]}
+    assert {"nvidia.com/gpu", "kubernetes.azure.com/scalesetpriority"} <= keys, "despite taints"
+    assert {one["operator"] for one in pod["tolerations"]} == {"Exists"}

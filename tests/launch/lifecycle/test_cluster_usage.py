@@ -104,20 +104,24 @@ def test_a_run_pays_what_it_used_and_what_waited_after_it(  # noqa: PLR0917
     assert waits == [waiting], "the run that keeps the cluster at its cost"
 
 
+@pytest.fixture
+def three(provisioned):
+    return [provisioned(name) for name in "abc"]
+
+
 @given(st.data())
 @settings(suppress_health_check=list(HealthCheck), deadline=None)
-def test_the_runs_of_a_cluster_pay_its_whole_time_once(provisioned, data):
+def test_the_runs_of_a_cluster_pay_its_whole_time_once(three, data):
     minutes = st.integers(0, 500)
-    names = ["a", "b", "c"][: data.draw(st.integers(1, 3))]
+    plans = three[: data.draw(st.integers(1, 3))]
     histories = []
-    for name in names:
+    for plan in plans:
         begins, ends = sorted((data.draw(minutes), data.draw(minutes)))
         states = [(begins, "starting"), (ends, data.draw(st.sampled_from(["finished", "stopped"])))]
-        histories.append(history(provisioned(name), *states))
+        histories.append(history(plan, *states))
     created, now = sorted((data.draw(minutes), data.draw(st.integers(500, 900))))
     paid = [
-        cluster_usage(provisioned(name), [cluster(created)], histories, after(now)).run_seconds
-        for name in names
+        cluster_usage(plan, [cluster(created)], histories, after(now)).run_seconds for plan in plans
     ]
     assert sum(paid) == pytest.approx((now - created) * 60)
 

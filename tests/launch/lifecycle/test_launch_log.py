@@ -355,7 +355,7 @@ def told(attempts, until):
     return launch_ledger(Launch(run="r", config_hash="h", attempts=attempts)).until(until).known_usd
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(events=EVENTS, behind=st.integers(-120, 120), before=st.floats(0, 1))
 @example(  # an attempt begins on the node that the one before left up, and its own is seen later
     events=[(9, "come"), (9, "begin"), (9, "end"), (9, "again"), (9, "begin"), (9, "come")],

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-
 import pytest
 
 from cloudgan.core.errors import CapacityError
@@ -46,11 +44,13 @@ def test_only_nodes_of_the_run_are_its_nodes(made, api):
 def test_it_waits_until_each_node_shows_its_accelerators(made, api, plan_of):
     made.add_node("one", gpus=8, labels={RUN: "gan"})
     made.add_node("small", gpus=1, labels={RUN: "gan"})
-    said, plan = [], two_gpus(plan_of, 20)
-    late = threading.Timer(0.15, made.add_node, ("two",), {"gpus": 8, "labels": {RUN: "gan"}})
-    late.start()
-    wait_for_nodes(api, plan, said.append, 0.01)
-    late.join()
+    said = []
+
+    def say(line):
+        said.append(line)
+        made.add_node("two", gpus=8, labels={RUN: "gan"})
+
+    wait_for_nodes(api, two_gpus(plan_of, 20), say, 0.01)
     assert said == [
         "1 of 2 ready nodes show nvidia.com/gpu: the driver or its device plugin is not ready"
     ]

@@ -99,17 +99,6 @@ def test_the_steps_are_the_provider_s_for_the_very_plan(asked_of):
     assert seen[0].warnings == plan.warnings
 
 
-def test_a_budget_is_a_deadline_and_says_so(plan_of):
-    plan = plan_of(price=PRICE, workers=GPUS, budget_usd=10)
-    assert plan.limits.deadline_seconds == 1000 - 120
-    assert plan.limits.deadline_reason == "--budget-usd=10"
-
-
-def test_a_budget_without_a_price_is_refused(plan_of):
-    with pytest.raises(ConfigError, match="needs the price of a node"):
-        plan_of(budget_usd=10)
-
-
 def test_a_budget_below_the_fast_edge_is_refused_with_what_it_would_cost(plan_of):
     with pytest.raises(BudgetError, match=r"60 epochs cost at least 53\.68 USD \(the lab's"):
         plan_of(price=PRICE, workers=GPUS, known=KNOWN, training={"epochs": 60}, budget_usd=50)
@@ -185,30 +174,31 @@ def test_a_day_is_an_argument(asked_of):
 USD = st.floats(0.01, 1e6)
 
 
-def test_hours_are_a_deadline():
-    assert deadline(max_hours=1.5) == (5400, "--max-hours=1.5")
-    assert deadline(max_hours=1e-9).seconds == 1, "a job needs a deadline of a second at least"
+BUDGET = {"max_hours": 24, "budget_usd": 10, "usd_per_second": 0.01}
 
 
-def test_a_budget_is_a_deadline_where_it_ends_earlier():
-    found = deadline(max_hours=24, budget_usd=10, usd_per_second=0.01, reserve_seconds=100)
-    assert found == (900, "--budget-usd=10")
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        ({"max_hours": 1.5}, (5400, "--max-hours=1.5")),
+        ({"max_hours": 1e-9}, (1, "--max-hours=1e-09")),
+        (BUDGET | {"reserve_seconds": 100}, (900, "--budget-usd=10")),
+        (BUDGET | {"max_hours": 1, "budget_usd": 1000}, (3600, "--max-hours=1")),
+        (BUDGET | {"once_usd": 4}, (600 - 120, "--budget-usd=10")),
+        (BUDGET | {"spent_usd": 4}, (600 - 120, "--budget-usd=10")),
+    ],
+    ids=[
+        *("hours", "a second at least", "a budget that ends earlier", "a budget that suffices"),
+        *("moving the data is paid too", "what was spent is no longer there"),
+    ],
+)
+def test_hours_or_a_budget_are_a_deadline_and_say_so(asked, expected):
+    assert deadline(**asked) == expected
 
 
-def test_a_budget_that_suffices_leaves_the_hours():
-    assert deadline(max_hours=1, budget_usd=1000, usd_per_second=0.01).reason == "--max-hours=1"
-
-
-def test_moving_the_data_is_paid_out_of_the_budget():
-    given = {"max_hours": 24, "budget_usd": 10, "usd_per_second": 0.01}
-    assert deadline(**given, once_usd=4).seconds == 600 - 120
+def test_moving_the_data_for_the_whole_budget_is_refused():
     with pytest.raises(BudgetError, match=r"the transfer of the data costs 9\.50 USD"):
-        deadline(**given, once_usd=9.5)
-
-
-def test_what_earlier_attempts_cost_is_no_longer_there():
-    one = deadline(max_hours=24, budget_usd=10, usd_per_second=0.01, spent_usd=4)
-    assert one.seconds == 600 - 120
+        deadline(**BUDGET, once_usd=9.5)
 
 
 @pytest.mark.parametrize(("budget", "spent"), [(1.0, 0.0), (100.0, 99.0), (1.0, 5.0)])
@@ -221,7 +211,9 @@ def test_a_budget_that_leaves_no_time_is_refused_with_the_sums(budget, spent):
 
 
 def test_a_budget_without_a_price_is_refused_and_says_how_to_name_one():
-    with pytest.raises(ConfigError, match=r"--price-as=gcp/.*cloudgan offers"):
+    with pytest.raises(
+        ConfigError, match=r"needs the price of a node.*--price-as=gcp/.*cloudgan offers"
+    ):
         deadline(max_hours=1, budget_usd=5)
 
 

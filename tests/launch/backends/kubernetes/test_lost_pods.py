@@ -170,14 +170,6 @@ def test_a_registry_that_stays_away_ends_the_start_at_the_gang_timeout(lab, begi
     assert not lab.pods("gan")
 
 
-def test_an_image_that_is_not_in_the_registry_ends_the_run_at_once(lab, begin):
-    monitor = begin(lab, plan_of(workers={"image": "registry.example/nothing:1"}))
-    began = time.monotonic()
-    with pytest.raises(LaunchError, match=r"nothing:1 cannot be pulled .*not found.*--image"):
-        monitor.follow()
-    assert time.monotonic() - began < 15
-
-
 def test_three_evictions_for_a_full_disk_end_the_run_with_the_cause(lab, begin):
     monitor = begin(lab, plan_of())
 
