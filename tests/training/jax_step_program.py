@@ -1,6 +1,6 @@
 """Takes steps under JAX from the weights in a file, and writes those after them.
 
-Arguments: the file to read, the file to write, the conv_impl, the precision, the steps, the preset as JSON.
+Arguments: the file to read, the file to write, the precision, the steps, the preset as JSON.
 Both files hold arrays by the names of `Gan.variables`; the first also a batch.
 """
 
@@ -13,7 +13,6 @@ import keras
 import numpy as np
 from keras.src.backend.common import dtypes
 
-from benchmarks.gpu_step.conv_impls import find_conv_impl
 from cloudgan.schema.presets import Preset
 from cloudgan.training.gan import LearningRates, build_gan
 from cloudgan.training.jax_backend import pure
@@ -25,7 +24,7 @@ dtypes.BIT64_TO_BIT32_DTYPE["float64"] = "float64"
 
 
 def main(read, written, *options):
-    conv_impl, precision, steps, preset = options
+    precision, steps, preset = options
     arrays = dict(np.load(read))
     preset = Preset.model_validate_json(preset)
     keras.config.set_floatx(precision)  # a model casts what it is called with
@@ -37,7 +36,7 @@ def main(read, written, *options):
         precision=precision,
         synchronized=False,
         learning_rates=LearningRates(preset.learning_rate, preset.learning_rate),
-        stages=find_conv_impl(conv_impl),
+        conv_impl="phases",
     )
     step = GanStep(
         gan,
