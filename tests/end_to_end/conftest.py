@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import json
+from functools import partial
 
 import pytest
 
@@ -62,16 +63,16 @@ def s3_server(monkeypatch):
     server.stop()
 
 
-@pytest.fixture
-def cluster(tmp_path, monkeypatch, s3_server):
-    """A cluster of two nodes, with the bucket's login as a secret, and a kubeconfig of full rights."""
+@contextlib.contextmanager
+def with_login(cluster, s3_server, monkeypatch, kubeconfig):
+    """A cluster with the bucket's login as a secret, and a kubeconfig of full rights."""
     from cloudgan.launch.kubernetes.api import ClusterApi
     from cloudgan.launch.kubernetes.kubeconfig import connect
-    from emulators.kubernetes import local_cluster, python_image
+    from emulators.kubernetes import python_image
 
     images = {name: python_image() for name in ("tensorflow/tensorflow:2.21.0", "lab/gan:1")}
-    with local_cluster(nodes=2, images=images, root=tmp_path) as made:
-        monkeypatch.setenv("KUBECONFIG", str(made.kubeconfig(tmp_path / "kubeconfig")))
+    with cluster(images=images) as made:
+        monkeypatch.setenv("KUBECONFIG", str(made.kubeconfig(kubeconfig)))
         with connect(None) as client:
             api = ClusterApi(client)
             body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
@@ -85,4 +86,24 @@ def cluster(tmp_path, monkeypatch, s3_server):
                 "data": data,
             }
             api.create(f"/api/v1/namespaces/{NAMESPACE}/secrets", body)
+        yield made
+
+
+@pytest.fixture
+def cluster(tmp_path, monkeypatch, s3_server):
+    """The double of a cluster of two nodes."""
+    from emulators.kubernetes import local_cluster
+
+    run = partial(local_cluster, nodes=2, root=tmp_path)
+    with with_login(run, s3_server, monkeypatch, tmp_path / "kubeconfig") as made:
+        yield made
+
+
+@pytest.fixture
+def real(tmp_path, monkeypatch, s3_server):
+    """The real control plane with one node, where it was built."""
+    from realcluster.cluster import real_cluster
+
+    run = partial(real_cluster, nodes=1, root=tmp_path)
+    with with_login(run, s3_server, monkeypatch, tmp_path / "kubeconfig") as made:
         yield made

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import http.client
 import json
 import os
 import signal
@@ -384,6 +385,26 @@ def test_trainers_share_a_network_that_the_workers_are_not_in(team):
     ((_, one),), ((_, other),) = two.seen(0), two.seen(1)
     assert one == other
     assert one != str(Path("/proc/self/ns/net").readlink())
+
+
+def test_requests_without_the_secret_do_not_end_a_training(team):
+    two = team(2, orders={"steps": LONG})
+    started = [two.start(index) for index in range(2)]
+    two.checkpoint(20)
+    host, port = two.peers[0].split(":")
+    for number in range(5):
+        connection = http.client.HTTPConnection(host, int(port) + 1, timeout=5)
+        query = f"index=1&incarnation=pod-{number}&phase=waiting&generation=0"
+        connection.request("GET", f"/join?{query}")
+        assert connection.getresponse().status == 404
+        connection.close()
+    two.end_soon()
+    two.checkpoint(two.newest() + 20)
+    assert two.heartbeat().generation == 1
+    assert len(two.began(0)) == 1
+    for worker in started:
+        worker.stop.request()
+    assert {worker.wait() for worker in started} <= {0, 75}
 
 
 def test_a_worker_with_another_secret_is_not_accepted_and_says_why(team, tmp_path):

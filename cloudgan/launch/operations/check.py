@@ -31,7 +31,11 @@ _CONTACT_SECONDS = 10.0
 
 @command
 def check(options: CheckOptions) -> AccountCheck:
-    """Checks login, APIs, permissions and quota of each cloud; creates nothing."""
+    """Checks login, APIs, permissions and quota of each cloud; creates nothing.
+
+    Raises:
+        ConfigError: A value is not valid.
+    """
     disable_unless_reachable()
     provider, offer = options.provider, options.price_as
     names = tuple(CLOUDS) if provider is None else (provider,)

@@ -56,6 +56,9 @@ def doctor(
         progress: Receives each deletion.
         confirm: Called with a question before anything is deleted; raises ConfirmationError to stop.
         show: Called with the resources before that question.
+
+    Raises:
+        ConfigError: A flag of one cloud was given for another one.
     """
     say = (progress or Silent()).say
     disable_unless_reachable()

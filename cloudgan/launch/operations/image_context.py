@@ -53,7 +53,11 @@ class ImageContext(Result):
 
 @command
 def image(options: ImageOptions) -> ImageContext:
-    """Writes the build context of a container image."""
+    """Writes the build context of a container image.
+
+    Raises:
+        ConfigError: The folder holds something else or cannot be written.
+    """
     path = local_path(options.folder or f"image-{options.kind}", source="FOLDER")
     write_context(path, options.kind)
     name = f"cloudgan:{__version__}-{options.kind}"

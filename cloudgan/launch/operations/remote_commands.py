@@ -44,6 +44,9 @@ def exec_(
         options: The command, and the worker.
         as_json: Return the output; else it goes to this program's, and the exit code is returned.
         progress: Receives a line when a cluster is unavailable.
+
+    Raises:
+        ConfigError: There is no such run, worker or program, or the worker does not run.
     """
     kept: dict[bool, bytearray] = {False: bytearray(), True: bytearray()}
 
@@ -69,7 +72,15 @@ def exec_(
 
 @command
 def shell(options: ShellOptions, *, progress: Progress | None = None) -> int:
-    """Connects this terminal with a shell beside a running worker, until the shell ends."""
+    """Connects this terminal with a shell beside a running worker, until the shell ends.
+
+    Args:
+        options: The worker.
+        progress: Receives a line when a cluster is unavailable.
+
+    Raises:
+        ConfigError: There is no such run or worker, the worker does not run, or there is no terminal.
+    """
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise ConfigError(
             f"`cloudgan shell` needs a terminal; for one command: cloudgan exec {options.run} -- COMMAND"

@@ -202,6 +202,10 @@ def _all_runs(say: Callable[[str], None]) -> RunList:
 def logs(options: LogsOptions, *, progress: Progress | None = None) -> Iterator[LogLine]:
     """Yields what the workers of a run printed, merged by time; from its store if its job is gone.
 
+    Args:
+        options: A run, and which of its lines.
+        progress: Receives a line when a cluster is unavailable.
+
     Raises:
         ConfigError: The run does not exist there, or has printed nothing that is kept.
     """
@@ -257,6 +261,9 @@ def cancel(
     Args:
         options: A run, and where it is.
         progress: Receives each task.
+
+    Raises:
+        ConfigError: The run does not exist there, or was not launched.
     """
     name, locator = options.run, options.locator
     names = runs_of(name, locator)
@@ -301,6 +308,7 @@ def down(
         progress: Receives each task.
 
     Raises:
+        ConfigError: The run does not exist there.
         ForeignDocumentError: A document names another run, owner, store or account.
     """
     name, locator, purge = options.run, options.locator, options.purge
@@ -368,6 +376,9 @@ def adopt(options: AdoptOptions, *, progress: Progress | None = None) -> AdoptRe
     Args:
         options: A run, and where it is.
         progress: Receives each task.
+
+    Raises:
+        ConfigError: The run does not exist there, or runs/NAME has another run.
     """
     name, locator = options.run, options.locator
     progress = progress or Silent()

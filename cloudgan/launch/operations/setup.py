@@ -42,6 +42,7 @@ def setup(
         show: Called with what is to be created before that question.
 
     Raises:
+        ConfigError: Runs are active.
         ResourcesLeftError: Not all of the account answered; nothing was deleted.
     """
     progress = progress or Silent()

@@ -83,6 +83,10 @@ def tensorboard(
         options: The run and the port.
         announce: Receives the address.
         progress: Receives a line when a cluster or a store is unavailable.
+
+    Raises:
+        ConfigError: There is no such run, TensorBoard is not installed, or the port is in use.
+        CloudganError: TensorBoard failed.
     """
     port = options.port
     say = (progress or Silent()).say

@@ -1,0 +1,105 @@
+"""The real trainer in pods of the real control plane: disturbed, followed, entered, cancelled, and nothing is left.
+
+One worker: the pods there share one network, and the servers of two workers would need one port of it.
+"""
+
+import json
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from cloudgan.schema import record
+from cloudgan.storage.store import open_store
+from end_to_end.test_launch import weights
+
+pytestmark = pytest.mark.slow
+
+BUCKET, NAMESPACE = "s3://physics/gan", "cloudgan"
+THERE = (
+    "--provider=kubernetes",
+    f"--store={BUCKET}",
+    "--kubernetes-secrets=s3-login",
+    "--cpus=1",
+    "--nodes=1",
+    "--seed=3",
+    "--checkpoint-every-steps=4",
+    "--yes",
+    "--json",
+)
+
+
+def objects(cluster):
+    """All objects of the run's namespace, of every kind in every API group; events pass by themselves."""
+    groups = ["/api/v1"] + [
+        f"/apis/{group['preferredVersion']['groupVersion']}"
+        for group in cluster._ask("GET", "/apis")["groups"]
+    ]
+    found = set()
+    for path in groups:
+        for kind in cluster._ask("GET", path)["resources"]:
+            if kind["namespaced"] and "list" in kind["verbs"] and kind["name"] != "events":
+                listed = cluster._ask("GET", f"{path}/namespaces/{NAMESPACE}/{kind['name']}")
+                found |= {f"{kind['name']}/{one['metadata']['name']}" for one in listed["items"]}
+    return found
+
+
+def wait_for_checkpoints(run, number, seconds=400):
+    store, end = open_store(f"{BUCKET}/runs/{run}/checkpoints"), time.monotonic() + seconds
+    while len(store.list("step-")) < number:
+        assert time.monotonic() < end, "the run saved no checkpoint"
+        time.sleep(0.1)
+
+
+def test_a_run_that_is_evicted_ends_with_the_weights_of_a_quiet_one_and_leaves_nothing(
+    real, here, shards, cloudgan_here, run_cloudgan
+):
+    before, entered = objects(real), []
+
+    def disturb():
+        wait_for_checkpoints("there", 2)
+        entered.append(run_cloudgan("exec", "there", "--", "python", "-c", "print(6 * 7)"))
+        (pod,) = (
+            one["metadata"]["name"]
+            for one in real.select("pods", NAMESPACE)
+            if one["metadata"]["name"].startswith("there-0-")
+            and one["status"]["phase"] == "Running"
+        )
+        real.evict(NAMESPACE, pod)
+
+    disturbing = threading.Thread(target=disturb)
+    disturbing.start()
+    what = ("--config=plain.yaml", f"--data={shards}", "--epochs=3", "--name=there")
+    result = json.loads(cloudgan_here("deploy", *what, *THERE).stdout)
+    disturbing.join()
+    assert result["state"] == "finished"
+    assert entered[0].stdout.split() == ["42"]
+    run = here / "runs" / "there"
+    lines = record.read(run / "record.jsonl").lines
+    assert any(line.kind == "resumed" and line.step > 0 for line in lines)
+    assert json.loads(cloudgan_here("status", "there", "--json").stdout)["phase"] == "finished"
+    printed = cloudgan_here("logs", "there", "--follow").stdout
+    assert "exiting with code 0" in printed
+    cloudgan_here("down", "there")
+    real.wait_for(lambda: objects(real) == before)
+    config = here / "quiet.yaml"
+    config.write_text((run / "run.yaml").read_text())
+    run_cloudgan("train", f"--config={config}", f"--data={shards}", f"--run={here / 'quiet'}")
+    assert weights(run) == weights(here / "quiet")
+
+
+def test_a_cancelled_run_saves_a_checkpoint_and_leaves_nothing(real, here, shards, cloudgan_here):
+    before = objects(real)
+    what = ("--config=plain.yaml", f"--data={shards}", "--epochs=500", "--name=long")
+    words = [sys.executable, "-m", "cloudgan", "deploy", *what, *THERE]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as deploy:
+        wait_for_checkpoints("long", 2)
+        cloudgan_here("cancel", "long")
+        out, err = deploy.communicate(timeout=600)
+    assert deploy.returncode != 0, out
+    assert "Traceback" not in err.decode()
+    assert open_store(f"{BUCKET}/runs/long/checkpoints").list("step-")
+    cloudgan_here("down", "long")
+    real.wait_for(lambda: objects(real) == before)
