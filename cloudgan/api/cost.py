@@ -21,7 +21,7 @@ from cloudgan.money.catalog import Catalog, offers_for_demo
 from cloudgan.money.fees import load_fees
 from cloudgan.money.focus import read_bill
 from cloudgan.money.forecast_vs_actual import USD, forecast_vs_actual
-from cloudgan.money.paper import priced_paper_runs
+from cloudgan.money.paper_replay import priced_paper_runs
 from cloudgan.money.price_file import catalog_with
 from cloudgan.money.reconciliation import reconcile
 from cloudgan.money.report import ReportContext

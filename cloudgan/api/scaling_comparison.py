@@ -12,9 +12,8 @@ from cloudgan.api.scaling_page import PublishedScaling, ScalingComparison
 from cloudgan.core.errors import ConfigError, DataError
 from cloudgan.money.catalog import load_catalog
 from cloudgan.money.paper_replay import replay, scaling_runs
-from cloudgan.money.power8 import Power8, replay_power8
 from cloudgan.money.processes import NO_END, process_times
-from cloudgan.money.scaling_curves import ScalingRun, scaling_curves
+from cloudgan.money.scaling_curves import Power8, ScalingRun, replay_power8, scaling_curves
 from cloudgan.schema.config import RunConfig, differences
 from cloudgan.schema.record import RunRecord, Started
 

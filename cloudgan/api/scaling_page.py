@@ -8,9 +8,9 @@ from typing import Literal, get_args
 from pydantic import Field
 
 from cloudgan.core.document import Document
-from cloudgan.money.power8 import Power8
 from cloudgan.money.scaling_curves import (
     ModelledSpeed,
+    Power8,
     ScalingCurve,
     ScalingRun,
     SerialShare,

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from cloudgan.cli.views.output import mark_printed, print_json
 from cloudgan.cli.views.table_text import table_lines, width_of, wrapped
-from cloudgan.core.printable import printable
+from cloudgan.core.user_text import printable
 from cloudgan.reports.result import Result, View
 from cloudgan.reports.table import Table
 

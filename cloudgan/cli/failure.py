@@ -25,7 +25,7 @@ from cloudgan.core.errors import (
     shorten,
 )
 from cloudgan.core.masking import masked
-from cloudgan.core.printable import printable
+from cloudgan.core.user_text import printable
 
 # The extra that installs a package.
 _EXTRAS = {

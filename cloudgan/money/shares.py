@@ -10,10 +10,10 @@ from cloudgan.money.ledger import Ledger, Usage
 from cloudgan.schema.cell_line import ROUTINES, CellLine
 from cloudgan.schema.cell_line import WAIT as CELL_WAIT
 from cloudgan.schema.cost_report import Share
-from cloudgan.schema.exchange_line import Exchanged
 from cloudgan.schema.item import Item
 from cloudgan.schema.price_row import PriceRow
 from cloudgan.schema.record import Epoch, Process, RunRecord
+from cloudgan.schema.record_line import Exchanged
 
 MASTERS = "masters"
 TRAIN, EXCHANGE, WAIT = "workers: train", "workers: exchange", "workers: wait"

@@ -25,9 +25,16 @@ from cloudgan.core.documents import read_bytes
 from cloudgan.core.errors import DataError
 from cloudgan.core.file_lock import append_line
 from cloudgan.core.hardware import Hardware
-from cloudgan.schema.exchange_line import Exchanged
 from cloudgan.schema.provenance import InstalledWheels
-from cloudgan.schema.record_line import Count, Loss, Rate, RecordLine, Seconds, StopReason
+from cloudgan.schema.record_line import (
+    Count,
+    Exchanged,
+    Loss,
+    Rate,
+    RecordLine,
+    Seconds,
+    StopReason,
+)
 from cloudgan.schema.stop_criterion import StopCriterion
 
 FILE_NAME = "record.jsonl"

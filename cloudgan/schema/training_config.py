@@ -25,8 +25,12 @@ from cloudgan.core.ranges import (
     MAX_SMOOTH,
     MAX_STEP,
 )
-from cloudgan.schema.early_stop import EarlyStop
-from cloudgan.schema.stop_criterion import DEFAULT_RANKING, StopCriterion, parse_stop_criterion
+from cloudgan.schema.stop_criterion import (
+    DEFAULT_RANKING,
+    EarlyStop,
+    StopCriterion,
+    parse_stop_criterion,
+)
 
 EngineName = Literal["tensorflow", "jax"]
 Loop = Literal["custom", "fit"]

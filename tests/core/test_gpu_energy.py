@@ -6,7 +6,7 @@ import ctypes
 
 import pytest
 
-from cloudgan.core.gpu_energy import gpu_joules
+from cloudgan.training.record import gpu_joules
 
 
 class Driver:

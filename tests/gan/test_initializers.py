@@ -6,8 +6,7 @@ import keras
 import numpy as np
 import pytest
 
-from cloudgan.gan.initializers import InitializerOfTensorFlow
-from cloudgan.gan.networks import build_generator
+from cloudgan.gan.networks import InitializerOfTensorFlow, build_generator
 from cloudgan.schema.presets import find_preset
 
 pytestmark = pytest.mark.tf

@@ -1,7 +1,7 @@
 import pytest
 
 from cloudgan.money.catalog import Catalog, load_catalog
-from cloudgan.money.paper import priced_paper_run, priced_paper_runs
+from cloudgan.money.paper_replay import priced_paper_run, priced_paper_runs
 from cloudgan.speed.measured import paper_runs
 
 

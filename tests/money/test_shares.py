@@ -8,8 +8,8 @@ from cloudgan.api.cost_page import shares_table
 from cloudgan.money.report import cost_report
 from cloudgan.money.shares import grid_shares
 from cloudgan.schema.cell_line import CellLine
-from cloudgan.schema.exchange_line import Exchanged
 from cloudgan.schema.record import RunRecord
+from cloudgan.schema.record_line import Exchanged
 from tests.money.conftest import ROW, TODAY, after, attempt, epoch, launch_of, started, stopped
 
 

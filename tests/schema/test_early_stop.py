@@ -3,8 +3,7 @@ import random
 
 import pytest
 
-from cloudgan.schema.early_stop import EarlyStop
-from cloudgan.schema.stop_criterion import DEFAULT_RANKING, parse_stop_criterion
+from cloudgan.schema.stop_criterion import DEFAULT_RANKING, EarlyStop, parse_stop_criterion
 
 MORE_HITS = parse_stop_criterion("hits>2")
 

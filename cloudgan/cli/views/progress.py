@@ -15,7 +15,7 @@ from rich.text import Text
 from cloudgan.cli.views.table_text import width_of, wrapped
 from cloudgan.core import settings
 from cloudgan.core.clock import monotonic_seconds
-from cloudgan.core.printable import printable
+from cloudgan.core.user_text import printable
 
 _LINE_EVERY_SECONDS = 60.0
 _SHORTEST_BAR, _LONGEST_BAR = 8, 24

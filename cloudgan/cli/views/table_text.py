@@ -10,7 +10,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from cloudgan.core.printable import printable
+from cloudgan.core.user_text import printable
 from cloudgan.reports.table import Cell, Mark, Table, cell_text, is_unknown
 
 PIPE_WIDTH = 10_000

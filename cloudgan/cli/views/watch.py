@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from cloudgan.core.clock import utc_now
 from cloudgan.core.errors import CloudganError, ConfigError, OutputError, Terminated
-from cloudgan.core.printable import printable
+from cloudgan.core.user_text import printable
 from cloudgan.reports.result import Result
 
 _CLEAR = "\x1b[H\x1b[J"

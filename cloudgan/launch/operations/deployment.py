@@ -9,7 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from cloudgan.core.clock import utc_moment
+from cloudgan.core import settings
+from cloudgan.core.clock import parse_time, utc_moment, utc_now, utc_today
 from cloudgan.core.clouds import CLOUDS, check_launchable
 from cloudgan.core.errors import (
     BudgetError,
@@ -33,7 +34,6 @@ from cloudgan.launch.lifecycle.run_monitor import (
     raise_for_outcome,
 )
 from cloudgan.launch.lifecycle.run_results import RunResults, transfer_checkpoints
-from cloudgan.launch.operations.current_price import price_warning, refresh_price
 from cloudgan.launch.operations.run_watch import RunWatch
 from cloudgan.launch.operations.staging import (
     all_wheels,
@@ -54,9 +54,11 @@ from cloudgan.launch.operations.targets import (
 from cloudgan.launch.plan.environment import check_variables_set, hide_secrets
 from cloudgan.launch.plan.launch_plan import make_launch_plan, on_demand_price
 from cloudgan.launch.plan.request import NO_ATTEMPTS, AttemptHistory, LaunchRequest
+from cloudgan.money.catalog import Catalog
 from cloudgan.money.forecast import without_startup
 from cloudgan.schema import plan as plans
 from cloudgan.schema.plan import Plan, Target
+from cloudgan.schema.price_row import PriceRow
 from cloudgan.schema.run_document import read_plan
 from cloudgan.schema.run_state import RunState
 from cloudgan.speed.spot import Preemption, break_even
@@ -404,3 +406,39 @@ def _is_finished(
         return desired is not None and desired.spec_hash == plan.spec_hash
     has_job = not state.is_over and backend.desired_state(plan.run) is not None
     return not has_job and results is not None and results.are_of_finished(plan)
+
+
+def refresh_price(row: PriceRow, progress: Progress) -> bool:
+    """Fetches the price of an offer from its cloud, once; returns whether it was refreshed.
+
+    AWS' list prices are one file of hundreds of megabytes per region, which is fetched only if the
+    known price is stale.
+    """
+    today = utc_today()
+    if row.age_days(today) == 0:
+        return False
+    if (row.provider, row.market) == ("aws", "on_demand") and not row.is_stale(today):
+        return False
+    from cloudgan.money.refresh.feeds import feeds_by_provider, refresh
+    from cloudgan.money.refresh.web import Web
+
+    now, folder = parse_time(utc_now()), settings.data_folder() / "prices"
+    try:
+        parts = feeds_by_provider(progress, now, Web(attempts=1), Catalog((row,)))[row.provider]
+        outcome = refresh(
+            row.provider, [part for part in parts if row.market in part.markets], folder
+        )
+    except CloudganError as error:
+        progress.say(f"the price was not refreshed: {error}")
+        return False
+    if outcome.state != "refreshed":
+        for reason in outcome.messages:
+            progress.say(f"the price was not refreshed: {reason}")
+    return outcome.state == "refreshed"
+
+
+def price_warning(row: PriceRow | None) -> str:
+    """Returns a warning if a price is stale or undated; else an empty string."""
+    if row is None or not row.is_stale(utc_today()):
+        return ""
+    return f"the price of {row.offer} is of {row.age_text(utc_today())}"

@@ -12,8 +12,7 @@ from google.oauth2.credentials import Credentials
 
 from cloudgan.launch.backends.tpu_vm.slices import slice_of
 from cloudgan.launch.clouds.gcp.api import GoogleApi
-from cloudgan.launch.clouds.gcp.client import GcpClient
-from cloudgan.launch.clouds.gcp.login import Login
+from cloudgan.launch.clouds.gcp.client import GcpClient, Login
 from cloudgan.launch.clouds.planner import NodePoolRequest, cloud_planner
 from cloudgan.launch.lifecycle.provisioned_backend import ProvisionedBackend
 from cloudgan.launch.lifecycle.run_registry import RunRegistry

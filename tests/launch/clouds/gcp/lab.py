@@ -10,8 +10,7 @@ from google.auth.transport.requests import AuthorizedSession
 from google.oauth2.credentials import Credentials
 
 from cloudgan.launch.clouds.gcp.api import GoogleApi
-from cloudgan.launch.clouds.gcp.client import GcpClient
-from cloudgan.launch.clouds.gcp.login import Login
+from cloudgan.launch.clouds.gcp.client import GcpClient, Login
 from cloudgan.schema.plan import Target
 from cloudgan.schema.resource import Resource
 from emulators.gcp.project import Project
