@@ -20,8 +20,7 @@ from cloudgan.schema.options.training import SearchOptions
 from cloudgan.schema.run_folder import RunFolder
 from cloudgan.schema.search import SearchConfig, parse_search, read_space, with_folds
 from cloudgan.search.blocks import blocks_of_machine
-from cloudgan.search.extra import check_extra
-from cloudgan.search.folder import SearchFolder
+from cloudgan.search.folder import SearchFolder, check_extra
 from cloudgan.search.forecast import SearchForecast, forecast
 from cloudgan.search.result import PAGE, Search
 from cloudgan.storage.store import open_store

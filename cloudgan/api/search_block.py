@@ -35,9 +35,8 @@ from cloudgan.schema.search_exchange import (
     search_prefix,
 )
 from cloudgan.search.block_watch import BlockWatch
-from cloudgan.search.blocks import LOG, PROGRAM, Block, wait_for_trainers
-from cloudgan.search.extra import check_extra
-from cloudgan.search.stop import StopRequest
+from cloudgan.search.blocks import LOG, PROGRAM, Block, StopRequest, wait_for_trainers
+from cloudgan.search.folder import check_extra
 from cloudgan.storage.store import Store, StoreError, open_store, retry_on_store_error
 from cloudgan.worker.pod_environment import PodEnvironment, read_pod_environment
 from cloudgan.worker.status_beat import StatusBeat

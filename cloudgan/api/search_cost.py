@@ -23,7 +23,7 @@ from cloudgan.schema.run_folder import RunFolder
 from cloudgan.schema.search import FILE_NAME
 from cloudgan.schema.search_exchange import BlockStatus, search_prefix
 from cloudgan.search.block_watch import BlockWatch
-from cloudgan.search.extra import check_extra
+from cloudgan.search.folder import check_extra
 from cloudgan.search.objectives import seconds_of_runs
 from cloudgan.storage.store import open_store
 

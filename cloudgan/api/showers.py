@@ -32,8 +32,8 @@ from cloudgan.core.memory import size_text
 from cloudgan.core.progress import Progress
 from cloudgan.reports.result import Result, View
 from cloudgan.schema.options.showers import ConvertOptions, GenerateOptions, SimulateOptions
-from cloudgan.schema.particle import PARTICLE_ATTRIBUTE, Particle
 from cloudgan.schema.provenance import git_commit
+from cloudgan.schema.simulation import PARTICLE_ATTRIBUTE, Particle
 
 _LEAST_BYTES = 2000
 """Of a simulated shower of 51 x 51 x 25 cells in HDF5: 2490 at 2 GeV, 7650 at 10 to 100 GeV."""

@@ -9,13 +9,31 @@ from dataclasses import dataclass
 from typing import Any
 
 from cloudgan.cli.emit import emit, show
-from cloudgan.cli.views.confirmation import confirm
 from cloudgan.cli.views.output import check_report, progress_bars, write_report_file
 from cloudgan.core.command import body_of, call_with, model_of
 from cloudgan.core.command_words import Common, Given, read
+from cloudgan.core.errors import ConfirmationError
 from cloudgan.core.flags import Options
 from cloudgan.core.options import build, options_of
 from cloudgan.reports.result import Result
+
+
+def confirm(question: str, *, yes: bool) -> None:
+    """Returns if the user answers yes on the terminal, or gave --yes.
+
+    Raises:
+        ConfirmationError: The answer is no, or standard input is not a terminal.
+    """
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise ConfirmationError(
+            f"{question} Confirmation required, and standard input is not a terminal: add --yes."
+            " Nothing was started"
+        )
+    print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
+    if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
+        raise ConfirmationError("not confirmed; nothing was started")
 
 
 @dataclass(frozen=True)

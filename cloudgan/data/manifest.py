@@ -30,7 +30,7 @@ from cloudgan.core.errors import CloudganError, DataError
 from cloudgan.core.hardware import this_machine
 from cloudgan.core.progress import Progress
 from cloudgan.data.layouts import Layout
-from cloudgan.schema.particle import PARTICLE_ATTRIBUTE, PDG_NAMES
+from cloudgan.schema.simulation import PARTICLE_ATTRIBUTE, PDG_NAMES
 
 MANIFEST = "manifest.json"
 PART_SUFFIX = ".npy"

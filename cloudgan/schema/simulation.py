@@ -9,7 +9,15 @@ from pydantic import ConfigDict, Field, model_validator
 from cloudgan.core.document import Document
 from cloudgan.core.flags import RANGE, flag
 from cloudgan.core.ranges import MAX_SHOWERS
-from cloudgan.schema.particle import Particle
+
+Particle = Literal["electron", "photon", "positron"]
+
+PDG_NAMES: Final = {11: "electron", -11: "positron", 22: "photon"}
+"""Names by number of the Particle Data Group."""
+
+PARTICLE_ATTRIBUTE: Final = "particle"
+"""Attribute of a file of showers; public 3DGAN files, of electrons, have none."""
+
 
 Task = Literal["train", "simulate"]
 """Program of the workers of a run."""

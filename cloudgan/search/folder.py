@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 
 from cloudgan.core.documents import read_json, write_json
-from cloudgan.core.errors import ConfigError
+from cloudgan.core.errors import ConfigError, install_command
 from cloudgan.schema.search import FILE_NAME, SearchConfig
 from cloudgan.schema.search_exchange import TrialRun
+
+
+def check_extra() -> None:
+    """Checks that the packages of a search are installed."""
+    for name in ("optuna", "sklearn"):
+        if find_spec(name) is None:
+            raise ConfigError(f"a search needs {name}: {install_command('search')}")
 
 
 class SearchFolder:

@@ -15,7 +15,7 @@ from cloudgan.schema import record
 from cloudgan.schema.run_folder import find_run_folder
 from cloudgan.schema.search import SearchConfig
 from cloudgan.search.blocks import blocks_of_machine
-from cloudgan.search.extra import check_extra
+from cloudgan.search.folder import check_extra
 from cloudgan.search.objectives import spent_seconds
 
 _HOUR_SECONDS = 3600.0

@@ -13,9 +13,8 @@ from cloudgan.schema.record import Checkpointed, read_if_whole
 from cloudgan.schema.run_folder import RunFolder
 from cloudgan.schema.search import SearchConfig
 from cloudgan.schema.search_exchange import TrialRun
-from cloudgan.search.blocks import Block, blocks_of_machine, wait_for_trainers
+from cloudgan.search.blocks import Block, StopRequest, blocks_of_machine, wait_for_trainers
 from cloudgan.search.folder import SearchFolder
-from cloudgan.search.stop import StopRequest
 from cloudgan.search.study import SearchStudy, open_study
 from cloudgan.search.trial_loop import TrialLoop
 

@@ -21,10 +21,9 @@ from cloudgan.schema.run_folder import RunFolder, checkpoint_name, checkpoint_st
 from cloudgan.schema.search import FILE_NAME, SearchConfig
 from cloudgan.schema.search_exchange import LEASE_SECONDS, TrialRun, search_prefix
 from cloudgan.search.block_watch import BlockWatch
-from cloudgan.search.blocks import LOG
+from cloudgan.search.blocks import LOG, StopRequest
 from cloudgan.search.folder import SearchFolder
 from cloudgan.search.journal import ENTRIES, StoreJournal
-from cloudgan.search.stop import StopRequest
 from cloudgan.search.study import REASON, SearchStudy, state_name
 from cloudgan.search.trial_loop import raise_if_failing, say_end
 from cloudgan.storage.bucket_showers import BucketShowers

@@ -26,9 +26,8 @@ from cloudgan.schema.record import RunRecord, read_if_whole
 from cloudgan.schema.run_folder import RunFolder
 from cloudgan.schema.search import SearchConfig
 from cloudgan.schema.search_exchange import TrialRun
-from cloudgan.search.blocks import LOG, Block
+from cloudgan.search.blocks import LOG, Block, StopRequest
 from cloudgan.search.objectives import objective_median, objective_values, second_objective
-from cloudgan.search.stop import StopRequest
 from cloudgan.search.study import MOST_FAILURES, REASON, SearchStudy, claims_of
 from cloudgan.storage.store import StoreError
 

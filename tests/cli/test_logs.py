@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from cloudgan.cli.views.confirmation import confirm
+from cloudgan.cli.execution import confirm
 from cloudgan.core.durations import parse_since
 from cloudgan.core.errors import ConfigError, ConfirmationError
 from cloudgan.launch.lifecycle.launch_log import LaunchLog

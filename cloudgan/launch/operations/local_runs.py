@@ -20,7 +20,7 @@ from cloudgan.schema.quality import quality_of
 from cloudgan.schema.record import Epoch, RunRecord
 from cloudgan.schema.record_line import StopReason
 from cloudgan.schema.run_folder import RunFolder, shown_run
-from cloudgan.search.extra import check_extra
+from cloudgan.search.folder import check_extra
 
 _UNSURE = "unsure"
 _KILLED = "its process ended without a last line: it was killed, or this machine stopped"

@@ -18,7 +18,7 @@ from cloudgan.schema.options.shared import (
     NewRun,
     Step,
 )
-from cloudgan.schema.particle import Particle
+from cloudgan.schema.simulation import Particle
 
 
 class GenerateOptions(Options):

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from cloudgan.schema.particle import Particle
+from cloudgan.schema.simulation import Particle
 from cloudgan.simulation.detector import (
     AIR,
     CLIC_ECAL,

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from cloudgan.core.errors import ConfigError
 from cloudgan.data.showers import CELL_MM
-from cloudgan.schema.particle import PARTICLE_ATTRIBUTE, Particle
+from cloudgan.schema.simulation import PARTICLE_ATTRIBUTE, Particle
 
 ENERGIES_GEV = (1.0, 1000.0)
 """Below, most showers leave no energy behind the first plates; above, one takes longer than 10 s."""
