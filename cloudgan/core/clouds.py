@@ -196,6 +196,11 @@ CLOUDS: dict[str, Cloud] = {
 }
 
 
+def providers() -> tuple[str, ...]:
+    """Returns where a run can be: on a cloud, a cluster, this machine or Slurm."""
+    return (*CLOUDS, "kubernetes", "local", "slurm")
+
+
 def names() -> dict[str, str]:
     """Returns the names as the words of a flag, which need no explanation."""
     return dict.fromkeys(CLOUDS, "")

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, AwareDatetime, Field, JsonValue, ValidationError
 
-from cloudgan.core.clouds import CLOUDS
+from cloudgan.core.clouds import CLOUDS, providers
 from cloudgan.core.document import Document
 from cloudgan.core.documents import read_json, write_json
 from cloudgan.core.errors import ConfigError, show
@@ -25,17 +25,15 @@ from cloudgan.schema.price_row import Market, PoolFee, PriceRow, Text
 
 FILE_NAME = "plan.json"
 
-_PROVIDERS = (*CLOUDS, "kubernetes", "local", "slurm")
-
 
 def _known_provider(name: str) -> str:
-    if name not in _PROVIDERS:
-        raise ValueError(f"valid: {', '.join(_PROVIDERS)}")
+    if name not in providers():
+        raise ValueError(f"valid: {', '.join(providers())}")
     return name
 
 
 ProviderName = Annotated[
-    str, AfterValidator(_known_provider), Field(json_schema_extra={"enum": [*_PROVIDERS]})
+    str, AfterValidator(_known_provider), Field(json_schema_extra={"enum": [*providers()]})
 ]
 Count = Annotated[int, Field(ge=1)]
 Size = Annotated[float, Field(gt=0, allow_inf_nan=False)]

@@ -33,13 +33,18 @@ Date = Annotated[
 
 
 class _Dated(Protocol):
-    """What each kind of row declares itself, in the order of its file's columns."""
+    """A kind of row: it declares `date` and `note` itself, in the order of its file's columns."""
 
     @property
     def date(self) -> str: ...
 
     @property
     def note(self) -> str: ...
+
+    @property
+    def has_earliest_date(self) -> bool: ...
+
+    def age_days(self, today: dt.date) -> int | None: ...
 
 
 class SourcedRow(Document):
@@ -58,19 +63,19 @@ class SourcedRow(Document):
 
     def age_text(self: _Dated, today: dt.date) -> str:
         """Returns for example ``2026-11-01, 20 days old``; for an undated row, its ``as of:`` note."""
-        days = SourcedRow.age_days(self, today)
+        days = self.age_days(today)
         if days is None:
             known = self.note.partition(_AS_OF)[2].partition(";")[0]
             return f"age unknown ({known})" if known else "age unknown"
         if days < 0:
             return f"{self.date}, dated in the future"
-        if _NOT_BEFORE in self.note:
+        if self.has_earliest_date:
             return f"{self.date} or later, at most {days} days old"
         return f"{self.date}, {days} day{'' if days == 1 else 's'} old"
 
     def is_stale(self: _Dated, today: dt.date) -> bool:
         """Returns whether the row is undated, dated in the future or older than 90 days."""
-        days = SourcedRow.age_days(self, today)
+        days = self.age_days(today)
         return days is None or not 0 <= days <= STALE_DAYS
 
 

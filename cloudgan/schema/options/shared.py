@@ -58,7 +58,7 @@ PRICE_AS: Any = flag(
 
 def providers() -> dict[str, str]:
     """Returns where a run can be, as words of a flag."""
-    return dict.fromkeys((*clouds.CLOUDS, "kubernetes", "local", "slurm"), "")
+    return dict.fromkeys(clouds.providers(), "")
 
 
 class RunLocator(NamedTuple):
