@@ -66,14 +66,12 @@ def mutants_of(module: Path) -> list[dict[str, str | int]]:
     for line in source.splitlines(keepends=True):
         starts.append(starts[-1] + len(line))
     tree = ast.parse(source)
-    hidden = {
-        id(inside)
+    skipped = [
+        node.annotation if isinstance(node, ast.AnnAssign) else node
         for node in ast.walk(tree)
-        if isinstance(node, ast.arguments | ast.AnnAssign | ast.JoinedStr | ast.Subscript)
-        for part in (getattr(node, "annotation", None), node)
-        if part is not None and not isinstance(part, ast.AnnAssign | ast.arguments)
-        for inside in ast.walk(part)
-    }
+        if isinstance(node, ast.AnnAssign | ast.JoinedStr | ast.Subscript)
+    ]
+    hidden = {id(inside) for part in skipped for inside in ast.walk(part)}
     found: list[dict[str, str | int]] = []
     for node in ast.walk(tree):
         change = None if id(node) in hidden else mutated(node)
