@@ -223,7 +223,10 @@ class Store:
         for number in tuple(self._parts):
             for file in self.manifest.parts[number].files:
                 try:
-                    is_same = FileIdentity.of(self.folder / file.name) == self._verified[file.name]
+                    # Another reader that saw the same change may have forgotten the file already.
+                    is_same = FileIdentity.of(self.folder / file.name) == self._verified.get(
+                        file.name
+                    )
                 except OSError:
                     is_same = False
                 if not is_same:

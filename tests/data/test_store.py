@@ -197,6 +197,25 @@ def test_a_file_that_changes_while_it_is_read_is_noticed(folder, monkeypatch):
         store.take(np.arange(20))
 
 
+def test_two_readers_that_notice_the_same_change_both_name_the_file(folder, monkeypatch):
+    monkeypatch.setattr(store_module, "_LOOK_SECONDS", 0)
+    store = Store(folder)
+    rows = np.arange(store.count)
+    store.take(rows)
+    flip(folder / "part-00000-values.npy", -1)
+    identity_of = store_module.FileIdentity.of
+
+    def after_the_other_reader(path):
+        monkeypatch.setattr(store_module.FileIdentity, "of", identity_of)
+        with pytest.raises(DataError, match="part-00000-values.npy is damaged"):
+            store.take(rows)
+        return identity_of(path)
+
+    monkeypatch.setattr(store_module.FileIdentity, "of", after_the_other_reader)
+    with pytest.raises(DataError, match="part-00000-values.npy is damaged"):
+        store.take(rows)
+
+
 def test_a_part_of_another_store_is_refused(folder, tmp_path):
     twin = make_store(
         tmp_path / "twin", make_hdf5(tmp_path / "twin.h5", shape=SHAPE, eta=np.ones(20))
