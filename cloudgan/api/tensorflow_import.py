@@ -17,7 +17,7 @@ from cloudgan.schema.training_config import EngineName
 _UNUSED = ("googleapiclient", "matplotlib", "sklearn")
 """TensorFlow and Keras import them, where they are installed, for parts that cloudgan does not use: over
 one second, with `scipy.sparse`, which JAX needs."""
-_UNUSED_WITHOUT_JAX = ("scipy.sparse",)
+_UNUSED_WITHOUT_JAX = ("jax", "scipy.sparse")
 
 
 def import_tensorflow() -> None:

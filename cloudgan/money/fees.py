@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections import defaultdict
 from dataclasses import dataclass
 from importlib import resources
 from importlib.resources.abc import Traversable
@@ -25,12 +26,19 @@ class Fees:
         """Returns the cheapest fee of this region, else of any region; None: unknown, not free."""
         rows = [
             row
-            for row in self.rows
-            if (row.kind, row.provider, row.snapshot) == (kind, provider, "current")
-            and row.region in (region, ANY_REGION)
-            and name in (None, row.name)
+            for row in self._current.get((kind, provider), ())
+            if row.region in (region, ANY_REGION) and name in (None, row.name)
         ]
         return min(rows, key=lambda row: (row.region == ANY_REGION, row.usd), default=None)
+
+    @functools.cached_property
+    def _current(self) -> defaultdict[tuple[str, str], list[FeeRow]]:
+        """Rows by kind and provider: a plan looks up thousands."""
+        found: defaultdict[tuple[str, str], list[FeeRow]] = defaultdict(list)
+        for row in self.rows:
+            if row.snapshot == "current":
+                found[row.kind, row.provider].append(row)
+        return found
 
     def dearest(self, fee: FeeRow) -> FeeRow:
         """Returns the dearest fee of the same kind, cloud and region.

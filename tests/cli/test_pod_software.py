@@ -59,7 +59,8 @@ def cluster(user_folder, monkeypatch, tmp_path):
 def test_a_resumed_run_has_the_image_that_its_nodes_pulled(
     cloudgan_here, cluster, reported, again, image
 ):
-    cluster.states = [RunState("absent"), RunState("failed", reason="x", image=reported)]
+    failed = RunState("failed", reason="x", image=reported, ended_at="2026-11-21T12:00:00Z")
+    cluster.states = [RunState("absent"), failed]
     cloudgan_here("deploy", *FLAGS, "--image=lab/gan:1", "--yes", exits=1)
     folder = Path("runs/gan")
     log = folder / "launch.json"

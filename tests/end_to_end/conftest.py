@@ -6,6 +6,7 @@ import base64
 import contextlib
 import json
 from functools import partial
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -101,9 +102,10 @@ def cluster(tmp_path, monkeypatch, s3_server):
 
 @pytest.fixture
 def real(tmp_path, monkeypatch, s3_server):
-    """The real control plane with one node, where it was built."""
+    """The real control plane with two nodes, where it was built."""
     from realcluster.cluster import real_cluster
 
-    run = partial(real_cluster, nodes=1, root=tmp_path)
+    store = urlsplit(s3_server).port
+    run = partial(real_cluster, nodes=2, root=tmp_path, host_ports=(store,))
     with with_login(run, s3_server, monkeypatch, tmp_path / "kubeconfig") as made:
         yield made

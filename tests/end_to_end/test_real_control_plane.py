@@ -1,6 +1,6 @@
-"""The real trainer in pods of the real control plane: disturbed, followed, entered, cancelled, and nothing is left.
+"""Two real workers in pods of the real control plane: disturbed, followed, entered, cancelled, and nothing is left.
 
-One worker: the pods there share one network, and the servers of two workers would need one port of it.
+The pods have networks of their own, in which nothing enforces a NetworkPolicy.
 """
 
 import json
@@ -23,11 +23,12 @@ THERE = (
     f"--store={BUCKET}",
     "--kubernetes-secrets=s3-login",
     "--cpus=1",
-    "--nodes=1",
+    "--nodes=2",
     "--seed=3",
     "--checkpoint-every-steps=4",
     "--yes",
     "--json",
+    "--allow-open-ports",
 )
 
 
@@ -53,18 +54,27 @@ def wait_for_checkpoints(run, number, seconds=400):
         time.sleep(0.1)
 
 
+def test_ports_of_workers_that_other_pods_reach_are_refused_and_nothing_is_left(
+    real, here, shards, cloudgan_here
+):
+    before = objects(real)
+    what = ("--config=plain.yaml", f"--data={shards}", "--epochs=3", "--name=open")
+    done = cloudgan_here("deploy", *what, *THERE[:-1], exits=2)
+    assert "this cluster does not enforce NetworkPolicy" in done.stderr
+    real.wait_for(lambda: objects(real) == before)
+
+
 def test_a_run_that_is_evicted_ends_with_the_weights_of_a_quiet_one_and_leaves_nothing(
     real, here, shards, cloudgan_here, run_cloudgan
 ):
-    before, entered = objects(real), []
+    before = objects(real)
 
     def disturb():
         wait_for_checkpoints("there", 2)
-        entered.append(run_cloudgan("exec", "there", "--", "python", "-c", "print(6 * 7)"))
         (pod,) = (
             one["metadata"]["name"]
             for one in real.select("pods", NAMESPACE)
-            if one["metadata"]["name"].startswith("there-0-")
+            if one["metadata"]["name"].startswith("there-1-")
             and one["status"]["phase"] == "Running"
         )
         real.evict(NAMESPACE, pod)
@@ -75,13 +85,14 @@ def test_a_run_that_is_evicted_ends_with_the_weights_of_a_quiet_one_and_leaves_n
     result = json.loads(cloudgan_here("deploy", *what, *THERE).stdout)
     disturbing.join()
     assert result["state"] == "finished"
-    assert entered[0].stdout.split() == ["42"]
     run = here / "runs" / "there"
     lines = record.read(run / "record.jsonl").lines
     assert any(line.kind == "resumed" and line.step > 0 for line in lines)
     assert json.loads(cloudgan_here("status", "there", "--json").stdout)["phase"] == "finished"
-    printed = cloudgan_here("logs", "there", "--follow").stdout
-    assert "exiting with code 0" in printed
+    printed = cloudgan_here("logs", "there", "--follow", "--json").stdout.splitlines()
+    lines = [json.loads(line) for line in printed]
+    ended = {line["worker"] for line in lines if "exiting with code 0" in json.dumps(line)}
+    assert ended == {0, 1}
     cloudgan_here("down", "there")
     real.wait_for(lambda: objects(real) == before)
     config = here / "quiet.yaml"
@@ -90,12 +101,16 @@ def test_a_run_that_is_evicted_ends_with_the_weights_of_a_quiet_one_and_leaves_n
     assert weights(run) == weights(here / "quiet")
 
 
-def test_a_cancelled_run_saves_a_checkpoint_and_leaves_nothing(real, here, shards, cloudgan_here):
+def test_a_run_is_entered_and_cancelled_with_a_checkpoint_and_leaves_nothing(
+    real, here, shards, cloudgan_here, run_cloudgan
+):
     before = objects(real)
     what = ("--config=plain.yaml", f"--data={shards}", "--epochs=500", "--name=long")
     words = [sys.executable, "-m", "cloudgan", "deploy", *what, *THERE]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as deploy:
         wait_for_checkpoints("long", 2)
+        shown = run_cloudgan("exec", "long", "--", "python", "-c", "print(6 * 7)").stdout
+        assert shown.split() == ["42"]
         cloudgan_here("cancel", "long")
         out, err = deploy.communicate(timeout=600)
     assert deploy.returncode != 0, out

@@ -201,8 +201,13 @@ class RealCluster:
 
 
 @contextlib.contextmanager
-def real_cluster(nodes=1, gpus=0, images=None, *, root, backoff_scale=0.02, **options):
-    """Runs a real control plane with nodes `node-0`, `node-1`, ... as `local_cluster` does."""
+def real_cluster(
+    nodes=1, gpus=0, images=None, *, root, backoff_scale=0.02, host_ports=(), **options
+):
+    """Runs a real control plane with nodes `node-0`, `node-1`, ... as `local_cluster` does.
+
+    Each pod has a network of its own; it reaches `host_ports` of this machine at its own loopback.
+    """
     program = built()
     if options:
         pytest.skip(f"the real control plane has no {', '.join(sorted(options))}")
@@ -219,6 +224,7 @@ def real_cluster(nodes=1, gpus=0, images=None, *, root, backoff_scale=0.02, **op
         str(gpus),
     ]
     words += ["--images", str(root / "images.json"), "--exit-on-stdin-eof"]
+    words += ["--host-ports", ",".join(map(str, host_ports))]
     words += ["--job-backoff", f"{10 * backoff_scale:.3f}s"]
     words += ["--job-backoff-max", f"{600 * backoff_scale:.3f}s"]
     pipe = subprocess.PIPE
