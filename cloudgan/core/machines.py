@@ -109,7 +109,8 @@ def table() -> Mapping[tuple[str, str], Machine]:
     return found
 
 
-def sold(provider: str, role: str = "accelerated") -> dict[str, Machine]:
+@functools.cache
+def sold(provider: str, role: str = "accelerated") -> Mapping[str, Machine]:
     """Returns the machines of a cloud that can be rented, by node type, in the order of preference."""
     return {
         one.node_type: one

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import cached_property
 from typing import TypeVar
 
 from cloudgan.core.clouds import BillingRule
@@ -69,7 +70,7 @@ class Usage:
             return 0.0
         return self.units * (self.rule.billed_seconds(self.lasted) if self.rule else self.lasted)
 
-    @property
+    @cached_property
     def usd(self) -> float | None:
         """The cost; None: unknown."""
         amount = self.amount
@@ -92,7 +93,7 @@ class Ledger:
         """Returns the lines of both."""
         return Ledger((*self.lines, *other.lines))
 
-    @property
+    @cached_property
     def known_usd(self) -> float:
         """The sum of the known lines; a lower bound if there are others."""
         return math.fsum(line.usd for line in self.lines if line.usd is not None)

@@ -29,14 +29,18 @@ NEW = {
 def rewrite(monkeypatch, tmp_path):
     """Writes another table of machines for the test."""
 
+    def clear():
+        machines.table.cache_clear()
+        machines.sold.cache_clear()
+
     def write(text):
         (tmp_path / "machines.csv").write_text(text)
         monkeypatch.setattr(machines, "TABLE", tmp_path / "machines.csv")
-        machines.table.cache_clear()
+        clear()
 
     yield write
     monkeypatch.undo()
-    machines.table.cache_clear()
+    clear()
 
 
 def row_of(node_type):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from cloudgan.core import machines
@@ -25,7 +26,7 @@ DISK_GIB = 128
 """Size of a node's disk, and AKS' default for the system node's size."""
 
 
-def system_sizes() -> dict[str, Machine]:
+def system_sizes() -> Mapping[str, Machine]:
     """Returns the sizes for the AKS system node in the order of preference, of 2 vCPUs and 7 to 8 GiB.
 
     Many subscriptions are not offered all of them: https://github.com/dotnet/core/issues/8181 (2023-02) and
