@@ -52,8 +52,9 @@ def apply(
         Exception: Of a step. Before any error of this function the created nodes are deleted, except
             after Ctrl-C.
     """
-    check_same_run(plan, backend)
     state = backend.state(plan.run)
+    # After the state: a job that runs has a desired state, also if another launcher began in between.
+    check_same_run(plan, backend)
     if not state.is_over:
         return False
     launch_log.record_state(state)  # before the job and its times are deleted
