@@ -221,7 +221,8 @@ define environment
 	@$(PYTHON) -m venv --clear $(1) || { rm -rf $(1); echo "$(PYTHON) cannot make virtual\
  environments; on Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }
 	@$(2) > $(1)/requirements.txt
-	@$(1)/bin/python $(PIP) install --require-hashes --only-binary :all: -r $(1)/requirements.txt
+	@# A module is compiled when it is first imported: most never are.
+	@$(1)/bin/python $(PIP) install --no-compile --require-hashes --only-binary :all: -r $(1)/requirements.txt
 	@touch $(1)/locked
 endef
 

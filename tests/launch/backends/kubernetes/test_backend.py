@@ -406,6 +406,7 @@ def test_a_deletion_that_does_not_finish_is_an_error(lab, begin):
     path = f"/api/v1/namespaces/{NAMESPACE}/services/gan"
     administrator = admin(lab)
     administrator.patch(path, {"metadata": {"finalizers": ["example.com/held"]}})
+    lab.backend.stop("gan")  # its pods may take longer than the impatient one waits
     impatient = KubernetesBackend(lab.backend._api, NAMESPACE, gone_seconds=1.0)
     with pytest.raises(LaunchError, match="does not finish"):
         list(impatient.destroy("gan"))
