@@ -225,17 +225,6 @@ def test_denied_access_ends_with_75_and_the_missing_role(program, proxied, wheel
     assert role in capfd.readouterr().err
 
 
-@pytest.mark.slow
-def test_permissions_that_take_effect_after_many_requests_do_not_fail_the_job(
-    program, proxied, wheels, tmp_path, capfd
-):
-    store, proxy = proxied
-    listed = upload(store, wheels[:1])
-    proxy.denied = 9
-    assert fetched(program, tmp_path, listed) == 0, capfd.readouterr().err
-    assert capfd.readouterr().out.count(f"HTTP {proxy.denied_status}") == 9
-
-
 def test_denied_logins_are_retried_for_five_minutes_with_growing_pauses(
     program, monkeypatch, tmp_path
 ):
@@ -263,14 +252,6 @@ def test_a_cut_connection_is_retried(program, proxied, wheels, tmp_path, capfd):
     proxy.truncated_bodies = 2
     assert fetched(program, tmp_path, listed) == 0, capfd.readouterr().err
     assert capfd.readouterr().out.count("the connection was cut; retrying") == 2
-
-
-def test_an_unreachable_store_ends_with_75(program, wheels, tmp_path, monkeypatch, capfd):
-    monkeypatch.setenv("CLOUDGAN_STORE", "gs://bucket")
-    monkeypatch.setenv("STORAGE_EMULATOR_HOST", "127.0.0.1:9")
-    listed = f"a-1.0-py3-none-any.whl {'0' * 64} 10\n"
-    assert fetched(program, tmp_path, listed) == 75
-    assert "Connection refused, 6 times" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize(
