@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from cloudgan.core.clouds import CLOUDS
 from cloudgan.core.errors import ConfigError
-from cloudgan.launch.kubernetes.job_spec import JobSpec
+from cloudgan.launch.kubernetes.job_spec import RESTART_CODES, JobSpec
 from cloudgan.launch.kubernetes.manifests import (
     GPU_NODE,
     PLAN_PLACEHOLDER,
@@ -302,7 +302,7 @@ def test_pods_that_another_try_may_help_are_replaced_and_each_worker_has_its_own
         for rule in spec["podFailurePolicy"]["rules"]
         if rule["action"] == "Ignore" and "onExitCodes" in rule
     ]
-    assert ignored == [("trainer", [75, 137, 143]), ("wheels", [75, 137, 143])]
+    assert ignored == [("trainer", [*RESTART_CODES]), ("wheels", [*RESTART_CODES])]
 
 
 @pytest.mark.parametrize("gang", [False, True])
