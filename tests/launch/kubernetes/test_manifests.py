@@ -240,10 +240,6 @@ def test_node_selector_service_account_and_grace_period_are_set(plan_of):
     assert {"nodeSelector", "serviceAccountName"}.isdisjoint(pod_of(plan_of()))
 
 
-def test_the_deadline_is_the_jobs_active_deadline(plan_of):
-    assert job(plan_of(max_hours=1.5))["spec"]["activeDeadlineSeconds"] == 5400
-
-
 def test_another_store_port_adds_one_egress_rule(plan_of):
     usual = manifests(plan_of(store="s3://lab"))[1]["spec"]["egress"]
     other = manifests(plan_of(store="s3://lab", store_port=9000))[1]["spec"]["egress"]
