@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cached_property
-from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 from urllib.parse import urlsplit
 
 import requests.exceptions
@@ -19,24 +17,18 @@ from google.cloud.storage import exceptions as transfer
 from google.cloud.storage.retry import DEFAULT_RETRY
 
 from cloudgan.core import settings
-from cloudgan.core.atomic_file import atomic_writer
 from cloudgan.core.documents import check_login_file
 from cloudgan.core.errors import CloudganError, ConfigError
+from cloudgan.storage.bucket import BucketStore
 from cloudgan.storage.store import (
     BucketAddress,
-    BucketMissingError,
-    ObjectExistsError,
     ObjectMissingError,
     StoreCredentialsError,
     StoreError,
-    check_object_name,
-    deletable_name,
     object_key,
-    open_content,
 )
 
 _EXAMPLE = "gs://BUCKET/prefix"
-_WRITE = "cloudganwrite"  # metadata key that identifies our own write
 _TIMEOUT_SECONDS = (5, 30)  # connect, read
 _LOGIN_HINT = (
     "run: gcloud auth application-default login, or set GOOGLE_APPLICATION_CREDENTIALS to a key"
@@ -45,8 +37,18 @@ _LOGIN_HINT = (
 )
 
 
-class GcsStore:
+class GcsStore(BucketStore):
     """Objects of one bucket under one prefix."""
+
+    owner = "Google"
+    login_hint = _LOGIN_HINT
+    failures = (
+        errors.GoogleAPIError,
+        login.GoogleAuthError,
+        requests.exceptions.RequestException,
+        transfer.InvalidResponse,
+        transfer.DataCorruption,
+    )
 
     def __init__(
         self,
@@ -56,7 +58,8 @@ class GcsStore:
         client: Any = None,
         patience_seconds: float = 60,
     ) -> None:
-        self._name, self._prefix, self._given = bucket, prefix, client
+        super().__init__(bucket, prefix)
+        self._given = client
         retry = DEFAULT_RETRY.with_timeout(patience_seconds)
         self._options: dict[str, Any] = {"timeout": _TIMEOUT_SECONDS, "retry": retry}
 
@@ -72,49 +75,31 @@ class GcsStore:
         """``gs://bucket/prefix``."""
         return "gs://" + object_key((self._name, *self._prefix), "").rstrip("/")
 
-    def put(self, name: str, content: Path | bytes, *, if_absent: bool = False) -> None:
-        """Uploads an object; see `Store.put`."""
+    def _upload(
+        self, key: str, body: BinaryIO, metadata: dict[str, str], *, if_absent: bool
+    ) -> bool:
         options = self._options | ({"if_generation_match": 0} if if_absent else {})
-        with self._translate_errors(name), open_content(content) as body:
-            blob = self._blob(name)
-            blob.metadata = {_WRITE: secrets.token_hex(8)}
-            try:
-                blob.upload_from_file(body, rewind=True, size=body.seek(0, os.SEEK_END), **options)
-            except errors.PreconditionFailed as error:
-                # A retry after a lost response finds the object of the first try.
-                there = self._bucket.get_blob(blob.name, **self._options)
-                if not there or (there.metadata or {}).get(_WRITE) != blob.metadata[_WRITE]:
-                    raise ObjectExistsError(f"{self.url}/{name}: already exists") from error
+        blob = self._bucket.blob(key)
+        blob.metadata = metadata
+        try:
+            blob.upload_from_file(body, rewind=True, size=body.seek(0, os.SEEK_END), **options)
+        except errors.PreconditionFailed:
+            return False
+        return True
 
-    def get(self, name: str, path: Path) -> None:
-        """Downloads an object to `path` atomically; see `Store.get`."""
-        with self._translate_errors(name), atomic_writer(path, error_class=StoreError) as file:
-            self._blob(name).download_to_file(file, **self._options)
+    def _metadata(self, key: str) -> Mapping[str, str]:
+        there = self._bucket.get_blob(key, **self._options)
+        return (there and there.metadata) or {}
 
-    def read(self, name: str) -> bytes:
-        """Downloads an object; see `Store.read`."""
-        with self._translate_errors(name):
-            content: bytes = self._blob(name).download_as_bytes(**self._options)
-        return content
+    def _download(self, key: str, file: BinaryIO) -> None:
+        self._bucket.blob(key).download_to_file(file, **self._options)
 
-    def list(self, prefix: str = "") -> tuple[str, ...]:
-        """Lists the bucket under the prefix; see `Store.list`."""
-        start = object_key(self._prefix, "")
-        with self._translate_errors(prefix):
-            blobs = self._client.list_blobs(self._name, prefix=start + prefix, **self._options)
-            return tuple(sorted(blob.name.removeprefix(start) for blob in blobs))
+    def _list(self, prefix: str) -> Iterator[tuple[str, int]]:
+        for blob in self._client.list_blobs(self._name, prefix=prefix, **self._options):
+            yield blob.name, blob.size or 0
 
-    def size_bytes(self, prefix: str = "") -> int:
-        """Sums the sizes in a listing; see `Store.size_bytes`."""
-        start = object_key(self._prefix, "")
-        with self._translate_errors(prefix):
-            blobs = self._client.list_blobs(self._name, prefix=start + prefix, **self._options)
-            return sum(blob.size or 0 for blob in blobs)
-
-    def delete(self, name: str) -> None:
-        """Deletes an object; see `Store.delete`."""
-        with self._translate_errors(name), contextlib.suppress(errors.NotFound):
-            key = object_key(self._prefix, deletable_name(name))
+    def _remove(self, key: str) -> None:
+        with contextlib.suppress(errors.NotFound):
             self._bucket.blob(key).delete(**self._options)
 
     @cached_property
@@ -125,38 +110,19 @@ class GcsStore:
     def _bucket(self) -> Any:
         return self._client.bucket(self._name)
 
-    def _blob(self, name: str) -> Any:
-        return self._bucket.blob(object_key(self._prefix, check_object_name(name)))
-
-    @contextlib.contextmanager
-    def _translate_errors(self, name: str) -> Iterator[None]:
-        url = f"{self.url}/{name}"
-        try:
-            yield
-        except CloudganError:
-            raise
-        except errors.NotFound as error:
-            raise self._missing(url) from error
-        except (errors.Forbidden, errors.Unauthorized, login.GoogleAuthError) as error:
-            raise StoreCredentialsError(
-                f"{url}: Google rejected these credentials ({error}); {_LOGIN_HINT}"
-            ) from error
-        except (
-            errors.GoogleAPIError,
-            requests.exceptions.RequestException,
-            transfer.InvalidResponse,
-            transfer.DataCorruption,
-        ) as error:
-            raise StoreError(f"{url}: Cloud Storage failed ({error})") from error
+    def _error(self, url: str, error: Exception) -> CloudganError:
+        if isinstance(error, errors.NotFound):
+            return self._missing(url)
+        if isinstance(error, errors.Forbidden | errors.Unauthorized | login.GoogleAuthError):
+            return self._rejected(url, error)
+        return StoreError(f"{url}: Cloud Storage failed ({error})")
 
     def _missing(self, url: str) -> CloudganError:
         """Lists the bucket to find which of bucket and object a 404 means."""
         try:
             list(self._client.list_blobs(self._name, max_results=1, **self._options))
         except errors.NotFound:
-            return BucketMissingError(
-                f"{url}: no bucket {self._name!r}; create it or correct the URL"
-            )
+            return self._no_bucket(url)
         except (errors.GoogleAPIError, login.GoogleAuthError, requests.exceptions.RequestException):
             pass
         return ObjectMissingError(f"{url}: no such object")

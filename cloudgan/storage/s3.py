@@ -3,38 +3,30 @@
 from __future__ import annotations
 
 import contextlib
-import secrets
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cached_property
-from pathlib import Path
 from typing import Any, BinaryIO
 
 import boto3
 import botocore.config
 import botocore.exceptions as errors
 
-from cloudgan.core.atomic_file import atomic_writer
 from cloudgan.core.errors import CloudganError, ConfigError
 from cloudgan.core.user_text import check_text
 from cloudgan.storage.aws_configuration import NO_LOGIN, checked_configuration
+from cloudgan.storage.bucket import BucketStore
 from cloudgan.storage.store import (
     BucketAddress,
-    BucketMissingError,
-    ObjectExistsError,
     ObjectMissingError,
     StoreCredentialsError,
     StoreError,
-    check_object_name,
-    deletable_name,
     object_key,
-    open_content,
 )
 
 _EXAMPLE = "s3://BUCKET/prefix"
 _DOWNLOADS = 3
-_WRITE = "cloudganwrite"  # metadata key that identifies our own write
 _CUT_SHORT = (errors.ResponseStreamingError, errors.IncompleteReadError, errors.ReadTimeoutError)
 _CONFLICT = {"PreconditionFailed", "412"}
 # Another write of this object runs: "On a 409 failure, retry the upload"
@@ -73,11 +65,20 @@ def s3_client(endpoint_url: str | None = None, *, attempts: int = 4) -> Any:
     return client
 
 
-class S3Store:
+class S3Store(BucketStore):
     """Objects of one bucket under one prefix."""
 
+    owner = "AWS"
+    login_hint = _LOGIN_HINT
+    failures = (
+        errors.ClientError,
+        errors.BotoCoreError,
+        OSError,
+    )  # also of the pod's token, a file
+
     def __init__(self, bucket: str, prefix: tuple[str, ...] = (), *, client: Any = None) -> None:
-        self._bucket, self._prefix, self._given = bucket, prefix, client
+        super().__init__(bucket, prefix)
+        self._given = client
 
     @classmethod
     def from_url(cls, url: str) -> S3Store:
@@ -88,83 +89,39 @@ class S3Store:
     @property
     def url(self) -> str:
         """``s3://bucket/prefix``."""
-        return "s3://" + object_key((self._bucket, *self._prefix), "").rstrip("/")
+        return "s3://" + object_key((self._name, *self._prefix), "").rstrip("/")
 
-    def put(self, name: str, content: Path | bytes, *, if_absent: bool = False) -> None:
-        """Puts an object in one request, at most 5 GiB; see `Store.put`."""
-        mark = secrets.token_hex(8)
-        options: dict[str, Any] = {"Metadata": {_WRITE: mark}} | (
-            {"IfNoneMatch": "*"} if if_absent else {}
-        )
-        with self._translate_errors(name), open_content(content) as body:
-            for left in reversed(range(_UPLOADS)):
-                body.seek(0)
-                try:
-                    self._client.put_object(**self._at(name), Body=body, **options)
-                except errors.ClientError as error:
-                    code = error.response["Error"]["Code"]
-                    if code == _BUSY and left:
-                        time.sleep(_BUSY_SECONDS)
-                        continue
-                    if code not in _CONFLICT:
-                        raise
-                    # A retry after a lost response finds the object of the first try.
-                    if self._mark(name) != mark:
-                        raise ObjectExistsError(f"{self.url}/{name}: already exists") from error
-                return
+    def _upload(
+        self, key: str, body: BinaryIO, metadata: dict[str, str], *, if_absent: bool
+    ) -> bool:
+        """Puts an object in one request, at most 5 GiB."""
+        options: dict[str, Any] = {"IfNoneMatch": "*"} if if_absent else {}
+        left = _UPLOADS
+        while True:
+            body.seek(0)
+            left -= 1
+            try:
+                self._client.put_object(**self._at(key), Body=body, Metadata=metadata, **options)
+            except errors.ClientError as error:
+                code = error.response["Error"]["Code"]
+                if code == _BUSY and left:
+                    time.sleep(_BUSY_SECONDS)
+                    continue
+                if code not in _CONFLICT:
+                    raise
+                return False
+            else:
+                return True
 
-    def get(self, name: str, path: Path) -> None:
-        """Downloads an object to `path` atomically; see `Store.get`."""
-        with self._translate_errors(name), atomic_writer(path, error_class=StoreError) as file:
-            self._download(name, file)
+    def _metadata(self, key: str) -> Mapping[str, str]:
+        found: dict[str, str] = self._client.head_object(**self._at(key))["Metadata"]
+        return found
 
-    def read(self, name: str) -> bytes:
-        """Downloads an object; see `Store.read`."""
-        with self._translate_errors(name):
-            answer = self._client.get_object(**self._at(name))
-            with contextlib.closing(answer["Body"]) as body:
-                content: bytes = body.read()
-        return content
-
-    def list(self, prefix: str = "") -> tuple[str, ...]:
-        """Lists the bucket under the prefix; see `Store.list`."""
-        start = object_key(self._prefix, "")
-        return tuple(sorted(entry["Key"].removeprefix(start) for entry in self._entries(prefix)))
-
-    def size_bytes(self, prefix: str = "") -> int:
-        """Sums the sizes in a listing; see `Store.size_bytes`."""
-        return sum(entry["Size"] for entry in self._entries(prefix))
-
-    def delete(self, name: str) -> None:
-        """Deletes an object; see `Store.delete`."""
-        with self._translate_errors(name):
-            key = object_key(self._prefix, deletable_name(name))
-            self._client.delete_object(Bucket=self._bucket, Key=key)
-
-    @cached_property
-    def _client(self) -> Any:
-        return self._given or s3_client()
-
-    def _entries(self, prefix: str) -> Iterator[dict[str, Any]]:
-        with self._translate_errors(prefix):
-            pages = self._client.get_paginator("list_objects_v2").paginate(
-                Bucket=self._bucket, Prefix=object_key(self._prefix, "") + prefix
-            )
-            for page in pages:
-                yield from page.get("Contents", ())
-
-    def _at(self, name: str) -> dict[str, str]:
-        return {"Bucket": self._bucket, "Key": object_key(self._prefix, check_object_name(name))}
-
-    def _mark(self, name: str) -> str | None:
-        metadata: dict[str, str] = self._client.head_object(**self._at(name))["Metadata"]
-        return metadata.get(_WRITE)
-
-    def _download(self, name: str, file: BinaryIO) -> None:
+    def _download(self, key: str, file: BinaryIO) -> None:
         for left in reversed(range(_DOWNLOADS)):
             file.seek(0)
             file.truncate()
-            answer = self._client.get_object(**self._at(name))
+            answer = self._client.get_object(**self._at(key))
             try:
                 with contextlib.closing(answer["Body"]) as body:
                     shutil.copyfileobj(body, file)
@@ -174,37 +131,41 @@ class S3Store:
             else:
                 return
 
-    @contextlib.contextmanager
-    def _translate_errors(self, name: str) -> Iterator[None]:
-        url = f"{self.url}/{name}"
-        try:
-            yield
-        except CloudganError:
-            raise
-        except errors.ClientError as error:
-            raise self._error(url, error) from error
-        except NO_LOGIN as error:
-            self.__dict__.pop("_client", None)  # it would not look for credentials again
-            raise StoreCredentialsError(
-                f"{url}: no AWS credentials were found ({error}); {_LOGIN_HINT}"
-            ) from error
-        except errors.ParamValidationError as error:
-            raise ConfigError(
-                f"{url}: not a valid S3 address ({error}); write {_EXAMPLE}"
-            ) from error
-        except (errors.BotoCoreError, OSError) as error:  # also of the pod's token, a file
-            raise StoreError(f"{url}: S3 failed ({error})") from error
+    def _list(self, prefix: str) -> Iterator[tuple[str, int]]:
+        pages = self._client.get_paginator("list_objects_v2").paginate(
+            Bucket=self._name, Prefix=prefix
+        )
+        for page in pages:
+            yield from ((entry["Key"], entry["Size"]) for entry in page.get("Contents", ()))
 
-    def _error(self, url: str, error: errors.ClientError) -> CloudganError:
+    def _remove(self, key: str) -> None:
+        self._client.delete_object(**self._at(key))
+
+    @cached_property
+    def _client(self) -> Any:
+        return self._given or s3_client()
+
+    def _at(self, key: str) -> dict[str, str]:
+        return {"Bucket": self._name, "Key": key}
+
+    def _error(self, url: str, error: Exception) -> CloudganError:
+        if isinstance(error, NO_LOGIN):
+            self.__dict__.pop("_client", None)  # it would not look for credentials again
+            return StoreCredentialsError(
+                f"{url}: no AWS credentials were found ({error}); {_LOGIN_HINT}"
+            )
+        if isinstance(error, errors.ParamValidationError):
+            return ConfigError(f"{url}: not a valid S3 address ({error}); write {_EXAMPLE}")
+        if isinstance(error, errors.ClientError):
+            return self._refusal(url, error)
+        return StoreError(f"{url}: S3 failed ({error})")
+
+    def _refusal(self, url: str, error: errors.ClientError) -> CloudganError:
         code = error.response["Error"]["Code"]
         if code == "NoSuchBucket":
-            return BucketMissingError(
-                f"{url}: no bucket {self._bucket!r}; create it or correct the URL"
-            )
+            return self._no_bucket(url)
         if code in ("NoSuchKey", "404"):
             return ObjectMissingError(f"{url}: no such object")
         if code in _DENIED or code.startswith("Signature"):
-            return StoreCredentialsError(
-                f"{url}: AWS rejected these credentials ({error}); {_LOGIN_HINT}"
-            )
+            return self._rejected(url, error)
         return StoreError(f"{url}: {error}")

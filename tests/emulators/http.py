@@ -1,4 +1,4 @@
-"""HTTP on loopback for the emulators: a thread for each connection, no log, answers in JSON."""
+"""HTTP on loopback for the emulators: a thread for each connection, no log."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Asked(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """A status, a body for JSON and headers."""
+    """A status, a body and headers; a body that is no text is sent as JSON."""
 
     status: int
     body: Any = None
@@ -112,7 +112,8 @@ class _Handler(BaseHTTPRequestHandler):
                 self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
                 self.connection.shutdown(socket.SHUT_RDWR)
             return
-        content = b"" if answer.body is None else json.dumps(answer.body).encode()
+        body = "" if answer.body is None else answer.body
+        content = (body if isinstance(body, str) else json.dumps(body)).encode()
         headers = {"Content-Type": "application/json", "Content-Length": str(len(content))}
         with contextlib.suppress(OSError):
             self.send_response(answer.status)
@@ -121,4 +122,4 @@ class _Handler(BaseHTTPRequestHandler):
             self.end_headers()
             self.wfile.write(content)
 
-    do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _do  # noqa: N815
+    do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = do_CONNECT = _do  # noqa: N815

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
-import json
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+from emulators.http import Answer, Asked, HttpServer
 
 _GOOGLE = "/computeMetadata/v1/"
 _ACCOUNT = f"{_GOOGLE}instance/service-accounts/default/"
@@ -24,32 +23,16 @@ class IdentityDouble:
     def __init__(self, status: int = 200) -> None:
         self.status, self.seconds = status, 60.0
         self.asked: list[str] = []
-        double = self
+        self._server = HttpServer(self._answer)
+        self.address, self.close = self._server.url, self._server.close
 
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                double.asked.append(self.path)
-                body = double.answer(self.path) if double.status == 200 else "not yet"
-                self.send_response(double.status)
-                self.send_header("Metadata-Flavor", "Google")
-                self.send_header(
-                    "Content-Type", "text/plain" if body[:1] != "{" else "application/json"
-                )
-                self.end_headers()
-                self.wfile.write(body.encode())
+    def _answer(self, asked: Asked) -> Answer:
+        self.asked.append(asked.target)
+        body = self._content(asked.target) if self.status == 200 else "not yet"
+        kind = "text/plain" if isinstance(body, str) else "application/json"
+        return Answer(self.status, body, {"Metadata-Flavor": "Google", "Content-Type": kind})
 
-            def log_message(self, *_: Any) -> None:
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.address = f"http://127.0.0.1:{self._server.server_port}"
-        threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-
-    def answer(self, path: str) -> str:
+    def _content(self, path: str) -> Any:
         path = path.partition("?")[0]
         ends = dt.datetime.now(dt.UTC) + dt.timedelta(seconds=self.seconds)
         known: dict[str, Any] = {
@@ -68,5 +51,4 @@ class IdentityDouble:
                 "token_type": "Bearer",
             },
         }
-        found = known.get(path, "")
-        return found if isinstance(found, str) else json.dumps(found)
+        return known.get(path, "")

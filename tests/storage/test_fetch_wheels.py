@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import base64
+import contextlib
 import hashlib
 import importlib.util
 import io
@@ -11,10 +12,8 @@ import json
 import os
 import subprocess
 import sys
-import threading
 import urllib.error
 import zipfile
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import parse_qs
 
@@ -22,6 +21,7 @@ import pytest
 
 from cloudgan.schema.provenance import installed_wheels
 from cloudgan.storage.folder import FolderStore
+from emulators.http import Answer, HttpServer
 from tests.storage.conftest import AZURITE_KEY
 
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")  # see conftest
@@ -225,17 +225,6 @@ def test_denied_access_ends_with_75_and_the_missing_role(program, proxied, wheel
     assert role in capfd.readouterr().err
 
 
-@pytest.mark.slow
-def test_permissions_that_take_effect_after_many_requests_do_not_fail_the_job(
-    program, proxied, wheels, tmp_path, capfd
-):
-    store, proxy = proxied
-    listed = upload(store, wheels[:1])
-    proxy.denied = 9
-    assert fetched(program, tmp_path, listed) == 0, capfd.readouterr().err
-    assert capfd.readouterr().out.count(f"HTTP {proxy.denied_status}") == 9
-
-
 def test_denied_logins_are_retried_for_five_minutes_with_growing_pauses(
     program, monkeypatch, tmp_path
 ):
@@ -263,14 +252,6 @@ def test_a_cut_connection_is_retried(program, proxied, wheels, tmp_path, capfd):
     proxy.truncated_bodies = 2
     assert fetched(program, tmp_path, listed) == 0, capfd.readouterr().err
     assert capfd.readouterr().out.count("the connection was cut; retrying") == 2
-
-
-def test_an_unreachable_store_ends_with_75(program, wheels, tmp_path, monkeypatch, capfd):
-    monkeypatch.setenv("CLOUDGAN_STORE", "gs://bucket")
-    monkeypatch.setenv("STORAGE_EMULATOR_HOST", "127.0.0.1:9")
-    listed = f"a-1.0-py3-none-any.whl {'0' * 64} 10\n"
-    assert fetched(program, tmp_path, listed) == 75
-    assert "Connection refused, 6 times" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -322,10 +303,6 @@ def test_the_script_needs_only_the_standard_library_of_python_3_8():
     assert "--backoff-seconds" in done.stdout
 
 
-def _lower(headers):
-    return {name.lower(): value for name, value in headers.items()}
-
-
 class Identity:
     """An identity server with scripted responses that records its requests."""
 
@@ -367,34 +344,21 @@ def identity(monkeypatch):
         monkeypatch.delenv(name, raising=False)  # the server of S3 sets them for the whole session
     found = Identity()
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self):
-            body = self.rfile.read(int(self.headers.get("Content-Length") or 0)).decode()
-            found.asked.append((self.command, self.path, _lower(self.headers), body))
-            answer = found.answers.get(self.path.partition("?")[0])
-            status = 200 if answer else found.status
-            if found.failing:
-                found.failing, answer, status = found.failing - 1, None, 500
-            target = found.redirects.get(self.path.partition("?")[0])
-            self.send_response(307 if target else status)
-            if target:
-                self.send_header("Location", target)
-            self.end_headers()
-            self.wfile.write((answer or found.said).encode())
+    def answer(asked):
+        path = asked.target.partition("?")[0]
+        headers = {name.lower(): value for name, value in asked.headers.items()}
+        found.asked.append((asked.method, asked.target, headers, asked.body.decode()))
+        if path in found.redirects:
+            return Answer(307, headers={"Location": found.redirects[path]})
+        if found.failing:
+            found.failing -= 1
+            return Answer(500, found.said)
+        said = found.answers.get(path)
+        return Answer(200 if said else found.status, said or found.said)
 
-        do_CONNECT = do_POST = do_PUT = do_GET  # noqa: N815  http.server's names
-
-        def log_message(self, *_):
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
-    thread.start()
-    found.address = f"http://127.0.0.1:{server.server_port}"
-    yield found
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with contextlib.closing(HttpServer(answer)) as server:
+        found.address = server.url
+        yield found
 
 
 def test_pip_uses_no_index_and_unpacks_in_the_volume_of_the_packages_only(

@@ -6,8 +6,9 @@ import datetime as dt
 import json
 import threading
 from email.utils import format_datetime
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, urlsplit
+
+from emulators.http import Answer, HttpServer
 
 OURS = "aks-gpu-123-vmss_3"
 
@@ -28,15 +29,8 @@ class MetadataDouble:
         self.unexpected, self.tokens, self.resources = None, set(), [OURS]
         self.seconds = None
         self.changed = threading.Event()
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
-        self._server.daemon_threads = True
-        threading.Thread(
-            target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True
-        ).start()
-
-    @property
-    def url(self):
-        return f"http://127.0.0.1:{self._server.server_address[1]}"
+        self._server = HttpServer(self._answer)
+        self.url = self._server.url
 
     def preempt(self, seconds):
         self.seconds = seconds
@@ -47,13 +41,15 @@ class MetadataDouble:
 
     def close(self):
         self.changed.set()
-        self._server.shutdown()
-        self._server.server_close()
+        self._server.close()
 
-    def answer(self, method, path, query, headers, body):
+    def _answer(self, asked):
+        parts = urlsplit(asked.target)
+        self.asked.append(f"{asked.method} {parts.path}")
         if self.unexpected:
-            return (*self.unexpected, {})
-        return getattr(self, f"_{self.cloud}")(method, path, query, headers, body)
+            return Answer(*self.unexpected)
+        given = (asked.method, parts.path, parse_qs(parts.query), asked.headers, asked.body)
+        return Answer(*getattr(self, f"_{self.cloud}")(*given))
 
     def _gcp(self, method, path, query, headers, body):
         if path != "/computeMetadata/v1/instance/preempted" or method != "GET":
@@ -96,27 +92,3 @@ class MetadataDouble:
             event = {"EventId": "P1", "EventType": "Preempt", "EventStatus": "Scheduled"}
             events.append(event | {"Resources": self.resources, "NotBefore": when})
         return 200, json.dumps({"DocumentIncarnation": 1, "Events": events}), {}
-
-
-def _handler(double):
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self):
-            parts = urlsplit(self.path)
-            double.asked.append(f"{self.command} {parts.path}")
-            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            query = parse_qs(parts.query)
-            given = double.answer(self.command, parts.path, query, self.headers, body)
-            status, text, headers = given
-            self.send_response(status)
-            for name, value in headers.items():
-                self.send_header(name, value)
-            self.send_header("Content-Length", str(len(text.encode())))
-            self.end_headers()
-            self.wfile.write(text.encode())
-
-        do_PUT = do_POST = do_GET  # noqa: N815  http.server's own names
-
-        def log_message(self, *_):
-            """Logs nothing."""
-
-    return Handler

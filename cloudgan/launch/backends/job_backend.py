@@ -1,11 +1,16 @@
-"""Interface of the backends that run a plan, and the part for machines that a run does not own."""
+"""Interface of the backends that run a plan, and the parts that several of them share."""
 
 from __future__ import annotations
 
+import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
+from pathlib import Path
 from typing import Protocol
 
+from cloudgan.core.clock import monotonic_seconds
+from cloudgan.core.tail import tail_lines
 from cloudgan.launch.backends.remote_command import CommandStreams
 from cloudgan.schema.launch import Cluster, Node
 from cloudgan.schema.plan import Plan, Step
@@ -70,7 +75,7 @@ class JobBackend(Protocol):
 
 
 class PreexistingNodes:
-    """The methods of a `JobBackend` whose nodes exist before and after the run."""
+    """The methods of a `JobBackend` that provisions and deletes no nodes itself."""
 
     def on_kept_nodes(self, plan: Plan) -> Plan:
         """Returns the plan: no nodes wait."""
@@ -94,3 +99,32 @@ class PreexistingNodes:
     def cluster(self, run: str) -> None:
         """Returns None: the run does not pay for the cluster."""
         del run
+
+
+class PolledBackend(PreexistingNodes, ABC):
+    """The methods of a `JobBackend` that is asked for a state again and again, and stores no phase."""
+
+    _poll_seconds: float
+
+    @abstractmethod
+    def state(self, run: str) -> RunState:
+        """Returns the state of a run and its workers."""
+
+    def annotate(self, run: str, state: str) -> None:
+        """Does nothing: files of the run, or its desired state, have the phase."""
+
+    def wait_for_change(self, run: str, seconds: float) -> None:
+        """Returns when the state changes, after `seconds` at the latest."""
+        before, end = self.state(run), monotonic_seconds() + seconds
+        while monotonic_seconds() < end:
+            time.sleep(min(self._poll_seconds, max(0.0, end - monotonic_seconds())))
+            if self.state(run) != before:
+                return
+
+    def _log_of(self, run: str, rank: int, path: Path) -> Callable[[bool], Iterator[LogLine]]:
+        def lines(follow: bool) -> Iterator[LogLine]:
+            is_over = (lambda: self.state(run).is_over) if follow else None
+            for line in tail_lines(path, is_over):
+                yield LogLine.stamped(rank, line)
+
+        return lines

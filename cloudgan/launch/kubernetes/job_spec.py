@@ -15,6 +15,8 @@ WORK: Final = "/cloudgan/scratch"
 KEY_FOLDER: Final = "/cloudgan/secret"
 KEY_FILE: Final = "key"
 """File in `KEY_FOLDER` that holds the secret of the run."""
+RESTART_CODES: Final = (75, 137, 143)
+"""Exit codes after which the podFailurePolicy of k8s/job.yaml restarts a worker."""
 _PYTHON = ("python", "python3")
 
 
@@ -68,17 +70,8 @@ class JobSpec:
             found[variable["name"]] = value
         return {k: v for k, v in found.items() if k not in ("CLOUDGAN_PEERS", "HOME")}
 
-    def restart_exit_codes(self) -> tuple[int, ...]:
-        """Returns the exit codes after which the podFailurePolicy restarts a worker."""
-        found = set()
-        for rule in self.body["spec"]["podFailurePolicy"]["rules"]:
-            codes = rule.get("onExitCodes") or {}
-            if rule["action"] == "Ignore" and codes.get("operator") == "In":
-                found.update(codes["values"])
-        return tuple(sorted(found))
-
     def restarts_after(self, exit_code: int) -> bool:
-        """Whether the Job's podFailurePolicy refolders a worker that ended with this code."""
+        """Whether the Job's podFailurePolicy replaces a worker that ended with this code."""
         for rule in self.body["spec"]["podFailurePolicy"]["rules"]:
             codes = rule.get("onExitCodes")
             if codes is None or codes["containerName"] != TRAINER:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from cloudgan.core.clock import parse_time
-from cloudgan.launch.kubernetes.job_spec import describe_exit_code
+from cloudgan.launch.kubernetes.job_spec import RESTART_CODES, describe_exit_code
 from cloudgan.launch.kubernetes.manifests import TRAINER
 from cloudgan.schema.image import pinned
 from cloudgan.schema.run_state import PREEMPTS, Cause, Phase, RunState, WorkerPhase, WorkerState
@@ -17,7 +17,6 @@ from cloudgan.schema.run_state import PREEMPTS, Cause, Phase, RunState, WorkerPh
 Object = Mapping[str, Any]
 
 INDEX: Final = "batch.kubernetes.io/job-completion-index"
-_RESTART_CODES: Final = (75, 137, 143)
 
 # Reasons of kubernetes/pkg/kubelet/images/types.go and kuberuntime_container.go (read 2026-11-25).
 _PULL = {
@@ -248,7 +247,7 @@ def _why_ended(container: str, ended: Object) -> tuple[str, Cause]:
         last = str(ended.get("message") or "").strip().rpartition("\n")[2]
         why = f"init container {container} exited with code {code}{last and f': {last}'}"
         cause = "program"
-    return why, "" if code in _RESTART_CODES else cause
+    return why, "" if code in RESTART_CODES else cause
 
 
 def _why_failed(

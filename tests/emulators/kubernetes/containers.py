@@ -38,8 +38,6 @@ class Image(NamedTuple):
     """Paths that come after those of the manifest, such as PYTHONPATH to the tested sources."""
     overridden: Mapping[str, str] = {}
     """What this machine sets in spite of the manifest."""
-    pull_secret: str = ""
-    """Name of the secret that a private registry requires of pods; empty: it requires none."""
 
 
 def python_image(*paths: Path | str, **env: str) -> Image:

@@ -33,7 +33,6 @@ MOST_MESSAGE_BYTES = 2048
 KILLED, CANNOT_START = 137, 128
 # gRPC status and words of containerd, as in its issues and https://github.com/apache/airflow/issues/65490.
 NOT_FOUND = "NotFound", "not found"
-DENIED = "Unknown", "pull access denied: insufficient_scope: authorization failed"
 UNAVAILABLE = "Unavailable", "unexpected status from HEAD request: 503 Service Unavailable"
 
 
@@ -238,10 +237,6 @@ class PodRun(threading.Thread):
         """Returns why the registry gives no image; None: it gives it."""
         if image is None:
             return NOT_FOUND
-        named = [one["name"] for one in self._pod["spec"].get("imagePullSecrets") or ()]
-        wanted, namespace = image.pull_secret, self._pod["metadata"]["namespace"]
-        if wanted and not (wanted in named and self._store.find("secrets", namespace, wanted)):
-            return DENIED
         is_pulled = (self.node, name) in self._of.pulled
         return UNAVAILABLE if self._of.registry_is_away and not is_pulled else None
 

@@ -88,21 +88,6 @@ def test_what_is_being_deleted_is_awaited_and_then_created_again(plan, step):
     assert said == [f"pool {POOL} is still being deleted"]
 
 
-@pytest.mark.parametrize(
-    ("cause", "kind"), [("capacity", CapacityError), ("quota", CapacityError), ("", LaunchError)]
-)
-def test_a_pool_that_failed_ends_the_wait_with_the_clouds_sentence(plan, step, cause, kind):
-    failed = {"state": "failed", "reason": "ZONE_RESOURCE_POOL_EXHAUSTED", "cause": cause}
-    with pytest.raises(kind, match="ZONE_RESOURCE_POOL_EXHAUSTED; delete the rest: cloudgan down"):
-        maker(SlowCloud(failed)).ensure(step, plan)
-
-
-def test_a_pool_without_room_is_no_capacity_after_the_gang_timeout(plan, step):
-    cloud = SlowCloud(*[{"state": "creating", "reason": "stock-out"}] * 500)
-    with pytest.raises(CapacityError, match=r"pool gan was not ready within 0 s: stock-out"):
-        maker(cloud).ensure(step, plan)
-
-
 def test_a_cluster_that_takes_for_ever_is_an_error_and_no_lack_of_capacity(plan, step):
     body = {"kind": "cluster", "labels": {"cloudgan-shared": "cluster"}}
     step = step.model_copy(update={"body": body, "ensure": "cluster cloudgan"})

@@ -7,14 +7,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from cloudgan.core.errors import CapacityError, ConfigError, CredentialsError
+from cloudgan.core.errors import CapacityError, CloudganError, ConfigError, CredentialsError
 from cloudgan.launch.kubernetes import api
 from cloudgan.launch.kubernetes.api import (
     AlreadyExistsError,
     ApiError,
     ClusterApi,
     GoneError,
-    is_transient,
     map_error,
 )
 
@@ -63,8 +62,14 @@ def test_an_error_names_the_request_the_response_and_the_next_step(
     ("status", "later"),
     [(200, False), (401, False), (404, False), (409, False), (429, True), (500, True), (503, True)],
 )
-def test_transient_errors_are_retried(status, later):
-    assert is_transient(status) is later
+def test_transient_errors_are_retried(clock, status, later):
+    client = AnswersInTurn(status, status, 200)
+    if status == 200 or later:
+        assert ClusterApi(client).list("/api/v1/nodes") == {"message": ""}
+    else:
+        with pytest.raises(CloudganError):
+            ClusterApi(client).list("/api/v1/nodes")
+    assert (clock[0] > 0, len(client.statuses)) == (later, 0 if later else 2)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from cloudgan.core.clouds import CLOUDS
 from cloudgan.core.errors import ConfigError
-from cloudgan.launch.kubernetes.job_spec import JobSpec
+from cloudgan.launch.kubernetes.job_spec import RESTART_CODES, JobSpec
 from cloudgan.launch.kubernetes.manifests import (
     GPU_NODE,
     PLAN_PLACEHOLDER,
@@ -240,10 +240,6 @@ def test_node_selector_service_account_and_grace_period_are_set(plan_of):
     assert {"nodeSelector", "serviceAccountName"}.isdisjoint(pod_of(plan_of()))
 
 
-def test_the_deadline_is_the_jobs_active_deadline(plan_of):
-    assert job(plan_of(max_hours=1.5))["spec"]["activeDeadlineSeconds"] == 5400
-
-
 def test_another_store_port_adds_one_egress_rule(plan_of):
     usual = manifests(plan_of(store="s3://lab"))[1]["spec"]["egress"]
     other = manifests(plan_of(store="s3://lab", store_port=9000))[1]["spec"]["egress"]
@@ -302,7 +298,7 @@ def test_pods_that_another_try_may_help_are_replaced_and_each_worker_has_its_own
         for rule in spec["podFailurePolicy"]["rules"]
         if rule["action"] == "Ignore" and "onExitCodes" in rule
     ]
-    assert ignored == [("trainer", [75, 137, 143]), ("wheels", [75, 137, 143])]
+    assert ignored == [("trainer", [*RESTART_CODES]), ("wheels", [*RESTART_CODES])]
 
 
 @pytest.mark.parametrize("gang", [False, True])

@@ -21,8 +21,7 @@ from cloudgan.core.clock import monotonic_seconds
 from cloudgan.core.errors import ConfigError, LaunchError, install_command
 from cloudgan.core.loopback_network import LoopbackNetwork
 from cloudgan.core.settings import child_environment
-from cloudgan.core.tail import tail_lines
-from cloudgan.launch.backends.job_backend import PreexistingNodes
+from cloudgan.launch.backends.job_backend import PolledBackend
 from cloudgan.launch.backends.local.state_file import StateFile
 from cloudgan.launch.backends.local.supervisor import (
     LocalJob,
@@ -60,8 +59,10 @@ _NEEDS = {
 """Module of a job, and the sentence without it; the others train."""
 
 
-class LocalBackend(PreexistingNodes):
+class LocalBackend(PolledBackend):
     """The runs below one folder, such as runs/."""
+
+    _poll_seconds = _POLL_SECONDS
 
     def __init__(self, runs: Path) -> None:
         self._runs = runs
@@ -114,9 +115,6 @@ class LocalBackend(PreexistingNodes):
         text = body if isinstance(body, str) else json.dumps(body, indent=2)
         return write_if_changed(folder / step.path, text)
 
-    def annotate(self, run: str, state: str) -> None:
-        """Does nothing: the state file has the phase."""
-
     def state(self, run: str) -> RunState:
         """Returns the state of a run and its workers."""
         folder = self._runs / run
@@ -140,17 +138,11 @@ class LocalBackend(PreexistingNodes):
             reason="the supervisor has ended, perhaps by a restart of this machine",
         )
 
-    def wait_for_change(self, run: str, seconds: float) -> None:
-        """Waits until the state changes, at most `seconds`."""
-        before, deadline = self.state(run), monotonic_seconds() + seconds
-        while monotonic_seconds() < deadline and self.state(run) == before:
-            time.sleep(_POLL_SECONDS)
-
     def log_sources(self, run: str) -> dict[str, Callable[[bool], Iterator[LogLine]]]:
         """Returns by worker name a function that yields log lines; the argument means follow."""
         folder = self._runs / run / "pods" / "logs"
         return {
-            path.stem: self._source(run, int(path.stem.rpartition("-")[2]), path)
+            path.stem: self._log_of(run, int(path.stem.rpartition("-")[2]), path)
             for path in sorted(folder.glob("worker-*.log"))
         }
 
@@ -251,14 +243,6 @@ class LocalBackend(PreexistingNodes):
                 )
             time.sleep(_POLL_SECONDS / 4)
         return True
-
-    def _source(self, run: str, index: int, path: Path) -> Callable[[bool], Iterator[LogLine]]:
-        def lines(follow: bool) -> Iterator[LogLine]:
-            is_over = (lambda: self.state(run).is_over) if follow else None
-            for line in tail_lines(path, is_over):
-                yield LogLine.stamped(index, line)
-
-        return lines
 
 
 def _reap(pid: int | None) -> None:

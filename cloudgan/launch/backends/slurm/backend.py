@@ -16,8 +16,7 @@ from cloudgan.core.errors import LaunchError, PlanError
 from cloudgan.core.labels import RUN
 from cloudgan.core.run_secret import write_secret
 from cloudgan.core.settings import slurm_environment
-from cloudgan.core.tail import tail_lines
-from cloudgan.launch.backends.job_backend import PreexistingNodes
+from cloudgan.launch.backends.job_backend import PolledBackend
 from cloudgan.launch.backends.remote_command import CommandStreams, run_process
 from cloudgan.launch.backends.slurm.client import Job, JobQueue, SlurmCommands, SlurmError
 from cloudgan.launch.backends.slurm.job_state import JobFiles, run_state
@@ -48,7 +47,7 @@ _GONE_SECONDS: Final = 90.0
 """Time for a cancelled job to end; Slurm's KillWait is 30 s."""
 
 
-class SlurmBackend(PreexistingNodes):
+class SlurmBackend(PolledBackend):
     """The jobs of this user and the folders of their runs."""
 
     def __init__(
@@ -118,9 +117,6 @@ class SlurmBackend(PreexistingNodes):
         text = plan.model_dump_json(indent=2) if step.body == PLAN_PLACEHOLDER else str(step.body)
         return write_if_changed(folder / step.path, text)
 
-    def annotate(self, run: str, state: str) -> None:
-        """Does nothing: the run's folder has the phase."""
-
     def state(self, run: str) -> RunState:
         """Returns the state of a run and its workers."""
         job = self._jobs.of(run)
@@ -133,19 +129,11 @@ class SlurmBackend(PreexistingNodes):
             past = self._jobs.past(number)
         return run_state(job, past, files, plan.workers.nodes)
 
-    def wait_for_change(self, run: str, seconds: float) -> None:
-        """Waits until the state changes, at most `seconds`."""
-        before, deadline = self.state(run), monotonic_seconds() + seconds
-        while monotonic_seconds() < deadline:
-            time.sleep(min(self._poll_seconds, max(0.0, deadline - monotonic_seconds())))
-            if self.state(run) != before:
-                return
-
     def log_sources(self, run: str) -> dict[str, Callable[[bool], Iterator[LogLine]]]:
         """Returns by worker name a function that yields log lines; the argument means follow."""
         plan = self.desired_state(run)
         found = self._job_files(plan).logs() if plan else {}
-        return {path.stem: self._source(run, rank, path) for rank, path in found.items()}
+        return {path.stem: self._log_of(run, rank, path) for rank, path in found.items()}
 
     def execute(
         self, run: str, worker: int, command: Sequence[str], streams: CommandStreams
@@ -257,11 +245,3 @@ class SlurmBackend(PreexistingNodes):
                 return False
             time.sleep(self._poll_seconds)
         return True
-
-    def _source(self, run: str, rank: int, path: Path) -> Callable[[bool], Iterator[LogLine]]:
-        def lines(follow: bool) -> Iterator[LogLine]:
-            is_over = (lambda: self.state(run).is_over) if follow else None
-            for line in tail_lines(path, is_over):
-                yield LogLine.stamped(rank, line)
-
-        return lines

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Final
 
 from cloudgan.launch.backends.slurm.client import EndedJob, Job
-from cloudgan.launch.kubernetes.job_spec import describe_exit_code
+from cloudgan.launch.kubernetes.job_spec import RESTART_CODES, describe_exit_code
 from cloudgan.schema.run_state import Cause, Phase, RunState, WorkerPhase, WorkerState
 
-RESTART_CODES: Final = (75, 137, 143)
 _SAVED, _KILLED = 75, 137
 _ON_NODES: Final = ("RUNNING", "COMPLETING", "SIGNALING", "STAGE_OUT")
 _STARTING: Final = ("CONFIGURING", "RESIZING")

@@ -9,7 +9,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Final
 
-from cloudgan.launch.kubernetes.job_spec import CONFIG, KEY_FOLDER, WORK, JobSpec
+from cloudgan.launch.kubernetes.job_spec import CONFIG, KEY_FOLDER, RESTART_CODES, WORK, JobSpec
 from cloudgan.launch.kubernetes.manifests import PLAN_PLACEHOLDER, job, opens_ports, run_yaml
 from cloudgan.schema.plan import Plan, Step
 
@@ -149,7 +149,7 @@ def _values(plan: Plan, body: JobSpec, folder: Path) -> Iterator[str]:
     yield f"cpus={math.ceil(plan.workers.cpus)}"
     yield f"deadline_seconds={body.deadline_seconds:.0f}"
     yield f"grace_seconds={body.grace_seconds:.0f}"
-    yield f"again='{' '.join(map(str, body.restart_exit_codes()))}'"
+    yield f"again='{' '.join(map(str, RESTART_CODES))}'"
     yield ""
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 from cloudgan.core.clock import monotonic_seconds, utc_moment
 from cloudgan.core.documents import parse_model
 from cloudgan.core.errors import CloudganError, ConfigError, LaunchError
+from cloudgan.launch.backends.job_backend import PolledBackend
 from cloudgan.launch.backends.remote_command import CommandStreams
 from cloudgan.launch.backends.tpu_vm.requests import DEADLINE, STOP_FILE, full_name, steps
 from cloudgan.launch.backends.tpu_vm.state import (
@@ -37,8 +37,8 @@ _EXTRA_GRACE_SECONDS: Final = 90.0
 _LEAST_SECONDS: Final = 300
 
 
-class TpuVmBackend:
-    """One run on a TPU slice; implements `JobBackend`.
+class TpuVmBackend(PolledBackend):
+    """One run on a TPU slice, which the caller creates and deletes.
 
     Args:
         cloud: The project.
@@ -81,9 +81,6 @@ class TpuVmBackend:
         del step, plan
         return False
 
-    def annotate(self, run: str, state: str) -> None:
-        """Does nothing: the desired state records it."""
-
     def state(self, run: str) -> RunState:
         """Returns the state from the queued resource, the VM's status and the heartbeat."""
         del run
@@ -96,13 +93,8 @@ class TpuVmBackend:
         Replaces a preempted TPU, since no controller does, and its queued resource counts against
         the quota until deleted.
         """
-        if self._replace_preempted():
-            return
-        before, end = self.state(run), monotonic_seconds() + seconds
-        while monotonic_seconds() < end:
-            time.sleep(min(self._poll_seconds, max(0.0, end - monotonic_seconds())))
-            if self.state(run) != before:
-                return
+        if not self._replace_preempted():
+            super().wait_for_change(run, seconds)
 
     def log_sources(self, run: str) -> dict[str, Callable[[bool], Iterator[LogLine]]]:
         """Returns iterators over the worker's uploaded log lines; True follows them."""
@@ -141,11 +133,6 @@ class TpuVmBackend:
         self._delete()
         self._store.delete(self._in_store(STOP_FILE))
 
-    def deprovision(self, run: str, state: str) -> Iterator[str]:
-        """Yields nothing: the caller deletes what the cloud lists."""
-        del run, state
-        yield from ()
-
     def destroy(self, run: str) -> Iterator[str]:
         """Deletes the TPU by name, in case Google lists it without labels."""
         queued = self._queued()
@@ -161,15 +148,6 @@ class TpuVmBackend:
         name = f"{spec['parent']}/nodes/{spec['nodeId']}" if spec else ""
         node = self._cloud.transport.get(TPU_VM, name) if name else None
         return (Node(name=node["name"], started_at=node.get("createTime")),) if node else ()
-
-    def cluster(self, run: str) -> None:
-        """Returns None: a TPU slice is not part of a cluster."""
-        del run
-
-    def deleted(self, run: str) -> Mapping[str, datetime]:
-        """Returns nothing: what deletes the slice knows when it went."""
-        del run
-        return {}
 
     def list_runs(self) -> tuple[str, ...]:
         """Returns the name of this run."""

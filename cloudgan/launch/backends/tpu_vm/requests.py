@@ -20,7 +20,7 @@ from cloudgan.core.labels import derived_name
 from cloudgan.launch.backends.tpu_vm.slices import environment, notes, slice_of
 from cloudgan.launch.clouds.gcp import names, network
 from cloudgan.launch.clouds.planner import NodePoolRequest, billed_by_reservation
-from cloudgan.launch.kubernetes.job_spec import JobSpec
+from cloudgan.launch.kubernetes.job_spec import RESTART_CODES, JobSpec
 from cloudgan.launch.kubernetes.manifests import (
     PYTHON_IMAGE,
     job,
@@ -192,7 +192,7 @@ def _values(plan: Plan) -> Iterator[str]:
         "image": plan.workers.image or PYTHON_IMAGE,
         "bucket": store.host,
         "prefix": "/".join((*store.path, "runs", plan.run, "")),
-        "again": " ".join(map(str, spec.restart_exit_codes())),
+        "again": " ".join(map(str, RESTART_CODES)),
         "grace_seconds": str(plan.workers.grace_seconds),
     }
     yield from (f"{name}={shlex.quote(value)}" for name, value in values.items())

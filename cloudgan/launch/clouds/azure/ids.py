@@ -91,21 +91,6 @@ def cluster_id(target: Target) -> str:
     return kinds.CLUSTER.name_of(cluster(target))
 
 
-def account_id(target: Target) -> str:
-    """Returns the id of the storage account."""
-    return kinds.ACCOUNT.name_of(container(target))
-
-
-def container_id(target: Target) -> str:
-    """Returns the id of the blob container."""
-    return kinds.CONTAINER.name_of(container(target))
-
-
 def identity_id(target: Target) -> str:
     """Returns the id of the pods' managed identity."""
     return kinds.IDENTITY.name_of(identity(target))
-
-
-def credential_id(target: Target) -> str:
-    """Returns the id of the federated credential of a cluster's pods."""
-    return kinds.CREDENTIAL.name_of(credential(target))

@@ -29,10 +29,9 @@ from cloudgan.launch.lifecycle.run_monitor import RunMonitor, raise_for_outcome
 from cloudgan.schema.plan import Target
 from cloudgan.schema.run_folder import RunFolder
 from emulators.kubernetes.objects import Resource
-from launch.backends.kubernetes.lab import IMAGE, NAMESPACE, plan_of
+from launch.backends.kubernetes.lab import NAMESPACE, plan_of
 
 POLICY = Resource("cilium.io", "v2", "ciliumnetworkpolicies", "CiliumNetworkPolicy")
-PULL_SECRET = "registry-login"  # noqa: S105  a name
 
 
 @pytest.fixture
@@ -243,26 +242,6 @@ def test_a_worker_out_of_memory_ends_the_run_with_a_hint(lab, begin, follow):
     assert not lab.pods("gan")
 
 
-@pytest.mark.slow
-def test_pods_of_a_private_image_use_the_pull_secret(lab, begin, follow):
-    kubernetes = pytest.importorskip("kubernetes")
-    lab.cluster.images[IMAGE] = lab.cluster.images[IMAGE]._replace(pull_secret=PULL_SECRET)
-    secret = {"metadata": {"name": PULL_SECRET}, "type": "kubernetes.io/dockerconfigjson"}
-    secret["stringData"] = {".dockerconfigjson": '{"auths": {}}'}
-    kubeconfig = str(lab.kubeconfig.with_name("admin"))
-    with kubernetes.config.new_client_from_config(kubeconfig) as admin:
-        kubernetes.client.CoreV1Api(admin).create_namespaced_secret(NAMESPACE, secret)
-    plan = plan_of(workers={"pull_secret": PULL_SECRET})
-    begin(lab, plan)
-    running(lab, plan)
-    finish(lab, plan)
-    assert follow(lab, plan).phase == "finished"
-    without = plan_of("without")
-    begin(lab, without)
-    with pytest.raises(LaunchError, match="cannot be pulled"):
-        follow(lab, without)
-
-
 def test_an_image_that_cannot_be_pulled_ends_the_run(lab, begin, follow):
     plan = plan_of(workers={"image": "registry.example/nothing:1"})
     begin(lab, plan)
@@ -346,18 +325,6 @@ def test_a_cut_watch_and_an_expired_resource_version_are_handled(lab, begin, fol
     thread.start()
     assert follow(lab, plan).phase == "finished"
     thread.join()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("code", [429, 500, 503])
-def test_transient_error_responses_are_retried(lab, begin, follow, code):
-    plan = plan_of()
-    lab.cluster.answer(code, times=3)
-    begin(lab, plan)
-    running(lab, plan)
-    lab.cluster.answer(code, times=2)
-    finish(lab, plan)
-    assert follow(lab, plan).phase == "finished"
 
 
 @pytest.mark.parametrize("kind", ["configmaps", "networkpolicies", "services", "jobs"])

@@ -99,33 +99,3 @@ def test_a_second_start_keeps_the_request_and_a_new_job_has_its_own(lab):
     begin(lab, plan)
     (second,) = requests(lab)
     assert second["metadata"]["uid"] != first["metadata"]["uid"]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("kind", "change", "said"),
-    [
-        ("PodTemplate", {"metadata": {"labels": {}}}, "has no label cloud.google.com/apply-warden"),
-        (
-            "ProvisioningRequest",
-            {"spec": {"parameters": {"maxRunDurationSeconds": "604801"}}},
-            "longer than seven days",
-        ),
-    ],
-)
-def test_the_cluster_refuses_what_gke_refuses(lab, kind, change, said):
-    plan = planned()
-    steps = []
-    for step in plan.steps:
-        if isinstance(step.body, dict) and step.body.get("kind") == kind:
-            body = {
-                name: one | change.get(name, {}) if name in change else one
-                for name, one in step.body.items()
-            }
-            step = step.model_copy(update={"body": body})  # noqa: PLW2901
-        steps.append(step)
-    begin(lab, plan.model_copy(update={"steps": tuple(steps)}))
-    state = lab.cluster.wait_for(
-        lambda: (one := lab.backend.state("gan")).cause == "capacity" and one
-    )
-    assert said in state.reason

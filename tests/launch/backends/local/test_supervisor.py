@@ -219,20 +219,6 @@ def wait_for(condition):
         time.sleep(0.01)
 
 
-@pytest.mark.parametrize(
-    ("script", "code"),
-    [("exit 0", 0), ("exit 75", 75), ("kill -9 $$", 137), ("kill -TERM $$", 143)],
-)
-def test_an_exit_code_follows_the_shells_convention(begin, script, code):
-    assert ends(begin(script)) == code
-
-
-def test_output_is_appended_to_the_log(begin, tmp_path):
-    ends(begin("echo one; echo two >&2"))
-    ends(begin("echo three"))
-    assert (tmp_path / "logs" / "worker-0.log").read_text() == "one\ntwo\nthree\n"
-
-
 def test_a_process_gets_only_the_given_environment(begin, tmp_path, monkeypatch):
     monkeypatch.setenv("OTHER", "no")
     ends(begin('echo "$MINE-$OTHER"', MINE="yes"))
@@ -254,14 +240,6 @@ def test_a_signal_to_an_ended_process_is_no_error(begin):
     ends(process)
     process.signal(signal.SIGTERM)
     process.kill()
-
-
-def test_only_a_live_process_has_a_start_time(begin):
-    process = begin("sleep 60")
-    assert process.start_time == process_start_time(process.pid) != ""
-    assert process.start_time != process_start_time(os.getpid())
-    process.kill()
-    assert process_start_time(process.pid) == ""
 
 
 def test_a_zombie_process_has_no_start_time(begin):

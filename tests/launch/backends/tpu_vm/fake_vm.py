@@ -6,12 +6,9 @@ import contextlib
 import os
 import subprocess
 import sys
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-if TYPE_CHECKING:
-    from pathlib import Path
+from emulators.http import Answer, Asked, HttpServer
 
 DOCKER = '''\
 #!{python}
@@ -66,7 +63,7 @@ class FakeVm:
     def __init__(self, home: Path, store_url: str, tpu_url: str) -> None:
         self.home, self._store, self._tpu = home, store_url, tpu_url
         self.known = {"service-accounts/default/token": '{"access_token": "the-token"}'}
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self._server = HttpServer(self._answer)
         (home / "bin").mkdir(parents=True)
         self.program("docker", DOCKER.format(python=sys.executable, home=str(home)))
 
@@ -77,12 +74,8 @@ class FakeVm:
 
     @contextlib.contextmanager
     def on(self):
-        threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
-        try:
+        with contextlib.closing(self._server):
             yield self
-        finally:
-            self._server.shutdown()
-            self._server.server_close()
 
     def boot(self, body) -> subprocess.Popen:
         """Runs the startup script of a request."""
@@ -91,7 +84,7 @@ class FakeVm:
         script = self.home / "startup-script"
         script.write_text(node["metadata"]["startup-script"])
         environment = {key: os.environ[key] for key in ("LANG", "HOME") if key in os.environ}
-        port = self._server.server_port
+        port = self._server.port
         environment |= {
             "PATH": f"{self.home / 'bin'}:/usr/local/bin:/usr/bin:/bin",
             "GCE_METADATA_HOST": f"127.0.0.1:{port}",
@@ -115,21 +108,8 @@ class FakeVm:
         path = self.home / "docker"
         return path.read_text().splitlines() if path.exists() else []
 
-    def _handler(self):
-        known = self.known
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self):
-                path = self.path.removeprefix("/computeMetadata/v1/instance/")
-                is_asked_well = self.headers.get("Metadata-Flavor") == "Google"
-                content = known.get(path) if is_asked_well else None
-                self.send_response(404 if content is None else 200)
-                body = (content or "").encode()
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, *_):
-                pass
-
-        return Handler
+    def _answer(self, asked: Asked) -> Answer:
+        content = self.known.get(asked.target.removeprefix("/computeMetadata/v1/instance/"))
+        if content is None or asked.headers.get("Metadata-Flavor") != "Google":
+            return Answer(404)
+        return Answer(200, content)

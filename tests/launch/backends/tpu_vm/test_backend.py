@@ -8,13 +8,12 @@ import time
 
 import pytest
 
-from cloudgan.core.errors import CapacityError, LaunchError
+from cloudgan.core.errors import LaunchError
 from cloudgan.launch.lifecycle.apply import apply
 from cloudgan.launch.lifecycle.launch_log import LaunchLog
 from cloudgan.launch.lifecycle.run_monitor import RunMonitor
 from cloudgan.schema.run_folder import RunFolder
 from cloudgan.storage.store import open_store
-from emulators.gcp.refusal import Refusal
 from launch.backends.tpu_vm.lab import planned, provider, resolved, tpus, write_status
 
 BEAT = """{"time": "2199-01-01T00:00:00+00:00", "config_hash": "0123456789abcdef",
@@ -103,14 +102,6 @@ def test_a_finished_vm_that_deleted_itself_is_no_preemption(google, run, plan, b
     google.resources.clear()
     google.nodes.clear()
     assert follow(run, plan).phase == "finished"
-
-
-def test_missing_capacity_fails_the_start(google, begin, run):
-    google.has_capacity = False
-    with pytest.raises(CapacityError):
-        begin()
-    list(run.deprovision("gan", "failed"))
-    assert not google.resources
 
 
 @pytest.mark.parametrize("noticed_by", ["queue", "machine"])
@@ -219,14 +210,6 @@ def test_stop_does_not_wait_without_a_vm(google, run, plan, begin, store):
     begin()
     google.turn("WAITING_FOR_RESOURCES")
     run.stop("gan")
-    assert not google.resources
-
-
-def test_a_refused_deletion_is_retried(google, run, begin, store, plan):
-    begin()
-    write_status(store, plan, "ended", 1)
-    google.server.refuse("queuedResources.delete", Refusal(400, "It is currently busy"), times=4)
-    list(run.destroy("gan"))
     assert not google.resources
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from pathlib import Path
 
-from cloudgan.launch.clouds.azure import planner
+from cloudgan.launch.clouds.azure import ids, kinds, planner
 from cloudgan.launch.clouds.azure.client import AzureClient
 from cloudgan.schema.resource import Resource
 from emulators.azure import SmallAzure
@@ -15,6 +15,8 @@ from launch.clouds.lab import Lab, planned
 
 REGION = "eastus"
 PLACE = planner.target(SUBSCRIPTION, REGION, None, None)
+ACCOUNT_ID = kinds.ACCOUNT.name_of(ids.container(PLACE))
+CONTAINER_ID = kinds.CONTAINER.name_of(ids.container(PLACE))
 azure_plan = functools.partial(planned, "azure")
 OF_SETUP = ("microsoft.storage/", "microsoft.managedidentity/", "microsoft.authorization/")
 

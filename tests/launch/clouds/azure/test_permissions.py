@@ -14,7 +14,7 @@ from cloudgan.launch.clouds.azure.bodies import BLOB_CONTRIBUTOR
 from cloudgan.launch.clouds.engine import names_of_gone
 from emulators.azure.cloud import SUBSCRIPTION
 from emulators.azure.rights import Assignment, action_of, is_allowed
-from launch.clouds.azure.lab import PLACE, REGION
+from launch.clouds.azure.lab import ACCOUNT_ID, CONTAINER_ID, PLACE, REGION
 
 FOLDER = Path(__file__).parents[4] / "deploy" / "azure"
 ROOT, GROUP = f"/subscriptions/{SUBSCRIPTION}", ids.group_id(PLACE)
@@ -150,11 +150,11 @@ NO_ONE_MAY = (
     ("PUT", below(OTHERS, "Microsoft.ContainerRegistry/registries/x")),
 )
 ONLY_SETUP_MAY = (
-    ("PUT", below(ids.container_id(PLACE), ASSIGNMENT)),
+    ("PUT", below(CONTAINER_ID, ASSIGNMENT)),
     ("PUT", IDENTITY),
     ("DELETE", IDENTITY),
-    ("DELETE", ids.account_id(PLACE)),
-    ("PUT", ids.account_id(PLACE)),
+    ("DELETE", ACCOUNT_ID),
+    ("PUT", ACCOUNT_ID),
     ("DELETE", GROUP),
 )
 DENIED = [
@@ -173,7 +173,7 @@ def test_the_roles_deny(who, call):
 
 
 def test_setup_assigns_the_role_of_the_container_and_no_other():
-    call = ("PUT", below(ids.container_id(PLACE), ASSIGNMENT))
+    call = ("PUT", below(CONTAINER_ID, ASSIGNMENT))
     assert is_allowed(SETUP, *call, allow_all(call))
     owner = {"properties": {"roleDefinitionId": f"/roleDefinitions/{OWNER}"}}
     assert not is_allowed(SETUP, *call, owner)

@@ -68,7 +68,9 @@ def test_a_cluster_of_ones_own_is_named_with_its_group():
     assert ids.cluster_id(place).endswith(
         "/resourceGroups/lab/providers/Microsoft.ContainerService/managedClusters/physics"
     )
-    assert ids.credential_id(place).endswith("/federatedIdentityCredentials/lab-physics")
+    assert kinds.CREDENTIAL.name_of(ids.credential(place)).endswith(
+        "/federatedIdentityCredentials/lab-physics"
+    )
 
 
 @given(st.text(string.printable), st.text(string.ascii_lowercase + string.digits))

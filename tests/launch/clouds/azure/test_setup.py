@@ -12,7 +12,7 @@ from emulators.azure.arm import ASSIGNMENTS
 from emulators.azure.cloud import SUBSCRIPTION
 from emulators.azure.entra import OBJECT
 from emulators.azure.faults import Refusal
-from launch.clouds.azure.lab import PLACE
+from launch.clouds.azure.lab import ACCOUNT_ID, CONTAINER_ID, PLACE
 
 OTHER = OBJECT.replace("cc", "dd")
 ROLE = f"/subscriptions/{SUBSCRIPTION}/providers/Microsoft.Authorization/roleDefinitions/{BLOB_CONTRIBUTOR}"
@@ -72,7 +72,7 @@ def test_a_role_that_never_works_is_reported_after_15_minutes(lab, monkeypatch):
         lab.setup()
 
 
-@pytest.mark.parametrize("scope", [ids.container_id(PLACE), ids.group_id(PLACE)])
+@pytest.mark.parametrize("scope", [CONTAINER_ID, ids.group_id(PLACE)])
 def test_access_that_an_owner_gave_before_is_found(lab, scope):
     lab.azure.login.who = OTHER
     name = "00000000-0000-0000-0000-0000000000ee"
@@ -91,7 +91,7 @@ def test_access_that_another_setup_gives_at_the_same_time_is_no_error(lab):
 
     def meet(method, path):
         if method == "PUT" and "roleassignments" in path.lower() and OTHER not in with_access(lab):
-            scope = ids.container_id(PLACE)
+            scope = CONTAINER_ID
             lab.azure.arm.put(
                 f"{scope}/providers/Microsoft.Authorization/roleAssignments/another",
                 {"properties": {"roleDefinitionId": ROLE, "principalId": OTHER, "scope": scope}},
@@ -115,7 +115,7 @@ def test_access_that_another_setup_gives_at_the_same_time_is_no_error(lab):
     ],
 )
 def test_a_conflict_that_no_waiting_changes_ends_setup_at_once(lab, code, advice):
-    del lab.azure.arm.resources[ids.account_id(PLACE).lower()]
+    del lab.azure.arm.resources[ACCOUNT_ID.lower()]
     if code == "StorageAccountAlreadyTaken":
         lab.azure.arm.taken_accounts = (ids.store_account(PLACE),)
     else:

@@ -90,13 +90,6 @@ def test_an_existing_cluster_may_be_in_any_zone_of_the_region():
     assert target(None, "us-central1", "us-central1-b", None).details == {LOCATION: "us-central1-b"}
 
 
-def test_a3_mega_is_sold_on_demand():
-    assert (
-        pool_of(gcp_plan("a3-megagpu-8g"))["config"]["accelerators"][0]["acceleratorType"]
-        == "nvidia-h100-mega-80gb"
-    )
-
-
 def test_several_flex_start_nodes_start_at_once_and_end_by_their_request():
     plan = gcp_plan(flex_start=True, nodes=2)
     assert "start at once" in plan.node_pool.notes[0]
