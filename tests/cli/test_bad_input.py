@@ -267,6 +267,10 @@ def test_a_size_that_no_run_has_is_not_predicted(refused, tmp_path, size):
             "exec.installHint",
         ),
         ({"users": {"lab": {}}}, "users: must be a list"),
+        ({"contexts": 1}, "contexts: must be a list"),
+        ({"clusters": [1]}, "clusters"),
+        ({"contexts": [{"name": 1, "context": {"cluster": 2, "user": [3]}}]}, "contexts"),
+        ({"contexts": [{"name": "lab", "context": {"namespace": ["x"]}}]}, "lab.namespace"),
     ],
 )
 def test_a_field_of_a_kubeconfig_has_its_type(refused, tmp_path, monkeypatch, change, said):

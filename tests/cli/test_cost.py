@@ -14,7 +14,7 @@ from cloudgan.reports.table import markdown
 from cloudgan.schema import launch
 from cloudgan.schema import plan as plans
 from cloudgan.schema.launch import Attempt, Launch, Node
-from records import epoch, numerics, resumed, started, stopped, write_run
+from records import epoch, numerics, started, stopped, write_run
 
 OFFER = "gcp/n1-standard-8+1xV100/us-central1/spot"
 PRICE = load_catalog().row(OFFER)
@@ -164,48 +164,6 @@ def test_the_papers_network_is_estimated_from_the_papers_runs(write, said, cloud
     assert "modelled" in basis(run)
 
 
-def test_a_network_that_was_never_measured_has_bounds_from_the_papers_runs(write, said):
-    lines = (started(), epoch(0, 900), epoch(1, 800), stopped(20, 1_800))
-    there = said(write(*lines, preset="mini"))["offer_estimates"]
-    assert {one["grade"] for one in there} == {"modelled", None}
-    assert {one["epoch_seconds"] for one in there} == {None}
-    v100 = next(one for one in there if one["row"]["accelerator"] == "V100")
-    assert "0.0021 to 0.015 times the work of the paper's network" in v100["basis"]
-    assert v100["low_epoch_seconds"] < v100["high_epoch_seconds"]
-
-
-def test_a_run_on_an_accelerator_is_itself_a_measurement(write, said):
-    there = said(write(device="Tesla V100-SXM2-16GB", preset="mini"))["offer_estimates"]
-    own = [one for one in there if one["grade"] == "measured"]
-    assert own
-    assert all("V100" in one["row"]["accelerator"] for one in own)
-    assert all(one["epoch_seconds"] == 10 for one in own)
-
-
-def test_a_resumed_run_counts_both_processes(write, said):
-    again = resumed(10)
-    run = write(
-        started(),
-        epoch(0, 20),
-        epoch(1, 10),
-        started(step=10),
-        again,
-        epoch(1, 10),
-        stopped(20, 40),
-    )
-    found = said(run, f"--price-as={OFFER}")
-    seconds = {part["name"]: part["seconds"] for part in found["line_items"]}
-    assert seconds["preempted and repeated work"] == 12
-    assert "end of a killed process" in found["totals"]["unknown"]
-
-
-def test_a_run_without_an_epoch_has_no_cost_per_epoch(write, said):
-    figures = said(write(started(), stopped(0, 9)), f"--price-as={OFFER}")["unit_costs"]
-    assert figures["per_epoch"]["usd"] is None
-    assert "no complete epoch" in figures["per_epoch"]["why_unknown"]
-    assert figures["per_million_showers"]["usd"] is None
-
-
 def test_a_repeated_line_counts_once_with_a_warning(write, said, cloudgan_here):
     lines = (started(), epoch(0, 20), epoch(1, 10), epoch(1, 10), stopped(20, 45))
     run = write(*lines)
@@ -240,31 +198,6 @@ def test_the_report_has_items_and_offers(write, cloudgan_here, tmp_path, ending)
     if ending == "html":
         assert "Cost by item" in page
         assert "<svg" in page
-
-
-@pytest.mark.parametrize(
-    ("words", "expected"),
-    [
-        ([], "cloudgan cost --fit"),
-        (["RUN", "--fit=x.csv", "--predict=4"], "not both"),
-        (["--fit=x.csv"], "--predict=32,64,128"),
-        (["RUN", "--predict=4"], "--fit=CSV"),
-        (["--fit=x.csv", "--predict=4", f"--price-as={OFFER}"], "--price-as="),
-        (["--fit=x.csv", "--predict=four"], "four"),
-        (["RUN", "--report=cost.docx"], ".html"),
-        (["RUN", f"--price-as={OFFER[:-5].replace('V100', 'V10')}/spot"], "V100"),
-        (["RUN", "--price-as=gcp/n1-standard-8+1xV100/us-central9/spot"], "us-central1"),
-        (["RUN", f"--offer={OFFER}"], "--offer"),
-        (["nowhere"], "no run nowhere"),
-    ],
-)
-def test_invalid_requests_are_refused_and_write_nothing(words, expected, write, cloudgan_here):
-    run = write()
-    words = [str(run) if word == "RUN" else word for word in words]
-    done = cloudgan_here("cost", *words, exits=2)
-    assert expected in done.stderr
-    assert "Traceback" not in done.stderr
-    assert not (run / "cost.json").exists()
 
 
 def test_another_currency_is_refused(write, cloudgan_here):

@@ -67,14 +67,6 @@ def test_an_empty_account_is_fine(cloudgan_here, cloud, user_folder):
     assert "gcp: no resources of cloudgan in lab-1" in said.stdout
 
 
-def test_a_run_that_is_alive_is_expected_and_never_deleted(cloudgan_here, account):
-    account.run("gan", "starting", "started")
-    account.api.active.add("gan")
-    said = cloudgan_here("doctor", "--provider=gcp", "--delete", "--yes", "--json")
-    assert set(seen(said).values()) == {"expected"}
-    assert not account.deleted
-
-
 def test_an_orphaned_resource_is_listed_with_its_cost_and_its_command(
     cloudgan_here, account, tmp_path
 ):
@@ -120,19 +112,6 @@ def test_the_cluster_is_deleted_with_its_last_run_and_the_bucket_stays(cloudgan_
     assert json.loads(said.stdout)["orphaned"] == 0
     assert list(account.there) == [f"gcp-{REGION}"]
     assert account.deleted == ["cloudgan/gan", "cloudgan"]
-
-
-def test_a_resource_in_deletion_is_awaited(cloudgan_here, account):
-    account.run("gan", "removing")
-    account.delete(account.there["cloudgan/gan"])
-    account.lingers = 2
-    assert seen(cloudgan_here("doctor", "--provider=gcp", "--json", exits=4)) == {
-        "cloudgan/gan": "deleting",
-        "cloudgan": "orphaned",
-        f"gcp-{REGION}": "expected",
-    }
-    cloudgan_here("doctor", "--provider=gcp", "--delete", "--yes")
-    assert "cloudgan/gan" not in account.there
 
 
 def test_a_run_without_desired_state_is_deleted_only_if_its_cluster_reports_its_end(
@@ -220,19 +199,6 @@ def test_the_run_of_an_unavailable_cluster_is_unknown(cloudgan_here, account):
         f"gcp-{REGION}": "expected",
     }
     assert not account.deleted
-
-
-def test_the_day_of_expiry_is_shown(cloudgan_here, account):
-    account.run("gan", "started")
-    account.add(
-        "pool",
-        "cloudgan/gan",
-        "gan",
-        labels={"cloudgan-run": "gan", "cloudgan-expires": "20260101t000000z"},
-        **KIND,
-    )
-    found = cloudgan_here("doctor", "--provider=gcp", "--json", exits=4).json()
-    assert "it expired on 2026-01-01" in {one["reason"] for one in found["resources"]}
 
 
 def test_a_zone_that_does_not_answer_is_listed_and_the_exit_code_is_4(cloudgan_here, cloud):

@@ -164,13 +164,6 @@ def test_often_preempted_spot_nodes_are_replaced_by_on_demand_nodes(desk, gcp):
     assert "Next: " in said
 
 
-def test_two_preemptions_change_nothing(desk, gcp):
-    training = PlaceDouble([lost(0), lost(2), RunState("finished")])
-    gcp.runs[RUN] = training
-    desk.deploy(*V100, *HERE)
-    assert [attempt.market for attempt in desk.attempts()] == ["spot"]
-
-
 def test_the_store_of_a_run_stays_that_of_its_first_attempt_within_a_cloud(desk, gcp):
     gcp.refuse(POOL, "no V100", region="us-central1")
     desk.deploy(*SAME)

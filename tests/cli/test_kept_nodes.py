@@ -100,14 +100,3 @@ def test_the_second_run_creates_no_pool_and_each_is_priced_for_its_own_time(
     assert "deleted: GKE node pool" in cloudgan_here("down", "two-train").stderr
     assert waiting("two-train")["usd"] < 0.1 * L4_USD, "it ended at once"
     assert (google.left(), google.cluster.select("nodes")) == ([], [])
-
-
-def test_the_seeds_of_a_sweep_share_one_pool_and_leave_nothing(google, deploy):
-    found = deploy("--name=gan-train", "--seeds=7,8")
-    assert len(created(google)) == 1
-    assert (google.left(), google.cluster.select("nodes")) == ([], [])
-    assert [(run["run"], run["seed"], run["epochs"]) for run in found["runs"]] == [
-        ("gan-train-seed-7", 7, 1),
-        ("gan-train-seed-8", 8, 1),
-    ]
-    assert found["usd"] == pytest.approx(sum(run["usd"] for run in found["runs"]))

@@ -187,12 +187,6 @@ def test_spot_options_have_a_break_even_and_a_checkpoint_interval(offers):
     assert not [one for one in front if one["row"]["market"] == "on_demand" and one["spot"]]
 
 
-def test_with_frequent_preemptions_on_demand_wins(offers):
-    choice = offers(*JOB, "--losses-per-node-hour=20", "--accelerator=v100")["choice"]
-    assert choice["chosen"]["row"]["market"] == "on_demand"
-    assert {one["row"]["market"] for one in choice["pareto_front"]} == {"on_demand"}
-
-
 def test_only_measured_accelerators_on_request(offers):
     said = offers("--measured", *JOB)
     names = {one["row"]["accelerator"] for one in said["offers"]}

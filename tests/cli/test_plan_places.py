@@ -50,33 +50,6 @@ def test_a_flag_is_read_into_its_meaning(given, name, value):
     assert getattr(launch_flags(**given), name) == value
 
 
-@pytest.mark.parametrize(
-    ("flag", "values", "said"),
-    [
-        (
-            "accelerator",
-            (":8", "v100:", "v100:0", "v100:-1", "v100:x", "v100:8:2"),
-            "such as v100 or v100:8",
-        ),
-        (
-            "node_selector",
-            ("pool", "=gpu", "pool=gpu,disk"),
-            "write label=value, separated by commas",
-        ),
-        ("nodes", (0, -1), "expected at least 1"),
-        ("cpus", (0.0, -1.5), "must be above zero"),
-        ("memory_gib", (0.0, -1.5), "must be above zero"),
-        ("max_hours", (0.0, -1.5), "must be above zero"),
-        ("budget_usd", (0.0, -1.5), "must be above zero"),
-        ("gang_timeout", ("20",), "--gang-timeout takes a time such as"),
-    ],
-)
-def test_a_value_that_is_not_valid_is_refused(flag, values, said):
-    for value in values:
-        with pytest.raises(ConfigError, match=said):
-            launch_flags(**{flag: value})
-
-
 # --price-file
 
 CLUSTER = ("--provider=kubernetes", "--store=gs://lab/cloudgan")

@@ -21,6 +21,7 @@ SHORT = {
     "STORE": "--store=s3://lab/gan",
     "TWO_HOURS": "--preset=paper --epochs=60 --max-hours=2",
     "SEARCH": "search space.yaml --data=x.h5",
+    "BOTH": "--generated=g.h5 --reference=r.h5",
     "TRAIN": "train --data=x.h5 --preset=mini",
 }
 """What stands for long words in the cases."""
@@ -56,6 +57,21 @@ CASES = r"""
 2 | plan --provider=kubernets | Did you mean 'kubernetes'
 6 | plan K8S --accelerator=v100:8 --price-as=OFFER --budget-usd=5 | 60 epochs cost at least
 6 | plan K8S --accelerator=v100:8 --price-as=OFFER --budget-usd=0.01 | leaves no time to train
+2 | plan --accelerator=:8 | such as v100 or v100:8
+2 | plan --accelerator=v100: | such as v100 or v100:8
+2 | plan --accelerator=v100:0 | such as v100 or v100:8
+2 | plan --accelerator=v100:-1 | such as v100 or v100:8
+2 | plan --accelerator=v100:x | such as v100 or v100:8
+2 | plan --accelerator=v100:8:2 | such as v100 or v100:8
+2 | plan --node-selector=pool | write label=value, separated by commas
+2 | plan --node-selector==gpu | write label=value, separated by commas
+2 | plan --node-selector=pool=gpu,disk | write label=value, separated by commas
+2 | plan --nodes=-1 | expected at least 1
+2 | plan --cpus=0 | must be above zero
+2 | plan --memory-gib=-1.5 | must be above zero
+2 | plan --max-hours=0 | must be above zero
+2 | plan --budget-usd=0 | must be above zero
+2 | plan --gang-timeout=20 | --gang-timeout takes a time such as
 # Slurm
 2 | plan SLURM --store= | --store= is empty
 2 | plan SLURM | --store=FOLDER
@@ -234,6 +250,12 @@ CASES = r"""
 2 | demo --run=run --showers=0 | --showers
 2 | demo --run=run --max-steps=0 | --max-steps=0: expected at least 1
 2 | demo --run=run --data=nowhere.h5 | nowhere.h5
+2 | simulate a.h5 --workers=2 | --engine=geant4
+2 | simulate a.h5 --engine=geant4 --energy=0.1:5 | valid range: 1 to 1000 GeV
+2 | simulate a.h5 --engine=geant4 --theta=10:60 | valid range: 45 to 135 degrees
+2 | simulate a.h5 --engine=geant4 --workers=0 | --workers=0: expected at least 1
+2 | simulate a.h5 --engine=geant4 --cut-mm=-1 | --cut-mm=-1
+2 | convert a.h5 out --to=parquet | store
 # Names in addresses
 2 | setup --provider=gcp --region=../.. --dry-run | --region='../..': expected a name without
 2 | setup --provider=aws --region=a/b --dry-run | --region='a/b': expected a name without
@@ -295,6 +317,29 @@ CASES = r"""
 2 | schema bench stepp | 'bench step'
 2 | schema completion | document
 2 | tensorboard gan --port=70000 | --port=70,000: expected at most 65,535
+2 | cost | cloudgan cost --fit
+2 | cost runs/x --fit=x.csv --predict=4 | not both
+2 | cost --fit=x.csv | --predict=32,64,128
+2 | cost runs/x --predict=4 | --fit=CSV
+2 | cost --fit=x.csv --predict=4 --price-as=OFFER | --price-as=
+2 | cost --fit=x.csv --predict=four | four
+2 | cost runs/x --report=cost.docx | .html
+2 | cost runs/x --offer=OFFER | --offer
+2 | cost nowhere | no run nowhere
+2 | validate | give the folder of a run, or --generated=FILE and --reference=FILE
+2 | validate --generated=a.h5 | --generated needs --reference=FILE
+2 | validate --reference=a.h5 | --reference needs --generated=FILE
+2 | validate runs/a --generated=a.h5 | runs/a and two files
+2 | validate BOTH --step=3 | --step is only valid with a run
+2 | validate BOTH --against=a.h5 | --against is only valid with a run
+2 | validate BOTH --showers=19 | --showers=19: expected at least 20
+2 | validate BOTH --seed=-1 | --seed=-1: expected at least 0
+2 | validate BOTH --gat | Did you mean '--gate'
+2 | validate BOTH --gates=a.toml | Did you mean '--gate'
+2 | validate BOTH --gate=nowhere.toml | nowhere.toml: cannot be read
+2 | validate BOTH --gate mine.toml | mine.toml and two files
+2 | validate BOTH --report=a.pdf | a report file ends in .html, .md, .csv
+2 | validate BOTH | g.h5 does not exist
 # Empty words, and words that are no number
 2 | train --data=x.h5 --run= | --run= is empty
 2 | demo --run= | --run= is empty

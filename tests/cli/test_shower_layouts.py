@@ -250,11 +250,6 @@ def test_the_energy_of_a_fixed_angle_file_is_column_1_of_target(
         np.testing.assert_allclose(file["theta"][:COUNT], np.pi / 2, rtol=1e-6)
 
 
-def test_a_target_of_several_rows_per_shower_is_refused(write, refused):
-    path = write(target=np.ones((COUNT, 2, 5)), energy=None, theta=None)
-    assert f"target is [{COUNT}, 2, 5]; expected [{COUNT}, 2]" in refused(path)
-
-
 @pytest.mark.parametrize("name", ["ECAL", "energy"])
 def test_a_missing_compression_filter_is_named_with_its_package(write, refused, showers, name):
     path = write(**{name: None})

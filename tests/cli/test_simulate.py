@@ -52,14 +52,6 @@ def test_progress_goes_to_standard_error_and_results_to_standard_output(tmp_path
     assert quiet.stderr == ""
 
 
-def test_an_existing_file_is_kept(tmp_path, cloudgan_here):
-    path = tmp_path / "mine.h5"
-    path.write_bytes(b"mine")
-    done = cloudgan_here("simulate", path, exits=2)
-    assert "--overwrite" in done.stderr
-    assert path.read_bytes() == b"mine"
-
-
 def test_a_missing_folder_is_named(tmp_path, cloudgan_here):
     done = cloudgan_here("simulate", tmp_path / "no" / "a.h5", exits=2)
     assert str(tmp_path / "no") in done.stderr

@@ -132,27 +132,6 @@ def test_a_repeatedly_interrupted_production_ends_with_the_same_showers(
     assert [path.name for path in tmp_path.iterdir()] == ["a.h5"]
 
 
-@pytest.mark.parametrize(
-    ("flags", "said"),
-    [
-        (["--energy=0.1:5"], "valid range: 1 to 1000 GeV"),
-        (["--theta=10:60"], "valid range: 45 to 135 degrees"),
-        (["--workers=0"], "--workers=0: expected at least 1"),
-        (["--cut-mm=-1"], "--cut-mm=-1"),
-        (["--seed=-1"], "--seed=-1: expected at least 0"),
-    ],
-)
-def test_invalid_input_is_refused_and_leaves_no_file(tmp_path, cloudgan_here, flags, said):
-    done = cloudgan_here("simulate", tmp_path / "a.h5", "--engine=geant4", *flags, exits=2)
-    assert said in done.stderr
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_flags_of_geant4_are_refused_for_the_parametric_source(tmp_path, cloudgan_here):
-    done = cloudgan_here("simulate", tmp_path / "a.h5", "--workers=2", exits=2)
-    assert "--engine=geant4" in done.stderr
-
-
 def test_missing_cern_data_are_named(tmp_path, cloudgan_here, monkeypatch):
     monkeypatch.setenv("GEANT4_DATA_DIR", str(tmp_path / "cern"))
     done = cloudgan_here("simulate", tmp_path / "a.h5", "--engine=geant4", "--showers=1", exits=2)

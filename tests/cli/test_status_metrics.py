@@ -1,13 +1,6 @@
 """`status --metrics` and `--watch`: the values of a run for Prometheus, and again and again."""
 
-import os
-import pty
 import re
-import select
-import signal
-import subprocess
-import sys
-import time
 from types import SimpleNamespace
 from typing import NamedTuple
 
@@ -172,15 +165,6 @@ def test_metrics_of_all_runs_of_a_folder_without_runs_are_empty(
 # `--watch`: a result that is shown again and again
 
 
-PROGRAM = """
-from cloudgan.cli.main import main
-from cloudgan.cli.views.watch import watch
-from cloudgan.launch.operations import runs
-from cloudgan.cli.emit import emit
-watch(runs.status, lambda found: emit(found, as_json=False), 1.0)
-"""
-
-
 class Count(Result):
     number: int
 
@@ -222,18 +206,3 @@ def test_a_pause_of_no_time_is_refused(monkeypatch, capsys):
     for seconds in (0.0, -1.0, float("nan")):
         with pytest.raises(ConfigError, match="--watch"):
             views.watch(lambda: Count(number=1), print, seconds)
-
-
-def test_on_a_terminal_the_screen_is_drawn_in_place_and_ctrl_c_ends_it_with_0(tmp_path):
-    ours, theirs = pty.openpty()
-    command = [sys.executable, "-c", PROGRAM]
-    process = subprocess.Popen(command, stdout=theirs, stderr=theirs, stdin=theirs, cwd=tmp_path)
-    os.close(theirs)
-    said, deadline = b"", time.monotonic() + 60
-    while said.count(b"\x1b[H\x1b[J") < 3 and time.monotonic() < deadline:
-        if select.select([ours], [], [], 0.5)[0]:
-            said += os.read(ours, 4096)
-    process.send_signal(signal.SIGINT)
-    assert process.wait(30) == 0
-    os.close(ours)
-    assert said.count(b"no run in runs/") >= 2

@@ -119,12 +119,3 @@ def test_a_provisioned_run_is_found_by_its_own_store(user_folder, cloud, plan_of
     with pytest.raises(ConfigError, match=r"have no run gan.*--store"):
         find_run("gan", RunLocator(provider="gcp"))
     assert find_run("gan", RunLocator(provider="gcp", store=own))[0] == plan
-
-
-def test_an_unknown_provisioned_run_is_refused_with_the_known_ones(
-    user_folder, cloud, plan_of, tmp_path
-):
-    plan = provisioned(plan_of, tmp_path)
-    RunRegistry(FolderStore.from_url(plan.store), "another machine").write(plan, "started")
-    with pytest.raises(UnknownNameError, match=r"run in gcp 'gam'\. Did you mean 'gan'"):
-        find_run("gam", RunLocator(provider="gcp"))

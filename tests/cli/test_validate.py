@@ -152,36 +152,6 @@ def test_ctrl_c_leaves_no_report(files, tmp_path, cloudgan_here, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(
-    ("flags", "said"),
-    [
-        ([], "give the folder of a run, or --generated=FILE and --reference=FILE"),
-        (["--generated=GENERATED"], "--generated needs --reference=FILE"),
-        (["--reference=REFERENCE"], "--reference needs --generated=FILE"),
-        (["runs/a", "--generated=GENERATED"], "runs/a and two files"),
-        (["BOTH", "--step=3"], "--step is only valid with a run"),
-        (["BOTH", "--against=a.h5"], "--against is only valid with a run"),
-        (["BOTH", "--showers=19"], "--showers=19: expected at least 20"),
-        (["BOTH", "--seed=-1"], "--seed=-1: expected at least 0"),
-        (["BOTH", "--gat"], "Did you mean '--gate'"),
-        (["BOTH", "--gates=a.toml"], "Did you mean '--gate'"),
-        (["BOTH", "--gate=nowhere.toml"], "nowhere.toml: cannot be read"),
-        (["BOTH", "--gate", "mine.toml"], "mine.toml and two files"),
-        (["BOTH", "--report=a.pdf"], "a report file ends in .html, .md, .csv"),
-        (["--generated=nowhere.h5", "--reference=REFERENCE"], "nowhere.h5 does not exist"),
-        (["--generated=REFERENCE", "--reference=REFERENCE"], "give two independent samples"),
-    ],
-)
-def test_contradicting_flags_are_refused(files, cloudgan_here, flags, said):
-    both = " ".join(files.flags())
-    words = " ".join(flags).replace("BOTH", both)
-    words = words.replace("GENERATED", files.generated).replace("REFERENCE", files.reference)
-    done = cloudgan_here("validate", *words.split(), exits=2)
-    assert said in done.stderr
-    assert "Traceback" not in done.stderr
-    assert done.stdout == ""
-
-
 def changed(path, showers, source="made by a test", **others):
     write_hdf5(path, [replace(showers, **others)], attrs={"source": source})
     return str(path)

@@ -40,28 +40,12 @@ LINES = (
     "down ../../other/runs/theirs",
     "schema -- --json",
 )
-KUBECONFIGS = {
-    "a number for contexts": {"contexts": 1},
-    "a list of numbers": {"clusters": [1]},
-    "a server that is no URL": {"clusters": [{"name": "lab", "cluster": {"server": "https://["}}]},
-    "names that are numbers": {"contexts": [{"name": 1, "context": {"cluster": 2, "user": [3]}}]},
-    "a namespace that is a list": {
-        "contexts": [
-            {"name": "lab", "context": {"cluster": "lab", "user": "me", "namespace": ["x"]}}
-        ]
-    },
-}
 READ = ("gates.toml", "timings.csv", "own-prices.yaml", "bill.json", "runs/mine/verdict.json", "runs/mine/launch.json",
         "runs/mine/record.jsonl", "runs/mine/run.yaml", "runs/mine/plan.json", "store/manifest.json")  # fmt: skip
 TABLES = {
-    "a cell of 5,000 digits": ("timings.csv", f"n,seconds\n{DIGITS},1\n2,3\n4,5\n".encode(), REFUSED),
     "a time of 10^400": ("timings.csv", b"n,seconds\n1,1e400\n2,3\n4,5\n8,9\n", REFUSED),
-    "times of 10^308": ("timings.csv", b"n,seconds\n1,1e308\n2,1e308\n4,1e308\n8,1e308\n", DOCUMENTED),
-    "bills of 10^308": ("bill.json", b"\n".join([as_json(BILL | {"BilledCost": 1e308})] * 3), DOCUMENTED),
     "labels that are numbers": ("bill.json", as_json(BILL | {"Tags": [1]}), REFUSED),
-    "labels 3,000 deep": ("bill.json", as_json(BILL | {"Tags": DEEP}), REFUSED),
     "a service that is a number": ("bill.json", as_json(BILL | {"ServiceName": 5}), DOCUMENTED),
-    "a time before the calendar": ("bill.json", as_json(BILL | {"ChargePeriodEnd": "0001-01-01T00:00:00+14:00"}), DOCUMENTED),
 }  # fmt: skip
 ON_KUBERNETES = READERS["kubeconfig"][0]
 MULTIWORKER = "train --config=run.yaml --run=runs/new --strategy=multiworker"
@@ -108,13 +92,10 @@ def cases():
         words = (line or READERS[file][0]).split()
         return Case(tuple(words), {file: content}, environment, exits, WRITES)
 
-    damaged = {name: yaml.safe_dump(KUBECONFIG | keys) for name, keys in KUBECONFIGS.items()}
-    for name, text in damaged.items():
-        where = {"KUBECONFIG": "{here}/kubeconfig"}
-        yield (
-            f"kubeconfig: {name}",
-            reading("kubeconfig", text.encode(), frozenset({0, 2}), **where),
-        )
+    no_url = KUBECONFIG | {"clusters": [{"name": "lab", "cluster": {"server": "https://["}}]}
+    where = {"KUBECONFIG": "{here}/kubeconfig"}
+    text = yaml.safe_dump(no_url).encode()
+    yield "a server that is no URL", reading("kubeconfig", text, frozenset({0, 2}), **where)
     for file in READ:
         # A crash may cut the last line of a record short.
         exits = frozenset({0, 2} if file.endswith("record.jsonl") else {2})
