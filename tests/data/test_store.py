@@ -207,12 +207,12 @@ def test_two_readers_that_notice_the_same_change_both_name_the_file(folder, monk
 
     def after_the_other_reader(path):
         monkeypatch.setattr(store_module.FileIdentity, "of", identity_of)
-        with pytest.raises(DataError, match="part-00000-values.npy is damaged"):
+        with pytest.raises(DataError, match=r"part-00000-values\.npy is damaged"):
             store.take(rows)
         return identity_of(path)
 
     monkeypatch.setattr(store_module.FileIdentity, "of", after_the_other_reader)
-    with pytest.raises(DataError, match="part-00000-values.npy is damaged"):
+    with pytest.raises(DataError, match=r"part-00000-values\.npy is damaged"):
         store.take(rows)
 
 
