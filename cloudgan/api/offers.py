@@ -9,6 +9,7 @@ from cloudgan.api.offer_choice import JobChoice, OfferSearch
 from cloudgan.api.offers_report import OffersReport
 from cloudgan.core.clock import utc_today
 from cloudgan.core.command import command
+from cloudgan.core.durations import HOUR_SECONDS
 from cloudgan.core.errors import ConfigError, PlanError
 from cloudgan.core.machines import refuse_missing_accelerator
 from cloudgan.launch.plan.candidates import group_rejected, usual_node_pool, why_not_sold
@@ -26,8 +27,6 @@ from cloudgan.speed.measured import PAPER_SHOWERS, measured_run
 from cloudgan.speed.model import ThroughputModel
 from cloudgan.speed.network import throughput_model
 from cloudgan.speed.spot import Preemption
-
-_HOUR_SECONDS = 3600
 
 
 @command
@@ -64,7 +63,7 @@ def offers(options: OffersOptions) -> OffersReport:
         rows = _only_measured(rows, speeds)
     choice = None
     if epochs is not None:
-        limits = (None if max_hours is None else max_hours * _HOUR_SECONDS, options.budget_usd)
+        limits = (None if max_hours is None else max_hours * HOUR_SECONDS, options.budget_usd)
         search = OfferSearch(speeds, PricedJob(epochs, preemption, rule), named, limits)
         spot = (
             catalog.find(accelerator=accelerator, provider=provider, region=region, market="spot")
