@@ -31,6 +31,7 @@ from cloudgan.reports.result import Result, View
 from cloudgan.reports.table import Table, usd_text
 from cloudgan.schema import cost_report, launch, record
 from cloudgan.schema import plan as plans
+from cloudgan.schema.candidate import Candidate
 from cloudgan.schema.cost_report import (
     CostReport,
     ForecastVsActual,
@@ -42,7 +43,7 @@ from cloudgan.schema.launch import Launch
 from cloudgan.schema.options.money import CostOptions
 from cloudgan.schema.record import RunRecord
 from cloudgan.schema.run_folder import RunFolder
-from cloudgan.speed.candidates import PricedEpoch, price_within
+from cloudgan.speed.candidates import price_within
 from cloudgan.speed.model import ThroughputModel
 from cloudgan.speed.network import throughput_model
 
@@ -299,7 +300,7 @@ def _offer_estimates(
     offers = [row for row in catalog.find() if not why_not_sold(row, measured, usual_node_pool)]
     steady = run.steady_epoch_seconds()
     found = [price_within(row, speeds, batch, steady) for row in offers]
-    if not any(one.epoch for one in found):
+    if all(one.why_not for one in found):
         return ()
     return tuple(sorted((_offer_estimate(one, today) for one in found), key=_by_high_cost))
 
@@ -308,21 +309,20 @@ def _by_high_cost(offer: OfferEstimate) -> tuple[bool, float]:
     return offer.usd_per_epoch_high is None, offer.usd_per_epoch_high or 0.0
 
 
-def _offer_estimate(one: PricedEpoch, today: dt.date) -> OfferEstimate:
-    epoch = one.epoch
+def _offer_estimate(one: Candidate, today: dt.date) -> OfferEstimate:
     return OfferEstimate(
         row=one.row,
         age_days=one.row.age_days(today),
-        nodes=one.nodes,
-        epoch_seconds=epoch.seconds if epoch else None,
-        low_epoch_seconds=epoch.low_seconds if epoch else None,
-        high_epoch_seconds=epoch.high_seconds if epoch else None,
-        grade=epoch.grade if epoch else None,
-        basis=epoch.basis if epoch else None,
-        usd_per_epoch=one.usd,
-        usd_per_epoch_low=one.usd_low,
-        usd_per_epoch_high=one.usd_high,
-        why_unknown=one.why_unknown,
+        nodes=None if one.why_not else one.nodes,
+        epoch_seconds=one.expected_seconds,
+        low_epoch_seconds=one.low_seconds,
+        high_epoch_seconds=one.high_seconds,
+        grade=one.grade or None,
+        basis=one.basis or None,
+        usd_per_epoch=one.row.cost_usd(one.expected_seconds, one.nodes),
+        usd_per_epoch_low=one.low_usd,
+        usd_per_epoch_high=one.high_usd,
+        why_unknown=one.why_not,
     )
 
 

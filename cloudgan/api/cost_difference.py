@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 
 from cloudgan.core.documents import parse_json, parse_model, read_bytes
+from cloudgan.core.durations import HOUR_SECONDS
 from cloudgan.core.errors import BudgetError, CloudganError, ConfigError, DataError
 from cloudgan.money.carbon import COVERS, carbon_g_per_epoch
 from cloudgan.reports.page import Bullets, Page, Section, page_markdown
@@ -19,7 +20,6 @@ from cloudgan.schema.cost_report import CostReport
 from cloudgan.schema.plan import Plan
 from cloudgan.schema.price_row import PriceRow
 
-_SECONDS_PER_HOUR = 3600
 _GRAMS_PER_KG = 1000
 _NAMES = {
     "usd": "cost (USD)",
@@ -227,7 +227,7 @@ def figures_of_run(report: CostReport) -> CostFigures:
 
 
 def _hours(seconds: float | None, why: str) -> Figure:
-    return Figure.of(None if seconds is None else seconds / _SECONDS_PER_HOUR, why)
+    return Figure.of(None if seconds is None else seconds / HOUR_SECONDS, why)
 
 
 def _energy(parts: Sequence[tuple[PriceRow | None, float | None, int]]) -> dict[str, Figure]:

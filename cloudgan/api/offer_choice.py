@@ -9,6 +9,7 @@ from pydantic import Field
 
 from cloudgan.core.clouds import CLOUDS
 from cloudgan.core.document import Document
+from cloudgan.core.durations import HOUR_SECONDS
 from cloudgan.core.errors import BudgetError, PlanError
 from cloudgan.launch.plan.candidates import (
     OfferConstraints,
@@ -35,7 +36,6 @@ from cloudgan.speed.model import ThroughputModel
 from cloudgan.speed.spot import break_even, checkpoint_interval, describe_risk
 
 _MOST_ROWS = 8
-_HOUR_SECONDS = 3600
 
 
 class JobChoice(Document):
@@ -249,7 +249,7 @@ def decision(choice: JobChoice) -> str:
     option = choice.chosen
     if option is None:
         return choice.why_none
-    hours = (choice.deadline_seconds or 0) / _HOUR_SECONDS
+    hours = (choice.deadline_seconds or 0) / HOUR_SECONDS
     limits = [f"within {hours:g} h"] if hours else []
     limits += [f"for at most {choice.budget_usd:g} USD"] if choice.budget_usd else []
     which = "Fastest" if choice.budget_usd and not choice.deadline_seconds else "Cheapest"

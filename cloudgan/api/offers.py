@@ -9,6 +9,7 @@ from cloudgan.api.offer_choice import JobChoice, OfferSearch
 from cloudgan.api.offers_report import OffersReport
 from cloudgan.core.clock import utc_today
 from cloudgan.core.command import command
+from cloudgan.core.durations import HOUR_SECONDS
 from cloudgan.core.errors import ConfigError, PlanError
 from cloudgan.core.machines import refuse_missing_accelerator
 from cloudgan.launch.plan.candidates import group_rejected, usual_node_pool, why_not_sold
@@ -21,13 +22,11 @@ from cloudgan.schema.config import RunConfig
 from cloudgan.schema.options.money import OffersOptions
 from cloudgan.schema.price_row import STALE_DAYS, PriceRow
 from cloudgan.schema.run_folder import find_run_folder
-from cloudgan.speed.candidates import BatchRule, PricedEpoch, PricedJob, price_best_batch
+from cloudgan.speed.candidates import BatchRule, PricedJob, best_batch, price_epoch
 from cloudgan.speed.measured import PAPER_SHOWERS, measured_run
 from cloudgan.speed.model import ThroughputModel
 from cloudgan.speed.network import throughput_model
 from cloudgan.speed.spot import Preemption
-
-_HOUR_SECONDS = 3600
 
 
 @command
@@ -64,7 +63,7 @@ def offers(options: OffersOptions) -> OffersReport:
         rows = _only_measured(rows, speeds)
     choice = None
     if epochs is not None:
-        limits = (None if max_hours is None else max_hours * _HOUR_SECONDS, options.budget_usd)
+        limits = (None if max_hours is None else max_hours * HOUR_SECONDS, options.budget_usd)
         search = OfferSearch(speeds, PricedJob(epochs, preemption, rule), named, limits)
         spot = (
             catalog.find(accelerator=accelerator, provider=provider, region=region, market="spot")
@@ -78,7 +77,8 @@ def offers(options: OffersOptions) -> OffersReport:
             _sold(spot, named)[0] if spot else (),
             all_options=options.all or options.report is not None,
         )
-    priced = [one for one in (price_best_batch(row, 1, speeds, rule) for row in rows) if one]
+    batches = ((row, best_batch(row, 1, speeds, rule)) for row in rows)
+    priced = [price_epoch(row, 1, speeds, batch) for row, batch in batches if batch is not None]
     if rejected:
         notes.append(
             f"{len(rejected)} offers are left out, as in `plan`: unconfirmed, or for an existing quota only"
@@ -135,13 +135,13 @@ def _only_measured(rows: Sequence[PriceRow], speeds: ThroughputModel) -> tuple[P
 
 
 def _report(
-    priced: Sequence[PricedEpoch],
+    priced: Sequence[Candidate],
     speeds: ThroughputModel,
     choice: JobChoice | None,
     today: dt.date,
     notes: list[str],
 ) -> OffersReport:
-    found = sorted(map(_epoch, priced), key=lambda one: (one.usd, one.row.usd_per_hour))
+    found = sorted(map(_with_carbon, priced), key=lambda one: (one.usd, one.row.usd_per_hour))
     ages = [one.row.age_days(today) for one in found]
     old = sum(age is None or age > STALE_DAYS for age in ages)
     if old:
@@ -168,28 +168,7 @@ def _report(
     )
 
 
-def _epoch(priced: PricedEpoch) -> Candidate:
-    """An epoch on one node: its cost is that of the node alone."""
-    row, epoch = priced.row, priced.epoch
-    carbon = carbon_g_per_epoch(row, epoch.high_seconds if epoch else None, priced.nodes or 1)
-    known = (
-        {
-            "low_seconds": epoch.low_seconds,
-            "high_seconds": epoch.high_seconds,
-            "expected_seconds": epoch.seconds,
-            "grade": epoch.grade,
-            "basis": epoch.basis,
-        }
-        if epoch
-        else {"why_not": priced.why_unknown}
-    )
-    return Candidate(
-        row=row,
-        batch=priced.batch,
-        low_usd=priced.usd_low,
-        known_usd=priced.usd_high,
-        high_usd=priced.usd_high,
-        carbon_g=carbon.grams,
-        why_carbon_unknown=carbon.why_unknown,
-        **known,
-    )
+def _with_carbon(one: Candidate) -> Candidate:
+    carbon = carbon_g_per_epoch(one.row, one.high_seconds, one.nodes)
+    known = {"carbon_g": carbon.grams, "why_carbon_unknown": carbon.why_unknown}
+    return one.model_copy(update=known)

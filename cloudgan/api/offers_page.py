@@ -7,6 +7,7 @@ import datetime as dt
 from cloudgan import __version__
 from cloudgan.api.cost_page import cloud_name
 from cloudgan.api.offer_choice import JobChoice, assumed, decision
+from cloudgan.core.durations import HOUR_SECONDS
 from cloudgan.money.carbon import COVERS
 from cloudgan.reports.charts import Axis, Plot, Point, PointSeries, Style
 from cloudgan.reports.page import Bullets, Page, Section
@@ -23,7 +24,6 @@ _OPTION_HEADS = (
     *("chance of a preemption", "throughput", "global batch", "spot pays above (h per preemption)"),
 )
 _CAPTION = "Offers, one node each, by the upper bound of the cost of an epoch."
-_HOUR_SECONDS = 3600
 
 
 def offers_page(
@@ -65,12 +65,12 @@ def _plot(choice: JobChoice) -> Plot:
     """Returns time and cost of all options; those of the front have the numbers of their rows."""
     kinds = sorted({_kind(option) for option in choice.options})
     clouds = list(dict.fromkeys(cloud for cloud, _ in kinds))
-    places = [(option.seconds / _HOUR_SECONDS, option.usd) for option in choice.pareto_front]
+    places = [(option.seconds / HOUR_SECONDS, option.usd) for option in choice.pareto_front]
     numbers = {place: str(number) for number, place in enumerate(places, 1)}
 
     def point(option: Candidate) -> Point:
-        hours = option.seconds / _HOUR_SECONDS
-        low = f"{(option.low_seconds or 0) / _HOUR_SECONDS:.3g} h, {option.low_usd:.4g} USD, low"
+        hours = option.seconds / HOUR_SECONDS
+        low = f"{(option.low_seconds or 0) / HOUR_SECONDS:.3g} h, {option.low_usd:.4g} USD, low"
         return Point(
             hours,
             option.usd,

@@ -9,7 +9,7 @@ from pydantic import Field
 from cloudgan.api.offer_choice import JobChoice, decision, evidence, nodes_text, where_text
 from cloudgan.api.offers_page import offers_page
 from cloudgan.core.clouds import CLOUDS
-from cloudgan.core.durations import duration_range
+from cloudgan.core.durations import HOUR_SECONDS, duration_range
 from cloudgan.core.errors import CloudganError, PlanError
 from cloudgan.money.carbon import COVERS
 from cloudgan.reports.page import Page
@@ -21,7 +21,6 @@ from cloudgan.schema.training_config import TrainingConfig
 from cloudgan.speed.measured import PAPER_NETWORK
 
 MOST_ROWS = 8
-_HOUR_SECONDS = 3600
 
 
 class OffersReport(Result):
@@ -157,7 +156,7 @@ def _epoch_time(one: Candidate) -> str | None:
 def _misses(choice: JobChoice, one: Candidate) -> str:
     """Returns the limit that an option may exceed, or an empty string."""
     if choice.deadline_seconds is not None and one.seconds > choice.deadline_seconds:
-        return f"over {choice.deadline_seconds / _HOUR_SECONDS:g} h"
+        return f"over {choice.deadline_seconds / HOUR_SECONDS:g} h"
     if choice.budget_usd is not None and one.usd > choice.budget_usd:
         return f"over {choice.budget_usd:g} USD"
     return ""
@@ -185,7 +184,7 @@ def plan_command(found: OffersReport, option: Candidate) -> str:
     if choice is not None:
         words += [] if choice.epochs == TrainingConfig().epochs else [f"--epochs={choice.epochs}"]
         if choice.deadline_seconds is not None:
-            words.append(f"--max-hours={choice.deadline_seconds / _HOUR_SECONDS:g}")
+            words.append(f"--max-hours={choice.deadline_seconds / HOUR_SECONDS:g}")
         if choice.budget_usd is not None:
             words.append(f"--budget-usd={choice.budget_usd:g}")
     return " ".join(words)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from cloudgan.core.clouds import CLOUDS
-from cloudgan.core.durations import duration_range, duration_text, format_duration
+from cloudgan.core.durations import HOUR_SECONDS, duration_range, duration_text, format_duration
 from cloudgan.launch.plan.jobs import KINDS, grid_ranks
 from cloudgan.launch.plan.node_choice import NONE_THERE
 from cloudgan.launch.plan.showers import SIMULATED
@@ -19,7 +19,7 @@ from cloudgan.schema.plan import JobCost, Plan, Selection
 
 _MIN_SHOWN_USD = 0.005
 _MAX_REASONS = 5
-_HOUR_SECONDS, _HOURS_PER_DAY = 3600, 24
+_HOURS_PER_DAY = 24
 _CHOSEN = "✔"
 _SHORT_MINUTES = 0.1
 _COLUMNS, _ROWS = 80, 22
@@ -215,7 +215,7 @@ def total(plan: Plan) -> str:
         return "unknown: --price-as=OFFER gives the price of the nodes"
     if ahead.low_usd is None or ahead.high_usd is None:
         rate = price.hourly_usd(count) + (cost.fees_usd_per_hour if cost else 0.0)
-        most = rate * plan.limits.deadline_seconds / _HOUR_SECONDS
+        most = rate * plan.limits.deadline_seconds / HOUR_SECONDS
         return f"unknown; {rate:.2f} USD/h, at most {most:.2f} USD until its deadline"
     low, high = (cost.known_low_usd, cost.known_usd) if cost else (ahead.low_usd, ahead.high_usd)
     text = f"{usd_range(low, high)} USD"

@@ -9,6 +9,7 @@ from cloudgan.core.clock import parse_time_or_none
 from cloudgan.core.errors import ConfigError, shorten
 from cloudgan.core.ranges import MAX_SECONDS
 
+HOUR_SECONDS = 3600
 _UNITS = {"d": 86_400.0, "h": 3600.0, "m": 60.0, "min": 60.0, "s": 1.0}
 _TERM = re.compile(r"(\d+(?:\.\d+)?)\s*(d|h|min|m|s)\s*", re.IGNORECASE)
 

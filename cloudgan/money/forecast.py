@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from cloudgan.core.durations import HOUR_SECONDS
 from cloudgan.money.billing import (
     TO_ANOTHER_REGION,
     billing_rule,
@@ -25,7 +26,6 @@ from cloudgan.schema.item import Item
 from cloudgan.schema.plan import ForecastPart, JobCost
 from cloudgan.schema.price_row import DataMove, FeeRow, PoolFee, PriceRow
 
-_HOUR_SECONDS = 3600
 _FUTURE = dt.datetime.max.replace(tzinfo=dt.UTC)
 """By the newest billing rule."""
 
@@ -167,7 +167,7 @@ def job_cost(
         job.usage(time, wait, dearest=dearest)
         for time, wait, dearest in zip(edges, waits, (False, True), strict=True)
     )
-    hour = job.usage(_HOUR_SECONDS, 0.0, dearest=True)
+    hour = job.usage(HOUR_SECONDS, 0.0, dearest=True)
     by_hour = {fee: hour.of(fee.item).known_usd for fee in job.fees}
     moved = high.of(Item.TRANSFER).known_usd
     cost = JobCost(
@@ -210,7 +210,7 @@ def _at_worst(job: Job, high: Ledger, seconds: float | None) -> float:
     for fee in job.fees:
         if job.price(fee) is None:
             known = (one.usd_per_hour for one in fees.rows if one.kind == fee.kind)
-            worst += job.units(fee) * waited / _HOUR_SECONDS * max(known, default=0.0)
+            worst += job.units(fee) * waited / HOUR_SECONDS * max(known, default=0.0)
     move = job.context.data_move
     if move.gib is not None and high.of(Item.TRANSFER).lines[0].usd is None:
         is_near = move.provider == job.row.provider
@@ -231,7 +231,7 @@ def with_waiting(cost: JobCost, row: PriceRow, nodes: int, seconds: float) -> Jo
     """
     if not seconds:
         return cost
-    usd = (row.hourly_usd(nodes) + cost.fees_usd_per_hour) * seconds / _HOUR_SECONDS
+    usd = (row.hourly_usd(nodes) + cost.fees_usd_per_hour) * seconds / HOUR_SECONDS
     part = ForecastPart(item=Item.WAITING, low_usd=0.0, usd=usd)
     changes = {"known_usd": cost.known_usd + usd, "once_usd": cost.once_usd + usd}
     return cost.model_copy(update=changes | {"parts": (*cost.parts, part)})

@@ -9,6 +9,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from cloudgan.core import machines
 from cloudgan.core.document import Document
+from cloudgan.core.durations import HOUR_SECONDS
 from cloudgan.core.ranges import MAX_USD
 from cloudgan.schema.item import Item
 
@@ -16,7 +17,6 @@ UNKNOWN_DATE = "unknown"
 STALE_DAYS = 90
 _AS_OF = "as of: "
 _NOT_BEFORE = "not before this date"
-_HOUR_SECONDS = 3600
 
 
 def _iso_or_unknown(text: str) -> str:
@@ -177,7 +177,7 @@ class PriceRow(SourcedRow):
     def cost_usd(self, seconds: float | None, nodes: int = 1) -> float | None: ...
     def cost_usd(self, seconds: float | None, nodes: int = 1) -> float | None:
         """Returns the price of `nodes` nodes for a duration; None if the duration is unknown."""
-        return None if seconds is None else seconds / _HOUR_SECONDS * self.usd_per_hour * nodes
+        return None if seconds is None else seconds / HOUR_SECONDS * self.usd_per_hour * nodes
 
 
 FeeKind = Literal[
@@ -230,7 +230,7 @@ class FeeRow(SourcedRow):
         """Returns an amount, of seconds for what is paid by time, in the unit of the price."""
         if not self.is_by_time:
             return amount
-        return amount / _HOUR_SECONDS / (self._MONTH_HOURS if self.unit == "gib_month" else 1)
+        return amount / HOUR_SECONDS / (self._MONTH_HOURS if self.unit == "gib_month" else 1)
 
     def cost_usd(self, amount: float) -> float:
         """Returns the price of an amount: GiB or GiB months, or seconds of what is paid by time."""

@@ -10,10 +10,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple
 
 from cloudgan.core.durations import duration_text
 from cloudgan.core.errors import BudgetError, PlanError
+from cloudgan.schema.candidate import Candidate
 from cloudgan.schema.price_row import PriceRow
 from cloudgan.speed.measured import replicas
 from cloudgan.speed.model import EpochEstimate, ThroughputModel
@@ -28,70 +29,58 @@ _MOST_POWER = 13
 _ROUNDING = 1e-9
 
 
-class PricedEpoch(NamedTuple):
-    """Time and cost of an epoch on an offer; None is unknown, with the reason in `why_unknown`."""
-
-    row: PriceRow
-    nodes: int | None
-    batch: float
-    epoch: EpochEstimate | None
-    why_unknown: str = ""
-
-    @property
-    def usd(self) -> float | None:
-        """Expected cost; None also if only bounds are known."""
-        return self._usd(self.epoch.seconds if self.epoch else None)
-
-    @property
-    def usd_low(self) -> float | None:
-        """Lower bound of the cost."""
-        return self._usd(self.epoch.low_seconds if self.epoch else None)
-
-    @property
-    def usd_high(self) -> float | None:
-        """Upper bound of the cost."""
-        return self._usd(self.epoch.high_seconds if self.epoch else None)
-
-    def _usd(self, seconds: float | None) -> float | None:
-        return self.row.cost_usd(seconds, self.nodes or 1)
-
-
 def node_counts(row: PriceRow) -> tuple[int, ...]:
     """Returns the possible numbers of nodes: a TPU slice trains alone."""
     return (1,) if row.accelerator.startswith("TPU") else NODE_COUNTS
 
 
-def price_epoch(
+def price_epoch(row: PriceRow, nodes: int, throughput: ThroughputModel, batch: float) -> Candidate:
+    """Returns an epoch with `batch` showers per replica, at the price of the nodes alone."""
+    asked = {"row": row, "nodes": nodes, "batch": batch}
+    epoch = _epoch(row, nodes, throughput, batch)
+    if epoch is None:
+        why = throughput.why_unknown(row.accelerator)
+        if row.accelerator_count == 0:
+            why = "the node has no accelerator, and no CPU was measured"
+        return Candidate.model_validate(asked | {"why_not": why})
+    usd = row.cost_usd(epoch.high_seconds, nodes)
+    known = {
+        "low_seconds": epoch.low_seconds,
+        "high_seconds": epoch.high_seconds,
+        "expected_seconds": epoch.seconds,
+        "low_usd": row.cost_usd(epoch.low_seconds, nodes),
+        "known_usd": usd,
+        "high_usd": usd,
+        "grade": epoch.grade,
+        "basis": epoch.basis,
+    }
+    return Candidate.model_validate(asked | known)
+
+
+def _epoch(
     row: PriceRow, nodes: int, throughput: ThroughputModel, batch: float
-) -> PricedEpoch:
-    """Returns the cost of an epoch on a number of nodes with `batch` showers per replica."""
+) -> EpochEstimate | None:
     if row.accelerator_count == 0:
-        why = "the node has no accelerator, and no CPU was measured"
-        return PricedEpoch(row, nodes, batch, None, why)
-    epoch = throughput.epoch(row.accelerator, nodes * row.accelerator_count, batch)
-    why = "" if epoch else throughput.why_unknown(row.accelerator)
-    return PricedEpoch(row, nodes, batch, epoch, why)
+        return None
+    return throughput.epoch(row.accelerator, nodes * row.accelerator_count, batch)
 
 
 def price_within(
     row: PriceRow, throughput: ThroughputModel, batch: float, seconds: float | None
-) -> PricedEpoch:
-    """Returns the cost of an epoch on the fewest nodes that are expected to take at most `seconds`.
+) -> Candidate:
+    """Returns an epoch on the fewest nodes that are expected to take at most `seconds`.
 
     Where only bounds are known, the upper one counts. None: one node.
     """
     counts = node_counts(row)
     for nodes in counts:
         found = price_epoch(row, nodes, throughput, batch)
-        if found.epoch is None or seconds is None:
+        expected = found.expected_seconds or found.seconds
+        if found.why_not or seconds is None or expected <= seconds * (1 + _ROUNDING):
             return found
-        expected = found.epoch.seconds or found.epoch.high_seconds
-        if expected <= seconds * (1 + _ROUNDING):
-            return found
-        most = found.epoch.high_seconds
     what = f"{counts[-1]} of these nodes" if len(counts) > 1 else "this slice"
-    why = f"{what} may need up to {most:.4g} s, more than {seconds:.4g} s"
-    return PricedEpoch(row, None, batch, None, why)
+    why = f"{what} may need up to {found.seconds:.4g} s, more than {seconds:.4g} s"
+    return Candidate(row=row, batch=batch, why_not=why)
 
 
 @dataclass(frozen=True)
@@ -153,44 +142,15 @@ class PricedJob(NamedTuple):
     batches: BatchRule = BatchRule()
 
 
-@dataclass(frozen=True, slots=True)
-class TimedOffer:
-    """A way to run the job, with the expected preemptions of spot nodes.
-
-    Attributes:
-        epoch: Estimated time of an epoch.
-        work_seconds: Time of the job without preemption, slow edge.
-        seconds: Time of the job, slow edge.
-        low_seconds: Time of the job, fast edge.
-        usd: Cost, slow edge.
-        low_usd: Cost, fast edge.
-    """
-
-    row: PriceRow
-    nodes: int
-    batch: float
-    epoch: EpochEstimate
-    work_seconds: float
-    seconds: float
-    low_seconds: float
-    usd: float
-    low_usd: float
-
-
-class Candidates(NamedTuple):
-    """All candidates, and the offers of unknown time with the reason."""
-
-    known: tuple[TimedOffer, ...]
-    unknown: tuple[tuple[PriceRow, str], ...]
-
-
 def candidates(
     rows: Iterable[PriceRow],
     throughput: ThroughputModel,
     job: PricedJob,
     counts: Sequence[int] | None = None,
-) -> Candidates:
-    """Returns each offer on each number of nodes, with the batch that suits it.
+) -> tuple[Candidate, ...]:
+    """Returns each offer of known speed on each number of nodes, with the batch that suits it.
+
+    Their cost is that of the nodes while they train. A job that would never end is no candidate.
 
     Args:
         rows: Offers of both markets.
@@ -198,75 +158,73 @@ def candidates(
         job: Job to run.
         counts: Requested numbers of nodes; default: those that the offer allows.
     """
-    known, unknown = [], []
+    found = []
     for row in rows:
         allowed = node_counts(row)
         for nodes in counts if counts and len(allowed) > 1 else allowed:
             fixed = counts is not None and len(counts) == 1
-            priced = price_best_batch(row, nodes, throughput, job.batches, fixed=fixed)
-            if priced is None:
+            batch = best_batch(row, nodes, throughput, job.batches, fixed=fixed)
+            if batch is None:
                 continue
-            if priced.epoch is None:
-                unknown.append((row, priced.why_unknown))
+            epoch = _epoch(row, nodes, throughput, batch)
+            if epoch is None:
                 break
-            found = _timed(priced, priced.epoch, nodes, job)
-            if math.isfinite(found.usd):
-                known.append(found)
-    return Candidates(tuple(known), tuple(unknown))
+            low, high = low_work, work = epoch.job_seconds(job.epochs)
+            if row.market == "spot":
+                preemption = job.preemption.of_node(row)
+                low = expected_seconds(low_work, preemption, nodes)
+                high = expected_seconds(work, preemption, nodes)
+            if math.isfinite(high):
+                usd = row.cost_usd(high, nodes)
+                found.append(
+                    Candidate(
+                        row=row,
+                        nodes=nodes,
+                        batch=batch,
+                        global_batch=round(batch * replicas(row, nodes)),
+                        low_work_seconds=low_work,
+                        work_seconds=work,
+                        low_seconds=low,
+                        high_seconds=high,
+                        low_usd=row.cost_usd(low, nodes),
+                        known_usd=usd,
+                        high_usd=usd,
+                        grade=epoch.grade,
+                        basis=epoch.basis,
+                    )
+                )
+    return tuple(found)
 
 
-def price_best_batch(
+def best_batch(
     row: PriceRow, nodes: int, throughput: ThroughputModel, rule: BatchRule, *, fixed: bool = False
-) -> PricedEpoch | None:
-    """Returns an epoch with the batch that suits the nodes; None: no batch does.
+) -> float | None:
+    """Returns the batch per replica that suits the nodes; None: no batch does.
 
-    It is the smallest batch whose epoch takes at most 5 % longer than the fastest, at the slow edge.
-    For the arguments see `BatchRule.choices`.
+    It is the smallest batch whose epoch takes at most 5 % longer than the fastest, at the slow edge; of
+    unknown speed the smallest possible one. For the arguments see `BatchRule.choices`.
     """
     batches = rule.choices(row, nodes, throughput, fixed=fixed)
-    priced = [price_epoch(row, nodes, throughput, batch) for batch in batches]
-    known = [(one, one.epoch.high_seconds) for one in priced if one.epoch]
+    priced = ((batch, _epoch(row, nodes, throughput, batch)) for batch in batches)
+    known = [(batch, epoch.high_seconds) for batch, epoch in priced if epoch]
     if not known:
-        return priced[0] if priced else None
+        return batches[0] if batches else None
     best = min(seconds for _, seconds in known)
-    return next(one for one, seconds in known if seconds <= _SAME_SPEED * best)
+    return next(batch for batch, seconds in known if seconds <= _SAME_SPEED * best)
 
 
-class TimedAndPriced(Protocol):
-    """A way to run a job, with upper bounds of its time and cost."""
-
-    @property
-    def row(self) -> PriceRow:
-        """Price of one node."""
-
-    @property
-    def nodes(self) -> int:
-        """Number of nodes."""
-
-    @property
-    def seconds(self) -> float:
-        """Time of the job."""
-
-    @property
-    def usd(self) -> float:
-        """Cost of the job."""
-
-
-Way = TypeVar("Way", bound=TimedAndPriced)
-
-
-def pareto_front(known: Iterable[Way]) -> tuple[Way, ...]:
+def pareto_front(known: Iterable[Candidate]) -> tuple[Candidate, ...]:
     """Returns the Pareto front of time and cost, fastest first; of equal ones the first."""
-    best: list[Way] = []
+    best: list[Candidate] = []
     for one in sorted(known, key=lambda one: (one.seconds, one.usd)):
         if not best or one.usd < best[-1].usd:
             best.append(one)
     return tuple(best)
 
 
-def cheapest_per_configuration(known: Iterable[Way]) -> tuple[Way, ...]:
+def cheapest_per_configuration(known: Iterable[Candidate]) -> tuple[Candidate, ...]:
     """Returns the cheapest per accelerator, accelerators per node, nodes and market."""
-    best: dict[tuple[str, int, int, str], Way] = {}
+    best: dict[tuple[str, int, int, str], Candidate] = {}
     for one in known:
         kind = (one.row.accelerator, one.row.accelerator_count, one.nodes, one.row.market)
         if kind not in best or one.usd < best[kind].usd:
@@ -275,10 +233,10 @@ def cheapest_per_configuration(known: Iterable[Way]) -> tuple[Way, ...]:
 
 
 def cheapest_within(
-    known: Iterable[Way],
+    known: Iterable[Candidate],
     deadline_seconds: float | None = None,
     budget_usd: float | None = None,
-) -> Way:
+) -> Candidate:
     """Returns the cheapest way that meets deadline and budget.
 
     With a budget and no deadline, returns the fastest way within the budget.
@@ -305,7 +263,7 @@ def cheapest_within(
 
 
 def smallest_changes(
-    known: Sequence[TimedAndPriced], most_seconds: float, most_usd: float
+    known: Sequence[Candidate], most_seconds: float, most_usd: float
 ) -> tuple[str, ...]:
     """Returns the changes of one limit, or else of both, that make a way fit; the smallest first."""
     found: list[tuple[float, str]] = []
@@ -335,18 +293,7 @@ def _rounded_up(value: float) -> float:
     return math.ceil(value * digits - 1e-9) / digits
 
 
-def _timed(priced: PricedEpoch, epoch: EpochEstimate, nodes: int, job: PricedJob) -> TimedOffer:
-    row, (low, work) = priced.row, epoch.job_seconds(job.epochs)
-    seconds = work
-    if row.market == "spot":
-        preemption = job.preemption.of_node(row)
-        seconds = expected_seconds(work, preemption, nodes)
-        low = expected_seconds(low, preemption, nodes)
-    usd, low_usd = row.cost_usd(seconds, nodes), row.cost_usd(low, nodes)
-    return TimedOffer(row, nodes, priced.batch, epoch, work, seconds, low, usd, low_usd)
-
-
-def _nearest(known: Sequence[TimedAndPriced], most_seconds: float, most_usd: float) -> str:
+def _nearest(known: Sequence[Candidate], most_seconds: float, most_usd: float) -> str:
     fastest = min(known, key=lambda one: one.seconds)
     cheapest = min(known, key=lambda one: one.usd)
     limits = [f"{most_seconds / 3600:.3g} h"] if math.isfinite(most_seconds) else []

@@ -16,10 +16,10 @@ from typing import Annotated, NamedTuple
 
 from pydantic import Field
 
+from cloudgan.core.durations import HOUR_SECONDS
 from cloudgan.core.table import read_table
 from cloudgan.schema.price_row import Date, Market, PriceRow, SourcedRow, Text
 
-_HOUR_SECONDS = 3600
 _MOST_PER_HOUR = 3600.0
 _NEVER = 1e-9  # of a node per hour; once in a hundred thousand years
 PREEMPTIONS_PER_NODE_HOUR = 1 / 24
@@ -133,7 +133,7 @@ class Preemption(NamedTuple):
     def mean_seconds(self, nodes: int) -> float:
         """Returns the mean time between preemptions of any of the nodes."""
         rate = self.rate * nodes
-        return _HOUR_SECONDS / rate if rate > 0 else math.inf
+        return HOUR_SECONDS / rate if rate > 0 else math.inf
 
 
 def checkpoint_interval(preemption: Preemption, nodes: int) -> float:
@@ -215,7 +215,7 @@ def describe_risk(work_seconds: float, preemption: Preemption, nodes: int) -> st
 
 
 def _minutes(seconds: float) -> str:
-    return f"{seconds / 60:.0f} min" if seconds < 2 * _HOUR_SECONDS else f"{seconds / 3600:.1f} h"
+    return f"{seconds / 60:.0f} min" if seconds < 2 * HOUR_SECONDS else f"{seconds / 3600:.1f} h"
 
 
 class MarketChoice(NamedTuple):

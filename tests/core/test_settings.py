@@ -53,38 +53,43 @@ def test_a_child_gets_this_environment_with_the_changes_and_this_one_stays(monke
     assert settings.variable("CLOUDGAN_C") is None
 
 
-def test_what_the_user_set_for_tensorflow_stays(monkeypatch):
-    monkeypatch.setenv("TF_CPP_MIN_LOG_LEVEL", "0")
-    monkeypatch.delenv("GRPC_VERBOSITY", raising=False)
+@pytest.mark.parametrize(
+    ("name", "given", "expected"),
+    [
+        ("TF_CPP_MIN_LOG_LEVEL", "0", "0"),
+        ("GRPC_VERBOSITY", None, "ERROR"),
+        ("TF_ENABLE_ONEDNN_OPTS", None, "1"),
+        ("TF_ENABLE_ONEDNN_OPTS", "", "1"),
+        ("TF_ENABLE_ONEDNN_OPTS", "0", "0"),
+        ("ORT_DISABLE_TELEMETRY", None, "1"),
+    ],
+)
+def test_a_library_is_quiet_fast_and_reports_to_no_one_unless_the_user_set_it(
+    monkeypatch, name, given, expected
+):
+    monkeypatch.delenv(name, raising=False)
+    if given is not None:
+        monkeypatch.setenv(name, given)
     settings.quiet_tensorflow()
-    assert settings.variable("TF_CPP_MIN_LOG_LEVEL") == "0"
-    assert settings.variable("GRPC_VERBOSITY") == "ERROR"
+    assert settings.variable(name) == expected
 
 
-def test_the_fast_convolutions_are_on_unless_the_user_says_no(monkeypatch):
-    monkeypatch.delenv("TF_ENABLE_ONEDNN_OPTS", raising=False)
-    settings.quiet_tensorflow()
-    assert settings.variable("TF_ENABLE_ONEDNN_OPTS") == "1"
-    monkeypatch.setenv("TF_ENABLE_ONEDNN_OPTS", "0")
-    settings.quiet_tensorflow()
-    assert settings.variable("TF_ENABLE_ONEDNN_OPTS") == "0"
-
-
-def test_onnx_runtime_reports_nothing_to_its_maker(monkeypatch):
-    monkeypatch.delenv("ORT_DISABLE_TELEMETRY", raising=False)
-    settings.quiet_tensorflow()
-    assert settings.variable("ORT_DISABLE_TELEMETRY") == "1"
-
-
-def test_the_users_own_data_have_one_place(monkeypatch):
-    monkeypatch.setenv("CLOUDGAN_DATA", "/a")
-    assert str(settings.data_folder()) == "/a"
-    monkeypatch.delenv("CLOUDGAN_DATA")
-    monkeypatch.setenv("XDG_DATA_HOME", "/b")
-    assert str(settings.data_folder()) == "/b/cloudgan"
-    monkeypatch.delenv("XDG_DATA_HOME")
+@pytest.mark.parametrize(
+    ("own", "desktop", "expected"),
+    [
+        ("/a", "/b", "/a"),
+        (None, "/b", "/b/cloudgan"),
+        (None, None, "/c/.local/share/cloudgan"),
+        (None, "relative", "/c/.local/share/cloudgan"),
+    ],
+)
+def test_the_users_own_data_have_one_place(monkeypatch, own, desktop, expected):
     monkeypatch.setenv("HOME", "/c")
-    assert str(settings.data_folder()) == "/c/.local/share/cloudgan"
+    for name, value in (("CLOUDGAN_DATA", own), ("XDG_DATA_HOME", desktop)):
+        monkeypatch.delenv(name, raising=False)
+        if value is not None:
+            monkeypatch.setenv(name, value)
+    assert str(settings.data_folder()) == expected
 
 
 def test_what_tensorflow_is_to_read_reaches_this_process_and_its_children(monkeypatch):
@@ -128,16 +133,3 @@ def test_an_empty_home_is_that_of_the_user_and_not_the_root(monkeypatch):
     monkeypatch.setenv("HOME", "")
     assert settings.home_folder() == unset
     assert settings.variable("HOME") is None
-
-
-def test_a_relative_data_folder_of_the_desktop_is_not_used(monkeypatch):
-    monkeypatch.delenv("CLOUDGAN_DATA", raising=False)
-    monkeypatch.setenv("HOME", "/c")
-    monkeypatch.setenv("XDG_DATA_HOME", "relative")
-    assert str(settings.data_folder()) == "/c/.local/share/cloudgan"
-
-
-def test_an_empty_variable_of_tensorflow_gets_the_default(monkeypatch):
-    monkeypatch.setenv("TF_ENABLE_ONEDNN_OPTS", "")
-    settings.quiet_tensorflow()
-    assert settings.variable("TF_ENABLE_ONEDNN_OPTS") == "1"

@@ -74,9 +74,3 @@ def test_offers_keep_their_order_and_an_undated_one_has_no_age(record, catalog):
     assert tuple(each.row for each in priced) == offers
     undated = offers[0].model_copy(update={"date": "unknown"})
     assert [each.age_days for each in price_run(run_times(record), [undated], TODAY)] == [None]
-
-
-def test_two_nodes_cost_twice_as_much(row):
-    assert row.cost_usd(3600, nodes=2) == 2 * row.usd_per_hour
-    assert row.cost_usd(0) == 0
-    assert row.cost_usd(None) is None

@@ -2,7 +2,6 @@
 
 import csv
 import re
-from importlib import resources
 from typing import get_args
 
 import pytest
@@ -11,7 +10,7 @@ from cloudgan.core.clouds import has_system_node
 from cloudgan.core.errors import DataError
 from cloudgan.money.catalog import load_catalog
 from cloudgan.money.fees import load_fees
-from cloudgan.schema.price_row import FeeKind, FeeRow
+from cloudgan.schema.price_row import FeeKind
 
 GOOD = {
     "provider": "gcp",
@@ -129,8 +128,3 @@ def test_traffic_to_the_internet_costs_more_than_between_regions(shipped):
         assert near is not None
         assert far is not None
         assert near.usd < far.usd
-
-
-def test_columns_of_the_file_are_the_fields_of_a_fee():
-    text = resources.files("cloudgan.money") / "lists" / "fees.csv"
-    assert text.read_text(encoding="utf-8").splitlines()[0] == ",".join(FeeRow.model_fields)

@@ -1,7 +1,5 @@
 import datetime as dt
-import errno
 import json
-import os
 
 import pytest
 from pydantic import ValidationError
@@ -133,21 +131,3 @@ def test_a_file_that_is_no_launch_is_refused_by_name(tmp_path, text, expected):
     (tmp_path / "launch.json").write_text(text)
     with pytest.raises(DataError, match=rf"launch\.json: .*{expected}"):
         launch.read(tmp_path / "launch.json")
-
-
-def test_a_missing_file_is_an_error(tmp_path):
-    with pytest.raises(DataError, match="cannot be read"):
-        launch.read(tmp_path / "launch.json")
-
-
-def test_a_failed_write_leaves_the_old_launch(tmp_path, monkeypatch):
-    path = tmp_path / "launch.json"
-    launch.write(path, Launch(run="old", config_hash=""))
-
-    def full_disk(descriptor):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(os, "fsync", full_disk)
-    with pytest.raises(DataError, match="cannot be written"):
-        launch.write(path, Launch(run="new", config_hash=""))
-    assert launch.read(path).run == "old"

@@ -158,10 +158,6 @@ def test_program_time_adds_up_over_the_processes_of_a_run():
     assert run.stopped() == stopped(20, 6.0)
 
 
-def test_a_whole_run_has_no_warning():
-    assert record_warnings(run_of(*whole())) == ()
-
-
 def test_a_killed_and_resumed_run_counts_once_and_says_what_it_lacks():
     start, first, second, third, end = whole()
     again = started(10, "2026-01-01T01:00:00Z")

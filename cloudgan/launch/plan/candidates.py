@@ -157,7 +157,7 @@ def _ways(
     counts = _counts(row, constraints)
     wanted = None if constraints.nodes is None else counts
     job = constraints.job
-    known = {one.nodes: one for one in candidates([row], throughput, job, wanted).known}
+    known = {one.nodes: one for one in candidates([row], throughput, job, wanted)}
     if not known and constraints.nodes is None:
         raise PlanError(_why_no_batch(row, throughput, job))
     is_allowed = constraints.allow_unmeasured or row.accelerator in constraints.allowed_accelerators
@@ -178,29 +178,14 @@ def _ways(
             raise PlanError(RESTRICTED)
         if pool.hosts > 1 and constraints.nodes is None:
             raise PlanError(SEVERAL_HOSTS)
-        seconds = (timing.low_seconds, timing.seconds) if timing else None
+        seconds = (timing.low_seconds or 0.0, timing.seconds) if timing else None
         on_cluster = pool.engine == "cluster"
         priced = job_cost(row, nodes, seconds, context, on_cluster=on_cluster, fees=pool.fees)
-        one = Candidate(
-            row=row, nodes=nodes, unknown=priced.cost.unknown, high_usd=priced.worst_case_usd
-        )
+        cost = {"unknown": priced.cost.unknown, "high_usd": priced.worst_case_usd}
         if timing is not None:
-            low_work, work = timing.epoch.job_seconds(job.epochs)
-            one = one.model_copy(
-                update={
-                    "batch": timing.batch,
-                    "global_batch": round(timing.batch * replicas(row, nodes)),
-                    "low_work_seconds": low_work,
-                    "work_seconds": work,
-                    "low_seconds": timing.low_seconds,
-                    "high_seconds": timing.seconds,
-                    "low_usd": priced.cost.known_low_usd,
-                    "known_usd": priced.cost.known_usd,
-                    "grade": timing.epoch.grade,
-                    "basis": timing.epoch.basis,
-                }
-            )
-        found.append(one)
+            cost |= {"low_usd": priced.cost.known_low_usd, "known_usd": priced.cost.known_usd}
+        one = timing or Candidate(row=row, nodes=nodes)
+        found.append(one.model_copy(update=cost))
     return found
 
 
