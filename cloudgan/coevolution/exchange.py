@@ -22,7 +22,7 @@ from cloudgan.core.documents import parse_json
 from cloudgan.core.errors import CloudganError
 from cloudgan.ranks.flat import FlatLayout
 from cloudgan.ranks.world import World, poll_until
-from cloudgan.schema.coevolution import CoevolutionConfig, Neighbourhood
+from cloudgan.schema.coevolution import CoevolutionConfig
 
 Message = NDArray[np.uint8]
 
@@ -110,14 +110,8 @@ class RankExchange(Exchange):
     def __init__(
         self, ranks: World, layout: MessageLayout, grid: Grid, config: CoevolutionConfig
     ) -> None:
-        self._ranks, self._layout, self._grid, self._config = ranks, layout, grid, config
-        self._known: dict[Neighbourhood, tuple[int, ...]] = {}
-
-    def _readers(self, kind: Neighbourhood) -> tuple[int, ...]:
-        """Returns the cells that have this one as a neighbour."""
-        if kind not in self._known:
-            self._known[kind] = self._grid.readers(self._ranks.rank, kind)
-        return self._known[kind]
+        self._ranks, self._layout, self._config = ranks, layout, config
+        self._readers = partial(grid.readers, ranks.rank)
 
 
 class InStep(RankExchange):
