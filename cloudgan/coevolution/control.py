@@ -40,6 +40,7 @@ _LOOK_SECONDS = 0.02
 _START_SECONDS = 180.0
 """A rank that imports TensorFlow may be silent for longer than one that trains."""
 _MASTER = 0
+Stop = Literal["interrupted", "terminated"]
 
 
 class Tag(IntEnum):
@@ -62,7 +63,7 @@ class Sign(Document):
     fitness: float | None = None
     score: float | None = None
     diverged: bool = False
-    stop: Literal["interrupted", "terminated"] | None = None
+    stop: Stop | None = None
     memory_bytes: int | None = None
     is_last: bool = False
 
@@ -79,13 +80,18 @@ class Request(Document):
     its last sign.
     """
 
-    stop: Literal["interrupted", "terminated"] | None = None
+    stop: Stop | None = None
     end: bool = False
 
 
 def sign_interval(silence_seconds: float) -> float:
     """Returns the seconds between two signs of life."""
     return min(_INTERVAL_SECONDS, silence_seconds / 4)
+
+
+def _signalled(flag: StopFlag) -> Stop | None:
+    """Returns the signal that asked for a stop; other reasons are no matter of all ranks."""
+    return flag.reason if flag.reason in ("interrupted", "terminated") else None
 
 
 def new_silence(clock: SilenceClock, silence_seconds: float) -> Silence:
@@ -185,8 +191,7 @@ class Control:
         self._outbox.finish()
 
     def _send(self, sign: Sign) -> None:
-        reason = self._flag.reason
-        stop = reason if reason in ("interrupted", "terminated") else None
+        stop = _signalled(self._flag)
         whole = sign.model_copy(update={"memory_bytes": resident_memory_bytes(), "stop": stop})
         self._outbox.send(whole, _MASTER, Tag.SIGN)
 
@@ -257,7 +262,7 @@ class GridMaster:
         self._due = self._now + sign_interval(self._config.silence_seconds)
         self._passed_on = self._flag.reason
         self._check()
-        self._request(Request(stop=self._stop))
+        self._request(Request(stop=_signalled(self._flag)))
         self.write("running")
 
     def end(self, state: GridState, best: int) -> None:
@@ -283,11 +288,6 @@ class GridMaster:
             cells=tuple(map(self._status_of, range(self._grid.cells))),
         )
         write_json(self._folder.status_file, status)
-
-    @property
-    def _stop(self) -> str | None:
-        reason = self._flag.reason
-        return reason if reason in ("interrupted", "terminated") else None
 
     def _status_of(self, cell: int) -> CellStatus:
         rank, follower = self._placement.ranks[cell], self._cells[cell]

@@ -44,14 +44,6 @@ def processes_file(folder: RunFolder) -> Path:
     return folder.path / "ranks" / "processes.json"
 
 
-def write_failure(folder: RunFolder, failure: Failure) -> None:
-    """Writes why a rank failed, unless another one was first."""
-    path = failure_file(folder)
-    if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_json(path, failure)
-
-
 class RunEnd(NamedTuple):
     """How a run of ranks ended: the reason, and its last step or iteration."""
 
@@ -112,8 +104,10 @@ def rank_stop_flag() -> Iterator[StopFlag]:
 
 def fail(folder: RunFolder, rank: int, code: int, message: str) -> NoReturn:
     """Leaves why this rank fails for its supervisor, and ends; an agent reads code and message instead."""
-    if settings.is_supervised() and not settings.has_agent():
-        write_failure(folder, Failure(rank=rank, exit_code=code, message=message))
+    path = failure_file(folder)
+    if settings.is_supervised() and not settings.has_agent() and not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_json(path, Failure(rank=rank, exit_code=code, message=message))
     sys.stderr.write(f"cloudgan: rank {rank}: {message}\n")
     mpi.leave(code)
 
