@@ -31,13 +31,15 @@ def clock(monkeypatch):
 )
 def test_one_is_lost_after_its_limit(clock, interval, has_begun, limit):
     silence = Silence(clock, 60.0, 1800.0)
-    clock.until(interval)
-    silence.heard(at_work=True)
-    clock.until(interval + 0.5)
-    silence.heard()  # no end of an interval, and a shorter one would not lower the limit
-    clock.until(interval + 0.5 + limit)
+    clock.until(15)
+    silence.heard()  # no interval of its work
+    for work in (interval, 0.5):  # a shorter one does not lower the limit
+        clock.until(silence.heard_at + work)
+        silence.heard(at_work=True)
+    last = silence.heard_at
+    clock.until(last + limit)
     assert not silence.is_lost(has_begun=has_begun)
-    clock.until(interval + 1.5 + limit)
+    clock.until(last + limit + 1)
     assert silence.is_lost(has_begun=has_begun)
     assert str(silence.error("worker 1")).startswith(f"worker 1 has sent nothing for {limit + 1} s")
 
