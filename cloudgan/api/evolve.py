@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,19 +14,26 @@ from pydantic import ValidationError
 from cloudgan.api.notebook_progress import usual_progress
 from cloudgan.api.run import Run
 from cloudgan.api.tensorflow_import import import_tensorflow, require_tensorflow
+from cloudgan.coevolution.engine import GridRun, run_here, run_rank
 from cloudgan.coevolution.files import GridFolder
-from cloudgan.coevolution.grid import Grid, check_grid
+from cloudgan.coevolution.grid import Grid, check_grid, check_ranks
 from cloudgan.coevolution.run_result import Evolution, read_evolution
-from cloudgan.coevolution.start import check_can_start, run_as_rank, start_cells
 from cloudgan.coevolution.task import Pair, Task
 from cloudgan.core import settings
 from cloudgan.core.command import command
 from cloudgan.core.documents import explain, write_json
 from cloudgan.core.errors import ConfigError
 from cloudgan.core.local_path import local_path
+from cloudgan.core.loopback_network import LoopbackNetwork
 from cloudgan.core.progress import Progress, Silent
+from cloudgan.ranks.launch import LocalRanks
+from cloudgan.ranks.mpi import check_threads
+from cloudgan.ranks.placement import check_mpi
+from cloudgan.ranks.process import RunEnd, run_as_rank
+from cloudgan.ranks.world import World
 from cloudgan.reports.page import write as write_page
 from cloudgan.schema.coevolution import CoevolutionConfig
+from cloudgan.schema.grid_states import newest_point
 from cloudgan.schema.mixture_quality import EnsembleMethod
 from cloudgan.schema.options.training import EvolveOptions
 from cloudgan.storage.store import Store, open_store
@@ -52,8 +59,6 @@ def evolve(options: EvolveOptions, *, progress: Progress | None = None) -> Evolu
         TryAgain: SIGTERM, after all cells were saved.
         CloudganError: The losses of all cells became NaN.
     """
-    from cloudgan.coevolution.page import evolution_page  # loads Matplotlib
-
     progress = progress or usual_progress()
     preset, unit, size, ensemble = options.preset, options.unit, options.size, options.ensemble
     if size is not None and ensemble is None:
@@ -65,7 +70,7 @@ def evolve(options: EvolveOptions, *, progress: Progress | None = None) -> Evolu
     folder = GridFolder(folder.path, grid, _store(folder))
     if settings.has_tpu():
         raise ConfigError("cells run on CPUs and GPUs; on a TPU use `cloudgan train`")
-    check_can_start(config)
+    _check_can_start(config)
     if not settings.has_agent():
         folder.run.refuse_foreign(folder.config_file.name)
     require_tensorflow()
@@ -81,27 +86,81 @@ def evolve(options: EvolveOptions, *, progress: Progress | None = None) -> Evolu
                 _shower_store(folder, progress)  # before the ranks read them
             yield
 
-    def conclude(config: CoevolutionConfig) -> None:
-        folder.fetch_cells()
-        _measure(folder, config, None, ensemble=None, size=None)
-        write_page(evolution_page(read_evolution(folder.path)), folder.page_file)
-        folder.push_results()
-
     is_rank = settings.is_mpi_rank()
     if is_rank:
-        load = partial(make_task, folder=folder, progress=Silent())
-        run_as_rank(config, folder, progress, prepare=prepared, make_task=load, conclude=conclude)
+        play = partial(_play, config=config, folder=folder, prepared=prepared, progress=progress)
+        if run_as_rank(folder.run, play, unit="iteration") is None:
+            sys.exit(0)  # the master goes on
     with prepared():
         trained = None
         if config.engine == "one":
             trained = _run_here(folder, config, grid, progress)
         elif not is_rank:
-            start_cells(config, folder, progress)
+            _start_cells(config, folder, progress)
         progress.start("measuring the mixture")
-        _measure(folder, config, trained, ensemble=ensemble, size=size)
-        found = read_evolution(folder.path)
-        write_page(evolution_page(found), folder.page_file)
-    return found
+        return _conclude(folder, config, trained, ensemble=ensemble, size=size)
+
+
+def _play(
+    world: World,
+    config: CoevolutionConfig,
+    folder: GridFolder,
+    prepared: Callable[[], AbstractContextManager[None]],
+    progress: Progress,
+) -> RunEnd | None:
+    """Acts as one rank of a grid; the configuration of the master counts."""
+    check_threads("give --engine=one")  # one sends signs of life while the other trains
+    sent = world.gather(config.model_dump(mode="json") if world.rank == 0 else None)[0]
+    config = CoevolutionConfig.model_validate(sent)
+    load = partial(make_task, folder=folder, progress=Silent())
+    run = GridRun(config, check_grid(config), folder, load)
+    check_ranks(world.size, config.cells)
+    is_first = world.rank == 0 and not settings.is_supervised()
+    with prepared() if is_first else nullcontext():
+        world.gather(None)  # the folder is written
+        end = run_rank(world, run, progress)
+    if settings.has_agent() and end and end.reason == "finished":  # while the others wait
+        folder.fetch_cells()
+        _conclude(folder, config)
+        folder.push_results()
+    return end
+
+
+def _check_can_start(config: CoevolutionConfig) -> None:
+    """Checks what the engine `ranks` needs on this machine, before anything is written."""
+    if config.engine != "ranks":
+        if settings.is_mpi_rank():
+            raise ConfigError(
+                "this process is a rank of an MPI world (mpiexec or srun), but --engine=one trains all"
+                " cells in one process: each rank would train the same grid; give --engine=ranks, or"
+                " start cloudgan without mpiexec"
+            )
+        return
+    check_mpi("--engine=ranks")
+    if not settings.is_mpi_rank():
+        LoopbackNetwork.check("one process instead: --engine=one")
+
+
+def _start_cells(config: CoevolutionConfig, folder: GridFolder, progress: Progress) -> None:
+    """Runs a master and one rank per cell on this machine until they end.
+
+    They start again, from the newest iteration that all cells have saved, when one is lost.
+    """
+    cells = [folder.cell(number) for number in range(config.cells)]
+
+    def newest() -> int:
+        points = [each.points() for each in cells]
+        return newest_point(points, asynchronous=config.asynchronous)
+
+    LocalRanks(
+        ("evolve", f"--run={folder.path}"),
+        config.cells + 1,
+        folder.run,
+        progress,
+        newest=newest,
+        unit="iteration",
+        quiet=isinstance(progress, Silent),
+    ).run()
 
 
 def _grid_config(given: Mapping[str, Any], there: CoevolutionConfig | None) -> CoevolutionConfig:
@@ -166,46 +225,47 @@ def _run_here(
     folder: GridFolder, config: CoevolutionConfig, grid: Grid, progress: Progress
 ) -> tuple[Task, Pair]:
     """Runs all cells in this process; returns what they trained."""
-    from cloudgan.coevolution.engine import GridRun, run_here
-
     progress.start("importing TensorFlow")
     load = partial(make_task, folder=folder, progress=progress)
     end, task, pair = run_here(GridRun(config, grid, folder, load), progress)
     raise_if_stopped(
         end.reason,
-        f"stopped after iteration {end.iteration}; `cloudgan evolve --run={folder.path}` continues",
+        f"stopped after iteration {end.position}; `cloudgan evolve --run={folder.path}` continues",
     )
     return task, pair
 
 
-def _measure(
+def _conclude(
     folder: GridFolder,
     config: CoevolutionConfig,
-    trained: tuple[Task, Pair] | None,
+    trained: tuple[Task, Pair] | None = None,
     *,
-    ensemble: EnsembleMethod | None,
-    size: int | None,
-) -> None:
-    """Writes the result and the quality of its mixture, unless it is there and no ensemble is requested."""
+    ensemble: EnsembleMethod | None = None,
+    size: int | None = None,
+) -> Evolution:
+    """Writes result, quality of its mixture and page; the first two only if new or an ensemble is requested."""
     from cloudgan.coevolution.ensemble import compare
+    from cloudgan.coevolution.page import evolution_page  # loads Matplotlib
     from cloudgan.coevolution.result_file import GridResult, write_result
     from cloudgan.coevolution.task import KINDS
 
     there, iteration = folder.read_quality(), folder.newest_common()
     is_current = there is not None and there.iteration == iteration
-    if is_current and folder.result_file.exists() and ensemble is None:
-        return
-    if trained is None:
-        task = make_task(config, folder, Silent())
-        trained = task, task.make_pair()
-    task, pair = trained
-    layouts = {kind: pair.layout(kind) for kind in KINDS}
-    cells = range(config.cells)
-    states = [folder.cell(number).read(iteration, layouts) for number in cells]
-    quality = compare(config, states, task=task, pair=pair, ensemble=ensemble, size=size)
-    chosen = quality.ensemble.cells if quality.ensemble else ()
-    write_result(folder.result_file, GridResult.of(config, task, pair, states, chosen))
-    write_json(folder.quality_file, quality)
+    if not (is_current and folder.result_file.exists() and ensemble is None):
+        if trained is None:
+            task = make_task(config, folder, Silent())
+            trained = task, task.make_pair()
+        task, pair = trained
+        layouts = {kind: pair.layout(kind) for kind in KINDS}
+        cells = range(config.cells)
+        states = [folder.cell(number).read(iteration, layouts) for number in cells]
+        quality = compare(config, states, task=task, pair=pair, ensemble=ensemble, size=size)
+        chosen = quality.ensemble.cells if quality.ensemble else ()
+        write_result(folder.result_file, GridResult.of(config, task, pair, states, chosen))
+        write_json(folder.quality_file, quality)
+    found = read_evolution(folder.path)
+    write_page(evolution_page(found), folder.page_file)
+    return found
 
 
 def make_task(config: CoevolutionConfig, folder: GridFolder, progress: Progress) -> Task:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import socket
-import sys
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
@@ -27,13 +26,13 @@ from cloudgan.parallel.run_keeper import RunKeeper
 from cloudgan.parallel.trace import Profile, new_spans, write_trace
 from cloudgan.parallel.worker import PREFIX, Worker
 from cloudgan.ranks.launch import LocalRanks
-from cloudgan.ranks.process import joined_world, rank_stop_flag
+from cloudgan.ranks.process import RunEnd, rank_stop_flag, run_as_rank
 from cloudgan.ranks.world import World
 from cloudgan.schema.config import RunConfig
 from cloudgan.schema.run_folder import RunFolder
 from cloudgan.training.checkpoint import Checkpoint, read_checkpoint
 from cloudgan.training.cluster import prepare_environment, share_gpus
-from cloudgan.training.stopping import EXIT_CODES, Outcome, raise_if_stopped
+from cloudgan.training.stopping import Outcome
 
 
 def start_ranks(
@@ -73,45 +72,34 @@ def train_rank(
 ) -> Outcome | None:
     """Trains as one rank of an MPI world, until all ranks have ended.
 
-    A failure ends this process at once, with the exit code of the error: the process manager then ends
-    the other ranks. `prepare` checks and writes the run's folder: a context manager, entered by rank 0.
+    `prepare` checks and writes the run's folder: a context manager, entered by rank 0.
 
     Returns:
-        How the run ended; None except on rank 0. Under a supervisor rank 0 leaves it in a file, and ends;
-        under the agents of nodes all ranks end with the same exit code.
+        How the run ended; None except on rank 0, which leaves it in a file for its supervisor.
     """
-    outcome: Outcome | None
-    with joined_world(folder) as world:
-        config = _of_world(config, world)
-        with prepare(config) if world.rank == 0 else nullcontext():
+    outcome: Outcome | None = None
+
+    def play(world: World) -> RunEnd | None:
+        nonlocal outcome
+        local_layout(config, world.size)
+        parallel = config.parallel.model_copy(update={"ranks": world.size})
+        of_world = config.model_copy(update={"parallel": parallel})
+        with prepare(of_world) if world.rank == 0 else nullcontext():
             store = None
             # Under agents each node has its own folder.
             if world.rank == world.size - 1 or settings.has_agent():
-                _, showers = find_showers(config, folder)
+                _, showers = find_showers(of_world, folder)
                 store = str(as_store(showers, folder, Silent()))
             found = world.gather(store)
-            profile = Profile(new_spans(world.size) if config.parallel.trace else None)
-            rank = Rank.join(world, config, folder, profile)
+            profile = Profile(new_spans(world.size) if parallel.trace else None)
+            rank = Rank.join(world, of_world, folder, profile)
             outcome = _play_role(rank, Path(found[world.rank] or found[-1]), progress, start_time)
-        if settings.has_agent():
-            reason = world.gather(outcome.reason if outcome else None)[0]
-    if settings.has_agent():
-        sys.exit(EXIT_CODES.get(reason, 0))
-    if outcome and settings.is_supervised():
-        write_json(_end_file(folder), outcome)
-        sys.exit(EXIT_CODES.get(outcome.reason, 0))
-    if outcome:
-        raise_if_stopped(
-            outcome.reason, f"stopped after step {outcome.step}; rerun the command to resume"
-        )
+        if outcome and settings.is_supervised():
+            write_json(_end_file(folder), outcome)
+        return RunEnd(outcome.reason, outcome.step) if outcome else None
+
+    run_as_rank(folder, play, unit="step")
     return outcome
-
-
-def _of_world(config: RunConfig, world: World) -> RunConfig:
-    """Returns the configuration with the size of the world."""
-    local_layout(config, world.size)
-    parallel = config.parallel.model_copy(update={"ranks": world.size})
-    return config.model_copy(update={"parallel": parallel})
 
 
 def _play_role(rank: Rank, store: Path, progress: Progress, start_time: float) -> Outcome | None:

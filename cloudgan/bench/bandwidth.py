@@ -21,10 +21,10 @@ import numpy as np
 
 from cloudgan.bench.harness import Measurement, bench
 from cloudgan.bench.rank_world import as_rank, run_ranks
+from cloudgan.core import settings
 from cloudgan.core.errors import ConfigError
 from cloudgan.core.progress import Progress
 from cloudgan.gan.footprint import learned
-from cloudgan.ranks import mpi
 from cloudgan.ranks.world import World
 from cloudgan.reports.charts import HeatMap
 from cloudgan.reports.table import Table
@@ -53,7 +53,7 @@ def measure(options: BenchBandwidthOptions, progress: Progress) -> Measurement |
     """Measures ranks on this machine, or those of the MPI world of this process; None on its ranks above 0."""
     sizes = (bucket_bytes(options.preset), _SMALL)
     ranks = _USUAL_RANKS if options.ranks is None else options.ranks
-    if not mpi.is_world():
+    if not settings.is_mpi_rank():
         _check(ranks)
         progress.start("measuring each pair of ranks in turns")
         links = run_ranks(

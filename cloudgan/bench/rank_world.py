@@ -18,6 +18,7 @@ from cloudgan.core.loopback_network import IsolationError, LoopbackNetwork
 from cloudgan.core.settings import child_environment
 from cloudgan.ranks import mpi
 from cloudgan.ranks.hydra import find_program
+from cloudgan.ranks.placement import check_mpi
 from cloudgan.ranks.world import World
 
 
@@ -27,7 +28,7 @@ def run_ranks(work: str, ranks: int, *, limit: float, remedy: str, **given: Any)
     The function, ``module:function``, gets the world and `given`, and returns a JSON value. `remedy` says what
     to do if this machine cannot isolate the ports of ranks. The world ends after `limit` seconds.
     """
-    mpi.check_library()
+    check_mpi("a world of ranks")
     mpiexec = str(find_program())
     try:
         network = LoopbackNetwork.create()

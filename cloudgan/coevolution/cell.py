@@ -8,7 +8,7 @@ individuals (the engine does it), *update_genomes* selects before the training a
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -28,6 +28,7 @@ from cloudgan.coevolution.grid import Grid
 from cloudgan.coevolution.mixture import Mixture, evolve_weights
 from cloudgan.coevolution.record import is_pictured
 from cloudgan.coevolution.task import KINDS, Draw, Individual, Kind, Pair, Quality, Task
+from cloudgan.ranks.flat import Floats
 from cloudgan.schema.cell_line import ROUTINES, CellLine
 from cloudgan.schema.coevolution import CoevolutionConfig
 
@@ -45,6 +46,22 @@ class Population:
     def of(self, kind: Kind) -> tuple[Individual, ...]:
         """Returns the individuals of a kind."""
         return self.generators if kind == "generator" else self.discriminators
+
+    def headers(self) -> dict[str, Any]:
+        """Returns everything but the states, as JSON."""
+        return {kind: [one.header() for one in self.of(kind)] for kind in KINDS}
+
+    def states(self) -> list[Floats]:
+        """Returns the states of all individuals, in the order of `from_headers`."""
+        return [one.state for kind in KINDS for one in self.of(kind)]
+
+    @classmethod
+    def from_headers(cls, headers: Mapping[str, Any], states: Iterable[Floats]) -> Population:
+        """Returns the population of headers and states, which are not copied."""
+        everyone = [header for kind in KINDS for header in headers[kind]]
+        found = [Individual.from_header(*one) for one in zip(everyone, states, strict=True)]
+        generators = len(headers["generator"])
+        return cls(tuple(found[:generators]), tuple(found[generators:]))
 
     @property
     def is_finite(self) -> bool:

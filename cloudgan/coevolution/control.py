@@ -10,7 +10,7 @@ import math
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Literal
 
@@ -26,6 +26,7 @@ from cloudgan.core.documents import validated, write_json
 from cloudgan.core.errors import CloudganError, TryAgain
 from cloudgan.core.memory import resident_memory_bytes
 from cloudgan.core.progress import Progress
+from cloudgan.ranks.silence import Silence, SilenceClock
 from cloudgan.ranks.world import World, as_bytes, poll_until
 from cloudgan.schema.cell_line import CellLine
 from cloudgan.schema.coevolution import CoevolutionConfig
@@ -36,10 +37,10 @@ from cloudgan.training.stopping import StopFlag
 _INTERVAL_SECONDS = 3.0
 _LOOK_SECONDS = 0.02
 """Each look also lets MPI continue the transfers of the training thread."""
-_LONGEST_LOOK = 1.0
 _START_SECONDS = 180.0
 """A rank that imports TensorFlow may be silent for longer than one that trains."""
 _MASTER = 0
+Stop = Literal["interrupted", "terminated"]
 
 
 class Tag(IntEnum):
@@ -62,9 +63,14 @@ class Sign(Document):
     fitness: float | None = None
     score: float | None = None
     diverged: bool = False
-    stop: Literal["interrupted", "terminated"] | None = None
+    stop: Stop | None = None
     memory_bytes: int | None = None
     is_last: bool = False
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether the rank trains: before, it imports TensorFlow and builds networks."""
+        return self.state != "inactive"
 
 
 class Request(Document):
@@ -74,7 +80,7 @@ class Request(Document):
     its last sign.
     """
 
-    stop: Literal["interrupted", "terminated"] | None = None
+    stop: Stop | None = None
     end: bool = False
 
 
@@ -83,9 +89,14 @@ def sign_interval(silence_seconds: float) -> float:
     return min(_INTERVAL_SECONDS, silence_seconds / 4)
 
 
-def longest_silence(state: CellState, silence_seconds: float) -> float:
-    """Returns the seconds of silence after which a rank counts as lost."""
-    return max(silence_seconds, _START_SECONDS) if state == "inactive" else silence_seconds
+def _signalled(flag: StopFlag) -> Stop | None:
+    """Returns the signal that asked for a stop; other reasons are no matter of all ranks."""
+    return flag.reason if flag.reason in ("interrupted", "terminated") else None
+
+
+def new_silence(clock: SilenceClock, silence_seconds: float) -> Silence:
+    """Returns the silence of a rank that sends signs of life, or of the master."""
+    return Silence(clock, silence_seconds, max(silence_seconds, _START_SECONDS))
 
 
 class Outbox:
@@ -105,24 +116,6 @@ class Outbox:
         """Waits until all values have been taken."""
         for is_done in self._pending:
             poll_until(is_done)
-
-
-class SilenceClock:
-    """Seconds in which this process itself could listen.
-
-    A process that was suspended, or whose machine was, would otherwise take its own pause for the
-    silence of all others.
-    """
-
-    def __init__(self) -> None:
-        self._seconds, self._looked_at = 0.0, time.monotonic()
-
-    def look(self) -> float:
-        """Returns the time; between two looks it passes by one second at most."""
-        now = time.monotonic()
-        self._seconds += min(now - self._looked_at, _LONGEST_LOOK)
-        self._looked_at = now
-        return self._seconds
 
 
 class Control:
@@ -182,25 +175,23 @@ class Control:
 
     def _serve(self) -> None:
         clock = SilenceClock()
-        due, heard, sent = 0.0, 0.0, self.sign
+        silence = new_silence(clock, self._silence_seconds)
+        due, sent = 0.0, self.sign
         while not self._ends:
             now, sign = clock.look(), self.sign
             if now >= due or sign.state != sent.state:
                 self._send(sign)
                 due, sent = now + self._interval, sign
             if self._receive():
-                heard = now
-            elif now - heard > longest_silence(sign.state, self._silence_seconds):
-                raise TryAgain(
-                    f"the master has sent nothing for {now - heard:.0f} s; all ranks start again"
-                )
+                silence.heard()
+            elif silence.is_lost(has_begun=sign.has_begun):
+                raise silence.error("the master")
             time.sleep(_LOOK_SECONDS)
         self._send(self.sign.model_copy(update={"is_last": True}))
         self._outbox.finish()
 
     def _send(self, sign: Sign) -> None:
-        reason = self._flag.reason
-        stop = reason if reason in ("interrupted", "terminated") else None
+        stop = _signalled(self._flag)
         whole = sign.model_copy(update={"memory_bytes": resident_memory_bytes(), "stop": stop})
         self._outbox.send(whole, _MASTER, Tag.SIGN)
 
@@ -218,10 +209,10 @@ class Control:
 
 @dataclass
 class _Follower:
-    """A rank as the master knows it; `heard` is the time of its last sign."""
+    """A rank as the master knows it."""
 
-    sign: Sign
-    heard: float = 0.0
+    silence: Silence
+    sign: Sign = field(default_factory=Sign)
 
 
 class GridMaster:
@@ -242,9 +233,12 @@ class GridMaster:
         self._outbox = Outbox(world)
         self._grid, self._folder, self._flag, self._progress = grid, folder, flag, progress
         self._nodes = placement.nodes(grid, config.threads)
-        self._ranks = {rank: _Follower(Sign()) for rank in range(1, world.size)}
-        self._cells = [self._ranks[rank] for rank in placement.ranks]
         self._clock = SilenceClock()
+        self._ranks = {
+            rank: _Follower(new_silence(self._clock, config.silence_seconds))
+            for rank in range(1, world.size)
+        }
+        self._cells = [self._ranks[rank] for rank in placement.ranks]
         self._now = self._due = 0.0
         self._shown = 0
         self._have_begun = False
@@ -268,7 +262,7 @@ class GridMaster:
         self._due = self._now + sign_interval(self._config.silence_seconds)
         self._passed_on = self._flag.reason
         self._check()
-        self._request(Request(stop=self._stop))
+        self._request(Request(stop=_signalled(self._flag)))
         self.write("running")
 
     def end(self, state: GridState, best: int) -> None:
@@ -295,11 +289,6 @@ class GridMaster:
         )
         write_json(self._folder.status_file, status)
 
-    @property
-    def _stop(self) -> str | None:
-        reason = self._flag.reason
-        return reason if reason in ("interrupted", "terminated") else None
-
     def _status_of(self, cell: int) -> CellStatus:
         rank, follower = self._placement.ranks[cell], self._cells[cell]
         sign = follower.sign
@@ -312,7 +301,7 @@ class GridMaster:
             fitness=sign.fitness,
             score=sign.score,
             memory_bytes=sign.memory_bytes,
-            silent_seconds=round(max(0.0, self._now - follower.heard), 1),
+            silent_seconds=round(follower.silence.seconds, 1),
         )
 
     def _receive(self) -> None:
@@ -320,14 +309,14 @@ class GridMaster:
         while message := self._world.poll(tag=Tag.SIGN):
             follower = self._ranks[message.source]
             follower.sign = validated(Sign, self._world.receive_json(message), "a sign of life")
-            follower.heard = self._now
+            follower.silence.heard()
             if follower.sign.stop:
                 self._flag.request(follower.sign.stop)
 
     def _show(self) -> None:
         done = min(cell.sign.iteration for cell in self._cells)
         self._liveness.update(done, done)
-        if not self._have_begun and all(cell.sign.state != "inactive" for cell in self._cells):
+        if not self._have_begun and all(cell.sign.has_begun for cell in self._cells):
             self._have_begun = True
             if start := min(cell.sign.start for cell in self._cells):
                 self._progress.say(f"the cells continue after iteration {start}")
@@ -342,15 +331,12 @@ class GridMaster:
 
     def _check(self) -> None:
         for rank, follower in self._ranks.items():
-            silent = 0.0 if follower.sign.is_last else self._now - follower.heard
-            if silent > longest_silence(follower.sign.state, self._config.silence_seconds):
+            sign, silence = follower.sign, follower.silence
+            if not sign.is_last and silence.is_lost(has_begun=sign.has_begun):
                 cell = self._placement.cell_of(rank)
                 name = "" if cell is None else f", cell {self._grid.name(cell)},"
                 self.write("failed")
-                raise TryAgain(
-                    f"rank {rank}{name} on {self._placement.hosts[rank]} has sent nothing for"
-                    f" {silent:.0f} s"
-                )
+                raise silence.error(f"rank {rank}{name} on {self._placement.hosts[rank]}")
         if not self._config.asynchronous:
             return  # the cells themselves compare the same iteration
         signs = [cell.sign for cell in self._cells]

@@ -13,7 +13,6 @@ import socket
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
@@ -28,7 +27,7 @@ from cloudgan.core import settings
 from cloudgan.core.errors import CloudganError
 from cloudgan.core.hardware import Hardware, nvidia_gpus, this_machine
 from cloudgan.core.progress import Progress
-from cloudgan.ranks.process import rank_stop_flag
+from cloudgan.ranks.process import RunEnd, fail, rank_stop_flag
 from cloudgan.ranks.world import Alone, World
 from cloudgan.schema.cell_line import WAIT, CellLine
 from cloudgan.schema.coevolution import CoevolutionConfig
@@ -52,13 +51,6 @@ class GridRun:
     grid: Grid
     folder: GridFolder
     make_task: Callable[[CoevolutionConfig], Task]
-
-
-class RunEnd(NamedTuple):
-    """How a run ended."""
-
-    reason: StopReason
-    iteration: int
 
 
 class Cells:
@@ -205,17 +197,15 @@ def run_here(run: GridRun, progress: Progress) -> tuple[RunEnd, Task, Pair]:
     return RunEnd(reason or "finished", cells.iteration), task, pair
 
 
-def run_rank(
-    world: World, run: GridRun, progress: Progress, *, failed: Callable[[CloudganError], None]
-) -> RunEnd | None:
+def run_rank(world: World, run: GridRun, progress: Progress) -> RunEnd | None:
     """Acts as a rank of the grid until all have ended.
 
-    Rank 0 is the master and shows the progress; `failed` ends this process because of an error in its
-    control thread.
-
-    Returns:
-        How the run ended; None except on the master.
+    Rank 0 is the master and shows the progress. Returns how the run ended; None except on the master.
     """
+
+    def failed(error: CloudganError) -> None:
+        fail(run.folder.run, world.rank, error.exit_code, str(error))
+
     machine = this_machine(nvidia_gpus())
     found = world.gather([socket.gethostname(), machine.model_dump(mode="json")])
     machines = [Hardware.model_validate(each) for _, each in found]

@@ -8,7 +8,6 @@ choice sees all cells. The two genetic choices follow Toutouh, Hemberg and O'Rei
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ import numpy as np
 from cloudgan.coevolution.cell import CellState
 from cloudgan.coevolution.evolution import Purpose, random_numbers
 from cloudgan.coevolution.mixture import Mixture
-from cloudgan.coevolution.task import Draw, Individual, Pair, Quality, Task
+from cloudgan.coevolution.task import Draw, Pair, Quality, Task
 from cloudgan.schema.coevolution import CoevolutionConfig
 from cloudgan.schema.mixture_quality import (
     ChosenEnsemble,
@@ -32,29 +31,6 @@ _GENERATIONS = 30
 _TOURNAMENT = 2
 
 
-@dataclass(frozen=True)
-class Ensemble:
-    """Generators that give equal shares of the samples.
-
-    `members` are cells in the order of their choice, or ascending; `scored` ensembles were measured to find
-    it.
-    """
-
-    members: Members
-    quality: Quality
-    scored: int
-
-
-def make_pools(
-    pair: Pair, generators: Mapping[int, Individual], samples: int, seed: int
-) -> dict[int, Any]:
-    """Returns samples (N, ...) of each generator."""
-    return {
-        cell: pair.generate(Draw(seed, cell, 0, Purpose.RESULT), generator, samples)
-        for cell, generator in generators.items()
-    }
-
-
 class EnsembleSearch:
     """Ensembles of measured samples; the quality of each is computed once."""
 
@@ -65,7 +41,7 @@ class EnsembleSearch:
         self._pools, self._measure, self._seed = pools, quality, seed
         self._known: dict[Members, Quality] = {}
 
-    def greedy(self, size: int | None = None) -> Ensemble:
+    def greedy(self, size: int | None = None) -> ChosenEnsemble:
         """Adds the generator that improves the score most, until none does."""
         chosen: Members = ()
         best = float("inf")
@@ -76,9 +52,9 @@ class EnsembleSearch:
                 break
             best = min(scores)
             chosen = (*chosen, left[int(np.argmin(scores))])
-        return self._ensemble(chosen)
+        return self._ensemble("greedy", chosen)
 
-    def genetic(self, size: int | None = None) -> Ensemble:
+    def genetic(self, size: int | None = None) -> ChosenEnsemble:
         """Evolves a population of ensembles by tournament, crossover and mutation; keeps the best."""
         random = random_numbers(Draw(self._seed, 0, 0, Purpose.RESULT), 1)
         cells = np.array(list(self._pools))
@@ -92,7 +68,7 @@ class EnsembleSearch:
             ]
             together = dict.fromkeys((*population, *children))
             population = sorted(together, key=self._score)[:_POPULATION]
-        return self._ensemble(population[0])
+        return self._ensemble("genetic", population[0])
 
     def _most(self, size: int | None) -> int:
         return len(self._pools) if size is None else min(size, len(self._pools))
@@ -115,8 +91,12 @@ class EnsembleSearch:
             self._known[key] = self._measure(samples)
         return self._known[key]
 
-    def _ensemble(self, members: Members) -> Ensemble:
-        return Ensemble(members, self._quality(members), len(self._known))
+    def _ensemble(self, method: EnsembleMethod, members: Members) -> ChosenEnsemble:
+        """Returns an ensemble; greedy ones have the order of their choice, genetic ones ascend."""
+        quality = _measured(self._quality(members))
+        return ChosenEnsemble(
+            method=method, cells=members, quality=quality, scored=len(self._known)
+        )
 
 
 def _new(cells: np.ndarray, size: int | None, random: np.random.Generator) -> Members:
@@ -167,20 +147,16 @@ def compare(
     mixture = states[cell].mixture
     needed = range(len(states)) if ensemble else mixture.members
     best = {number: states[number].population.generators[0] for number in needed}
-    pools = make_pools(pair, best, config.score_samples, config.seed)
-    measures = {number: task.measure(samples) for number, samples in pools.items()}
+    measures = {}
+    for number, generator in best.items():
+        draw = Draw(config.seed, number, 0, Purpose.RESULT)
+        measures[number] = task.measure(pair.generate(draw, generator, config.score_samples))
     alone = {number: task.quality(measures[number]) for number in mixture.members}
     best_member = min(alone, key=lambda number: alone[number].score)
     chosen = None
     if ensemble:
         search = EnsembleSearch(measures, task.quality, seed=config.seed)
-        found = (search.greedy if ensemble == "greedy" else search.genetic)(size)
-        chosen = ChosenEnsemble(
-            method=ensemble,
-            cells=found.members,
-            quality=_measured(found.quality),
-            scored=found.scored,
-        )
+        chosen = (search.greedy if ensemble == "greedy" else search.genetic)(size)
     return MixtureQuality(
         iteration=states[cell].iteration,
         cell=cell,

@@ -10,19 +10,19 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cloudgan.coevolution.cell import Cell, CellState, Population
 from cloudgan.coevolution.grid import Grid
-from cloudgan.coevolution.task import KINDS, Individual, Kind
+from cloudgan.coevolution.task import KINDS, Kind
 from cloudgan.core.documents import parse_json
 from cloudgan.core.errors import CloudganError
 from cloudgan.ranks.flat import FlatLayout
 from cloudgan.ranks.world import World, poll_until
-from cloudgan.schema.coevolution import CoevolutionConfig, Neighbourhood
+from cloudgan.schema.coevolution import CoevolutionConfig
 
 Message = NDArray[np.uint8]
 
@@ -70,8 +70,9 @@ class MessageLayout:
     """Layout of the messages of a run."""
 
     def __init__(self, layouts: Mapping[Kind, FlatLayout], population: int) -> None:
-        self._sizes = {kind: layouts[kind].size for kind in KINDS}
-        self._states = 4 * population * sum(self._sizes.values())
+        sizes = [layouts[kind].size for kind in KINDS for _ in range(population)]
+        self._ends = np.cumsum(sizes)
+        self._states = 4 * int(self._ends[-1])
         self.bytes = self._states + _HEADER_BYTES * (2 * population + 1)
 
     def empty(self) -> Message:
@@ -80,28 +81,18 @@ class MessageLayout:
 
     def pack(self, state: CellState, into: Message) -> None:
         """Writes a cell's population into a message."""
-        everyone = {kind: state.population.of(kind) for kind in KINDS}
-        states = [one.state for kind in KINDS for one in everyone[kind]]
-        np.concatenate(states, out=into[: self._states].view(np.float32))
-        headers: dict[str, Any] = {"iteration": state.iteration}
-        headers |= {kind: [one.header() for one in everyone[kind]] for kind in KINDS}
+        np.concatenate(state.population.states(), out=into[: self._states].view(np.float32))
+        headers = {"iteration": state.iteration, **state.population.headers()}
         text = json.dumps(headers).encode().ljust(self.bytes - self._states)
         into[self._states :] = np.frombuffer(text, np.uint8)
 
     def unpack(self, message: Message, source: int) -> Arrived:
         """Returns the population in a message of the cell `source`, without copies of its states."""
-        values, first = message[: self._states].view(np.float32), 0
         headers = parse_json(
             message[self._states :].tobytes(), f"a message of cell {source}", CloudganError
         )
-        found: dict[Kind, tuple[Individual, ...]] = {}
-        for kind in KINDS:
-            size, individuals = self._sizes[kind], []
-            for header in headers[kind]:
-                individuals.append(Individual.from_header(header, values[first : first + size]))
-                first += size
-            found[kind] = tuple(individuals)
-        return Arrived(headers["iteration"], Population(*(found[kind] for kind in KINDS)))
+        states = np.split(message[: self._states].view(np.float32), self._ends[:-1])
+        return Arrived(headers["iteration"], Population.from_headers(headers, states))
 
 
 class RankExchange(Exchange):
@@ -110,14 +101,8 @@ class RankExchange(Exchange):
     def __init__(
         self, ranks: World, layout: MessageLayout, grid: Grid, config: CoevolutionConfig
     ) -> None:
-        self._ranks, self._layout, self._grid, self._config = ranks, layout, grid, config
-        self._known: dict[Neighbourhood, tuple[int, ...]] = {}
-
-    def _readers(self, kind: Neighbourhood) -> tuple[int, ...]:
-        """Returns the cells that have this one as a neighbour."""
-        if kind not in self._known:
-            self._known[kind] = self._grid.readers(self._ranks.rank, kind)
-        return self._known[kind]
+        self._ranks, self._layout, self._config = ranks, layout, config
+        self._readers = partial(grid.readers, ranks.rank)
 
 
 class InStep(RankExchange):

@@ -25,7 +25,7 @@ from cloudgan.coevolution.cell import Cell, CellState, Population
 from cloudgan.coevolution.grid import Grid
 from cloudgan.coevolution.mixture import Mixture
 from cloudgan.coevolution.record import is_pictured
-from cloudgan.coevolution.task import KINDS, Individual, Kind
+from cloudgan.coevolution.task import KINDS, Kind
 from cloudgan.core.arrays import as_archive, read_arrays
 from cloudgan.core.atomic_file import write_atomic
 from cloudgan.core.documents import parse_json, read_json, write_json
@@ -146,18 +146,15 @@ class CellFiles:
     def save(self, state: CellState) -> None:
         """Writes the state of an iteration, and deletes all but the two newest."""
         self.path.mkdir(parents=True, exist_ok=True)
-        arrays: dict[str, NDArray[Any]] = {}
-        headers: dict[str, Any] = {}
-        for kind in KINDS:
-            individuals = state.population.of(kind)
-            headers[kind] = [one.header() for one in individuals]
-            arrays |= {f"{kind}-{n}": one.state for n, one in enumerate(individuals)}
+        arrays: dict[str, NDArray[Any]] = {
+            f"{number:03d}": one for number, one in enumerate(state.population.states())
+        }
         meta = {
             "iteration": state.iteration,
             "members": state.mixture.members,
             "weights": state.mixture.weights,
             "score": state.score if np.isfinite(state.score) else None,
-            **headers,
+            **state.population.headers(),
         }
         arrays[_META] = np.frombuffer(json.dumps(meta).encode(), np.uint8)
         write_atomic(self._state_file(state.iteration), as_archive(arrays))
@@ -169,16 +166,9 @@ class CellFiles:
         path = self._state_file(iteration)
         arrays = read_arrays(path)
         try:
-            meta = parse_json(arrays[_META].tobytes(), str(path))
-            population = Population(
-                *(
-                    tuple(
-                        Individual.from_header(header, arrays[f"{kind}-{n}"])
-                        for n, header in enumerate(meta[kind])
-                    )
-                    for kind in KINDS
-                )
-            )
+            meta = parse_json(arrays.pop(_META).tobytes(), str(path))
+            states = [arrays[name] for name in sorted(arrays)]
+            population = Population.from_headers(meta, states)
             mixture = Mixture(tuple(map(int, meta["members"])), tuple(map(float, meta["weights"])))
             score = float("inf") if meta["score"] is None else float(meta["score"])
             state = CellState(int(meta["iteration"]), population, mixture, score)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from cloudgan.core.errors import ConfigError
 from cloudgan.core.hardware import Hardware
@@ -58,6 +59,7 @@ class Grid:
             found = [self.cell(row + down, column + right) for down, right in steps]
         return tuple(dict.fromkeys(number for number in found if number != cell))
 
+    @cache  # noqa: B019  grids are few and small
     def readers(self, cell: int, neighbourhood: Neighbourhood) -> tuple[int, ...]:
         """Returns the cells that have `cell` as a neighbour."""
         return tuple(

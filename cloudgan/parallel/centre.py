@@ -5,7 +5,6 @@ A point is complete when every rank below has saved; then the master writes its 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,15 +15,10 @@ import numpy as np
 from cloudgan.core.errors import ConfigError
 from cloudgan.parallel.update_rules import Floats, State, UpdateRule
 from cloudgan.ranks.flat import FlatLayout
+from cloudgan.ranks.silence import Silence
 
 _EXCHANGED = ("generator/", "discriminator/")
 """Prefixes of the variables that are exchanged; optimizers and the averaged generator stay."""
-
-FIRST_SILENCE_SECONDS = 1800.0
-"""A worker traces and compiles before its first update."""
-
-LEAST_SILENCE_SECONDS = 60.0
-_SILENT_INTERVALS = 20.0
 
 
 def exchanged_layout(variables: Mapping[str, Any]) -> FlatLayout:
@@ -58,16 +52,14 @@ def generator_arrays(flat: FlatLayout, buffer: Floats) -> list[Floats]:
 class Child:
     """The leader of a worker, or a master below rank 0, as its master knows it.
 
-    `clock` is that of the centre that it fetched last, `heard_at` `time.monotonic` of its last message,
-    `longest` seconds between two of its updates. `ended_with` has the steps that it saved at its end, as in
-    `Tag.DONE`; empty while it trains.
+    `clock` is that of the centre that it fetched last. `ended_with` has the steps that it saved at its end,
+    as in `Tag.DONE`; empty while it trains.
     """
 
     rank: int
     workers: tuple[int, ...]
+    silence: Silence
     clock: int = 0
-    heard_at: float = 0.0
-    longest: float = 0.0
     updates: int = 0
     ended_with: list[int] = field(default_factory=list)
 
@@ -83,18 +75,10 @@ class Child:
             return f"worker {self.workers[0]} (rank {self.rank})"
         return f"the master of workers {self.workers[0]} to {self.workers[-1]} (rank {self.rank})"
 
-    def heard(self) -> None:
-        """Notes a message."""
-        now = time.monotonic()
-        if self.updates > 1:
-            self.longest = max(self.longest, now - self.heard_at)
-        self.heard_at = now
-
-    def is_silent(self, now: float) -> bool:
-        """Whether it has frozen: twenty times its longest interval without a message."""
-        limit = max(LEAST_SILENCE_SECONDS, _SILENT_INTERVALS * self.longest)
-        silent = now - self.heard_at > (limit if self.updates > 1 else FIRST_SILENCE_SECONDS)
-        return silent and self.heard_at > 0 and not self.is_done
+    @property
+    def is_steady(self) -> bool:
+        """Whether the time between its messages is that of its steps: it traces and compiles in the first."""
+        return self.updates > 1
 
 
 class Centre:

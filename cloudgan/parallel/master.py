@@ -18,11 +18,13 @@ from cloudgan.parallel.centre import Centre, Child, Point
 from cloudgan.parallel.messages import Answer, Described, Report, Tag, Update, Wanted
 from cloudgan.parallel.rank import Rank
 from cloudgan.parallel.update_rules import UpdateRule
+from cloudgan.ranks.silence import Silence, SilenceClock
 from cloudgan.ranks.world import Message
 from cloudgan.schema.record_line import StopReason
 from cloudgan.training.stopping import EXIT_CODES, REASONS, Outcome, StopFlag
 
 _LOOK_SECONDS = 0.5
+_LEAST_SILENCE_SECONDS, _FIRST_SILENCE_SECONDS = 60.0, 1800.0
 
 
 class Above:
@@ -90,8 +92,11 @@ class Master:
     def __init__(self, rank: Rank, flag: StopFlag, above: Above) -> None:
         self.world, self._layout, self._flag, self._above = rank.world, rank.layout, flag, above
         self._spent = rank.profile.spent
-        below = rank.layout.children(rank.world.rank)
-        self._children = {each: Child(each, rank.layout.workers_below(each)) for each in below}
+        self._clock, below = SilenceClock(), rank.layout.children(rank.world.rank)
+        limits = self._clock, _LEAST_SILENCE_SECONDS, _FIRST_SILENCE_SECONDS
+        self._children = {
+            each: Child(each, rank.layout.workers_below(each), Silence(*limits)) for each in below
+        }
         self._first = below[0]
         steps, numbers = rank.steps, rank.layout.workers_below(rank.world.rank)
         self.worker_steps = {n: steps.workers[n] if steps else 0 for n in numbers}
@@ -114,7 +119,7 @@ class Master:
         self._received = np.empty_like(self.centre.weights)
         self._above.begun(self)
         for child in self._children.values():
-            child.heard_at = time.monotonic()
+            child.silence.heard()
             self.world.send(self.centre.weights, child.rank, Tag.CENTRE)
         try:
             self._serve()
@@ -204,7 +209,7 @@ class Master:
 
     def _handle(self, message: Message) -> None:
         child = self._children[message.source]
-        child.heard()
+        child.silence.heard(at_work=child.is_steady)
         if message.tag == Tag.REPORT:
             report = Report.from_json(self.world.receive_json(message))
             counted = [self._count(n, w.update, w.staleness) for n, w in report.workers.items()]
@@ -287,7 +292,7 @@ class Master:
         self.world.send(self.centre.weights, child.rank, Tag.CENTRE)
         if wanted & Wanted.RECALIBRATE and point:
             self._send_average(child, point)
-        child.heard_at = time.monotonic()  # the time of this master is not the silence of the child
+        child.silence.heard()  # the time of this master is not the silence of the child
 
     def _send(self, child: Child, answer: Answer) -> None:
         self.world.send(answer.as_array(), child.rank, Tag.ANSWER)
@@ -315,15 +320,13 @@ class Master:
     def _look(self) -> None:
         """Called before each message, also of a queue that is never empty: signals, limits, silence."""
         self._notice_signal()
-        now = time.monotonic()
+        now = self._clock.look()
         if now - self._looked_at < _LOOK_SECONDS:
             return
         self._looked_at = now
         for child in self._children.values():
-            # A busy master may not have read the child's message.
-            if child.is_silent(now) and not self.world.poll(child.rank):
-                raise TryAgain(
-                    f"{child.name} has sent nothing for {now - child.heard_at:.0f} s and may be"
-                    " frozen; start all ranks again to resume from the last checkpoint"
-                )
+            if child.is_done or not child.silence.is_lost(has_begun=child.is_steady):
+                continue
+            if not self.world.poll(child.rank):  # a busy master may not have read its message
+                raise child.silence.error(child.name)
         self._above.check(self)

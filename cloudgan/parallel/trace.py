@@ -18,13 +18,13 @@ from typing import Any
 from cloudgan.core.atomic_file import write_atomic
 from cloudgan.core.clock import utc_moment
 from cloudgan.ranks.layout import Layout, Role
+from cloudgan.ranks.silence import ANSWER_SECONDS
 from cloudgan.ranks.world import World
 
 MOST_SPANS = 100_000
 """Of all ranks: about 10 MB."""
 
 _FEWEST_SPANS = 100
-_SILENCE_SECONDS = 300.0
 _MICRO = 1e6
 _TAG = 64
 """Of spans on their way to rank 0; beyond those of `messages.Tag`."""
@@ -122,7 +122,7 @@ def write_trace(world: World, layout: Layout, path: Path, spans: Spans) -> None:
         return
     found = [spans.as_json()]
     for rank in range(1, world.size):
-        message = world.wait(rank, _TAG, seconds=_SILENCE_SECONDS)
+        message = world.wait(rank, _TAG, seconds=ANSWER_SECONDS)
         found.append(world.receive_json(message))
     write_atomic(path, json.dumps(trace_events(layout, found)).encode())
 

@@ -21,15 +21,13 @@ from cloudgan.parallel.messages import Answer, Described, Tag, Update, Wanted
 from cloudgan.parallel.rank import Rank
 from cloudgan.parallel.update_rules import Floats, UpdateRule, make_rule
 from cloudgan.ranks.flat import FlatLayout
+from cloudgan.ranks.silence import ANSWER_SECONDS
 from cloudgan.schema.record_line import StopReason
 from cloudgan.training.exchange import Exchange, Loop
 from cloudgan.training.stopping import REASONS, StopTraining
 
 PREFIX = "exchange/"
 """Of the arrays of the update rule in a worker's checkpoint."""
-
-MASTER_SILENCE_SECONDS = 300.0
-"""A master answers within milliseconds, while it validates too."""
 
 
 class Link:
@@ -51,14 +49,14 @@ class Link:
         world, rule, answer = self._world, self._rule, Answer(Wanted.NOTHING)
         if rule.fetches_first:
             world.send(np.zeros(1), self._master, Tag.FETCH)
-            answer = self.receive_answer(MASTER_SILENCE_SECONDS, with_centre=True)
+            answer = self.receive_answer(ANSWER_SECONDS, with_centre=True)
         sent = rule.to_send(own, self.fetched)
         gathered = time.perf_counter()
         self._spent("gather", began, gathered)
         send_header()
         world.send(sent, self._master, Tag.WEIGHTS)
         if not rule.fetches_first:
-            answer = self.receive_answer(MASTER_SILENCE_SECONDS, with_centre=True)
+            answer = self.receive_answer(ANSWER_SECONDS, with_centre=True)
         received = time.perf_counter()
         self._spent("wait", gathered, received)
         rule.at_worker(own, self.fetched)

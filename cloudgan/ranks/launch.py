@@ -15,7 +15,6 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from types import FrameType
-from typing import NamedTuple
 
 from cloudgan.core.documents import parse_json, read_bytes, read_json
 from cloudgan.core.errors import (
@@ -36,11 +35,6 @@ MOST_RESTARTS = 3
 
 _GRACE_SECONDS = 60.0
 _POLL_SECONDS = 0.1
-
-
-class _Ended(NamedTuple):
-    code: int
-    failure: Failure | None
 
 
 class LocalRanks:
@@ -97,16 +91,21 @@ class LocalRanks:
     def _run(self, network: LoopbackNetwork | None) -> None:
         restarts, newest = 0, self._newest()
         while True:
-            ended = self._world(network)
+            code, failure = self._world(network)
             if self._requested_signal == signal.SIGINT:
                 raise Interrupted("stopped; rerun the command to resume from the last checkpoint")
             if self._requested_signal == signal.SIGTERM:
                 raise TryAgain("stopped; rerun the command to resume from the last checkpoint")
-            if ended.code == 0:
+            if code == 0:
                 return
-            said = _describe(ended, self._folder)
-            if ended.failure and ended.failure.exit_code != TryAgain.exit_code:
-                raise _error(ended.failure)  # it would fail again
+            log = self._folder.logs / "ranks.log"
+            said = f"a rank was killed, perhaps for lack of memory; its log is {log}"
+            if failure:
+                said = f"rank {failure.rank} failed: {failure.message}"
+                if failure.exit_code != TryAgain.exit_code:  # it would fail again
+                    error = CloudganError(failure.message)
+                    error.exit_code = failure.exit_code
+                    raise error
             now = self._newest()
             restarts = restarts + 1 if now == newest else 1
             newest = now
@@ -117,8 +116,8 @@ class LocalRanks:
                 )
             self._progress.say(f"{said}; all ranks start again after {self._unit} {max(0, now)}")
 
-    def _world(self, network: LoopbackNetwork | None) -> _Ended:
-        """Runs one world to its end."""
+    def _world(self, network: LoopbackNetwork | None) -> tuple[int, Failure | None]:
+        """Runs one world to its end; returns its exit code, and why a rank failed, if one said so."""
         failure_file(self._folder).unlink(missing_ok=True)
         processes_file(self._folder).unlink(missing_ok=True)
         self._folder.logs.mkdir(parents=True, exist_ok=True)
@@ -146,8 +145,7 @@ class LocalRanks:
                 if process.stdin:
                     process.stdin.close()
         path = failure_file(self._folder)
-        failure = read_json(path, Failure) if path.exists() else None
-        return _Ended(process.returncode, failure)
+        return process.returncode, read_json(path, Failure) if path.exists() else None
 
     def _follow(self, process: subprocess.Popen[bytes]) -> None:
         passed_on, deadline = None, float("inf")
@@ -169,16 +167,3 @@ class LocalRanks:
     def _ask(self, number: int, frame: FrameType | None) -> None:
         del frame
         self._requested_signal = number
-
-
-def _describe(ended: _Ended, folder: RunFolder) -> str:
-    log = folder.logs / "ranks.log"
-    if ended.failure:
-        return f"rank {ended.failure.rank} failed: {ended.failure.message}"
-    return f"a rank was killed, perhaps for lack of memory; its log is {log}"
-
-
-def _error(failure: Failure) -> CloudganError:
-    error = CloudganError(failure.message)
-    error.exit_code = failure.exit_code
-    return error

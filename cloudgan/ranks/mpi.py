@@ -22,6 +22,7 @@ from cloudgan.core import settings
 from cloudgan.core.documents import parse_json
 from cloudgan.core.errors import ConfigError, install_command
 from cloudgan.ranks.hydra import find_library
+from cloudgan.ranks.placement import check_mpi
 from cloudgan.ranks.world import ANYONE, Alone, Message, World, as_bytes, poll_until
 
 _LIFELINE_SECONDS = 0.25
@@ -77,14 +78,9 @@ class Mpi(World):
         return [parse_json(part.tobytes(), "a message of a rank") for part in parts]
 
 
-def is_world() -> bool:
-    """Whether a process manager started this process as a rank of an MPI world."""
-    return settings.is_mpi_rank()
-
-
 def world() -> World:
     """Joins the MPI world of this process."""
-    if not is_world():
+    if not settings.is_mpi_rank():
         return Alone()
     ranks = Mpi(_library().COMM_WORLD)
     ranks.gather(None)
@@ -106,20 +102,9 @@ def _unlink_shared_memory() -> None:
             Path(name).unlink(missing_ok=True)
 
 
-def check_library() -> None:
-    """Checks that mpi4py is installed, without starting MPI."""
-    try:
-        import mpi4py  # noqa: F401, PLC0415
-    except ImportError as error:
-        raise ConfigError(
-            "ranks need mpi4py, which is not installed; run"
-            f" {install_command('mpi')}, or install mpi4py beside the MPI of your site"
-        ) from error
-
-
 def check_threads(instead: str) -> None:
     """Checks that two threads of this rank may call MPI at the same time."""
-    if not is_world():
+    if not settings.is_mpi_rank():
         return
     mpi = _library()
     names = ("SINGLE", "FUNNELED", "SERIALIZED", "MULTIPLE")
@@ -134,7 +119,7 @@ def check_threads(instead: str) -> None:
 
 def finalize() -> None:
     """Leaves the world in order; every rank calls it, and then ends as usual."""
-    if is_world():
+    if settings.is_mpi_rank():
         _library().Finalize()
 
 
@@ -178,7 +163,7 @@ def _parent_of(process: int) -> int | None:
 
 def _library() -> Any:
     """Returns mpi4py's MPI; the first call starts MPI."""
-    check_library()
+    check_mpi("a world of ranks")
     import mpi4py  # noqa: PLC0415
 
     mpi4py.rc.finalize = False

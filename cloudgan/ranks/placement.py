@@ -69,5 +69,6 @@ def check_mpi(option: str = "--parallel") -> None:
     """Checks that mpi4py, which an option needs, is installed."""
     if find_spec("mpi4py") is None:
         raise ConfigError(
-            f"{option} needs mpi4py, which is not installed; run {install_command('mpi')}"
+            f"{option} needs mpi4py, which is not installed; run {install_command('mpi')}, or install"
+            " mpi4py beside the MPI of your site"
         )

@@ -9,10 +9,10 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 from cloudgan.core import settings
 from cloudgan.core.atomic_file import write_atomic
@@ -21,8 +21,9 @@ from cloudgan.core.documents import write_json
 from cloudgan.core.errors import CloudganError, TryAgain
 from cloudgan.ranks import mpi
 from cloudgan.ranks.world import World
+from cloudgan.schema.record_line import StopReason
 from cloudgan.schema.run_folder import RunFolder
-from cloudgan.training.stopping import StopFlag
+from cloudgan.training.stopping import EXIT_CODES, StopFlag, raise_if_stopped
 
 
 class Failure(Document):
@@ -43,20 +44,25 @@ def processes_file(folder: RunFolder) -> Path:
     return folder.path / "ranks" / "processes.json"
 
 
-def write_failure(folder: RunFolder, failure: Failure) -> None:
-    """Writes why a rank failed, unless another one was first."""
-    path = failure_file(folder)
-    if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_json(path, failure)
+class RunEnd(NamedTuple):
+    """How a run of ranks ended: the reason, and its last step or iteration."""
+
+    reason: StopReason
+    position: int
 
 
-@contextmanager
-def joined_world(folder: RunFolder) -> Iterator[World]:
-    """Joins the MPI world of this process, and leaves it in order after the block.
+def run_as_rank(
+    folder: RunFolder, play: Callable[[World], RunEnd | None], *, unit: str
+) -> RunEnd | None:
+    """Acts as one rank of an MPI world, until all have ended; `unit` is what positions count.
 
-    A failure in the block ends this process at once, with the exit code of the error: the process
-    manager then ends the other ranks.
+    `play` returns how the run ended on rank 0, and None on the others, as this does. A failure in it ends this process at
+    once, with the exit code of the error: the process manager then ends the other ranks. Under a supervisor
+    all ranks end here, rank 0 with the exit code of the run; under the agents of nodes each has that one.
+
+    Raises:
+        Interrupted: Ctrl-C; all ranks have saved.
+        TryAgain: SIGTERM; all ranks have saved.
     """
     rank = 0
     if settings.has_agent():  # which blocked it in Hydra and in the shells between
@@ -69,8 +75,8 @@ def joined_world(folder: RunFolder) -> Iterator[World]:
             faulthandler.register(signal.SIGUSR1, all_threads=True)
         elif settings.is_supervised():
             _follow_supervisor(world, folder)
-        yield world
-        world.gather(None)
+        end = play(world)
+        reason = world.gather(end.reason if end else None)[0]
         mpi.finalize()
     except CloudganError as error:
         fail(folder, rank, error.exit_code, str(error))
@@ -78,6 +84,13 @@ def joined_world(folder: RunFolder) -> Iterator[World]:
         traceback.print_exc()
         code = TryAgain.exit_code if mpi.is_lost_message(error) else 1
         fail(folder, rank, code, f"{type(error).__name__}: {error}")
+    if settings.has_agent() or settings.is_supervised():
+        sys.exit(EXIT_CODES.get(reason, 0) if end or settings.has_agent() else 0)
+    if end:
+        raise_if_stopped(
+            reason, f"stopped after {unit} {end.position}; rerun the command to resume"
+        )
+    return end
 
 
 @contextmanager
@@ -91,8 +104,10 @@ def rank_stop_flag() -> Iterator[StopFlag]:
 
 def fail(folder: RunFolder, rank: int, code: int, message: str) -> NoReturn:
     """Leaves why this rank fails for its supervisor, and ends; an agent reads code and message instead."""
-    if settings.is_supervised() and not settings.has_agent():
-        write_failure(folder, Failure(rank=rank, exit_code=code, message=message))
+    path = failure_file(folder)
+    if settings.is_supervised() and not settings.has_agent() and not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_json(path, Failure(rank=rank, exit_code=code, message=message))
     sys.stderr.write(f"cloudgan: rank {rank}: {message}\n")
     mpi.leave(code)
 

@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cloudgan.core.documents import parse_json
-from cloudgan.core.errors import ConfigError, TryAgain
+from cloudgan.core.errors import ConfigError
+from cloudgan.ranks.silence import SilenceClock, silent_error
 
 ANYONE = -1
 """As source: a message from any rank."""
@@ -194,18 +195,14 @@ def poll_until(
     Raises:
         TryAgain: The limit has passed.
     """
-    deadline = None if seconds is None else time.monotonic() + seconds
-    pause = _FIRST_PAUSE
+    pause, clock = _FIRST_PAUSE, SilenceClock()
     while True:
         if meanwhile:
             meanwhile()
         if found := look():
             return found
-        if deadline is not None and time.monotonic() > deadline:
-            raise TryAgain(
-                f"{name} has sent nothing for {seconds:.0f} s, so this rank stops; start all ranks"
-                " again to resume from the last checkpoint"
-            )
+        if seconds is not None and clock.look() > seconds:
+            raise silent_error(name, seconds)
         time.sleep(pause)
         pause = min(pause * _GROWTH, _LONGEST_PAUSE)
 

@@ -5,7 +5,6 @@ import pytest
 from cloudgan.api.ranks import has_ranks
 from cloudgan.api.train_ranks import worker_config
 from cloudgan.core.errors import ConfigError
-from cloudgan.parallel.centre import LEAST_SILENCE_SECONDS, Child
 from cloudgan.schema.config import RunConfig
 
 
@@ -43,14 +42,3 @@ def test_workers_share_the_steps_of_a_run_exactly():
 def test_fewer_steps_than_workers_are_refused():
     with pytest.raises(ConfigError, match="--max-steps=2 are fewer than the 3 workers"):
         worker_config(config(max_steps=2), 0, 3)
-
-
-def test_a_worker_is_frozen_after_twenty_of_its_longest_intervals():
-    worker = Child(rank=1, workers=(0,), heard_at=100.0, updates=1)
-    assert not worker.is_silent(100.0 + 20 * LEAST_SILENCE_SECONDS)  # it traces
-    worker.updates, worker.longest = 5, 1.0
-    assert not worker.is_silent(100.0 + LEAST_SILENCE_SECONDS - 1)
-    assert worker.is_silent(100.0 + LEAST_SILENCE_SECONDS + 1)
-    worker.longest = 10.0
-    assert not worker.is_silent(100.0 + 199)
-    assert worker.is_silent(100.0 + 201)

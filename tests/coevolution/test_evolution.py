@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -105,9 +103,3 @@ def test_a_child_names_its_parent_and_owns_its_state():
     child = parent.child("1-1/4/g0")
     child.state[0] = 7
     assert (child.name, child.parent, parent.state[0]) == ("1-1/4/g0", "0-1/3/g0", 0)
-
-
-def test_the_header_of_an_individual_restores_it_also_without_a_fitness():
-    for fitness in (0.25, float("inf")):
-        one = replace(individual(), fitness=fitness, parent="1-0/2/g0")
-        assert Individual.from_header(one.header(), one.state) == one

@@ -13,22 +13,17 @@ import time
 from contextlib import nullcontext
 from pathlib import Path
 
-import numpy as np
-
 from cloudgan.api import train_ranks
-from cloudgan.bench.sleeping_ranks import SleepingNetworks
 from cloudgan.core.atomic_file import write_atomic
 from cloudgan.core.progress import Silent
 from cloudgan.parallel.centre import Centre
 from cloudgan.parallel.master import Master
-from cloudgan.parallel.worker import PREFIX, Worker
-from cloudgan.schema.losses import PASSES, loss_columns
-from cloudgan.schema.run_folder import RunFolder, checkpoint_name
+from cloudgan.schema.run_folder import RunFolder
 from cloudgan.training.checkpoint import Checkpoints
-from cloudgan.training.stopping import StopTraining
+from parallel.world_in_turns import Loop, Sum, work
 
 PHASES = ("start", "exchange", "save", "validation")
-SIZE, SHOWERS = 4, 320
+SHOWERS = 320
 
 RANK = int(os.environ["PMI_RANK"])
 orders = json.loads(Path(sys.argv[1]).read_text())
@@ -77,28 +72,20 @@ def dying(function, *before, after=()):
     return call
 
 
-class Networks(SleepingNetworks):
+class Networks(Sum):
+    has_stepped = False
+
     def write(self, weights):
         super().write(weights)
-        if self.loop and self.loop.step:
+        if self.has_stepped:
             die_in("exchange")
 
-    loop = None
 
-
-class Loop:
-    def __init__(self, rank, worker, weights):
-        self.step, self.weights, self.rank, self.worker = rank.first_step, weights, rank, worker
-        self.train_seconds, self.epoch_seconds = 0.0, 0.0
-        self.loss_sums = np.zeros((len(PASSES), len(loss_columns())))
-        self.path = rank.own_folder.checkpoints
-
+class DyingLoop(Loop):
     def advance(self):
         time.sleep(0.002)
-        self.weights += 1
-        self.step += 1
-        self.train_seconds += 0.002
-        self.epoch_seconds = self.train_seconds
+        super().advance()
+        networks.has_stepped = True
         if self.rank.is_leader:
             write_atomic(notes / f"step-{self.rank.worker}", str(self.step).encode())
         if is_validating.exists():
@@ -106,41 +93,16 @@ class Loop:
 
     def save(self):
         die_in("save")
-        if self.rank.is_leader:
-            self.write()
-
-    def write(self):
-        self.path.mkdir(parents=True, exist_ok=True)
-        with (self.path / "new").open("wb") as file:
-            np.savez(file, weights=self.weights, **self.worker.arrays())
-        (self.path / "new").rename(self.path / checkpoint_name(self.step))
+        super().save()
 
 
-def work(rank, *_inputs):
+def dying_work(rank, *_inputs):
     die_in("start")
-    networks, rule = Networks(np.zeros(SIZE, np.float32), SHOWERS), {}
-    if rank.steps:
-        path = rank.own_folder.checkpoints / checkpoint_name(rank.first_step)
-        with np.load(path) as saved:
-            networks.weights[:] = saved["weights"]
-            names = [name for name in saved.files if name.startswith(PREFIX)]
-            rule = {name.removeprefix(PREFIX): saved[name] for name in names}
-    worker = Worker(rank, networks, rule)
-    networks.loop = loop = Loop(rank, worker, networks.weights)
-    if not rank.steps and rank.is_leader:
-        loop.write()  # as a training run does before it joins
-    worker.begin(loop.step)
-    reason, limit = "max_steps", rank.config.training.max_steps
-    own = -(-(limit - rank.worker) // rank.layout.workers)
-    try:
-        while loop.step < own:
-            loop.advance()
-            worker.after_block(loop)
-    except StopTraining as stop:
-        reason = stop.reason
-    worker.before_last_save(loop)
-    loop.save()
-    worker.leave(loop.step, reason)
+    networks.has_stepped = rank.first_step > 0
+    work(rank, networks=networks, make_loop=DyingLoop)
+
+
+networks = Networks(folder.read_config(), SHOWERS)
 
 
 def measurer(config, store):
@@ -159,7 +121,7 @@ def measurer(config, store):
     return measure
 
 
-train_ranks._worker, train_ranks._measurer = work, measurer
+train_ranks._worker, train_ranks._measurer = dying_work, measurer
 train_ranks.find_showers = lambda config, folder: (config, folder.path)
 train_ranks.as_store = lambda showers, folder, progress: showers
 if orders["is_master"]:

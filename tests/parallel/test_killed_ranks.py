@@ -88,7 +88,8 @@ def config(layout):
 def shim(folder):
     """Returns a Python that runs the program of this test in place of `python -m cloudgan`."""
     path = folder / "python"
-    path.write_text(f'#!/bin/sh\nshift 2\nexec "{sys.executable}" "{PROGRAM}" "$@"\n')
+    line = f'PYTHONPATH="{PROGRAM.parents[1]}" exec "{sys.executable}" "{PROGRAM}" "$@"'
+    path.write_text(f"#!/bin/sh\nshift 2\n{line}\n")
     path.chmod(0o755)
     return str(path)
 

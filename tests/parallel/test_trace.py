@@ -4,9 +4,8 @@ import json
 
 import pytest
 
-from cloudgan.parallel.trace import Profile, Spans, new_spans, trace_events, write_trace
+from cloudgan.parallel.trace import Profile, Spans, trace_events
 from cloudgan.ranks.layout import Layout, Role, make_layout
-from cloudgan.ranks.world import Alone
 from cloudgan.schema.parallel import ParallelConfig
 
 
@@ -79,10 +78,3 @@ def test_of_more_spans_than_are_kept_the_middle_is_left_out_and_counted():
     assert [second // 10**6 for second in began] == [0, 1, 2, 3, 4, 995, 996, 997, 998, 999]
     world = Layout((Role(0, "master"),), 1)
     assert trace_events(world, [found])["otherData"]["spans_left_out_by_rank"] == {"0": 990}
-
-
-def test_rank_0_writes_the_file(tmp_path):
-    path = tmp_path / "trace.json"
-    write_trace(Alone(), Layout((Role(0, "master"),), 1), path, new_spans(1))
-    assert json.loads(path.read_bytes())["traceEvents"][0]["args"] == {"name": "rank 0: master"}
-    assert list(tmp_path.iterdir()) == [path]

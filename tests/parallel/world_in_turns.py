@@ -35,8 +35,8 @@ def config_of(*, workers, steps, training=None, checkpoint=None, **parallel):
 class Sum(SleepingNetworks):
     """Three weights that are trained and two statistics; averaged if the preset says so."""
 
-    def __init__(self, config):
-        super().__init__(np.array([0, 0, 0, 1, 1], np.float32), 10**6)
+    def __init__(self, config, showers=10**6):
+        super().__init__(np.array([0, 0, 0, 1, 1], np.float32), showers)
         self.flat = FlatLayout((NAME, "generator/001/mean"), ((3,), (2,)), 1)
         self.averages = config.model.ema_decay > 0
 
@@ -103,8 +103,9 @@ def run_world(turns, path, config, *, step=lambda rank, loop: None, progress=Non
     return turns.run(act)
 
 
-def work(rank, step):
-    networks, first, config = Sum(rank.config), rank.first_step, rank.config
+def work(rank, step=lambda world, loop: None, *, networks=None, make_loop=Loop):
+    """Trains one rank's part of the run, from its checkpoint if it has one."""
+    networks, first, config = networks or Sum(rank.config), rank.first_step, rank.config
     rule, own = {}, rank.checkpoints()
     if rank.steps:
         if rank.is_leader:
@@ -114,9 +115,9 @@ def work(rank, step):
             names = [name for name in saved.files if name.startswith(PREFIX)]
             rule = {name.removeprefix(PREFIX): saved[name] for name in names}
     worker = Worker(rank, networks, rule)
-    loop, reason = Loop(rank, worker, networks.weights), "max_steps"
+    loop, reason = make_loop(rank, worker, networks.weights), "max_steps"
     if not rank.steps:
-        loop.save()
+        Loop.save(loop)  # as a training run does before it joins
     worker.begin(loop.step)
     try:
         while loop.step < -(-(config.training.max_steps - rank.worker) // rank.layout.workers):

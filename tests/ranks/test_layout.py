@@ -80,19 +80,20 @@ def test_a_size_that_does_not_fit_names_the_nearest_that_do():
         make_layout(8, easgd(masters=4))
 
 
-@pytest.mark.parametrize("force", [2.0, 5.0, 0.0])
-def test_an_elastic_force_outside_of_0_to_the_number_of_workers_is_refused(force):
+@pytest.mark.parametrize(
+    ("size", "options"),
+    [
+        *((3, {"elastic_force": force}) for force in (2.0, 5.0, 0.0)),
+        (11, {"elastic_force": 3.0, "masters": 2}),  # a master serves two masters or four workers
+    ],
+)
+def test_an_elastic_force_outside_of_0_to_the_fewest_that_a_master_serves_is_refused(size, options):
     with pytest.raises(ConfigError, match=r"outside of \(0, 2\)"):
-        make_layout(3, easgd(elastic_force=force))
+        make_layout(size, easgd(**options))
 
 
 def test_an_elastic_force_of_0_is_plain_training_of_one_worker():
     assert make_layout(2, easgd(elastic_force=0.0)).workers == 1
-
-
-def test_the_elastic_force_is_below_the_fewest_ranks_that_a_master_serves():
-    with pytest.raises(ConfigError, match=r"outside of \(0, 2\)"):
-        make_layout(11, easgd(elastic_force=3.0, masters=2))
 
 
 def test_nodes_have_consecutive_ranks_and_masters_only_where_workers_are_too_few():
