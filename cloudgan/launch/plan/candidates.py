@@ -71,25 +71,14 @@ class Ranking(NamedTuple):
     usable: tuple[Candidate, ...]
     rejected: tuple[Candidate, ...]
 
+    def where(self, holds: Callable[[PriceRow], bool]) -> Ranking:
+        """Returns the candidates on offers that a function accepts."""
+        usable, rejected = (tuple(one for one in each if holds(one.row)) for each in self)
+        return Ranking(usable, rejected)
 
-def rank(
-    rows: Iterable[PriceRow],
-    throughput: ThroughputModel,
-    constraints: OfferConstraints,
-    context: JobContext,
-    node_pool_of: Callable[[PriceRow, int], NodePool],
-) -> Ranking:
-    """Ranks offers by the worst-case cost of the whole job.
 
-    Args:
-        rows: Offers of the accepted markets.
-        throughput: Of the network.
-        constraints: On the offers.
-        context: Costs other than training.
-        node_pool_of: Returns the node pool of an offer; raises PlanError if the cloud, or
-            TensorFlow on it, does not support it.
-    """
-    found = usable_options(rows, throughput, constraints, context, node_pool_of)
+def rank(found: Ranking, constraints: OfferConstraints) -> Ranking:
+    """Ranks options of `usable_options` by the worst-case cost of the whole job, within the constraints."""
     options, rejected = list(found.usable), list(found.rejected)
     if constraints.apply_break_even:
         options = _on_one_market(options, constraints, rejected)
@@ -107,7 +96,16 @@ def usable_options(
     context: JobContext,
     node_pool_of: Callable[[PriceRow, int], NodePool],
 ) -> Ranking:
-    """Returns every usable offer on every number of nodes, unordered; the arguments are those of `rank`."""
+    """Returns every usable offer on every number of nodes, unordered.
+
+    Args:
+        rows: Offers of the accepted markets.
+        throughput: Of the network.
+        constraints: On the offers.
+        context: Costs other than training.
+        node_pool_of: Returns the node pool of an offer; raises PlanError if the cloud, or
+            TensorFlow on it, does not support it.
+    """
     options: list[Candidate] = []
     rejected: list[Candidate] = []
     for row in rows:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from cloudgan.core.clouds import of_bucket
 from cloudgan.core.errors import BudgetError, ConfigError, PlanError
@@ -14,6 +15,7 @@ from cloudgan.launch.plan.candidates import (
     best_of,
     rank,
     selection_of,
+    usable_options,
 )
 from cloudgan.launch.plan.launch_job import batch_rule, usd_of_earlier_attempts
 from cloudgan.launch.plan.offers import (
@@ -97,8 +99,14 @@ class NodeChoice:
             data_move=data_move(self.showers),
             gang_timeout_seconds=request.effective_gang_timeout_seconds,
         )
-        constraints = self._constraints(found.named)
-        ranking = self._rank(found.rows, constraints, context)
+        constraints, asked = self._constraints(found.named), frozenset(found.rows)
+        offers: dict[str, tuple[PriceRow, ...]] = {}
+        if history.first is None and not (request.price_as or request.reservation):
+            offers = offers_of_clouds(self.request, catalog)
+        near = chain.from_iterable(its for name, its in offers.items() if not self._is_far(name))
+        rows = dict.fromkeys((*found.rows, *near))
+        options = usable_options(rows, self.speeds, constraints, context, self._node_pool)
+        ranking = rank(options.where(asked.__contains__), constraints)
         ranking = best_of(ranking, history.offer, found.description)
         best, config = ranking.usable[0], self.config
         why = selection_of(
@@ -108,9 +116,8 @@ class NodeChoice:
             config.training.epochs,
             self._market_reason(),
         )
-        if history.first is None and not (request.price_as or request.reservation):
-            offers = offers_of_clouds(self.request, catalog)
-            markets, without = self._markets(offers, constraints, context)
+        if offers:
+            markets, without = self._markets(offers, options, constraints)
             why = why.model_copy(update={"markets": markets, "without": without})
         batch = self._global_batch(best.row, best.nodes, best.global_batch)
         pool = self._node_pool(best.row, best.nodes)
@@ -119,11 +126,6 @@ class NodeChoice:
             return ChosenNodes(best.row, best.nodes, why, batch)
         cost = self._cost(best, pool, context)
         return ChosenNodes(best.row, best.nodes, why, batch, best.row, cost)
-
-    def _rank(
-        self, rows: tuple[PriceRow, ...], constraints: OfferConstraints, context: JobContext
-    ) -> Ranking:
-        return rank(rows, self.speeds, constraints, context, self._node_pool)
 
     def _node_pool(self, row: PriceRow, nodes: int) -> NodePool:
         wanted = pool_request(self.request.name or "draft", self.request, row, nodes)
@@ -165,8 +167,8 @@ class NodeChoice:
     def _markets(
         self,
         offers: dict[str, tuple[PriceRow, ...]],
+        options: Ranking,
         constraints: OfferConstraints,
-        context: JobContext,
     ) -> tuple[tuple[Candidate, ...], dict[str, str]]:
         """The best nodes for the job in each cloud and market, and why a cloud has none."""
         found: list[Candidate] = []
@@ -175,13 +177,13 @@ class NodeChoice:
         for name, rows in offers.items():
             best: list[Candidate] = []
             why = NONE_THERE
-            is_far = of_bucket(self.showers.source) not in (None, name)
+            is_far = self._is_far(name)
             if rows and is_far:
                 why = "the data are in another cloud"
             for market in ("spot", "on_demand"):
-                of_market = tuple(row for row in rows if row.market == market and not is_far)
+                there = frozenset(row for row in rows if row.market == market and not is_far)
                 try:
-                    ranking = self._rank(of_market, constraints, context)
+                    ranking = rank(options.where(there.__contains__), constraints)
                 except (BudgetError, PlanError) as error:
                     why = str(error)
                     continue
@@ -191,6 +193,10 @@ class NodeChoice:
             if not best:
                 without[name] = why
         return tuple(found), without
+
+    def _is_far(self, cloud: str) -> bool:
+        """Whether the data are in another cloud."""
+        return of_bucket(self.showers.source) not in (None, cloud)
 
     def _global_batch(self, node: Node, nodes: int, chosen: int | None = None) -> int | None:
         """Returns the global batch that later attempts must keep; None: as requested."""

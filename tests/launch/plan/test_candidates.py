@@ -16,6 +16,7 @@ from cloudgan.launch.plan.candidates import (
     group_rejected,
     rank,
     selection_of,
+    usable_options,
 )
 from cloudgan.money.catalog import load_catalog
 from cloudgan.money.fees import load_fees
@@ -45,7 +46,8 @@ def serve(row, nodes):
 
 def ranked(rows=ROWS, known=PAPER, rental_of=serve, batches=None, **wish):
     job = PricedJob(60, batches=batches or BatchRule())
-    return rank(rows, known, OfferConstraints(job, **wish), BESIDE, rental_of)
+    wanted = OfferConstraints(job, **wish)
+    return rank(usable_options(rows, known, wanted, BESIDE, rental_of), wanted)
 
 
 def v100():
@@ -116,7 +118,7 @@ def test_of_both_markets_one_is_left_in_each_place_and_says_why():
 
 def test_nodes_that_are_lost_all_the_time_are_rented_on_demand():
     often = OfferConstraints(PricedJob(60, Preemption(20.0)))
-    found = rank(v100(), PAPER, often, BESIDE, serve)
+    found = rank(usable_options(v100(), PAPER, often, BESIDE, serve), often)
     assert {way.row.market for way in found.usable} == {"on_demand"}
 
 
