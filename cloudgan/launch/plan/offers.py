@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from cloudgan.core import machines
 from cloudgan.core.clouds import CLOUDS, choices
 from cloudgan.core.errors import ConfigError, PlanError, UnknownNameError
-from cloudgan.core.machines import refuse_missing_accelerator, refuse_retired
 from cloudgan.launch.backends.tpu_vm.slices import unsupported_reason
 from cloudgan.launch.plan.flags import CHEAPEST
 from cloudgan.launch.plan.request import AttemptHistory, LaunchRequest
@@ -75,7 +75,7 @@ def find_offers(
         name = request.accelerator_name or "NAME"
         cloud = None if request.chooses_cloud else request.provider
         count = request.accelerator_count if request.has_accelerator_count else None
-        refuse_missing_accelerator(cloud, name, count)
+        machines.refuse_missing_accelerator(cloud, name, count)
         hint = catalog.region_hint(cloud, request.regions)
         if request.accelerator:
             hint += catalog.count_hint(cloud, request.accelerator)
@@ -157,7 +157,7 @@ def _of_accelerator(request: LaunchRequest, catalog: Catalog) -> tuple[PriceRow,
     name = request.accelerator_name
     if name is None:
         return tuple(row for row in catalog.find() if row.accelerator_count > 0)
-    refuse_retired(None, name)
+    machines.refuse_retired(None, name)
     if why := unsupported_reason(name):
         raise PlanError(why)
     try:
@@ -201,7 +201,7 @@ def _describe(request: LaunchRequest) -> str:
 
 
 def unpriced_node(request: LaunchRequest, catalog: Catalog) -> UnpricedNode:
-    """Returns the requested node type, with the resources it has in other regions."""
+    """Returns the requested node type, with its resources if it is in the table of machines."""
     name = request.accelerator_name
     if request.chooses_cloud or name is None or len(request.regions) != 1:
         raise ConfigError(
@@ -220,10 +220,10 @@ def unpriced_node(request: LaunchRequest, catalog: Catalog) -> UnpricedNode:
         )
     market = request.fixed_market or "on_demand"
     region = request.regions[0]
-    for row in catalog.find(provider=request.provider):
-        if row.node_type.casefold() == name.casefold():
-            kind = (row.accelerator, row.accelerator_count, row.vcpu, row.memory_gib)
-            return UnpricedNode(row.provider, row.node_type, *kind, region, market)
+    for one in machines.table().values():
+        if (one.provider, one.node_type.casefold()) == (request.provider, name.casefold()):
+            kind = (one.accelerator, one.accelerators, one.vcpu, one.memory_gib)
+            return UnpricedNode(one.provider, one.node_type, *kind, region, market)
     return UnpricedNode(request.provider, name, name, 1, None, None, region, market)
 
 

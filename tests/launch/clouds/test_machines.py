@@ -60,6 +60,8 @@ def test_a_machine_is_added_by_one_row(provider, names, rewrite, cloudgan_here):
     assert plan["node_pool"]["node_type"] == name
     assert plan["workers"]["accelerators_per_node"] == machines.sold(provider)[like].accelerators
     assert name in json.dumps([step["body"] for step in plan["steps"]])
+    (title, *_), one = cloudgan_here(*given[:-1]).stdout.splitlines(), machines.sold(provider)[like]
+    assert f" on {one.accelerators} x {one.accelerator}," in title, "as fast as others with them"
 
 
 @pytest.mark.parametrize(
