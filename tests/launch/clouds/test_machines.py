@@ -52,7 +52,7 @@ def test_a_machine_is_added_by_one_row(provider, names, rewrite, cloudgan_here):
     like, name = names
     given = ("plan", f"--provider={provider}", f"--accelerator={name}", "--allow-unknown-price")
     region = {"gcp": "us-central1", "aws": "us-east-1", "azure": "eastus"}[provider]
-    given = (*given, f"--region={region}", "--market=on_demand", "--json")
+    given = (*given, f"--region={region}", "--market=on_demand", "--epochs=1", "--json")
     with pytest.raises(CloudganError, match=r"nearest|machine|unknown Azure size"):
         cloud_planner(provider).node_pool(NodePoolRequest("gan", "1" * 16, name, "on_demand", 1))
     rewrite(TEXT + row_of(like).replace(like, name) + "\n")
