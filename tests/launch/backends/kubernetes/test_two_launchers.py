@@ -90,12 +90,15 @@ def evict_one(lab, run, turns):
         turns.leave("eviction")
 
 
+REAL = [
+    pytest.param("real", range(first, first + 10), id=f"real-{first}", marks=pytest.mark.slow)
+    for first in range(0, 100, 10)
+]
+
+
 @pytest.mark.parametrize(
     ("cluster", "seeds"),
-    [
-        pytest.param("double", IN_BETWEEN, id="double"),
-        pytest.param("real", range(100), id="real", marks=pytest.mark.slow),
-    ],
+    [pytest.param("double", IN_BETWEEN, id="double"), *REAL],
     indirect=["cluster"],
 )
 def test_of_two_launchers_in_any_order_with_an_eviction_one_wins_and_nothing_is_left(
