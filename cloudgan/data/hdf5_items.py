@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import importlib
-import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -15,23 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from cloudgan.core.errors import DataError, nearest
+from cloudgan.core.errors import DataError
+from cloudgan.core.local_path import missing_file
 from cloudgan.data.manifest import (
     ArrayValue,
     Attribute,
     Attributes,
 )
-
-
-def missing_file(path: Path) -> DataError:
-    """Returns the refusal of a path at which there is nothing; it names a file of the folder that may be meant."""
-    there: set[str] = set()
-    with suppress(OSError):
-        there = {each.name for each in path.parent.iterdir()}
-    if near := nearest(path.name, there):
-        return DataError(f"{path} does not exist.{near}")
-    hint = f"`cloudgan simulate {shlex.quote(str(path))}` makes showers to try"
-    return DataError(f"{path} does not exist", hint=hint)
 
 
 @contextmanager

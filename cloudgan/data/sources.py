@@ -14,10 +14,10 @@ from typing import cast
 from cloudgan.core import settings
 from cloudgan.core.documents import open_regular
 from cloudgan.core.errors import DataError, install_command
+from cloudgan.core.local_path import missing_file
 from cloudgan.core.progress import Progress
 from cloudgan.core.user_text import check_text
 from cloudgan.data.hdf5 import Hdf5File
-from cloudgan.data.hdf5_items import missing_file
 from cloudgan.data.layouts import Layout
 from cloudgan.data.manifest import MANIFEST, PART_SUFFIX, read_manifest
 from cloudgan.data.showers import Showers

@@ -208,6 +208,7 @@ CASES = r"""
 2 | crossvalidate --folds=101 --data=x.h5 | --folds
 2 | SEARCH | x.h5 does not exist
 2 | crossvalidate --data=x.h5 | x.h5 does not exist
+2 | plan --provider=gcp --data=x.h5 | x.h5 does not exist; `cloudgan simulate x.h5` makes showers to try
 2 | SEARCH --second=usd | has one; give --sampler=nsgaii or --sampler=random
 2 | SEARCH --second=usd --sampler=random | needs the price of this machine
 2 | SEARCH --second=seconds --sampler=random --prune=median | compares one obj

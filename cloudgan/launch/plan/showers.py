@@ -6,7 +6,8 @@ import hashlib
 from pathlib import Path
 from typing import NamedTuple
 
-from cloudgan.core.errors import ConfigError, DataError
+from cloudgan.core.errors import ConfigError
+from cloudgan.core.local_path import missing_file
 from cloudgan.data.manifest import MANIFEST, has_manifest, read_manifest
 from cloudgan.launch.kubernetes.manifests import CLAIM
 from cloudgan.schema.config import DataConfig
@@ -48,7 +49,7 @@ def find_showers(data: DataConfig) -> Found:
     if data.path.startswith(CLAIM) or is_url(data.path):
         return Found(Showers(source=data.path))
     if not set("*?[,") & set(data.path) and not Path(data.path).exists():
-        raise DataError(f"--data={data.path}: the file or folder does not exist")
+        raise missing_file(Path(data.path))
     if has_manifest(data.path):
         folder = Path(data.path)
         manifest = read_manifest(folder)
