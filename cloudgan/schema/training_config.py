@@ -173,6 +173,7 @@ class TrainingConfig(Document):
         "Length",
         screen=True,
         can_be_empty=True,
+        placeholder="LIMIT",
     )
     patience: int | None = flag(
         None,

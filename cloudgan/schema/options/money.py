@@ -284,6 +284,7 @@ class CompareOptions(Options):
     until: str | None = flag(
         None,
         'another condition than the gates; such as "metric<0.15", on the validations of `cloudgan train --validate-every`; with --to-quality',
+        placeholder="LIMIT",
     )
     price_as: str | None = PRICE_AS
     report: str | None = REPORT
