@@ -167,9 +167,9 @@ def main():
     folder.write_config(config)
     end, _, pair = run_here(GridRun(config, grid, folder, lambda _: task), Lines())
     if end.reason != "finished":
-        sys.exit(f"stopped after iteration {end.iteration}; the same command continues")
+        sys.exit(f"stopped after iteration {end.position}; the same command continues")
     layouts = {kind: pair.layout(kind) for kind in KINDS}
-    states = [folder.cell(cell).read(end.iteration, layouts) for cell in range(grid.cells)]
+    states = [folder.cell(cell).read(end.position, layouts) for cell in range(grid.cells)]
     found = compare(config, states, task=task, pair=pair)
     print(f"mixture {found.mixture.score:.4g}, best generator {found.best_generator.score:.4g}")
     generator = states[found.best_generator_cell].population.generators[0]
