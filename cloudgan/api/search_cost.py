@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from pydantic import Field
 
 from cloudgan.api.launch_cost import cost_text, launch_cost
+from cloudgan.core.durations import HOUR_SECONDS
 from cloudgan.core.errors import ConfigError, DataError
 from cloudgan.money.price_file import catalog_with
 from cloudgan.reports.result import Result, View
@@ -28,7 +29,6 @@ from cloudgan.search.objectives import seconds_of_runs
 from cloudgan.storage.store import open_store
 
 IDLE, REST = "idle blocks", "start and end of the nodes"
-_HOUR_SECONDS = 3600.0
 _NAMES = {
     "complete": "finished trials",
     "pruned": "pruned trials",
@@ -254,7 +254,7 @@ def search_cost(
         time=time,
         states=states,
         best=best,
-        usd=None if per_hour is None else time.whole / _HOUR_SECONDS * per_hour,
+        usd=None if per_hour is None else time.whole / HOUR_SECONDS * per_hour,
         price_row=row.row_id if row else config.priced_as or None,
     )
 

@@ -7,6 +7,7 @@ import statistics
 
 from pydantic import Field
 
+from cloudgan.core.durations import HOUR_SECONDS
 from cloudgan.core.errors import ConfigError, DataError
 from cloudgan.core.local_path import local_path
 from cloudgan.reports.result import Result, View
@@ -17,8 +18,6 @@ from cloudgan.schema.search import SearchConfig
 from cloudgan.search.blocks import blocks_of_machine
 from cloudgan.search.folder import check_extra
 from cloudgan.search.objectives import spent_seconds
-
-_HOUR_SECONDS = 3600.0
 
 
 class SearchForecast(Result):
@@ -91,7 +90,7 @@ def forecast(space: str, asked: SearchConfig, like: str | None) -> SearchForecas
         ratio = max(1.0, asked.blocks / (there[1].blocks if there else 1))
     trials = max(number_of_trials(asked), len(ended))
     rounds = math.ceil((trials - len(ended)) * asked.folds / asked.blocks)
-    low = rounds * seconds / asked.folds / _HOUR_SECONDS
+    low = rounds * seconds / asked.folds / HOUR_SECONDS
     hours = low, low * ratio
     price = asked.usd_per_hour
     return SearchForecast(

@@ -6,6 +6,7 @@ import secrets
 import time
 from collections.abc import Sequence
 
+from cloudgan.core.durations import HOUR_SECONDS
 from cloudgan.core.hardware import this_machine
 from cloudgan.core.progress import Progress
 from cloudgan.schema.config import RunConfig
@@ -17,8 +18,6 @@ from cloudgan.search.blocks import Block, StopRequest, blocks_of_machine, wait_f
 from cloudgan.search.folder import SearchFolder
 from cloudgan.search.study import SearchStudy, open_study
 from cloudgan.search.trial_loop import TrialLoop
-
-_HOUR_SECONDS = 3600.0
 
 
 class Here:
@@ -86,11 +85,11 @@ class Here:
     def limit(self) -> str:
         """Returns the limit that ends the search; empty: none."""
         hours, usd, price = self._max_hours, self._budget_usd, self._config.usd_per_hour
-        if hours is not None and time.monotonic() - self._began_seconds >= hours * _HOUR_SECONDS:
+        if hours is not None and time.monotonic() - self._began_seconds >= hours * HOUR_SECONDS:
             return f"--max-hours={hours:g}"
         if usd is None or price is None:
             return ""
-        return f"--budget-usd={usd:g}" if self._seconds / _HOUR_SECONDS * price >= usd else ""
+        return f"--budget-usd={usd:g}" if self._seconds / HOUR_SECONDS * price >= usd else ""
 
 
 def train_here(

@@ -6,11 +6,11 @@ import math
 import statistics
 from collections.abc import Iterable
 
+from cloudgan.core.durations import HOUR_SECONDS
 from cloudgan.schema.record import Epoch, Process, RunRecord, Started, Validated
 from cloudgan.schema.search import GENERATOR_LOSS, SearchConfig
 
 _LAST = 3
-_HOUR_SECONDS = 3600.0
 
 
 def objective_values(run: RunRecord, name: str) -> list[tuple[int, float]]:
@@ -72,4 +72,4 @@ def trial_usd(config: SearchConfig, seconds: float) -> float | None:
     """Returns the price of a block for `seconds`; None: the machine has no price."""
     if config.usd_per_hour is None:
         return None
-    return seconds / _HOUR_SECONDS * config.usd_per_hour / config.blocks
+    return seconds / HOUR_SECONDS * config.usd_per_hour / config.blocks

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from cloudgan.core.clock import monotonic_seconds
-from cloudgan.core.durations import format_duration
+from cloudgan.core.durations import HOUR_SECONDS, format_duration
 from cloudgan.core.errors import (
     BudgetError,
     CapacityError,
@@ -243,7 +243,6 @@ def raise_for_outcome(state: RunState, plan: Plan, beat: Heartbeat | None) -> No
 
 MIN_LOSSES = 3
 """Fewer preemptions never end a spot run."""
-_HOUR_SECONDS = 3600
 
 
 @dataclass
@@ -280,7 +279,7 @@ class PreemptionTracker:
         self._losses += sum(max(0, now[index] - self._known.get(index, 0)) for index in now)
         self._known |= now
         losses = self._losses
-        hours = max(now_seconds - self._first_seconds, 1.0) / _HOUR_SECONDS
+        hours = max(now_seconds - self._first_seconds, 1.0) / HOUR_SECONDS
         rate = losses / (self.nodes * hours)
         if losses >= MIN_LOSSES and rate > self.max_per_node_hour:
             raise CapacityError(

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import NamedTuple
 
+from cloudgan.core.durations import HOUR_SECONDS
 from cloudgan.core.errors import BudgetError, ConfigError, PlanError
 from cloudgan.core.labels import as_value, expiry, spec_digits
 from cloudgan.launch.clouds.planner import BUILT_IN_CLOUDS, Clouds, NodePoolRequest
@@ -32,7 +33,6 @@ from cloudgan.schema.plan import (
 from cloudgan.schema.price_row import PriceRow
 from cloudgan.speed.model import ThroughputModel
 
-_HOUR_SECONDS = 3600
 _KEPT_HOURS = 7 * 24
 """Hours after its deadline until a run's resources expire."""
 
@@ -218,11 +218,11 @@ def _check_deadline(plan: Plan) -> None:
     end, low = plan.limits.deadline_seconds, plan.forecast.low_seconds
     if low is None or low <= end:
         return
-    hours = math.ceil(10 * low / _HOUR_SECONDS) / 10
+    hours = math.ceil(10 * low / HOUR_SECONDS) / 10
     sentence = (
         f"{_amount(plan)} take at least {hours:g} h"
         f" ({plan.forecast.basis}), and {plan.limits.deadline_reason} ends the run after"
-        f" {end / _HOUR_SECONDS:.3g} h"
+        f" {end / HOUR_SECONDS:.3g} h"
     )
     job = KINDS[plan.config.job]
     if plan.limits.ends_by_budget:
