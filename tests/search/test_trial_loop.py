@@ -251,10 +251,9 @@ def test_trials_whose_first_folds_are_worse_than_the_median_train_no_further_fol
 def test_a_limit_saves_the_running_trials_and_ends_the_search_with_the_best_so_far(
     tmp_path, limits
 ):
-    """The trial after the limit takes a second; a tenth of a second costs more than the budget."""
-    price = {"second": "usd", "usd_per_hour": 7.2}
-    asked = {"trials": 40, "behaviour": "waits", **price}
-    study, ended_by = limited(tmp_path / "s", limits=limits, **asked)
+    """The trial stays until it is stopped; a tenth of a second costs more than the budget."""
+    asked = {"trials": 40, "second": "usd", "usd_per_hour": 7.2}
+    study, ended_by = limited(tmp_path / "s", limits=limits, behaviour="stays", **asked)
     (limit,) = limits
     assert ended_by == f"--{limit.replace('_', '-')}=0.0001"
     assert 0 < len(study.trials()) < 40

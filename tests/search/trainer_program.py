@@ -2,7 +2,7 @@
 
 It validates ten times; the metric is a function of the learning rate in run.yaml, and grows by one with
 each fold. It saves its epoch, in the folder of checkpoint.url where there is one, so that a second process
-continues. The environment variable BEHAVIOUR makes it fail, die once, or wait.
+continues. The environment variable BEHAVIOUR makes it fail, die once, wait, or stay until it is stopped.
 """
 
 from __future__ import annotations
@@ -44,6 +44,8 @@ def main(run):
             os.kill(os.getpid(), signal.SIGKILL)
         if behaviour == "waits" or behaviour.startswith("fold"):
             time.sleep(0.1)
+        while behaviour == "stays" and not stopped:
+            time.sleep(0.02)
         value = math.log10(rate / 1e-3) ** 2 + 1 / (epoch + 1) + fold
         line = record.Validated(
             time="2026-11-22T00:00:00Z", step=10 * (epoch + 1), epoch=epoch, showers=200,
