@@ -75,7 +75,7 @@ def train_rank(
     `prepare` checks and writes the run's folder: a context manager, entered by rank 0.
 
     Returns:
-        How the run ended; None except on rank 0, which leaves it in a file for its supervisor.
+        How the run ended; None except on rank 0, which leaves it in a file for a supervisor on this machine.
     """
     outcome: Outcome | None = None
 
@@ -94,7 +94,7 @@ def train_rank(
             profile = Profile(new_spans(world.size) if parallel.trace else None)
             rank = Rank.join(world, of_world, folder, profile)
             outcome = _play_role(rank, Path(found[world.rank] or found[-1]), progress, start_time)
-        if outcome and settings.is_supervised():
+        if outcome and settings.is_supervised() and not settings.has_agent():
             write_json(_end_file(folder), outcome)
         return RunEnd(outcome.reason, outcome.step) if outcome else None
 

@@ -35,7 +35,9 @@ def parse_duration(text: str, flag: str) -> float:
         position = term.end()
     in_order = units == sorted(set(units), reverse=True)
     if position == len(stripped) and total > MAX_SECONDS:
-        raise ConfigError(f"{flag}={text[:80]}: expected at most {MAX_SECONDS / 3600:,.0f}h")
+        raise ConfigError(
+            f"{flag}={text[:80]}: expected at most {MAX_SECONDS / HOUR_SECONDS:,.0f}h"
+        )
     if position < len(stripped) or not in_order or not total > 0:
         unit = f"; did you mean {stripped}h?" if stripped.replace(".", "", 1).isdigit() else ""
         raise ConfigError(f"{flag} takes a time such as 2h, 90m or 1h30m; got {text!r}{unit}")
@@ -73,7 +75,7 @@ def format_duration(seconds: float) -> str:
         return f"{seconds:.3g} s"
     if seconds < 2 * _UNITS["h"]:
         return f"{seconds / 60:.3g} min"
-    return f"{seconds / 3600:.3g} h"
+    return f"{seconds / HOUR_SECONDS:.3g} h"
 
 
 def duration_text(seconds: float) -> str:
@@ -86,7 +88,7 @@ def duration_text(seconds: float) -> str:
     hours, minutes = divmod(minutes, 60)
     if hours < 10:  # noqa: PLR2004 (of more hours the minutes say nothing)
         return f"{hours} h {minutes} min" if minutes else f"{hours} h"
-    days, hours = divmod(round(seconds / 3600), 24)
+    days, hours = divmod(round(seconds / HOUR_SECONDS), 24)
     if days < 2:  # noqa: PLR2004
         return f"{24 * days + hours} h"
     return f"{days} d {hours} h" if hours else f"{days} d"

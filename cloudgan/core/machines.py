@@ -119,13 +119,18 @@ def sold(provider: str, role: str = "accelerated") -> Mapping[str, Machine]:
     }
 
 
-def retired(provider: str | None, node_type: str) -> Machine | None:
-    """Returns a retired machine, of any cloud if `provider` is None; None: it is sold or unknown."""
+def find(provider: str | None, node_type: str) -> Machine | None:
+    """Returns a machine of a cloud, or of any, by its name in any case; None: it is in no row."""
     for one in table().values():
-        same = one.node_type.casefold() == node_type.casefold()
-        if one.retired and same and provider in (None, one.provider):
+        if one.node_type.casefold() == node_type.casefold() and provider in (None, one.provider):
             return one
     return None
+
+
+def retired(provider: str | None, node_type: str) -> Machine | None:
+    """Returns a retired machine, of any cloud if `provider` is None; None: it is sold or unknown."""
+    one = find(provider, node_type)
+    return one if one and one.retired else None
 
 
 def refuse_retired(provider: str | None, node_type: str) -> None:

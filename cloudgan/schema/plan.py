@@ -16,6 +16,7 @@ from pydantic import AfterValidator, AwareDatetime, Field, JsonValue, Validation
 from cloudgan.core.clouds import CLOUDS, providers
 from cloudgan.core.document import Document
 from cloudgan.core.documents import read_json, write_json
+from cloudgan.core.durations import HOUR_SECONDS
 from cloudgan.core.errors import ConfigError, show
 from cloudgan.core.labels import LONGEST_NAME, NAME_PATTERN, Labels
 from cloudgan.schema.candidate import Candidate, Seconds, Usd
@@ -240,7 +241,7 @@ class Limits(Document):
 
 def longest_seconds(max_hours: float) -> int:
     """Returns the deadline of a time limit alone, in seconds."""
-    return max(1, math.floor(max_hours * 3600))
+    return max(1, math.floor(max_hours * HOUR_SECONDS))
 
 
 class Wheel(Document):
@@ -418,7 +419,7 @@ class Plan(Document):
     @property
     def usd_per_second(self) -> float | None:
         """Price of all nodes; None: unknown."""
-        return None if self.usd_per_hour is None else self.usd_per_hour / 3600
+        return None if self.usd_per_hour is None else self.usd_per_hour / HOUR_SECONDS
 
     def labels(self) -> Labels:
         """Returns the labels of the run's resources."""

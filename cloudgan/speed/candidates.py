@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from cloudgan.core.durations import duration_text
+from cloudgan.core.durations import HOUR_SECONDS, duration_text
 from cloudgan.core.errors import BudgetError, PlanError
 from cloudgan.schema.candidate import Candidate
 from cloudgan.schema.price_row import PriceRow
@@ -269,10 +269,10 @@ def smallest_changes(
     found: list[tuple[float, str]] = []
     within_budget = [one.seconds for one in known if one.usd <= most_usd]
     if within_budget and min(within_budget) > most_seconds:
-        hours = _rounded_up(min(within_budget) / 3600)
-        more = hours - most_seconds / 3600
+        hours = _rounded_up(min(within_budget) / HOUR_SECONDS)
+        more = hours - most_seconds / HOUR_SECONDS
         found.append(
-            (hours * 3600 / most_seconds, f"+{more:.3g} h deadline (--max-hours={hours:g})")
+            (hours * HOUR_SECONDS / most_seconds, f"+{more:.3g} h deadline (--max-hours={hours:g})")
         )
     in_time = [one.usd for one in known if one.seconds <= most_seconds]
     if in_time and min(in_time) > most_usd:
@@ -282,7 +282,7 @@ def smallest_changes(
         )
     if not found and known:
         one = min(known, key=lambda one: max(one.seconds / most_seconds, one.usd / most_usd))
-        hours, usd = _rounded_up(one.seconds / 3600), _rounded_up(one.usd)
+        hours, usd = _rounded_up(one.seconds / HOUR_SECONDS), _rounded_up(one.usd)
         found.append((0.0, f"--max-hours={hours:g} and --budget-usd={usd:g} together"))
     return tuple(text for _, text in sorted(found))
 
@@ -296,7 +296,7 @@ def _rounded_up(value: float) -> float:
 def _nearest(known: Sequence[Candidate], most_seconds: float, most_usd: float) -> str:
     fastest = min(known, key=lambda one: one.seconds)
     cheapest = min(known, key=lambda one: one.usd)
-    limits = [f"{most_seconds / 3600:.3g} h"] if math.isfinite(most_seconds) else []
+    limits = [f"{most_seconds / HOUR_SECONDS:.3g} h"] if math.isfinite(most_seconds) else []
     limits += [f"{most_usd:.4g} USD"] if math.isfinite(most_usd) else []
     changes = " or ".join(smallest_changes(known, most_seconds, most_usd))
     return (

@@ -215,7 +215,11 @@ def describe_risk(work_seconds: float, preemption: Preemption, nodes: int) -> st
 
 
 def _minutes(seconds: float) -> str:
-    return f"{seconds / 60:.0f} min" if seconds < 2 * HOUR_SECONDS else f"{seconds / 3600:.1f} h"
+    return (
+        f"{seconds / 60:.0f} min"
+        if seconds < 2 * HOUR_SECONDS
+        else f"{seconds / HOUR_SECONDS:.1f} h"
+    )
 
 
 class MarketChoice(NamedTuple):

@@ -166,7 +166,7 @@ def _usd_per_second(request: PlanRequest) -> float | None:
     if request.price is None:
         return None
     fees = request.cost.fees_usd_per_hour if request.cost else 0.0
-    return (request.price.hourly_usd(request.workers.nodes) + fees) / 3600
+    return (request.price.hourly_usd(request.workers.nodes) + fees) / HOUR_SECONDS
 
 
 def _reserve_seconds(request: PlanRequest) -> float:
@@ -235,8 +235,8 @@ def _warnings(plan: Plan) -> list[str]:
     end = plan.limits.deadline_seconds
     if ahead.high_seconds is not None and ahead.high_seconds > end:
         found.append(
-            f"the deadline of {end / 3600:.3g} h ({plan.limits.deadline_reason}) may end the run"
-            f" early: {_amount(plan)} take up to {ahead.high_seconds / 3600:.3g} h"
+            f"the deadline of {end / HOUR_SECONDS:.3g} h ({plan.limits.deadline_reason}) may end the run"
+            f" early: {_amount(plan)} take up to {ahead.high_seconds / HOUR_SECONDS:.3g} h"
         )
     if plan.showers.records is None and plan.config.trains_one:
         found.append("the number of showers is unknown, so there is no forecast")

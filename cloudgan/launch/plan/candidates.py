@@ -71,9 +71,10 @@ class Ranking(NamedTuple):
     usable: tuple[Candidate, ...]
     rejected: tuple[Candidate, ...]
 
-    def where(self, holds: Callable[[PriceRow], bool]) -> Ranking:
-        """Returns the candidates on offers that a function accepts."""
-        usable, rejected = (tuple(one for one in each if holds(one.row)) for each in self)
+    def of(self, rows: Iterable[PriceRow]) -> Ranking:
+        """Returns the candidates on some offers."""
+        asked = frozenset(rows)
+        usable, rejected = (tuple(one for one in each if one.row in asked) for each in self)
         return Ranking(usable, rejected)
 
 
@@ -176,7 +177,9 @@ def _ways(
             raise PlanError(RESTRICTED)
         if pool.hosts > 1 and constraints.nodes is None:
             raise PlanError(SEVERAL_HOSTS)
-        seconds = (timing.low_seconds or 0.0, timing.seconds) if timing else None
+        seconds = None
+        if timing is not None and timing.low_seconds is not None:
+            seconds = (timing.low_seconds, timing.seconds)
         on_cluster = pool.engine == "cluster"
         priced = job_cost(row, nodes, seconds, context, on_cluster=on_cluster, fees=pool.fees)
         cost = {"unknown": priced.cost.unknown, "high_usd": priced.worst_case_usd}

@@ -14,6 +14,7 @@ from pydantic import ValidationError, model_validator
 from cloudgan.core import ranges
 from cloudgan.core.clouds import CLOUDS, region_of
 from cloudgan.core.documents import read_text
+from cloudgan.core.durations import HOUR_SECONDS
 from cloudgan.core.errors import ConfigError, UnknownNameError, shorten
 from cloudgan.core.flags import DURATION, FILE, Options, Text, flag
 from cloudgan.core.local_path import local_path
@@ -31,7 +32,7 @@ MarketChoice = Literal["auto", "spot", "on_demand"]
 Fallback = Literal["none", "same", "any"]
 MemoryPer = Literal["node", "cpu", "none"]
 """What Slurm is asked for memory, if anything."""
-_LONGEST_WAIT_SECONDS = 12 * 3600
+_LONGEST_WAIT_SECONDS = 12 * HOUR_SECONDS
 _NETWORK_NAME = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
 _GANG_TIMEOUT_SECONDS = 20 * 60.0
 _SLURM_GANG_TIMEOUT_SECONDS = 7 * 86_400.0
@@ -211,7 +212,7 @@ class WorkerFlags(Options):
         "Limits",
         screen=True,
         gt=0,
-        le=MAX_SECONDS / 3600,
+        le=MAX_SECONDS / HOUR_SECONDS,
     )
     gang_timeout_seconds: Annotated[float | None, DURATION] = flag(
         None,
@@ -412,8 +413,8 @@ class NodeFlags(Options):
             )
         if self.keep_nodes_seconds > _LONGEST_WAIT_SECONDS:
             raise ConfigError(
-                f"--keep-nodes={self.keep_nodes_seconds / 3600:g}h: nodes wait at most"
-                f" {_LONGEST_WAIT_SECONDS / 3600:g}h, because they bill; give a time such as 30m"
+                f"--keep-nodes={self.keep_nodes_seconds / HOUR_SECONDS:g}h: nodes wait at most"
+                f" {_LONGEST_WAIT_SECONDS / HOUR_SECONDS:g}h, because they bill; give a time such as 30m"
             )
         if self.keep_nodes_seconds and self.flex_start:
             raise ConfigError(

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 
 from cloudgan.core.clouds import of_bucket
+from cloudgan.core.durations import HOUR_SECONDS
 from cloudgan.core.errors import BudgetError, ConfigError, PlanError
 from cloudgan.launch.backends.tpu_vm.requests import ENGINE, check_no_secrets
 from cloudgan.launch.clouds.planner import Clouds, NodePoolRequest
@@ -99,14 +100,14 @@ class NodeChoice:
             data_move=data_move(self.showers),
             gang_timeout_seconds=request.effective_gang_timeout_seconds,
         )
-        constraints, asked = self._constraints(found.named), frozenset(found.rows)
+        constraints = self._constraints(found.named)
         offers: dict[str, tuple[PriceRow, ...]] = {}
         if history.first is None and not (request.price_as or request.reservation):
             offers = offers_of_clouds(self.request, catalog)
         near = chain.from_iterable(its for name, its in offers.items() if not self._is_far(name))
         rows = dict.fromkeys((*found.rows, *near))
         options = usable_options(rows, self.speeds, constraints, context, self._node_pool)
-        ranking = rank(options.where(asked.__contains__), constraints)
+        ranking = rank(options.of(found.rows), constraints)
         ranking = best_of(ranking, history.offer, found.description)
         best, config = ranking.usable[0], self.config
         why = selection_of(
@@ -145,7 +146,7 @@ class NodeChoice:
         return OfferConstraints(
             job=PricedJob(self.config.training.epochs, batches=batch_rule(self.config, batch)),
             nodes=nodes,
-            max_seconds=request.max_hours * 3600,
+            max_seconds=request.max_hours * HOUR_SECONDS,
             max_usd=None if request.budget_usd is None else request.budget_usd - spent,
             max_usd_per_hour=request.max_usd_per_hour,
             allowed_accelerators=named,
@@ -181,9 +182,9 @@ class NodeChoice:
             if rows and is_far:
                 why = "the data are in another cloud"
             for market in ("spot", "on_demand"):
-                there = frozenset(row for row in rows if row.market == market and not is_far)
+                there = [row for row in rows if row.market == market and not is_far]
                 try:
-                    ranking = rank(options.where(there.__contains__), constraints)
+                    ranking = rank(options.of(there), constraints)
                 except (BudgetError, PlanError) as error:
                     why = str(error)
                     continue

@@ -220,10 +220,9 @@ def unpriced_node(request: LaunchRequest, catalog: Catalog) -> UnpricedNode:
         )
     market = request.fixed_market or "on_demand"
     region = request.regions[0]
-    for one in machines.table().values():
-        if (one.provider, one.node_type.casefold()) == (request.provider, name.casefold()):
-            kind = (one.accelerator, one.accelerators, one.vcpu, one.memory_gib)
-            return UnpricedNode(one.provider, one.node_type, *kind, region, market)
+    if one := machines.find(request.provider, name):
+        kind = (one.accelerator, one.accelerators, one.vcpu, one.memory_gib)
+        return UnpricedNode(one.provider, one.node_type, *kind, region, market)
     return UnpricedNode(request.provider, name, name, 1, None, None, region, market)
 
 

@@ -8,6 +8,7 @@ from typing import Annotated, Literal, Self
 from pydantic import model_validator
 
 from cloudgan.core import clouds
+from cloudgan.core.durations import HOUR_SECONDS
 from cloudgan.core.errors import ConfigError
 from cloudgan.core.flags import FILE, Options, Text, argument, flag
 from cloudgan.core.ranges import (
@@ -67,7 +68,7 @@ class OffersOptions(Options):
         le=MAX_EPOCHS,
     )
     max_hours: float | None = flag(
-        None, "deadline of the job", "Limits", screen=True, gt=0, le=MAX_SECONDS / 3600
+        None, "deadline of the job", "Limits", screen=True, gt=0, le=MAX_SECONDS / HOUR_SECONDS
     )
     budget_usd: float | None = flag(
         None, "maximum cost of the job", "Limits", screen=True, gt=0, le=MAX_USD

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
+from cloudgan.core.durations import HOUR_SECONDS
 from cloudgan.core.flags import Options, Text, argument, flag, keys_of
 from cloudgan.core.ranges import MAX_PROCESSES, MAX_SECONDS, MAX_USD
 from cloudgan.schema.coevolution import CoevolutionConfig, parse_grid
@@ -173,7 +174,7 @@ class SearchOptions(TrainingFlags):
         "Limits",
         screen=True,
         gt=0,
-        le=MAX_SECONDS / 3600,
+        le=MAX_SECONDS / HOUR_SECONDS,
     )
     budget_usd: float | None = flag(
         None,

@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
+from cloudgan.core.durations import HOUR_SECONDS
 from cloudgan.core.errors import ConfigError, PlanError, UnknownNameError, nearest
 from cloudgan.launch.backends.slurm.client import SlurmCommands
 from cloudgan.schema.plan import Plan
@@ -63,7 +64,7 @@ def matching_nodes(plan: Plan, known: tuple[Partition, ...]) -> tuple[Partition,
         hours = math.floor(most / 3.6) / 1000
         raise PlanError(
             f"the time limit of partition {name} is {hours:g} h, but"
-            f" {plan.limits.deadline_seconds / 3600:.4g} h are requested; give --max-hours={hours:g}."
+            f" {plan.limits.deadline_seconds / HOUR_SECONDS:.4g} h are requested; give --max-hours={hours:g}."
             " Rerun the deploy to resume from the last checkpoint"
         )
     equipped = tuple(one for one in named if partition_gres(plan, one) is not None)

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from cloudgan.core.clock import monotonic_seconds, utc_moment
 from cloudgan.core.documents import parse_model
+from cloudgan.core.durations import HOUR_SECONDS
 from cloudgan.core.errors import CloudganError, ConfigError, LaunchError
 from cloudgan.launch.backends.job_backend import PolledBackend
 from cloudgan.launch.backends.remote_command import CommandStreams
@@ -169,7 +170,7 @@ class TpuVmBackend(PolledBackend):
                 f" the command to start a new attempt within the budget"
             )
         self._say(
-            f"Google preempted the TPU; requesting it again for the remaining {left / 3600:.1f} h"
+            f"Google preempted the TPU; requesting it again for the remaining {left / HOUR_SECONDS:.1f} h"
         )
         self._delete()
         (request,) = steps(self._plan)  # not that of the stored plan, which others may change

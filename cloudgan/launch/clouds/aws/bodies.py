@@ -27,6 +27,7 @@ from typing import Any, Final, NamedTuple
 
 from cloudgan.core import assets
 from cloudgan.core.documents import parse_json
+from cloudgan.core.durations import HOUR_SECONDS
 from cloudgan.core.errors import ConfigError, shorten
 from cloudgan.core.labels import RUN, SHARED, derived_name
 from cloudgan.launch.clouds.aws import naming
@@ -43,7 +44,7 @@ _CLUSTER_SECONDS: Final = 2400
 """Longest wait for a new cluster."""
 _SPARE_SECONDS: Final = 3600
 """For the copy of the results by a launcher that works."""
-_DAY_SECONDS: Final = 24 * 3600
+_DAY_SECONDS: Final = 24 * HOUR_SECONDS
 _RESERVATION: Final = re.compile(r"(block:)?(cr-[0-9a-f]{8,17})")
 
 
@@ -155,7 +156,7 @@ def run_end(plan: Plan) -> Iterator[Step]:
         targets.append(("cluster", "unused cluster", "deleteCluster", {"Name": cluster}))
     for name, what, operation, arguments in targets:
         ref = {"region": region, "group": group, "name": name}
-        ensure = f"{what} is deleted after {seconds / 3600:.3g} h without a launcher"
+        ensure = f"{what} is deleted after {seconds / HOUR_SECONDS:.3g} h without a launcher"
         body = {
             "Name": name,
             "GroupName": group,
@@ -300,7 +301,7 @@ def scheduled_end(plan: Plan, seconds: float) -> Step:
         "MinSize": 0,
         "DesiredCapacity": 0,
     }
-    ensure = f"end of all nodes of {plan.run} after {seconds / 3600:.3g} h"
+    ensure = f"end of all nodes of {plan.run} after {seconds / HOUR_SECONDS:.3g} h"
     kind, method = naming.POOL_END_KIND, "autoscaling:PutScheduledUpdateGroupAction"
     return step(ensure, kind, _pool_ref(plan), method, body)
 

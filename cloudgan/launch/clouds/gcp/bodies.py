@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from cloudgan.core.clouds import CLUSTER
+from cloudgan.core.durations import HOUR_SECONDS
 from cloudgan.core.errors import PlanError
 from cloudgan.core.labels import SHARED
 from cloudgan.core.machines import Machine
@@ -41,8 +42,8 @@ SPOT_GRACE_SECONDS, SYSTEM_GRACE_SECONDS = 120, 15
 DISK_GIB, SYSTEM_DISK_GIB, SYSTEM_DISK = 100, 32, "pd-standard"
 _SPARE_SECONDS: Final = 1800
 """Time for node start, driver installation and image pulls."""
-_LONGEST_SECONDS: Final = 120 * 24 * 3600
-_LONGEST_FLEX_SECONDS: Final = 7 * 24 * 3600
+_LONGEST_SECONDS: Final = 120 * 24 * HOUR_SECONDS
+_LONGEST_FLEX_SECONDS: Final = 7 * 24 * HOUR_SECONDS
 _SCOPES: Final = ("https://www.googleapis.com/auth/cloud-platform",)
 
 
@@ -352,10 +353,12 @@ def _life_seconds(plan: Plan, node_pool: NodePool) -> int:
     jobs = (limits.deadline_seconds + node_pool.keep_seconds) * node_pool.served_runs
     wanted = int(jobs + limits.gang_timeout_seconds + _SPARE_SECONDS)
     if node_pool.flex_start and wanted > _LONGEST_FLEX_SECONDS:
-        hours = (_LONGEST_FLEX_SECONDS - limits.gang_timeout_seconds - _SPARE_SECONDS) // 3600
+        hours = (
+            _LONGEST_FLEX_SECONDS - limits.gang_timeout_seconds - _SPARE_SECONDS
+        ) // HOUR_SECONDS
         raise PlanError(
             f"flex-start nodes end after 7 days, and this run may take"
-            f" {limits.deadline_seconds / 3600:.0f} h; pass --max-hours={hours:.0f}, or omit"
+            f" {limits.deadline_seconds / HOUR_SECONDS:.0f} h; pass --max-hours={hours:.0f}, or omit"
             " --flex-start"
         )
     return min(wanted, _LONGEST_SECONDS)
