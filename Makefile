@@ -1,6 +1,6 @@
 # `make demo` and `make test` need Python 3.11 to 3.13 with venv. Each makes its own environment from the
 # hashed requirement files, once, and again when they change.
-.PHONY: help demo test azurite fast full slow slow-fast slow-full durations check lint format types imports wheel manifests site sbom dist image
+.PHONY: help demo test azurite fast full slow tests durations check lint format types imports wheel manifests site sbom dist image
 .PHONY: prices heads audit house bench gpuwheels golden recording locks live cluster clean
 .DELETE_ON_ERROR:
 
@@ -19,6 +19,8 @@ PROCESSES ?= 4
 # Tests start hundreds of processes: they read compiled modules where the caller's shell turns that off.
 unexport PYTHONDONTWRITEBYTECODE
 PYTEST := -m pytest --numprocesses $(PROCESSES) --max-worker-restart 0 --dist loadfile --no-loadscope-reorder
+SPEED := not slow
+marked = -m "$(1)$(if $(SPEED), and $(SPEED))"
 
 help:     ## lists these targets
 	@awk -F ':.*## *' '/^[a-z]+:.*##/ {printf "%-9s %s\n", $$1, $$2}' Makefile
@@ -27,10 +29,10 @@ demo: .venv/installed  ## simulates, trains, generates, validates and prices on 
 	.venv/bin/cloudgan demo
 
 test:     ## the tests that need no cloud and no GPU, but the slow ones
-	$(call make-all,fast full)
+	+$(call make-all,fast full)
 
 fast: .venv-fast/installed azurite  ## the tests that need no TensorFlow, in an environment without it
-	.venv-fast/bin/python $(PYTEST) -m "not tf and not slow"
+	.venv-fast/bin/python $(PYTEST) $(call marked,not tf)
 
 # Azurite: Microsoft's Blob Storage emulator, a Node program. No install script of a package runs.
 AZURITE := tests/azurite/node_modules/.package-lock.json
@@ -46,23 +48,20 @@ without-npm:
 	@echo "npm is not installed; tests of Azure Blob Storage are skipped"
 
 full: .venv-test/installed azurite  ## the tests that need TensorFlow
-	.venv-test/bin/python $(PYTEST) -m "tf and not slow"
+	.venv-test/bin/python $(PYTEST) $(call marked,tf)
 
 slow:     ## the tests marked slow: the same behaviours on more paths
-	$(call make-all,slow-fast slow-full)
+	@$(MAKE) --no-print-directory test SPEED=slow
 
-slow-fast: .venv-fast/installed azurite
-	.venv-fast/bin/python $(PYTEST) -m "slow and not tf"
-
-slow-full: .venv-test/installed azurite
-	.venv-test/bin/python $(PYTEST) -m "slow and tf"
+tests:    ## both: each file is collected once, and no process waits at the end of the shorter half
+	@$(MAKE) --no-print-directory test SPEED=
 
 durations: .venv-fast/installed .venv-test/installed azurite  ## records how long each test file takes
 	.venv-fast/bin/python $(PYTEST) -m "not tf" --record-durations
 	.venv-test/bin/python $(PYTEST) -m tf --record-durations
 
 check:    ## runs all that CI runs
-	$(call make-all,lint format types imports test slow wheel manifests site)
+	+$(call make-all,lint format types imports tests wheel manifests site)
 
 lint: .venv-test/installed
 	$(CI_TOOLS)ruff check .
@@ -132,8 +131,8 @@ heads:    ## runs the tests with the newest versions that pyproject.toml allows
 	$(call require-python)
 	$(PYTHON) -m venv --clear .venv-heads
 	.venv-heads/bin/python $(PIP) install --editable '.[dev]'
-	.venv-heads/bin/python $(PYTEST) -m "not tf and not slow"
-	.venv-heads/bin/python $(PYTEST) -m "tf and not slow"
+	.venv-heads/bin/python $(PYTEST) $(call marked,not tf)
+	.venv-heads/bin/python $(PYTEST) $(call marked,tf)
 
 audit: .venv-manifests/locked  ## compares the locks with the lists of known vulnerabilities
 	for lock in lock gpu manifests; do \

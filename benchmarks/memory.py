@@ -58,7 +58,7 @@ def train(case: Case) -> int:
 
     from cloudgan.schema.config import parse_config
     from cloudgan.schema.training_config import TrainingConfig
-    from cloudgan.training.gan import LearningRates, build_gan
+    from cloudgan.training.gan import build_gan
     from cloudgan.training.rng import Rng
     from cloudgan.training.step import GanStep
     from cloudgan.training.tensorflow_backend import choose_strategy, make_strategy, set_up_devices
@@ -70,15 +70,7 @@ def train(case: Case) -> int:
     strategy = make_strategy(config, choose_strategy(config.training, None))
     preset, rng = config.model, Rng(0)
     with strategy.scope():
-        gan = build_gan(
-            preset,
-            rng,
-            seed=0,
-            precision="float32",
-            synchronized=False,
-            learning_rates=LearningRates(1e-4, 1e-4),
-            conv_impl=case.conv_impl,
-        )
+        gan = build_gan(preset, rng, conv_impl=case.conv_impl)
     size = case.batch * case.replicas
     target = np.full(preset.image_shape[2], 8e-4)
     step = GanStep(gan, preset, rng, global_batch_size=size, layer_target=target)

@@ -20,7 +20,7 @@ _EXPORTS = {
     "demo": "api.demo",
     "deploy": "api.deploy",
     "doctor": "launch.operations.doctor",
-    "evolve": "api.evolve",
+    "evolve": "coevolution.evolve",
     "export": "api.export",
     "down": "launch.operations.runs",
     "generate": "api.showers",

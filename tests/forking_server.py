@@ -134,7 +134,7 @@ def _import():
     """Imports what a training run imports; creates no TensorFlow runtime and no thread of one."""
     from importlib import import_module
 
-    from cloudgan.api.tensorflow_import import import_tensorflow
+    from cloudgan.training.tensorflow_import import import_tensorflow
 
     sys.argv = ["cloudgan"]
     import_tensorflow()

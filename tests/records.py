@@ -1,4 +1,4 @@
-"""Documents of a run: the lines of record.jsonl of a training on a CPU, a heartbeat, the price of a node.
+"""Documents: the lines of record.jsonl of a training on a CPU, a heartbeat, the price of a node, a kubeconfig.
 
 Each function takes changes of the fields, for what a test is about.
 """
@@ -106,6 +106,16 @@ def heartbeat(**changes):
         "epochs": 2,
     }
     return Heartbeat(**usual | changes)
+
+
+def kubeconfig(server="https://lab.example:6443", **user):
+    """A kubeconfig of the context lab; its user has a token, or what is given."""
+    return {
+        "clusters": [{"name": "lab", "cluster": {"server": server}}],
+        "contexts": [{"name": "lab", "context": {"cluster": "lab", "user": "lab"}}],
+        "users": [{"name": "lab", "user": user or {"token": "planted-token"}}],
+        "current-context": "lab",
+    }
 
 
 def price_row(**changes):

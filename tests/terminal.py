@@ -148,6 +148,8 @@ class Program:
         """Waits for the end of the program; returns its exit code."""
         try:
             code = self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"it does not end: {self.screen.shown}") from None
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.process.pid, signal.SIGKILL)

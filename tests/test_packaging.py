@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from cloudgan.core import assets
 from cloudgan.core.lock import locked
 from cloudgan.launch.lifecycle.wheels import without_markers
 
@@ -92,13 +93,20 @@ def test_the_wheel_holds_every_file_of_the_package_that_is_no_cache(wheel):
     assert there <= set(wheel.namelist())
 
 
-def test_the_wheel_holds_what_people_find_at_the_top_of_the_checkout(wheel):
-    names = wheel.namelist()
-    for folder in ("deploy", "k8s"):
-        assert f"cloudgan/_assets/{folder}/README.md" in names
-    locks = {f"cloudgan/_assets/requirements/{lock}.txt" for lock in ("gpu", "lock")}
-    assert locks <= set(names)
-    assert not [name for name in names if name.startswith(("tests/", "requirements/"))]
+def test_an_installed_wheel_finds_what_people_find_at_the_top_of_the_checkout(wheel, tmp_path):
+    assert assets.folder() == ROOT
+    assert {"deploy/README.md", "k8s/README.md", "requirements/lock.txt"} <= set(assets.names())
+    assert not [name for name in wheel.namelist() if name.startswith(("tests/", "requirements/"))]
+    wheel.extractall(tmp_path / "site")
+    code = "from cloudgan.core import assets as a; print(a.folder(), *a.names(), sep='\\n')"
+    where, *names = subprocess.check_output(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(tmp_path / "site")},
+        text=True,
+    ).splitlines()
+    assert where == str(tmp_path / "site" / "cloudgan" / "_assets")
+    assert tuple(names) == assets.names()
 
 
 def test_the_wheel_says_what_it_is(wheel):

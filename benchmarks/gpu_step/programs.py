@@ -15,7 +15,7 @@ from benchmarks.gpu_step.conv_impls import find_conv_impl
 from benchmarks.gpu_step.report import STEP
 from cloudgan.gan.differentiable_observables import shape_weights
 from cloudgan.gan.networks import latent_length
-from cloudgan.training.gan import LearningRates, build_gan
+from cloudgan.training.gan import build_gan
 from cloudgan.training.jax_backend import pure
 from cloudgan.training.rng import Call, Rng
 from cloudgan.training.step import GanStep
@@ -53,13 +53,7 @@ class Variant:
         self.conv_impl, self.precision = conv_impl, precision
         self._preset, self._rng = preset, Rng(0)
         self._gan = gan = build_gan(
-            preset,
-            self._rng,
-            seed=0,
-            precision=arithmetic,
-            synchronized=False,
-            learning_rates=LearningRates(preset.learning_rate, preset.learning_rate),
-            stages=find_conv_impl(conv_impl),
+            preset, self._rng, precision=arithmetic, stages=find_conv_impl(conv_impl)
         )
         trained = [*gan.generator.trainable_variables, *gan.discriminator.trainable_variables]
         known = {id(variable) for variable in trained}

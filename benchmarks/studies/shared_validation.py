@@ -62,9 +62,7 @@ def measure(preset_name: str, rounds: int, index: int) -> None:
     work = SharedWork(2, index, word_adder(strategy, 2))
     preset = find_preset(preset_name)
     showers = join_showers(simulate(500, seed=3, cells=preset.image_shape[:2], block=50))
-    held_back = SimpleNamespace(
-        held_out_count=len(showers), held_out_rows=lambda rows: showers[rows]
-    )
+    held_back = SimpleNamespace(held_out_count=len(showers), held_out=lambda rows: showers[rows])
     column = np.random.default_rng(0).uniform(0.5, 1.5, (SHOWERS, 1)).astype(np.float32)
     conditions = SimpleNamespace(energy=column, angle=column, ecal=column)
     averaged = preset.calibrated_output or preset.ema_decay

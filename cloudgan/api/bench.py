@@ -6,10 +6,10 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
-from cloudgan.api.notebook_progress import usual_progress
 from cloudgan.bench.harness import Measurement
 from cloudgan.core.command import command
 from cloudgan.core.progress import Progress
+from cloudgan.reports.notebook_progress import usual_progress
 from cloudgan.schema.options import bench as options
 
 

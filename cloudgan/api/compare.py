@@ -16,24 +16,9 @@ from cloudgan.core.errors import ConfigError
 from cloudgan.money.comparison import RunSummary, summarize
 from cloudgan.reports.page import Bullets, Page, Section
 from cloudgan.reports.result import Result, View
-from cloudgan.reports.table import Number, Table, time_cell, usd_cell
+from cloudgan.reports.table import Table, time_cell, usd_cell
 from cloudgan.schema.options.money import CompareOptions
 from cloudgan.schema.run_folder import RunFolder
-
-_RUN_HEADS = (
-    "run",
-    "on",
-    "strategy",
-    "loop",
-    "replicas",
-    "global batch",
-    "epochs",
-    "s/epoch",
-    "first epoch s",
-    "showers/s",
-    "program s",
-    "cost",
-)
 
 
 class Comparison(Result):
@@ -43,23 +28,25 @@ class Comparison(Result):
 
     def view(self) -> View:
         """Returns a row per run; the basis has machines, batches and unknown parts of the cost."""
-        rows = tuple(
+        table = Table.of(
             (
-                one.run,
-                one.epochs,
-                time_cell(one.steady_epoch_seconds),
-                one.showers_per_second,
-                time_cell(one.program_seconds),
-                _usd(one),
-            )
-            for one in self.runs
+                {
+                    "run": one.run,
+                    "epochs": one.epochs,
+                    "time/epoch": time_cell(one.steady_epoch_seconds),
+                    "showers/s": one.showers_per_second,
+                    "whole run": time_cell(one.program_seconds),
+                    "USD": usd_cell(one.known_usd if not one.unknown or one.known_usd else None),
+                }
+                for one in self.runs
+            ),
+            align="lrrrrr",
         )
-        heads = ("run", "epochs", "time/epoch", "showers/s", "whole run", "USD")
         is_part = any(one.unknown and one.known_usd for one in self.runs)
         notes = ("USD: known part; -v names the unknown ones",) if is_part else ()
         return View(
             line=f"{len(self.runs)} run{'' if len(self.runs) == 1 else 's'} side by side",
-            table=Table(heads, rows, align="lrrrrr"),
+            table=table,
             notes=(*notes, *(f"recommendation for {one}" for one in self.recommendations())),
             basis=(self.table(),),
         )
@@ -72,23 +59,22 @@ class Comparison(Result):
 
     def table(self) -> Table:
         """Returns a row per run."""
-        return Table(
-            _RUN_HEADS,
-            tuple(
-                (
-                    one.run,
-                    one.measured_on,
-                    one.strategy,
-                    one.loop,
-                    one.replicas,
-                    one.global_batch_size,
-                    one.epochs,
-                    one.steady_epoch_seconds,
-                    one.first_epoch_seconds,
-                    one.showers_per_second,
-                    one.program_seconds,
-                    one.total,
-                )
+        return Table.of(
+            (
+                {
+                    "run": one.run,
+                    "on": one.measured_on,
+                    "strategy": one.strategy,
+                    "loop": one.loop,
+                    "replicas": one.replicas,
+                    "global batch": one.global_batch_size,
+                    "epochs": one.epochs,
+                    "s/epoch": one.steady_epoch_seconds,
+                    "first epoch s": one.first_epoch_seconds,
+                    "showers/s": one.showers_per_second,
+                    "program s": one.program_seconds,
+                    "cost": one.total,
+                }
                 for one in self.runs
             ),
             "s/epoch: median of the complete epochs after the first. Program: process start to end.",
@@ -102,11 +88,6 @@ class Comparison(Result):
         if advice := self.recommendations():
             sections.append(Section("Recommendations", (Bullets(advice),)))
         return Page(f"{len(self.runs)} runs side by side", sections=tuple(sections))
-
-
-def _usd(one: RunSummary) -> Number:
-    is_known = not one.unknown or one.known_usd > 0
-    return usd_cell(one.known_usd if is_known else None)
 
 
 @command

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,29 +12,29 @@ from cloudgan.api.cost_difference import CostDifference, figures_of_run, read_fi
 from cloudgan.api.fit import fit_and_predict
 from cloudgan.api.run import open_run
 from cloudgan.core.clock import utc_today
+from cloudgan.core.clouds import title_of
 from cloudgan.core.command import command
-from cloudgan.core.documents import parse_json, read_bytes
+from cloudgan.core.documents import parse_json, read_bytes, write_json
 from cloudgan.core.errors import ConfigError, DataError, show
 from cloudgan.launch.plan.candidates import usual_node_pool, why_not_sold
 from cloudgan.money.catalog import Catalog, offers_for_demo
 from cloudgan.money.fees import load_fees
 from cloudgan.money.focus import read_bill
 from cloudgan.money.forecast_vs_actual import USD, forecast_vs_actual
-from cloudgan.money.paper_replay import priced_paper_runs
+from cloudgan.money.paper_replay import BASIS, SOURCE, replayed_runs
 from cloudgan.money.price_file import catalog_with
 from cloudgan.money.reconciliation import reconcile
-from cloudgan.money.report import ReportContext
 from cloudgan.money.report import cost_report as make_report
+from cloudgan.money.report import price_run
 from cloudgan.reports.page import Page, Section
 from cloudgan.reports.result import Result, View
 from cloudgan.reports.table import Table, usd_text
-from cloudgan.schema import cost_report, launch, record
+from cloudgan.schema import launch, record
 from cloudgan.schema import plan as plans
 from cloudgan.schema.candidate import Candidate
 from cloudgan.schema.cost_report import (
     CostReport,
     ForecastVsActual,
-    OfferEstimate,
     PricedOffer,
     PublishedRun,
 )
@@ -89,13 +88,13 @@ class RunCost(Result):
             return f"name one: --price-as={EXAMPLE_OFFER}"
         one = min(known, key=lambda offer: offer.usd_per_run or 0.0)
         node_type = one.row.node_type.removeprefix("Standard_")
-        where = f"{node_type} on {cost_page.cloud_name(one.row.provider)}"
+        where = f"{node_type} on {title_of(one.row.provider)}"
         usd = usd_text(one.usd_per_run or 0.0)
         return f"as {where} at most {usd} USD: --price-as={one.row.offer}"
 
     def _total(self) -> str:
         report = self.report
-        if all(item.usd is None for item in report.line_items):
+        if report.known_usd is None:
             return "unknown"
         usd, count = f"{usd_text(report.totals.known_usd)} USD", len(report.totals.unknown)
         return f"at least {usd}, {count} unknown item{'' if count == 1 else 's'}" if count else usd
@@ -121,14 +120,14 @@ class RunCost(Result):
         if offer is None:
             return "unknown", "per epoch on a cloud node", "no complete epoch was measured"
         where = (
-            f"{cost_page.cloud_name(offer.row.provider)} {offer.row.node_type},"
+            f"{title_of(offer.row.provider)} {offer.row.node_type},"
             f" {offer.row.market.replace('_', ' ')}"
         )
         usd = offer.usd_per_epoch or 0.0
         return (
             f"{usd:.2f} USD" if usd >= _CENT else "< 0.01 USD",
             "per epoch at most, on a cloud node",
-            f"{where}, priced {cost_page.age(offer.row, offer.age_days)}",
+            f"{where}, priced {offer.row.ago_text(offer.age_days)}",
         )
 
     def page(self) -> Page:
@@ -185,30 +184,23 @@ def run_cost(
     if offer and report.billed_attempts:
         kept = "--price-as is for your own machine: attempts on cloud nodes keep their prices"
         report = report.model_copy(update={"warnings": (*report.warnings, kept)})
-    cost_report.write(folder.cost_file, report)
+    write_json(folder.cost_file, report)
     return RunCost(report=report)
 
 
 def _cost_of(options: CostOptions) -> Result:
     """Prices a run of any kind: a training, a simulation, a search, a deployment of its trials, or a grid."""
-    from cloudgan.api import grid_cost, search_cost, simulation_cost
-    from cloudgan.api.grid_samples import is_grid
+    from cloudgan.api.job_cost import job_pricing
 
     folder = open_run(options.run or "").folder
     offer, price_file = options.price_as, options.price_file
-    kinds: tuple[tuple[Callable[[RunFolder], bool], Callable[..., Result]], ...] = (
-        (search_cost.is_search, search_cost.search_cost),
-        (simulation_cost.is_simulation, simulation_cost.simulation_cost),
-        (search_cost.is_joined, search_cost.joined_cost),
-        (is_grid, grid_cost.grid_cost),
-    )
-    for is_kind, price_kind in kinds:
-        if is_kind(folder):
-            for flag in ("billing_export", "report"):
-                if getattr(options, flag):
-                    name = flag.replace("_", "-")
-                    raise ConfigError(f"--{name} is of runs that train; omit it")
-            return price_kind(folder, offer=offer, price_file=price_file)
+    price_job = job_pricing(folder)
+    if price_job:
+        for flag in ("billing_export", "report"):
+            if getattr(options, flag):
+                name = flag.replace("_", "-")
+                raise ConfigError(f"--{name} is of runs that train; omit it")
+        return price_job(folder, offer=offer, price_file=price_file)
     return run_cost(folder, offer, price_file, options.billing_export)
 
 
@@ -221,7 +213,6 @@ def price(
     row = catalog.row(offer) if offer else None
     config, started = folder.read_config(), run.started()
     speeds = throughput_model(config, started.training_showers if started else 0, folder)
-    measured = [m for m in priced_paper_runs(catalog) if m.name.startswith(_PAPER_RUNS)]
     known, verdict = read_launch(folder), read_verdict(folder)
     report = make_report(
         folder.path.resolve().name,
@@ -232,13 +223,14 @@ def price(
         fees=load_fees(),
         accepted=verdict.passed if verdict else None,
         group=config.parallel.group if config else 1,
-        context=ReportContext(
-            () if speeds.measured else offers_for_demo(catalog),
-            _offer_estimates(speeds, run, catalog, today),
-            _fastest_of_each(measured),
-            catalog.find(market="spot"),
-        ),
+        spot_rows=catalog.find(market="spot"),
     )
+    beside = {
+        "priced_offers": price_run(run, () if speeds.measured else offers_for_demo(catalog), today),
+        "offer_estimates": _offer_estimates(speeds, run, catalog),
+        "published_runs": _published_runs(catalog),
+    }
+    report = report.model_copy(update=beside)
     return RunCost(report=_with_forecast(report, folder, run, known))
 
 
@@ -289,8 +281,8 @@ def read_verdict(folder: RunFolder) -> StoredVerdict | None:
 
 
 def _offer_estimates(
-    speeds: ThroughputModel, run: RunRecord, catalog: Catalog, today: dt.date
-) -> tuple[OfferEstimate, ...]:
+    speeds: ThroughputModel, run: RunRecord, catalog: Catalog
+) -> tuple[Candidate, ...]:
     """Estimates an epoch on each offer; each replica has the batch of this run."""
     started = run.started()
     if started is None:
@@ -302,36 +294,20 @@ def _offer_estimates(
     found = [price_within(row, speeds, batch, steady) for row in offers]
     if all(one.why_not for one in found):
         return ()
-    return tuple(sorted((_offer_estimate(one, today) for one in found), key=_by_high_cost))
+    return tuple(sorted(found, key=lambda one: one.usd))
 
 
-def _by_high_cost(offer: OfferEstimate) -> tuple[bool, float]:
-    return offer.usd_per_epoch_high is None, offer.usd_per_epoch_high or 0.0
-
-
-def _offer_estimate(one: Candidate, today: dt.date) -> OfferEstimate:
-    return OfferEstimate(
-        row=one.row,
-        age_days=one.row.age_days(today),
-        nodes=None if one.why_not else one.nodes,
-        epoch_seconds=one.expected_seconds,
-        low_epoch_seconds=one.low_seconds,
-        high_epoch_seconds=one.high_seconds,
-        grade=one.grade or None,
-        basis=one.basis or None,
-        usd_per_epoch=one.row.cost_usd(one.expected_seconds, one.nodes),
-        usd_per_epoch_low=one.low_usd,
-        usd_per_epoch_high=one.high_usd,
-        why_unknown=one.why_not,
+def _published_runs(catalog: Catalog) -> tuple[PublishedRun, ...]:
+    """Returns the fastest of the paper's runs per accelerator and number of accelerators."""
+    best = {}
+    for run in sorted(replayed_runs(catalog), key=lambda run: -run.steady_epoch_seconds):
+        if run.name.startswith(_PAPER_RUNS):
+            best[run.accelerator, run.accelerators] = run
+    of_the_run = set(PublishedRun.model_fields) - {"source", "basis"}
+    return tuple(
+        PublishedRun(source=SOURCE, basis=BASIS, **run.model_dump(include=of_the_run))
+        for _, run in sorted(best.items())
     )
-
-
-def _fastest_of_each(runs: list[PublishedRun]) -> tuple[PublishedRun, ...]:
-    """Returns the fastest run per accelerator and number of accelerators."""
-    best: dict[tuple[str, int], PublishedRun] = {}
-    for run in sorted(runs, key=lambda run: -run.steady_epoch_seconds):
-        best[run.accelerator, run.accelerators] = run
-    return tuple(sorted(best.values(), key=lambda run: (run.accelerator, run.accelerators)))
 
 
 def read_launch(folder: RunFolder) -> Launch | None:

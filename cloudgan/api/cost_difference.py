@@ -202,8 +202,7 @@ def figures_of_plan(plan: Plan) -> CostFigures:
 def figures_of_run(report: CostReport) -> CostFigures:
     """Returns the figures of a run that ended."""
     total, epoch = report.totals, report.unit_costs.per_epoch
-    is_known = any(item.usd is not None for item in report.line_items)
-    usd = total.known_usd if is_known else None
+    usd = report.known_usd
     rows = {row.row_id: row for row in report.rows if isinstance(row, PriceRow)}
     seconds = report.durations.program_seconds
     if report.billed_attempts:
@@ -218,7 +217,7 @@ def figures_of_run(report: CostReport) -> CostFigures:
         name=report.run,
         basis="measured",
         figures={
-            "usd": Figure.of(usd, "no line item has a price", total.unknown if is_known else ()),
+            "usd": Figure.of(usd, "no line item has a price", () if usd is None else total.unknown),
             "hours": _hours(seconds, "the record has no end of the program"),
             "usd_per_epoch": Figure.of(epoch.usd, epoch.why_unknown, epoch.unknown),
             **_energy(energy),

@@ -5,12 +5,12 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Iterator
 
-from cloudgan.core.clouds import CLOUDS
+from cloudgan.core.clouds import title_of
 from cloudgan.core.durations import duration_text
 from cloudgan.money.forecast_vs_actual import USD
 from cloudgan.reports.charts import COLOURS, Axis, Bar, StackedBars
-from cloudgan.reports.page import Bullets, Page, Paragraph, Section
-from cloudgan.reports.table import Table, usd_cell, usd_range, usd_text
+from cloudgan.reports.page import Block, Bullets, Page, Paragraph, Section
+from cloudgan.reports.table import Cell, Table, usd_cell, usd_range, usd_text
 from cloudgan.schema.cost_report import (
     CostReport,
     LineItem,
@@ -18,7 +18,7 @@ from cloudgan.schema.cost_report import (
     ProviderBill,
     PublishedRun,
 )
-from cloudgan.schema.price_row import FeeRow, PriceRow
+from cloudgan.schema.price_row import FeeRow
 
 _BOUND = (
     "Each row is the price of a whole node times the seconds of this machine: the cost of an epoch if the"
@@ -32,23 +32,17 @@ _BY_RUNS = (
     " network, not a forecast."
 )
 _MOST_ITEMS, _SMALL_SHARE = 9, 0.01
-_USD_HEADS = ("s/epoch", "showers/s", "USD/epoch 2020", "spot 2020", "now", "spot now")
-
-
-def cloud_name(provider: str) -> str:
-    """Returns the display name of a cloud, such as ``Azure``."""
-    return CLOUDS[provider].title if provider in CLOUDS else provider
+_USD_HEADS = {
+    "USD/epoch 2020": "on_demand_2021",
+    "spot 2020": "preemptible_2021",
+    "now": "on_demand",
+    "spot now": "spot",
+}
 
 
 def short_usd(value: float | None) -> str:
     """Returns a cost with three digits, or ``unknown``."""
     return "unknown" if value is None else f"{value:.3g}"
-
-
-def age(row: PriceRow | FeeRow, days: int | None) -> str:
-    """Returns the age of a price in words; ≤ marks a bound."""
-    bound = "≤" if row.has_earliest_date else ""
-    return "undated" if days is None else f"{bound}{days} days ago"
 
 
 def tables(report: CostReport, most_offers: int) -> Iterator[Table]:
@@ -116,22 +110,20 @@ def notes(report: CostReport) -> Iterator[str]:
 
 def items_table(report: CostReport) -> Table:
     """Returns a row per cost item; the caption holds the total."""
-    rows = [
+    return Table.of(
         (
-            part.name,
-            part.seconds,
-            part.node_seconds,
-            part.duration.replace("_seconds", "").replace("_", " "),
-            part.usd,
-            part.price_row or part.why_unknown or "",
-        )
-        for part in report.line_items
-    ]
-    return Table(
-        ("item", "seconds", "node seconds", "of", "USD", "price row, or why unknown"),
-        tuple(rows),
+            {
+                "item": part.name,
+                "seconds": part.seconds,
+                "node seconds": part.node_seconds,
+                "of": part.duration.replace("_seconds", "").replace("_", " "),
+                "USD": part.usd,
+                "price row, or why unknown": part.price_row or part.why_unknown or "",
+            }
+            for part in report.line_items
+        ),
         f"Cost of this run: {report.total()}. Basis: {report.basis}.",
-        "lrrlrl",
+        align="lrrlrl",
         interactive=True,
     )
 
@@ -177,14 +169,19 @@ def unit_costs_table(report: CostReport) -> Table:
 def rows_table(report: CostReport) -> Table:
     """Returns the price rows of the cost items, with their ages on the day of the report."""
     today = dt.date.fromisoformat(report.provenance.today)
-    return Table(
-        ("price row", "USD", "per", "price of", "source"),
-        tuple(
-            (row.row_id, *_price(row), age(row, row.age_days(today)), row.source)
+    return Table.of(
+        (
+            {
+                "price row": row.row_id,
+                "USD": row.usd if isinstance(row, FeeRow) else row.usd_per_hour,
+                "per": row.unit.replace("_", " ") if isinstance(row, FeeRow) else "node hour",
+                "price of": row.ago_text(row.age_days(today)),
+                "source": row.source,
+            }
             for row in report.rows
         ),
         "Price rows of the cost items.",
-        "lrlll",
+        align="lrlll",
     )
 
 
@@ -230,22 +227,24 @@ def cost_page(report: CostReport, own_cost: str) -> Page:
 
 def demo_section(report: CostReport, own_cost: str) -> Section:
     """Returns the cost section of the page of a demo."""
-    sources = list(dict.fromkeys(offer.row.source for offer in report.priced_offers))
-    offers = Table(
-        ("cloud", "node", "region", "market", "USD/h", "USD/epoch", "USD/run", "priced [source]"),
-        tuple(
+    shown: tuple[Block, ...] = ()
+    if report.priced_offers:
+        sources = list(dict.fromkeys(offer.row.source for offer in report.priced_offers))
+        offers = Table.of(
             (
-                *_offer_cells(one),
-                f"{age(one.row, one.age_days)} [{sources.index(one.row.source) + 1}]",
-            )
-            for one in report.priced_offers
-        ),
-        "Offers of each cloud, in its cheapest region. Undated prices are as old as their source.",
-        "llllrrrl",
-    )
-    named = Bullets(tuple(f"[{number}] {source}" for number, source in enumerate(sources, 1)))
-    by_runs = None if report.priced_offers else offers_table(report, 30)
-    shown = (by_runs,) if by_runs else (Paragraph(_BOUND), offers, named)
+                _offer_cells(one)
+                | {
+                    "priced [source]": f"{one.row.ago_text(one.age_days)} [{sources.index(one.row.source) + 1}]"
+                }
+                for one in report.priced_offers
+            ),
+            "Offers of each cloud, in its cheapest region. Undated prices are as old as their source.",
+            align="llllrrrl",
+        )
+        named = Bullets(tuple(f"[{number}] {source}" for number, source in enumerate(sources, 1)))
+        shown = (Paragraph(_BOUND), offers, named)
+    elif by_runs := offers_table(report, 30):
+        shown = (by_runs,)
     return Section(
         "Cost of an epoch",
         (Paragraph(f"This run: {own_cost}."), *shown, published_runs_table(report.published_runs)),
@@ -254,21 +253,19 @@ def demo_section(report: CostReport, own_cost: str) -> Section:
 
 def published_runs_table(runs: tuple[PublishedRun, ...]) -> Table:
     """Returns the paper's runs at the prices of 2020/21 and of today."""
-    keys = ("on_demand_2021", "preemptible_2021", "on_demand", "spot")
-    return Table(
-        ("run", *_USD_HEADS),
-        tuple(
-            (
-                f"{run.accelerators} x {run.accelerator}",
-                f"{run.steady_epoch_seconds:.1f}",
-                f"{run.showers_per_second:.0f}",
-                *(short_usd(run.usd_per_epoch.get(key)) for key in keys),
-            )
+    return Table.of(
+        (
+            {
+                "run": f"{run.accelerators} x {run.accelerator}",
+                "s/epoch": f"{run.steady_epoch_seconds:.1f}",
+                "showers/s": f"{run.showers_per_second:.0f}",
+                **{head: short_usd(run.usd_per_epoch.get(key)) for head, key in _USD_HEADS.items()},
+            }
             for run in runs
         ),
         "Measured: the runs of arXiv:2111.04628, the full 51x51x25 network on 124,987 showers,"
         " at the prices of 2020/21 and of today.",
-        "lrrrrrr",
+        align="lrrrrrr",
     )
 
 
@@ -298,52 +295,52 @@ def bill_notes(report: CostReport) -> Iterator[str]:
 def _by_runs(report: CostReport, most: int | None) -> Table:
     found = report.offer_estimates[:most]
     left = len(report.offer_estimates) - len(found)
+    today = dt.date.fromisoformat(report.provenance.today)
     more = f" {left} more offers: see --json or --report." if left else ""
-    return Table(
-        ("offer", "nodes", "s/epoch", "USD/epoch", "low", "high", "grade", "priced", "basis"),
-        tuple(
-            (
-                one.row.offer,
-                one.nodes,
-                one.epoch_seconds,
-                one.usd_per_epoch,
-                one.usd_per_epoch_low,
-                one.usd_per_epoch_high,
-                one.grade or "unknown",
-                age(one.row, one.age_days),
-                one.why_unknown or one.basis or "",
-            )
+    return Table.of(
+        (
+            {
+                "offer": one.row.offer,
+                "nodes": None if one.why_not else one.nodes,
+                "s/epoch": one.expected_seconds,
+                "USD/epoch": one.expected_usd,
+                "low": one.low_usd,
+                "high": one.high_usd,
+                "grade": one.grade or "unknown",
+                "priced": one.row.ago_text(one.row.age_days(today)),
+                "basis": one.why_not or one.basis,
+            }
             for one in found
         ),
         _BY_RUNS + more,
-        "lrrrrrlll",
+        align="lrrrrrlll",
         interactive=True,
     )
 
 
 def _as_bound(report: CostReport) -> Table:
-    return Table(
-        ("cloud", "node", "region", "market", "USD/h", "USD/epoch", "USD/run", "priced"),
-        tuple((*_offer_cells(one), age(one.row, one.age_days)) for one in report.priced_offers),
+    return Table.of(
+        (
+            _offer_cells(one) | {"priced": one.row.ago_text(one.age_days)}
+            for one in report.priced_offers
+        ),
         f"If a node were as fast as this machine (an upper bound, not measured there). {_BOUND}",
-        "llllrrrl",
+        align="llllrrrl",
         interactive=True,
     )
 
 
-def _offer_cells(
-    offer: PricedOffer,
-) -> tuple[str, str, str, str, float, float | None, float | None]:
+def _offer_cells(offer: PricedOffer) -> dict[str, Cell]:
     row = offer.row
-    return (
-        cloud_name(row.provider),
-        row.node_type,
-        row.region,
-        row.market.replace("_", " "),
-        row.usd_per_hour,
-        offer.usd_per_epoch,
-        offer.usd_per_run,
-    )
+    return {
+        "cloud": title_of(row.provider),
+        "node": row.node_type,
+        "region": row.region,
+        "market": row.market.replace("_", " "),
+        "USD/h": row.usd_per_hour,
+        "USD/epoch": offer.usd_per_epoch,
+        "USD/run": offer.usd_per_run,
+    }
 
 
 def _stacked(report: CostReport, known: list[LineItem]) -> StackedBars:
@@ -362,33 +359,26 @@ def _stacked(report: CostReport, known: list[LineItem]) -> StackedBars:
     )
 
 
-def _price(row: PriceRow | FeeRow) -> tuple[float, str]:
-    if isinstance(row, FeeRow):
-        return row.usd, row.unit.replace("_", " ")
-    return row.usd_per_hour, "node hour"
-
-
 def _at_least(without: tuple[str, ...]) -> str:
     return f"at least, without {', '.join(without)}; " if without else ""
 
 
 def _forecast(report: CostReport) -> Table:
-    return Table(
-        ("figure", "forecast, low", "forecast", "forecast, high", "measured", "billed", "why"),
-        tuple(
-            (
-                one.metric,
-                one.low,
-                one.predicted,
-                one.high,
-                one.measured,
-                one.billed,
-                one.explanation,
-            )
+    return Table.of(
+        (
+            {
+                "figure": one.metric,
+                "forecast, low": one.low,
+                "forecast": one.predicted,
+                "forecast, high": one.high,
+                "measured": one.measured,
+                "billed": one.billed,
+                "why": one.explanation,
+            }
             for one in report.forecast_vs_actual
         ),
         "Forecast of the plan, and measured values.",
-        "lrrrrrl",
+        align="lrrrrrl",
     )
 
 

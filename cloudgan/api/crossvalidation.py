@@ -13,11 +13,11 @@ from typing import Any
 
 from pydantic import Field
 
-from cloudgan.api.notebook_progress import usual_progress
 from cloudgan.api.search import check_pods, read_search, shared_store, start_search
 from cloudgan.core.command import command
 from cloudgan.core.errors import ConfigError, DataError
 from cloudgan.core.progress import Progress
+from cloudgan.reports.notebook_progress import usual_progress
 from cloudgan.reports.page import Page, Section
 from cloudgan.reports.page import write as write_page
 from cloudgan.reports.result import Result, View

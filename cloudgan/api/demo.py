@@ -8,23 +8,23 @@ from pathlib import Path
 
 from cloudgan.api.cost import RunCost, run_cost
 from cloudgan.api.cost_page import short_usd
-from cloudgan.api.notebook_progress import usual_progress
 from cloudgan.api.run import Run
 from cloudgan.api.run_page import ending, run_page
 from cloudgan.api.showers import simulate_parametric
-from cloudgan.api.tensorflow_import import require_tensorflow
 from cloudgan.api.train import train_run
 from cloudgan.api.validation import Validation
 from cloudgan.api.validation_result import DemoResult
 from cloudgan.core.command import command
 from cloudgan.core.errors import ConfigError
 from cloudgan.core.progress import Progress
+from cloudgan.reports.notebook_progress import usual_progress
 from cloudgan.reports.page import fragment, write
 from cloudgan.schema.held_out import LEAST_TO_JUDGE, held_out_every
 from cloudgan.schema.options.showers import DemoOptions
 from cloudgan.schema.run_folder import RunFolder
 from cloudgan.training.run_options import resolve
 from cloudgan.training.stopping import Outcome
+from cloudgan.training.tensorflow_import import require_tensorflow
 
 SIMULATED = "showers.h5"
 HELD_OUT_FRACTION = 0.2

@@ -11,10 +11,10 @@ from pydantic import Field
 
 from cloudgan.api import crossvalidation, search
 from cloudgan.api.crossvalidation import CrossValidation
+from cloudgan.api.job_cost import launch_cost
 from cloudgan.api.job_file import with_job_file
-from cloudgan.api.launch_cost import launch_cost
 from cloudgan.api.plan_result import PlanResult
-from cloudgan.api.sweep import SweepPlan, deploy_sweep, make_sweep, plan_sweep
+from cloudgan.api.sweep import Sweep, SweepPlan
 from cloudgan.api.sweep_result import SweepResult
 from cloudgan.core.command import command
 from cloudgan.core.durations import duration_text
@@ -45,7 +45,8 @@ class DeployResult(Result):
     where: str
     folder: str = Field(description="on this machine")
     seconds: float | None = Field(None, description="while its nodes ran, all attempts")
-    usd: float | None = Field(None, description="of its nodes")
+    usd: float | None = Field(None, description="of all attempts")
+    usd_unknown: tuple[str, ...] = Field((), description="what usd lacks")
     record: str | None = Field(None, description="of a training")
     checkpoints: str | None = Field(None, description="of a training")
     report: str | None = Field(None, description="page of a grid")
@@ -56,7 +57,8 @@ class DeployResult(Result):
     def view(self) -> View:
         """Returns where the run is and what it cost, and the commands that go on."""
         time = f" in {duration_text(self.seconds)}" if self.seconds else ""
-        usd = f", {usd_text(self.usd)} USD" if self.usd is not None else ""
+        least = "at least " if self.usd_unknown else ""
+        usd = f", {least}{usd_text(self.usd)} USD" if self.usd is not None else ""
         notes = [f"page {self.report}"] if self.report else []
         notes += [f"{self.showers:,} showers in {self.data}"] if self.showers else []
         return View(
@@ -125,10 +127,8 @@ def deploy(
             confirm(found.question())
 
     if options.seeds is not None:
-        sweep = make_sweep(options.seeds, options)
-        if options.dry_run:
-            return plan_sweep(sweep, clouds=clouds)
-        return deploy_sweep(sweep, approve, progress=progress, clouds=clouds)
+        sweep = Sweep(options.seeds, options, clouds=clouds, progress=progress, approve=approve)
+        return sweep.plan() if options.dry_run else sweep.run()
     if options.dry_run:
         made = make_launch_plan(options, known_wheels, clouds=clouds)
         return PlanResult(plan=made)
@@ -182,7 +182,7 @@ def _result(plan: Plan, options: DeployOptions) -> DeployResult:
     facts: dict[str, Any] = {}
     with suppress(DataError):  # another machine followed it
         spent = launch_cost(folder, offer=options.price_as, price_file=options.price_file)
-        facts = {"seconds": spent.seconds, "usd": spent.usd}
+        facts = {"seconds": spent.seconds, "usd": spent.usd, "usd_unknown": spent.unknown}
     made: dict[str, dict[str, Any]] = {
         "simulate": {"showers": config.simulation.showers, "data": simulated_data(plan)},
         "join": {"search": config.join},

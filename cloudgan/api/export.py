@@ -12,9 +12,7 @@ from pydantic import Field
 
 from cloudgan import __version__
 from cloudgan.api.model_card import ExportedFile, Format, ModelCard, model_card, write_card
-from cloudgan.api.notebook_progress import usual_progress
 from cloudgan.api.run import open_run
-from cloudgan.api.tensorflow_import import import_tensorflow, require_tensorflow
 from cloudgan.core.atomic_file import atomic_folder
 from cloudgan.core.command import command
 from cloudgan.core.errors import ConfigError
@@ -23,10 +21,12 @@ from cloudgan.core.local_path import local_path
 from cloudgan.core.memory import size_text
 from cloudgan.core.progress import Progress
 from cloudgan.exports.layout import validity
+from cloudgan.reports.notebook_progress import usual_progress
 from cloudgan.reports.page import Section, fragment
 from cloudgan.reports.result import Result, View
 from cloudgan.schema.options.showers import ExportOptions
 from cloudgan.training.checkpoint import Checkpoint, find_checkpoint
+from cloudgan.training.tensorflow_import import import_tensorflow, require_tensorflow
 
 NAMES: dict[Format, str] = {
     "onnx": "generator.onnx",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 from pydantic import Field
@@ -16,6 +17,8 @@ from cloudgan.reports.table import Table
 from cloudgan.speed.scaling import (
     MODEL,
     EpochSteps,
+    PredictedTime,
+    Prediction,
     Regime,
     RegimeName,
     ScalingModel,
@@ -38,18 +41,6 @@ _OTHER_LIMITS = (
 _NO_STEPS = (
     "without a column steps, or --showers and --batch, the paper's number of steps is assumed"
 )
-
-
-class PredictedTime(Document):
-    """Time of one run, in seconds; low to high holds 9 of 10 runs, if the model holds."""
-
-    seconds: float = Field(ge=0, description="median of healthy runs")
-    low_seconds: float = Field(ge=0, description="of all runs")
-    high_seconds: float = Field(ge=0, description="of all runs, slow ones included")
-    healthy_low_seconds: float = Field(ge=0, description="without slow runs")
-    healthy_high_seconds: float = Field(
-        ge=0, description="without slow runs: held 2 of 3 of the paper's larger runs"
-    )
 
 
 class FittedSize(Document):
@@ -87,22 +78,12 @@ class Fit(Document):
     not_in_it: str
 
 
-class PredictedSize(PredictedTime):
-    """A prediction with its intervals."""
-
-    n: int
-    steps: float | None = Field(description="of an epoch; null: unknown")
-    needs_showers_per_second: float | None = Field(description="so that no step waits for input")
-    waits_for_input: bool = Field(description="whether --feed limits it")
-    extrapolation: str
-
-
 class FitReport(Result):
     """The fit and its predictions."""
 
     file: str = Field(description="name of the CSV file")
     fit: Fit
-    predictions: tuple[PredictedSize, ...]
+    predictions: tuple[Prediction, ...]
     warnings: tuple[str, ...] = ()
 
     def view(self) -> View:
@@ -195,7 +176,7 @@ def fit_and_predict(
         return FitReport(
             file=csv.name,
             fit=_fit(scaling),
-            predictions=tuple(_predicted(scaling, n) for n in predict),
+            predictions=tuple(map(scaling.predict, predict)),
             warnings=tuple(_warnings(scaling)),
         )
     except DataError as error:
@@ -270,24 +251,8 @@ def _warnings(scaling: ScalingModel) -> list[str]:
     ]
 
 
-def _time(scaling: ScalingModel, n: int, steps: float) -> dict[str, float]:
-    found = scaling.predict(n, steps)
-    return {name: getattr(found, name) for name in PredictedTime.model_fields}
-
-
-def _predicted(scaling: ScalingModel, n: int) -> PredictedSize:
-    steps = scaling.steps(n)
-    found = scaling.predict(n, steps)
-    showers = scaling.showers(n, steps)
-    computing = scaling.distribution(n, steps).computing_seconds()
-    return PredictedSize(
-        n=n,
-        steps=steps if scaling.regime(n).steps.known else None,
-        needs_showers_per_second=showers / computing if showers else None,
-        waits_for_input=found.waits_for_input,
-        extrapolation=found.extrapolation,
-        **_time(scaling, n, steps),
-    )
+def _time(found: Prediction) -> PredictedTime:
+    return PredictedTime.model_validate(found.model_dump(include=set(PredictedTime.model_fields)))
 
 
 def _fit(scaling: ScalingModel) -> Fit:
@@ -310,13 +275,9 @@ def _regime(scaling: ScalingModel, regime: Regime) -> FittedRegime:
         slow_share=regime.slow.share,
         sizes=tuple(
             FittedSize(
-                n=size.n,
-                steps=size.steps,
-                seconds=size.seconds,
-                slowest_seconds=size.slowest_seconds,
-                runs=size.runs,
+                **dataclasses.asdict(size),
                 waits_for_input=size in regime.waiting,
-                fitted=PredictedTime(**_time(scaling, size.n, size.steps or scaling.steps(size.n))),
+                fitted=_time(scaling.predict(size.n, size.steps)),
             )
             for size in sorted((*regime.sizes, *regime.waiting), key=lambda size: size.n)
         ),

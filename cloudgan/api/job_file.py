@@ -62,6 +62,8 @@ def _read(path: Path, model: type[Launch]) -> Launch:
             f"{path} is no job.yaml; showers stand behind --, as in `cloudgan deploy --provider=gcp -- train {path}`,"
             f" or give --data={path}"
         )
+    if not path.exists():
+        raise ConfigError(f"there is no file {path}; `cloudgan init job {path}` writes one")
     document = read_yaml(path)
     root = yaml.compose(read_text(path, ConfigError), Loader=yaml.SafeLoader)
     if not isinstance(root, yaml.MappingNode):

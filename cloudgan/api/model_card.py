@@ -14,7 +14,7 @@ from cloudgan.api.cost_difference import Figure, figures_of_run
 from cloudgan.api.validation_page import checks_table, condensed
 from cloudgan.core.atomic_file import write_atomic
 from cloudgan.core.document import Document
-from cloudgan.core.documents import parse_json, read_bytes, validated, write_json
+from cloudgan.core.documents import parse_json, read_bytes, read_json, validated, write_json
 from cloudgan.core.errors import DataError
 from cloudgan.core.hardware import Hardware
 from cloudgan.data.manifest import has_manifest, manifest_digest, read_manifest
@@ -22,7 +22,8 @@ from cloudgan.exports.layout import Tensor, Validity, inputs, output, validity
 from cloudgan.money.carbon import COVERS
 from cloudgan.reports.page import Bullets, Page, Paragraph, Section, page_markdown
 from cloudgan.reports.table import Table
-from cloudgan.schema import cost_report, record
+from cloudgan.schema import record
+from cloudgan.schema.cost_report import CostReport
 from cloudgan.schema.provenance import git_commit
 from cloudgan.schema.run_folder import RunFolder
 from cloudgan.training.checkpoint import Checkpoint
@@ -193,7 +194,7 @@ def _cost(folder: RunFolder) -> TrainingCost:
         why = f"no cost.json; run `cloudgan cost {folder.path}`, then export"
         figures = {key: Figure.of(None, why) for key in _FIGURES}
         return TrainingCost(priced_as=None, figures=figures)
-    report = cost_report.read(folder.cost_file)
+    report = read_json(folder.cost_file, CostReport)
     found = figures_of_run(report).figures
     return TrainingCost(priced_as=report.priced_as, figures={key: found[key] for key in _FIGURES})
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from pydantic import Field
 
-from cloudgan.core.clouds import CLOUDS
+from cloudgan.core.clouds import title_of
 from cloudgan.core.document import Document
 from cloudgan.core.durations import HOUR_SECONDS
 from cloudgan.core.errors import BudgetError, PlanError
@@ -63,167 +63,135 @@ class JobChoice(Document):
     rejected: tuple[RejectedOffers, ...] = Field(description="as `plan` rejects them")
 
 
-class OfferSearch:
-    """Options of a job, filtered and ranked as `plan` does.
+Limits = tuple[float | None, float | None]
+"""Seconds and USD of a job; None: no limit."""
+
+
+def choose_offers(
+    rows: Iterable[PriceRow],
+    speeds: ThroughputModel,
+    job: PricedJob,
+    limits: Limits,
+    *,
+    named: frozenset[str],
+    rejected: Sequence[Candidate] = (),
+    on_demand: Mapping[str, float],
+    other_market: Sequence[PriceRow] = (),
+    all_options: bool = False,
+) -> JobChoice:
+    """Returns the best options of a job on these offers, filtered and ranked as `plan` does.
 
     Args:
+        rows: Offers of the requested markets.
         speeds: Throughput of the network.
         job: Work to do.
+        limits: Of the job.
         named: Accelerators that the request names.
-        limits: Seconds and USD; None: no limit.
+        rejected: Offers that were rejected before.
+        on_demand: On-demand prices by offer, for the break-even of spot.
+        other_market: Spot offers that the request excludes: the smallest change, if they fit.
+        all_options: Include the cheapest option of each configuration.
     """
+    most = [math.inf if limit is None else limit for limit in limits]
+    constraints = OfferConstraints(
+        job, nodes=None, max_seconds=most[0], max_usd=limits[1], allowed_accelerators=named
+    )
+    context = JobContext(load_fees(), load_startup_times())
 
-    def __init__(
-        self,
-        speeds: ThroughputModel,
-        job: PricedJob,
-        named: frozenset[str],
-        limits: tuple[float | None, float | None],
-    ) -> None:
-        self._speeds, self._job, self._limits = speeds, job, limits
-        self._constraints = OfferConstraints(
-            job,
-            nodes=None,
-            max_seconds=math.inf if limits[0] is None else limits[0],
-            max_usd=limits[1],
-            allowed_accelerators=named,
-        )
+    def usable(offers: Iterable[PriceRow]) -> Ranking:
+        return usable_options(offers, speeds, constraints, context, usual_node_pool)
 
-    def find(self, rows: Iterable[PriceRow]) -> Ranking:
-        """Returns the usable options on both markets, and the rejected offers."""
-        context = JobContext(load_fees(), load_startup_times())
-        return usable_options(rows, self._speeds, self._constraints, context, usual_node_pool)
+    found = usable(rows)
+    options, why, chosen = found.usable, "", None
+    changes: tuple[str, ...] = ()
+    try:
+        chosen = cheapest_within(options, *limits)
+    except (BudgetError, PlanError) as error:
+        why, changes = str(error), smallest_changes(options, *most)
+        if other_market and _within(usable(other_market).usable, limits):
+            changes = ("--market=spot", *changes)
+    regions: dict[tuple[object, ...], list[str]] = {}
+    for one in options:
+        there = regions.setdefault(_place(one), [])
+        if one.row.region not in there:
+            there.append(one.row.region)
 
-    def choose(
-        self,
-        found: Ranking,
-        on_demand: Mapping[str, float],
-        other_market: Sequence[PriceRow] = (),
-        *,
-        all_options: bool = False,
-    ) -> JobChoice:
-        """Returns the best options.
-
-        Args:
-            found: See `find`.
-            on_demand: On-demand prices by offer, for the break-even of spot.
-            other_market: Spot offers that the request excludes: the smallest change, if they fit.
-            all_options: Include the cheapest option of each configuration.
-        """
-        options, why, chosen = found.usable, "", self._within(found.usable)
-        changes: tuple[str, ...] = ()
-        if chosen is None:
-            why, changes = self._why_none(options, other_market)
-        shown = _Shown(options, self._job, on_demand, self._speeds.network)
-        rows = self._rows(options, chosen)
-        return JobChoice(
-            epochs=self._job.epochs,
-            deadline_seconds=self._limits[0],
-            budget_usd=self._limits[1],
-            assumed=self._job.preemption._asdict(),
-            considered=len(options),
-            chosen=shown.option(chosen) if chosen else None,
-            why_none=why,
-            changes=changes,
-            rows=tuple(shown.option(one, tuple(roles)) for one, roles in rows[:_MOST_ROWS]),
-            pareto_front=tuple(map(shown.option, pareto_front(options))),
-            options=tuple(map(shown.option, cheapest_per_configuration(options)))
-            if all_options
-            else (),
-            rejected=group_rejected(found.rejected),
-        )
-
-    def _within(self, options: Sequence[Candidate]) -> Candidate | None:
-        try:
-            return cheapest_within(options, *self._limits)
-        except (BudgetError, PlanError):
-            return None
-
-    def _why_none(
-        self, options: Sequence[Candidate], other_market: Sequence[PriceRow]
-    ) -> tuple[str, tuple[str, ...]]:
-        try:
-            cheapest_within(options, *self._limits)
-        except (BudgetError, PlanError) as error:
-            limits = [math.inf if limit is None else limit for limit in self._limits]
-            changes = smallest_changes(options, *limits)
-            if other_market and self._within(self.find(other_market).usable):
-                changes = ("--market=spot", *changes)
-            return str(error), changes
-        return "", ()
-
-    def _rows(
-        self, options: Sequence[Candidate], chosen: Candidate | None
-    ) -> list[tuple[Candidate, list[str]]]:
-        """The options to show, with what each is best for; the chosen one is among them."""
-        rows = [] if chosen is None else [(chosen, ["chosen"])]
-        for grade in ("measured", "modelled"):
-            graded = [o for o in options if o.grade == grade]
-            for role, one in self._roles(graded):
-                known = next((roles for other, roles in rows if other is one), None)
-                if known is None:
-                    rows.append((one, [role]))
-                else:
-                    known.append(role)
-        return rows
-
-    def _roles(self, options: Sequence[Candidate]) -> Iterator[tuple[str, Candidate]]:
-        if not options:
-            return
-        fitting = self._within(options)
-        if fitting and any(limit is not None for limit in self._limits):
-            yield "within limits", fitting
-        yield "cheapest", min(options, key=lambda one: (one.usd, one.seconds))
-        yield "fastest", min(options, key=lambda one: (one.seconds, one.usd))
-        kept = [one for one in options if one.row.market == "on_demand"]
-        if kept:
-            yield "safest", self._within(kept) or min(kept, key=lambda one: (one.usd, one.seconds))
-
-
-class _Shown:
-    """Adds to candidates what is shown of them only."""
-
-    def __init__(
-        self,
-        options: Sequence[Candidate],
-        job: PricedJob,
-        on_demand: Mapping[str, float],
-        network: str,
-    ) -> None:
-        self._job, self._on_demand, self._network = job, on_demand, network
-        self._regions: dict[tuple[object, ...], list[str]] = {}
-        for one in options:
-            regions = self._regions.setdefault(_place(one), [])
-            if one.row.region not in regions:
-                regions.append(one.row.region)
-
-    def option(self, one: Candidate, roles: tuple[str, ...] = ()) -> Candidate:
-        region = one.row.region
-        others = [name for name in self._regions[_place(one)] if name != region]
-        shown = {
-            "best_for": roles,
-            "regions": (region, *sorted(others)),
-            "learning": batch_reason(one, self._network),
-            "spot": self._risk(one) if one.row.market == "spot" else None,
+    def shown(one: Candidate, roles: Sequence[str] = ()) -> Candidate:
+        """Adds what is shown of a candidate only."""
+        others = sorted(name for name in regions[_place(one)] if name != one.row.region)
+        more = {
+            "best_for": tuple(roles),
+            "regions": (one.row.region, *others),
+            "learning": batch_reason(one, speeds.network),
+            "spot": _risk(one, job, on_demand) if one.row.market == "spot" else None,
         }
-        return one.model_copy(update=shown)
+        return one.model_copy(update=more)
 
-    def _risk(self, one: Candidate) -> SpotRisk:
-        row, work, known = one.row, one.work_seconds or 0.0, self._job.preemption
-        preemption, basis = known.of_node(row), known.basis(row)
-        interval = checkpoint_interval(preemption, one.nodes)
-        full = self._on_demand.get(row.model_copy(update={"market": "on_demand"}).offer)
-        ratio = row.usd_per_hour / full if full else None
-        return SpotRisk(
-            text=f"{describe_risk(work, preemption, one.nodes)} ({basis})",
-            interruption=-math.expm1(-work / preemption.mean_seconds(one.nodes)),
-            losses_per_node_hour=preemption.rate,
-            losses_basis=basis,
-            break_even_losses_per_node_hour=break_even(work, ratio, known, one.nodes)
-            if ratio
-            else None,
-            checkpoint_every_seconds=interval if math.isfinite(interval) else None,
-        )
+    return JobChoice(
+        epochs=job.epochs,
+        deadline_seconds=limits[0],
+        budget_usd=limits[1],
+        assumed=job.preemption._asdict(),
+        considered=len(options),
+        chosen=shown(chosen) if chosen else None,
+        why_none=why,
+        changes=changes,
+        rows=tuple(shown(*row) for row in _rows(options, chosen, limits)[:_MOST_ROWS]),
+        pareto_front=tuple(map(shown, pareto_front(options))),
+        options=tuple(map(shown, cheapest_per_configuration(options))) if all_options else (),
+        rejected=group_rejected((*rejected, *found.rejected)),
+    )
+
+
+def _within(options: Sequence[Candidate], limits: Limits) -> Candidate | None:
+    try:
+        return cheapest_within(options, *limits)
+    except (BudgetError, PlanError):
+        return None
+
+
+def _rows(
+    options: Sequence[Candidate], chosen: Candidate | None, limits: Limits
+) -> list[tuple[Candidate, list[str]]]:
+    """The options to show, with what each is best for; the chosen one is among them."""
+    rows = [] if chosen is None else [(chosen, ["chosen"])]
+    for grade in ("measured", "modelled"):
+        for role, one in _roles([each for each in options if each.grade == grade], limits):
+            known = next((roles for other, roles in rows if other is one), None)
+            if known is None:
+                rows.append((one, [role]))
+            else:
+                known.append(role)
+    return rows
+
+
+def _roles(options: Sequence[Candidate], limits: Limits) -> Iterator[tuple[str, Candidate]]:
+    if not options:
+        return
+    fitting = _within(options, limits)
+    if fitting and limits != (None, None):
+        yield "within limits", fitting
+    yield "cheapest", min(options, key=lambda one: (one.usd, one.seconds))
+    yield "fastest", min(options, key=lambda one: (one.seconds, one.usd))
+    kept = [one for one in options if one.row.market == "on_demand"]
+    if kept:
+        yield "safest", _within(kept, limits) or min(kept, key=lambda one: (one.usd, one.seconds))
+
+
+def _risk(one: Candidate, job: PricedJob, on_demand: Mapping[str, float]) -> SpotRisk:
+    row, work, known = one.row, one.work_seconds or 0.0, job.preemption
+    preemption, basis = known.of_node(row), known.basis(row)
+    interval = checkpoint_interval(preemption, one.nodes)
+    full = on_demand.get(row.model_copy(update={"market": "on_demand"}).offer)
+    most = break_even(work, row.usd_per_hour / full, known, one.nodes) if full else None
+    return SpotRisk(
+        text=f"{describe_risk(work, preemption, one.nodes)} ({basis})",
+        interruption=-math.expm1(-work / preemption.mean_seconds(one.nodes)),
+        losses_per_node_hour=preemption.rate,
+        losses_basis=basis,
+        break_even_losses_per_node_hour=most,
+        checkpoint_every_seconds=interval if math.isfinite(interval) else None,
+    )
 
 
 def _place(one: Candidate) -> tuple[object, ...]:
@@ -239,9 +207,7 @@ def nodes_text(one: Candidate) -> str:
 
 def where_text(one: Candidate) -> str:
     """Returns such as ``AWS spot``."""
-    provider = one.row.provider
-    cloud = CLOUDS[provider].title if provider in CLOUDS else provider
-    return f"{cloud} {one.row.market.replace('_', ' ')}"
+    return f"{title_of(one.row.provider)} {one.row.market.replace('_', ' ')}"
 
 
 def decision(choice: JobChoice) -> str:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Sequence
 
-from cloudgan.api.offer_choice import JobChoice, OfferSearch
+from cloudgan.api.offer_choice import choose_offers
 from cloudgan.api.offers_report import OffersReport
 from cloudgan.core.clock import utc_today
 from cloudgan.core.command import command
@@ -36,8 +35,7 @@ def offers(options: OffersOptions) -> OffersReport:
     Offers that no account can get are left out, and the choice is that of `plan`.
 
     Raises:
-        ConfigError: A value is not valid.
-        PlanError: No offer matches, or none can be provisioned.
+        PlanError: No offer matches, or none meets the limits.
     """
     accelerator, provider, region = options.accelerator, options.provider, options.region
     market, epochs, max_hours = options.market, options.epochs, options.max_hours
@@ -63,18 +61,20 @@ def offers(options: OffersOptions) -> OffersReport:
         rows = _only_measured(rows, speeds)
     choice = None
     if epochs is not None:
-        limits = (None if max_hours is None else max_hours * HOUR_SECONDS, options.budget_usd)
-        search = OfferSearch(speeds, PricedJob(epochs, preemption, rule), named, limits)
         spot = (
             catalog.find(accelerator=accelerator, provider=provider, region=region, market="spot")
             if market == "on_demand"
             else ()
         )
-        found = search.find(rows)
-        choice = search.choose(
-            found._replace(rejected=(*rejected, *found.rejected)),
-            {row.offer: row.usd_per_hour for row in catalog.find(market="on_demand")},
-            _sold(spot, named)[0] if spot else (),
+        choice = choose_offers(
+            rows,
+            speeds,
+            PricedJob(epochs, preemption, rule),
+            (None if max_hours is None else max_hours * HOUR_SECONDS, options.budget_usd),
+            named=named,
+            rejected=rejected,
+            on_demand={row.offer: row.usd_per_hour for row in catalog.find(market="on_demand")},
+            other_market=_sold(spot, named)[0] if spot else (),
             all_options=options.all or options.report is not None,
         )
     batches = ((row, best_batch(row, 1, speeds, rule)) for row in rows)
@@ -83,9 +83,31 @@ def offers(options: OffersOptions) -> OffersReport:
         notes.append(
             f"{len(rejected)} offers are left out, as in `plan`: unconfirmed, or for an existing quota only"
         )
-    report = _report(priced, speeds, choice, today, notes)
-    return report.model_copy(
-        update={"shows_all": options.all, "ranked_by": "carbon" if options.carbon else "usd"}
+    found = sorted(map(_with_carbon, priced), key=lambda one: (one.usd, one.row.usd_per_hour))
+    ages = [one.row.age_days(today) for one in found]
+    if old := sum(age is None or age > STALE_DAYS for age in ages):
+        notes.append(
+            f"{old} of {len(found)} prices may be older than {STALE_DAYS} days:"
+            " `cloudgan prices refresh`"
+        )
+    ranges = [one.row for one in found if " to " in one.row.range_text]
+    if ranges and choice is None:
+        notes.append(f"spot price: {ranges[0].offer} {ranges[0].range_text}")
+    notes.append(
+        "USD and time at most; USD with start-up, cluster, disks and lost spot nodes"
+        if choice
+        else "not included: startup of nodes, download of data, storage and traffic"
+    )
+    return OffersReport(
+        day=today,
+        network=speeds.network,
+        showers=speeds.showers,
+        measured_runs=tuple(run.name for run in speeds.measured),
+        notes=tuple(notes),
+        offers=tuple(found),
+        choice=choice,
+        shows_all=options.all,
+        ranked_by="carbon" if options.carbon else "usd",
     )
 
 
@@ -132,40 +154,6 @@ def _only_measured(rows: Sequence[PriceRow], speeds: ThroughputModel) -> tuple[P
         known = ", ".join(sorted(names)) or "none"
         raise PlanError(f"none of these offers has a measured throughput; measured: {known}")
     return kept
-
-
-def _report(
-    priced: Sequence[Candidate],
-    speeds: ThroughputModel,
-    choice: JobChoice | None,
-    today: dt.date,
-    notes: list[str],
-) -> OffersReport:
-    found = sorted(map(_with_carbon, priced), key=lambda one: (one.usd, one.row.usd_per_hour))
-    ages = [one.row.age_days(today) for one in found]
-    old = sum(age is None or age > STALE_DAYS for age in ages)
-    if old:
-        notes.append(
-            f"{old} of {len(found)} prices may be older than {STALE_DAYS} days:"
-            " `cloudgan prices refresh`"
-        )
-    rows = [one.row for one in found if " to " in one.row.range_text]
-    if rows and choice is None:
-        notes.append(f"spot price: {rows[0].offer} {rows[0].range_text}")
-    notes.append(
-        "USD and time at most; USD with start-up, cluster, disks and lost spot nodes"
-        if choice
-        else "not included: startup of nodes, download of data, storage and traffic"
-    )
-    return OffersReport(
-        day=today,
-        network=speeds.network,
-        showers=speeds.showers,
-        measured_runs=tuple(run.name for run in speeds.measured),
-        notes=tuple(notes),
-        offers=tuple(found),
-        choice=choice,
-    )
 
 
 def _with_carbon(one: Candidate) -> Candidate:

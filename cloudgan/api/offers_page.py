@@ -5,8 +5,8 @@ from __future__ import annotations
 import datetime as dt
 
 from cloudgan import __version__
-from cloudgan.api.cost_page import cloud_name
 from cloudgan.api.offer_choice import JobChoice, assumed, decision
+from cloudgan.core.clouds import title_of
 from cloudgan.core.durations import HOUR_SECONDS
 from cloudgan.money.carbon import COVERS
 from cloudgan.reports.charts import Axis, Plot, Point, PointSeries, Style
@@ -15,14 +15,6 @@ from cloudgan.reports.table import Cell, Mark, Number, Table, time_cell
 from cloudgan.schema.candidate import Candidate
 from cloudgan.schema.price_row import PriceRow
 
-_HEADS = (
-    *("USD/epoch at most", "offer", "accelerators", "epoch at most", "USD/h", "USD/epoch at least"),
-    *("epoch at least", "throughput", "g CO2e/epoch at most", "price of"),
-)
-_OPTION_HEADS = (
-    *("USD at most", "time at most", "nodes", "offer", "USD at least", "time at least"),
-    *("chance of a preemption", "throughput", "global batch", "spot pays above (h per preemption)"),
-)
 _CAPTION = "Offers, one node each, by the upper bound of the cost of an epoch."
 
 
@@ -44,17 +36,16 @@ def offers_page(
         lead = f"{text[0].upper()}{text[1:]}.{' It is marked in the table.' if is_marked else ''}"
         risk = chosen.spot.text if chosen and chosen.spot else ""
         risks = Bullets(tuple(filter(None, (risk, assumed(choice)))))
-        front = Table(
-            _OPTION_HEADS,
-            tuple(_option_row(option, option == chosen) for option in choice.pareto_front),
+        front = Table.of(
+            (_option_row(option, option == chosen) for option in choice.pareto_front),
             f"Pareto front for {choice.epochs} epochs: none of {choice.considered} options is both faster"
             " and cheaper, by upper bounds.",
-            "rrrlrrrlrr",
+            align="rrrlrrrlrr",
             interactive=True,
         )
         sections.append(Section("Time against cost", (_plot(choice), front, risks)))
-    rows = tuple(_offer_row(one, day) for one in offers)
-    table = Table(_HEADS, rows, _CAPTION, "rllrrrrlrl", interactive=True)
+    rows = (_offer_row(one, day) for one in offers)
+    table = Table.of(rows, _CAPTION, align="rllrrrrlrl", interactive=True)
     measured = (f"throughput from: {name}" for name in runs)
     basis = Bullets((*notes, f"carbon: {COVERS}", *measured))
     sections += [Section("Offers", (table,)), Section("Basis", (basis,))]
@@ -85,7 +76,7 @@ def _plot(choice: JobChoice) -> Plot:
         Axis("cost of the job (USD)", log=True),
         tuple(
             PointSeries(
-                f"{cloud_name(kind[0])}, {kind[1].replace('_', ' ')}",
+                f"{title_of(kind[0])}, {kind[1].replace('_', ' ')}",
                 tuple(point(option) for option in choice.options if _kind(option) == kind),
                 Style(clouds.index(kind[0]), second=kind[1] != "on_demand"),
             )
@@ -103,38 +94,38 @@ def _kind(option: Candidate) -> tuple[str, str]:
     return option.row.provider, option.row.market
 
 
-def _offer_row(one: Candidate, day: dt.date) -> tuple[Cell, ...]:
+def _offer_row(one: Candidate, day: dt.date) -> dict[str, Cell]:
     row = one.row
-    return (
-        _usd(one.high_usd),
-        row.offer,
-        f"{row.accelerator_count} x {row.accelerator}",
-        time_cell(one.high_seconds),
-        _usd(row.usd_per_hour),
-        _usd(one.low_usd),
-        time_cell(one.low_seconds),
-        one.grade or one.why_not,
-        one.carbon_g,
-        price_age(row, day),
-    )
+    return {
+        "USD/epoch at most": _usd(one.high_usd),
+        "offer": row.offer,
+        "accelerators": f"{row.accelerator_count} x {row.accelerator}",
+        "epoch at most": time_cell(one.high_seconds),
+        "USD/h": _usd(row.usd_per_hour),
+        "USD/epoch at least": _usd(one.low_usd),
+        "epoch at least": time_cell(one.low_seconds),
+        "throughput": one.grade or one.why_not,
+        "g CO2e/epoch at most": one.carbon_g,
+        "price of": price_age(row, day),
+    }
 
 
-def _option_row(option: Candidate, is_chosen: bool) -> tuple[Cell, ...]:
+def _option_row(option: Candidate, is_chosen: bool) -> dict[str, Cell]:
     spot, offer = option.spot, option.row.offer
     chance = spot.interruption if spot else 0.0
     losses = spot.break_even_losses_per_node_hour if spot else None
-    return (
-        _usd(option.usd),
-        time_cell(option.seconds),
-        option.nodes,
-        Mark(True, offer) if is_chosen else offer,
-        _usd(option.low_usd),
-        time_cell(option.low_seconds),
-        Number(chance, f"{chance:.0%}"),
-        option.grade,
-        option.global_batch,
-        (1 / losses if losses else None) if spot else "",
-    )
+    return {
+        "USD at most": _usd(option.usd),
+        "time at most": time_cell(option.seconds),
+        "nodes": option.nodes,
+        "offer": Mark(True, offer) if is_chosen else offer,
+        "USD at least": _usd(option.low_usd),
+        "time at least": time_cell(option.low_seconds),
+        "chance of a preemption": Number(chance, f"{chance:.0%}"),
+        "throughput": option.grade,
+        "global batch": option.global_batch,
+        "spot pays above (h per preemption)": (1 / losses if losses else None) if spot else "",
+    }
 
 
 def _usd(value: float | None) -> Number:
@@ -143,8 +134,5 @@ def _usd(value: float | None) -> Number:
 
 def price_age(row: PriceRow, day: dt.date) -> str:
     """Returns the age of an offer's price."""
-    age = row.age_days(day)
-    if age is None:
-        return "undated"
-    text = f"{'≤' if row.has_earliest_date else ''}{age} days ago"
-    return f"{text}, not confirmed" if row.confidence == "C" else text
+    text = row.ago_text(row.age_days(day))
+    return f"{text}, not confirmed" if row.confidence == "C" and text != "undated" else text

@@ -14,7 +14,7 @@ from cloudgan.core.errors import CloudganError, PlanError
 from cloudgan.money.carbon import COVERS
 from cloudgan.reports.page import Page
 from cloudgan.reports.result import Result, View
-from cloudgan.reports.table import Number, Table, time_cell, usd_cell, usd_range, usd_text
+from cloudgan.reports.table import Cell, Number, Table, time_cell, usd_cell, usd_range, usd_text
 from cloudgan.schema.candidate import Candidate
 from cloudgan.schema.presets import PROFILES
 from cloudgan.schema.training_config import TrainingConfig
@@ -90,35 +90,34 @@ class OffersReport(Result):
         ranked = sorted(
             options, key=lambda one: (not is_chosen[one], _misses(choice, one) != "", one.usd)
         )
-        rows = tuple(
-            (
-                f"{'✔' if is_chosen[one] else ' '} {nodes_text(one)}",
-                usd_cell(one.usd),
-                time_cell(one.seconds),
-                where_text(one),
-                _remark(choice, one),
-            )
+        rows: list[dict[str, Cell]] = [
+            {
+                "  nodes": f"{'✔' if is_chosen[one] else ' '} {nodes_text(one)}",
+                "USD": usd_cell(one.usd),
+                "time": time_cell(one.seconds),
+                "where": where_text(one),
+                "remark": _remark(choice, one),
+            }
             for one in ranked
-        )
-        return Table(("  nodes", "USD", "time", "where", "remark"), rows, align="lrrll")
+        ]
+        return Table.of(rows, align="lrrll")
 
     def _offers_table(self, most: int | None) -> Table:
         folded: dict[tuple[object, ...], Candidate] = {}
         for one in self.offers:
             key = (one.row.provider, one.row.node_type, one.row.market, one.row.usd_per_hour)
             folded.setdefault(key, one)
-        rows = tuple(
-            (
-                _node_and_accelerators(one),
-                _range(one.low_usd, one.high_usd),
-                _epoch_time(one),
-                one.row.usd_per_hour,
-                where_text(one),
-            )
+        rows: list[dict[str, Cell]] = [
+            {
+                "nodes": _node_and_accelerators(one),
+                "USD/epoch": _range(one.low_usd, one.high_usd),
+                "time/epoch": _epoch_time(one),
+                "USD/h": one.row.usd_per_hour,
+                "where": where_text(one),
+            }
             for one in list(folded.values())[:most]
-        )
-        heads = ("nodes", "USD/epoch", "time/epoch", "USD/h", "where")
-        return Table(heads, rows, align="lrrrl")
+        ]
+        return Table.of(rows, align="lrrrl")
 
     def carbon_table(self) -> Table:
         """Returns the emissions of an epoch on each offer, the lowest first, unknown ones last."""
@@ -126,18 +125,17 @@ class OffersReport(Result):
             self.offers,
             key=lambda one: (one.carbon_g is None, one.carbon_g or 0.0),
         )
-        rows = tuple(
-            (
-                one.row.node_type.removeprefix("Standard_"),
-                f"{one.row.accelerator_count} x {one.row.accelerator}",
-                one.carbon_g,
-                one.high_usd,
-                f"{where_text(one)} {one.row.region}",
-            )
+        rows = (
+            {
+                "node": one.row.node_type.removeprefix("Standard_"),
+                "accelerators": f"{one.row.accelerator_count} x {one.row.accelerator}",
+                "g CO2e/epoch": one.carbon_g,
+                "USD/epoch": one.high_usd,
+                "where": f"{where_text(one)} {one.row.region}",
+            }
             for one in (ranked if self.shows_all else ranked[:MOST_ROWS])
         )
-        heads = ("node", "accelerators", "g CO2e/epoch", "USD/epoch", "where")
-        return Table(heads, rows, f"Upper bounds. Carbon of {COVERS}.", "llrrl")
+        return Table.of(rows, f"Upper bounds. Carbon of {COVERS}.", align="llrrl")
 
 
 def _node_and_accelerators(one: Candidate) -> str:

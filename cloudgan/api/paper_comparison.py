@@ -13,26 +13,12 @@ from cloudgan.reports.table import Table
 from cloudgan.speed.measured import PAPER_BATCH, PAPER_SHOWERS
 from cloudgan.speed.scaling import EpochSteps, Timing, fit_scaling
 
-_PRICES = ("on_demand_2021", "preemptible_2021", "on_demand", "spot")
-_HEADS = (
-    "GPUs or chips",
-    "of",
-    "nodes",
-    "workers",
-    "batch",
-    "input",
-    "s/epoch",
-    "showers/s",
-    "speed-up",
-    "efficiency, time",
-    "samples",
-    "end to end",
-    "USD/epoch 2020/21",
-    "preemptible 2020/21",
-    "on demand now",
-    "spot now",
-    "day",
-)
+_PRICES = {
+    "on_demand_2021": "2020/21",
+    "preemptible_2021": "preempt.",
+    "on_demand": "now",
+    "spot": "spot",
+}
 _FITTED_GPUS = (2, 4, 8, 16)
 _SIZES = (2, 4, 8, 16, 32, 64, 128)
 
@@ -50,22 +36,24 @@ class PaperComparison(Result):
         """Returns the fastest run of each size; the basis has all runs with their efficiencies."""
         slowest_first = sorted(self.replay.runs, key=lambda run: -run.steady_epoch_seconds)
         fastest = {(run.accelerator, run.accelerators): run for run in slowest_first}
-        rows = tuple(
+        table = Table.of(
             (
-                f"{run.accelerators} {run.accelerator}",
-                f"{run.batch_per_replica} {_input(run)}",
-                run.steady_epoch_seconds,
-                run.scaling.speed_up if run.scaling else "",
-                run.usd_per_epoch["on_demand_2021"],
-                run.usd_per_epoch["spot"],
-            )
-            for _, run in sorted(fastest.items())
+                {
+                    "on": f"{run.accelerators} {run.accelerator}",
+                    "batch, input": f"{run.batch_per_replica} {_input(run)}",
+                    "s/epoch": run.steady_epoch_seconds,
+                    "speed-up": run.scaling.speed_up if run.scaling else "",
+                    "USD 2020/21": run.usd_per_epoch["on_demand_2021"],
+                    "spot now": run.usd_per_epoch["spot"],
+                }
+                for _, run in sorted(fastest.items())
+            ),
+            align="llrrrr",
         )
-        heads = ("on", "batch, input", "s/epoch", "speed-up", "USD 2020/21", "spot now")
         statement, *rest = self.replay.statement.split(". ")
         return View(
             line=statement,
-            table=Table(heads, rows, align="llrrrr"),
+            table=table,
             notes=(
                 *rest,
                 "USD of an epoch: on demand in 2020/21, and spot nodes now",
@@ -73,7 +61,7 @@ class PaperComparison(Result):
             ),
             basis=(
                 f"Basis: {self.replay.basis}.",
-                *_paper_screens(self.replay),
+                *_tables(self.replay),
                 _findings_table(self.replay),
             ),
         )
@@ -81,14 +69,12 @@ class PaperComparison(Result):
     def page(self) -> Page:
         """Returns the page of `--report`."""
         return Page(
-            "The paper, self.replay",
+            "The paper, replayed",
             self.replay.statement,
             (
                 Section("Time and cost of an epoch", (_cost_plot(self.replay),)),
                 Section("Scaling", (_scaling_plot(self.replay),)),
-                Section(
-                    "Runs", (Paragraph(f"Basis: {self.replay.basis}."), _paper_table(self.replay))
-                ),
+                Section("Runs", (Paragraph(f"Basis: {self.replay.basis}."), *_tables(self.replay))),
                 Section("Findings", (_findings_table(self.replay),)),
                 Section("Source", (Paragraph(self.replay.source),)),
             ),
@@ -100,79 +86,38 @@ def replay_paper() -> PaperComparison:
     return PaperComparison(replay=replay(load_catalog()))
 
 
-def _ranked(replayed: Replay) -> list[ReplayedRun]:
-    return sorted(replayed.runs, key=lambda run: (run.accelerator, run.accelerators))
-
-
-def _paper_table(replayed: Replay) -> Table:
-    """Returns the paper's runs: times, efficiencies, costs."""
-    return Table(
-        _HEADS,
-        tuple(
-            (
-                run.accelerators,
-                run.accelerator,
-                f"{run.nodes} x {run.node_type}",
-                run.workers or "",
-                run.batch_per_replica,
-                run.options,
-                run.steady_epoch_seconds,
-                run.showers_per_second,
-                *_efficiencies(run),
-                *(run.usd_per_epoch[name] for name in _PRICES),
-                run.date,
-            )
-            for run in _ranked(replayed)
-        ),
-        "Speed-up and efficiencies are over the smallest run with fewer accelerators and the same"
-        " batch and input. Costs: the steady time of an epoch times whole nodes.",
-        interactive=True,
-    )
-
-
-def _paper_screens(replayed: Replay) -> tuple[Table, Table]:
+def _tables(replayed: Replay) -> tuple[Table, Table]:
     """Returns times and costs of the paper's runs as two tables for a terminal of 120 columns."""
-    runs = _ranked(replayed)
-    times = Table(
+    runs = sorted(replayed.runs, key=lambda run: (run.accelerator, run.accelerators))
+    times = Table.of(
         (
-            "on",
-            "nodes",
-            "workers",
-            "batch",
-            "input",
-            "s/epoch",
-            "showers/s",
-            "speed-up",
-            "time",
-            "samples",
-            "end to end",
-        ),
-        tuple(
-            (
-                f"{run.accelerators} {run.accelerator}",
-                f"{run.nodes} x {run.accelerators // run.nodes}",
-                run.workers or "",
-                run.batch_per_replica,
-                _input(run),
-                run.steady_epoch_seconds,
-                run.showers_per_second,
-                *_efficiencies(run),
-            )
+            {
+                "on": f"{run.accelerators} {run.accelerator}",
+                "nodes": f"{run.nodes} x {run.accelerators // run.nodes}",
+                "workers": run.workers or "",
+                "batch": run.batch_per_replica,
+                "input": _input(run),
+                "s/epoch": run.steady_epoch_seconds,
+                "showers/s": run.showers_per_second,
+                "speed-up": run.scaling.speed_up if run.scaling else "",
+                "time": run.scaling.time_efficiency if run.scaling else "",
+                "samples": run.scaling.sample_efficiency if run.scaling else "",
+                "end to end": run.scaling.end_to_end_time_efficiency if run.scaling else "",
+            }
             for run in runs
         ),
         "Time, samples, end to end: efficiencies. They and the speed-up are over the smallest run with"
         " fewer accelerators and the same batch and input.",
     )
-    costs = Table(
-        ("on", "nodes", "input", "2020/21", "preempt.", "now", "spot", "day"),
-        tuple(
-            (
-                f"{run.accelerators} {run.accelerator}",
-                f"{run.nodes} x {run.node_type}",
-                f"{run.batch_per_replica} {_input(run)}",
-                *(run.usd_per_epoch[name] for name in _PRICES),
-                run.date,
-            )
+    costs = Table.of(
+        (
+            {
+                "on": f"{run.accelerators} {run.accelerator}",
+                "nodes": f"{run.nodes} x {run.node_type}",
+                "input": f"{run.batch_per_replica} {_input(run)}",
+                **{head: run.usd_per_epoch[name] for name, head in _PRICES.items()},
+                "day": run.date,
+            }
             for run in runs
         ),
         "USD per epoch: the steady time of an epoch times whole nodes, on demand and preemptible in"
@@ -186,18 +131,6 @@ def _input(run: ReplayedRun) -> str:
     return run.options.partition(";")[0].removeprefix("no-prefetch+")
 
 
-def _efficiencies(run: ReplayedRun) -> tuple[float | str, ...]:
-    found = run.scaling
-    if found is None:
-        return ("",) * 4
-    return (
-        found.speed_up,
-        found.time_efficiency,
-        found.sample_efficiency,
-        found.end_to_end_time_efficiency,
-    )
-
-
 def _findings_table(replayed: Replay) -> Table:
     """Returns the comparisons of the paper."""
     found = (
@@ -206,9 +139,16 @@ def _findings_table(replayed: Replay) -> Table:
         *replayed.batches,
         *replayed.tpu_against_gpu,
     )
-    return Table(
-        ("comparison", "time", "preemptible cost 2020/21", "spot cost now"),
-        tuple((one.title, one.seconds_ratio, one.usd_ratio_2021, one.usd_ratio) for one in found),
+    return Table.of(
+        (
+            {
+                "comparison": one.title,
+                "time": one.seconds_ratio,
+                "preemptible cost 2020/21": one.usd_ratio_2021,
+                "spot cost now": one.usd_ratio,
+            }
+            for one in found
+        ),
         "Ratios of the second over the first: above 1 the first is faster, or cheaper.",
     )
 
@@ -242,7 +182,7 @@ def _detail(run: ReplayedRun) -> str:
 
 
 def _scaling_plot(replayed: Replay) -> Plot:
-    runs = scaling_runs(replayed)
+    runs = scaling_runs(replayed.runs)
     fitted = fit_scaling(
         [
             Timing(run.accelerators, run.steady_epoch_seconds)

@@ -10,7 +10,7 @@ import yaml
 
 from cloudgan.api.job_file import check_new, save_job, with_job_file
 from cloudgan.api.plan_result import PlanResult
-from cloudgan.api.sweep import SweepPlan, make_sweep, plan_sweep
+from cloudgan.api.sweep import Sweep, SweepPlan
 from cloudgan.core.atomic_file import atomic_writer
 from cloudgan.core.command import command
 from cloudgan.core.errors import ConfigError
@@ -99,7 +99,7 @@ def plan(
         check_new(options.save)
     found: PlanResult | SweepPlan
     if options.seeds is not None:
-        found = plan_sweep(make_sweep(options.seeds, options), clouds=clouds)
+        found = Sweep(options.seeds, options, clouds=clouds).plan()
     else:
         made = make_launch_plan(options, known_wheels, clouds=clouds)
         found = PlanResult(plan=made)

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from cloudgan.core.clouds import CLOUDS
+from cloudgan.core.clouds import CLOUDS, title_of
 from cloudgan.core.durations import HOUR_SECONDS, duration_range, duration_text, format_duration
 from cloudgan.launch.plan.jobs import KINDS, grid_ranks
 from cloudgan.launch.plan.node_choice import NONE_THERE
@@ -114,7 +114,7 @@ def _markets(plan: Plan) -> Table | None:
     provider, choice = plan.target.provider, plan.selection
     known = cost is not None and ahead.high_usd is not None
     chosen = (
-        f"{_CHOSEN} {_cloud(provider)}",
+        f"{_CHOSEN} {title_of(provider)}",
         *_nodes_and_market(plan.workers.nodes, pool.node_type, pool.market),
         _usd(cost.known_low_usd, cost.known_usd) if cost and known else Number(None, ""),
         _time(ahead.low_seconds, ahead.high_seconds),
@@ -125,7 +125,7 @@ def _markets(plan: Plan) -> Table | None:
         row = one.row
         if (row.provider, row.market) != (provider, pool.market):
             cells = (
-                f"  {_cloud(row.provider)}",
+                f"  {title_of(row.provider)}",
                 *_nodes_and_market(one.nodes, row.node_type, row.market),
                 _usd(one.low_usd, one.known_usd),
                 _time(one.low_seconds, one.high_seconds),
@@ -142,15 +142,11 @@ def _markets(plan: Plan) -> Table | None:
         missing = f"no {plan.workers.accelerator or 'nodes'}"
         text = missing if why == NONE_THERE else "none fits: see -v"
         if name != provider:
-            others.append((True, math.inf, (f"  {_cloud(name)}", text, "", "", "", "")))
+            others.append((True, math.inf, (f"  {title_of(name)}", text, "", "", "", "")))
     others.sort(key=lambda one: one[:2])
     usd = "USD known" if cost and cost.unknown else "USD in all"
     rows = (chosen, *(cells for *_, cells in others))
     return Table(("  cloud", "nodes", "market", usd, "train time", "USD/h"), rows, align="lllrrr")
-
-
-def _cloud(provider: str) -> str:
-    return CLOUDS[provider].title if provider in CLOUDS else provider
 
 
 def _nodes_and_market(nodes: int, node_type: str, market: str) -> tuple[str, str]:
@@ -317,6 +313,8 @@ def _ranks(plan: Plan) -> str:
     if grid:
         counts = ", ".join(map(str, grid_ranks(grid, nodes)))
         return f"a master and {grid.cells} cells; by node: {counts}"
+    if plan.config.join:
+        return f"{parallel.mode}, those of a trial on each node"
     layout = make_layout(parallel.ranks or nodes, parallel)
     counts = ", ".join(map(str, ranks_per_node(layout, nodes)))
     return f"{parallel.mode}, {layout.describe()}; by node: {counts}"

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from cloudgan.core import settings
 from cloudgan.core.clock import parse_time, utc_now, utc_today
-from cloudgan.core.clouds import CLOUDS
+from cloudgan.core.clouds import title_of
 from cloudgan.core.command import command
 from cloudgan.core.errors import CloudganError, CredentialsError
 from cloudgan.core.progress import Progress, Silent
@@ -85,7 +85,7 @@ class PriceList(Result):
                 self._least(its, "spot"),
                 self._least(its, "on_demand"),
                 ", ".join(map(str, sorted({row.accelerator_count for row in its}))),
-                ", ".join(sorted({_title(row.provider) for row in its})),
+                ", ".join(sorted({title_of(row.provider) for row in its})),
                 self._oldest(its),
             )
             for name, its in sorted(by_name.items())
@@ -109,7 +109,7 @@ class PriceList(Result):
                 row.node_type.removeprefix("Standard_"),
                 f"{row.usd_per_hour:.4f}",
                 row.market.replace("_", " "),
-                f"{_title(row.provider)} {row.region}",
+                f"{title_of(row.provider)} {row.region}",
                 self._age(row),
                 row.confidence,
             )
@@ -126,12 +126,10 @@ class PriceList(Result):
 
     def _fee_lines(self) -> Iterator[str]:
         for fee in self.fees:
-            name = f"{_title(fee.provider)} {fee.kind.replace('_', ' ')}: {fee.name}, {fee.region}"
+            name = (
+                f"{title_of(fee.provider)} {fee.kind.replace('_', ' ')}: {fee.name}, {fee.region}"
+            )
             yield f"{name:<64}{fee.usd:>10.4f} USD/{fee.unit:<10}{fee.age_text(self.today)}"
-
-
-def _title(provider: str) -> str:
-    return CLOUDS[provider].title if provider in CLOUDS else provider
 
 
 class RefreshedPrices(Result):

@@ -5,9 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import PurePath
-from typing import NamedTuple
 
 from pydantic import Field
 
@@ -19,7 +18,7 @@ from cloudgan.money.fees import load_fees
 from cloudgan.money.quality_cost import cost_until, end_of_step
 from cloudgan.reports.page import Page, Section
 from cloudgan.reports.result import Result, View
-from cloudgan.reports.table import Table
+from cloudgan.reports.table import Cell, Table
 from cloudgan.schema.config import RunConfig
 from cloudgan.schema.launch import Launch
 from cloudgan.schema.price_row import PriceRow
@@ -28,8 +27,6 @@ from cloudgan.schema.record import RunRecord, Stopped, Validated
 from cloudgan.schema.stop_criterion import StopCriterion, parse_stop_criterion
 
 GATES = "acceptance gates"
-_ROW_HEADS = ("configuration", "machine", "seeds", "met", "train s", "wall s", "USD")
-_RUN_HEADS = ("run", "seed", "goal", "step", "train s", "wall s", "USD", "detail")
 
 
 class QualityComparison(Result):
@@ -44,21 +41,22 @@ class QualityComparison(Result):
         met = sum(run.outcome == "met" for run in runs)
         reasons = {run.detail for run in runs if run.outcome == "not judged"}
         reasons |= {run.why_unknown for run in runs if run.why_unknown}
-        rows = tuple(
+        table = Table.of(
             (
-                f"{row.networks or 'unknown'} {row.configuration}",
-                len({run.seed for run in row.runs}),
-                _met(row),
-                _time(row.train_seconds),
-                _time(row.program_seconds),
-                _spread(row.usd, at_least=any(run.usd_unknown for run in row.runs)),
-            )
-            for row in self.rows
+                {
+                    "configuration": f"{row.networks or 'unknown'} {row.configuration}",
+                    **_seeds_and_met(row),
+                    "training": _time(row.train_seconds),
+                    "whole run": _time(row.program_seconds),
+                    "USD": _usd_spread(row),
+                }
+                for row in self.rows
+            ),
+            align="lrlrrr",
         )
-        heads = ("configuration", "seeds", "met", "training", "whole run", "USD")
         return View(
             f"{met} of {len(runs)} runs met {self.goal}",
-            Table(heads, rows, align="lrlrrr"),
+            table,
             notes=(
                 "median (lowest to highest) until the goal was first met",
                 *self._prices(),
@@ -71,41 +69,24 @@ class QualityComparison(Result):
     def _tables(self) -> tuple[Table, Table]:
         """Returns a row per configuration, and a row per run."""
         return (
-            Table(
-                _ROW_HEADS,
-                tuple(
-                    (
-                        f"{row.networks or 'unknown'} {row.configuration}"
+            Table.of(
+                (
+                    {
+                        "configuration": f"{row.networks or 'unknown'} {row.configuration}"
                         + (f" gates {row.gates}" if row.gates else ""),
-                        _machine(row),
-                        len({run.seed for run in row.runs}),
-                        _met(row),
-                        _spread(row.train_seconds),
-                        _spread(row.program_seconds),
-                        _spread(row.usd, at_least=any(run.usd_unknown for run in row.runs)),
-                    )
+                        "machine": _machine(row),
+                        **_seeds_and_met(row),
+                        "train s": _spread(row.train_seconds),
+                        "wall s": _spread(row.program_seconds),
+                        "USD": _usd_spread(row),
+                    }
                     for row in self.rows
                 ),
                 f"Until {self.goal} first met: median (lowest to highest) over the judged runs; a run that"
                 " never met it counts as infinite. " + " ".join(self._prices()),
             ),
-            Table(
-                _RUN_HEADS,
-                tuple(
-                    (
-                        run.run,
-                        run.seed,
-                        run.outcome,
-                        *(
-                            (run.step, run.train_seconds, run.program_seconds, _usd(run))
-                            if run.outcome == "met"
-                            else ("",) * 4
-                        ),
-                        "; ".join(filter(None, (run.detail, run.why_unknown))),
-                    )
-                    for row in self.rows
-                    for run in row.runs
-                ),
+            Table.of(
+                (_run_cells(run) for row in self.rows for run in row.runs),
                 "Runs. wall: all processes from start to the goal, without waiting for nodes.",
             ),
         )
@@ -120,28 +101,6 @@ class QualityComparison(Result):
     def page(self) -> Page:
         """Returns the tables as a page."""
         return Page("Time and cost to quality", sections=(Section(self.goal, self._tables()),))
-
-
-class _Judged(NamedTuple):
-    """A run, its outcome, and what must be equal for runs of one row."""
-
-    run: RunToQuality
-    record: RunRecord
-    networks: str | None
-    configuration: str
-    gates: str
-    priced_as: str | None
-    billed: bool
-
-    def key(self) -> tuple[str, ...]:
-        """Returns what determines time and cost, without the seed."""
-        started = self.record.started()
-        where = (
-            (started.hardware.model_dump_json(), started.numerics.model_dump_json())
-            if started
-            else ()
-        )
-        return (self.configuration, self.priced_as or "", str(self.billed), *where)
 
 
 def cost_to_quality(
@@ -162,22 +121,25 @@ def cost_to_quality(
     """
     criterion = parse_stop_criterion(until) if until is not None else None
     row = load_catalog().row(price_as) if price_as else None
-    groups: dict[tuple[str, ...], list[_Judged]] = {}
-    for run in runs:
-        judged = _judge(run, criterion, row)
-        groups.setdefault(judged.key(), []).append(judged)
     goal = str(criterion) if criterion else GATES
+    groups: dict[tuple[str, ...], list[QualityRow]] = {}
+    for run in runs:
+        key, one = _row(run, goal, criterion, row)
+        groups.setdefault(key, []).append(one)
     rows = []
     for group in groups.values():
-        digests = sorted({judged.gates for judged in group} - {""}) or [""]
+        digests = sorted({one.gates for one in group} - {""}) or [""]
         for digest in digests:
             # A run without a verdict stays in a row, with its outcome.
             allowed = {digest, ""} if digest == digests[0] else {digest}
-            rows.append(_row(goal, digest, [one for one in group if one.gates in allowed]))
+            rows.append(_merged(digest, [one for one in group if one.gates in allowed]))
     return QualityComparison(goal=goal, rows=tuple(rows))
 
 
-def _judge(run: Run, criterion: StopCriterion | None, row: PriceRow | None) -> _Judged:
+def _row(
+    run: Run, goal: str, criterion: StopCriterion | None, price: PriceRow | None
+) -> tuple[tuple[str, ...], QualityRow]:
+    """Returns what runs of one row have in common, and the row of one run."""
     record, config, launch = run.record, run.folder.read_config(), read_launch(run.folder)
     name, gates = run.folder.path.resolve().name, ""
     line: Validated | Stopped | None
@@ -185,27 +147,48 @@ def _judge(run: Run, criterion: StopCriterion | None, row: PriceRow | None) -> _
         outcome, detail, step, line = _by_validations(record, criterion)
     else:
         gates, outcome, detail, step, line = _by_verdict(run, record)
-    found = RunToQuality(
-        run=name,
-        seed=config.training.seed if config else None,
-        outcome=outcome,
-        detail=detail,
-        step=step,
-    )
+    seed = config.training.seed if config else None
+    found = RunToQuality(run=name, seed=seed, outcome=outcome, detail=detail, step=step)
     if line:
-        cost = cost_until(record, line, row=row, launch=launch, fees=load_fees())
-        found = found.model_copy(update=cost._asdict())
+        found = cost_until(found, record, line, row=price, launch=launch, fees=load_fees())
     elif outcome == "met":
         why = f"the record has no time at which step {step} was complete"
         found = found.model_copy(update={"why_unknown": why})
-    return _Judged(
-        found,
-        record,
-        config.model.network_name if config else None,
-        _digest(config, name) if config else f"of {name}, which has no run.yaml",
-        gates,
-        *_offer(launch, row),
+    started, (offer, billed) = record.started(), _offer(launch, price)
+    numerics = started.numerics if started else None
+    row = QualityRow(
+        goal=goal,
+        gates=gates,
+        configuration=_digest(config, name) if config else f"of {name}, which has no run.yaml",
+        networks=config.model.network_name if config else None,
+        training_showers=started.training_showers if started else None,
+        machine=started.hardware.describe() if started else "unknown",
+        replicas=numerics.replicas if numerics else None,
+        global_batch_size=numerics.global_batch_size if numerics else None,
+        priced_as=offer,
+        billed=billed,
+        cloudgan=started.versions.get("cloudgan") if started else None,
+        runs=(found,),
+        **_spreads((found,)),
     )
+    where = (started.hardware, started.numerics) if started else ()
+    key = (row.configuration, offer or "", str(billed), *(one.model_dump_json() for one in where))
+    return key, row
+
+
+def _merged(gates: str, rows: Sequence[QualityRow]) -> QualityRow:
+    runs = tuple(run for row in rows for run in row.runs)
+    return rows[0].model_copy(update={"gates": gates, "runs": runs} | _spreads(runs))
+
+
+def _spreads(runs: Iterable[RunToQuality]) -> dict[str, Spread]:
+    judged = [run for run in runs if run.outcome != "not judged"]
+    return {
+        name: Spread.of(
+            math.inf if run.outcome == "never met" else getattr(run, name) for run in judged
+        )
+        for name in ("train_seconds", "program_seconds", "usd")
+    }
 
 
 def _by_validations(
@@ -263,45 +246,33 @@ def _digest(config: RunConfig, run: str) -> str:
     return hashlib.sha256(json.dumps(keys, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def _row(goal: str, digest: str, group: Sequence[_Judged]) -> QualityRow:
-    first, started = group[0], group[0].record.started()
-    numerics = started.numerics if started else None
-    judged = [one.run for one in group if one.run.outcome != "not judged"]
-
-    def spread(name: str) -> Spread:
-        return Spread.of(
-            math.inf if run.outcome == "never met" else getattr(run, name) for run in judged
-        )
-
-    return QualityRow(
-        goal=goal,
-        gates=digest,
-        configuration=first.configuration,
-        networks=first.networks,
-        training_showers=started.training_showers if started else None,
-        machine=started.hardware.describe() if started else "unknown",
-        replicas=numerics.replicas if numerics else None,
-        global_batch_size=numerics.global_batch_size if numerics else None,
-        priced_as=first.priced_as,
-        billed=first.billed,
-        cloudgan=started.versions.get("cloudgan") if started else None,
-        runs=tuple(one.run for one in group),
-        train_seconds=spread("train_seconds"),
-        program_seconds=spread("program_seconds"),
-        usd=spread("usd"),
-    )
-
-
 def _machine(row: QualityRow) -> str:
     replicas = row.replicas or 1
     batch = row.global_batch_size // replicas if row.global_batch_size else "unknown"
     return f"{replicas} x batch {batch}, {row.machine}"
 
 
-def _met(row: QualityRow) -> str:
+def _seeds_and_met(row: QualityRow) -> dict[str, Cell]:
     judged = len(row.runs) - row.count("not judged")
     rest = f", {row.count('not judged')} not judged" if row.count("not judged") else ""
-    return f"{row.count('met')} of {judged}{rest}"
+    seeds = len({run.seed for run in row.runs})
+    return {"seeds": seeds, "met": f"{row.count('met')} of {judged}{rest}"}
+
+
+def _run_cells(run: RunToQuality) -> dict[str, Cell]:
+    met, usd = run.outcome == "met", "unknown"
+    if run.usd is not None:
+        usd = f"{'at least ' if run.usd_unknown else ''}{run.usd:.4g}"
+    return {
+        "run": run.run,
+        "seed": run.seed,
+        "goal": run.outcome,
+        "step": run.step if met else "",
+        "train s": run.train_seconds if met else "",
+        "wall s": run.program_seconds if met else "",
+        "USD": usd if met else "",
+        "detail": "; ".join(filter(None, (run.detail, run.why_unknown))),
+    }
 
 
 def _time(found: Spread) -> str:
@@ -314,18 +285,16 @@ def _time(found: Spread) -> str:
     return median if low == high else f"{median} ({low} to {high})"
 
 
-def _spread(found: Spread, *, at_least: bool = False) -> str:
+def _spread(found: Spread) -> str:
     if found.why in {"unknown", "not judged"}:
         return found.why
     low, median, high = (
         "never" if value is None else f"{value:.4g}"
         for value in (found.low, found.median, found.high)
     )
-    text = f"{median} ({low} to {high})"
-    return f"at least {text}" if at_least and found.median is not None else text
+    return f"{median} ({low} to {high})"
 
 
-def _usd(run: RunToQuality) -> str:
-    if run.usd is None:
-        return "unknown"
-    return f"{'at least ' if run.usd_unknown else ''}{run.usd:.4g}"
+def _usd_spread(row: QualityRow) -> str:
+    is_part = any(run.usd_unknown for run in row.runs) and row.usd.median is not None
+    return f"{'at least ' if is_part else ''}{_spread(row.usd)}"

@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from cloudgan.api.notebook_progress import usual_progress
 from cloudgan.core import ranges
 from cloudgan.core.errors import ConfigError
 from cloudgan.core.progress import Progress
 from cloudgan.reports.charts import Axis, Line, Plot, Style
+from cloudgan.reports.notebook_progress import usual_progress
 from cloudgan.reports.page import Block, Section, fragment
 from cloudgan.reports.table import Table
 from cloudgan.schema import record
@@ -91,8 +91,8 @@ class Run:
             ConfigError: Energy or angle is beyond the trained range.
             DataError: The run has no such checkpoint.
         """
-        from cloudgan.api.grid_samples import has_other_samples
         from cloudgan.api.shower_samples import drawn, load_generator
+        from cloudgan.coevolution.samples import has_other_samples
 
         ranges.Range(1, ranges.MAX_SHOWERS).check("showers", n)
         ranges.Range(0, ranges.MAX_SEED).check("seed", seed)

@@ -8,12 +8,19 @@ from typing import Any
 
 from cloudgan.api.cost import price
 from cloudgan.api.run import Run
-from cloudgan.api.scaling_page import PublishedScaling, ScalingComparison
+from cloudgan.api.scaling_page import ScalingComparison
 from cloudgan.core.errors import ConfigError, DataError
 from cloudgan.money.catalog import load_catalog
-from cloudgan.money.paper_replay import replay, scaling_runs
+from cloudgan.money.paper_replay import replayed_runs, scaling_runs
 from cloudgan.money.processes import NO_END, process_times
-from cloudgan.money.scaling_curves import Power8, ScalingRun, replay_power8, scaling_curves
+from cloudgan.money.scaling_curves import (
+    Power8,
+    ScalingRun,
+    ScalingSize,
+    published_size,
+    replay_power8,
+    scaling_curves,
+)
 from cloudgan.schema.config import RunConfig, differences
 from cloudgan.schema.record import RunRecord, Started
 
@@ -132,7 +139,7 @@ def _scaling_run(run: Run, record: RunRecord, started: Started, price_as: str | 
     is_cpu = numerics.device == "CPU"
     showers = sum(epoch.samples for epoch in epochs)
     training = record.samples_per_second()
-    seconds = record.program_seconds() if record.every_process_ended() else None
+    seconds = record.whole_program_seconds()
     why = [] if training else ["no epoch has a step after the first call"]
     why += [] if seconds else [NO_END]
     best = next((each for each in reversed(record.validations()) if each.best), None)
@@ -150,9 +157,7 @@ def _scaling_run(run: Run, record: RunRecord, started: Started, price_as: str | 
         seconds=_activities(record),
         quality_name=best.ranked_by if best else "",
         quality=None if math.isnan(value) else value,
-        usd=report.totals.known_usd
-        if any(item.usd is not None for item in report.line_items)
-        else None,
+        usd=report.known_usd,
         usd_unknown=report.totals.unknown,
     )
 
@@ -161,7 +166,7 @@ def _activities(record: RunRecord) -> dict[str, float | None]:
     """Returns the seconds by activity over all processes; None if one of them is unknown."""
     found: dict[str, float | None] = {}
     for process in process_times(record):
-        for item, seconds in process.activities().items():
+        for item, seconds in process.items():
             name = item.display
             before = found.get(name, 0.0)
             found[name] = None if before is None or seconds is None else before + seconds
@@ -194,35 +199,29 @@ def _notes(
     return notes
 
 
-def _power8(known: Power8) -> tuple[PublishedScaling, ...]:
+def _power8(known: Power8) -> tuple[ScalingSize, ...]:
+    efficiencies = {
+        "published": known.efficiency,
+        "computed: shared validation": known.shared_efficiency,
+    }
     return tuple(
-        PublishedScaling(
-            source=f"POWER8, {known.gpus} x P100",
-            n=known.gpus,
-            base_n=1,
-            training_efficiency=known.training_efficiency,
-            end_to_end_efficiency=efficiency,
-            kind=kind,
+        published_size(
+            f"POWER8, {known.gpus} x P100", known.gpus, 1, (known.training_efficiency, one), kind
         )
-        for efficiency, kind in (
-            (known.efficiency, "published"),
-            (known.shared_efficiency, "computed: shared validation"),
-        )
+        for kind, one in efficiencies.items()
     )
 
 
-def _cloud_paper() -> tuple[PublishedScaling, ...]:
+def _cloud_paper() -> tuple[ScalingSize, ...]:
     """Returns the runs of arXiv:2111.04628 on V100; end to end is an epoch with its test, per shower."""
-    runs = scaling_runs(replay(load_catalog()))
+    runs = scaling_runs(replayed_runs(load_catalog()))
     least = min(run.accelerators for run in runs)
-    return tuple(
-        PublishedScaling(
-            source=f"arXiv:2111.04628, {run.nodes} x {run.accelerators // run.nodes} V100",
-            n=run.accelerators,
-            base_n=least,
-            training_efficiency=run.scaling.sample_efficiency if run.scaling else 1.0,
-            end_to_end_efficiency=run.scaling.end_to_end_sample_efficiency if run.scaling else 1.0,
-            kind="published",
+    found = []
+    for run in runs:
+        known, n = run.scaling, run.accelerators
+        both = (
+            (known.sample_efficiency, known.end_to_end_sample_efficiency) if known else (1.0, 1.0)
         )
-        for run in runs
-    )
+        name = f"arXiv:2111.04628, {run.nodes} x {n // run.nodes} V100"
+        found.append(published_size(name, n, least, both, "published"))
+    return tuple(found)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, get_args
 
 from pydantic import Field
 
-from cloudgan.core.document import Document
 from cloudgan.money.scaling_curves import (
-    ModelledSpeed,
     Power8,
     ScalingCurve,
     ScalingRun,
+    ScalingSize,
     SerialShare,
     Speed,
 )
@@ -35,21 +34,6 @@ _HEADS = ("n", "devices", "batch", "runs", *_SPEEDS, "kind")
 _PUBLISHED_HEADS = ("source", "n", "over n", *_SPEEDS[1:3], *_SPEEDS[4:], "kind")
 
 
-class PublishedScaling(Document):
-    """A published or computed size of other programs; efficiencies are over `base_n`."""
-
-    source: str
-    n: int = Field(ge=1)
-    base_n: int = Field(ge=1)
-    training_efficiency: float
-    end_to_end_efficiency: float
-    kind: str
-
-    def speed_up(self, efficiency: float) -> float:
-        """Returns the speed-up over the smallest size."""
-        return efficiency * self.n / self.base_n
-
-
 class ScalingComparison(Result):
     """Curves of runs, beside published ones.
 
@@ -59,7 +43,7 @@ class ScalingComparison(Result):
     networks: str = Field(description="of the runs; empty: no runs")
     runs: tuple[ScalingRun, ...]
     curves: tuple[ScalingCurve, ...]
-    published: tuple[PublishedScaling, ...]
+    published: tuple[ScalingSize, ...]
     power8: Power8
     notes: tuple[str, ...] = ()
 
@@ -112,33 +96,31 @@ class ScalingComparison(Result):
         A speed-up over a smallest size above 1 is multiplied by that size: all have one ideal line.
         """
         is_speed = quantity == "speed_up"
-        sizes = [one.n for one in self.published]
-        sizes += [one.n for one in curve.sizes] + [one.n for one in curve.modelled] if curve else []
-        ticks = _ticks(max(sizes))
+        shown = (*self.published, *((*curve.sizes, *curve.modelled) if curve else ()))
+        ticks = _ticks(max(one.n for one in shown))
         ideal = {tick: tick if is_speed else 1.0 for tick in ticks}
         if curve and is_speed:
-            n, devices = curve.base.n, curve.base.devices
-            ideal |= {float(one.n): n * one.devices / devices for one in curve.sizes}
-        series = [_measured(curve, name, quantity) for name in _BOTH] if curve else []
+            devices = curve.base.devices or 1
+            ideal |= {
+                float(one.n): one.base_n * (one.devices or 1) / devices for one in curve.sizes
+            }
+        series: list[PointSeries] = []
         lines = [Line("ideal", tuple(sorted(ideal)), tuple(ideal[n] for n in sorted(ideal)))]
         is_fitted = curve is not None and bool(curve.modelled)
-        if curve and is_fitted:
-            lines += [_fitted(curve, name, quantity) for name in _BOTH]
-        beside = {"POWER8": list(_BOTH)}
-        beside |= {f"arXiv:2111.04628, {label}": [name] for name, label in _BOTH.items()}
-        for title, names in beside.items():
-            points = (
-                Point(
-                    one.n,
-                    getattr(one, f"{name}_efficiency") * (one.n if is_speed else 1),
-                    f"{one.source}, {_BOTH[name]}",
-                    one.kind,
-                )
-                for one in self.published
-                if (one.base_n == 1) == (title == "POWER8")
-                for name in names
-            )
-            series.append(PointSeries(title, tuple(points)))
+        if curve:
+            series = [
+                PointSeries(f"{label}, measured", _points(curve.sizes, name, quantity))
+                for name, label in _BOTH.items()
+            ]
+            lines += [_fitted(curve, name, quantity) for name in _BOTH if is_fitted]
+        power8 = [one for one in self.published if one.base_n == 1]
+        paper = [one for one in self.published if one.base_n > 1]
+        points = zip(*(_points(power8, name, quantity) for name in _BOTH), strict=True)
+        series.append(PointSeries("POWER8", tuple(point for both in points for point in both)))
+        series += [
+            PointSeries(f"arXiv:2111.04628, {label}", _points(paper, name, quantity))
+            for name, label in _BOTH.items()
+        ]
         return Plot(
             "Speed-up against workers" if is_speed else "Efficiency against workers",
             Axis("n", log=True, ticks=ticks),
@@ -153,25 +135,33 @@ class ScalingComparison(Result):
         )
 
 
-def _measured(curve: ScalingCurve, name: str, quantity: Quantity) -> PointSeries:
-    base = curve.base.n if quantity == "speed_up" else 1
-    speeds = ((one, getattr(one, name)) for one in curve.sizes)
-    points = (
-        Point(one.n, base * getattr(speed, quantity), ", ".join(one.runs))
-        for one, speed in speeds
-        if speed
-    )
-    return PointSeries(f"{_BOTH[name]}, measured", tuple(points))
+def _points(sizes: Iterable[ScalingSize], name: str, quantity: Quantity) -> tuple[Point, ...]:
+    """Returns what is known of speed-up or efficiency, training only or end to end."""
+    found = []
+    for one in sizes:
+        speed: Speed | None = getattr(one, name)
+        if speed is None:
+            continue
+        value = getattr(speed, quantity) * (one.base_n if quantity == "speed_up" else 1)
+        if one.kind == "measured":
+            found.append(Point(one.n, value, ", ".join(one.runs)))
+        else:
+            found.append(Point(one.n, value, f"{', '.join(one.runs)}, {_BOTH[name]}", one.kind))
+    return tuple(found)
 
 
 def _fitted(curve: ScalingCurve, name: str, quantity: Quantity) -> Line:
-    base = curve.base.n if quantity == "speed_up" else 1
-    found: list[ModelledSpeed] = [getattr(one, name) for one in curve.modelled]
-    values: list[float] = [base * getattr(one, quantity) for one in found]
-    low = (y * one.low / one.speed_up for y, one in zip(values, found, strict=True))
-    high = (y * one.high / one.speed_up for y, one in zip(values, found, strict=True))
-    sizes = tuple(float(one.n) for one in curve.modelled)
-    return Line(f"{_BOTH[name]}, model", sizes, tuple(values), tuple(low), tuple(high))
+    speeds: list[Speed] = [getattr(one, name) for one in curve.modelled]
+    points = _points(curve.modelled, name, quantity)
+    low, high = (
+        tuple(
+            point.y * (getattr(speed, edge) or 0.0) / speed.speed_up
+            for point, speed in zip(points, speeds, strict=True)
+        )
+        for edge in ("low", "high")
+    )
+    sizes, values = tuple(float(point.x) for point in points), tuple(point.y for point in points)
+    return Line(f"{_BOTH[name]}, model", sizes, values, low, high)
 
 
 def _ticks(most: float) -> tuple[float, ...]:
@@ -181,49 +171,51 @@ def _ticks(most: float) -> tuple[float, ...]:
 
 def _sizes(curves: tuple[ScalingCurve, ...]) -> Table:
     """Returns a row per measured size, then one per predicted size, for a terminal."""
-    rows: list[tuple[Cell, ...]] = []
-    for curve in curves:
-        for one in curve.sizes:
-            both = (*_speed(one.training)[1:], *_speed(one.end_to_end)[1:])
-            rows.append((curve.kind, one.n, one.devices, *both, "measured"))
-        for ahead in curve.modelled:
-            if ahead.predicted:
-                both = (*_modelled(ahead.training)[1:], *_modelled(ahead.end_to_end)[1:])
-                rows.append((curve.kind, ahead.n, "", *both, "predicted"))
+    rows = tuple(
+        (curve.kind, one.n, _blank(one.devices), *_speed_ups(one), one.kind)
+        for curve in curves
+        for one in (*curve.sizes, *curve.predicted)
+    )
     heads = ("scaling", "n", "devices", "training", "eff.", "end to end", "eff.", "kind")
-    return Table(heads, tuple(rows), "Speed-up and efficiency.", "lrrrrrrl", priority="10603020")
+    return Table(heads, rows, "Speed-up and efficiency.", "lrrrrrrl", priority="10603020")
 
 
 def _size_table(curve: ScalingCurve) -> Table:
     """Returns a row per measured size, then one per predicted size."""
-    measured = tuple(
+    rows = tuple(
         (
-            *(one.n, one.devices, one.global_batch_size, len(one.runs)),
+            *(one.n, _blank(one.devices), _blank(one.global_batch_size), len(one.runs) or ""),
             *(*_speed(one.training), *_speed(one.end_to_end)),
-            f"measured; {one.why_unknown}" if one.why_unknown else "measured",
+            f"{one.kind}; {one.why_unknown}" if one.why_unknown else one.kind,
         )
-        for one in curve.sizes
-    )
-    predicted = tuple(
-        (one.n, "", "", "", *_modelled(one.training), *_modelled(one.end_to_end), "predicted")
-        for one in curve.modelled
-        if one.predicted
+        for one in (*curve.sizes, *curve.predicted)
     )
     caption = (
         f"{curve.kind.capitalize()} scaling, {_KEPT[curve.kind]}, over n = {curve.base.n}. Training: without"
         " first calls. End to end: over the program time, with start-up, validation and checkpoints."
         " Efficiency: speed-up over the ratio of devices (accelerators, or threads of a CPU)."
     )
-    return Table(_HEADS, (*measured, *predicted), caption, "r" * 10 + "l", priority="04352012010")
+    return Table(_HEADS, rows, caption, "r" * 10 + "l", priority="04352012010")
 
 
 def _speed(one: Speed | None) -> tuple[Cell, ...]:
-    return (one.showers_per_second, one.speed_up, one.efficiency) if one else (None, None, None)
+    """Returns showers per second, speed-up and efficiency."""
+    if one is None:
+        return (None, None, None)
+    speed_up: Cell = one.speed_up
+    if one.low is not None:
+        text = f"{one.speed_up:.3g} ({one.low:.3g} to {one.high:.3g})"
+        speed_up = Number(one.speed_up, text)
+    return (_blank(one.showers_per_second), speed_up, one.efficiency)
 
 
-def _modelled(one: ModelledSpeed) -> tuple[Cell, ...]:
-    text = f"{one.speed_up:.3g} ({one.low:.3g} to {one.high:.3g})"
-    return ("", Number(one.speed_up, text), one.efficiency)
+def _speed_ups(one: ScalingSize) -> tuple[Cell, ...]:
+    return (*_speed(one.training)[1:], *_speed(one.end_to_end)[1:])
+
+
+def _blank(value: float | None) -> Cell:
+    """Returns a value, or nothing where it does not apply."""
+    return "" if value is None else value
 
 
 def _run_table(found: ScalingComparison) -> Table:
@@ -253,13 +245,7 @@ def _published_table(found: ScalingComparison) -> Table:
     """Returns a row per published size, and POWER8's with a shared validation."""
     known = found.power8
     rows = tuple(
-        (
-            *(one.source, one.n, one.base_n),
-            *(one.speed_up(one.training_efficiency), one.training_efficiency),
-            *(one.speed_up(one.end_to_end_efficiency), one.end_to_end_efficiency),
-            one.kind,
-        )
-        for one in found.published
+        (*one.runs, one.n, one.base_n, *_speed_ups(one), one.kind) for one in found.published
     )
     caption = (
         f"POWER8 ({known.source}): {_hours(known.one_gpu_minutes)} on one GPU,"

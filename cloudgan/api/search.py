@@ -6,7 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from cloudgan.api.notebook_progress import usual_progress
 from cloudgan.core.command import command
 from cloudgan.core.errors import CloudganError, ConfigError
 from cloudgan.core.labels import checked_name
@@ -14,9 +13,12 @@ from cloudgan.core.local_path import local_path
 from cloudgan.core.progress import Progress
 from cloudgan.launch.kubernetes.manifests import CLAIM
 from cloudgan.money.price_file import catalog_with
+from cloudgan.ranks.layout import make_layout, size_for
+from cloudgan.reports.notebook_progress import usual_progress
 from cloudgan.reports.page import write as write_page
 from cloudgan.schema.held_out import check_can_validate, check_folds, held_out_every
 from cloudgan.schema.options.training import SearchOptions
+from cloudgan.schema.parallel import ParallelConfig
 from cloudgan.schema.run_folder import RunFolder
 from cloudgan.schema.search import SearchConfig, parse_search, read_space, with_folds
 from cloudgan.search.blocks import blocks_of_machine
@@ -48,19 +50,15 @@ def search(options: SearchOptions, *, progress: Progress | None = None) -> Searc
         raise ConfigError(f"--like={options.like} is only valid with --describe")
     if options.show:
         return read_search(options.space)
-    path, asked = _requested(options)
+    if not options.describe:
+        return coordinate(options, "", None, progress or usual_progress())
+    _, asked = _requested(options)
     _check_limits(options, asked)
-    if options.describe:
-        return forecast(options.space, asked, options.like)
-    return _searched(options, path, asked, progress or usual_progress())
+    return forecast(options.space, asked, options.like)
 
 
 def read_search(path: str) -> Search:
-    """Reads a search from its folder; nothing is started.
-
-    Raises:
-        DataError: The folder holds no search.
-    """
+    """Reads a search from its folder; nothing is started."""
     check_extra()
     from cloudgan.search.reading import search_result
     from cloudgan.search.study import read_study
@@ -69,36 +67,19 @@ def read_search(path: str) -> Search:
 
 
 def coordinate(
-    options: SearchOptions, store: str, launch: Callable[[], object], progress: Progress
+    options: SearchOptions, store: str, launch: Callable[[], object] | None, progress: Progress
 ) -> Search:
-    """Searches with blocks in pods.
+    """Searches on this machine, or with blocks in the pods of a store.
 
-    Args:
-        options: As of `search`.
-        store: Of the pods.
-        launch: Starts the pods; called when the search and its showers are in the store.
-        progress: Receives a line for each finished trial.
-
-    Raises:
-        ConfigError: As of `search`, or the options start no search.
+    `launch` starts the pods, when the search and its showers are in the store.
     """
-    if options.show or options.describe or options.search.get("store"):
+    if launch and (options.show or options.describe or options.search.get("store")):
         raise ConfigError(
             "--show and --describe start no search, and --store stands before --: give `deploy --store=URL --"
             " search SPACE` without them"
         )
     path, asked = _requested(options, store)
     _check_limits(options, asked)
-    return _searched(options, path, asked, progress, launch)
-
-
-def _searched(
-    options: SearchOptions,
-    path: Path,
-    asked: SearchConfig,
-    progress: Progress,
-    launch: Callable[[], object] | None = None,
-) -> Search:
     limits = {"max_hours": options.max_hours, "budget_usd": options.budget_usd}
     found = start_search(path, asked, progress, launch=launch, **limits)
     write_page(found.page(), path / PAGE)
@@ -127,11 +108,7 @@ def _check_limits(options: SearchOptions, config: SearchConfig) -> None:
 
 
 def _requested(options: SearchOptions, store: str = "") -> tuple[Path, SearchConfig]:
-    """Returns the folder and the configuration of a search, new or continued; writes nothing.
-
-    Raises:
-        ConfigError: The space or an option is not valid, or cannot change.
-    """
+    """Returns the folder and the configuration of a search, new or continued; writes nothing."""
     given, keys, chosen = local_path(options.space), options.run_keys, dict(options.search)
     price = _machine_price(options.price_as, options.price_file)
     if given.is_dir():
@@ -156,13 +133,8 @@ def _requested(options: SearchOptions, store: str = "") -> tuple[Path, SearchCon
 
 
 def _continued(path: Path, fixed: list[str], changes: dict[str, Any]) -> SearchConfig:
-    """Returns the search in a folder, with other numbers of trials and blocks.
-
-    Raises:
-        ConfigError: There is none, or an option cannot change.
-    """
+    """Returns the search in a folder, with other numbers of trials and blocks."""
     check_extra()
-
     found = SearchFolder(path).read_config()
     if found is None:
         raise ConfigError(
@@ -190,11 +162,7 @@ def shared_store(store: str) -> str:
 
 
 def check_pods(name: str, config: SearchConfig, chosen: dict[str, Any]) -> None:
-    """Checks that pods can train the trials of a search.
-
-    Raises:
-        ConfigError: A trial needs what a block in a pod does not have.
-    """
+    """Checks that a trial needs nothing that a block in a pod does not have."""
     try:
         checked_name(name)
     except ConfigError as error:
@@ -205,11 +173,10 @@ def check_pods(name: str, config: SearchConfig, chosen: dict[str, Any]) -> None:
             f"--blocks={chosen['blocks']} are of this machine; with --store the blocks are the nodes of"
             f" `cloudgan deploy --nodes=N -- join {name}`"
         )
-    if base.parallel.has_ranks or base.training.workers > 1:
-        given = "--parallel" if base.parallel.has_ranks else f"--workers={base.training.workers}"
+    if base.training.workers > 1:
         raise ConfigError(
-            f"{given} with --store is not built: a block in a pod trains in one process; --replicas=N uses"
-            " several devices of its node"
+            f"--workers={base.training.workers} with --store is not built: a block in a pod trains in one process or"
+            " with --parallel=MODE --ranks=N; --replicas=N uses several devices of its node"
         )
     if base.training.init_from:
         raise ConfigError(
@@ -227,15 +194,11 @@ def start_search(
     budget_usd: float | None = None,
     launch: Callable[[], object] | None = None,
 ) -> Search:
-    """Runs the trials of a search that are not finished.
+    """Runs the trials of a search that are not finished; a base that never validates validates each epoch.
 
-    Args:
-        path: Folder of the search, new or that of an earlier process.
-        config: The search; a base that never validates validates each epoch.
-        progress: Receives a line for each finished trial.
-        max_hours: Time after which running trials are saved and the search ends with the best so far.
-        budget_usd: The same for the price of this machine since the search began.
-        launch: Starts the blocks of a search with a store, once it is published there.
+    After `max_hours` of this process, or when this machine has cost `budget_usd` since the search began, running
+    trials are saved and the search ends with the best so far. `launch` starts the blocks of a search with a
+    store, once it is published there.
 
     Raises:
         ConfigError: The folder or the store holds another search, or the showers are too few.
@@ -243,10 +206,11 @@ def start_search(
         CloudganError: Five trials in a row failed, or all of them.
     """
     check_extra()
-    from cloudgan.api.training_showers import as_store, count_showers, find_showers
+    _check_ranks(config.base.parallel)
     from cloudgan.search.here import train_here
     from cloudgan.search.reading import search_result
     from cloudgan.search.shared import follow_search, store_of, study_in
+    from cloudgan.training.showers import as_store, count_showers, find_showers
 
     folder = SearchFolder(path)
     training = config.base.training
@@ -291,12 +255,20 @@ def start_search(
     return search_result(folder, config, study, limit)
 
 
-def _check_reaches_validation(config: SearchConfig, showers: int) -> None:
-    """Checks that trials train until their first validation, where the number of replicas is known.
+def _check_ranks(parallel: ParallelConfig) -> None:
+    """Checks that each trial can start its ranks."""
+    if parallel.ranks:
+        make_layout(parallel.ranks, parallel)
+    elif parallel.has_ranks:
+        fitting = size_for(2 * parallel.masters, parallel)
+        raise ConfigError(
+            f"--parallel={parallel.mode} in a search needs --ranks=N, such as --ranks={fitting}: each trial starts"
+            " its own ranks"
+        )
 
-    Raises:
-        ConfigError: Their steps end before it.
-    """
+
+def _check_reaches_validation(config: SearchConfig, showers: int) -> None:
+    """Checks that trials train until their first validation, where the number of replicas is known."""
     base = config.base
     limit, workers = base.training.max_steps, base.training.workers
     replicas = base.training.replicas or (None if config.store or visible_gpus() else 1)

@@ -10,15 +10,17 @@ import re
 import shutil
 import signal
 import sys
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 from cloudgan.core import settings
 from cloudgan.core.clock import utc_now
-from cloudgan.core.errors import CloudganError, DataError, TryAgain
+from cloudgan.core.errors import CloudganError, ConfigError, DataError, TryAgain
+from cloudgan.core.lifeline import at_its_end
 from cloudgan.core.progress import Progress
+from cloudgan.core.stop_signal import StopSignal
 from cloudgan.core.tail import tail_lines
 from cloudgan.schema import record
 from cloudgan.schema.config import RunConfig
@@ -35,7 +37,7 @@ from cloudgan.schema.search_exchange import (
     search_prefix,
 )
 from cloudgan.search.block_watch import BlockWatch
-from cloudgan.search.blocks import LOG, PROGRAM, Block, StopRequest, wait_for_trainers
+from cloudgan.search.blocks import LOG, PROGRAM, Block, wait_for_trainers
 from cloudgan.search.folder import check_extra
 from cloudgan.storage.store import Store, StoreError, open_store, retry_on_store_error
 from cloudgan.worker.pod_environment import PodEnvironment, read_pod_environment
@@ -99,8 +101,7 @@ class Pod:
 
     def saved_step(self, run: TrialRun) -> int:
         """Returns the step of the newest checkpoint of a run in the store; 0: none."""
-        names = self._store.list(f"{run.path}/{CHECKPOINTS}/")
-        return max(checkpoint_steps(name.rpartition("/")[2] for name in names), default=0)
+        return max(_saved_steps(self._store, f"{run.path}/{CHECKPOINTS}/"), default=0)
 
     def prepare(self, run: TrialRun, config: RunConfig) -> None:
         """Downloads showers and record; the trainer loads the checkpoint."""
@@ -222,8 +223,11 @@ class SearchBlock:
             liveness=liveness,
             lease_seconds=lease_seconds,
         )
+        program = (*program, "--no-report")  # it would stay in the pod
+        if pod.config.has_ranks:  # what deployed it keeps others from the ports of its ranks
+            program = (*program, "--allow-open-ports")
         self._block = Block(0, self._place.variables, program)
-        self.stop = StopRequest()
+        self.stop = StopSignal()
 
     def run(self) -> int:
         """Trains until the search has ended; returns the exit code."""
@@ -247,6 +251,7 @@ class SearchBlock:
                     )
                 time.sleep(0.0 if found else _ASK_SECONDS)
             if found:
+                self._check_ranks(found[0].base.parallel.mode)
                 progress, blocks = LogProgress(self._log), [self._block]
                 loop = TrialLoop(
                     *found, blocks, self._place, progress, name=self._name, stop=self.stop
@@ -261,6 +266,15 @@ class SearchBlock:
             return TryAgain.exit_code
         self._log.say("the search has ended")
         return 0
+
+    def _check_ranks(self, mode: str) -> None:
+        """Checks that this deployment is for the ranks of the trials: its pods protect their ports."""
+        if mode not in {"none", self._pod.config.parallel.mode}:
+            name = self._pod.config.join
+            raise ConfigError(
+                f"the search {name} trains with --parallel={mode}, and nothing keeps others from the ports of its ranks"
+                f" here: deploy its blocks with `cloudgan deploy ... -- join {name} --parallel={mode}`"
+            )
 
 
 class _TrialFiles:
@@ -280,15 +294,13 @@ class _TrialFiles:
         self._drop_unrecorded()
 
     def _drop_unrecorded(self) -> None:
-        """Deletes checkpoints that are newer than the record, whose block died before it uploaded both.
+        """Deletes checkpoints that the record does not name, whose block died before it uploaded both.
 
-        A trial that continued there would lack validations, of which its objective is the median.
+        A trial that continued there would lack the validation before it: its objective is the median of several.
         """
         lines = record.read_if_whole(self.folder.record_file).lines
-        newest = max((line.step for line in lines), default=0)
-        for step in checkpoint_steps(
-            name.rpartition("/")[2] for name in self._store.list(f"{CHECKPOINTS}/")
-        ):
+        newest = max((one.step for one in lines if isinstance(one, record.Checkpointed)), default=0)
+        for step in _saved_steps(self._store, f"{CHECKPOINTS}/"):
             if step > newest:
                 self._store.delete(f"{CHECKPOINTS}/{checkpoint_name(step)}")
 
@@ -307,12 +319,18 @@ class _TrialFiles:
             self._store.put(LOG, "".join(f"{line}\n" for line in lines).encode())
 
 
+def _saved_steps(store: Store, folder: str) -> list[int]:
+    """Returns the steps of the checkpoints of a run, without those of its ranks, which are in folders below."""
+    return checkpoint_steps(name.removeprefix(folder) for name in store.list(folder))
+
+
 def main() -> int:
     """Trains trials of a search; returns the exit code."""
     try:
         pod = read_pod_environment(settings.variable)
         block = SearchBlock(pod, LivenessFile(settings.liveness_file()), _say)
-        _stop_with_agent(block.stop)
+        signal.signal(signal.SIGTERM, block.stop)
+        at_its_end(sys.stdin, partial(block.stop, signal.SIGTERM))
         return block.run()
     except CloudganError as error:
         _say(f"cloudgan: {error}")
@@ -322,17 +340,6 @@ def main() -> int:
 def _say(line: str) -> None:
     sys.stdout.write(line + "\n")
     sys.stdout.flush()
-
-
-def _stop_with_agent(stop: StopRequest) -> None:
-    """Asks to stop at SIGTERM, and when the agent closes the standard input or dies."""
-
-    def wait() -> None:
-        sys.stdin.read()
-        stop(signal.SIGTERM)
-
-    signal.signal(signal.SIGTERM, stop)
-    threading.Thread(target=wait, name="agent", daemon=True).start()
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import threading
 import time
 from collections.abc import Sequence
 from typing import NoReturn
@@ -23,6 +22,7 @@ from cloudgan.core.document import Document
 from cloudgan.core.documents import parse_model
 from cloudgan.core.errors import CloudganError, DataError, TryAgain, install_command
 from cloudgan.core.hardware import this_machine
+from cloudgan.core.lifeline import at_its_end
 from cloudgan.data.manifest import MANIFEST, Manifest, PartInfo, SourceInfo, manifest_bytes
 from cloudgan.schema.liveness import LivenessFile
 from cloudgan.schema.simulation import SHARD_INFO, SHOWERS, SimulationConfig
@@ -158,12 +158,8 @@ def _end_with_agent() -> None:
     def end(*_: object) -> NoReturn:
         os._exit(TryAgain.exit_code)
 
-    def wait() -> None:
-        sys.stdin.read()
-        end()
-
     signal.signal(signal.SIGTERM, end)
-    threading.Thread(target=wait, name="agent", daemon=True).start()
+    at_its_end(sys.stdin, end)
 
 
 if __name__ == "__main__":

@@ -7,15 +7,14 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from cloudgan.api.grid_samples import grid_generator, is_grid
-from cloudgan.api.tensorflow_import import import_tensorflow
+from cloudgan.coevolution.samples import grid_generator, is_grid
 from cloudgan.core.errors import ConfigError
 from cloudgan.core.progress import Progress
 from cloudgan.data.showers import Showers
 from cloudgan.schema.run_folder import RunFolder, Step
 from cloudgan.training.checkpoint import find_checkpoint
-from cloudgan.training.conditions import Conditions
-from cloudgan.training.inference import RunGenerator, TrainedGenerator
+from cloudgan.training.inference import Conditions, RunGenerator, TrainedGenerator
+from cloudgan.training.tensorflow_import import import_tensorflow
 
 Range = tuple[float, float]
 
@@ -48,8 +47,9 @@ def drawn(
     progress: Progress,
 ) -> Iterator[Showers]:
     """Yields showers of energies and angles that are flat in their ranges, in blocks."""
-    if not extrapolate:
-        _refuse_untrained(generator, spans)
+    if not extrapolate:  # refuses ranges beyond the trained ones
+        energies, thetas = (np.array(span, np.float32) for span in spans)
+        generator.conditions(energies, np.deg2rad(thetas))
     progress.start("generating", count, "showers")
     conditions = _flat_conditions(generator, count, spans, seed)
     return generator.streamed(conditions, seed=seed, progress=progress)
@@ -63,12 +63,6 @@ def trained_or(
     low, high = summary.theta_range_rad or summary.mtheta_range_rad
     trained = math.degrees(low), math.degrees(high)
     return energy_gev or summary.energy_range_gev, theta_deg or trained
-
-
-def _refuse_untrained(generator: RunGenerator, spans: tuple[Range, Range]) -> None:
-    """Refuses ranges beyond the trained ones."""
-    energies, thetas = (np.array(span, np.float32) for span in spans)
-    generator.conditions(energies, np.deg2rad(thetas))
 
 
 def _flat_conditions(

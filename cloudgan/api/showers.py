@@ -14,15 +14,14 @@ from typing import Any, Literal
 from pydantic import Field
 
 from cloudgan import __version__
-from cloudgan.api.grid_samples import (
+from cloudgan.api.run import open_run
+from cloudgan.api.shower_samples import Range, drawn, load_generator, trained_or
+from cloudgan.coevolution.samples import (
     has_other_samples,
     is_grid,
     refuse_shower_options,
     write_samples,
 )
-from cloudgan.api.notebook_progress import usual_progress
-from cloudgan.api.run import open_run
-from cloudgan.api.shower_samples import Range, drawn, load_generator, trained_or
 from cloudgan.core import settings
 from cloudgan.core.command import command
 from cloudgan.core.errors import ConfigError
@@ -30,6 +29,7 @@ from cloudgan.core.file_lock import locked_target
 from cloudgan.core.local_path import local_path
 from cloudgan.core.memory import size_text
 from cloudgan.core.progress import Progress
+from cloudgan.reports.notebook_progress import usual_progress
 from cloudgan.reports.result import Result, View
 from cloudgan.schema.options.showers import ConvertOptions, GenerateOptions, SimulateOptions
 from cloudgan.schema.provenance import git_commit

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from pydantic import Field
 
-from cloudgan.api.notebook_progress import usual_progress
 from cloudgan.api.plan_result import PlanResult
 from cloudgan.api.sweep_result import SweepResult, seed_result
 from cloudgan.core import ranges
@@ -36,6 +35,7 @@ from cloudgan.launch.plan.launch_job import asked_job
 from cloudgan.launch.plan.launch_plan import make_launch_plan
 from cloudgan.launch.plan.request import LaunchRequest
 from cloudgan.money.forecast import without_startup
+from cloudgan.reports.notebook_progress import usual_progress
 from cloudgan.reports.result import Result, View
 from cloudgan.reports.table import usd_range
 from cloudgan.schema.options.training import Training
@@ -50,55 +50,6 @@ _SEED, _BATCH, _GLOBAL_BATCH = (
 )
 _WAIT_SECONDS = 600.0
 """How long nodes wait for the next seed: it is planned and started within about a minute."""
-
-
-def parse_seeds(text: str, training: Training) -> tuple[int, ...]:
-    """Returns the seeds of --seeds.
-
-    Args:
-        text: Such as ``1,2,3``.
-        training: The requested training, which must have no --seed.
-
-    Raises:
-        ConfigError: A seed is no whole number from 0 to 2**31 - 1, or is given twice; or --seed is given.
-    """
-    if training[0].get(_SEED) is not None:
-        raise ConfigError(
-            f"--seed={training[0][_SEED]} and --seeds={shorten(text)} exclude each other: give one of them"
-        )
-    seeds = [ranges.parse_whole("--seeds", part, Range(0, MAX_SEED)) for part in text.split(",")]
-    repeated = sorted({seed for seed in seeds if seeds.count(seed) > 1})
-    if repeated:
-        raise ConfigError(
-            f"--seeds={shorten(text)} has {', '.join(map(str, repeated))} more than once: each seed is a"
-            " run of its own; give different whole numbers, such as --seeds=1,2,3"
-        )
-    return tuple(seeds)
-
-
-@dataclass(frozen=True)
-class Sweep:
-    """A request for several seeds.
-
-    Attributes:
-        name: Name of the sweep; its runs are NAME-seed-SEED.
-        seeds: The seeds, in the order of their runs.
-        request: What is launched, and where.
-        training: The requested training, without a seed.
-    """
-
-    name: str
-    seeds: tuple[int, ...]
-    request: LaunchRequest
-    training: Training
-
-    def run_name(self, seed: int) -> str:
-        """Returns the name of a seed's run."""
-        return run_of_seed(self.name, seed)
-
-    def folder(self, seed: int) -> RunFolder:
-        """Returns the folder of a seed's run on this machine."""
-        return RunFolder(RUNS / self.run_name(seed))
 
 
 class SweepPlan(Result):
@@ -169,85 +120,49 @@ class SweepPlan(Result):
         return f"{self._first().question()[:-1]} for {count} run{'' if count == 1 else 's'}?"
 
 
-def make_sweep(text: str, request: LaunchRequest) -> Sweep:
-    """Returns the sweep of the seeds of --seeds; its name is --name, or that of a run without them.
-
-    Raises:
-        ConfigError: A name is too long, the runs do not train, or the configuration is not valid.
-    """
-    training = request.training
-    seeds = parse_seeds(text, training)
-    job = asked_job(request)
-    if job.kind.no_seeds:
-        raise ConfigError(job.kind.no_seeds)
-    name = request.name or job.on(Workers(nodes=request.nodes or 1, cpus=1, memory_gib=1)).name
-    for seed in seeds:
-        checked_name(run_of_seed(name, seed))
-    return Sweep(name, seeds, request, training)
-
-
-def plan_sweep(sweep: Sweep, *, clouds: Clouds = BUILT_IN_CLOUDS) -> SweepPlan:
-    """Returns the plan of a sweep; sends no request.
-
-    Raises:
-        ConfigError: A value is not valid.
-        PlanError: No offer matches the request.
-        BudgetError: The budget is too small for all seeds.
-    """
-    return _Deployment(sweep, clouds).plan()
-
-
-def deploy_sweep(
-    sweep: Sweep,
-    approve: Callable[[SweepPlan], None],
-    *,
-    progress: Progress,
-    clouds: Clouds = BUILT_IN_CLOUDS,
-) -> SweepResult:
-    """Runs all seeds, one after another, and returns their cost and quality; resumes a sweep.
-
-    Args:
-        sweep: The sweep.
-        approve: Called with the plan before the first run starts, and
-            again if a later run would need other nodes; raises ConfirmationError to stop.
-        progress: Receives what happens.
-        clouds: The available clouds.
-
-    Raises:
-        CloudganError: As `deploy_run`; the nodes of the sweep are deleted.
-        Interrupted: Ctrl-C; the run continues, and the seeds after it are not started.
-    """
-    return _Deployment(sweep, clouds, progress, approve).run()
-
-
-class _Deployment:
-    """One `plan` or `deploy` of a sweep.
-
-    Attributes:
-        previous: Plan of the last run that ended; None: none yet.
-    """
+class Sweep:
+    """A request for several seeds, and how far it is carried out; the same request resumes it."""
 
     def __init__(
         self,
-        sweep: Sweep,
-        clouds: Clouds,
+        text: str,
+        request: LaunchRequest,
+        *,
+        clouds: Clouds = BUILT_IN_CLOUDS,
         progress: Progress | None = None,
-        approve: Callable[[SweepPlan], None] | None = None,
+        approve: Callable[[SweepPlan], None] = lambda _: None,
     ) -> None:
-        self._sweep, self._clouds, self._approve = sweep, clouds, approve
+        """`text` is that of --seeds; the name is --name, or that of a run without them.
+
+        `approve` is called with the plan before the first run starts, and again if a later run would need other
+        nodes; it raises ConfirmationError to stop.
+        """
+        self._seeds, self._request = _seeds(text, request.training), request
+        job = asked_job(request)
+        if job.kind.no_seeds:
+            raise ConfigError(job.kind.no_seeds)
+        workers = Workers(nodes=request.nodes or 1, cpus=1, memory_gib=1)
+        self._name = request.name or job.on(workers).name
+        for seed in self._seeds:
+            checked_name(run_of_seed(self._name, seed))
+        self._clouds, self._approve = clouds, approve
         self._progress = progress or usual_progress()
         self._approved: Plan | None = None
         self._waiting: list[Plan] = []
         """Plans whose nodes or cluster may wait for a run of this sweep."""
         self._shares_nodes = (
-            sweep.request.is_provisioned
-            and len(sweep.seeds) > 1
-            and not (sweep.request.flex_start or sweep.request.reservation)
+            request.is_provisioned
+            and len(self._seeds) > 1
+            and not (request.flex_start or request.reservation)
         )
-        self.previous: Plan | None = None
+        self._previous: Plan | None = None
+        """Of the last run that ended; None: none yet."""
 
     def plan(self) -> SweepPlan:
-        """Returns the plan of the sweep from its first seed on; decides whether its runs share nodes."""
+        """Returns the plan of the sweep from its first seed on; sends no request.
+
+        It decides whether the runs share nodes.
+        """
         try:
             found = self._plan_first()
         except PlanError:
@@ -256,32 +171,34 @@ class _Deployment:
             self._shares_nodes = False  # such as Cloud TPU VMs, which end with their run
             found = self._plan_first()
         return SweepPlan(
-            name=self._sweep.name,
-            seeds=self._sweep.seeds,
+            name=self._name,
+            seeds=self._seeds,
             plan=found,
             shares_nodes=self._shares_nodes,
         )
 
     def _plan_first(self) -> Plan:
-        return make_launch_plan(self._request(0), known_wheels, clouds=self._clouds)
+        return make_launch_plan(self._request_of(0), known_wheels, clouds=self._clouds)
 
     def run(self) -> SweepResult:
-        """Runs all seeds."""
-        sweep = self._sweep
+        """Runs all seeds, one after another, and returns their cost and quality.
+
+        Raises:
+            CloudganError: As `deploy_run`; the nodes of the sweep are deleted.
+            Interrupted: Ctrl-C; the run continues, and the seeds after it are not started.
+        """
         self.plan()
-        done = []
-        for number, seed in enumerate(sweep.seeds):
-            self._say(
-                f"seed {seed}, {number + 1} of {len(sweep.seeds)}: run {sweep.run_name(seed)}"
-            )
-            rest = sweep.seeds[number + 1 :]
+        name, seeds, done = self._name, self._seeds, []
+        for number, seed in enumerate(seeds):
+            run, rest = run_of_seed(name, seed), seeds[number + 1 :]
+            self._say(f"seed {seed}, {number + 1} of {len(seeds)}: run {run}")
             try:
                 result = self._deploy(number)
             except Interrupted as error:
                 raise Interrupted(f"{error}.{_not_started(rest)}") from error
             except KeyboardInterrupt as error:
                 raise Interrupted(
-                    f"sweep {sweep.name} is interrupted; `cloudgan down {sweep.name}` deletes what waits"
+                    f"sweep {name} is interrupted; `cloudgan down {name}` deletes what waits"
                     f" for its next run.{_not_started(rest)}"
                 ) from error
             except CloudganError as error:
@@ -290,66 +207,61 @@ class _Deployment:
                     self._say(_not_started(rest).strip())
                 raise
             self._note(*result, keeps=bool(rest))
-            done.append(seed_result(seed, sweep.folder(seed), sweep.request))
+            done.append(seed_result(seed, RunFolder(RUNS / run), self._request))
         self._end_waiting()
-        return SweepResult(sweep=sweep.name, runs=tuple(done))
+        return SweepResult(sweep=name, runs=tuple(done))
 
     def _deploy(self, number: int) -> tuple[Plan, RunState | None]:
-        sweep = self._sweep
-
         def approve(plan: Plan, price_warning: str) -> None:
             if self._approved and _is_as_approved(plan, self._approved):
                 return
-            if self._approve:
-                left = sweep.seeds[number:]
-                found = SweepPlan(
-                    name=sweep.name,
-                    seeds=left,
-                    plan=plan,
-                    shares_nodes=self._shares_nodes,
-                    price_warning=price_warning,
-                )
-                self._approve(found)
+            found = SweepPlan(
+                name=self._name,
+                seeds=self._seeds[number:],
+                plan=plan,
+                shares_nodes=self._shares_nodes,
+                price_warning=price_warning,
+            )
+            self._approve(found)
             self._approved = plan
 
-        previous = self.previous
+        previous = self._previous
         return deploy_run(
-            self._request(number),
+            self._request_of(number),
             approve,
             progress=self._progress,
             clouds=self._clouds,
             preferred_offer=previous.price.offer if previous and previous.price else None,
         )
 
-    def _request(self, number: int) -> LaunchRequest:
+    def _request_of(self, number: int) -> LaunchRequest:
         """Returns the request of a seed: its share of the limits, on the nodes of the run before."""
-        sweep, previous = self._sweep, self.previous
-        seed, left = sweep.seeds[number], len(sweep.seeds) - number
-        request = sweep.request
+        request, previous, count = self._request, self._previous, len(self._seeds)
+        seed, (keys, file) = self._seeds[number], request.training
         # Equal shares: the nodes live for as many of the first run's deadlines as there are seeds.
         share: dict[str, Any] = {
-            "name": sweep.run_name(seed),
+            "name": run_of_seed(self._name, seed),
             "seeds": None,
-            "max_hours": request.max_hours / len(sweep.seeds),
-            "budget_usd": request.budget_usd and request.budget_usd / len(sweep.seeds),
+            "max_hours": request.max_hours / count,
+            "budget_usd": request.budget_usd and request.budget_usd / count,
         }
-        given: dict[str, Any] = sweep.training[0] | {_SEED: seed}
+        given: dict[str, Any] = keys | {_SEED: seed}
         if self._shares_nodes:
             keep = request.keep_nodes_seconds
-            if left > 1:
+            if number + 1 < count:
                 keep = max(keep, _WAIT_SECONDS)
-            share |= {"keep_nodes_seconds": keep, "served_runs": len(sweep.seeds)}
+            share |= {"keep_nodes_seconds": keep, "served_runs": count}
         if previous is not None and previous.target.is_provisioned:
             share["nodes"] = previous.workers.nodes
             if (batch := previous.config.training.global_batch_size) is not None:
                 given |= {_GLOBAL_BATCH: batch, _BATCH: None}
             if self._shares_nodes and previous.target.zone:
                 share["zone"] = previous.target.zone
-        return request.model_copy(update=share).with_training((given, sweep.training[1]))
+        return request.model_copy(update=share).with_training((given, file))
 
     def _note(self, plan: Plan, state: RunState | None, *, keeps: bool) -> None:
         """Remembers the plan of a run that ended, and whose nodes wait now."""
-        self.previous = plan
+        self._previous = plan
         reused = plan.node_pool.reused if plan.node_pool else None
         self._waiting = [one for one in self._waiting if not reused or one.run != reused.previous]
         if self._shares_nodes and keeps and state is not None:
@@ -370,6 +282,21 @@ class _Deployment:
 
     def _say(self, line: str) -> None:
         self._progress.say(line)
+
+
+def _seeds(text: str, training: Training) -> tuple[int, ...]:
+    if training[0].get(_SEED) is not None:
+        raise ConfigError(
+            f"--seed={training[0][_SEED]} and --seeds={shorten(text)} exclude each other: give one of them"
+        )
+    seeds = [ranges.parse_whole("--seeds", part, Range(0, MAX_SEED)) for part in text.split(",")]
+    repeated = sorted({seed for seed in seeds if seeds.count(seed) > 1})
+    if repeated:
+        raise ConfigError(
+            f"--seeds={shorten(text)} has {', '.join(map(str, repeated))} more than once: each seed is a"
+            " run of its own; give different whole numbers, such as --seeds=1,2,3"
+        )
+    return tuple(seeds)
 
 
 def _not_started(seeds: tuple[int, ...]) -> str:

@@ -15,23 +15,16 @@ from cloudgan.launch.plan.request import LaunchRequest
 from cloudgan.reports.result import Result, View
 from cloudgan.reports.table import Cell, Number, Table, usd_text
 from cloudgan.schema import record
-from cloudgan.schema.record import RunRecord
 from cloudgan.schema.run_folder import RunFolder
 
 _FIRST_HEADS = ("run", "seed", "epochs", "train s", "USD")
 
 
 class SeedResult(NamedTuple):
-    """The run of one seed.
+    """The run of one seed; None: unknown.
 
-    Attributes:
-        run: Name of the run.
-        seed: Its seed.
-        epochs: Completed epochs.
-        train_seconds: Training time of all its processes; None: unknown.
-        usd: Its known cost; None: no price is known.
-        unknown_usd: Line items with unknown cost.
-        metrics: Quality by metric, of the best validation, or of the last one if none is the best.
+    The time is that of all its processes, `unknown_usd` names line items with unknown cost, and the metrics are
+    those of the best validation, or of the last one if none is the best.
     """
 
     run: str
@@ -46,10 +39,7 @@ class SeedResult(NamedTuple):
 def seed_result(seed: int, folder: RunFolder, request: LaunchRequest) -> SeedResult:
     """Returns cost and quality of a run that ended; unknown without its record on this machine.
 
-    Args:
-        seed: Of the run.
-        folder: Of the run on this machine.
-        request: Whose offer or price file prices a run on your own nodes.
+    The offer or price file of the request prices a run on your own nodes.
     """
     name = folder.path.name
     try:
@@ -57,24 +47,17 @@ def seed_result(seed: int, folder: RunFolder, request: LaunchRequest) -> SeedRes
         report = price(folder, offer=request.price_as, price_file=request.price_file).report
     except DataError:
         return SeedResult(name, seed, None, None, None, (), {})
-    stopped = found.stopped()
-    has_price = any(item.usd is not None for item in report.line_items)
+    stopped, validations = found.stopped(), found.validations()
+    chosen = [*validations[-1:], *(one for one in validations if one.best)]
     return SeedResult(
         run=name,
         seed=seed,
         epochs=len(found.epochs()),
         train_seconds=stopped.train_seconds if stopped else None,
-        usd=report.totals.known_usd if has_price else None,
-        unknown_usd=report.totals.unknown if has_price else (),
-        metrics=_metrics(found),
+        usd=report.known_usd,
+        unknown_usd=() if report.known_usd is None else report.totals.unknown,
+        metrics=dict(chosen[-1].metrics) if chosen else {},
     )
-
-
-def _metrics(found: RunRecord) -> Mapping[str, float]:
-    validations = found.validations()
-    best = next((one for one in reversed(validations) if one.best), None)
-    chosen = best or (validations[-1] if validations else None)
-    return dict(chosen.metrics) if chosen else {}
 
 
 class SweepResult(Result):

@@ -11,10 +11,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from cloudgan.api.notebook_progress import usual_progress
-from cloudgan.api.ranks import has_ranks, local_layout
 from cloudgan.api.run import Run
-from cloudgan.api.tensorflow_import import import_tensorflow, require_engine, require_package
 from cloudgan.core import ranges, settings
 from cloudgan.core.command import command
 from cloudgan.core.errors import ConfigError, DataError
@@ -22,7 +19,8 @@ from cloudgan.core.hardware import this_machine
 from cloudgan.core.loopback_network import LoopbackNetwork
 from cloudgan.core.progress import Progress
 from cloudgan.gan.device_stages import check_stages
-from cloudgan.ranks.placement import check_mpi
+from cloudgan.ranks.placement import check_mpi, has_ranks, local_layout
+from cloudgan.reports.notebook_progress import usual_progress
 from cloudgan.schema import launch
 from cloudgan.schema.config import RunConfig, differences
 from cloudgan.schema.held_out import check_can_validate
@@ -44,6 +42,7 @@ from cloudgan.training.forecast import (
 )
 from cloudgan.training.run_options import resolve
 from cloudgan.training.stopping import Outcome, StopFlag, raise_if_stopped
+from cloudgan.training.tensorflow_import import import_tensorflow, require_engine, require_package
 
 
 @command
@@ -100,7 +99,7 @@ def train_run(
     ranks = has_ranks(config)
     if ranks and settings.is_mpi_rank():
         return _train_as_rank(config, folder, progress, began)
-    from cloudgan.api.training_showers import as_store, count_showers, find_showers
+    from cloudgan.training.showers import as_store, count_showers, find_showers
 
     supervised = settings.is_supervised() and not ranks
     cluster = None if ranks else read_cluster(settings.tf_config())
@@ -115,7 +114,11 @@ def train_run(
     asked, (config, showers) = config, find_showers(config, folder, may_convert=cluster is None)
     folder.check(asked if supervised else config)  # run.yaml of a pod has no geometry
     workers = len(cluster.workers) if cluster else config.training.workers
-    memory = _expected_memory(config, workers, starts_workers=starts_workers)
+    memory = expected_memory(
+        config,
+        workers=config.parallel.group if ranks else workers,
+        processes=local_layout(config).size if ranks else (workers if starts_workers else 1),
+    )
     warning = memory.check() if memory else None
     count = count_showers(showers)
     check_can_validate(config, count)
@@ -144,32 +147,22 @@ def train_run(
             run_workers(command, workers, folder.logs, quiet=quiet, isolated=not allow_open_ports)
             return None
         if ranks:
-            from cloudgan.api.train_ranks import start_ranks
+            from cloudgan.parallel.train_ranks import start_ranks
 
             outcome = start_ranks(
                 config, folder, progress, quiet=quiet, isolated=not allow_open_ports
             )
         else:
             outcome = _train_here(config, folder, store, progress, options, began=began)
-    return outcome.model_copy(update={"memory": memory.as_json() if memory else None})
-
-
-def _expected_memory(
-    config: RunConfig, workers: int, *, starts_workers: bool
-) -> ExpectedMemory | None:
-    """Returns the memory of a run on this machine; None: it is not known."""
-    if config.parallel.has_ranks:
-        ranks = local_layout(config).size
-        return expected_memory(config, workers=config.parallel.group, processes=ranks)
-    return expected_memory(config, workers=workers, processes=workers if starts_workers else 1)
+    return outcome.model_copy(update={"memory": memory.forecast() if memory else None})
 
 
 def _train_as_rank(
     config: RunConfig, folder: RunFolder, progress: Progress, began: float
 ) -> Outcome | None:
     """Acts as a rank of an MPI world; without a supervisor rank 0 prepares the folder."""
-    from cloudgan.api.train_ranks import train_rank
-    from cloudgan.api.training_showers import find_showers
+    from cloudgan.parallel.train_ranks import train_rank
+    from cloudgan.training.showers import find_showers
 
     supervised = settings.is_supervised()
     if not supervised:
@@ -245,14 +238,17 @@ def _check_options(config: RunConfig, progress: Progress, *, has_workers: bool) 
 
 
 def _check_ports(config: RunConfig, cluster: Cluster | None, *, starts_workers: bool) -> None:
-    """Refuses to let other users reach the servers of the engine, which ask for no credentials."""
-    workers = config.training.workers
+    """Refuses to let other users reach the servers of the engine, which ask for no credentials.
+
+    Processes that this machine starts need no network then, and it must be able to isolate their ports.
+    """
+    workers, lacking = config.training.workers, ""
     if config.parallel.has_ranks:
+        who, remedy = "the ranks", "give them"
         alone = "one process instead, without --parallel"
-        _check_isolation(config, "the ranks", "give them", alone)
     elif starts_workers:
-        one = f"one process instead: --workers=1 --strategy=mirrored --replicas={workers}"
-        _check_isolation(config, f"the {workers} workers", f"run {one}, or give them", one)
+        alone = f"one process instead: --workers=1 --strategy=mirrored --replicas={workers}"
+        who, remedy = f"the {workers} workers", f"run {alone}, or give them"
     elif cluster and len(cluster.workers) > 1:
         raise ConfigError(
             f"TF_CONFIG names {len(cluster.workers)} workers, whose servers listen on all"
@@ -260,11 +256,8 @@ def _check_ports(config: RunConfig, cluster: Cluster | None, *, starts_workers: 
             " --strategy=multiworker --workers=N on one machine. If only trusted hosts reach their"
             " ports, give --allow-open-ports"
         )
-
-
-def _check_isolation(config: RunConfig, who: str, remedy: str, alone: str) -> None:
-    """Checks that processes of a run need no network, and that this machine can isolate their ports."""
-    lacking = ""
+    else:
+        return
     if is_url(config.checkpoint.url):
         lacking = f"copy checkpoints to {config.checkpoint.url}"
     elif config.training.tracker_package:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from pydantic import Field
 
-from cloudgan.api.ranks import stages_table
 from cloudgan.core.document import Document
 from cloudgan.core.durations import format_duration
 from cloudgan.core.hardware import this_machine
@@ -16,25 +16,14 @@ from cloudgan.gan.convolutions import plan
 from cloudgan.gan.device_stages import check_stages, place
 from cloudgan.gan.footprint import network_sizes
 from cloudgan.reports.result import Result, View
-from cloudgan.reports.table import Table
+from cloudgan.reports.table import Number, Table
 from cloudgan.schema import record
 from cloudgan.schema.config import RunConfig
 from cloudgan.schema.held_out import LEAST_TO_JUDGE
 from cloudgan.schema.record_line import StopReason
 from cloudgan.schema.run_folder import RunFolder, shown_run
-from cloudgan.training.forecast import expected_memory
+from cloudgan.training.forecast import MemoryForecast, expected_memory
 from cloudgan.training.stopping import Outcome
-
-
-class MemoryForecast(Document):
-    """Memory that the training was expected to take on its device."""
-
-    peak_bytes: int
-    relative_error: float
-    processes: int
-    peak_bytes_by_batch: dict[int, int]
-    free_bytes: int | None = Field(description="null: unknown")
-    largest_batch: int | None = Field(description="per replica; 0: none fits, null: unknown")
 
 
 class BestEpoch(Document):
@@ -78,64 +67,46 @@ class TrainingResult(Result):
 
     def view(self) -> View:
         """Returns one line, losses and memory, and the next commands."""
-        return View(
-            line=self._line(),
-            notes=tuple(filter(None, (self._losses(), self._best(), self._reason()))),
-            warnings=(self.why_no_report,) if self.why_no_report else (),
-            commands=tuple(self._commands()),
-            done=True,
-        )
-
-    def _line(self) -> str:
-        plural = "" if self.epoch == 1 else "s"
+        plural, time = "" if self.epoch == 1 else "s", format_duration(self.train_seconds)
         epochs = f"{self.epoch:,} epoch{plural}, " if self.epoch else ""
         facts = [self.preset]
         facts += [f"{self.training_showers:,} showers"] if self.training_showers else []
         facts += [f"{self.held_out_showers:,} held out"] if self.held_out_showers else []
-        time = format_duration(self.train_seconds)
-        return f"{Path(self.run).name}: {epochs}{self.step:,} steps in {time} ({', '.join(facts)})"
-
-    def _losses(self) -> str:
         first, last = self.first_generator_loss, self.last_generator_loss
-        shown = []
+        measured = []
         if first is not None and last is not None:
-            shown = [f"loss of the generator {first:.3g} → {last:.3g}"]
+            measured = [f"loss of the generator {first:.3g} → {last:.3g}"]
         if self.peak_memory_bytes:
             peak, whole = in_gib(self.peak_memory_bytes), this_machine().memory_gib
-            shown += [
-                f"peak memory {peak.removesuffix(' GiB')} of {whole:.1f} GiB"
-                if whole
-                else f"peak memory {peak}"
-            ]
-        return "      ".join(shown)
-
-    def _best(self) -> str:
-        best = self.quality.best if self.quality else None
-        if self.quality is None or best is None:
-            return ""
-        value = best.metrics.get(self.quality.ranked_by)
-        shown = f", {self.quality.ranked_by} {value:.3g}" if value is not None else ""
-        return f"best epoch {best.epoch + 1}{shown} (--step=best)"
-
-    def _reason(self) -> str:
-        until = self.quality.until if self.quality else None
-        return {
+            of = f"{peak.removesuffix(' GiB')} of {whole:.1f} GiB" if whole else peak
+            measured += [f"peak memory {of}"]
+        notes, quality = ["      ".join(measured)], self.quality
+        if quality and quality.best:
+            value = quality.best.metrics.get(quality.ranked_by)
+            shown = f", {quality.ranked_by} {value:.3g}" if value is not None else ""
+            notes += [f"best epoch {quality.best.epoch + 1}{shown} (--step=best)"]
+        until = quality.until if quality else None
+        reasons = {
             "max_steps": "ended at --max-steps",
             "max_seconds": "ended at --max-seconds",
             "reached": f"ended because {until} is met",
             "plateau": "ended without an improvement in the validations of --patience",
-        }.get(self.ended, f"{until} was not met" if until else "")
-
-    def _commands(self) -> list[tuple[str, str]]:
-        run = shown_run(self.run)
-        enough = (self.held_out_showers or 0) >= LEAST_TO_JUDGE
+        }
+        notes += [reasons.get(self.ended, f"{until} was not met" if until else "")]
+        run, enough = shown_run(self.run), (self.held_out_showers or 0) >= LEAST_TO_JUDGE
         against, other = ("", "held-out") if enough else (" --against=FILE", "other")
         page = f"figures ({self.report})" if self.report else "writes figures"
-        return [
-            *([] if self.why_no_report else [(f"cloudgan report {run}", page)]),
-            (f"cloudgan validate {run}{against}", f"verdict against {other} showers"),
-            (f"cloudgan export {run} exports/{Path(self.run).name}", "ONNX for Geant4"),
-        ]
+        return View(
+            line=f"{Path(self.run).name}: {epochs}{self.step:,} steps in {time} ({', '.join(facts)})",
+            notes=tuple(filter(None, notes)),
+            warnings=(self.why_no_report,) if self.why_no_report else (),
+            commands=(
+                *([] if self.why_no_report else [(f"cloudgan report {run}", page)]),
+                (f"cloudgan validate {run}{against}", f"verdict against {other} showers"),
+                (f"cloudgan export {run} exports/{Path(self.run).name}", "ONNX for Geant4"),
+            ),
+            done=True,
+        )
 
 
 class NetworkSize(Document):
@@ -237,7 +208,7 @@ def training_result(
         report=str(report) if report else None,
         why_no_report=why_no_report or None,
         peak_memory_bytes=stopped.peak_memory_bytes if stopped else None,
-        memory=MemoryForecast.model_validate(outcome.memory) if outcome.memory else None,
+        memory=outcome.memory,
     )
 
 
@@ -262,7 +233,7 @@ def describe_training(config: RunConfig, folder: RunFolder) -> TrainingDescripti
     Showers that are here give the networks their geometry, as in training.
     """
     if config.data.path and Path(config.data.path).exists():
-        from cloudgan.api.training_showers import find_showers
+        from cloudgan.training.showers import find_showers
 
         config, _ = find_showers(config, folder)
     stages, slots = config.parallel.stages, 2 if config.model.optimizer == "adam" else 1
@@ -275,8 +246,27 @@ def describe_training(config: RunConfig, folder: RunFolder) -> TrainingDescripti
             **network_sizes(config.model),
             "layers": plan(config.model),
             "config_hash": config.config_hash(),
-            "memory": memory.as_json() if memory else None,
+            "memory": memory.forecast() if memory else None,
             "stages": place(config.model, stages, slots=slots) if stages else [],
             "config": config,
         }
     )
+
+
+def stages_table(rows: Sequence[Mapping[str, Any]]) -> Table:
+    """Returns a row per network and device, from `device_stages.place`."""
+    cells = tuple(
+        (
+            row["network"],
+            row["device"],
+            ", ".join(row["layers"]),
+            *(
+                Number(row[key], f"{row[key] / (1 << 20):,.2f} MiB")
+                for key in ("weight_bytes", "activation_bytes_per_shower", "bytes_in_per_shower")
+            ),
+        )
+        for row in rows
+    )
+    heads = ("network", "device", "layers", "weights", "activations", "sent")
+    note = "Layers by device. Weights with their slots; activations, and what is sent one way, of one shower."
+    return Table(heads, cells, note, "lrlrrr")

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from cloudgan.api.file_pair import open_pair
-from cloudgan.api.notebook_progress import usual_progress
 from cloudgan.api.run import open_run
-from cloudgan.api.tensorflow_import import import_tensorflow
 from cloudgan.api.validation import RUN_SHOWERS, Validation
 from cloudgan.core.command import command
 from cloudgan.core.errors import ConfigError, DataError
 from cloudgan.core.progress import Progress
 from cloudgan.data.manifest import describe_empty
+from cloudgan.reports.notebook_progress import usual_progress
 from cloudgan.schema.held_out import LEAST_TO_COMPARE
 from cloudgan.schema.options.showers import ValidateOptions
+from cloudgan.training.tensorflow_import import import_tensorflow
 from cloudgan.validation.acceptance.assess import SampleNames, assess
 from cloudgan.validation.acceptance.gates import Gates, apply_gates
 from cloudgan.validation.figures.samples import Samples

@@ -10,15 +10,14 @@ from cloudgan.api.validation import RUN_SHOWERS, RunFacts, Validation
 from cloudgan.api.validation_page import training_change
 from cloudgan.core.errors import DataError
 from cloudgan.core.progress import Progress
-from cloudgan.data.batches import open_training_set
+from cloudgan.data.batches import TrainingSet
 from cloudgan.data.manifest import describe_empty, has_manifest
 from cloudgan.data.showers import Showers, central, join_showers, measured_angle
 from cloudgan.data.sources import open_source
 from cloudgan.schema import record
 from cloudgan.schema.held_out import LEAST_TO_COMPARE, too_few_held_out
 from cloudgan.schema.run_folder import RunFolder, Step, shown_run
-from cloudgan.training.conditions import Conditions
-from cloudgan.training.inference import RunGenerator
+from cloudgan.training.inference import Conditions, RunGenerator
 from cloudgan.validation.acceptance.assess import SampleNames, assess
 from cloudgan.validation.acceptance.gates import Gates, apply_gates
 from cloudgan.validation.figures.samples import Samples, first_of, pick_pairs
@@ -179,7 +178,7 @@ def _held_out(folder: RunFolder, generator: RunGenerator, limit: int) -> Showers
     config = generator.config
     named = Path(config.data.path)
     store = named if has_manifest(named) else folder.store
-    return open_training_set(store, config.model, config.data).held_out(limit)
+    return TrainingSet.open(store, config.model, config.data).held_out(limit)
 
 
 def _first_showers(

@@ -13,10 +13,10 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from cloudgan.bench.harness import Measured, Measurement, Row, bench, in_turns, ratios, spread
-from cloudgan.bench.programs import Program, core_shares, run_programs
+from cloudgan.bench.harness import Measured, Measurement, Row, bench, in_turns
+from cloudgan.bench.programs import core_shares, program, run_programs
 from cloudgan.coevolution.files import GridFolder
 from cloudgan.coevolution.grid import Grid
 from cloudgan.core.errors import CloudganError, ConfigError
@@ -99,7 +99,7 @@ def _run(grid: Grid, engine: Engine, options: BenchCellsOptions, folder: Path) -
             f"--batch={options.batch}",
         )
         cores = core_shares(this_machine().cores)[0] if engine == "one" else frozenset()
-        run_programs(Program(words, path / "log", cores=cores))
+        run_programs(program(*words, cores=cores))
         files = GridFolder(path / "run", grid)
         return summarize(engine, [files.cell(number).lines() for number in range(grid.cells)])
 
@@ -165,36 +165,31 @@ def cells_measurement(options: BenchCellsOptions, runs: Runs, cores: int) -> Mea
     grids, routines, crowded, impossible = [], [], [], []
     rows: list[tuple[Cell, ...]] = []
     speedup = 0.0
-    for grid in (each for each, engine in runs if engine == "one"):
-        name, one, ranks = _named(grid), runs[grid, "one"], runs.get((grid, "ranks"))
+    for grid, one in ((each, one) for (each, engine), one in runs.items() if engine == "one"):
+        name, ranks, both = _named(grid), runs.get((grid, "ranks")), None
         seconds, predicted = one.spread("iteration_seconds"), predict(grid, runs)
         speedup = seconds.median / predicted
         theirs = f"{PUBLISHED[name].speedup:.2f}" if name in PUBLISHED else "-"
-        both = None
+        single, distributed = _by_routine(one), None
         if ranks:
-            values = (each.values("iteration_seconds") for each in (one, ranks))
-            both = spread(ratios(*values))
-            used = min(cores, grid.cells)
+            both = one.ratio("iteration_seconds", ranks)
+            used, distributed = min(cores, grid.cells), _by_routine(ranks)
             rows.append((name, "measured", used, mean(one), mean(ranks), both.describe(), theirs))
-            routines.append(_routine_table(name, one, ranks))
+            routines.append(_routine_table(name, single, distributed))
             crowded += [name] if grid.cells > cores else []
             impossible += [name] if both.median > _TOLERANCE * cores else []
         ours = f"{predicted:.3g}", f"{speedup:.3g}"
         rows.append((name, "predicted", grid.cells, mean(one), *ours, theirs))
+        found = ranks.spread("iteration_seconds").as_json() if ranks else None
         grids.append(
             {
                 "grid": name,
                 "cells": grid.cells,
                 "single_core_seconds": seconds.as_json(),
-                "distributed_seconds": ranks.spread("iteration_seconds").as_json()
-                if ranks
-                else None,
+                "distributed_seconds": found,
                 "speedup": both.as_json() if both else None,
                 "predicted": {"cores": grid.cells, "seconds": predicted, "speedup": speedup},
-                "routines": {
-                    "single_core": _by_routine(one),
-                    "distributed": _by_routine(ranks) if ranks else None,
-                },
+                "routines": {"single_core": single, "distributed": distributed},
             }
         )
     rounds = min(len(one.rows) for (_, engine), one in runs.items() if engine == "one")
@@ -228,32 +223,35 @@ def cells_measurement(options: BenchCellsOptions, runs: Runs, cores: int) -> Mea
     )
 
 
-def _by_routine(measured: Measured) -> dict[str, Any]:
+def _by_routine(measured: Measured) -> dict[str, float]:
     """Returns the mean over runs by routine, of the wait, and overall."""
     means = {name: statistics.fmean(measured.values(name)) for name in (*ROUTINES, WAIT)}
     return means | {"overall": sum(means.values())}
 
 
-def _routine_table(grid: str, one: Measured, ranks: Measured) -> Table:
+def _routine_table(
+    grid: str, single: Mapping[str, float], distributed: Mapping[str, float]
+) -> Table:
     """Returns the seconds by routine of a grid that was measured, beside the published minutes."""
-    single, distributed = _by_routine(one), _by_routine(ranks)
-    rows = []
+    rows: list[dict[str, Cell]] = []
     for name, theirs in PUBLISHED_ROUTINES.items():
         a, b = single[name], distributed[name]
-        published = ("-", "-", "-")
-        if theirs:
-            published = f"{theirs.single:g}", f"{theirs.distributed:g}", f"{theirs.speedup:.2f}"
-        speedup = f"{a / b:.3g}" if a and b else "-"
-        rows.append((name, f"{a:.4g}", f"{b:.4g}", speedup, *published))
-    heads = (
-        *("routine", "single core s", "distributed s", "speed-up"),
-        *("published single", "published distributed", "published speed-up"),
-    )
+        rows.append(
+            {
+                "routine": name,
+                "single core s": f"{a:.4g}",
+                "distributed s": f"{b:.4g}",
+                "speed-up": f"{a / b:.3g}" if a and b else "-",
+                "published single": f"{theirs.single:g}" if theirs else "-",
+                "published distributed": f"{theirs.distributed:g}" if theirs else "-",
+                "published speed-up": f"{theirs.speedup:.2f}" if theirs else "-",
+            }
+        )
     caption = (
         f"{grid}: seconds per iteration, of all cells on one core and of a cell (mean) among"
         " ranks, which wait for the slowest cell. Published in the source's unit."
     )
-    return Table(heads, tuple(rows), caption, "lrrrrrr")
+    return Table.of(rows, caption, align="lrrrrrr")
 
 
 def _explanation(crowded: Sequence[str], impossible: Sequence[str], cores: int) -> str:

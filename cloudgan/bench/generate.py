@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from importlib.util import find_spec
@@ -19,19 +19,18 @@ from typing import Any
 
 import numpy as np
 
-from cloudgan.bench.child import Child
 from cloudgan.bench.harness import (
     Column,
     Measured,
     Measurement,
     bench,
     in_turns,
-    ratios,
     table_of,
     timed,
     variants_json,
     with_range,
 )
+from cloudgan.bench.processes import Child
 from cloudgan.core.errors import CloudganError, ConfigError, install_command
 from cloudgan.core.hardware import this_machine
 from cloudgan.core.progress import Progress
@@ -72,6 +71,7 @@ def measure(options: BenchGenerateOptions, progress: Progress) -> Measurement:
     check_energy(options.energy)
     affinity = getattr(os, "sched_getaffinity", None)
     core = max(affinity(0)) if affinity and options.threads == 1 else None
+    cores = frozenset() if core is None else frozenset({core})
     left_out: dict[str, str] = {}
     children: dict[str, Child] = {}
     facts: dict[str, dict[str, Any]] = {}
@@ -79,9 +79,8 @@ def measure(options: BenchGenerateOptions, progress: Progress) -> Measurement:
 
         def begin(name: str, work: str, **given: Any) -> None:
             """Builds a source alone: its warm-up turn finds how many showers half a second holds."""
-            child = stack.enter_context(
-                Child(name, _HERE.format(work), core=core, energy_gev=options.energy, **given)
-            )
+            child = Child(name, _HERE.format(work), cores=cores, energy_gev=options.energy, **given)
+            stack.enter_context(child)
             children[name], facts[name] = child, child.facts()
             child()
 
@@ -126,12 +125,8 @@ def generate_measurement(
     recorded = RECORDED_SECONDS_PER_GEV * (low + high) / 2
     geant4 = next((one for one in measured if one.name == GEANT4), None)
     for one in measured:
-        for key, what in (
-            ("times_geant4", "showers_per_second"),
-            ("times_geant4_cpu", "showers_per_cpu_second"),
-        ):
-            theirs = geant4.values(what) if geant4 else [1 / recorded] * len(one.rows)
-            one.put(key, ratios(one.values(what), theirs))
+        one.put_ratio("times_geant4", "showers_per_second", geant4 or 1 / recorded)
+        one.put_ratio("times_geant4_cpu", "showers_per_cpu_second", geant4 or 1 / recorded)
     first = measured[0]
     speed, ratio = first.spread("showers_per_second").median, first.spread("times_geant4")
     lines = [f"{first.name}: {speed:.3g} showers/s, {ratio.describe()} times as fast as Geant4"]
@@ -196,8 +191,8 @@ def _rows(
         wall, cpu = timed(partial(make, count, seed), count)
         latency = wall, cpu
         if count > 1:  # else a round is a request for one shower
-            single = [partial(make, 1, seed + number) for number in range(_SINGLE_SHOWERS)]
-            latency = timed(partial(_call_each, single), _SINGLE_SHOWERS)
+            seeds = range(seed, seed + _SINGLE_SHOWERS)
+            latency = timed(partial(_each, partial(make, 1), seeds), _SINGLE_SHOWERS)
         yield {
             "seconds_per_shower": wall,
             "cpu_seconds_per_shower": cpu,
@@ -209,9 +204,9 @@ def _rows(
         }
 
 
-def _call_each(calls: Sequence[Callable[[], object]]) -> None:
-    for call in calls:
-        call()
+def _each(call: Callable[[int], object], values: Iterable[int]) -> None:
+    for value in values:
+        call(value)
 
 
 def generator_rows(
@@ -220,8 +215,7 @@ def generator_rows(
     """Measures a generator with the newest weights of a run, else with initial ones, as `generate` uses it."""
     from cloudgan.schema.training_config import TrainingConfig
     from cloudgan.training.checkpoint import find_checkpoint
-    from cloudgan.training.conditions import Conditions
-    from cloudgan.training.inference import ShowerGenerator, TrainedGenerator
+    from cloudgan.training.inference import Conditions, ShowerGenerator, TrainedGenerator
     from cloudgan.training.tensorflow_backend import set_up_devices
 
     set_up_devices(TrainingConfig(), threads=threads)

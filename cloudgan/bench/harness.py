@@ -92,6 +92,15 @@ class Measured:
         for row, value in zip(self.rows, values, strict=False):
             row[key] = value
 
+    def ratio(self, of: str, to: Measured) -> Spread:
+        """Sums up the ratios of a number to that of another variant."""
+        return spread(ratios(self.values(of), to.values(of)))
+
+    def put_ratio(self, key: str, of: str, to: Measured | float, per: float = 1) -> None:
+        """Adds the ratio of a number to that of another variant, or to one number, divided by `per`."""
+        theirs = to.values(of) if isinstance(to, Measured) else [to] * len(self.rows)
+        self.put(key, [ratio / per for ratio in ratios(self.values(of), theirs)])
+
 
 def in_turns(
     variants: Mapping[str, Callable[[], Row]],
@@ -108,7 +117,7 @@ def in_turns(
     Raises:
         Interrupted: No variant had a turn.
     """
-    found = {name: Measured(name, dict((facts or {}).get(name, {})), []) for name in variants}
+    found = {name: Measured(name, (facts or {}).get(name, {}), []) for name in variants}
     progress.start("measuring in turns", rounds * len(variants), "turns")
     interrupted = False
     try:
@@ -151,13 +160,9 @@ def with_range(found: Spread) -> Cell:
 
 
 class Column(NamedTuple):
-    """A number of the rows of each variant.
+    """A number of the rows of each variant: its name there and in JSON, and its head in the table, "": none.
 
-    Attributes:
-        key: Its name in rows and JSON.
-        head: Of its column in the table; "": it stands in JSON only.
-        shown: Makes the cell; by default of the median.
-        scale: From the unit of the row to that of the table.
+    `shown` makes the cell, by default of the median; `scale` is from the unit of the row to that of the table.
     """
 
     key: str
@@ -174,15 +179,15 @@ def table_of(
     head: str = "variant",
 ) -> Table:
     """Returns a row per variant: its name, facts by head, and the columns that have a head."""
-    shown, known = [column for column in columns if column.head], facts or {}
-    rows: list[tuple[Cell, ...]] = []
+    rows: list[dict[str, Cell]] = []
     for one in variants:
-        cells: list[Cell] = [one.name, *(one.facts.get(key) for key in known.values())]
-        for column in shown:
+        row: dict[str, Cell] = {head: one.name}
+        row |= {name: one.facts.get(key) for name, key in (facts or {}).items()}
+        rows.append(row)
+        for column in (each for each in columns if each.head):
             values = [column.scale * value for value in one.values(column.key)]
-            cells.append(column.shown(spread(values)) if values else None)
-        rows.append(tuple(cells))
-    return Table((head, *known, *(column.head for column in shown)), tuple(rows), caption)
+            row[column.head] = column.shown(spread(values)) if values else None
+    return Table.of(rows, caption)
 
 
 def variants_json(variants: Sequence[Measured], columns: Sequence[Column]) -> list[dict[str, Any]]:
@@ -247,8 +252,7 @@ def bench(question: str) -> Callable[[Measure], Measure]:
         @functools.wraps(measure)
         def run(options: BenchOptions, progress: Progress) -> Measurement | None:
             earlier = _read_earlier(options.compare) if options.compare else None
-            found = measure(options, progress)
-            if found is None:
+            if (found := measure(options, progress)) is None:
                 return None
             found = found.model_copy(update={"title": question})
             return _compared(found, earlier, options.compare) if earlier else found

@@ -14,7 +14,6 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from cloudgan.bench.child import Child
 from cloudgan.bench.harness import (
     Column,
     Measurement,
@@ -24,17 +23,17 @@ from cloudgan.bench.harness import (
     table_of,
     variants_json,
 )
+from cloudgan.bench.processes import Child
 from cloudgan.bench.programs import make_showers
 from cloudgan.bench.step import plain_step
 from cloudgan.core.errors import ConfigError
 from cloudgan.core.hardware import this_machine
 from cloudgan.core.progress import Progress
-from cloudgan.data.batches import open_training_set
+from cloudgan.data.batches import TrainingSet
 from cloudgan.data.convert import convert
 from cloudgan.data.epoch_sampler import EpochSampler
 from cloudgan.data.manifest import has_manifest
 from cloudgan.reports.table import Cell, Number
-from cloudgan.schema.config import DataConfig
 from cloudgan.schema.options.bench import BenchInputOptions
 from cloudgan.schema.presets import find_preset, find_profile
 from cloudgan.storage.bucket_showers import local_copy
@@ -81,7 +80,7 @@ def measure(options: BenchInputOptions, progress: Progress) -> Measurement:
             training = {"batch_per_replica": batch, "threads": threads}
             found = plain_step(options.preset, training, 3, progress)
             step = found.spread("showers_per_second").median
-        open_training_set(store, preset, DataConfig(), progress=progress)  # refuses bad showers
+        TrainingSet.open(store, preset, progress=progress)  # refuses bad showers
         child = Child(
             "store",
             "cloudgan.bench.input:rows",
@@ -99,11 +98,11 @@ def measure(options: BenchInputOptions, progress: Progress) -> Measurement:
     (one,) = measured
     rates = one.values("showers_per_second")
     one.put("image_bytes_per_second", [image_bytes * rate for rate in rates])
-    one.put("ratio_to_step", [rate / step for rate in rates] if step else [])
-    columns = (*COLUMNS, _RATIO) if step else COLUMNS
+    columns: tuple[Column, ...] = COLUMNS
     said = "The rate of a step is unknown; give --step-showers-per-second=N or --measure-step."
     if step:
-        said = f"A step takes {step:.4g} showers/s."
+        one.put_ratio("ratio_to_step", "showers_per_second", step)
+        columns, said = (*COLUMNS, _RATIO), f"A step takes {step:.4g} showers/s."
     caption = f"{options.preset}, batches of {batch}, {threads} readers, {facts['showers']} showers"
     return Measurement(
         data=str(store),
@@ -128,11 +127,11 @@ def rows(
     from cloudgan.data.input_pipeline import input_pipeline
 
     path, view = Path(store), find_preset(preset)
-    yield {"showers": open_training_set(path, view, DataConfig()).count}
+    yield {"showers": TrainingSet.open(path, view).count}
     while True:
         _forget_pages(path)
         began = time.perf_counter()
-        training_set = open_training_set(path, view, DataConfig())
+        training_set = TrainingSet.open(path, view)
         open_seconds = time.perf_counter() - began
         order = EpochSampler(training_set.train_counts, 0, batch)
         elements = iter(

@@ -8,6 +8,7 @@ between nodes take longer.
 from __future__ import annotations
 
 import math
+import statistics
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,7 +16,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from cloudgan.bench.harness import Measurement, bench, spread
+from cloudgan.bench.harness import Measurement, bench
 from cloudgan.bench.sleeping_ranks import MeasuredWorld, run_world
 from cloudgan.bench.step import plain_step
 from cloudgan.core.errors import ConfigError
@@ -27,7 +28,7 @@ from cloudgan.reports.charts import Axis, Line, Plot, Point, PointSeries
 from cloudgan.reports.table import Cell, Table
 from cloudgan.schema.config import RunConfig
 from cloudgan.schema.options.bench import BenchParallelOptions
-from cloudgan.schema.parallel import ParallelConfig, ParallelMode
+from cloudgan.schema.parallel import ParallelConfig
 from cloudgan.schema.presets import find_preset
 
 _SLEEP_SECONDS = 0.05
@@ -43,6 +44,11 @@ def measure(options: BenchParallelOptions, progress: Progress) -> Measurement:
         raise ConfigError(
             "--workers measures the times of an exchange: omit --service-seconds and --message-seconds"
         )
+    if not options.workers and min(options.masters) > (most := max(options.predict)):
+        raise ConfigError(
+            f"--masters={','.join(map(str, options.masters))}: each master needs a worker, and --predict has at most"
+            f" {most}"
+        )
     measured: tuple[MeasuredWorld, ...] = ()
     if options.workers:
         measured, times, origin = measure_worlds(options, progress)
@@ -51,17 +57,17 @@ def measure(options: BenchParallelOptions, progress: Progress) -> Measurement:
     return parallel_measurement(times, origin, options.predict, options.masters, measured)
 
 
-def measure_service(preset: str, mode: ParallelMode) -> tuple[float, float]:
-    """Measures an update of a master, and a copy of the weights.
+def _service_and_copy(options: BenchParallelOptions) -> dict[str, float]:
+    """Returns CPU seconds of a master's update with the two copies of a receive and a send, and of one copy.
 
-    Returns:
-        CPU seconds of an update with the two copies of a receive and a send, and of one copy: medians,
-        which other load on the machine hardly changes.
+    They are medians, which other load on the machine hardly changes.
     """
-    size = sum(learned(find_preset(preset)))
+    size = sum(learned(find_preset(options.preset)))
     rng = np.random.default_rng(0)
     centre, received, answer = (rng.normal(size=size).astype(np.float32) for _ in range(3))
-    rule = make_rule(ParallelConfig(mode=mode), workers=8, trainable=size, learning_rate=1e-3)
+    rule = make_rule(
+        ParallelConfig(mode=options.mode), workers=8, trainable=size, learning_rate=1e-3
+    )
     service, copy = [], []
     for _ in range(_REPEATS):
         began = time.thread_time()
@@ -71,7 +77,7 @@ def measure_service(preset: str, mode: ParallelMode) -> tuple[float, float]:
         rule.at_master(centre, received, staleness=3)
         service.append(time.thread_time() - began)
         copy.append(copied - began)
-    return spread(service).median, spread(copy).median
+    return {"service": statistics.median(service), "message": statistics.median(copy)}
 
 
 def find_times(options: BenchParallelOptions, progress: Progress) -> tuple[Times, str]:
@@ -85,13 +91,11 @@ def find_times(options: BenchParallelOptions, progress: Progress) -> tuple[Times
     how = dict.fromkeys(values, "given")
     if not {"service", "message"} <= values.keys():
         progress.start("timing the master's update")
-        service, message = measure_service(options.preset, options.mode)
-        values = {"service": service, "message": message} | values
-        measured = {
+        values = _service_and_copy(options) | values
+        how = {
             "service": "measured here (the update with the copies of a receive and a send)",
             "message": "measured here (a copy in memory, a lower bound)",
-        }
-        how = measured | how
+        } | how
     if "step" not in values:
         found = plain_step(options.preset, {"threads": 1}, 5, progress)
         values["step"] = found.spread("seconds_per_step").median
@@ -165,6 +169,19 @@ def parallel_measurement(
         f" {origin}"
     )
     said = f"{last.workers} workers, {last.masters} masters: speed-up {last.speedup:.1f}, predicted"
+    caption = "Predicted by discrete-event simulation, not measured"
+    if measured:
+        caption = "Ranks on this machine whose step sleeps, and discrete-event simulation"
+    rows = [
+        _layout(world, 1, world.service_seconds * world.steps_per_second / times.sync_every, None)
+        for world in measured
+    ]
+    rows += [_layout(one, one.masters, one.master_load, one.top_load) for one in predicted]
+    tables = [Table.of(rows, caption, align="l" + "r" * 8)]
+    if measured:
+        one = measured[0].steps_per_second
+        worlds = [_world(each, one) for each in measured]
+        tables.append(Table.of(worlds, "Exchange, and the master per update", align="r" * 8))
     return Measurement(
         times={
             "step_seconds": times.step,
@@ -184,66 +201,43 @@ def parallel_measurement(
         },
         explanation=[theirs_said, ours_said],
         lines=(said, theirs_said, ours_said),
-        tables=(
-            _layouts(times, predicted, measured),
-            *([_worlds(measured)] if measured else []),
-            _beside_nnlo(nnlo, ours),
-        ),
+        tables=(*tables, _beside_nnlo(nnlo, ours)),
         pictures=lambda: (_plot(predicted, measured, ours, nnlo),),
     )
 
 
-def _layouts(
-    times: Times, predicted: Sequence[Prediction], measured: Sequence[MeasuredWorld]
-) -> Table:
-    """Returns a row per layout, measured ones first."""
-
-    def speeds(one: Prediction | MeasuredWorld) -> tuple[str, str, str]:
-        per_worker = one.speedup / one.workers
-        return f"{one.speedup:.1f}", f"{per_worker:.2f}", f"{one.staleness:.1f}"
-
-    rows: list[tuple[Cell, ...]] = []
-    for world in measured:
-        load = world.service_seconds * world.steps_per_second / times.sync_every
-        waiting = 1 - world.speedup / world.workers
-        rows.append(
-            ("measured", world.workers, 1, *speeds(world), f"{load:.0%}", "-", f"{waiting:.0%}")
-        )
-    for one in predicted:
-        top = "-" if one.top_load is None else f"{one.top_load:.0%}"
-        loads = f"{one.master_load:.0%}", top, f"{one.waiting:.0%}"
-        rows.append(("predicted", one.workers, one.masters, *speeds(one), *loads))
-    heads = (
-        *("kind", "workers", "masters", "speed-up", "per worker", "staleness"),
-        *("master load", "rank 0 load", "workers wait"),
-    )
-    caption = "Predicted by discrete-event simulation, not measured"
-    if measured:
-        caption = "Ranks on this machine whose step sleeps, and discrete-event simulation"
-    return Table(heads, tuple(rows), caption, "l" + "r" * 8)
+def _layout(
+    one: Prediction | MeasuredWorld, masters: int, load: float, top: float | None
+) -> dict[str, Cell]:
+    """Returns the row of a layout."""
+    is_predicted = isinstance(one, Prediction)
+    waiting = one.waiting if isinstance(one, Prediction) else 1 - one.speedup / one.workers
+    return {
+        "kind": "predicted" if is_predicted else "measured",
+        "workers": one.workers,
+        "masters": masters,
+        "speed-up": f"{one.speedup:.1f}",
+        "per worker": f"{one.speedup / one.workers:.2f}",
+        "staleness": f"{one.staleness:.1f}",
+        "master load": f"{load:.0%}",
+        "rank 0 load": "-" if top is None else f"{top:.0%}",
+        "workers wait": f"{waiting:.0%}",
+    }
 
 
-def _worlds(measured: Sequence[MeasuredWorld]) -> Table:
-    """Returns what the exchange and the master cost in each measured world."""
-    one = measured[0].steps_per_second
-    rows = tuple(
-        (
-            each.workers,
-            f"{each.steps_per_second:.1f}",
-            f"{each.steps_per_second / each.workers / one:.2f}",
-            f"{1e3 * each.exchange_seconds:.1f}",
-            f"{1e3 * each.service_seconds:.1f}",
-            f"{1e3 * each.service_cpu_seconds:.1f}",
-            f"{each.waiting_cpu_share:.1%}",
-            "-" if each.peak_memory_bytes is None else f"{each.peak_memory_bytes / 2**20:.0f}",
-        )
-        for each in measured
-    )
-    heads = (
-        *("workers", "steps/s", "of n times one", "exchange ms", "master ms", "its CPU ms"),
-        *("CPU while waiting", "peak MiB"),
-    )
-    return Table(heads, rows, "Exchange, and the master per update", "r" * 8)
+def _world(one: MeasuredWorld, of_one_worker: float) -> dict[str, Cell]:
+    """Returns what the exchange and the master cost, and the speed over that of as many single workers."""
+    memory = one.peak_memory_bytes
+    return {
+        "workers": one.workers,
+        "steps/s": f"{one.steps_per_second:.1f}",
+        "of n times one": f"{one.steps_per_second / one.workers / of_one_worker:.2f}",
+        "exchange ms": f"{1e3 * one.exchange_seconds:.1f}",
+        "master ms": f"{1e3 * one.service_seconds:.1f}",
+        "its CPU ms": f"{1e3 * one.service_cpu_seconds:.1f}",
+        "CPU while waiting": f"{one.waiting_cpu_share:.1%}",
+        "peak MiB": "-" if memory is None else f"{memory / 2**20:.0f}",
+    }
 
 
 def _beside_nnlo(nnlo: dict[int, Prediction], ours: dict[int, Prediction]) -> Table:

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import os
-import signal
-import subprocess
 import sys
-import threading
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
-from typing import NamedTuple
 
 from cloudgan.bench.harness import Row
+from cloudgan.bench.processes import Process
 from cloudgan.core.errors import CloudganError
 from cloudgan.core.progress import Progress
-from cloudgan.core.settings import child_environment
-from cloudgan.core.tail import last_lines
 from cloudgan.data.convert import convert
 from cloudgan.data.hdf5_writer import write_hdf5
 from cloudgan.schema import record
@@ -26,8 +21,6 @@ from cloudgan.schema.record import RunRecord
 from cloudgan.schema.run_folder import RunFolder
 from cloudgan.simulation.gflash import simulate
 from cloudgan.training.cluster import share_gpus
-
-_GRACE_SECONDS = 90.0  # a step of the paper preset, and its checkpoint
 
 
 def make_showers(
@@ -40,82 +33,20 @@ def make_showers(
     return folder / "store"
 
 
-class Program(NamedTuple):
-    """A call of `cloudgan`: its words, the file of its output, more variables, and cores to which it is pinned."""
-
-    words: tuple[str, ...]
-    log: Path
-    environment: Mapping[str, str] = {}
-    cores: frozenset[int] = frozenset()
-
-
-def run_programs(*programs: Program) -> None:
-    """Runs programs at the same time to their ends.
-
-    Ctrl-C reaches them through this process, so that they end their own workers; a second one kills them.
-    """
-    started: list[subprocess.Popen[bytes]] = []
-    try:
-        for one in programs:
-            with one.log.open("wb") as said, _deferred_signals(), pinned(one.cores):
-                process = subprocess.Popen(  # noqa: S603
-                    (sys.executable, "-m", "cloudgan", *one.words),
-                    env=child_environment(
-                        TF_CONFIG=None, CLOUDGAN_SUPERVISED=None, **one.environment
-                    ),
-                    stdin=subprocess.DEVNULL,
-                    stdout=said,
-                    stderr=said,
-                    start_new_session=True,
-                )
-                started.append(process)
-        for one, process in zip(programs, started, strict=True):
-            if code := process.wait():
-                said_last = last_lines(one.log.read_text(encoding="utf-8", errors="replace"))
-                raise CloudganError(
-                    f"`cloudgan {' '.join(one.words)}` ended with exit code {code}{said_last}"
-                )
-    finally:
-        for process in started:
-            if process.poll() is None:
-                process.terminate()
-                with suppress(subprocess.TimeoutExpired, KeyboardInterrupt):
-                    process.wait(_GRACE_SECONDS)
-                process.kill()
-                process.wait()
+def program(
+    *words: str, environment: Mapping[str, str] | None = None, cores: frozenset[int] = frozenset()
+) -> Process:
+    """Returns a call of `cloudgan`."""
+    command = (sys.executable, "-m", "cloudgan", *words)
+    said = f"`cloudgan {' '.join(words)}`"
+    return Process(said, command, environment=environment, cores=cores)
 
 
-@contextmanager
-def _deferred_signals() -> Iterator[None]:
-    """Defers Ctrl-C and SIGTERM to the end of the block: in the middle of `Popen` its program would stay."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    asked: list[int] = []
-    numbers = (signal.SIGINT, signal.SIGTERM)
-    before = {n: signal.signal(n, lambda number, _: asked.append(number)) for n in numbers}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-    for one in asked:
-        signal.raise_signal(one)
-
-
-@contextmanager
-def pinned(cores: frozenset[int]) -> Iterator[None]:
-    """Pins this thread, and the processes that it starts, to `cores`; an empty set changes nothing."""
-    if not cores:
-        yield
-        return
-    before = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, cores)
-    try:
-        yield
-    finally:
-        with suppress(OSError):
-            os.sched_setaffinity(0, before)
+def run_programs(*programs: Process) -> None:
+    """Runs programs at the same time to their ends; what happens to one or to this process ends the others."""
+    with ExitStack() as stack:
+        for started in [stack.enter_context(one) for one in programs]:
+            started.wait()
 
 
 def core_shares(copies: int) -> list[frozenset[int]]:
@@ -145,18 +76,17 @@ def run_train(config: RunConfig, folder: Path, *, copies: int = 1) -> tuple[Row,
     cpu, began = _children_cpu_seconds(), time.perf_counter()
     run_programs(
         *(
-            Program(
-                ("train", f"--config={written}", f"--run={run.path}", "--json"),
-                run.path.with_suffix(".log"),
-                gpus,
-                cores,
+            program(
+                *("train", f"--config={written}", f"--run={run.path}", "--json"),
+                environment=gpus,
+                cores=cores,
             )
             for run, gpus, cores in shares
         )
     )
     seconds, cpu = time.perf_counter() - began, _children_cpu_seconds() - cpu
     records = [record.read(run.record_file) for run in runs]
-    times = [training_times(found) for found in records]
+    times = [_training_times(found) for found in records]
     showers = sum(one["showers"] for one in times)
     row = {
         "showers": showers,
@@ -170,7 +100,7 @@ def run_train(config: RunConfig, folder: Path, *, copies: int = 1) -> tuple[Row,
     return row, records[0]
 
 
-def training_times(found: RunRecord) -> Row:
+def _training_times(found: RunRecord) -> Row:
     """Returns the times of a run from its record; to have no epoch, or only the first call, is a CloudganError."""
     started, epochs = found.started(), found.epochs()
     if started is None or not epochs:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import closing
@@ -11,11 +10,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from cloudgan.bench.child import named_function
+from cloudgan.bench.processes import Process, named_function
 from cloudgan.core.documents import parse_json
 from cloudgan.core.errors import CloudganError, ConfigError
 from cloudgan.core.loopback_network import IsolationError, LoopbackNetwork
-from cloudgan.core.settings import child_environment
 from cloudgan.ranks import mpi
 from cloudgan.ranks.hydra import find_program
 from cloudgan.ranks.placement import check_mpi
@@ -42,21 +40,9 @@ def run_ranks(work: str, ranks: int, *, limit: float, remedy: str, **given: Any)
         task = json.dumps({"work": work, "given": given, "result": str(result)})
         command = [mpiexec, "-launcher", "fork", "-n", str(ranks)]
         command += [sys.executable, "-m", "cloudgan.bench.rank_world", task]
-        try:
-            done = subprocess.run(  # noqa: S603
-                network.command(command),
-                pass_fds=network.descriptors,
-                env=child_environment(TF_CONFIG=None),
-                capture_output=True,
-                text=True,
-                timeout=limit,
-                check=False,
-            )
-        except subprocess.TimeoutExpired as error:
-            raise CloudganError(f"{ranks} ranks did not end within {limit:.0f} s") from error
-        if done.returncode:
-            last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-            raise CloudganError(f"{ranks} ranks ended with {done.returncode}: {last}")
+        command, inherited = network.command(command), network.descriptors
+        with Process(f"{ranks} ranks", command, descriptors=inherited) as process:
+            process.wait(limit)
         return parse_json(result.read_bytes(), "the result of the ranks")
 
 

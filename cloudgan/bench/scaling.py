@@ -23,7 +23,6 @@ from cloudgan.bench.harness import (
     Row,
     bench,
     in_turns,
-    ratios,
     table_of,
     variants_json,
     with_range,
@@ -46,13 +45,9 @@ _TRAINED_SHARE = 0.9  # held_out_fraction is a tenth by default
 
 
 class ScalingVariant(NamedTuple):
-    """How the machine is shared: replicas of one process, processes of one replica, or independent runs.
+    """How the machine is shared: replicas of each process, processes of each run, independent runs at the same time.
 
-    Attributes:
-        replicas: Of each process.
-        workers: Processes of each run.
-        copies: Independent runs at the same time.
-        share_of: One replica trains the share of the batch that each of so many devices would have.
+    With `share_of` one replica trains the share of the batch that each of so many devices would have.
     """
 
     replicas: int = 1
@@ -99,15 +94,9 @@ def make_study(
 ) -> Study:
     """Returns the configuration of each variant, of its independent runs and of the predicted devices.
 
-    Args:
-        kind: strong shares the batch among the replicas; weak gives each as much.
-        variants: Without repetition, the base first.
-        preset: What is trained.
-        batch: Showers per step, of all replicas or of each; usual: of the preset; largest: as many as
-            should fit into the memory.
-        steps: Of a run with the usual batch; None: of the preset. Another batch trains as many showers.
-        conv_impl: Formulation of the layers.
-        predict: Numbers of devices.
+    The `variants`, without repetition, have the base first. strong shares the batch among the replicas, weak gives
+    each as much; usual is the batch of the preset, largest as many as should fit into the memory. `steps` are those
+    of a run with the usual batch; another batch trains as many showers. `predict` are numbers of devices.
     """
     profile = find_profile(find_preset(preset).networks)
     parts = sorted({one.parts for one in variants if one.parts > 1})
@@ -141,9 +130,8 @@ def _config(
         training |= {"strategy": "mirrored", "replicas": variant.replicas}
     asked = {"model": {"preset": preset}, "training": training}
     config = parse_config(asked, f"the command line ({variant.name})")
-    config.global_batch(
-        variant.replicas * variant.workers
-    )  # refuses what the replicas do not divide
+    replicas = variant.replicas * variant.workers
+    config.global_batch(replicas)  # refuses what the replicas do not divide
     return config
 
 
@@ -194,8 +182,8 @@ def measure(options: BenchScalingOptions, progress: Progress) -> Measurement:
         for batch in options.batches
     ]
     results: list[list[Measured]] = []
-    interrupted = False
-    for study in studies:
+    interrupted, waiting = False, iter(studies)
+    while not interrupted and (study := next(waiting, None)):
         try:
             found, interrupted = measure_study(study, options.rounds, progress)
             results.append(found)
@@ -203,23 +191,17 @@ def measure(options: BenchScalingOptions, progress: Progress) -> Measurement:
             if not results:
                 raise
             interrupted = True
-        if interrupted:
-            break
     return scaling_measurement(kind, results, interrupted)
 
 
 def measure_study(study: Study, rounds: int, progress: Progress) -> tuple[list[Measured], bool]:
     """Measures the variants of a study in turns, on one store of simulated showers."""
     first = study[BASE]
+    model, steps = first.model, first.training.max_steps
     facts: dict[str, dict[str, Any]] = {
-        variant.name: {
-            "preset": first.model.preset,
-            **variant._asdict(),
-            "parts": variant.parts,
-            "global_batch": batch_of(study, variant),
-            "steps": first.training.max_steps,
-        }
-        for variant in study
+        one.name: {"preset": model.preset, **one._asdict(), "parts": one.parts}
+        | {"global_batch": batch_of(study, one), "steps": steps}
+        for one in study
     }
     most = max(one["global_batch"] for one in facts.values())
     showers = max(_LEAST_SHOWERS, math.ceil(2 * most / _TRAINED_SHARE))
@@ -233,15 +215,13 @@ def measure_study(study: Study, rounds: int, progress: Progress) -> tuple[list[M
 
     with tempfile.TemporaryDirectory(prefix="cloudgan-bench-") as name:
         folder = Path(name)
-        store = make_showers(folder, showers, progress, first.model.image_shape[:2])
+        store = make_showers(folder, showers, progress, model.image_shape[:2])
         turns = {}
         for variant, config in study.items():
             data = config.data.model_copy(update={"path": str(store)})
             trained = config.model_copy(update={"data": data})
             turns[variant.name] = partial(turn, variant, trained, count())
-        measured, interrupted = in_turns(turns, rounds, progress)
-    for one in measured:
-        one.facts.update(facts[one.name])
+        measured, interrupted = in_turns(turns, rounds, progress, facts=facts)
     add_efficiencies(measured)
     return measured, interrupted
 
@@ -249,13 +229,10 @@ def measure_study(study: Study, rounds: int, progress: Progress) -> tuple[list[M
 def add_efficiencies(measured: Sequence[Measured]) -> None:
     """Adds speeds over those of the first variant, pairs of one round; on accelerators by device."""
     base = measured[0]
-    for key, speed in (
-        ("training_only", "showers_per_second"),
-        ("end_to_end", "end_to_end_showers_per_second"),
-    ):
-        for one in measured:
-            devices = 1 if base.facts["device"] == "CPU" else one.facts["parts"]
-            one.put(key, [r / devices for r in ratios(one.values(speed), base.values(speed))])
+    for one in measured:
+        devices = 1 if base.facts["device"] == "CPU" else one.facts["parts"]
+        one.put_ratio("training_only", "showers_per_second", base, devices)
+        one.put_ratio("end_to_end", "end_to_end_showers_per_second", base, devices)
 
 
 COLUMNS = (

@@ -43,21 +43,11 @@ _LIMIT_SECONDS = 120.0
 
 
 class MeasuredWorld(Document):
-    """What one world measured; means, of all workers, per update of the master.
+    """What one world measured: steps of all workers, updates of rank 0; means per step, exchange and update.
 
-    Attributes:
-        workers: Number of workers.
-        steps: Of all workers.
-        updates: Applied by rank 0.
-        steps_per_second: Of all workers.
-        step_seconds: Of a step; a busy machine wakes a process late.
-        exchange_seconds: Of an exchange, as the worker sees it.
-        service_seconds: Of the master.
-        service_cpu_seconds: The CPU seconds in it.
-        waiting_cpu_share: CPU seconds of the master per second in which it waits.
-        peak_memory_bytes: Of the master.
-        staleness: Number of updates between fetch and update.
-        centre: First value of the weights at the end.
+    A busy machine wakes a process late, so a step is longer than its sleep. The exchange is as a worker sees it,
+    service, CPU and memory are the master's. Staleness is the number of updates between fetch and update; the centre is
+    the first value of the weights at the end.
     """
 
     workers: int

@@ -13,7 +13,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any, NamedTuple, get_args
 
-from cloudgan.bench.child import Child
 from cloudgan.bench.harness import (
     Column,
     Measured,
@@ -25,6 +24,7 @@ from cloudgan.bench.harness import (
     table_of,
     variants_json,
 )
+from cloudgan.bench.processes import Child
 from cloudgan.core.atomic_file import write_atomic
 from cloudgan.core.errors import CloudganError, ConfigError, UnknownNameError
 from cloudgan.core.hardware import this_machine
@@ -204,27 +204,22 @@ def step_measurement(
 ) -> Measurement:
     """Returns what was measured as JSON, tables, sentences and the roofline for a page.
 
-    Args:
-        preset: Of the networks.
-        variants: The requested one, and the one that it is compared with if it had a turn.
-        timed: Of the requested one: seconds of each convolution by pass, and matmul_gflops.
-        copy_gb_per_second: What a large copy reads and writes; None unless convolutions were timed.
+    The first variant is the requested one, another is compared with it. `timed` are its convolutions' seconds by pass,
+    and matmul_gflops; `copy_gb_per_second` is what a large copy then reads and writes.
     """
     own, *others = variants
     rounds = min(len(one.rows) for one in variants)
     share, limit = own.spread("share_of_direct_limit"), own.spread("limit_seconds")
     label, batch = _label(own), own.facts["global_batch"]
-    ratio = {
-        key: spread(ratios(other.values(key), own.values(key)))
-        for other in others
-        for key in ("seconds_per_step", "cpu_seconds_per_step")
-    }
-    lines = [
-        f"ratio {_label(other)} / {label}: {ratio['seconds_per_step'].describe()} of wall time,"
-        f" {ratio['cpu_seconds_per_step'].describe()} of CPU time (median, least to most, of"
-        f" {ratio['seconds_per_step'].count} rounds)"
-        for other in others
-    ]
+    ratio = cpu_ratio = None
+    lines = []
+    for other in others:
+        ratio = other.ratio("seconds_per_step", own)
+        cpu_ratio = other.ratio("cpu_seconds_per_step", own)
+        lines.append(
+            f"ratio {_label(other)} / {label}: {ratio.describe()} of wall time, {cpu_ratio.describe()} of CPU"
+            f" time (median, least to most, of {ratio.count} rounds)"
+        )
     past = ", because it needs fewer multiplications than direct convolution"
     lines.append(
         f"limit of direct convolution: {_gflop(preset, 'phases'):.4g} GFLOP a shower"
@@ -255,8 +250,8 @@ def step_measurement(
         global_batch=batch,
         rounds=rounds,
         variants=variants_json(variants, COLUMNS),
-        ratio=ratio["seconds_per_step"].as_json() if ratio else None,
-        cpu_ratio=ratio["cpu_seconds_per_step"].as_json() if ratio else None,
+        ratio=ratio.as_json() if ratio else None,
+        cpu_ratio=cpu_ratio.as_json() if cpu_ratio else None,
         share_of_direct_limit=share.as_json(),
         limit={
             "of": "direct convolution by phases, at the measured speed of matrix products",
@@ -321,15 +316,17 @@ def _layer_table(own: Measured, layers: Sequence[Mapping[str, Any]]) -> Table:
     counted = "direct convolution by phases, for any implementation"
     if _counted(own) == "published":
         counted = "published, with the up-sampled image"
-    rows = tuple(
-        (
-            *(one["label"], one["pass"].replace("_", " "), 1000 * one["seconds"]),
-            *(one["gflops"], one["flop_per_byte"]),
-        )
+    rows = (
+        {
+            "layer": one["label"],
+            "pass": one["pass"].replace("_", " "),
+            "ms/batch": 1000 * one["seconds"],
+            "GFLOP/s": one["gflops"],
+            "FLOP/byte": one["flop_per_byte"],
+        }
         for one in layers
     )
-    caption = f"Each convolution alone; operations are counted as {counted}."
-    return Table(("layer", "pass", "ms/batch", "GFLOP/s", "FLOP/byte"), rows, caption)
+    return Table.of(rows, f"Each convolution alone; operations are counted as {counted}.")
 
 
 _MARKERS: dict[Pass, str] = {"forward": "o", "input_gradient": "^", "weight_gradient": "s"}

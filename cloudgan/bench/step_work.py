@@ -18,14 +18,13 @@ import tensorflow as tf
 from cloudgan.bench.harness import timed
 from cloudgan.core.errors import CloudganError
 from cloudgan.core.hardware import this_machine
-from cloudgan.data.batches import Batch
+from cloudgan.data.batches import Batch, Floats
 from cloudgan.data.showers import ENERGY_UNIT_GEV
 from cloudgan.gan.arithmetic import step_macs
 from cloudgan.gan.convolutions import choose_conv_impl, convolutions
 from cloudgan.gan.layers import Stage
 from cloudgan.schema.config import RunConfig, parse_config
 from cloudgan.schema.losses import PASSES, loss_columns
-from cloudgan.schema.presets import Preset
 from cloudgan.simulation.gflash import simulate
 from cloudgan.training.calibration import shape_scale
 from cloudgan.training.gan import POLICIES, build_gan, make_lr_schedules, make_stages
@@ -37,7 +36,7 @@ from cloudgan.training.tensorflow_backend import (
     make_strategy,
     set_up_devices,
 )
-from cloudgan.training.tensorflow_engine import compile_steps, no_votes
+from cloudgan.training.tensorflow_engine import compile_steps, held_out_pipeline, no_votes
 
 _LEAST_ROUND_SECONDS, _MOST_STEPS = 0.5, 500
 _MACS_OF_A_ROUND = 50e9  # more than two cores compute in half a second
@@ -54,9 +53,10 @@ def steps(config: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     replicas = int(strategy.num_replicas_in_sync)
     batch = run.global_batch(replicas)
     conv_impl = choose_conv_impl(run, device_kind())
-    arrays, step = _gan_step(run, strategy, batch, conv_impl)
+    given, step = _gan_step(run, strategy, batch, conv_impl)
     call = compile_steps(strategy, step)
-    iterator = iter(strategy.distribute_datasets_from_function(lambda _: _feed(arrays, replicas)))
+    feed = held_out_pipeline(given, global_batch_size=batch, replicas=replicas, own=range(replicas))
+    iterator = iter(strategy.distribute_datasets_from_function(lambda _: feed))
 
     def run_steps(count: int) -> tuple[float, float, float]:
         """Runs steps; returns wall and CPU seconds of one, and the discriminator's loss on real showers."""
@@ -197,19 +197,24 @@ def _strategy(run: RunConfig) -> tf.distribute.Strategy:
 
 def _gan_step(
     run: RunConfig, strategy: tf.distribute.Strategy, batch: int, conv_impl: str
-) -> tuple[dict[str, Any], GanStep]:
-    """Returns the arrays of one global batch of parametric showers, and the step for them."""
-    model, training, rng = run.model, run.training, Rng(run.training.seed)
+) -> tuple[Batch[Floats], GanStep]:
+    """Returns one global batch of parametric showers, and the step for them."""
+    model, rng = run.model, Rng(run.training.seed)
     block = -(-batch // 50) * 50
     (showers,) = simulate(batch, seed=0, cells=model.image_shape[:2], block=block)
-    arrays = _arrays(model, showers)
+    scaled = showers.ecal_gev * np.float32(model.image_scale)
+    given = Batch(
+        scaled ** np.float32(model.image_power),
+        showers.energy_gev[:, None] / np.float32(ENERGY_UNIT_GEV),
+        showers.mtheta_rad[:, None],
+        scaled.sum((1, 2, 3), dtype=np.float32)[:, None],
+    )
     with strategy.scope():
         gan = build_gan(
             model,
             rng,
-            seed=training.seed,
-            precision=training.precision,
-            synchronized=training.batch_norm == "synchronized",
+            precision=run.training.precision,
+            synchronized=run.training.batch_norm == "synchronized",
             learning_rates=make_lr_schedules(run, batch, _STEPS_PER_EPOCH),
             conv_impl=conv_impl,
         )
@@ -220,36 +225,6 @@ def _gan_step(
         rng,
         global_batch_size=batch,
         layer_target=shares.mean(0),
-        shape_scale=shape_scale(model, Batch(**arrays | {"image": arrays["image"][..., 0]})),
+        shape_scale=shape_scale(model, given),
     )
-    return arrays, step
-
-
-def _arrays(preset: Preset, showers: Any) -> dict[str, Any]:
-    scaled = showers.ecal_gev * np.float32(preset.image_scale)
-    return {
-        "image": (scaled ** np.float32(preset.image_power))[..., None],
-        "energy": showers.energy_gev[:, None] / np.float32(ENERGY_UNIT_GEV),
-        "angle": showers.mtheta_rad[:, None],
-        "ecal": scaled.sum((1, 2, 3), dtype=np.float32)[:, None],
-    }
-
-
-def _feed(arrays: Mapping[str, Any], replicas: int) -> tf.data.Dataset:
-    """Returns an endless dataset of one global batch: an element per replica, with step and first row."""
-    parts = {
-        name: values.reshape(replicas, -1, *values.shape[1:]) for name, values in arrays.items()
-    }
-    batch = len(arrays["energy"]) // replicas
-
-    def element(number: tf.Tensor, part: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        first = number % replicas * batch
-        return part | {"step": number[None] // replicas, "first_row": first[None]}
-
-    numbered = tf.data.Dataset.zip(
-        tf.data.Dataset.counter(), tf.data.Dataset.from_tensor_slices(parts).repeat()
-    )
-    options = tf.data.Options()
-    options.autotune.enabled = False
-    options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
-    return numbered.map(element).prefetch(2 * replicas).with_options(options)
+    return given, step

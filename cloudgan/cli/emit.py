@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from rich.console import Console
 from rich.text import Text
 
-from cloudgan.cli.views.output import mark_printed, print_json
+from cloudgan.cli.views.output import print_json
 from cloudgan.cli.views.table_text import table_lines, width_of, wrapped
 from cloudgan.core.user_text import printable
 from cloudgan.reports.result import Result, View
@@ -27,7 +27,8 @@ def emit(result: Result, *, as_json: bool, verbose: bool = False) -> None:
     else:
         show(result, verbose=verbose)
     if problem := result.problem():
-        raise mark_printed(problem, as_json=as_json)
+        problem.is_printed = as_json  # the result is the only object on standard output
+        raise problem
 
 
 def show(result: Result, *, verbose: bool = False) -> None:

@@ -68,7 +68,7 @@ class Program:
             code = self._run(words, starting)
             sys.stdout.flush()
         except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001  the outermost handler
-            if len(words) < len(argv) or settings.wants_traceback():
+            if len(words) < len(argv) or settings.is_on("CLOUDGAN_TRACEBACK"):
                 sys.stderr.write(masked("".join(traceback.format_exception(error))))
             failure = explain(error)
             failure.report(as_json=as_json)
@@ -129,11 +129,7 @@ class Program:
         return code
 
     def find(self, name: str) -> Callable[..., Any]:
-        """Returns the function of a command.
-
-        Raises:
-            ConfigError: There is none of this name; suggests the nearest one, but none that spends money.
-        """
+        """Returns the function of a command."""
         if name.startswith("-"):
             raise ConfigError(
                 f"the flag {name!r} stands before any command; write `{self.name} COMMAND {name}`."
@@ -158,11 +154,7 @@ def before_command(words: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def check_words(words: Sequence[str]) -> None:
-    """Refuses a secret, or what no file can hold, in any word, before a file or a request has it.
-
-    Raises:
-        ConfigError: Names the flag and does not repeat its value.
-    """
+    """Refuses a secret, or what no file can hold, in any word, before a file or a request has it."""
     before = ""
     for word in words:
         name, equals, value = word.partition("=")
@@ -207,7 +199,6 @@ _PLACES = {
     "cloudgan.api.{}": (
         *(
             "search",
-            "evolve",
             "export",
             "compare",
             "plan",
@@ -222,6 +213,7 @@ _PLACES = {
         *("demo", "init", "train", "validate", "status", "logs", "schema", "completion", "worker"),
         "serve",
     ),
+    "cloudgan.coevolution.evolve": ("evolve",),
     "cloudgan.api.showers": ("generate", "simulate", "convert"),
     "cloudgan.api.crossvalidation": ("crossvalidate",),
     "cloudgan.launch.operations.runs": ("cancel", "down", "adopt"),

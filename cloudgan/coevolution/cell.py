@@ -27,10 +27,11 @@ from cloudgan.coevolution.evolution import (
 from cloudgan.coevolution.grid import Grid
 from cloudgan.coevolution.mixture import Mixture, evolve_weights
 from cloudgan.coevolution.record import is_pictured
-from cloudgan.coevolution.task import KINDS, Draw, Individual, Kind, Pair, Quality, Task
+from cloudgan.coevolution.task import KINDS, Draw, Individual, Kind, Pair, Task
 from cloudgan.ranks.flat import Floats
 from cloudgan.schema.cell_line import ROUTINES, CellLine
 from cloudgan.schema.coevolution import CoevolutionConfig
+from cloudgan.schema.mixture_quality import SampleQuality
 
 
 @dataclass(frozen=True)
@@ -302,7 +303,7 @@ class Cell:
 
     def _evolve_mixture(
         self, population: Population, gathered: Mapping[int, Population]
-    ) -> tuple[Mixture, Quality]:
+    ) -> tuple[Mixture, SampleQuality]:
         mixture = self.state.mixture.with_members((self.number, *self.neighbours()))
         draw, count = self._draw(Purpose.SCORE), self._config.score_samples
         generators = {self.number: population.generators[0]} | {

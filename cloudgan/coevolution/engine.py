@@ -266,7 +266,5 @@ def _share_machine(config: CoevolutionConfig, placement: Placement, cell: int) -
     if gpus:
         own = gpus[here.index(cell) % len(gpus)]
         # Cells that share a GPU must not take all of its memory.
-        settings.set_for_tensorflow(
-            {"CUDA_VISIBLE_DEVICES": own, "TF_FORCE_GPU_ALLOW_GROWTH": "true"}
-        )
+        settings.set_variables({"CUDA_VISIBLE_DEVICES": own, "TF_FORCE_GPU_ALLOW_GROWTH": "true"})
     return config.model_copy(update={"threads": config.threads or placement.threads_on(host)})

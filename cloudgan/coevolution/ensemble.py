@@ -15,13 +15,13 @@ import numpy as np
 from cloudgan.coevolution.cell import CellState
 from cloudgan.coevolution.evolution import Purpose, random_numbers
 from cloudgan.coevolution.mixture import Mixture
-from cloudgan.coevolution.task import Draw, Pair, Quality, Task
+from cloudgan.coevolution.task import Draw, Pair, Task
 from cloudgan.schema.coevolution import CoevolutionConfig
 from cloudgan.schema.mixture_quality import (
     ChosenEnsemble,
     EnsembleMethod,
-    MeasuredQuality,
     MixtureQuality,
+    SampleQuality,
 )
 
 Members = tuple[int, ...]
@@ -35,11 +35,11 @@ class EnsembleSearch:
     """Ensembles of measured samples; the quality of each is computed once."""
 
     def __init__(
-        self, pools: Mapping[int, Any], quality: Callable[[Any], Quality], *, seed: int
+        self, pools: Mapping[int, Any], quality: Callable[[Any], SampleQuality], *, seed: int
     ) -> None:
         """`pools` has measures (N, ...) of samples of each generator, by cell; the score is minimised."""
         self._pools, self._measure, self._seed = pools, quality, seed
-        self._known: dict[Members, Quality] = {}
+        self._known: dict[Members, SampleQuality] = {}
 
     def greedy(self, size: int | None = None) -> ChosenEnsemble:
         """Adds the generator that improves the score most, until none does."""
@@ -83,7 +83,7 @@ class EnsembleSearch:
     def _score(self, members: Members) -> float:
         return self._quality(members).score
 
-    def _quality(self, members: Members) -> Quality:
+    def _quality(self, members: Members) -> SampleQuality:
         key = tuple(sorted(members))
         if key not in self._known:
             order = random_numbers(Draw(self._seed, 0, 0, Purpose.RESULT), 0)
@@ -93,7 +93,7 @@ class EnsembleSearch:
 
     def _ensemble(self, method: EnsembleMethod, members: Members) -> ChosenEnsemble:
         """Returns an ensemble; greedy ones have the order of their choice, genetic ones ascend."""
-        quality = _measured(self._quality(members))
+        quality = self._quality(members)
         return ChosenEnsemble(
             method=method, cells=members, quality=quality, scored=len(self._known)
         )
@@ -161,18 +161,14 @@ def compare(
         iteration=states[cell].iteration,
         cell=cell,
         samples=config.score_samples,
-        mixture=_measured(_quality(mixture, measures, task, config.seed)),
-        best_generator=_measured(alone[best_member]),
+        mixture=_quality(mixture, measures, task, config.seed),
+        best_generator=alone[best_member],
         best_generator_cell=best_member,
-        uniform=_measured(_quality(Mixture.uniform(mixture.members), measures, task, config.seed)),
+        uniform=_quality(Mixture.uniform(mixture.members), measures, task, config.seed),
         ensemble=chosen,
     )
 
 
-def _quality(mixture: Mixture, measures: Mapping[int, Any], task: Task, seed: int) -> Quality:
+def _quality(mixture: Mixture, measures: Mapping[int, Any], task: Task, seed: int) -> SampleQuality:
     order = random_numbers(Draw(seed, 0, 0, Purpose.RESULT), 0)
     return task.quality(mixture.samples(measures, order))
-
-
-def _measured(quality: Quality) -> MeasuredQuality:
-    return MeasuredQuality(score=quality.score, details=dict(quality.details))

@@ -19,8 +19,7 @@ from cloudgan.core.progress import Progress
 from cloudgan.data.showers import Showers, join_showers
 from cloudgan.data.summary import TrainingSummary
 from cloudgan.schema.config import RunConfig
-from cloudgan.training.conditions import Conditions
-from cloudgan.training.inference import RunGenerator
+from cloudgan.training.inference import Conditions, RunGenerator
 
 _BLOCKS_TOGETHER = 32
 """Blocks whose showers are sorted by generator: weights are swapped rarely, and memory stays small."""

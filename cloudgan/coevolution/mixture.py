@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cloudgan.coevolution.task import Quality
+from cloudgan.schema.mixture_quality import SampleQuality
 
 
 @dataclass(frozen=True)
@@ -60,13 +60,13 @@ class Mixture:
 def evolve_weights(
     mixture: Mixture,
     measured: Callable[[int, NDArray[np.intp]], NDArray[Any]],
-    quality: Callable[[NDArray[Any]], Quality],
+    quality: Callable[[NDArray[Any]], SampleQuality],
     *,
     count: int,
     sigma: float,
     mutation: np.random.Generator,
     sampling: Callable[[], np.random.Generator],
-) -> tuple[Mixture, Quality]:
+) -> tuple[Mixture, SampleQuality]:
     """Makes one step of a (1+1) evolution strategy: keeps the better of two mixtures.
 
     Both have the same samples in the same random order, so their scores differ by the weights only. Only

@@ -6,7 +6,7 @@ A task brings data, networks and a measure of quality. The rest of the package k
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from cloudgan.core.errors import DataError
 from cloudgan.ranks.flat import FlatLayout, Floats
 from cloudgan.schema.coevolution import AdversarialLoss
+from cloudgan.schema.mixture_quality import SampleQuality
 
 Kind = Literal["generator", "discriminator"]
 KINDS: tuple[Kind, Kind] = ("generator", "discriminator")
@@ -31,17 +32,6 @@ class Draw(NamedTuple):
     cell: int
     iteration: int
     purpose: int
-
-
-@dataclass(frozen=True)
-class Quality:
-    """Quality of samples.
-
-    Mixture weights minimise the score.
-    """
-
-    score: float
-    details: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -176,7 +166,7 @@ class Task(Protocol):
     def measure(self, samples: Any) -> NDArray[Any]:
         """Returns what `quality` needs of each sample of `Pair.generate`, (N, ...), in their order."""
 
-    def quality(self, measures: NDArray[Any]) -> Quality:
+    def quality(self, measures: NDArray[Any]) -> SampleQuality:
         """Returns the quality of samples from their measures, (N, ...), against held-out data."""
 
     def pictures(self, samples: Any) -> NDArray[np.float32]:

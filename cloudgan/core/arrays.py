@@ -29,12 +29,7 @@ def as_archive(arrays: Mapping[str, Array]) -> bytes:
 
 
 def read_arrays(path: Path, limit: int = _MAX_BYTES) -> dict[str, Array]:
-    """Reads all arrays of an archive of at most `limit` bytes; zipfile compares their checksums.
-
-    Raises:
-        DataError: The file is missing, too large or damaged, or an entry is compressed or no array of
-            numbers.
-    """
+    """Reads all arrays of an archive of at most `limit` bytes; zipfile compares their checksums."""
     raw = read_bytes(path, limit=limit)
     try:
         with zipfile.ZipFile(io.BytesIO(raw)) as file:

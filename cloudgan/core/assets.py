@@ -23,11 +23,7 @@ _INSTALLED = _PACKAGE / "_assets"
 
 
 def folder() -> Path:
-    """Returns the folder of the assets.
-
-    Raises:
-        ConfigError: The installation lacks them.
-    """
+    """Returns the folder of the assets."""
     found = _INSTALLED if _INSTALLED.is_dir() else _PACKAGE.parent
     if not (found / "k8s").is_dir():
         raise ConfigError(
@@ -61,9 +57,5 @@ def read_bytes(name: str) -> bytes:
 
 
 def read_text(name: str) -> str:
-    """Returns an asset such as ``k8s/job.yaml`` as text.
-
-    Raises:
-        UnknownNameError: No asset has this name.
-    """
+    """Returns an asset such as ``k8s/job.yaml`` as text."""
     return read_bytes(name).decode()

@@ -142,22 +142,13 @@ def atomic_folder(path: Path, *, error_class: type[CloudganError] = DataError) -
 
 
 def write_atomic(path: Path, content: bytes) -> None:
-    """Replaces a file atomically.
-
-    Raises:
-        DataError: The folder is not writable, or (DiskFullError) the disk is full; the old file is
-            unchanged.
-    """
+    """Replaces a file atomically."""
     with atomic_writer(path) as file:
         file.write(content)
 
 
 def write_if_changed(path: Path, text: str) -> bool:
-    """Writes a file unless it already holds `text`; returns whether it was written.
-
-    Raises:
-        DataError: The file cannot be written; the old file is unchanged.
-    """
+    """Writes a file unless it already holds `text`; returns whether it was written."""
     if path.exists() and path.read_text(encoding="utf-8") == text:
         return False
     write_atomic(path, text.encode())

@@ -94,6 +94,8 @@ class Cloud:
 
 CLUSTER = "cloudgan"
 """Default cluster of every cloud: created by cloudgan, with NetworkPolicy enforced."""
+NAMESPACE = SERVICE_ACCOUNT = "cloudgan"
+"""Where the pods of all runs are, unless another namespace is asked for, and what they act as."""
 _INSTANCE_METADATA = ("169.254.169.254", 80)
 
 # Sources of `pod_endpoints`, read 2026-11-21. GKE: https://cloud.google.com/kubernetes-engine/docs/how-to/network-policy
@@ -206,12 +208,13 @@ def names() -> dict[str, str]:
     return dict.fromkeys(CLOUDS, "")
 
 
-def find(name: str) -> Cloud:
-    """Returns the row of a cloud.
+def title_of(provider: str) -> str:
+    """Returns the name of a cloud for a person, such as ``Azure``; other providers as they are."""
+    return CLOUDS[provider].title if provider in CLOUDS else provider
 
-    Raises:
-        UnknownNameError: No cloud has this name.
-    """
+
+def find(name: str) -> Cloud:
+    """Returns the row of a cloud."""
     if name not in CLOUDS:
         raise UnknownNameError("cloud", name, CLOUDS)
     return CLOUDS[name]
@@ -241,11 +244,7 @@ def region_of(name: str, zone: str) -> str:
 
 
 def check_launchable(name: str) -> None:
-    """Checks that a cloud supports launches and not only plans.
-
-    Raises:
-        ConfigError: Its row names no client.
-    """
+    """Checks that a cloud supports launches and not only plans."""
     _check_reference(name, find(name).client)
 
 
@@ -258,15 +257,7 @@ def _check_reference(name: str, reference: str) -> None:
 
 
 def load(name: str, reference: str) -> Any:
-    """Imports what a row refers to.
-
-    Args:
-        name: Of the cloud.
-        reference: ``"package.module"`` or ``"package.module:Name"``, from the row of the cloud.
-
-    Raises:
-        ConfigError: The SDK of the cloud is not installed, or the row has no such reference.
-    """
+    """Imports what the row of a cloud refers to: ``package.module`` or ``package.module:Name``."""
     _check_reference(name, reference)
     module, _, attribute = reference.partition(":")
     try:

@@ -28,15 +28,7 @@ Given = dict[str, str | list[str]]
 
 
 def read(command: str, model: type[BaseModel], words: Iterable[str]) -> tuple[Given, Given]:
-    """Assigns the words of a command line to options.
-
-    Args:
-        command: For messages, such as ``cloudgan train``.
-        model: Of its options.
-        words: After its name.
-
-    Returns:
-        Those of the model, and those of every command.
+    """Assigns the words behind a command's name to options: those of the model, and those of every command.
 
     Raises:
         ConfigError: A flag is unknown, has no value or is given twice; an argument is superfluous.

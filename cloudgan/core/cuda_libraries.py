@@ -56,10 +56,6 @@ def loader_environment(
 
     The wheels come before folders that are set already, because TensorFlow was built for them, and
     the driver's folder last: NVIDIA's container runtime has its own way to provide the driver.
-
-    Args:
-        search: Folders of modules; None: those of this process.
-        driver: Folder that GKE mounts into containers with a GPU.
     """
     environment = {}
     libraries = [*map(str, library_folders(search)), settings.variable(_PATH) or ""]

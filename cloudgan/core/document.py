@@ -1,8 +1,10 @@
-"""The base of the models of all documents that cloudgan writes and reads (`core.documents`)."""
+"""The bases of the models of all documents that cloudgan writes and reads (`core.documents`)."""
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
+from typing import Any, ClassVar
+
+from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, model_serializer
 
 
 class Document(BaseModel):
@@ -12,3 +14,18 @@ class Document(BaseModel):
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+
+    def is_default(self, key: str) -> bool:
+        """Whether a key has its default value."""
+        return bool(getattr(self, key) == type(self).model_fields[key].default)
+
+
+class SparseDocument(Document):
+    """A document without the keys of `OMITTED` at their defaults: documents and hashes of earlier runs stay as they are."""
+
+    OMITTED: ClassVar[tuple[str, ...]] = ()
+
+    @model_serializer(mode="wrap")
+    def _without_unused_keys(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        unused = {key for key in self.OMITTED if self.is_default(key)}
+        return {key: value for key, value in dump(self).items() if key not in unused}

@@ -96,14 +96,7 @@ def open_regular(path: Path, error: type[CloudganError] = DataError) -> BinaryIO
 
 
 def check_login_file(variable: str) -> None:
-    """Refuses a pipe, a device or a folder as the file of a login, for which a library would wait.
-
-    Args:
-        variable: Environment variable that names the file; a missing file is left to the library.
-
-    Raises:
-        CredentialsError: It is no regular file.
-    """
+    """Refuses a pipe, device or folder as a login's file, which `variable` names: a library would wait for it."""
     named = settings.variable(variable)
     if named and os.path.exists(named):  # noqa: PTH110  False for a name that is too long too
         open_regular(Path(named), CredentialsError).close()
@@ -143,9 +136,6 @@ def read_text(
         path: The file.
         error: Type of the errors.
         secret: The file is the place of a login, such as a kubeconfig; any other may hold none.
-
-    Raises:
-        CloudganError: Of the type `error`: see `read_bytes`; or the file is not UTF-8, or holds a secret.
     """
     content = read_bytes(path, error)
     try:
@@ -164,16 +154,7 @@ def read_text(
 def read_yaml(
     path: Path, error: type[CloudganError] = ConfigError, *, secret: bool = False
 ) -> dict[str, Any]:
-    """Reads a YAML file that holds a mapping; an empty file is an empty mapping.
-
-    Args:
-        path: The file.
-        error: Type of the errors.
-        secret: Show no part of the file in a message.
-
-    Raises:
-        CloudganError: Of the type `error`: the file is unreadable, is not YAML, or holds no mapping.
-    """
+    """Reads a mapping from YAML; an empty file is an empty one. No message shows a part of a `secret` file."""
     found = parse_yaml(read_text(path, error, secret=secret), str(path), error, secret=secret)
     if found is None:
         return {}
@@ -185,11 +166,7 @@ def read_yaml(
 def parse_yaml(
     text: str, source: str, error: type[CloudganError] = ConfigError, *, secret: bool = False
 ) -> Any:
-    """Parses one YAML document without application tags.
-
-    Raises:
-        CloudganError: Of the type `error`: not YAML, a repeated key, or beyond the limits.
-    """
+    """Parses one YAML document without application tags."""
     with translated("YAML", source, error, secret=secret):
         loader = _YamlLoader(text)
         try:
@@ -214,9 +191,6 @@ def parse_json(
         error: Type of the errors.
         any_text: Accept texts with NUL and other characters that no document has: an API repeats
             what a program printed.
-
-    Raises:
-        CloudganError: Of the type `error`: not JSON, or beyond the limits.
     """
     if len(content) > MAX_BYTES:
         raise error(f"{source}: has {len(content)} bytes; JSON has at most {MAX_BYTES}")
@@ -225,11 +199,7 @@ def parse_json(
 
 
 def read_toml(path: Path | Traversable, error: type[CloudganError] = ConfigError) -> dict[str, Any]:
-    """Reads a TOML file.
-
-    Raises:
-        CloudganError: Of the type `error`: the file is unreadable, not TOML, or beyond the limits.
-    """
+    """Reads a TOML file."""
     text = read_text(path, error)
     with translated("TOML", str(path), error):
         found: dict[str, Any] = _checked(tomllib.loads(text))
@@ -243,9 +213,6 @@ def csv_rows(
 
     Yields:
         The number of each row's last line, from 1, and its cells; blank lines are left out.
-
-    Raises:
-        CloudganError: Of the type `error`: a quote that is not closed, or a cell beyond the limit.
     """
     csv.field_size_limit(_MAX_CELL)
     rows = csv.reader(lines, strict=True)
@@ -263,11 +230,7 @@ def csv_rows(
 def bounded_lines(
     text: TextIO, source: str, error: type[CloudganError] = DataError
 ) -> Iterator[str]:
-    """Yields the lines of an open text file, however large the file is.
-
-    Raises:
-        CloudganError: Of the type `error`: a line is beyond the limit.
-    """
+    """Yields the lines of an open text file, however large the file is."""
     number = 0
     while line := text.readline(_MAX_LINE + 1):
         number += 1
@@ -284,11 +247,7 @@ def validated(
     *,
     secret: bool = False,
 ) -> Model:
-    """Validates a parsed value of the document, or of the line of a document, `source`.
-
-    Raises:
-        CloudganError: Of the type `error`: the value does not match the model; names the keys.
-    """
+    """Validates a parsed value of the document, or of the line of a document, `source`."""
     with translated("", source, error, secret=secret):
         found = model.model_validate(value)
         check_booleans(value, found)
@@ -296,16 +255,7 @@ def validated(
 
 
 def check_booleans(given: Any, found: Any, key: str = "") -> None:
-    """Refuses true and false for a number, which pydantic reads as 1 and 0, and a number for them.
-
-    Args:
-        given: The parsed document.
-        found: The model made of it.
-        key: Key of both in the document.
-
-    Raises:
-        ConfigError: Names the key.
-    """
+    """Refuses true and false for a number of a parsed document, which pydantic reads as 1 and 0, and the reverse."""
     if isinstance(given, dict):
         values = found if isinstance(found, dict) else getattr(found, "__dict__", {})
         for name, value in given.items():
@@ -323,30 +273,18 @@ def check_booleans(given: Any, found: Any, key: str = "") -> None:
 def parse_model(
     content: str | bytes, model: type[Model], source: str, error: type[CloudganError] = DataError
 ) -> Model:
-    """Parses and validates JSON.
-
-    Raises:
-        CloudganError: Of the type `error`: the content does not match the model; names the keys.
-    """
+    """Parses and validates JSON."""
     with translated(f"a {model.__name__}", source, error):
         return model.model_validate_json(content)
 
 
 def read_json(path: Path, model: type[Model]) -> Model:
-    """Reads a model from a JSON file.
-
-    Raises:
-        DataError: The file is missing or does not match the model; names the keys.
-    """
+    """Reads a model from a JSON file."""
     return parse_model(read_bytes(path), model, str(path))
 
 
 def write_json(path: Path, model: BaseModel) -> None:
-    """Writes a model atomically.
-
-    Raises:
-        DataError: The folder is not writable or the disk is full; the old file is unchanged.
-    """
+    """Writes a model atomically."""
     write_atomic(path, (model.model_dump_json(indent=2) + "\n").encode())
 
 
@@ -365,14 +303,7 @@ def explain(problem: Mapping[str, Any], *, secret: bool = False) -> str:
 def translated(
     kind: str, source: str, error: type[CloudganError] = DataError, *, secret: bool = False
 ) -> Iterator[None]:
-    """Turns every exception of a parser or a validator in its block into `error`.
-
-    Args:
-        kind: What the document should be, such as ``JSON`` or ``a Plan``.
-        source: File, or file and line.
-        error: Type of the error.
-        secret: Show no part of the document.
-    """
+    """Turns what a parser or validator raises in its block into `error`; `kind`: such as ``JSON`` or ``a Plan``."""
     subject = f"not {kind}: " if kind else ""
     try:
         yield

@@ -15,11 +15,7 @@ _TERM = re.compile(r"(\d+(?:\.\d+)?)\s*(d|h|min|m|s)\s*", re.IGNORECASE)
 
 
 def parse_duration(text: str, flag: str) -> float:
-    """Parses a duration with units and returns seconds.
-
-    Args:
-        text: Such as ``2h`` or ``1h30m``; the units in descending order.
-        flag: Flag that the text was given for; named in the error.
+    """Returns the seconds of a duration such as ``2h`` or ``1h30m``: the units in descending order.
 
     Raises:
         ConfigError: The text is not a positive duration, or has no unit.
@@ -45,11 +41,7 @@ def parse_duration(text: str, flag: str) -> float:
 
 
 def parse_since(text: str, flag: str, now: datetime) -> datetime:
-    """Parses a moment: a duration before now, such as ``10m``, or an ISO 8601 time; without an offset in UTC.
-
-    Raises:
-        ConfigError: The text is neither.
-    """
+    """Parses a moment: a duration before now, such as ``10m``, or an ISO 8601 time; without an offset in UTC."""
     if (moment := parse_time_or_none(text.strip())) is not None:
         return moment
     try:

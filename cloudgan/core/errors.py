@@ -24,7 +24,10 @@ from __future__ import annotations
 
 import difflib
 import errno
+import importlib.metadata
+import json
 from collections.abc import Iterable
+from urllib.parse import unquote
 
 from cloudgan.core.masking import masked
 
@@ -43,8 +46,20 @@ def show(value: object) -> str:
 
 
 def install_command(extra: str, options: str = "") -> str:
-    """Returns the command for a message that installs an extra; no package index has cloudgan."""
-    return f"`pip install {options}'.[{extra}]'` in the checkout of cloudgan"
+    """Returns the command for a message that installs an extra, from where pip installed cloudgan.
+
+    https://packaging.python.org/en/latest/specifications/direct-url/ (read 2026-11-29): a file or a folder has a
+    direct_url.json; what came from an index has none.
+    """
+    try:
+        text = importlib.metadata.distribution("cloudgan").read_text("direct_url.json")
+    except importlib.metadata.PackageNotFoundError:  # runs from its sources
+        text = '{"dir_info": {}}'
+    origin = json.loads(text) if text else {}  # noqa: TID251  pip wrote it
+    if "dir_info" in origin:
+        return f"`pip install {options}'.[{extra}]'` in the checkout of cloudgan"
+    place = unquote(str(origin.get("url", ""))).removeprefix("file://") or "cloudgan"
+    return f"`pip install {options}'{place}[{extra}]'`"
 
 
 class CloudganError(Exception):

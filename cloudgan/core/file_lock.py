@@ -92,10 +92,6 @@ def locked_writer(target: Path) -> Iterator[BinaryIO]:
     """Yields a file that replaces `target` when the block succeeds; no other process writes it meanwhile.
 
     Removes what killed writers of `target` left.
-
-    Raises:
-        ConfigError: Another process writes it, or the folder is not writable.
-        DiskFullError: The disk is full; the old file is unchanged.
     """
     with locked_target(target) as is_locked:
         for left in unfinished(target) if is_locked else ():

@@ -54,11 +54,7 @@ class Labels(NamedTuple):
 
 
 def checked_name(name: str) -> str:
-    """Returns a run's name if it is valid on every cloud.
-
-    Raises:
-        ConfigError: The name is not a DNS label, or too long; the message suggests a valid one.
-    """
+    """Returns a run's name if it is valid on every cloud."""
     if _NAME.fullmatch(name) and len(name) <= LONGEST_NAME:
         return name
     proposed = as_value(name, LONGEST_NAME).lstrip("-0123456789") or "run"

@@ -21,9 +21,6 @@ def local_path(given: str | Path, *, source: str = "", advice: str = "") -> Path
         given: What the user wrote.
         source: Flag or variable, for the message.
         advice: What to do with a URL. Default: to copy the result.
-
-    Raises:
-        ConfigError: It is a URL or a volume claim, or the home folder is unknown.
     """
     text = str(given)
     name = f"{source}={text}" if source else text

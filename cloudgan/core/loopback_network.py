@@ -91,9 +91,6 @@ class LoopbackNetwork:
 
         Args:
             alternative: What to run without several processes.
-
-        Raises:
-            IsolationError: They are not; names the risk and `alternative`.
         """
         try:
             cls.create().close()

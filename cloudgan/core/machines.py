@@ -96,11 +96,7 @@ class Machine(Document):
 
 @functools.cache
 def table() -> Mapping[tuple[str, str], Machine]:
-    """Reads the machines by cloud and node type, in the order of the file.
-
-    Raises:
-        DataError: A row is invalid or duplicated; the message names file and line.
-    """
+    """Reads the machines by cloud and node type, in the order of the file."""
     found: dict[tuple[str, str], Machine] = {}
     for line, one in read_table(TABLE, Machine):
         if (one.provider, one.node_type) in found:
@@ -134,26 +130,13 @@ def retired(provider: str | None, node_type: str) -> Machine | None:
 
 
 def refuse_retired(provider: str | None, node_type: str) -> None:
-    """Refuses a machine that the cloud retired.
-
-    Raises:
-        PlanError: With date and replacement.
-    """
+    """Refuses a machine that the cloud retired."""
     if gone := retired(provider, node_type):
         raise PlanError(gone.retirement)
 
 
 def refuse_missing_accelerator(provider: str | None, accelerator: str, count: int | None) -> None:
-    """Refuses an accelerator for which no offer of a cloud was found, if the cloud retired it.
-
-    Args:
-        provider: Cloud.
-        accelerator: Name or family.
-        count: Requested number in a node; None: any.
-
-    Raises:
-        PlanError: With date and replacement.
-    """
+    """Refuses an accelerator, or a family, for which no offer of a cloud was found, if the cloud retired it."""
     name = accelerator.casefold()
     gone = [
         one

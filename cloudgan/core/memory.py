@@ -27,11 +27,7 @@ class FreeMemory:
 
 
 def free_memory(root: Path = Path("/")) -> FreeMemory | None:
-    """Returns the smaller of machine and cgroup limits; None: unknown.
-
-    Args:
-        root: Parent folder of proc and sys.
-    """
+    """Returns the smaller of machine and cgroup limits; None: unknown. `root` has proc and sys."""
     found = [*_machine(root), *_cgroups(root)]
     return min(found, key=lambda one: one.free_bytes, default=None)
 

@@ -301,13 +301,7 @@ def find_option(model: type[BaseModel], word: str) -> Option | None:
 
 
 def build(model: type[Model], given: Mapping[str, Any], *, command: str, source: str = "") -> Model:
-    """Returns the options of a command.
-
-    Args:
-        model: Of the command.
-        given: Text or values by name; None is not given.
-        command: For messages, such as ``cloudgan train``.
-        source: File whose keys they are; empty: flags or keywords.
+    """Returns a command's options from text or values by name; None: not given. `source`: the file of the keys.
 
     Raises:
         ConfigError: A name is unknown, a value is not valid, or an argument is missing.

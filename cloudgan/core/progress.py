@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Protocol
 
-
-class Progress(Protocol):
-    """Displays one task at a time; the command line shows a bar, a test collects a list."""
+class Progress:
+    """Displays one task at a time: the command line shows a bar, a notebook a line; this base shows nothing."""
 
     def start(
         self,
@@ -39,25 +37,5 @@ class Progress(Protocol):
         """Ends the current task and its run, so that others can write to the terminal."""
 
 
-class Silent:
+class Silent(Progress):
     """Displays nothing."""
-
-    def start(
-        self,
-        task: str,
-        total: float | None = None,
-        unit: str = "",
-        *,
-        done: float = 0,
-        count: str = "",
-    ) -> None:
-        """Does nothing."""
-
-    def advance(self, amount: float = 1, note: str = "") -> None:
-        """Does nothing."""
-
-    def say(self, line: str) -> None:
-        """Does nothing."""
-
-    def end(self) -> None:
-        """Does nothing."""

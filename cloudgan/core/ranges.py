@@ -51,15 +51,7 @@ class Range:
     above: bool = False
 
     def check(self, name: str, value: float) -> None:
-        """Refuses a number outside of the range.
-
-        Args:
-            name: Flag or key, as the user wrote it.
-            value: The number.
-
-        Raises:
-            ConfigError: It is outside, or not finite.
-        """
+        """Refuses a number outside of the range."""
         if not math.isfinite(value):
             raise ConfigError(f"{name}={value}: expected a finite number")
         if self.above and value <= self.low:
@@ -72,11 +64,7 @@ class Range:
 
 
 def parse_whole(name: str, text: str, known: Range) -> int:
-    """Parses a whole number.
-
-    Raises:
-        ConfigError: The text is not one, or the number is outside of the range.
-    """
+    """Parses a whole number."""
     if not re.fullmatch(r"\s*[+-]?[0-9]+(_[0-9]+)*\s*", text):
         raise ConfigError(f"{name} must be a whole number, got {text[:80]!r}")
     digits = re.sub("[^0-9]", "", text)
@@ -89,11 +77,7 @@ def parse_whole(name: str, text: str, known: Range) -> int:
 
 
 def parse_range(name: str, text: str) -> tuple[float, float]:
-    """Parses ``low:high`` in GeV or degrees, or a single number for both.
-
-    Raises:
-        ConfigError: The text is neither, or low exceeds high.
-    """
+    """Parses ``low:high`` in GeV or degrees, or a single number for both."""
     parts = text.split(":")
     try:
         low, high = (float(part) for part in (parts if len(parts) > 1 else parts * 2))

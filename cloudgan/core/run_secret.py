@@ -36,12 +36,7 @@ def new_secret() -> str:
 
 
 def write_secret(path: Path, variables: Iterable[str] = ()) -> None:
-    """Writes a new secret to a file that only its owner can read, and variables of the user beside it.
-
-    Raises:
-        ConfigError: A variable is not set.
-        DataError: The folder is not writable.
-    """
+    """Writes a new secret to a file that only its owner can read, and variables of the user beside it."""
     values = {secret_key(name): secret_value(secret_key(name)) for name in variables}
     for name, value in {path.name: new_secret(), **values}.items():
         with atomic_writer(path.with_name(name), mode=_OWNER_ONLY) as file:
@@ -73,9 +68,6 @@ def take_variables(variable: Callable[[str], str | None], key_file: str | None) 
         variable: Returns the value of an environment variable.
         key_file: File of the run's secret, which has those of the variables beside it; they are in the
             environment already where there is none.
-
-    Raises:
-        ConfigError: A value is neither in a file nor in the environment.
     """
     for name in filter(None, (variable(SECRET_NAMES) or "").split(",")):
         path = Path(key_file).with_name(secret_key(name)) if key_file else None
@@ -86,7 +78,7 @@ def take_variables(variable: Callable[[str], str | None], key_file: str | None) 
         if not found:
             raise ConfigError(f"--secret={name} did not reach this worker; deploy again")
         hide(found)
-        settings.set_for_worker(name, found)
+        settings.set_variables({name: found})
 
 
 @dataclass(frozen=True)

@@ -51,11 +51,7 @@ def address(name: str) -> str | None:
 
 
 def check_addresses(prefix: str) -> None:
-    """Checks the URLs in all environment variables whose names begin with `prefix`.
-
-    Raises:
-        ConfigError: One contains a secret; see `address`.
-    """
+    """Checks the URLs in all environment variables whose names begin with `prefix`."""
     for name in os.environ:
         if name.startswith(prefix):
             address(name)
@@ -86,14 +82,7 @@ def uses_pjrt() -> bool:
 
 
 def planned_accelerators(read: Callable[[str], str | None] = variable) -> int:
-    """Returns CLOUDGAN_ACCELERATORS, the accelerators that the plan has for this worker; 0: none.
-
-    Args:
-        read: Returns the value of a variable; None if it is not set.
-
-    Raises:
-        ConfigError: The value is not a number.
-    """
+    """Returns CLOUDGAN_ACCELERATORS, the accelerators that the plan has for this worker; 0: none."""
     found = read("CLOUDGAN_ACCELERATORS") or "0"
     if not (found.isascii() and found.isdigit()):
         raise ConfigError(
@@ -136,12 +125,7 @@ def settle_home() -> None:
 
 
 def folder_variable(name: str) -> Path | None:
-    """Returns a variable that names a folder; None where it is missing or empty.
-
-    Raises:
-        ConfigError: It is a URL, contains a secret, starts with an unknown home folder, or is too long for
-            a name.
-    """
+    """Returns a variable that names a folder; None where it is missing or empty."""
     named = address(name)
     if not named:
         return None
@@ -191,9 +175,14 @@ def is_supervised() -> bool:
     return is_on("CLOUDGAN_SUPERVISED")
 
 
-def has_agent() -> bool:
-    """Whether the agent of a node supervises this process; the other nodes have folders of their own."""
+def is_watched() -> bool:
+    """Whether a parent reads the liveness file of this process: the agent of a node, or a block of a search."""
     return variable(_LIVENESS) is not None
+
+
+def has_agent() -> bool:
+    """Whether the agents of nodes supervise this rank; the other nodes have folders of their own."""
+    return agent_host() is not None
 
 
 def agent_host() -> str | None:
@@ -217,27 +206,8 @@ def smoke_seconds() -> float | None:
     return float(found) if found else None
 
 
-def image() -> str | None:
-    """Returns CLOUDGAN_IMAGE, the container image of the plan."""
-    return variable("CLOUDGAN_IMAGE")
-
-
-def is_ci() -> bool:
-    """Whether the process runs in CI, where progress bars are off."""
-    return is_on("CI")
-
-
-def wants_traceback() -> bool:
-    """Whether CLOUDGAN_TRACEBACK asks for tracebacks, as `--traceback` does."""
-    return is_on("CLOUDGAN_TRACEBACK")
-
-
 def log_format() -> LogFormat:
-    """Returns CLOUDGAN_LOG: text for people, json for a pod.
-
-    Raises:
-        ConfigError: The value is neither.
-    """
+    """Returns CLOUDGAN_LOG: text for people, json for a pod."""
     found = variable("CLOUDGAN_LOG") or "text"
     if found == "text":
         return "text"
@@ -266,29 +236,14 @@ def set_for_jax(threads: int | None) -> None:
         os.environ["NPROC"] = str(threads)
 
 
-def keras_uses_jax() -> bool:
-    """Returns whether Keras imports JAX; see `set_for_jax`."""
-    return os.environ.get("KERAS_BACKEND") == "jax"
-
-
-def set_for_tensorflow(values: Mapping[str, str]) -> None:
-    """Sets variables that TensorFlow reads at import, for this process and its children."""
+def set_variables(values: Mapping[str, str]) -> None:
+    """Sets variables for this process and its children: of the user, or of a library that reads them at import."""
     os.environ.update(values)
 
 
 def geant4_data() -> Path | None:
     """Returns GEANT4_DATA_DIR, the folder of CERN's data files, as Geant4 itself reads it."""
     return folder_variable("GEANT4_DATA_DIR")
-
-
-def set_for_geant4(values: Mapping[str, str]) -> None:
-    """Sets variables that Geant4 reads at import; without them it starts a download."""
-    os.environ.update(values)
-
-
-def set_for_worker(name: str, value: str) -> None:
-    """Sets a variable of the user, for this worker and its trainer."""
-    os.environ[name] = value
 
 
 def onednn_instructions() -> str | None:

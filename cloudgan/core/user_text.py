@@ -10,11 +10,7 @@ from cloudgan.core.masking import secret_in
 
 
 def check_text(name: str, text: str) -> None:
-    """Refuses a text that may not be stored or shown; the message does not repeat it.
-
-    Args:
-        name: Flag, key, file or variable.
-        text: Its value.
+    """Refuses a text of a flag, key or file that may not be stored or shown; the message does not repeat it.
 
     Raises:
         ConfigError: It contains a secret, a NUL character, or bytes that are not UTF-8, which Python
@@ -36,11 +32,7 @@ def check_text(name: str, text: str) -> None:
 
 
 def check_texts(source: str, values: object, key: str = "") -> None:
-    """Checks all texts of nested mappings and lists; see `check_text`.
-
-    Raises:
-        ConfigError: One may not be stored or shown; names `source` and its key.
-    """
+    """Checks all texts of nested mappings and lists; see `check_text`."""
     if isinstance(values, Mapping):
         for name, value in values.items():
             check_texts(source, value, f"{key}.{name}".removeprefix("."))

@@ -11,10 +11,9 @@ import time
 import weakref
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Generic, Literal, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,59 +43,24 @@ class Batch(NamedTuple, Generic[Image]):
 
     image: Image  # (B, X, Y, Z), or its cells
     energy: Floats  # (B, 1), energy / 100 GeV
-    angle: Floats  # (B, 1), rad, see `Preprocessing.angle`
+    angle: Floats  # (B, 1), rad, see `Preset.angle`
     ecal: Floats  # (B, 1), sum of the scaled cells
 
 
-class BatchRows(NamedTuple):
-    """Consecutive rows of one global batch: a `Batch` with images (B, X, Y, Z, 1).
-
-    Attributes:
-        step: Number of the global batch.
-        first_row: Of these rows in it.
-    """
-
-    image: Floats
-    energy: Floats
-    angle: Floats
-    ecal: Floats
-    step: int
-    first_row: int
-
-
-@dataclass(frozen=True)
-class Preprocessing:
-    """image = (central cells in GeV * scale) ** power.
-
-    Attributes:
-        shape: Cells of the network's input in x, y and depth.
-        scale: `image_scale` of the preset, 50 as published.
-        power: `image_power` of the preset, 0.85 as published.
-        angle: Angle of a shower: measured on the image, or theta of the primary where it is known.
-    """
-
-    shape: tuple[int, int, int]
-    scale: float = 50.0
-    power: float = 0.85
-    angle: Literal["measured", "primary"] = "measured"
-
-    @classmethod
-    def of(cls, model: Preset) -> Preprocessing:
-        """Returns the preprocessing of a preset."""
-        return cls(model.image_shape, model.image_scale, model.image_power, model.angle)
-
-    def check(self, have: tuple[int, int, int], where: str, layout: Layout | None = None) -> None:
-        """Checks that showers are large enough; rings, and layers that differ, have no centre to cut."""
-        is_whole = layout is not None and layout.geometry != Geometry()
-        is_small = have[2] != self.shape[2] or have[0] < self.shape[0] or have[1] < self.shape[1]
-        if is_small or (is_whole and have != self.shape):
-            cells, needed = ("x".join(map(str, each)) for each in (have, self.shape))
-            raise DataError(
-                f"{where}: its showers have {cells} cells, the preset needs {needed}: add"
-                f" --image-shape={cells} for the preset's networks over these cells, or use a preset whose"
-                " cells are the centre of these (51x51x25 paper, 25x25x25 fixed25, 17x17x25 mini,"
-                " 9x9x25 smoke)"
-            )
+def check_cells(
+    model: Preset, have: tuple[int, int, int], where: str, layout: Layout | None = None
+) -> None:
+    """Checks that showers are large enough; rings, and layers that differ, have no centre to cut."""
+    shape, is_whole = model.image_shape, layout is not None and layout.geometry != Geometry()
+    is_small = have[2] != shape[2] or have[0] < shape[0] or have[1] < shape[1]
+    if is_small or (is_whole and have != shape):
+        cells, needed = ("x".join(map(str, each)) for each in (have, shape))
+        raise DataError(
+            f"{where}: its showers have {cells} cells, the preset needs {needed}: add"
+            f" --image-shape={cells} for the preset's networks over these cells, or use a preset whose"
+            " cells are the centre of these (51x51x25 paper, 25x25x25 fixed25, 17x17x25 mini,"
+            " 9x9x25 smoke)"
+        )
 
 
 class TrainingSet:
@@ -104,12 +68,15 @@ class TrainingSet:
 
     What is one number per shower is in memory, 20 bytes for each: it costs more to prepare than the image.
 
+    The image of a shower is (central cells in GeV * `image_scale`) ** `image_power` of the preset, and its angle is
+    the measured one, or theta of the primary where it is known.
+
     Attributes:
-        view: The preprocessing.
+        model: The preset.
     """
 
-    def __init__(self, store: Store, view: Preprocessing, every: int, fold: int) -> None:
-        self.view = view
+    def __init__(self, store: Store, model: Preset, every: int, fold: int) -> None:
+        self.model = model
         self._store, self._every, self._fold = store, every, fold
         sources = store.manifest.sources
         self._particle = _one_particle(sources, str(store.folder))
@@ -125,9 +92,9 @@ class TrainingSet:
         self._facts[:, 0] = self._energy_gev / np.float32(ENERGY_UNIT_GEV)
         self._layout = sources[0].dataset
         is_shown = self._layout is None or self._layout.tilts
-        if (view.angle == "primary" or not is_shown) and self._theta_rad is not None:
+        if (model.angle == "primary" or not is_shown) and self._theta_rad is not None:
             self._facts[:, 1] = self._theta_rad
-        elif self._mtheta_rad is not None and store.shape == view.shape:
+        elif self._mtheta_rad is not None and store.shape == model.image_shape:
             self._facts[:, 1] = self._mtheta_rad
         ends = np.cumsum([0, *store.manifest.block_counts()])
         self.train_counts: tuple[int, ...] = tuple(
@@ -140,32 +107,23 @@ class TrainingSet:
     def open(
         cls,
         folder: Path | str,
-        view: Preprocessing,
+        model: Preset,
+        data: DataConfig | None = None,
         *,
-        held_out_fraction: float = 0.1,
-        fold: int | None = None,
         progress: Progress | None = None,
     ) -> TrainingSet:
-        """Verifies a store and opens it.
-
-        Args:
-            folder: Output of `convert`.
-            view: The preprocessing.
-            held_out_fraction: Fraction of held-out showers: one of every round(1 / fraction).
-            fold: Number of the first held-out shower. Default: the last of its group.
-            progress: Receives the verification.
-        """
-        store = Store(folder)
-        view.check(store.shape, str(folder), store.manifest.sources[0].dataset)
+        """Verifies a store and opens it, for the networks of a preset and with the split of `data`."""
+        data, store = data or DataConfig(), Store(folder)
+        check_cells(model, store.shape, str(folder), store.manifest.sources[0].dataset)
         if store.count < 2:  # noqa: PLR2004 - one to train on, one held out
             raise DataError(
                 f"{folder} holds one shower; at least two are needed, one of them held out"
             )
         store.verify(progress)
-        every = held_out_every(held_out_fraction, store.count)
-        if fold is not None and fold >= every:
-            raise DataError(f"{folder} has {store.count} showers, too few for fold {fold}")
-        return cls(store, view, every, every - 1 if fold is None else fold)
+        every = held_out_every(data.held_out_fraction, store.count)
+        if data.fold is not None and data.fold >= every:
+            raise DataError(f"{folder} has {store.count} showers, too few for fold {data.fold}")
+        return cls(store, model, every, every - 1 if data.fold is None else data.fold)
 
     def describe(self) -> tuple[str, ...]:
         """Returns sentences about unit and split."""
@@ -193,7 +151,9 @@ class TrainingSet:
             for block, batch in parts
         )
         return summarize(
-            sample, self.view.power, theta, self.count, particle=self._particle, layout=self._layout
+            *(sample, self.model.image_power, theta, self.count),
+            particle=self._particle,
+            layout=self._layout,
         )
 
     def train_cells(self, rows: NDArray[np.int64]) -> Batch[Cells]:
@@ -204,16 +164,12 @@ class TrainingSet:
         """Returns the same with dense images."""
         return _dense(self.train_cells(rows))
 
-    def held_out(self, limit: int | None = None) -> Showers:
-        """Returns the first `limit` held-out showers in GeV, not cropped.
+    def held_out(self, rows: NDArray[np.int64] | int | None = None) -> Showers:
+        """Returns held-out showers in GeV, not cropped: those numbered `rows`, the first so many, or all.
 
-        Dense images of 51 x 51 x 25 cells have 260 kB each: pass a limit for a large dataset.
+        Dense images of 51 x 51 x 25 cells have 260 kB each: not all of a large dataset.
         """
-        return self.held_out_rows(np.arange(self._at_most(limit)))
-
-    def held_out_rows(self, rows: NDArray[np.int64]) -> Showers:
-        """Returns the held-out showers numbered `rows` in GeV, not cropped."""
-        numbers = rows * self._every + self._fold
+        numbers = self._held_out_numbers(rows)
         ecal = self._store.take(numbers).dense()
         theta, mtheta = self._theta_rad, self._mtheta_rad
         return Showers(
@@ -223,16 +179,14 @@ class TrainingSet:
             measured_angle(ecal) if mtheta is None else mtheta[numbers],
         )
 
-    def held_out_batch(self, limit: int | None = None) -> Batch[Floats]:
-        """Returns the first `limit` held-out showers, preprocessed."""
-        return self.held_out_rows_batch(np.arange(self._at_most(limit)))
+    def held_out_batch(self, rows: NDArray[np.int64] | int | None = None) -> Batch[Floats]:
+        """Returns the same showers, preprocessed."""
+        return _dense(self._prepared(self._held_out_numbers(rows)))
 
-    def held_out_rows_batch(self, rows: NDArray[np.int64]) -> Batch[Floats]:
-        """Returns the held-out showers numbered `rows`, preprocessed."""
-        return _dense(self._prepared(rows * self._every + self._fold))
-
-    def _at_most(self, limit: int | None) -> int:
-        return self.held_out_count if limit is None else min(limit, self.held_out_count)
+    def _held_out_numbers(self, rows: NDArray[np.int64] | int | None) -> NDArray[np.int64]:
+        if not isinstance(rows, np.ndarray):
+            rows = np.arange(self.held_out_count)[:rows]
+        return rows * self._every + self._fold
 
     def _numbers(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Returns the numbers in the store of the training showers `rows`."""
@@ -240,15 +194,15 @@ class TrainingSet:
         return group * self._every + within + (within >= self._fold)
 
     def _prepared(self, numbers: NDArray[np.int64]) -> Batch[Cells]:
-        cells = self._store.take(numbers).central(self.view.shape)
-        scaled = cells.value * np.float32(self.view.scale)
+        cells = self._store.take(numbers).central(self.model.image_shape)
+        scaled = cells.value * np.float32(self.model.image_scale)
         facts = self._facts[numbers]
         if np.isnan(facts).any():
             if np.isnan(facts[:, 1]).any():
                 facts[:, 1] = cells.measured_angle()
             facts[:, 2] = cells.with_values(scaled).sums()
             self._facts[numbers] = facts
-        image = cells.with_values(scaled ** np.float32(self.view.power))
+        image = cells.with_values(scaled ** np.float32(self.model.image_power))
         return Batch(image, facts[:, 0:1], facts[:, 1:2], facts[:, 2:3])
 
 
@@ -267,19 +221,6 @@ def _one_particle(sources: Iterable[SourceInfo], folder: str) -> str | None:
             " convert the showers of one particle and train on them"
         )
     return stated[0] if stated and None not in found else None
-
-
-def open_training_set(
-    folder: Path | str, model: Preset, data: DataConfig, *, progress: Progress | None = None
-) -> TrainingSet:
-    """Opens a store with the configuration of a run."""
-    return TrainingSet.open(
-        folder,
-        Preprocessing.of(model),
-        held_out_fraction=data.held_out_fraction,
-        fold=data.fold,
-        progress=progress,
-    )
 
 
 class ReadingTime:
@@ -342,13 +283,16 @@ class BatchReader:
         self._training_set, self._order = training_set, order
         self._batch, self._reading = batch, reading
         # The engines neither copy nor write these, and release them after the step.
-        self._buffers = ImageBuffers(batch, training_set.view.shape)
+        self._buffers = ImageBuffers(batch, training_set.model.image_shape)
 
-    def read(self, step: int, first_row: int) -> BatchRows:
-        """Returns the rows of this worker's `step` from `first_row` on; the image must not be written."""
+    def read(self, step: int, first_row: int) -> tuple[Batch[Floats], int]:
+        """Returns the rows of this worker's `step` from `first_row` on, and the number of the global step.
+
+        Images are (B, X, Y, Z, 1), and must not be written.
+        """
         with self._reading.measured():
             rows = self._order.rows(step, first_row, self._batch)
             showers = self._training_set.train_cells(rows)
             image = self._buffers.dense(showers.image)[..., np.newaxis]
-        number = self._order.global_step(step)
-        return BatchRows(image, showers.energy, showers.angle, showers.ecal, number, first_row)
+        batch = Batch(image, showers.energy, showers.angle, showers.ecal)
+        return batch, self._order.global_step(step)

@@ -22,7 +22,6 @@ from cloudgan.data.manifest import (
 )
 from cloudgan.data.sources import HDF5_SUFFIXES, ShowerSource, file_sha256, open_source
 from cloudgan.data.store import Writer
-from cloudgan.data.units import non_empty
 
 TargetLayout = Literal["auto", "store", "hdf5"]
 MIXED = ("The files differ in unit or columns: written as GeV*50, public layout.",)
@@ -53,20 +52,15 @@ def convert(
     HDF5 to a store and back is exact, without empty showers, which are counted. Files that differ in unit
     or columns are written to one HDF5 file in GeV*50, with a note. A target is replaced only by a complete one.
 
-    Args:
-        source: Argument of `open_source`.
-        target: A folder for a store, a name ending in .h5 or .hdf5 for HDF5, in .parquet for hits.
-        unit: Unit of ECAL in files that state none; "": as detected.
-        binning: As of `open_source`.
-        to: Layout of the target; auto decides by its suffix.
-        overwrite: Replace an existing target.
-        progress: Receives each block.
+    The target is a folder for a store, a name ending in .h5 or .hdf5 for HDF5, in .parquet for hits, unless `to`
+    says what it is. The other arguments are those of `open_source`.
     """
     progress, target = progress or Silent(), Path(target)
     kind = target_layout(target, to)
     _refuse_existing(target, kind, overwrite=overwrite)
     opened = open_source(source, unit, binning) if isinstance(source, str) else source
-    _refuse_itself(opened, target)
+    if any(file.path.resolve() == target.resolve() for file in opened.files):
+        raise ConfigError(f"{target} is both source and target; choose another target")
     omitted: list[int] = []
     notes = opened.describe() + (MIXED if kind == "hdf5" and not _alike(opened) else ())
     for line in notes:
@@ -75,8 +69,9 @@ def convert(
     with locked_target(target) as is_locked:
         _refuse_existing(target, kind, overwrite=overwrite)  # another process wrote it meanwhile
         if kind == "store":
-            if is_locked:
-                _remove_unfinished(target)
+            for left in unfinished(target) if is_locked else ():  # of killed conversions
+                if left.is_dir() and all(map(_is_ours, left.iterdir())):
+                    shutil.rmtree(left, ignore_errors=True)
             _write_store(opened, target, omitted, progress)
         elif kind == "parquet":
             names = ", ".join(file.path.name for file in opened.files)
@@ -149,12 +144,6 @@ def _is_ours(path: Path) -> bool:
     return part or path.name == MANIFEST or path in unfinished(path.with_name(MANIFEST))
 
 
-def _refuse_itself(source: ShowerSource, target: Path) -> None:
-    for file in source.files:
-        if file.path.resolve() == target.resolve():
-            raise ConfigError(f"{target} is both source and target; choose another target")
-
-
 def _write_store(
     source: ShowerSource, target: Path, omitted: list[int], progress: Progress
 ) -> None:
@@ -163,17 +152,10 @@ def _write_store(
         for file in source.files:
             digest = file.info.sha256 or (None if file.path.is_dir() else file_sha256(file.path))
             writer.begin(file.info.model_copy(update={"sha256": digest}))
-            for block in non_empty(file, BLOCK, omitted):
+            for block in file.non_empty(BLOCK, omitted):
                 writer.append(block)
                 progress.advance(len(block))
         writer.finish()
-
-
-def _remove_unfinished(target: Path) -> None:
-    """Removes the folders that killed conversions left beside `target`."""
-    for left in unfinished(target):
-        if left.is_dir() and all(map(_is_ours, left.iterdir())):
-            shutil.rmtree(left, ignore_errors=True)
 
 
 def _alike(source: ShowerSource) -> bool:
@@ -188,16 +170,16 @@ def _alike(source: ShowerSource) -> bool:
 
 def _write_hdf5(source: ShowerSource, target: Path, omitted: list[int], progress: Progress) -> None:
     first = source.files[0].info
-    if not _alike(source) and first.dataset:
-        raise ConfigError(
-            f"{target}: the files differ in unit, type or columns, and the layout of {first.dataset.name} has one of"
-            " each: convert them separately, or to a store"
-        )
     if not _alike(source):
+        if first.dataset:
+            raise ConfigError(
+                f"{target}: the files differ in unit, type or columns, and the layout of {first.dataset.name} has"
+                " one of each: convert them separately, or to a store"
+            )
         write_hdf5(target, source.blocks(BLOCK, omitted), progress=progress)
         return
     with hdf5_writer(target, first.attributes, first.dataset) as writer:
         for file in source.files:
-            for block in non_empty(file, BLOCK, omitted):
+            for block in file.non_empty(BLOCK, omitted):
                 writer.append(block)
                 progress.advance(len(block))

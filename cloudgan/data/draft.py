@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from cloudgan.core.errors import DataError
 from cloudgan.data.hdf5_items import opened
-from cloudgan.data.units import SAMPLING_FRACTION, TOLERANCE, median_ratio
+from cloudgan.data.units import SAMPLING_FRACTION, TOLERANCE, median_ratio, rms_along_axes
 
 _SAMPLE = 200
 _ANGLES = ("theta", "polar")
@@ -47,7 +47,7 @@ def draft(path: Path) -> str:
             key for key in single if found[key].dtype.kind == "f" and not _has(key, _ANGLES)
         ]
         energies.sort(key=lambda key: not _has(key, _NAMES_OF_ENERGY))
-        if not cells or sizes[cells] == 1 or not energies:
+        if not count or sizes[cells] == 1 or not energies:
             raise DataError(
                 f"{path} has no cells and energies of showers; it has {', '.join(found) or 'nothing'}."
                 " Needed are floats with many values per shower, and one number per shower"
@@ -78,12 +78,7 @@ def _axes(sample: NDArray[Any]) -> tuple[str, str]:
     """Returns the axes of (n, a, b, c) cells: the depth is the longest in cells, or the first of a row."""
     if sample.ndim != len("NXYZ"):
         return "zyx", "cells in a row: the layers follow each other"
-    lengths = []
-    for axis in (1, 2, 3):
-        profile = sample.sum(tuple({0, 1, 2, 3} - {axis}))
-        place = np.arange(len(profile))
-        mean = profile @ place / max(profile.sum(), 1e-300)
-        lengths.append(float(np.sqrt(profile @ (place - mean) ** 2 / max(profile.sum(), 1e-300))))
+    lengths = rms_along_axes(sample)
     depth = int(np.argmax(lengths))
     lateral = iter("xy")
     axes = "".join("z" if axis == depth else next(lateral) for axis in range(3))

@@ -48,12 +48,13 @@ class EpochSampler:
         self._counts = np.asarray(counts, np.int64)
         self._first = np.concatenate(([0], np.cumsum(self._counts)))
         self._per_group = blocks_per_group
-        self._drop = last_batch == "drop"
+        dropped = self.count % global_batch_size if last_batch == "drop" else 0
+        self._used = self.count - dropped  # of each epoch
         self._epochs: dict[int, NDArray[np.int64]] = {}
         self._lock = Lock()
         if self.count < 1:
             raise ConfigError("there are no showers to train on")
-        if self._drop and global_batch_size > self.count:
+        if not self._used:
             raise ConfigError(
                 f"a global batch of {global_batch_size} is larger than the {self.count} showers"
                 " and the last batch is dropped, so no batch remains; use a smaller"
@@ -67,20 +68,16 @@ class EpochSampler:
     @property
     def samples_dropped_per_epoch(self) -> int:
         """Showers per epoch that are not used."""
-        return self.count % self.global_batch_size if self._drop else 0
+        return self.count - self._used
 
     @property
     def most_steps_per_epoch(self) -> int:
         """Steps of the longest epoch: with `carry` epochs differ by one."""
-        if self._drop:
-            return self.count // self.global_batch_size
-        return -(-self.count // self.global_batch_size)
+        return -(-self._used // self.global_batch_size)
 
     def samples_carried(self, epoch: int) -> int:
         """Showers of the next epoch that fill the last batch of `epoch`."""
-        if self._drop:
-            return 0
-        return self._all_steps_through(epoch) * self.global_batch_size - (epoch + 1) * self.count
+        return self._all_steps_through(epoch) * self.global_batch_size - (epoch + 1) * self._used
 
     def steps_through(self, epoch: int) -> int:
         """Returns this worker's steps until the end of `epoch` (from 0); 0 for epoch -1."""
@@ -91,35 +88,29 @@ class EpochSampler:
         return max(0, -(-(steps - self._worker) // self.workers))
 
     def _all_steps_through(self, epoch: int) -> int:
-        if self._drop:
-            return (epoch + 1) * (self.count // self.global_batch_size)
-        return -(-(epoch + 1) * self.count // self.global_batch_size)
+        return -(-(epoch + 1) * self._used // self.global_batch_size)
 
     def epoch_of(self, step: int) -> int:
         """Returns the epoch of the first shower of `step`."""
-        step = self.global_step(step)
-        if self._drop:
-            return step // (self.count // self.global_batch_size)
-        return step * self.global_batch_size // self.count
+        return self.global_step(step) * self.global_batch_size // self._used
+
+    def epoch_to_validate(self, step: int, every: int) -> int | None:
+        """Returns the epoch that ends with `step`, if it is the last of `every` ones; 0: of none."""
+        epoch = self.epoch_of(step - 1)
+        ends = bool(every) and step > 0 and step == self.steps_through(epoch)
+        return epoch if ends and (epoch + 1) % every == 0 else None
 
     def rows(self, step: int, first_row: int, count: int) -> NDArray[np.int64]:
         """Returns the showers, 0..N-1, in `count` rows of the global batch of `step`."""
-        epoch, start = self._position(self.global_step(step))
-        position = start + first_row
+        position = self.global_step(step) * self.global_batch_size + first_row
         found = []
         while count > 0:
-            epoch, position = epoch + position // self.count, position % self.count
-            part = self._of_epoch(epoch)[position : position + count]
+            epoch, start = divmod(position, self._used)
+            part = self._of_epoch(epoch)[start : min(start + count, self._used)]
             found.append(part)
             position += len(part)
             count -= len(part)
         return np.concatenate(found) if found else np.zeros(0, np.int64)
-
-    def _position(self, step: int) -> tuple[int, int]:
-        if self._drop:
-            epoch, inside = divmod(step, self.count // self.global_batch_size)
-            return epoch, inside * self.global_batch_size
-        return divmod(step * self.global_batch_size, self.count)
 
     def _of_epoch(self, epoch: int) -> NDArray[np.int64]:
         with self._lock:

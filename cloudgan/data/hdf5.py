@@ -9,7 +9,8 @@ shower travels along.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,17 +22,17 @@ from cloudgan.core.errors import DataError
 from cloudgan.data.geometry import image_shape, to_images
 from cloudgan.data.hdf5_items import attributes_of, first_unreadable, item_of, names_in, opened
 from cloudgan.data.hdf5_writer import GENERATED
-from cloudgan.data.layouts import INIT_COMMAND, LAYOUTS, Layout, read_layouts
+from cloudgan.data.layouts import INIT_COMMAND, LAYOUTS, PUBLIC, Layout, read_layouts
 from cloudgan.data.manifest import (
     MAX_CELLS,
     ColumnInfo,
     SourceInfo,
 )
-from cloudgan.data.showers import Showers
 from cloudgan.data.units import (
     DECLARED,
     KNOWN_UNITS,
     Columns,
+    RawFile,
     RawShowers,
     Units,
     check_axes,
@@ -57,160 +58,132 @@ SAMPLE_PLACES, SAMPLE_EVENTS = 8, 32
 """The unit is decided on eight runs of 32 neighbouring events, spread over the file."""
 
 
-class Hdf5File:
-    """One HDF5 file of showers, checked when opened and read in blocks."""
-
-    def __init__(self, path: Path | str, unit: str = "", binning: str = "") -> None:
-        self.path = Path(path)
-        with opened(self.path) as file:
-            layout = _layout(file, self.path, binning)
-            if layout:
-                cells, shape = _layout_cells(file, self.path, layout)
-            else:
-                cells = [_ecal(file, self.path)]
-                shape = cells[0].shape[1:]
-            keys, self._left_out = _columns(file, self.path, len(cells[0]), layout)
-            energy = file[keys.get("energy", "target")]
-            values = {column: file[key][:] for column, key in keys.items()}
-            stated = [
-                unit_attribute(one.attrs, f"{self.path}: {one.name[1:]}")
-                for one in (energy, cells[0])
-            ]
-            if layout:
-                layout = _in_stated_units(layout, stated, unit, str(self.path))
-                low, high = values["energy"].min(), values["energy"].max()
-                found = {
-                    "energy_shape": energy.shape[1:],
-                    "spans_decades": bool(high > DECADES * low),
-                }
-                layout = layout.model_copy(update=found)
-            of_energy = layout.unit.energy if layout else stated[0]
-            check_columns(values, str(self.path), energy_per_gev=KNOWN_UNITS[of_energy or "GeV"])
-            pdg_id = _pdg_id(values, str(self.path))
-            status = self.path.stat()
-            self._keys = keys
-            public = LAYOUT if "energy" in keys else FIXED_LAYOUT
-            self._layout = layout
-            units = self._units(file, cells, energies_gev(values), stated, unit)
-            self.info = SourceInfo(
-                name=str(self.path),
-                layout=f"HDF5 in the layout of {layout.name}" if layout else public,
-                bytes=status.st_size,
-                modified_ns=status.st_mtime_ns,
-                records=len(cells[0]),
-                shape=shape,
-                ecal_dtype=cells[0].dtype.str,
-                ecal_per_gev=units.ecal_per_gev,
-                energy_per_gev=units.energy_per_gev,
-                ecal_decided=units.decided,
-                pdg_id=pdg_id,
-                dataset=layout,
-                columns=tuple(
-                    ColumnInfo(name=column, dtype=file[key].dtype.str, shape=file[key].shape[1:])
-                    for column, key in keys.items()
-                ),
-                attributes=attributes_of(
-                    file, ["", *(one.name[1:] for one in cells), *keys.values()]
-                ),
-            )
-
-    def describe(self) -> tuple[str, ...]:
-        """Returns layout, unit and what was missing, as sentences."""
-        info = self.info
-        cells = "x".join(map(str, info.shape))
-        lines = [
-            f"{self.path}: {info.records} showers of {cells} cells, {info.layout}.",
-            *info.describe(),
+def open_hdf5(path: Path, unit: str = "", binning: str = "") -> RawFile:
+    """Opens and checks one HDF5 file of showers."""
+    where = str(path)
+    with opened(path) as file:
+        layout = _layout(file, path, binning)
+        cells, shape = _cells(file, path, layout)
+        keys, left_out = _columns(file, path, len(cells[0]), layout)
+        energy = file[keys.get("energy", "target")]
+        values = {column: file[key][:] for column, key in keys.items()}
+        stated = [
+            unit_attribute(one.attrs, f"{where}: {one.name[1:]}") for one in (energy, cells[0])
         ]
-        names = {column.name for column in info.columns}
-        if info.dataset:
-            pass  # its own sentences say what it lacks
-        elif "mtheta" not in names:
-            lines.append("It has no mtheta: the angle is measured from the images.")
-        if not info.dataset and "energy" not in names:
-            lines.append("It has a fixed angle: theta is 90 degrees.")
-        elif not info.dataset and "theta" not in names:
-            lines.append("It has no theta: the true angle of its showers is unknown.")
-        if self._left_out:
-            lines.append(f"Not one value per shower, left out: {', '.join(self._left_out)}.")
-        return tuple(lines)
-
-    def raw_blocks(self, size: int) -> Iterator[RawShowers]:
-        """Yields all showers as the file holds them, at most `size` at a time."""
-        with opened(self.path) as file:
-            for first in range(0, self.info.records, size):
-                rows = slice(first, min(first + size, self.info.records))
-                columns = {c: self._read(file[key], rows) for c, key in self._keys.items()}
-                yield RawShowers(self._images(file, rows), columns)
-
-    def blocks(self, size: int) -> Iterator[Showers]:
-        """Yields all showers in GeV, at most `size` at a time."""
-        for block in self.raw_blocks(size):
-            yield block.to_showers(self.info)
-
-    def _images(self, file: h5py.File, rows: slice) -> NDArray[Any]:
-        """Returns showers as images in the unit of the file."""
-        layout = self._layout
-        cells = [self._read(file[key], rows) for key in (layout.keys.cells if layout else ["ECAL"])]
-        images = to_images(layout, cells) if layout else cells[0]
-        check_ecal(images, str(self.path), rows.start)
-        return images
-
-    def _read(self, dataset: h5py.Dataset, rows: slice) -> NDArray[Any]:
-        try:
-            return np.asarray(dataset[rows])
-        except (OSError, RuntimeError) as error:
-            raise DataError(
-                f"{self.path}, event {first_unreadable(dataset, rows)}: {dataset.name[1:]} cannot"
-                f" be read, the file is damaged: {error}. Copy it again from where it came."
-            ) from error
-
-    def _units(
-        self,
-        file: h5py.File,
-        cells: list[h5py.Dataset],
-        energies: NDArray[np.float32],
-        stated: list[str],
-        asked: str,
-    ) -> Units:
-        """Decides the units, and checks the axes unless cloudgan wrote the file."""
-        count, attributes, layout = len(energies), cells[0].attrs, self._layout
-        starts = np.unique(np.linspace(0, max(0, count - SAMPLE_EVENTS), SAMPLE_PLACES, dtype=int))
-        is_ours = DECLARED in attributes
-        sums, used = [], []
-        for start in starts:
-            rows = slice(start, min(start + SAMPLE_EVENTS, count))
-            images = self._images(file, rows)
-            sums.append(images.sum((1, 2, 3), dtype=np.float64))
-            used.append(energies[rows])
-            if not is_ours and (not layout or layout.needs_axes_check):
-                check_axes(images, str(self.path))
-        ratio = median_ratio(np.concatenate(sums), np.concatenate(used))
-        if is_ours:
-            is_generated = str(file.attrs.get("source", "")).startswith(GENERATED)
-            return declared_unit(
-                attributes[DECLARED], ratio, str(self.path), is_generated=is_generated
-            )
-        is_public = "mtheta" in file  # which only the authors' files have
-        return decide_units(
-            ratio,
-            energies,
-            str(self.path),
-            ecal=layout.unit.cells if layout and not asked else stated[1],
-            energy=layout.unit.energy if layout else stated[0],
-            asked=asked,
-            stated_by=f"as in {layout.name}"
-            if layout and not stated[1]
-            else "declared in the file",
-            is_authors=is_public or "energy" not in self._keys,
-            has_deposits=is_public,
+        dataset: Layout | None = None  # of which the manifest tells
+        kind = LAYOUT if "energy" in keys else FIXED_LAYOUT
+        if layout is not PUBLIC:
+            low, high = values["energy"].min(), values["energy"].max()
+            found = {"energy_shape": energy.shape[1:], "spans_decades": bool(high > DECADES * low)}
+            layout = _in_stated_units(layout, stated, unit, where).model_copy(update=found)
+            dataset, kind = layout, f"HDF5 in the layout of {layout.name}"
+        of_energy = layout.unit.energy if dataset else stated[0]
+        check_columns(values, where, energy_per_gev=KNOWN_UNITS[of_energy or "GeV"])
+        pdg_id = _pdg_id(values, where)
+        units = _units(path, file, layout, energies_gev(values), stated, asked=unit)
+        status = path.stat()
+        info = SourceInfo(
+            name=where,
+            layout=kind,
+            bytes=status.st_size,
+            modified_ns=status.st_mtime_ns,
+            records=len(cells[0]),
+            shape=shape,
+            ecal_dtype=cells[0].dtype.str,
+            ecal_per_gev=units.ecal_per_gev,
+            energy_per_gev=units.energy_per_gev,
+            ecal_decided=units.decided,
+            pdg_id=pdg_id,
+            dataset=dataset,
+            columns=tuple(
+                ColumnInfo(name=column, dtype=file[key].dtype.str, shape=file[key].shape[1:])
+                for column, key in keys.items()
+            ),
+            attributes=attributes_of(file, ["", *(one.name[1:] for one in cells), *keys.values()]),
         )
+    notes = []
+    if not dataset and "mtheta" not in keys:  # a layout says itself what it lacks
+        notes.append("It has no mtheta: the angle is measured from the images.")
+    if not dataset and "energy" not in keys:
+        notes.append("It has a fixed angle: theta is 90 degrees.")
+    elif not dataset and "theta" not in keys:
+        notes.append("It has no theta: the true angle of its showers is unknown.")
+    if left_out:
+        notes.append(f"Not one value per shower, left out: {', '.join(left_out)}.")
+    return RawFile(path, info, partial(_raw_blocks, path, layout, keys), tuple(notes))
 
 
-def _layout(file: h5py.File, path: Path, binning: str) -> Layout | None:
-    """Returns the layout of a file; None: a public 3DGAN one."""
+def _raw_blocks(
+    path: Path, layout: Layout, keys: Mapping[str, str], size: int
+) -> Iterator[RawShowers]:
+    """Yields all showers as the file holds them, at most `size` at a time; `keys` are the datasets by column."""
+    with opened(path) as file:
+        count = len(file[keys.get("energy", "target")])
+        for first in range(0, count, size):
+            rows = slice(first, min(first + size, count))
+            columns = {c: _read(path, file[key], rows) for c, key in keys.items()}
+            yield RawShowers(_images(path, file, layout, rows), columns)
+
+
+def _images(path: Path, file: h5py.File, layout: Layout, rows: slice) -> NDArray[Any]:
+    """Returns showers as images in the unit of the file."""
+    images = to_images(layout, [_read(path, file[key], rows) for key in layout.keys.cells])
+    check_ecal(images, str(path), rows.start)
+    return images
+
+
+def _read(path: Path, dataset: h5py.Dataset, rows: slice) -> NDArray[Any]:
+    try:
+        return np.asarray(dataset[rows])
+    except (OSError, RuntimeError) as error:
+        raise DataError(
+            f"{path}, event {first_unreadable(dataset, rows)}: {dataset.name[1:]} cannot"
+            f" be read, the file is damaged: {error}. Copy it again from where it came."
+        ) from error
+
+
+def _units(
+    path: Path,
+    file: h5py.File,
+    layout: Layout,
+    energies: NDArray[np.float32],
+    stated: list[str],
+    *,
+    asked: str,
+) -> Units:
+    """Decides the units, and checks the axes unless cloudgan wrote the file."""
+    count, where, attributes = len(energies), str(path), file[layout.keys.cells[0]].attrs
+    is_3dgan, is_ours = layout is PUBLIC, DECLARED in attributes
+    sums, used = [], []
+    for start in np.unique(np.linspace(0, max(0, count - SAMPLE_EVENTS), SAMPLE_PLACES, dtype=int)):
+        rows = slice(start, min(start + SAMPLE_EVENTS, count))
+        images = _images(path, file, layout, rows)
+        sums.append(images.sum((1, 2, 3), dtype=np.float64))
+        used.append(energies[rows])
+        if not is_ours and (is_3dgan or layout.needs_axes_check):
+            check_axes(images, where)
+    ratio = median_ratio(np.concatenate(sums), np.concatenate(used))
+    if is_ours:
+        is_generated = str(file.attrs.get("source", "")).startswith(GENERATED)
+        return declared_unit(attributes[DECLARED], ratio, where, is_generated=is_generated)
+    has_deposits = "mtheta" in file  # which only the authors' files have
+    return decide_units(
+        ratio,
+        energies,
+        where,
+        ecal=stated[1] if is_3dgan or asked else layout.unit.cells,
+        energy=stated[0] if is_3dgan else layout.unit.energy,
+        asked=asked,
+        stated_by="declared in the file" if is_3dgan or stated[1] else f"as in {layout.name}",
+        is_authors=has_deposits or (is_3dgan and "energy" not in file),
+        has_deposits=has_deposits,
+    )
+
+
+def _layout(file: h5py.File, path: Path, binning: str) -> Layout:
+    """Returns the layout of a file."""
     if not binning and "ECAL" in file.keys():  # noqa: SIM118 - of links
-        return None
+        return PUBLIC
     given = read_layouts(binning) if binning else LAYOUTS
     found = [one for one in given if all(key in file for key in (*one.keys.cells, one.keys.energy))]
     if not found and binning:
@@ -236,34 +209,44 @@ def _layout(file: h5py.File, path: Path, binning: str) -> Layout | None:
     return (fits or found)[0]
 
 
-def _layout_cells(
+def _cells(
     file: h5py.File, path: Path, layout: Layout
 ) -> tuple[list[h5py.Dataset], tuple[int, int, int]]:
     """Returns the datasets of the cells, checked, and the shape of an image."""
     cells = [item_of(file, key, path) for key in layout.keys.cells]
     for key, one in zip(layout.keys.cells, cells, strict=True):
-        _check_cells(one, key, path)
+        shape = one.shape or () if isinstance(one, h5py.Dataset) else ()
+        is_float = bool(shape) and one.dtype.kind == "f" and one.dtype.itemsize in FLOAT_BYTES
+        if len(shape) < len("NX") or 0 in shape[1:] or not is_float:
+            what = f"{one.dtype} {list(shape)}" if shape else "no dataset"
+            raise DataError(
+                f"{path}: {key} is {what}; expected floats of 2, 4 or 8 bytes, the showers first"
+            )
+        if not len(one):
+            raise DataError(f"{path} holds no showers: {key} is {list(shape)}")
         if one.shape[:1] != cells[0].shape[:1] or one.dtype != cells[0].dtype:
             raise DataError(
                 f"{path}: {key} is {one.dtype} {list(one.shape)}, and {layout.keys.cells[0]} is {cells[0].dtype}"
                 f" {list(cells[0].shape)}; expected one number of showers and one type"
             )
-    shapes = [one.shape[1:] for one in cells]
-    shape, given = image_shape(layout, shapes), [list(one.shape) for one in cells]
-    if shape is None and layout.geometry.bins:
+    image, given = (
+        image_shape(layout, [one.shape[1:] for one in cells]),
+        [list(one.shape) for one in cells],
+    )
+    if image is None and layout.geometry.bins:
         raise DataError(
             f"{path}: {', '.join(layout.keys.cells)} is {', '.join(map(str, given))}, and the binning has"
             f" {layout.geometry.voxels} cells in {layout.geometry.shape[2]} layers: give the --binning of this file"
         )
-    if shape is None:
+    if image is None:
         raise DataError(
             f"{path}: {layout.keys.cells[0]} is {given[0]}, showers without a grid; give their cells by"
             " --binning=FILE.xml (binning_dataset_N.xml of https://github.com/CaloChallenge/homepage, folder code),"
             f" or `{INIT_COMMAND} {path}` and geometry: bins in dataset.yaml"
         )
-    if math.prod(shape) > MAX_CELLS:
-        raise DataError(f"{path}: images of {shape}; a shower has at most {MAX_CELLS} cells")
-    return cells, shape
+    if math.prod(image) > MAX_CELLS:
+        raise DataError(f"{path}: images of {image}; a shower has at most {MAX_CELLS} cells")
+    return cells, image
 
 
 def _in_stated_units(layout: Layout, stated: list[str], asked: str, path: str) -> Layout:
@@ -280,72 +263,38 @@ def _in_stated_units(layout: Layout, stated: list[str], asked: str, path: str) -
     return layout.model_copy(update={"unit": units})
 
 
-def _check_cells(dataset: Any, name: str, path: Path) -> None:
-    shape = dataset.shape or () if isinstance(dataset, h5py.Dataset) else ()
-    if len(shape) < len("NX") or 0 in shape[1:] or not _is_float(dataset):
-        what = f"{dataset.dtype} {list(shape)}" if shape else "no dataset"
-        raise DataError(
-            f"{path}: {name} is {what}; expected floats of 2, 4 or 8 bytes, the showers first"
-        )
-    if not len(dataset):
-        raise DataError(f"{path} holds no showers: {name} is {list(shape)}")
-
-
-def _is_float(dataset: h5py.Dataset) -> bool:
-    return dataset.dtype.kind == "f" and dataset.dtype.itemsize in FLOAT_BYTES
-
-
-def _ecal(file: h5py.File, path: Path) -> h5py.Dataset:
-    ecal = item_of(file, "ECAL", path)
-    if not isinstance(ecal, h5py.Dataset):
-        raise DataError(f"{path} has no dataset ECAL [N, X, Y, Z]; it has {names_in(file)}")
-    shape = ecal.shape or ()
-    if len(shape) != len("NXYZ") or 0 in shape[1:] or not _is_float(ecal):
-        raise DataError(
-            f"{path}: ECAL is {ecal.dtype} {list(shape)}; expected floats [N, X, Y, Z] of 2, 4 or 8"
-            " bytes, as [N, 51, 51, 25]"
-        )
-    if math.prod(shape[1:]) > MAX_CELLS:
-        raise DataError(f"{path}: ECAL is {list(shape)}; a shower has at most {MAX_CELLS} cells")
-    if len(ecal) == 0:
-        raise DataError(f"{path} holds no showers: ECAL is {list(shape)}")
-    if "energy" not in file and "target" not in file:
-        raise DataError(
-            f"{path} has no dataset energy [N] (or target [N, 5], fixed angle); it has {names_in(file)}"
-        )
-    return ecal
-
-
 def _columns(
-    file: h5py.File, path: Path, count: int, layout: Layout | None
+    file: h5py.File, path: Path, count: int, layout: Layout
 ) -> tuple[dict[str, str], list[str]]:
     """Returns the datasets with one value per shower by column, and the names of what is none."""
-    group = file[layout.group] if layout else file
-    known = {layout.key_of(c): c for c in ("energy", "theta")} if layout else {}
-    cells = set(layout.keys.cells) if layout else {"ECAL"}
+    known = {layout.key_of(column): column for column in ("energy", "theta")}
     kept: dict[str, str] = {}
     left_out: list[str] = []
-    for key in sorted(
-        {*(layout.key_of(name) if layout else name for name in group), *known} - cells
-    ):
-        if layout and key not in file:
-            continue  # a layout without an angle
+    keys = {layout.key_of(name) for name in file[layout.group]} | known.keys()
+    for key in sorted(keys - {*layout.keys.cells}):
+        if key in known and file.get(key, getlink=True) is None:
+            continue  # a layout without an angle, or a file of a fixed one
         column, item = known.get(key, Path(key).name), item_of(file, key, path)
+        shape = item.shape or () if isinstance(item, h5py.Dataset) else ()
         if column in known.values() and key not in known:
             left_out.append(key)  # its name is that of a key
-        elif _is_per_event(item, count):
+        elif shape and shape[0] == count and 0 not in shape and item.dtype.kind in "fiub":
             kept[column] = key
         elif column in PER_EVENT:
-            shape = list(item.shape or ()) if isinstance(item, h5py.Dataset) else "no dataset"
+            found = list(shape) if isinstance(item, h5py.Dataset) else "no dataset"
             raise DataError(
-                f"{path}: {key} is {shape} and {min(cells)} holds {count} events;"
+                f"{path}: {key} is {found} and {min(layout.keys.cells)} holds {count} events;"
                 f" expected numbers [{count}]: the file is incomplete"
             )
         else:
             left_out.append(key)
-    if layout and layout.keys.theta and "theta" not in kept:
+    if layout.keys.theta and "theta" not in kept:
         raise DataError(
             f"{path} has no dataset {layout.keys.theta}, the angle of {layout.name}; it has {names_in(file)}"
+        )
+    if not {"energy", "target"} & kept.keys():
+        raise DataError(
+            f"{path} has no dataset energy [N] (or target [N, 5], fixed angle); it has {names_in(file)}"
         )
     for column in ("energy", "theta", "mtheta"):
         if column in kept and file[kept[column]].size != count:
@@ -376,10 +325,3 @@ def _pdg_id(columns: Columns, path: str) -> int | None:
                 )
             return int(found[0])
     return None
-
-
-def _is_per_event(item: Any, count: int) -> bool:
-    """Whether `item` is a dataset of numbers with a value for each of `count` events."""
-    if not isinstance(item, h5py.Dataset) or not item.shape:
-        return False
-    return item.shape[0] == count and 0 not in item.shape and item.dtype.kind in "fiub"

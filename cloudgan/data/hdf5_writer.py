@@ -10,14 +10,13 @@ from typing import Any, BinaryIO
 
 import h5py
 import numpy as np
-from numpy.typing import NDArray
 
 from cloudgan.core.errors import CloudganError, ConfigError
 from cloudgan.core.file_lock import locked_writer
 from cloudgan.core.progress import Progress, Silent
 from cloudgan.data.geometry import from_images
 from cloudgan.data.hdf5_items import array_of
-from cloudgan.data.layouts import Layout
+from cloudgan.data.layouts import PUBLIC, Layout
 from cloudgan.data.manifest import ArrayValue, Attribute, Attributes
 from cloudgan.data.showers import Showers
 from cloudgan.data.units import DECLARED, KNOWN_UNITS, WRITTEN_UNIT, Columns, RawShowers
@@ -50,28 +49,22 @@ def write_hdf5(
         attributes["ECAL"] = {"unit": WRITTEN_UNIT, DECLARED: per_gev}
     with hdf5_writer(path, attributes, layout) as writer:
         for block in blocks:
-            writer.append(_in_layout(block, layout) if layout else public_layout(block))
+            if layout is None:
+                writer.append(public_layout(block))
+            else:
+                unit = layout.unit
+                cells, energy = (np.float32(KNOWN_UNITS[one]) for one in (unit.cells, unit.energy))
+                columns = {"energy": (block.energy_gev * energy).reshape(-1, *layout.energy_shape)}
+                if layout.keys.theta and block.theta_rad is not None:
+                    columns["theta"] = block.theta_rad
+                writer.append(RawShowers(block.ecal_gev * cells, columns))
             progress.advance(len(block))
     return writer.count
-
-
-def _in_layout(showers: Showers, layout: Layout) -> RawShowers:
-    cells, energy = (
-        np.float32(KNOWN_UNITS[unit]) for unit in (layout.unit.cells, layout.unit.energy)
-    )
-    columns = {"energy": (showers.energy_gev * energy).reshape(-1, *layout.energy_shape)}
-    if layout.keys.theta and showers.theta_rad is not None:
-        columns["theta"] = showers.theta_rad
-    return RawShowers(showers.ecal_gev * cells, columns)
 
 
 def public_layout(showers: Showers) -> RawShowers:
     """Returns showers in GeV*50 with the columns of the public layout."""
     ecal = np.asarray(showers.ecal_gev * np.float32(KNOWN_UNITS[WRITTEN_UNIT]), np.float32)
-    return RawShowers(ecal, _columns(showers, ecal))
-
-
-def _columns(showers: Showers, ecal: NDArray[Any]) -> Columns:
     columns: Columns = {
         "energy": showers.energy_gev,
         "mtheta": showers.mtheta_rad,
@@ -81,7 +74,7 @@ def _columns(showers: Showers, ecal: NDArray[Any]) -> Columns:
         theta = showers.theta_rad.astype(np.float64)
         columns["theta"] = showers.theta_rad
         columns["eta"] = (-np.log(np.tan(theta / 2))).astype(np.float32)
-    return columns
+    return RawShowers(ecal, columns)
 
 
 @contextmanager
@@ -90,18 +83,15 @@ def hdf5_writer(
     attributes: Attributes | Mapping[str, Mapping[str, Any]],
     layout: Layout | None = None,
 ) -> Iterator[Hdf5Writer]:
-    """Yields a writer; what it wrote replaces `path` when the block succeeds.
+    """Yields a writer; what it wrote replaces `path` when the block succeeds, in a folder that may be new.
 
-    Args:
-        path: The file; a missing folder is created.
-        attributes: Attributes by dataset; those of the file itself have an empty name.
-        layout: Of the file; None: 3DGAN's.
+    Attributes are by dataset; those of the file itself have an empty name.
     """
     path = Path(path)
     with locked_writer(path) as beside:
         sink = _Sink(beside)
         with h5py.File(sink, "w") as file:
-            writer = Hdf5Writer(path, file, sink, layout)
+            writer = Hdf5Writer(path, file, sink, layout or PUBLIC)
             writer.set_attributes("", attributes.get("", {}))
             yield writer
             for name in writer.datasets:
@@ -177,7 +167,7 @@ class _Sink:
 class Hdf5Writer:
     """Appends blocks of showers to an open file."""
 
-    def __init__(self, path: Path, file: h5py.File, sink: _Sink, layout: Layout | None) -> None:
+    def __init__(self, path: Path, file: h5py.File, sink: _Sink, layout: Layout) -> None:
         self.count = 0
         self.datasets: dict[str, h5py.Dataset] = {}
         self._path, self._file, self._sink, self._layout = path, file, sink, layout
@@ -185,17 +175,20 @@ class Hdf5Writer:
     def append(self, block: RawShowers) -> None:
         """Appends a block; columns that are not in all blocks are dropped."""
         layout = self._layout
-        if layout:
-            cells = dict(zip(layout.keys.cells, from_images(layout, block.ecal), strict=True))
-            columns = {layout.key_of(name): values for name, values in block.columns.items()}
-        else:
-            cells, columns = {"ECAL": block.ecal}, block.columns
+        cells = dict(zip(layout.keys.cells, from_images(layout, block.ecal), strict=True))
+        columns = {layout.key_of(name): values for name, values in block.columns.items()}
         if not self.datasets:
             how: dict[str, Any] = {"compression": "gzip", "compression_opts": 1, "shuffle": True}
-            for name, values in cells.items():
-                self._create(name, values, CHUNK_EVENTS, **how)
-            for name, values in columns.items():
-                self._create(name, values, CHUNK_VALUES)
+            for name, values in (*cells.items(), *columns.items()):
+                each, chunk = values.shape[1:], CHUNK_EVENTS if name in cells else CHUNK_VALUES
+                self.datasets[name] = self._file.create_dataset(
+                    name,
+                    shape=(0, *each),
+                    maxshape=(None, *each),
+                    dtype=values.dtype,
+                    chunks=(chunk, *each),
+                    **(how if name in cells else {}),
+                )
         for name in self.datasets.keys() - {*cells, *columns}:
             del self._file[name], self.datasets[name]
         for name, values in (*cells.items(), *columns.items()):
@@ -225,22 +218,9 @@ class Hdf5Writer:
                     f"{self._path}: the attribute {key!r}{of} cannot be written: {error}"
                 ) from error
 
-    def _create(self, name: str, values: NDArray[Any], chunk: int, **how: Any) -> None:
-        each = values.shape[1:]
-        self.datasets[name] = self._file.create_dataset(
-            name,
-            shape=(0, *each),
-            maxshape=(None, *each),
-            dtype=values.dtype,
-            chunks=(chunk, *each),
-            **how,
-        )
-
 
 def _restored(value: Attribute | Any) -> Any:
     if isinstance(value, ArrayValue):
         array = array_of(value)
         return array if value.shape else array[()]
-    if isinstance(value, tuple):
-        return np.array(value, dtype=h5py.string_dtype())
-    return value
+    return np.array(value, h5py.string_dtype()) if isinstance(value, tuple) else value

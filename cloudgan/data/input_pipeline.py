@@ -49,14 +49,14 @@ def input_pipeline(
         )
     reader = BatchReader(training_set, order, batch, reading or ReadingTime())
     names = (*FLOATS, *INTEGERS)
-    shapes = ((batch, *training_set.view.shape, 1), *[(batch, 1)] * 3, (1,), (1,))
+    shapes = ((batch, *training_set.model.image_shape, 1), *[(batch, 1)] * 3, (1,), (1,))
     types = (tf.float32,) * len(FLOATS) + (tf.int64,) * len(INTEGERS)
 
     def read(element: np.int64) -> tuple[np.ndarray[Any, Any], ...]:
         step = start_step + int(element) // local_replicas
         first_row = (worker_first_replica + int(element) % local_replicas) * batch
-        *showers, number, row = reader.read(step, first_row)
-        return (*showers, np.array([number], np.int64), np.array([row], np.int64))
+        rows, number = reader.read(step, first_row)
+        return (*rows, np.array([number], np.int64), np.array([first_row], np.int64))
 
     def in_graph(number: tf.Tensor) -> dict[str, tf.Tensor]:
         values = tf.numpy_function(read, [number], types, stateful=False)

@@ -17,9 +17,9 @@ from pydantic import BeforeValidator, Field, ValidationError, field_validator, m
 from cloudgan.core.document import Document
 from cloudgan.core.documents import explain, read_bytes, read_yaml
 from cloudgan.core.errors import DataError
+from cloudgan.schema.ecal_unit import EcalUnit
 
 Axes = Literal["xyz", "xzy", "yxz", "yzx", "zxy", "zyx"]
-CellUnit = Literal["GeV*50", "GeV*100", "GeV", "MeV", "keV"]
 
 INIT_COMMAND = "cloudgan init dataset"
 """Drafts a dataset.yaml from a file."""
@@ -84,7 +84,7 @@ class Keys(Document):
 class Units(Document):
     """Units of the cells and of the primary energy."""
 
-    cells: CellUnit
+    cells: Literal[EcalUnit, "keV"]
     energy: Literal["GeV", "MeV"]
 
 
@@ -185,6 +185,8 @@ def calochallenge(geometry: Geometry | None = None, **more: Any) -> Layout:
     return _row("CaloChallenge", keys, "zyx", ("MeV", "MeV"), **more)
 
 
+PUBLIC = _row("3DGAN", {"cells": "ECAL", "energy": "energy"}, "xyz", ("GeV*50", "GeV"))
+"""Of the files of 3DGAN: their unit is detected, their angle may miss, and the manifest names no layout."""
 _CALOGAN_EDGES = {cells: tuple(480.0 * i / cells for i in range(cells + 1)) for cells in (3, 12)}
 LAYOUTS: tuple[Layout, ...] = (
     calochallenge(),

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Final, Literal, NamedTuple, Self
+from typing import Annotated, Final, Literal, Self
 
 from pydantic import Field, ValidationError, model_validator
 
@@ -318,20 +318,16 @@ def parse_manifest(content: bytes, name: str) -> Manifest:
     return Manifest.model_validate(found.model_dump(exclude={"sha256"}))
 
 
-class FileIdentity(NamedTuple):
-    """What a write to a file, or its replacement, changes.
+FileIdentity = tuple[int, int]
+
+
+def identity_of(path: Path) -> FileIdentity:
+    """Returns what a write to a file, or its replacement, changes: its size, and when it was written, ns.
 
     Without the inode: file systems over object stores may assign another one at every opening.
     """
-
-    size: int
-    modified_ns: int
-
-    @classmethod
-    def of(cls, path: Path) -> FileIdentity:
-        """Returns the identity of a file now."""
-        status = path.stat()
-        return cls(status.st_size, status.st_mtime_ns)
+    status = path.stat()
+    return status.st_size, status.st_mtime_ns
 
 
 def check_folder(folder: Path, manifest: Manifest) -> None:
@@ -363,16 +359,13 @@ def _check_size(folder: Path, file: StoredFile, name: str) -> None:
 def check_file(folder: Path, file: StoredFile, name: str = "") -> FileIdentity:
     """Compares size and SHA-256 of a file with the manifest; returns the identity of what was compared.
 
-    Args:
-        folder: The folder of the store.
-        file: Its entry in the manifest.
-        name: Name of the file in messages. Default: its path.
+    Messages call it `name`, by default its path.
     """
     path = folder / file.name
     name = name or str(path)
     _check_size(folder, file, name)
     try:
-        identity = FileIdentity.of(path)
+        identity = identity_of(path)
         with path.open("rb") as content:
             digest = hashlib.file_digest(content, "sha256").hexdigest()
     except OSError as error:

@@ -22,6 +22,7 @@ from cloudgan.data.showers import measured_angle
 from cloudgan.data.tfrecord import record_extents
 from cloudgan.data.units import (
     Columns,
+    RawFile,
     RawShowers,
     check_axes,
     check_columns,
@@ -43,11 +44,17 @@ _COLUMNS = ("energy", "eta", "mtheta", "sum", "theta")
 _KINDS = {"float_list": tf.float32, "int64_list": tf.int64}
 
 
-class TfrecordFile:
-    """A published TFRecord file, checked when opened and read in blocks."""
+def open_tfrecord(path: Path, unit: str = "") -> RawFile:
+    """Opens and checks a published TFRecord file."""
+    file = _Tfrecord(path, unit)
+    return RawFile(path, file.info, file.raw_blocks, file.decided)
 
-    def __init__(self, path: Path | str, unit: str = "") -> None:
-        self.path = Path(path)
+
+class _Tfrecord:
+    """The records of a file; `decided` says how power and angle were decided."""
+
+    def __init__(self, path: Path, unit: str) -> None:
+        self.path = path
         self._extents = record_extents(self.path)
         with self.path.open("rb") as file:
             self._content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
@@ -67,12 +74,6 @@ class TfrecordFile:
         self.info = SourceInfo(
             name=str(self.path), bytes=status.st_size, modified_ns=status.st_mtime_ns, **known
         )
-
-    def describe(self) -> tuple[str, ...]:
-        """Returns layout, unit, and how power and angle were decided, as sentences."""
-        info, cells = self.info, "x".join(map(str, self.info.shape))
-        headline = f"{info.name}: {info.records} showers of {cells} cells, {info.layout}."
-        return (headline, info.ecal_decided, *self._decided)
 
     def raw_blocks(self, size: int) -> Iterator[RawShowers]:
         """Yields all showers, a power undone, at most `size` at a time."""
@@ -137,7 +138,7 @@ class TfrecordFile:
             sums.append(cells.sum((1, 2, 3), dtype=np.float64))
             energies.append(block.columns["energy"][::step])
             count += len(block)
-        self._decided: tuple[str, ...] = ()
+        self.decided: tuple[str, ...] = ()
         return {
             "layout": "TFRecord with one record per HDF5 file (ECAL, ecalsize, energy)",
             "records": count,
@@ -212,7 +213,7 @@ class TfrecordFile:
         else:
             self._angle = ""
             angle = "It has no angle: the angle is measured from the images."
-        self._decided = (f"X is {raised}: the sum with the power reversed equals ecal.", angle)
+        self.decided = (f"X is {raised}: the sum with the power reversed equals ecal.", angle)
         check_axes(ecal, str(self.path))
         names = ["energy", *([self._angle] if self._angle else []), "sum"]
         return {

@@ -178,11 +178,7 @@ def measured_angle(ecal: NDArray[np.floating]) -> NDArray[np.float32]:
     averaged over the layers with energy, weighted by the layer number (the function
     `measPython` / `ecal_angle` of the authors' public code, arXiv:2111.04628).
 
-    Args:
-        ecal: Energies, (N, X, Y, Z), any unit.
-
-    Returns:
-        Angles in rad, float32 (N,); 0 for an empty shower.
+    `ecal` are energies, (N, X, Y, Z), in any unit; the angles are in rad, float32 (N,), 0 for an empty shower.
     """
     x_axis, y_axis = (np.arange(n, dtype=np.float64) for n in ecal.shape[1:3])
     return angle_of_layers(

@@ -9,7 +9,6 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
 
 from cloudgan.core import settings
 from cloudgan.core.documents import open_regular
@@ -17,13 +16,13 @@ from cloudgan.core.errors import DataError, install_command
 from cloudgan.core.local_path import missing_file
 from cloudgan.core.progress import Progress
 from cloudgan.core.user_text import check_text
-from cloudgan.data.hdf5 import Hdf5File
+from cloudgan.data.hdf5 import open_hdf5
 from cloudgan.data.layouts import Layout
 from cloudgan.data.manifest import MANIFEST, PART_SUFFIX, read_manifest
 from cloudgan.data.showers import Showers
 from cloudgan.data.store import Store
 from cloudgan.data.tfrecord import HEADER_BYTES, is_tfrecord, record_extents
-from cloudgan.data.units import RawFile, check_columns, check_ecal, non_empty
+from cloudgan.data.units import RawFile, check_columns, check_ecal
 
 HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
 GZIP_SIGNATURE = b"\x1f\x8b"
@@ -79,13 +78,11 @@ class ShowerSource:
     def blocks(self, size: int, omitted: list[int] | None = None) -> Iterator[Showers]:
         """Yields all showers in GeV, at most `size` at a time.
 
-        Args:
-            size: Showers in a block.
-            omitted: Receives the numbers of empty showers, which are then left out.
+        `omitted` receives the numbers of empty showers, which are then left out.
         """
         for file in self.files:
-            found = file.raw_blocks(size) if omitted is None else non_empty(file, size, omitted)
-            for block in found:
+            blocks = file.raw_blocks(size) if omitted is None else file.non_empty(size, omitted)
+            for block in blocks:
                 yield block.to_showers(file.info)
 
 
@@ -121,10 +118,8 @@ def verify(source: ShowerSource, progress: Progress) -> int:
 def open_source(paths: str, unit: str = "", binning: str = "") -> ShowerSource:
     """Opens a file, a glob, a folder, or a comma-separated list of them.
 
-    Args:
-        paths: What to open.
-        unit: Unit of ECAL in files that were not written by cloudgan and state none; "": as detected.
-        binning: Binning XML or dataset.yaml of HDF5 files; "": the layout is recognised by its keys.
+    `unit` is that of ECAL in files that were not written by cloudgan and state none, by default as detected.
+    `binning` is a binning XML or dataset.yaml of HDF5 files; by default the layout is recognised by its keys.
     """
     files: list[RawFile] = []
     for path in _expanded(paths):
@@ -170,10 +165,8 @@ def _exists(path: Path | str) -> bool:
 def _open_folder(folder: Path, unit: str, binning: str) -> tuple[RawFile, ...]:
     if (folder / MANIFEST).exists() or any(folder.glob(f"part-*{PART_SUFFIX}")):
         return Store(folder).files()
-    paths = sorted(
-        path for path in folder.iterdir() if path.suffix in (*HDF5_SUFFIXES, *TFRECORD_SUFFIXES)
-    )
-    if not paths:
+    known = (*HDF5_SUFFIXES, *TFRECORD_SUFFIXES)
+    if not (paths := sorted(path for path in folder.iterdir() if path.suffix in known)):
         raise DataError(f"{folder} holds no showers; valid: {KNOWN}")
     return tuple(file for path in paths for file in _open_file(path, unit, binning))
 
@@ -187,9 +180,14 @@ def _open_file(path: Path, unit: str, binning: str) -> tuple[RawFile, ...]:
     if path.name == MANIFEST:
         return Store(path.parent).files()
     if head.startswith(HDF5_SIGNATURE) or path.suffix in HDF5_SUFFIXES:
-        return (Hdf5File(path, unit, binning),)
+        return (open_hdf5(path, unit, binning),)
     if head.startswith(GZIP_SIGNATURE):
-        raise DataError(f"{path} is compressed with gzip: unpack it first ({_unpack(path.name)})")
+        unpack = f"gunzip -c {path.name} > unpacked-{path.name}"  # gunzip refuses names without .gz
+        if path.name.endswith((".tar.gz", ".tgz")):
+            unpack = f"tar -xzf {path.name}"
+        elif path.name.endswith(".gz"):
+            unpack = f"gunzip {path.name}"
+        raise DataError(f"{path} is compressed with gzip: unpack it first ({unpack})")
     if head.startswith(NUMPY_SIGNATURE):
         raise DataError(f"{path} is one file of a store: give its folder, {path.parent}")
     if not is_tfrecord(head) and path.suffix not in TFRECORD_SUFFIXES:
@@ -202,11 +200,5 @@ def _open_file(path: Path, unit: str, binning: str) -> tuple[RawFile, ...]:
         raise DataError(
             f"{path} is a TFRecord file: reading it needs TensorFlow; run {install_command('train')}"
         ) from error
-    return (cast("RawFile", published.TfrecordFile(path, unit)),)
-
-
-def _unpack(name: str) -> str:
-    """Returns the command that unpacks a file; gunzip refuses names without .gz."""
-    if name.endswith((".tar.gz", ".tgz")):
-        return f"tar -xzf {name}"
-    return f"gunzip {name}" if name.endswith(".gz") else f"gunzip -c {name} > unpacked-{name}"
+    found: RawFile = published.open_tfrecord(path, unit)
+    return (found,)

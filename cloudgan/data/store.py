@@ -11,6 +11,7 @@ import os
 import re
 import time
 from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,11 +31,12 @@ from cloudgan.data.manifest import (
     check_file,
     check_files,
     check_folder,
+    identity_of,
     read_manifest,
     write_manifest,
 )
 from cloudgan.data.showers import Cells, cell_dtype, join_known
-from cloudgan.data.units import Columns, RawShowers, in_gev, primaries
+from cloudgan.data.units import Columns, RawFile, RawShowers, in_gev, primaries
 
 Floats = NDArray[np.float32]
 
@@ -204,18 +206,29 @@ class Store:
         energies, thetas, mthetas = zip(*found, strict=True)
         return np.concatenate(energies), join_known(thetas), join_known(mthetas)
 
-    def files(self) -> tuple[StoredSource, ...]:
+    def files(self) -> tuple[RawFile, ...]:
         """Returns the sources of the store, each readable as the original file."""
-        return tuple(StoredSource(self, number) for number in range(len(self.manifest.sources)))
+        return tuple(
+            RawFile(
+                self.folder,
+                source,
+                partial(self._raw_blocks, number),
+                origin=f"{LAYOUT} of {source.name} ({source.layout})",
+            )
+            for number, source in enumerate(self.manifest.sources)
+        )
 
-    def raw_blocks(self, number: int, size: int) -> Iterator[RawShowers]:
-        """Yields the showers of a part with all columns, bit for bit, at most `size` at a time."""
-        offsets, cell, value = self._part(number)
-        cells, columns = Cells(cell, value, offsets, self.shape), self._columns(number)
-        for start in range(0, len(cells), size):
-            stop = start + size
-            block = {name: np.array(one[start:stop]) for name, one in columns.items()}
-            yield RawShowers(cells.rows(start, stop).dense(), block)
+    def _raw_blocks(self, source: int, size: int) -> Iterator[RawShowers]:
+        """Yields the showers of a source with all columns, bit for bit, at most `size` at a time."""
+        for number, part in enumerate(self.manifest.parts):
+            if part.source != source:
+                continue
+            offsets, cell, value = self._part(number)
+            cells, columns = Cells(cell, value, offsets, self.shape), self._columns(number)
+            for start in range(0, len(cells), size):
+                stop = start + size
+                block = {name: np.array(one[start:stop]) for name, one in columns.items()}
+                yield RawShowers(cells.rows(start, stop).dense(), block)
 
     def _look(self) -> None:
         """Forgets the parts whose files were replaced or written to: they are checked again."""
@@ -224,9 +237,8 @@ class Store:
             for file in self.manifest.parts[number].files:
                 try:
                     # Another reader that saw the same change may have forgotten the file already.
-                    is_same = FileIdentity.of(self.folder / file.name) == self._verified.get(
-                        file.name
-                    )
+                    found = identity_of(self.folder / file.name)
+                    is_same = found == self._verified.get(file.name)
                 except OSError:
                     is_same = False
                 if not is_same:
@@ -296,38 +308,8 @@ class Store:
             )
         if value.size and not (value.min() >= 0 and value.max() < np.inf):
             path = self.folder / part.files[2].name
-            row = (
-                int(
-                    np.searchsorted(
-                        offsets, int(np.argmin((value >= 0) & (value < np.inf))), "right"
-                    )
-                )
-                - 1
-            )
+            bad = np.argmin((value >= 0) & (value < np.inf))
+            row = np.searchsorted(offsets, bad, "right") - 1
             raise DataError(
                 f"{path}, shower {row}: NaN, infinite or negative cells: run convert again"
             )
-
-
-class StoredSource:
-    """One source of a store, bit for bit."""
-
-    def __init__(self, store: Store, source: int) -> None:
-        self._store, self._source = store, source
-        self.path = store.folder
-        self.info: SourceInfo = store.manifest.sources[source]
-
-    def describe(self) -> tuple[str, ...]:
-        """Returns sentences about the source and its unit."""
-        cells = "x".join(map(str, self.info.shape))
-        headline = (
-            f"{self.path}: {self.info.records} showers of {cells} cells, {LAYOUT} of {self.info.name}"
-            f" ({self.info.layout})."
-        )
-        return headline, *self.info.describe()
-
-    def raw_blocks(self, size: int) -> Iterator[RawShowers]:
-        """Yields all showers of the source in order, at most `size` at a time."""
-        for number, part in enumerate(self._store.manifest.parts):
-            if part.source == self._source:
-                yield from self._store.raw_blocks(number, size)

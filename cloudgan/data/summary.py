@@ -61,13 +61,8 @@ def summarize(
 ) -> TrainingSummary:
     """Summarizes a sample of `count` training showers of one particle.
 
-    Args:
-        parts: Of the sample: whole showers in GeV, images of the networks, energies in GeV, angles in rad.
-        power: Of the images.
-        theta: Polar angles of the sample, rad; None: unknown.
-        count: All training showers.
-        particle: Primary particle; None: unknown.
-        layout: Of the files; None: 3DGAN's.
+    `parts` of the sample are whole showers in GeV, images of the networks with their `power`, energies in GeV and
+    angles in rad; `theta` are its polar angles in rad, None: unknown.
     """
     layers, image_sums, contained, energies, angles = [], [], [], [], []
     for whole, image, energy, angle in parts:

@@ -9,10 +9,10 @@ add up to all of it: the median of sum(ECAL)/energy identifies the units where o
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, get_args
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -117,8 +117,17 @@ def decide_units(
             f"{where}: its attribute unit of ECAL is {ecal}, and --unit={asked} was given;"
             " omit --unit, or correct the attribute"
         )
-    if energy and not asked:
-        _check_energy_unit(energy, low, high, where)
+
+    def is_usual(name: str) -> bool:
+        least, most = (limit * KNOWN_UNITS[name] for limit in _USUAL_ENERGY_GEV)
+        return least <= low and high <= most
+
+    other = next((name for name in ("GeV", "MeV") if is_usual(name)), energy)
+    if energy and not asked and other != energy and not is_usual(energy):
+        raise DataError(
+            f"{where}: the unit of energy is stated as {energy}, but the energies are {low:.4g} to {high:.4g}, as"
+            f" in {other}. Correct the attribute unit of energy, or confirm it with --unit, the unit of ECAL"
+        )
     is_gev = high <= _USUAL_ENERGY_GEV[1] and (is_authors or low < 1000 * _USUAL_ENERGY_GEV[0])
     least, most = _STATED_RESPONSE
     shares = (SAMPLING_FRACTION,) if has_deposits else (SAMPLING_FRACTION, _CALIBRATED)
@@ -161,21 +170,6 @@ def decide_units(
     return Units(per_gev, energy_per_gev, decided)
 
 
-def _check_energy_unit(unit: str, low: float, high: float, where: str) -> None:
-    """Refuses a stated unit of energy whose energies are unusual, and usual in another unit."""
-
-    def is_usual(name: str) -> bool:
-        least, most = (limit * KNOWN_UNITS[name] for limit in _USUAL_ENERGY_GEV)
-        return least <= low and high <= most
-
-    other = next((name for name in ("GeV", "MeV") if is_usual(name)), unit)
-    if not is_usual(unit) and other != unit:
-        raise DataError(
-            f"{where}: the unit of energy is stated as {unit}, but the energies are {low:.4g} to {high:.4g}, as"
-            f" in {other}. Correct the attribute unit of energy, or confirm it with --unit, the unit of ECAL"
-        )
-
-
 def unit_attribute(attributes: Mapping[str, Any], where: str) -> str:
     """Returns the unit that the attributes `unit` or `units` of a dataset state; "": none.
 
@@ -198,19 +192,26 @@ def unit_attribute(attributes: Mapping[str, Any], where: str) -> str:
     return found.pop() if found else ""
 
 
-def check_axes(ecal: NDArray[Any], where: str) -> None:
-    """Checks that the last axis of showers is the depth: a shower is longer than it is wide.
-
-    Compares the rms of the median shower along each axis, in cells and as a share of the cells.
-    """
-    rms = []
+def rms_along_axes(ecal: NDArray[Any]) -> list[float]:
+    """Returns the rms of the median shower along x, y and z, in cells; 0 without energy."""
+    found = []
     for axis in (1, 2, 3):
         profile = ecal.sum(tuple({1, 2, 3} - {axis}), dtype=np.float64)
         profile = profile[profile.sum(1) > 0]
         place = np.arange(profile.shape[1])
         mean = profile @ place / profile.sum(1)
         second = profile @ place**2 / profile.sum(1) - mean**2
-        rms.append(np.sqrt(np.median(np.maximum(second, 0))) if len(profile) else 0.0)
+        rms = np.sqrt(np.median(np.maximum(second, 0))) if len(profile) else 0.0
+        found.append(float(rms))
+    return found
+
+
+def check_axes(ecal: NDArray[Any], where: str) -> None:
+    """Checks that the last axis of showers is the depth: a shower is longer than it is wide.
+
+    Compares the rms along each axis, in cells and as a share of the cells.
+    """
+    rms = rms_along_axes(ecal)
     for axis in (0, 1):
         factor = max(1.0, ecal.shape[1 + axis] / ecal.shape[3])
         if rms[axis] > _WIDER * factor * rms[2] > 0:
@@ -290,22 +291,47 @@ class RawShowers:
         return Showers(ecal, energy, theta, measured_angle(ecal) if mtheta is None else mtheta)
 
 
-class RawFile(Protocol):
-    """A file of showers that is read in blocks."""
+@dataclass(frozen=True)
+class RawFile:
+    """A file of showers that was checked when opened, and is read in blocks.
 
-    @property
-    def path(self) -> Path:
-        """The file, or the folder of the store."""
+    Attributes:
+        path: The file, or the folder of the store.
+        info: Metadata of the file.
+        raw_blocks: Yields all showers in order, bit for bit, at most so many at a time.
+        notes: Sentences about what else was decided, or is missing.
+        origin: What it is; by default its layout.
+    """
 
-    @property
-    def info(self) -> SourceInfo:
-        """Metadata of the file."""
+    path: Path
+    info: SourceInfo
+    raw_blocks: Callable[[int], Iterator[RawShowers]]
+    notes: tuple[str, ...] = ()
+    origin: str = ""
 
     def describe(self) -> tuple[str, ...]:
-        """Returns sentences about layout and unit."""
+        """Returns layout, unit and notes, as sentences."""
+        info, cells = self.info, "x".join(map(str, self.info.shape))
+        what = self.origin or info.layout
+        headline = f"{self.path}: {info.records} showers of {cells} cells, {what}."
+        return (headline, *info.describe(), *self.notes)
 
-    def raw_blocks(self, size: int) -> Iterator[RawShowers]:
-        """Yields all showers in order, at most `size` at a time."""
+    def non_empty(self, size: int, omitted: list[int]) -> Iterator[RawShowers]:
+        """Yields the showers that are not empty; appends the numbers of the others to `omitted`."""
+        first = kept = 0
+        for block in self.raw_blocks(size):
+            empty = block.is_empty(self.info)
+            omitted += (first + np.flatnonzero(empty)).tolist()
+            first += len(block)
+            kept += int((~empty).sum())
+            if not empty.any():
+                yield block
+            elif not empty.all():
+                columns = {name: column[~empty] for name, column in block.columns.items()}
+                yield RawShowers(block.ecal[~empty], columns)
+        if first and not kept:
+            empty_said = describe_empty(first, first)
+            raise DataError(f"{self.info.name}: {empty_said} Simulate them again.")
 
 
 def in_gev(values: NDArray[Any], per_gev: float) -> NDArray[np.float32]:
@@ -316,23 +342,6 @@ def in_gev(values: NDArray[Any], per_gev: float) -> NDArray[np.float32]:
 def is_empty(deposit: NDArray[Any], energy: NDArray[Any]) -> NDArray[np.bool_]:
     """Whether showers are empty: see `EMPTY_SHARE`."""
     return np.asarray(deposit <= EMPTY_SHARE * energy)
-
-
-def non_empty(file: RawFile, size: int, omitted: list[int]) -> Iterator[RawShowers]:
-    """Yields the showers of a file that are not empty; appends the numbers of the others to `omitted`."""
-    first = kept = 0
-    for block in file.raw_blocks(size):
-        empty = block.is_empty(file.info)
-        omitted += (first + np.flatnonzero(empty)).tolist()
-        first += len(block)
-        kept += int((~empty).sum())
-        if not empty.any():
-            yield block
-        elif not empty.all():
-            columns = {name: column[~empty] for name, column in block.columns.items()}
-            yield RawShowers(block.ecal[~empty], columns)
-    if first and not kept:
-        raise DataError(f"{file.info.name}: {describe_empty(first, first)} Simulate them again.")
 
 
 def energies_gev(columns: Mapping[str, NDArray[Any]], per_gev: float = 1.0) -> NDArray[np.float32]:

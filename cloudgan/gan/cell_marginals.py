@@ -3,15 +3,16 @@
 Three steps, each a monotone function of standard normals, so that the distributions are right before the
 first update and every value has a gradient:
 
-1. Layers. The square root of each layer's share of the primary energy, and that of their sum, have a
-   measured mean, spread, quantiles and correlation matrix at given energy and angle (a Gaussian copula).
+1. Layers. A normal says how late the shower is. The square root of each layer's share of the primary energy, and
+   that of their sum, have a measured mean, spread, quantiles and correlation matrix at given energy, angle and
+   depth (a Gaussian copula); the lowest roots are empty layers, as often as in the training showers.
 2. Axis. The barycentre is drawn from its measured quantiles along x and y; the axis leaves it with the
    requested angle.
 3. Cells. A cell's place relative to the axis, its depth over the shower's mean depth and the energy of its
    layer give a threshold b, a scale s and an exponent k: its energy is ``s * relu(h + b)**k`` with h normal,
    so that occupancy ``Phi(b)``, mean and spread of its energy are those of the training showers. A power has
    no edge at the energy of one crossing particle: a monotone map of this energy, for each threshold, gives
-   hits their measured spectrum. Each layer is then scaled to its energy.
+   hits their measured spectrum. A layer with energy has one hit at least. Each layer is then scaled to its energy.
 
 The network adds to the normals of the cells, as a function of energy and angle: training corrects means, and what
 fluctuates comes from the tables. Where it also saw normals, 800 steps made the number of hits at given layers fluctuate 1.7
@@ -40,6 +41,7 @@ from cloudgan.gan.shower_frame import (
     Conditions,
     corrected,
     knot_position,
+    layer_roots,
     layer_terms,
     middle_position,
     stages,
@@ -49,6 +51,10 @@ from cloudgan.schema.presets import Preset
 
 CORRECTION = 0.1
 """Factor of the network's output: the optimizer's steps are otherwise larger than the corrections that are needed."""
+
+TO_LARGE_CELLS = 0.5
+"""Share of a layer's missing energy that its largest cells get before all are scaled: untrained, Geant4 showers are then
+1 % too narrow along x, and 2 % too wide with 0."""
 
 
 @keras.saving.register_keras_serializable(package="cloudgan")
@@ -83,17 +89,15 @@ class MarginalOutput(keras.layers.Layer):
         x, y, depth = self._shape.image
         energy = ops.maximum(given[:, :1] * 100.0, LEAST_GEV)
         conditions = self._conditions(energy, given[:, 1:])
-        layer = energy * self._layer_shares(conditions, normals[:, : depth + 1])
-        offset = _interpolate(normals[:, depth + 1 : depth + 3], self.offsets)
+        of_depth, of_layers = normals[:, :1], normals[:, 1 : depth + 2]
+        layer = energy * self._layer_shares(conditions, of_depth, of_layers)
+        offset = _interpolate(normals[:, depth + 2 : depth + 4], self.offsets)
         places = self._places(layer, conditions, offset)
-        noise = ops.reshape(normals[:, depth + 3 :], (-1, x, y, depth))
+        noise = ops.reshape(normals[:, depth + 4 :], (-1, x, y, depth))
         noise = noise + CORRECTION * of_cells[..., 0]
         log_cell, is_hit = self._cells(layer, places, noise)
-        own = ops.sum(ops.where(is_hit, ops.exp(log_cell), 0.0), axis=(1, 2))
-        scale = ops.log(ops.maximum(layer, LEAST_GEV)) - ops.log(ops.maximum(own, LEAST_GEV))
-        scale = ops.clip(scale, -LARGEST_SCALE, LARGEST_SCALE) + math.log(self._scale)
-        powered = ops.exp(self._power * (log_cell + scale[:, None, None, :]))
-        return ops.where(is_hit, powered, 0.0)[..., None]
+        log_cell = _scaled(log_cell, is_hit, layer) + math.log(self._scale)
+        return ops.where(is_hit, ops.exp(self._power * log_cell), 0.0)[..., None]
 
     def _conditions(self, energy: Any, angle: Any) -> Conditions:
         """Conditions within those of the measured showers: polynomials say nothing beyond them."""
@@ -104,16 +108,16 @@ class MarginalOutput(keras.layers.Layer):
             ops.maximum(left, ops.minimum(right, 1.0 / ops.tan(angle))),
         )
 
-    def _layer_shares(self, conditions: Conditions, normals: Any) -> Any:
-        """Energy of each layer over that of the primary, (B, Z)."""
-        terms = layer_terms(conditions, ops)
-        normal = ops.matmul(normals, ops.transpose(self.layer_factor))
+    def _layer_shares(self, conditions: Conditions, of_depth: Any, of_layers: Any) -> Any:
+        """Energy of each layer over that of the primary, (B, Z); 0 of an empty layer."""
+        terms = layer_terms(conditions, of_depth, ops)
+        normal = ops.matmul(of_layers, ops.transpose(self.layer_factor))
         deviation = _interpolate(normal, self.layer_quantiles)
-        root = ops.matmul(terms, self.layer_mean)
-        root = root + ops.exp(ops.matmul(terms, self.layer_spread)) * deviation
-        share = ops.square(ops.relu(root))
-        layers, total = share[:, :-1], share[:, -1:]
-        return layers * (total / ops.maximum(ops.sum(layers, 1, keepdims=True), LEAST_SHARE))
+        root = layer_roots(terms, deviation, self.layer_mean, self.layer_spread, ops)
+        share = ops.square(ops.maximum(root, math.sqrt(LEAST_SHARE)))
+        layers = ops.where(root[:, :-1] > self.layer_least, share[:, :-1], 0.0)
+        total = ops.maximum(ops.sum(layers, 1, keepdims=True), LEAST_SHARE)
+        return layers * (share[:, -1:] / total)
 
     def _places(self, layer: Any, conditions: Conditions, offset: Any) -> tuple[Any, Any]:
         """Weights of the table's bins for each cell: of y, (B, Z, Y, rows), and of x, (B, X, columns).
@@ -148,7 +152,7 @@ class MarginalOutput(keras.layers.Layer):
     def _cells(self, layer: Any, places: tuple[Any, Any], noise: Any) -> tuple[Any, Any]:
         """Logarithm of each cell's energy in GeV before its layer is scaled, and whether it is hit."""
         (x, y, depth), (rows, columns) = self._shape.image, self._shape.bins
-        stage = stages(layer, ops)
+        stage = stages(layer, ops.convert_to_tensor(self.layer_depth), ops)
         log_energy = ops.stop_gradient(ops.log(ops.maximum(layer, LEAST_GEV)))
         knot, position = knot_position(log_energy, ops.convert_to_tensor(self.knots), stage, ops)
         first = stage * ENERGY_KNOTS + knot
@@ -161,10 +165,29 @@ class MarginalOutput(keras.layers.Layer):
         values = ops.reshape(ops.matmul(places[1], values), (-1, x, 3, y, depth))
         threshold, log_scale, exponent = values[:, :, 0], values[:, :, 1], values[:, :, 2]
         excess = noise + threshold
+        most = ops.max(excess, axis=(1, 2), keepdims=True)
+        excess = ops.where(ops.logical_and(most <= 0, excess >= most), 1.0, excess)
         log_excess = ops.log(ops.maximum(excess, LEAST_EXCESS))
         log_cell = log_scale + exponent * log_excess
         spectrum = ops.convert_to_tensor(self.spectrum)
-        return corrected(log_cell, threshold, spectrum, ops), excess > 0
+        is_hit = ops.logical_and(excess > 0, (layer > LEAST_GEV)[:, None, None, :])
+        return corrected(log_cell, threshold, spectrum, ops), is_hit
+
+
+def _scaled(log_cell: Any, is_hit: Any, layer: Any) -> Any:
+    """Returns the logarithms of the cells, (B, X, Y, Z), such that hits sum to the energies of the layers, (B, Z).
+
+    A common factor alone would add the fluctuations of the largest cells to all others, and widen the layers of
+    few hits: half of what is missing first goes to the cells by the squares of their energies.
+    """
+    cell = ops.where(is_hit, ops.exp(log_cell), 0.0)
+    missing = layer - ops.sum(cell, axis=(1, 2))
+    squares = ops.maximum(ops.sum(ops.square(cell), axis=(1, 2)), LEAST_GEV**2)
+    share = (TO_LARGE_CELLS * missing / squares)[:, None, None, :] * cell
+    log_cell = log_cell + ops.clip(share, -1.0, 1.0)
+    own = ops.sum(ops.where(is_hit, ops.exp(log_cell), 0.0), axis=(1, 2))
+    scale = ops.log(ops.maximum(layer, LEAST_GEV)) - ops.log(ops.maximum(own, LEAST_GEV))
+    return log_cell + ops.clip(scale, -LARGEST_SCALE, LARGEST_SCALE)[:, None, None, :]
 
 
 def _bin_weights(position: Any, bins: int) -> Any:

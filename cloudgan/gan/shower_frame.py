@@ -17,7 +17,7 @@ ENERGY_KNOTS = 6
 QUANTILES = 33
 """Nodes of a quantile function, evenly spaced in the normal variable from -`REACH` to `REACH`."""
 REACH = 3.2
-LAYER_TERMS = 5
+LAYER_TERMS = 9
 """Terms of a layer's mean and spread, see `layer_terms`."""
 STAGES = 26
 """Bins of a layer's depth over the shower's mean depth, as in the parametrisation hep-ex/0001020: a shower
@@ -29,6 +29,9 @@ LEAST_GEV = 1e-9
 LEAST_ENERGY = 1e-6
 """Of energy/100 before a logarithm."""
 LEAST_SHARE = 1e-6
+"""Of a layer with energy, of that of the primary."""
+LEAST_DEPTH = 0.5
+"""Layers: of the mean depth of a shower, which is 0 of an empty one."""
 LEAST_EXCESS = 1e-3
 """Of the normal variable above the threshold: below it the slope of a power would explode."""
 LARGEST_SCALE = 3.0
@@ -66,8 +69,8 @@ class TableShape:
 
     @property
     def normals(self) -> int:
-        """Normals of a shower: of each layer and their sum, of the barycentre's x and y, of each cell."""
-        return self.image[2] + 3 + math.prod(self.image)
+        """Normals of a shower: of its depth, of each layer and their sum, of the barycentre's x and y, of each cell."""
+        return self.image[2] + 4 + math.prod(self.image)
 
     def weights(self) -> dict[str, tuple[int, ...]]:
         """Shape of each table.
@@ -78,8 +81,10 @@ class TableShape:
           and for the logarithm of its spread.
         * layer_quantiles: of the root's deviation over its spread; the last entry is that of the sum.
         * layer_factor: lower Cholesky factor of the correlation matrix.
+        * layer_least: root of a layer's energy share up to which the layer is empty.
         * offsets: quantiles of the barycentre along x and y, cells from the centre.
         * depth: place of each layer along the axis, in cells.
+        * layer_depth: of each layer in usual distances of layers, see `stages`.
         * limits: least and largest logarithm of energy in GeV, then cotangent of the angle, of the showers.
         * spectrum: what is added to the logarithm of a hit's energy, at `CLASSES` thresholds and `NODES` energies.
         """
@@ -91,8 +96,10 @@ class TableShape:
             "layer_spread": (LAYER_TERMS, roots),
             "layer_quantiles": (roots, QUANTILES),
             "layer_factor": (roots, roots),
+            "layer_least": (layers,),
             "offsets": (2, QUANTILES),
             "depth": (layers,),
+            "layer_depth": (layers,),
             "limits": (4,),
             "spectrum": (CLASSES, NODES),
         }
@@ -135,16 +142,17 @@ def middle_position(distance: Any, bins: int, library: Any) -> Any:
     return library.clip(bin_number(distance, library) - 0.5, 0.0, bins - 1.0)
 
 
-def stages(layers: Any, library: Any) -> Any:
+def stages(layers: Any, depth: Any, library: Any) -> Any:
     """Depth of each layer over the mean depth of the shower's energy, in bins, (B, Z).
 
     Args:
         layers: Energies, (B, Z).
+        depth: Of each layer, (Z,): layers behind thicker absorbers are later.
         library: `keras.ops` or NumPy.
     """
-    depth = library.arange(layers.shape[1], dtype=layers.dtype) + 0.5
     total = library.maximum(library.sum(layers, 1, keepdims=True), LEAST_GEV)
-    mean = library.maximum(library.sum(layers * depth, 1, keepdims=True) / total, 0.5)
+    mean = library.sum(layers * depth, 1, keepdims=True) / total
+    mean = library.maximum(mean, LEAST_DEPTH)
     return integers(library.minimum(depth / mean * _STAGES_PER_MEAN, STAGES - 1), library)
 
 
@@ -199,11 +207,44 @@ def corrected(log_cell: Any, threshold: Any, spectrum: Any, library: Any) -> Any
     return log_cell + value + up * (of_node + across * of_both) + across * of_class
 
 
-def layer_terms(conditions: Conditions, library: Any) -> Any:
+def layer_terms(conditions: Conditions, depth: Any, library: Any) -> Any:
     """Returns the terms of a layer's mean and spread, (B, `LAYER_TERMS`).
 
-    They are even in the cotangent of the angle: a shower and its mirror image have the same layers.
+    Given its depth, the layers of a shower are nearly normal: the first ones of a late shower have less energy, and
+    spread less. Terms are even in the cotangent of the angle: a shower and its mirror image have the same layers.
+
+    Args:
+        conditions: Energy and angle.
+        depth: How late the showers are at given conditions, a standard normal, (B, 1).
+        library: `keras.ops` or NumPy.
     """
+    return library.concatenate(
+        [
+            given_terms(conditions, library),
+            depth,
+            depth**2,
+            depth * conditions.log_energy,
+            depth * conditions.cotangent**2,
+        ],
+        axis=1,
+    )
+
+
+def layer_roots(terms: Any, deviation: Any, mean: Any, spread: Any, library: Any) -> Any:
+    """Roots of the energy shares of the layers and of their sum, (B, Z + 1).
+
+    Args:
+        terms: Of `layer_terms`, (B, T).
+        deviation: From the mean over the spread, (B, Z + 1).
+        mean: Factors of the mean, (T, Z + 1).
+        spread: Factors of the logarithm of the spread, alike.
+        library: `keras.ops` or NumPy.
+    """
+    return library.matmul(terms, mean) + library.exp(library.matmul(terms, spread)) * deviation
+
+
+def given_terms(conditions: Conditions, library: Any) -> Any:
+    """Returns the terms of the conditions alone, (B, `LAYER_TERMS` - 4)."""
     log_energy, square = conditions.log_energy, conditions.cotangent**2
     ones = library.ones_like(log_energy)
     return library.concatenate(

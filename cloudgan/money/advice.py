@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import statistics
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from cloudgan.schema.cost_report import Recommendation
-from cloudgan.schema.price_row import FeeRow, PriceRow
+from cloudgan.money.processes import TRAINED
+from cloudgan.schema.cost_report import LineItem, Recommendation
+from cloudgan.schema.price_row import PriceRow
 from cloudgan.schema.record import Checkpointed, Epoch, RunRecord, Started
 from cloudgan.speed.spot import (
     Preemption,
@@ -30,24 +32,12 @@ NEW_NODE_SECONDS = Preemption().restart_seconds
 """Assumed time to replace a preempted node; start-up and tracing are added."""
 
 
-class Traffic(NamedTuple):
-    """Regions of data and nodes; None is unknown.
-
-    Attributes:
-        fee: Price per GiB that leaves the bucket's region.
-    """
-
-    data_region: str | None
-    node_region: str | None
-    gib: float | None = None
-    fee: FeeRow | None = None
-
-
 class _Run(NamedTuple):
-    """A record with price and number of its nodes."""
+    """A record with its cost, and price and number of its nodes."""
 
     record: RunRecord
     epochs: tuple[Epoch, ...]
+    items: Sequence[LineItem]
     row: PriceRow | None
     nodes: int
 
@@ -56,9 +46,9 @@ class _Run(NamedTuple):
     ) -> Recommendation:
         """Returns a recommendation that saves these seconds per epoch; None: unknown."""
         usd = None
-        if self.row and saved_per_epoch is not None:
+        if saved_per_epoch is not None:
             epochs = len({epoch.epoch for epoch in self.epochs})
-            usd = self.row.cost_usd(saved_per_epoch * epochs, self.nodes)
+            usd = training_usd(self.items, saved_per_epoch * epochs)
         return Recommendation(
             title=title,
             evidence=evidence,
@@ -68,32 +58,36 @@ class _Run(NamedTuple):
         )
 
 
+def training_usd(items: Iterable[LineItem], seconds: float) -> float | None:
+    """Returns what so many seconds of training cost on all nodes of a run, by what it paid; None: unknown."""
+    known = [item for item in items if item.item in TRAINED and item.usd is not None]
+    spent = math.fsum(item.seconds or 0.0 for item in known)
+    return math.fsum(item.usd or 0.0 for item in known) / spent * seconds if spent else None
+
+
 def recommendations(
     record: RunRecord,
+    items: Sequence[LineItem],
     *,
     row: PriceRow | None,
     other_market: PriceRow | None = None,
     nodes: int = 1,
-    lost_per_node_hour: float | None = None,
-    traffic: Traffic | None = None,
 ) -> tuple[Recommendation, ...]:
     """Returns what would have saved money, from the run's own record.
 
     Args:
         record: Record of the run.
-        row: Node type it ran on or is priced as; None: no saving in USD.
+        items: Its cost.
+        row: Node type it ran on or is priced as.
         other_market: Spot row of the same node type and region.
         nodes: Number of nodes.
-        lost_per_node_hour: Preemptions per spot node and hour; None: of public traces, else assumed.
-        traffic: Regions of data and nodes.
     """
-    run = _Run(record, record.epochs(), row, nodes)
+    run = _Run(record, record.epochs(), items, row, nodes)
     found = (
         _input_bound(run),
         _startup_dominates(run),
-        _checkpoint_too_often(run, lost_per_node_hour),
-        _spot(run, other_market, lost_per_node_hour),
-        _egress(traffic),
+        _checkpoint_too_often(run),
+        _spot(run, other_market),
     )
     return tuple(one for one in found if one)
 
@@ -174,7 +168,7 @@ def _epochs_until(share: float, startup_seconds: float, epoch_seconds: float) ->
     return int(startup_seconds * (1 - share) / share / epoch_seconds) + 1
 
 
-def _checkpoint_too_often(run: _Run, lost_per_node_hour: float | None) -> Recommendation | None:
+def _checkpoint_too_often(run: _Run) -> Recommendation | None:
     one, steady = _checkpoint_seconds(run.record), run.record.steady_epoch_seconds()
     trained = sum(epoch.train_seconds for epoch in run.epochs)
     saving = sum(epoch.checkpoint_seconds for epoch in run.epochs)
@@ -182,10 +176,10 @@ def _checkpoint_too_often(run: _Run, lost_per_node_hour: float | None) -> Recomm
         return None
     if saving < CHECKPOINT_SHARE * (trained + saving):
         return None
-    preemption = Preemption(lost_per_node_hour, 0.0, one)
+    preemption = Preemption(restart_seconds=0.0, checkpoint_seconds=one)
     preemption = preemption.of_node(run.row) if run.row else preemption
     best = checkpoint_interval(preemption, run.nodes)
-    best = min(best, trained)  # without preemptions: one per run
+    best = min(best, trained)  # of a short run: one
     saved = steady * (saving / trained - one / best)
     if saved <= 0:
         return None
@@ -203,9 +197,7 @@ def _checkpoint_seconds(record: RunRecord) -> float | None:
     return statistics.median(seconds) if seconds else None
 
 
-def _spot(
-    run: _Run, spot: PriceRow | None, lost_per_node_hour: float | None
-) -> Recommendation | None:
+def _spot(run: _Run, spot: PriceRow | None) -> Recommendation | None:
     starts, one, work = _startup_seconds(run), _checkpoint_seconds(run.record), _work_seconds(run)
     row = run.row
     if row is None or spot is None or not _are_markets_of_one_node(row, spot):
@@ -213,11 +205,12 @@ def _spot(
     if starts is None or one is None or not work:
         return None
     restart = NEW_NODE_SECONDS + statistics.median(starts)
-    given = Preemption(lost_per_node_hour, restart, one)
+    given = Preemption(None, restart, one)
     preemption = given.of_node(spot)
     ratio = spot.usd_per_hour / row.usd_per_hour
     share = 1 - ratio * expected_seconds(work, preemption, run.nodes) / work
-    if share < SPOT_SAVING:
+    usd = training_usd(run.items, work)
+    if share < SPOT_SAVING or usd is None:
         return None
     most = break_even(work, ratio, preemption, run.nodes)
     per_node = "a node" if run.nodes > 1 else "the node"
@@ -226,7 +219,7 @@ def _spot(
         evidence=f"{spot.usd_per_hour:.4g} instead of {row.usd_per_hour:.4g} USD per hour costs"
         f" {share:.0%} less, repeated work included, if {per_node} is preempted"
         f" {preemption.rate:.2g} times an hour ({given.basis(spot)}); break-even at {most:.2g}",
-        saves_usd=share * row.cost_usd(work, run.nodes),
+        saves_usd=share * usd,
         action="nodes of `cloudgan offers --market=spot`",
     )
 
@@ -237,25 +230,6 @@ def _are_markets_of_one_node(row: PriceRow, spot: PriceRow) -> bool:
     return one == other and (row.market, spot.market) == ("on_demand", "spot")
 
 
-def _egress(traffic: Traffic | None) -> Recommendation | None:
-    if traffic is None or traffic.data_region is None or traffic.node_region is None:
-        return None
-    if traffic.data_region == traffic.node_region:
-        return None
-    saved, fee = None, traffic.fee
-    evidence = f"the data are in {traffic.data_region}, the nodes in {traffic.node_region}"
-    if fee is not None and traffic.gib is not None:
-        saved = fee.usd * traffic.gib
-        evidence += f"; each pass moves {traffic.gib:.3g} GiB at {fee.usd:.3g} USD per GiB"
-    return Recommendation(
-        title="the data are in another region",
-        evidence=evidence,
-        saves_usd=saved,
-        action=f"nodes of `cloudgan offers --region={traffic.data_region}`, or copy the data to"
-        f" {traffic.node_region} first",
-    )
-
-
 class _Throughput(NamedTuple):
     batch_per_replica: int
     showers_per_second: float
@@ -263,7 +237,7 @@ class _Throughput(NamedTuple):
 
 
 def batch_recommendation(
-    record: RunRecord, others: Iterable[RunRecord], *, row: PriceRow | None = None, nodes: int = 1
+    record: RunRecord, others: Iterable[RunRecord], items: Sequence[LineItem] = ()
 ) -> Recommendation | None:
     """Returns the gain of the fastest larger batch among other runs; None if unknown or small.
 
@@ -271,8 +245,7 @@ def batch_recommendation(
         record: Record of the run.
         others: Runs of the same network, which a record does not name; runs on other machines, with
             other replicas or precision are ignored.
-        row: Node type it ran on or is priced as.
-        nodes: Number of nodes.
+        items: Cost of the run.
     """
     own, steady = _throughput(record), record.steady_epoch_seconds()
     if own is None or steady is None:
@@ -283,15 +256,13 @@ def batch_recommendation(
     if best.showers_per_second < (1 + BATCH_GAIN) * own.showers_per_second:
         return None
     saved = steady * (1 - own.showers_per_second / best.showers_per_second)
-    epochs = len({epoch.epoch for epoch in record.epochs()})
-    return Recommendation(
-        title="the batch per replica is small",
-        evidence=f"{own.showers_per_second:.4g} showers per second with {own.batch_per_replica} per"
+    return _Run(record, record.epochs(), items, None, 1).recommend(
+        "the batch per replica is small",
+        f"{own.showers_per_second:.4g} showers per second with {own.batch_per_replica} per"
         f" replica, {best.showers_per_second:.4g} with {best.batch_per_replica} in another run on"
         " the same machine; a larger batch changes convergence",
-        saves_seconds_per_epoch=saved,
-        saves_usd=row.cost_usd(saved * epochs, nodes) if row else None,
-        action=f"--batch={best.batch_per_replica}, with --scale-lr=linear or sqrt",
+        f"--batch={best.batch_per_replica}, with --scale-lr=linear or sqrt",
+        saved,
     )
 
 

@@ -23,7 +23,7 @@ from cloudgan.core.clouds import CLOUDS
 from cloudgan.core.errors import ConfigError, DataError, UnknownNameError, nearest
 from cloudgan.core.machines import refuse_retired, retired
 from cloudgan.core.table import read_table
-from cloudgan.schema.price_row import Kind, Market, PriceRow, Snapshot
+from cloudgan.schema.price_row import Market, PriceRow, Snapshot
 from cloudgan.storage.store import StoreError
 
 _UNKNOWN_TPU_PRICE = 700.0  # placeholder per TPU chip in SkyPilot's catalog
@@ -44,7 +44,6 @@ class Catalog:
         region: str | None = None,
         market: Market | None = None,
         snapshot: Snapshot = "current",
-        kind: Kind = "node",
     ) -> tuple[PriceRow, ...]:
         """Returns the matching rows, cheapest first.
 
@@ -56,13 +55,12 @@ class Catalog:
             region: For example ``us-central1``.
             market: ``on_demand`` or ``spot``.
             snapshot: ``current``, or ``2021`` for the paper's prices.
-            kind: Kind of row.
 
         Raises:
             UnknownNameError: No row has this provider, accelerator, node type or region.
             ConfigError: The count is not that of the node type.
         """
-        rows = [row for row in self.rows if row.snapshot == snapshot and row.kind == kind]
+        rows = [row for row in self.rows if row.snapshot == snapshot]
         filters = {"provider": provider, "node_type": node_type, "region": region}
         for column, name in filters.items():
             if name is not None:
@@ -281,9 +279,6 @@ def _cheapest(rows: list[PriceRow]) -> list[PriceRow]:
     return [row for row in rows if row.accelerator_count == count][:1]
 
 
-PROVIDERS = tuple(CLOUDS)
-
-
 def refreshed_file(folder: Path, provider: str) -> Path:
     """Returns the file with the refreshed prices of a cloud."""
     return folder / f"{provider}.csv"
@@ -328,7 +323,7 @@ def read_refreshed(folder: Path) -> Iterator[tuple[str, PriceRow]]:
     Yields:
         File and line, and the row.
     """
-    for provider in PROVIDERS:
+    for provider in CLOUDS:
         path = refreshed_file(folder, provider)
         if not path.exists():
             continue

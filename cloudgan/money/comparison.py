@@ -9,7 +9,7 @@ from pydantic import Field
 from cloudgan.core.document import Document
 from cloudgan.money.advice import batch_recommendation
 from cloudgan.schema.cost_report import CostReport, Recommendation
-from cloudgan.schema.price_row import PriceRow, Text
+from cloudgan.schema.price_row import Text
 from cloudgan.schema.record import RunRecord
 
 
@@ -41,14 +41,12 @@ def summarize(
     record: RunRecord, report: CostReport, same_network: Sequence[RunRecord] = ()
 ) -> RunSummary:
     """Returns the summary of a run; other runs of its network show the gain of a larger batch."""
-    priced_as = next((row for row in report.rows if row.row_id == report.priced_as), None)
-    row = priced_as if isinstance(priced_as, PriceRow) else None
-    batch = batch_recommendation(record, same_network, row=row)
+    batch = batch_recommendation(record, same_network, report.line_items)
     started = record.started()
     numerics = started.numerics if started else None
     return RunSummary(
         run=report.run,
-        measured_on=started.hardware.describe() if started else "an unknown machine",
+        measured_on=report.provenance.measured_on,
         strategy=started.strategy if started else None,
         loop=started.loop if started else None,
         replicas=numerics.replicas if numerics else None,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from collections import defaultdict
 from dataclasses import dataclass
 from importlib import resources
 from importlib.resources.abc import Traversable
@@ -24,20 +23,30 @@ class Fees:
         self, kind: FeeKind, provider: str, region: str | None = None, name: str | None = None
     ) -> FeeRow | None:
         """Returns the cheapest fee of this region, else of any region; None: unknown, not free."""
-        rows = [
-            row
-            for row in self._current.get((kind, provider), ())
-            if row.region in (region, ANY_REGION) and name in (None, row.name)
-        ]
-        return min(rows, key=lambda row: (row.region == ANY_REGION, row.usd), default=None)
+        asked = (kind, provider, region, name)
+        if asked not in self._found:
+            rows = [
+                row
+                for row in self.rows
+                if (row.snapshot, row.kind, row.provider) == ("current", kind, provider)
+                and row.region in (region, ANY_REGION)
+                and name in (None, row.name)
+            ]
+            key = lambda row: (row.region == ANY_REGION, row.usd)
+            self._found[asked] = min(rows, key=key, default=None)
+        return self._found[asked]
 
     @functools.cached_property
-    def _current(self) -> defaultdict[tuple[str, str], list[FeeRow]]:
-        """Rows by kind and provider: a plan looks up thousands."""
-        found: defaultdict[tuple[str, str], list[FeeRow]] = defaultdict(list)
+    def _found(self) -> dict[tuple[str | None, ...], FeeRow | None]:
+        """Answers of `find`: a plan asks thousands of times for some dozens."""
+        return {}
+
+    @functools.cached_property
+    def most_per_hour(self) -> dict[FeeKind, float]:
+        """The highest price of each kind on any cloud, per hour."""
+        found: dict[FeeKind, float] = {}
         for row in self.rows:
-            if row.snapshot == "current":
-                found[row.kind, row.provider].append(row)
+            found[row.kind] = max(row.usd_per_hour, found.get(row.kind, 0.0))
         return found
 
     def dearest(self, fee: FeeRow) -> FeeRow:

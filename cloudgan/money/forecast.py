@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple
 
 from cloudgan.core.durations import HOUR_SECONDS
@@ -48,29 +49,19 @@ class JobContext:
     gang_timeout_seconds: float = 1200.0
 
 
-class Priced(NamedTuple):
-    """A cost and its upper bound.
-
-    Attributes:
-        worst_case_usd: Upper bound: unknown waits last until the timeout, unknown fees are the highest of
-            any cloud. None: the throughput is unknown.
-    """
-
-    cost: JobCost
-    worst_case_usd: float | None
-
-
 class Job(NamedTuple):
     """What is planned.
 
     Attributes:
-        fees: All that is billed beside the nodes.
+        fees: All that is billed beside the nodes, with its price; None: unknown.
+        keep_seconds: Longest wait of the nodes for another run.
     """
 
     row: PriceRow
     nodes: int
-    fees: tuple[PoolFee, ...]
+    fees: tuple[tuple[PoolFee, FeeRow | None], ...]
     context: JobContext
+    keep_seconds: float = 0.0
 
     def usage(self, seconds: float | None, startup: float | None, *, dearest: bool) -> Ledger:
         """Returns the intended usage.
@@ -80,8 +71,10 @@ class Job(NamedTuple):
             startup: Until the nodes are ready; None: unknown.
             dearest: Whether a system node is of the dearest of the sizes that the cloud may take.
         """
-        beside = (self._beside(fee, seconds, startup, dearest=dearest) for fee in self.fees)
-        return Ledger((*self._nodes(seconds, startup), *beside, self._data()))
+        beside = (self.beside(*fee, seconds, startup, dearest=dearest) for fee in self.fees)
+        # The next run may come at once or never.
+        waiting = self._waiting() if dearest and self.keep_seconds else ()
+        return Ledger((*self._nodes(seconds, startup), *beside, self._data(), *waiting))
 
     def _nodes(self, seconds: float | None, startup: float | None) -> Iterator[Usage]:
         """Yields the time of the nodes, with the cloud's minimum."""
@@ -102,10 +95,25 @@ class Job(NamedTuple):
                 yield Usage(item=Item.ROUNDING, row=row, quantity=least * self.nodes)
         yield Usage(item=Item.STAGING, why="not measured")
 
-    def _beside(
-        self, fee: PoolFee, seconds: float | None, startup: float | None, *, dearest: bool
+    def _waiting(self) -> Iterator[Usage]:
+        """Yields the nodes, and what is billed beside them, while they wait for another run."""
+        yield Usage(item=Item.WAITING, row=self.row, quantity=self.keep_seconds * self.nodes)
+        for fee, price in self.fees:
+            if price is not None:
+                line = self.beside(fee, price, self.keep_seconds, None, dearest=True)
+                yield replace(line, item=Item.WAITING)
+
+    def beside(
+        self,
+        fee: PoolFee,
+        row: FeeRow | None,
+        seconds: float | None,
+        startup: float | None,
+        *,
+        dearest: bool,
     ) -> Usage:
-        row, why = self.price(fee), "depends on the duration of the training"
+        """Returns the usage of a fee at its price; for the other arguments see `usage`."""
+        why = "depends on the duration of the training"
         if row is None:
             of = f" of {fee.product}" if fee.product else ""
             why = f"no price{of} in {self.row.region}"
@@ -129,14 +137,62 @@ class Job(NamedTuple):
         quantity = None if move.gib is None else move.gib * self.nodes
         return Usage(item=Item.TRANSFER, row=fee, quantity=quantity, why=why)
 
-    def price(self, fee: PoolFee) -> FeeRow | None:
-        """Returns the price of a fee; None: unknown."""
-        row = self.row
-        return self.context.fees.find(fee.kind, row.provider, row.region, fee.product or None)
-
     def units(self, fee: PoolFee) -> float:
         """Returns the number of units that are billed at a time."""
         return fee.quantity * (self.nodes if fee.per_node else 1)
+
+
+@dataclass(frozen=True)
+class Priced:
+    """A job at the fast and at the slow edge.
+
+    Attributes:
+        startup: Of the nodes; None: not measured.
+        seconds: Upper estimate of the training; None: unknown.
+    """
+
+    job: Job
+    low: Ledger
+    high: Ledger
+    startup: StartupTime | None
+    seconds: float | None
+
+    @property
+    def unknown(self) -> tuple[str, ...]:
+        """The names of the items without a known cost."""
+        return tuple(dict.fromkeys(line.name for line in self.high.lines if line.usd is None))
+
+    @property
+    def worst_case_usd(self) -> float | None:
+        """Upper bound; None: the throughput is unknown.
+
+        Unknown waits last until the timeout, unknown fees are the highest of any cloud.
+        """
+        if self.seconds is None:
+            return None
+        return self.high.known_usd + _at_worst(self.job, self.high, self.seconds)
+
+    @cached_property
+    def cost(self) -> JobCost:
+        """The cost by items, as plans have it."""
+        job, startup = self.job, self.startup
+        by_hour = {
+            fee: job.beside(fee, price, HOUR_SECONDS, 0.0, dearest=True).usd or 0.0
+            for fee, price in job.fees
+        }
+        return JobCost(
+            parts=_parts(self.low, self.high),
+            known_low_usd=self.low.known_usd,
+            known_usd=self.high.known_usd,
+            unknown=self.unknown,
+            fees_usd_per_hour=sum(by_hour.values()),
+            cluster_usd_per_hour=sum(usd for fee, usd in by_hour.items() if not fee.per_node),
+            unpriced=tuple(fee.item.display for fee, price in job.fees if price is None),
+            once_usd=self.high.of(Item.TRANSFER, Item.WAITING).known_usd,
+            startup_low_seconds=startup.low_seconds if startup else None,
+            startup_seconds=startup.high_seconds if startup else None,
+            startup_basis=startup.basis if startup else "",
+        )
 
 
 def job_cost(
@@ -147,6 +203,7 @@ def job_cost(
     *,
     on_cluster: bool = True,
     fees: tuple[PoolFee, ...] = (),
+    keep_seconds: float = 0.0,
 ) -> Priced:
     """Returns the cost of a job on an offer.
 
@@ -157,60 +214,47 @@ def job_cost(
         context: Costs other than training.
         on_cluster: Whether the nodes are in a cluster; Cloud TPU VMs are not.
         fees: Billed beside the nodes: disks, addresses, load balancers.
+        keep_seconds: How long the nodes wait for another run afterwards.
     """
     is_tpu = row.accelerator.startswith("TPU")
     startup = None if is_tpu else find_startup_time(context.startups, row.provider, nodes)
     waits = (startup.low_seconds, startup.high_seconds) if startup else (None, None)
-    job = Job(row, nodes, fees_beside(row.provider, fees, on_cluster=on_cluster), context)
-    edges = seconds or (None, None)
+    priced = tuple(
+        (fee, context.fees.find(fee.kind, row.provider, row.region, fee.product or None))
+        for fee in fees_beside(row.provider, fees, on_cluster=on_cluster)
+    )
+    job, edges = Job(row, nodes, priced, context, keep_seconds), seconds or (None, None)
     low, high = (
         job.usage(time, wait, dearest=dearest)
         for time, wait, dearest in zip(edges, waits, (False, True), strict=True)
     )
-    hour = job.usage(HOUR_SECONDS, 0.0, dearest=True)
-    by_hour = {fee: hour.of(fee.item).known_usd for fee in job.fees}
-    moved = high.of(Item.TRANSFER).known_usd
-    cost = JobCost(
-        parts=_parts(low, high),
-        known_low_usd=low.known_usd,
-        known_usd=high.known_usd,
-        unknown=tuple(dict.fromkeys(line.name for line in high.lines if line.usd is None)),
-        fees_usd_per_hour=sum(by_hour.values()),
-        cluster_usd_per_hour=sum(usd for fee, usd in by_hour.items() if not fee.per_node),
-        unpriced=tuple(fee.item.display for fee in job.fees if job.price(fee) is None),
-        once_usd=moved,
-        startup_low_seconds=waits[0],
-        startup_seconds=waits[1],
-        startup_basis=startup.basis if startup else "",
-    )
-    return Priced(
-        cost, None if seconds is None else high.known_usd + _at_worst(job, high, edges[1])
-    )
+    return Priced(job, low, high, startup, edges[1])
 
 
 def _parts(low: Ledger, high: Ledger) -> tuple[ForecastPart, ...]:
     """Returns each item at both edges."""
     found = []
+    least_of = low.by(lambda line: line.item)
     for item, lines in high.by(lambda line: line.item).items():
         why = next((line.why for line in lines.lines if line.usd is None), "")
-        least = None if why else low.of(item).known_usd
+        least = None if why else least_of.get(item, Ledger()).known_usd
         usd = None if why else lines.known_usd
         found.append(ForecastPart(item=item, low_usd=least, usd=usd, why_unknown=why))
     return tuple(found)
 
 
-def _at_worst(job: Job, high: Ledger, seconds: float | None) -> float:
+def _at_worst(job: Job, high: Ledger, seconds: float) -> float:
     """Returns the bound of all unknown lines."""
     fees, timeout = job.context.fees, job.context.gang_timeout_seconds
     bound = job.row.cost_usd(timeout, job.nodes)
-    waited = (high.of(Item.STARTUP).lines[0].seconds or 0.0) + (seconds or 0.0) + 2 * timeout
+    waited = (high.of(Item.STARTUP).lines[0].seconds or 0.0) + seconds + 2 * timeout
     worst = bound * sum(
         line.item in (Item.STARTUP, Item.STAGING) and line.usd is None for line in high.lines
     )
-    for fee in job.fees:
-        if job.price(fee) is None:
-            known = (one.usd_per_hour for one in fees.rows if one.kind == fee.kind)
-            worst += job.units(fee) * waited / HOUR_SECONDS * max(known, default=0.0)
+    for fee, price in job.fees:
+        if price is None:
+            most = fees.most_per_hour.get(fee.kind, 0.0)
+            worst += job.units(fee) * waited / HOUR_SECONDS * most
     move = job.context.data_move
     if move.gib is not None and high.of(Item.TRANSFER).lines[0].usd is None:
         is_near = move.provider == job.row.provider
@@ -222,19 +266,6 @@ def _at_worst(job: Job, high: Ledger, seconds: float | None) -> float:
         )
         worst += max(known, default=0.0) * move.gib * job.nodes
     return worst
-
-
-def with_waiting(cost: JobCost, row: PriceRow, nodes: int, seconds: float) -> JobCost:
-    """Returns the cost with nodes that wait for another run afterwards; 0 s: the same cost.
-
-    The next run may come at once or never: the lower bound is 0.
-    """
-    if not seconds:
-        return cost
-    usd = (row.hourly_usd(nodes) + cost.fees_usd_per_hour) * seconds / HOUR_SECONDS
-    part = ForecastPart(item=Item.WAITING, low_usd=0.0, usd=usd)
-    changes = {"known_usd": cost.known_usd + usd, "once_usd": cost.once_usd + usd}
-    return cost.model_copy(update=changes | {"parts": (*cost.parts, part)})
 
 
 def without_startup(cost: JobCost) -> JobCost:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
+from cloudgan.money.processes import TRAINED
 from cloudgan.schema.cost_report import CostReport, ForecastVsActual, LineItem, Totals
 from cloudgan.schema.item import Item
 from cloudgan.schema.plan import Forecast, ForecastPart, JobCost
@@ -14,9 +15,8 @@ ALL_EPOCHS = "seconds of all epochs"
 USD = "USD"
 _ROUNDING = 1e-9
 """A forecast and a record add the same seconds in another order."""
-_TRAINING = (Item.FIRST, Item.STEADY, Item.VALIDATION, Item.CHECKPOINTS)
 _PLANNED_AS = {
-    **dict.fromkeys((*_TRAINING, Item.OTHER), Item.TRAINING),
+    **dict.fromkeys((*TRAINED, Item.OTHER), Item.TRAINING),
     **dict.fromkeys((Item.PROVISIONING, Item.SET_UP), Item.STARTUP),
     **dict.fromkeys((Item.INSTALL, Item.SMOKE_STEP, Item.START_UP), Item.STAGING),
 }
@@ -37,7 +37,7 @@ def forecast_vs_actual(
         cost: Forecast of the whole job; None: the plan has only that of the training.
     """
     steady = report.durations.steady_epoch_seconds
-    trained = [item for item in report.line_items if item.item in _TRAINING]
+    trained = [item for item in report.line_items if item.item in TRAINED]
     known = [item.seconds for item in trained if item.seconds is not None]
     seconds = math.fsum(known) if known else None
     items = [item for item in report.line_items if item.item not in _NOT_PLANNED]

@@ -5,14 +5,12 @@ All numbers follow from the published run times and dated prices; cloudgan measu
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
 
 from pydantic import Field
 
 from cloudgan.core.document import Document
 from cloudgan.money.catalog import Catalog
-from cloudgan.schema.cost_report import PublishedRun
 from cloudgan.schema.price_row import Market, PriceRow, Snapshot, Text
 from cloudgan.speed.measured import PAPER_BATCH, PaperRun, paper_runs
 
@@ -24,57 +22,28 @@ BASIS = (
 _HOME = "us-central1"
 
 
-class _Price(NamedTuple):
-    snapshot: Snapshot
-    market: Market
-
-
-PRICES = {
-    "on_demand_2021": _Price("2021", "on_demand"),
-    "preemptible_2021": _Price("2021", "spot"),
-    "on_demand": _Price("current", "on_demand"),
-    "spot": _Price("current", "spot"),
+PRICES: dict[str, tuple[Snapshot, Market]] = {
+    "on_demand_2021": ("2021", "on_demand"),
+    "preemptible_2021": ("2021", "spot"),
+    "on_demand": ("current", "on_demand"),
+    "spot": ("current", "spot"),
 }
 
 
-def priced_paper_runs(
-    catalog: Catalog, runs: Iterable[PaperRun] | None = None
-) -> tuple[PublishedRun, ...]:
-    """Prices an epoch of the paper's runs (default: all), at 2020/21 and at current prices."""
-    chosen = paper_runs() if runs is None else runs
-    return tuple(priced_paper_run(run, catalog) for run in chosen)
-
-
-def priced_paper_run(run: PaperRun, catalog: Catalog) -> PublishedRun:
-    """Prices a steady epoch of one run; a price that is not in the catalog is unknown."""
-    rows = {name: _row(run, price, catalog) for name, price in PRICES.items()}
-    return PublishedRun(
-        name=run.name,
-        accelerator=run.accelerator,
-        accelerators=run.accelerators,
-        nodes=run.nodes,
-        steady_epoch_seconds=run.steady_epoch_seconds,
-        showers_per_second=run.showers_per_epoch / run.steady_epoch_seconds,
-        usd_per_epoch={
-            name: row.cost_usd(run.steady_epoch_seconds, run.nodes) if row else None
-            for name, row in rows.items()
-        },
-        price_rows={name: row.row_id if row else None for name, row in rows.items()},
-        source=SOURCE,
-        basis=BASIS,
+def _row(run: PaperRun, price: str, catalog: Catalog) -> PriceRow | None:
+    """Returns the row of us-central1; else the one of highest confidence, then lowest price; None: unknown."""
+    snapshot, market = PRICES[price]
+    rows = (
+        row
+        for row in catalog.rows
+        if (row.provider, row.node_type) == ("gcp", run.node_type)
+        and (row.market, row.snapshot) == (market, snapshot)
     )
-
-
-def _row(run: PaperRun, price: _Price, catalog: Catalog) -> PriceRow | None:
-    """Returns the row of us-central1; else the one of highest confidence, then lowest price."""
-    of = ("gcp", run.node_type, price.market, price.snapshot)
-    rows = [
-        row for row in catalog.rows if (row.provider, row.node_type, row.market, row.snapshot) == of
-    ]
-    ranked = sorted(
-        rows, key=lambda row: (row.region != _HOME, row.confidence, row.usd_per_hour, row.row_id)
+    return min(
+        rows,
+        key=lambda row: (row.region != _HOME, row.confidence, row.usd_per_hour, row.row_id),
+        default=None,
     )
-    return ranked[0] if ranked else None
 
 
 RECOMPUTED = (
@@ -83,6 +52,7 @@ RECOMPUTED = (
 )
 PREFETCH, NO_PREFETCH = "prefetch", "no-prefetch"
 _LAYOUT_GPUS = 32
+_MANY_GPUS = {"accelerator": "V100", "accelerators": _LAYOUT_GPUS, "options": PREFETCH}
 _ONE_HOST_GPUS = 8
 _JOB_EPOCHS = 60
 
@@ -160,44 +130,49 @@ class Replay(Document):
 
 def replay(catalog: Catalog, runs: Iterable[PaperRun] | None = None) -> Replay:
     """Prices the paper's runs at prices of 2020/21 and of today, and compares them."""
-    measured = tuple(paper_runs() if runs is None else runs)
-    replayed = tuple(_replayed(run, measured, priced_paper_run(run, catalog)) for run in measured)
+    replayed = replayed_runs(catalog, runs)
     return Replay(
         runs=replayed,
-        prefetch=_prefetch(replayed),
-        layouts=_layouts(replayed),
-        batches=_batches(replayed),
-        tpu_against_gpu=_tpu_against_gpu(replayed),
+        prefetch=_compared(_prefetch(replayed)),
+        layouts=_compared(_layouts(replayed)),
+        batches=_compared(_batches(replayed)),
+        tpu_against_gpu=_compared(_tpu_against_gpu(replayed)),
     )
 
 
-def scaling_runs(replayed: Replay) -> tuple[ReplayedRun, ...]:
+def scaling_runs(replayed: Sequence[ReplayedRun]) -> tuple[ReplayedRun, ...]:
     """Returns the runs on V100 with prefetching, batch 96 and a worker per node, by size."""
-    runs = _of(replayed.runs, accelerator="V100", options=PREFETCH, batch_per_replica=PAPER_BATCH)
+    runs = _of(replayed, accelerator="V100", options=PREFETCH, batch_per_replica=PAPER_BATCH)
     return tuple(
         sorted((run for run in runs if run.workers == run.nodes), key=lambda run: run.accelerators)
     )
 
 
-def _replayed(run: PaperRun, runs: Sequence[PaperRun], priced: PublishedRun) -> ReplayedRun:
-    kept = {
-        name: getattr(run, name) for name in type(run).model_fields if name != "steps_per_epoch"
-    }
-    rate = run.showers_per_epoch / run.steady_epoch_seconds
+def replayed_runs(
+    catalog: Catalog, runs: Iterable[PaperRun] | None = None
+) -> tuple[ReplayedRun, ...]:
+    """Prices an epoch of the paper's runs (default: all), at 2020/21 and at current prices."""
+    measured = tuple(paper_runs() if runs is None else runs)
+    return tuple(_replayed(run, measured, catalog) for run in measured)
+
+
+def _replayed(run: PaperRun, runs: Sequence[PaperRun], catalog: Catalog) -> ReplayedRun:
+    rate, base = run.showers_per_epoch / run.steady_epoch_seconds, _base(run, runs)
     job_epochs = run.first_epoch_seconds + (_JOB_EPOCHS - 1) * run.wall_epoch_seconds
     steady = run.steady_epoch_seconds
+    rows = {name: _row(run, name, catalog) for name in PRICES}
+    usd = {name: row.cost_usd(steady, run.nodes) if row else None for name, row in rows.items()}
     return ReplayedRun(
         name=run.name,
-        **kept,
+        **run.model_dump(exclude={"steps_per_epoch"}),
         showers_per_second=rate,
         showers_per_second_per_accelerator=rate / run.accelerators,
-        scaling=_scaling(run, base) if (base := _base(run, runs)) else None,
-        usd_per_epoch=priced.usd_per_epoch,
+        scaling=_scaling(run, base) if base else None,
+        usd_per_epoch=usd,
         usd_per_60_epochs={
-            name: None if usd is None else usd / steady * job_epochs
-            for name, usd in priced.usd_per_epoch.items()
+            name: None if each is None else each / steady * job_epochs for name, each in usd.items()
         },
-        price_rows=priced.price_rows,
+        price_rows={name: row.row_id if row else None for name, row in rows.items()},
     )
 
 
@@ -232,8 +207,11 @@ def _scaling(run: PaperRun, base: PaperRun) -> ScalingEfficiency:
     )
 
 
-def _prefetch(runs: Sequence[ReplayedRun]) -> tuple[RunComparison, ...]:
-    found = []
+_Pairs = Iterator[tuple[str, ReplayedRun, ReplayedRun]]
+"""Title, run and baseline of comparisons."""
+
+
+def _prefetch(runs: Sequence[ReplayedRun]) -> _Pairs:
     for without in sorted(_of(runs, options=NO_PREFETCH), key=lambda run: run.accelerators):
         same = {
             name: getattr(without, name)
@@ -247,62 +225,37 @@ def _prefetch(runs: Sequence[ReplayedRun]) -> tuple[RunComparison, ...]:
         )
         if fastest:
             title = f"{fastest.accelerators} GPUs: {PREFETCH} against {NO_PREFETCH}"
-            found.append(_compared(title, fastest, without))
-    return tuple(found)
+            yield title, fastest, without
 
 
-def _layouts(runs: Sequence[ReplayedRun]) -> tuple[RunComparison, ...]:
-    alike = _of(
-        runs,
-        accelerator="V100",
-        accelerators=_LAYOUT_GPUS,
-        options=PREFETCH,
-        batch_per_replica=PAPER_BATCH,
-    )
-    if not alike:
-        return ()
-    best, *others = sorted(alike, key=lambda run: run.steady_epoch_seconds)
-    return tuple(
-        _compared(f"{_LAYOUT_GPUS} GPUs: {_layout(best)} against {_layout(run)}", best, run)
-        for run in others
-    )
+def _layouts(runs: Sequence[ReplayedRun]) -> _Pairs:
+    alike = _of(runs, **_MANY_GPUS, batch_per_replica=PAPER_BATCH)
+    ranked = sorted(alike, key=lambda run: run.steady_epoch_seconds)
+    for run in ranked[1:]:
+        title = f"{_LAYOUT_GPUS} GPUs: {_layout(ranked[0])} against {_layout(run)}"
+        yield title, ranked[0], run
 
 
 def _layout(run: ReplayedRun) -> str:
     return f"{run.nodes} nodes x {run.accelerators // run.nodes}, {run.workers} workers"
 
 
-def _batches(runs: Sequence[ReplayedRun]) -> tuple[RunComparison, ...]:
-    alike = [
-        run
-        for run in _of(
-            runs, accelerator="V100", accelerators=_LAYOUT_GPUS, options=PREFETCH, nodes=4
-        )
-        if run.workers == run.nodes
-    ]
+def _batches(runs: Sequence[ReplayedRun]) -> _Pairs:
+    alike = [run for run in _of(runs, **_MANY_GPUS, nodes=4) if run.workers == run.nodes]
     full = [run for run in alike if run.batch_per_replica == PAPER_BATCH]
-    if not full:
-        return ()
     others = [run for run in alike if run.batch_per_replica != PAPER_BATCH]
-    return tuple(
-        _compared(
-            f"{_LAYOUT_GPUS} GPUs: batch {PAPER_BATCH} against {run.batch_per_replica}, {run.date}",
-            full[0],
-            run,
-        )
-        for run in sorted(others, key=lambda run: -run.batch_per_replica)
-    )
+    for run in sorted(others, key=lambda run: -run.batch_per_replica):
+        sizes = f"batch {PAPER_BATCH} against {run.batch_per_replica}"
+        if full:
+            yield f"{_LAYOUT_GPUS} GPUs: {sizes}, {run.date}", full[0], run
 
 
-def _tpu_against_gpu(runs: Sequence[ReplayedRun]) -> tuple[RunComparison, ...]:
+def _tpu_against_gpu(runs: Sequence[ReplayedRun]) -> _Pairs:
     gpus = _of(runs, accelerator="V100", accelerators=_ONE_HOST_GPUS, options=PREFETCH)
-    tpus = [run for run in runs if run.accelerator.startswith("TPU") and run.nodes == 1]
-    tpus = [run for run in tpus if run.replicas == _ONE_HOST_GPUS]
-    return tuple(
-        _compared(f"one {tpu.accelerator} device against 8 V100", tpu, gpu)
-        for tpu in sorted(tpus, key=lambda run: run.steady_epoch_seconds)
-        for gpu in gpus[:1]
-    )
+    tpus = _of(runs, nodes=1, replicas=_ONE_HOST_GPUS)
+    for tpu in sorted(tpus, key=lambda run: run.steady_epoch_seconds):
+        if tpu.accelerator.startswith("TPU") and gpus:
+            yield f"one {tpu.accelerator} device against 8 V100", tpu, gpus[0]
 
 
 def _of(runs: Sequence[ReplayedRun], **values: object) -> list[ReplayedRun]:
@@ -311,14 +264,17 @@ def _of(runs: Sequence[ReplayedRun], **values: object) -> list[ReplayedRun]:
     ]
 
 
-def _compared(title: str, run: ReplayedRun, baseline: ReplayedRun) -> RunComparison:
-    return RunComparison(
-        title=title,
-        run=run.name,
-        baseline=baseline.name,
-        seconds_ratio=baseline.steady_epoch_seconds / run.steady_epoch_seconds,
-        usd_ratio_2021=_ratio(baseline, run, "preemptible_2021"),
-        usd_ratio=_ratio(baseline, run, "spot"),
+def _compared(pairs: _Pairs) -> tuple[RunComparison, ...]:
+    return tuple(
+        RunComparison(
+            title=title,
+            run=run.name,
+            baseline=baseline.name,
+            seconds_ratio=baseline.steady_epoch_seconds / run.steady_epoch_seconds,
+            usd_ratio_2021=_ratio(baseline, run, "preemptible_2021"),
+            usd_ratio=_ratio(baseline, run, "spot"),
+        )
+        for title, run, baseline in pairs
     )
 
 

@@ -4,33 +4,16 @@ from __future__ import annotations
 
 import math
 from itertools import takewhile
-from typing import NamedTuple
 
 from cloudgan.money.fees import Fees
 from cloudgan.money.processes import NO_END, process_times
 from cloudgan.money.report import AttemptBill, processes_of_attempts, run_ledger
 from cloudgan.schema.launch import Launch
 from cloudgan.schema.price_row import PriceRow
+from cloudgan.schema.quality_row import RunToQuality
 from cloudgan.schema.record import Line, Process, RunRecord, Stopped, Validated
 
 _AMBIGUOUS = "the record does not show in which attempt the goal was met"
-
-
-class CostUntil(NamedTuple):
-    """Time and cost until a moment; None is unknown.
-
-    Attributes:
-        train_seconds: Training of all epochs, including lost ones.
-        usd: Of all line items but those in `usd_unknown`.
-        usd_unknown: Names of unknown line items.
-        why_unknown: Why a value is None, or "".
-    """
-
-    train_seconds: float | None
-    program_seconds: float | None
-    usd: float | None
-    usd_unknown: tuple[str, ...] = ()
-    why_unknown: str = ""
 
 
 def end_of_step(record: RunRecord, step: int) -> Validated | Stopped | None:
@@ -49,28 +32,29 @@ def end_of_step(record: RunRecord, step: int) -> Validated | Stopped | None:
 
 
 def cost_until(
+    run: RunToQuality,
     record: RunRecord,
     line: Validated | Stopped,
     *,
     row: PriceRow | None,
     launch: Launch | None,
     fees: Fees,
-) -> CostUntil:
-    """Returns time and cost of a run until `line`, a line of `record`.
+) -> RunToQuality:
+    """Returns a run with its time and cost until `line`, a line of its record.
 
     On provisioned nodes that is the cost of all attempts until then, less the nodes' time after `line`.
 
     Args:
-        record: The record of the run.
+        run: Without time and cost.
+        record: Of the run.
         line: The validation, or the end of a process.
         row: Node type to price a machine without a bill as.
         launch: Attempts of the run.
         fees: Fees besides nodes.
     """
-    processes = record.processes()
-    program = record.program_seconds_until(line)
+    processes, program = record.processes(), record.program_seconds_until(line)
     if program is None:
-        return CostUntil(None, None, None, why_unknown=NO_END)
+        return run.model_copy(update={"why_unknown": NO_END})
     at = next(n for n, one in enumerate(processes) if any(each is line for each in one.lines))
     train = math.fsum(
         each.epoch.train_seconds
@@ -78,26 +62,29 @@ def cost_until(
         for each in process.epochs
         if number < at or each.epoch.step <= line.step
     )
-    times = CostUntil(train, program, None)
+
+    def known(**more: object) -> RunToQuality:
+        return run.model_copy(update={"train_seconds": train, "program_seconds": program} | more)
+
     _, bills = run_ledger(record, launch=launch, fees=fees)
     bill: AttemptBill | None = None
     if launch and bills:
         number = _attempt_of(record, at, launch, bills)
         if number is None:
-            return times._replace(why_unknown=_AMBIGUOUS)
+            return known(why_unknown=_AMBIGUOUS)
         bill = next((bill for bill in bills if bill.number == number), None)
         launch = launch.model_copy(update={"attempts": launch.attempts[:number]})
     ended, after = processes[at].stopped, 0.0
     if bill:
         if bill.row is None or bill.why_unknown or ended is None:
-            return times._replace(why_unknown=bill.why_unknown or NO_END)
+            return known(why_unknown=bill.why_unknown or NO_END)
         seconds = max(0.0, ended.program_seconds - line.program_seconds)
         after = bill.row.cost_usd(seconds * bill.concurrent_nodes * bill.paid_share)
     ledger, _ = run_ledger(_until(processes, at, line), row=row, launch=launch, fees=fees)
     unknown = ledger.total().unknown
     if all(one.usd is None for one in ledger.lines):
-        return times._replace(usd_unknown=unknown, why_unknown=ledger.lines[0].why)
-    return times._replace(usd=max(0.0, ledger.known_usd - after), usd_unknown=unknown)
+        return known(usd_unknown=unknown, why_unknown=ledger.lines[0].why)
+    return known(usd=max(0.0, ledger.known_usd - after), usd_unknown=unknown)
 
 
 def _attempt_of(

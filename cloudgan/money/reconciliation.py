@@ -6,10 +6,15 @@ import datetime as dt
 import math
 from collections.abc import Iterable
 from pathlib import Path
-from typing import NamedTuple
+from typing import get_args
 
 from cloudgan.money.focus import BillSummary
-from cloudgan.schema.cost_report import BILL_CATEGORIES, BilledCategory, CostReport, ProviderBill
+from cloudgan.schema.cost_report import (
+    BilledCategory,
+    CostReport,
+    ProviderBill,
+    Totals,
+)
 from cloudgan.schema.item import BillCategory
 from cloudgan.schema.launch import Launch
 from cloudgan.schema.price_row import FeeRow
@@ -17,13 +22,6 @@ from cloudgan.schema.price_row import FeeRow
 _SHARED = "shared by all runs, so its lines do not have this run's label"
 _CLOSE = 0.02
 _SMALL_USD = 0.005
-
-
-class CountedCost(NamedTuple):
-    """Measured cost of a category of the bill; `usd` is None if all its line items are unknown."""
-
-    usd: float | None
-    unknown: tuple[str, ...]
 
 
 def reconcile(
@@ -40,9 +38,17 @@ def reconcile(
     ends = [node.terminated_at for one in (launch.attempts if launch else ()) for node in one.nodes]
     last = max((end for end in ends if end), default=None)
     is_complete = read.until >= last if read.until and last and all(ends) else None
-    categories = tuple(
-        _category(name, read, report, launch, is_complete=is_complete) for name in BILL_CATEGORIES
-    )
+    categories = []
+    for name in get_args(BillCategory):
+        items = [item for item in report.line_items if item.item.category == name]
+        counted, billed = Totals.of(items), read.usd(name)
+        usd = counted.known_usd if any(item.usd is not None for item in items) else None
+        why = _why(name, billed, usd, counted.unknown, is_complete=is_complete)
+        if name == "compute" and not why and usd is not None:
+            why = _why_compute(billed, usd, report, launch)
+        categories.append(
+            BilledCategory(name=name, billed_usd=billed, measured_usd=usd, explanation=why)
+        )
     return ProviderBill(
         files=tuple(path.name for path in files),
         lines=read.lines,
@@ -57,45 +63,25 @@ def reconcile(
     )
 
 
-def _category(
+def _why(
     name: BillCategory,
-    read: BillSummary,
-    report: CostReport,
-    launch: Launch | None,
+    billed: float,
+    counted: float | None,
+    unknown: tuple[str, ...],
     *,
     is_complete: bool | None,
-) -> BilledCategory:
-    billed, counted = read.usd(name), _counted(name, report)
-    why = _why(name, billed, counted, is_complete=is_complete)
-    if name == "compute" and not why and counted.usd is not None:
-        why = _why_compute(billed, counted.usd, report, launch)
-    return BilledCategory(name=name, billed_usd=billed, measured_usd=counted.usd, explanation=why)
-
-
-def _counted(name: BillCategory, report: CostReport) -> CountedCost:
-    items = [item for item in report.line_items if item.item.category == name]
-    known = [item.usd for item in items if item.usd is not None]
-    unknown = tuple(item.name for item in items if item.usd is None)
-    return CountedCost(math.fsum(known) if known else None, unknown)
-
-
-def _why(
-    name: BillCategory, billed: float, counted: CountedCost, *, is_complete: bool | None
 ) -> str:
-    why = ""
-    if counted.usd is None and counted.unknown:
-        why = f"unknown to cloudgan: {', '.join(counted.unknown)}"
-    elif counted.usd is None:
-        why = "not measured by cloudgan" if billed else ""
-    elif _is_close(billed, counted.usd):
-        why = ""
-    elif is_complete is False and billed < counted.usd:
-        why = "the export is incomplete"
-    elif not billed and name in ("control plane", "storage"):
-        why = _SHARED
-    elif counted.unknown:
-        why = f"not measured: {', '.join(counted.unknown)}"
-    return why
+    """Explains a difference by what is unknown, missing in the export or shared; "" if none of these."""
+    if counted is None:
+        nothing = "not measured by cloudgan" if billed else ""
+        return f"unknown to cloudgan: {', '.join(unknown)}" if unknown else nothing
+    if _is_close(billed, counted):
+        return ""
+    if is_complete is False and billed < counted:
+        return "the export is incomplete"
+    if not billed and name in ("control plane", "storage"):
+        return _SHARED
+    return f"not measured: {', '.join(unknown)}" if unknown else ""
 
 
 def _why_compute(billed: float, counted: float, report: CostReport, launch: Launch | None) -> str:

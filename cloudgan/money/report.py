@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -17,18 +17,18 @@ from cloudgan import __version__
 from cloudgan.core.clouds import BillingRule
 from cloudgan.money.advice import recommendations
 from cloudgan.money.billing import billing_rule, launch_ledger, notices_of
-from cloudgan.money.estimate import NOT_MEASURED_THERE, RunTimes, price_run, run_times
 from cloudgan.money.fees import Fees
 from cloudgan.money.ledger import Ledger, Usage
-from cloudgan.money.processes import NO_END, ProcessTimes, process_times
+from cloudgan.money.processes import NO_END, Activities, process_times
+from cloudgan.money.record_warnings import record_warnings
 from cloudgan.money.shares import rank_shares
 from cloudgan.schema.cost_report import (
     BilledAttempt,
     CostReport,
     Duration,
     Durations,
-    OfferEstimate,
-    PublishedRun,
+    LineItem,
+    PricedOffer,
     Recommendation,
     ReportProvenance,
     Totals,
@@ -39,11 +39,14 @@ from cloudgan.schema.item import Item
 from cloudgan.schema.launch import Attempt, Launch
 from cloudgan.schema.price_row import PriceRow
 from cloudgan.schema.record import RunRecord
-from cloudgan.schema.record_warnings import record_warnings
 
 PROVISIONED = (
     "billed seconds of provisioned nodes, by the provider's timestamps, at the price rows of the"
     " launch"
+)
+NOT_MEASURED_THERE = (
+    "not measured on this node: its price for the times of the machine that was measured; a bound,"
+    " not a forecast"
 )
 HOURLY_PRICE_UNKNOWN = (
     "the hourly price of this machine is unknown; name an offer with --price-as=OFFER"
@@ -110,7 +113,7 @@ def attempt_bills(ledger: Ledger, launch: Launch | None) -> tuple[AttemptBill, .
 
 
 def by_activity(
-    ledger: Ledger, bill: AttemptBill, processes: Sequence[ProcessTimes] | None
+    ledger: Ledger, bill: AttemptBill, processes: Sequence[Activities] | None
 ) -> Ledger:
     """Returns the node time of an attempt by activity; it adds up to the bill exactly.
 
@@ -136,7 +139,7 @@ def by_activity(
     return Ledger(tuple(parts))
 
 
-def _attributed(bill: AttemptBill, processes: Sequence[ProcessTimes]) -> dict[Item, float]:
+def _attributed(bill: AttemptBill, processes: Sequence[Activities]) -> dict[Item, float]:
     """Returns node-seconds by item; they add up to the time that the nodes were up."""
     all_up = all_nodes_up_at(bill.attempt)
     # A node that was deleted before the last one came up waited for its whole uptime.
@@ -152,14 +155,14 @@ def _attributed(bill: AttemptBill, processes: Sequence[ProcessTimes]) -> dict[It
     if tail is not None:
         found[Item.TAIL] = tail
     for process in processes:
-        for item, seconds in process.activities().items():
+        for item, seconds in process.items():
             if seconds is not None:
                 found[item] = found.get(item, 0.0) + seconds * bill.concurrent_nodes
     rest = bill.up_seconds - math.fsum(found.values())
     if rest < -_EXACT_SECONDS:  # the clocks disagree: keep the billed sum
         return {Item.NOT_ATTRIBUTED: bill.up_seconds}
     # A run without losses is one process that ends.
-    lost = len(processes) > 1 or any(process.program is None for process in processes)
+    lost = len(processes) > 1 or any(_is_killed(process) for process in processes)
     is_known = staging is not None and tail is not None
     item = Item.REPEATED if lost and is_known else Item.NOT_ATTRIBUTED
     found[item] = found.get(item, 0.0) + max(0.0, rest)
@@ -189,8 +192,8 @@ def _set_up_and_tail(attempt: Attempt) -> tuple[float | None, float | None]:
 
 
 def processes_of_attempts(
-    launch: Launch, processes: Sequence[ProcessTimes], bills: Sequence[AttemptBill]
-) -> dict[int, tuple[ProcessTimes, ...]] | None:
+    launch: Launch, processes: Sequence[Activities], bills: Sequence[AttemptBill]
+) -> dict[int, tuple[Activities, ...]] | None:
     """Returns the processes of each attempt by its number; None if the assignment is ambiguous.
 
     Both lists are in time order, but a node may start the program more than once, and clocks of
@@ -214,7 +217,12 @@ def all_nodes_up_at(attempt: Attempt) -> dt.datetime | None:
     return first[-1] if first else None
 
 
-def own_machine(processes: Sequence[ProcessTimes], row: PriceRow | None) -> Ledger:
+def _is_killed(process: Activities) -> bool:
+    """Whether the end of a process is unknown."""
+    return process.get(Item.OTHER, 0.0) is None
+
+
+def own_machine(processes: Sequence[Activities], row: PriceRow | None) -> Ledger:
     """Returns the usage of a machine without a bill, at the price of a node; None: unknown."""
     lines = []
     if not processes:
@@ -222,7 +230,7 @@ def own_machine(processes: Sequence[ProcessTimes], row: PriceRow | None) -> Ledg
             Usage(item=Item.COMPUTE, why="the record contains no process", duration=_PROGRAM)
         )
     for process in processes:
-        for item, seconds in process.activities().items():
+        for item, seconds in process.items():
             of: Duration = "billed_seconds" if item in (Item.INSTALL, Item.SMOKE_STEP) else _PROGRAM
             if seconds is not None:
                 lines.append(
@@ -235,9 +243,9 @@ def own_machine(processes: Sequence[ProcessTimes], row: PriceRow | None) -> Ledg
                         why=HOURLY_PRICE_UNKNOWN,
                     )
                 )
-    if any(process.program is None for process in processes):
+    if any(_is_killed(process) for process in processes):
         lines.append(Usage(item=Item.PROCESS_END, why=NO_END, duration=_PROGRAM))
-    if any(process.start_up is None for process in processes):
+    if any(process.get(Item.START_UP, 0.0) is None for process in processes):
         why = "the record has no line for the start"
         lines.append(Usage(item=Item.PROCESS_START, why=why, duration=_PROGRAM))
     return Ledger(tuple(lines))
@@ -287,20 +295,6 @@ def run_ledger(
     return found + Ledger(tuple(beside)), bills
 
 
-class ReportContext(NamedTuple):
-    """Prices and runs to compare a run with.
-
-    Attributes:
-        offers: Priced as if each node were as fast as the machine of the run.
-        offer_estimates: Epochs on offers, from measured runs of the same network.
-    """
-
-    offers: Sequence[PriceRow] = ()
-    offer_estimates: Sequence[OfferEstimate] = ()
-    published_runs: Sequence[PublishedRun] = ()
-    spot_rows: Sequence[PriceRow] = ()
-
-
 def cost_report(
     run: str,
     record: RunRecord,
@@ -311,9 +305,9 @@ def cost_report(
     fees: Fees | None = None,
     accepted: bool | None = None,
     group: int = 1,
-    context: ReportContext | None = None,
+    spot_rows: Sequence[PriceRow] = (),
 ) -> CostReport:
-    """Returns the cost of a run by line item, and estimates on other offers.
+    """Returns the cost of a run by line item.
 
     Args:
         run: Name of the run.
@@ -324,46 +318,64 @@ def cost_report(
         fees: Fees besides nodes; None: unknown.
         accepted: Verdict of the validation; None: not validated.
         group: Ranks of a worker, in a run with masters and workers.
-        context: Prices and runs to compare with.
+        spot_rows: Offers that may have cost less.
     """
-    context = context or ReportContext()
-    times = run_times(record)
     ledger, bills = run_ledger(record, row=row, launch=launch, fees=fees)
     line_items = ledger.line_items()
-    totals, paid = ledger.total(), _last_price(bills, row)
+    totals, paid, started = ledger.total(), _last_price(bills, row), record.started()
     any_known = any(item.usd is not None for item in line_items)
     return CostReport(
         run=run,
         priced_as=paid[0].row_id if paid else None,
         basis=PROVISIONED if bills else NOT_MEASURED_THERE if row else HOURLY_PRICE_UNKNOWN,
         durations=Durations(
-            steady_epoch_seconds=times.steady_epoch_seconds,
-            program_seconds=times.program_seconds,
+            steady_epoch_seconds=record.steady_epoch_seconds(),
+            program_seconds=record.whole_program_seconds(),
             billed_seconds=launch.billed_seconds() if launch else None,
         ),
         line_items=line_items,
         totals=totals,
         shares=rank_shares(record, ledger, group=group),
-        unit_costs=_unit_costs(times, paid, totals, accepted, any_known),
+        unit_costs=_unit_costs(record, paid, totals, accepted, any_known),
         billed_attempts=tuple(map(_billed, bills)),
         rows=ledger.rows(),
-        priced_offers=price_run(times, context.offers, today),
-        offer_estimates=tuple(context.offer_estimates),
-        published_runs=tuple(context.published_runs),
         warnings=(*record_warnings(record), *_free_nodes_notes(bills)),
-        recommendations=_recommendations(record, paid, context.spot_rows),
-        provenance=_provenance(record, times, today),
+        recommendations=_recommendations(record, line_items, paid, spot_rows),
+        provenance=ReportProvenance(
+            cloudgan=__version__,
+            today=today.isoformat(),
+            measured_on=started.hardware.describe() if started else "an unknown machine",
+            config_hash=started.config_hash if started else None,
+            git_commit=started.git_commit if started else None,
+        ),
     )
 
 
-def _provenance(record: RunRecord, times: RunTimes, today: dt.date) -> ReportProvenance:
-    started = record.started()
-    return ReportProvenance(
-        cloudgan=__version__,
-        today=today.isoformat(),
-        measured_on=times.measured_on,
-        config_hash=started.config_hash if started else None,
-        git_commit=started.git_commit if started else None,
+def price_run(
+    record: RunRecord, offers: Iterable[PriceRow], today: dt.date
+) -> tuple[PricedOffer, ...]:
+    """Prices a run on each offer as if its node were as fast as the machine it ran on; None is unknown."""
+    rate = record.samples_per_second()
+    seconds = {
+        "usd_per_epoch": record.steady_epoch_seconds(),
+        "usd_per_run": record.whole_program_seconds(),
+        "usd_per_million_showers": _MILLION / rate if rate else None,
+    }
+    reasons = ("no complete epoch after tracing", NO_END, "no throughput was recorded")
+    unknown = tuple(
+        f"{name}: {why}"
+        for (name, time), why in zip(seconds.items(), reasons, strict=True)
+        if time is None
+    )
+    return tuple(
+        PricedOffer(
+            row=row,
+            age_days=row.age_days(today),
+            unknown=unknown,
+            basis=NOT_MEASURED_THERE,
+            **{name: row.cost_usd(time) for name, time in seconds.items()},
+        )
+        for row in offers
     )
 
 
@@ -376,25 +388,29 @@ def _last_price(bills: Sequence[AttemptBill], row: PriceRow | None) -> tuple[Pri
 
 
 def _recommendations(
-    record: RunRecord, paid: tuple[PriceRow, int] | None, spot_rows: Sequence[PriceRow]
+    record: RunRecord,
+    items: Sequence[LineItem],
+    paid: tuple[PriceRow, int] | None,
+    spot_rows: Sequence[PriceRow],
 ) -> tuple[Recommendation, ...]:
     row, nodes = paid or (None, 1)
     of = (row.provider, row.node_type, row.region) if row else None
     spot = [one for one in spot_rows if (one.provider, one.node_type, one.region) == of]
-    return recommendations(record, row=row, other_market=spot[0] if spot else None, nodes=nodes)
+    other = spot[0] if spot else None
+    return recommendations(record, items, row=row, other_market=other, nodes=nodes)
 
 
 def _unit_costs(
-    times: RunTimes,
+    record: RunRecord,
     paid: tuple[PriceRow, int] | None,
     totals: Totals,
     accepted: bool | None,
     any_known: bool,
 ) -> UnitCosts:
-    rate = times.showers_per_second
+    rate = record.samples_per_second()
     return UnitCosts(
         per_epoch=_cost_of_time(
-            times.steady_epoch_seconds,
+            record.steady_epoch_seconds(),
             paid,
             "steady_epoch_seconds",
             "the record contains no complete epoch after the first",

@@ -104,21 +104,27 @@ class ScalingRun(Document):
 class Speed(Document):
     """Of one size, over the smallest one."""
 
-    showers_per_second: float = Field(gt=0)
+    showers_per_second: float | None = Field(None, gt=0, description="None: not run here")
     speed_up: float = Field(gt=0)
+    low: float | None = Field(
+        None, gt=0, description="9 of 10 runs are between low and high, if the fitted model holds"
+    )
+    high: float | None = Field(None, gt=0)
     efficiency: float = Field(gt=0, description="speed-up over the ratio of devices")
 
 
-class MeasuredSize(Document):
-    """Runs with one number of workers on one number of devices."""
+class ScalingSize(Document):
+    """One number of workers."""
 
-    n: int
-    devices: int
-    global_batch_size: int
-    runs: tuple[str, ...]
+    n: int = Field(ge=1)
+    base_n: int = Field(ge=1, description="smallest size, over which the speed-ups are")
+    kind: str = Field(description="measured, modelled, predicted, published or computed")
+    devices: int | None = None
+    global_batch_size: int | None = None
+    runs: tuple[str, ...] = Field((), description="here, or in a publication")
     training: Speed | None
     end_to_end: Speed | None
-    why_unknown: str
+    why_unknown: str = ""
 
     @model_validator(mode="after")
     def _has_both_or_none(self) -> Self:
@@ -128,22 +134,14 @@ class MeasuredSize(Document):
         return self
 
 
-class ModelledSpeed(Document):
-    """Speed-up of the fitted model; 9 of 10 runs are between low and high, if the model holds."""
-
-    speed_up: float = Field(gt=0)
-    low: float = Field(gt=0)
-    high: float = Field(gt=0)
-    efficiency: float = Field(gt=0)
-
-
-class ModelledSize(Document):
-    """The fitted model at one number of workers."""
-
-    n: int
-    predicted: bool = Field(description="no run had this size")
-    training: ModelledSpeed
-    end_to_end: ModelledSpeed
+def published_size(
+    run: str, n: int, base_n: int, efficiencies: Sequence[float], kind: str
+) -> ScalingSize:
+    """Returns a size of another program by its efficiencies, training only and end to end."""
+    training, program = (Speed(speed_up=one * n / base_n, efficiency=one) for one in efficiencies)
+    return ScalingSize(
+        n=n, base_n=base_n, kind=kind, runs=(run,), training=training, end_to_end=program
+    )
 
 
 class SerialShare(Document):
@@ -162,19 +160,26 @@ class ScalingCurve(Document):
     """
 
     kind: Kind
-    sizes: tuple[MeasuredSize, ...]
-    training_share: SerialShare | None
-    end_to_end_share: SerialShare | None
-    modelled: tuple[ModelledSize, ...] = Field(description="measured sizes, then larger ones")
+    sizes: tuple[ScalingSize, ...] = Field(description="measured")
+    training_share: SerialShare | None = None
+    end_to_end_share: SerialShare | None = None
+    modelled: tuple[ScalingSize, ...] = Field(
+        (), description="of the fitted model: measured sizes, then larger ones, predicted"
+    )
     misfits: tuple[int, ...] = Field(
         (), description="sizes that the model does not describe; they widen its intervals"
     )
-    why_not_fitted: str = Field(description="empty: the model was fitted")
+    why_not_fitted: str = Field("", description="empty: the model was fitted")
 
     @property
-    def base(self) -> MeasuredSize:
+    def base(self) -> ScalingSize:
         """The smallest size."""
         return self.sizes[0]
+
+    @property
+    def predicted(self) -> tuple[ScalingSize, ...]:
+        """The modelled sizes that no run had."""
+        return tuple(one for one in self.modelled if one.n > self.sizes[-1].n)
 
 
 def scaling_curves(runs: Sequence[ScalingRun]) -> tuple[ScalingCurve, ...]:
@@ -222,25 +227,19 @@ def _without_sibling(run: ScalingRun, least: int) -> str:
 def _curve(kind: Kind, runs: Sequence[ScalingRun]) -> ScalingCurve:
     places = sorted({(run.n, run.devices) for run in runs})
     groups = [[run for run in runs if (run.n, run.devices) == place] for place in places]
-    base = _rates(groups[0])
-    sizes = tuple(_size(group, base, groups[0][0].devices) for group in groups)
+    curve = ScalingCurve(kind=kind, sizes=tuple(_size(group, groups[0]) for group in groups))
     try:
-        models = _fitted(runs, places)
+        training, program = models = _fitted(runs, places)
     except (ConfigError, DataError) as error:
-        return ScalingCurve(
-            kind=kind, sizes=sizes, training_share=None, end_to_end_share=None, modelled=(),
-            why_not_fitted=str(error),
-        )  # fmt: skip
-    training, program = models
-    return ScalingCurve(
-        kind=kind,
-        sizes=sizes,
-        training_share=_share(training),
-        end_to_end_share=_share(program),
-        modelled=tuple(_modelled(models, n, n > places[-1][0]) for n in _modelled_sizes(models)),
-        misfits=tuple(sorted({one.n for model in models for one in model.regimes[0].misfits})),
-        why_not_fitted="",
-    )
+        return curve.model_copy(update={"why_not_fitted": str(error)})
+    misfits = {one.n for model in models for one in model.regimes[0].misfits}
+    found = {
+        "training_share": _share(training),
+        "end_to_end_share": _share(program),
+        "modelled": tuple(_modelled(models, n, places[-1][0]) for n in _modelled_sizes(models)),
+        "misfits": tuple(sorted(misfits)),
+    }
+    return curve.model_copy(update=found)
 
 
 def _rates(runs: Sequence[ScalingRun]) -> tuple[float, float] | None:
@@ -256,26 +255,22 @@ def _rates(runs: Sequence[ScalingRun]) -> tuple[float, float] | None:
     return statistics.median(training), statistics.median(program)
 
 
-def _size(
-    runs: Sequence[ScalingRun], base: tuple[float, float] | None, base_devices: int
-) -> MeasuredSize:
-    first, rates = runs[0], _rates(runs)
+def _size(runs: Sequence[ScalingRun], smallest: Sequence[ScalingRun]) -> ScalingSize:
+    first, rates, base = runs[0], _rates(runs), _rates(smallest)
     why = "; ".join(f"{run.run}: {run.why_unknown}" for run in runs if run.why_unknown)
     training = program = None
     if rates and base:
-        grown = first.devices / base_devices
+        grown = first.devices / smallest[0].devices
         training, program = (
-            Speed(
-                showers_per_second=rate,
-                speed_up=rate / before,
-                efficiency=rate / before / grown,
-            )
+            Speed(showers_per_second=rate, speed_up=rate / before, efficiency=rate / before / grown)
             for rate, before in zip(rates, base, strict=True)
         )
     elif rates:
         why = "no run of the smallest size has both speeds"
-    return MeasuredSize(
+    return ScalingSize(
         n=first.n,
+        base_n=smallest[0].n,
+        kind="measured",
         devices=first.devices,
         global_batch_size=first.global_batch_size,
         runs=tuple(run.run for run in runs),
@@ -334,20 +329,19 @@ def _modelled_sizes(models: Sequence[ScalingModel]) -> list[int]:
     return [*sizes, *(n for n in sorted(larger) if n <= batches)]
 
 
-def _modelled(models: Sequence[ScalingModel], n: int, predicted: bool) -> ModelledSize:
-    training, program = (_modelled_speed(model, n) for model in models)
-    return ModelledSize(n=n, predicted=predicted, training=training, end_to_end=program)
+def _modelled(models: Sequence[ScalingModel], n: int, largest: int) -> ScalingSize:
+    least = models[0].regimes[0].sizes[0].n
+    training, program = (_modelled_speed(model, n, least) for model in models)
+    kind = "predicted" if n > largest else "modelled"
+    return ScalingSize(n=n, base_n=least, kind=kind, training=training, end_to_end=program)
 
 
-def _modelled_speed(model: ScalingModel, n: int) -> ModelledSpeed:
-    least = model.regimes[0].sizes[0].n
+def _modelled_speed(model: ScalingModel, n: int, least: int) -> Speed:
     base, found = model.predict(least), model.predict(n)
     # Of equal showers: a whole number of steps leaves a remainder.
-    base_work = base.seconds / (base.steps * least)
-    speeds = [
-        base_work * found.steps * n / seconds
+    base_work = base.seconds / (model.steps(least) * least)
+    speed, low, high = (
+        base_work * model.steps(n) * n / seconds
         for seconds in (found.seconds, found.high_seconds, found.low_seconds)
-    ]
-    return ModelledSpeed(
-        speed_up=speeds[0], low=speeds[1], high=speeds[2], efficiency=speeds[0] * least / n
     )
+    return Speed(speed_up=speed, low=low, high=high, efficiency=speed * least / n)

@@ -11,18 +11,18 @@ from cloudgan.parallel.worker import Networks
 from cloudgan.ranks.flat import as_buffer
 from cloudgan.training.calibration import BatchNormRecalibrator
 from cloudgan.training.context import TrainingContext
-from cloudgan.training.gan import Gan, scaled_learning_rate
+from cloudgan.training.gan import scaled_learning_rate
 
 
 class GanNetworks(Networks):
     """Generator and discriminator of a worker."""
 
     def __init__(
-        self, context: TrainingContext, gan: Gan, recalibrator: BatchNormRecalibrator | None
+        self, context: TrainingContext, recalibrator: BatchNormRecalibrator | None
     ) -> None:
-        """Connects networks; `recalibrator` fits an averaged generator, None: not needed."""
-        self._context, self._gan, self._recalibrator = context, gan, recalibrator
-        variables = gan.variables()
+        """Connects the networks; `recalibrator` fits an averaged generator, None: not needed."""
+        self._context, self._gan, self._recalibrator = context, context.gan, recalibrator
+        variables = self._gan.variables()
         self.flat = exchanged_layout(variables)
         batch = context.numerics.global_batch_size
         self.learning_rate = scaled_learning_rate(context.config, batch)

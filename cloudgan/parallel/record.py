@@ -104,11 +104,22 @@ class RunRecord:
         self._began = self._epoch_began = time.perf_counter()
         self.show_epoch()
 
-    def show_epoch(self) -> None:
-        """Shows the progress of the run in the epoch in training, if it has one left."""
+    @property
+    def last_step(self) -> int:
+        """Steps that the workers of the whole run train together."""
         training = self._config.training
         last = self._sampler.steps_through(training.epochs - 1)
-        self._recorder.show_epoch(self.step, min(last, training.max_steps or last))
+        return min(last, training.max_steps or last)
+
+    def show_epoch(self) -> None:
+        """Shows the progress of the run in the epoch in training, if it has one left."""
+        self._recorder.show_epoch(self.step, self.last_step)
+
+    def epoch_to_validate(self) -> int | None:
+        """Returns the epoch that ends with the last step of the run, if it is one of those to validate."""
+        return self._sampler.epoch_to_validate(
+            self.last_step, self._config.training.validates_every
+        )
 
     def validated(self, line: record.Validated) -> None:
         """Records and shows a validation."""

@@ -166,6 +166,10 @@ class RunKeeper(Above):
         record = self._record
         record.finish_epoch()
         master.wait_for_point()
+        is_unseen = self._validator and record.step > self._quality.validated_step
+        if is_unseen and self._due is None and self._reason(master) in {"finished", "max_steps"}:
+            # The centre of a run that was resumed may end its last epoch some steps early.
+            self._due = record.epoch_to_validate()
         if record.step != self._saved_step or self._due is not None:
             self._open_point(master)
             master.wait_for_point()

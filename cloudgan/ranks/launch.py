@@ -14,18 +14,13 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from types import FrameType
 
 from cloudgan.core.documents import parse_json, read_bytes, read_json
-from cloudgan.core.errors import (
-    CloudganError,
-    Interrupted,
-    NoProgress,
-    TryAgain,
-)
+from cloudgan.core.errors import CloudganError, NoProgress, TryAgain
 from cloudgan.core.loopback_network import LoopbackNetwork
 from cloudgan.core.progress import Progress
 from cloudgan.core.settings import child_environment
+from cloudgan.core.stop_signal import RESUMES, StopSignal
 from cloudgan.ranks.hydra import find_program
 from cloudgan.ranks.process import Failure, failure_file, processes_file
 from cloudgan.schema.run_folder import RunFolder
@@ -66,7 +61,7 @@ class LocalRanks:
         self._progress, self._quiet, self._isolated = progress, quiet, isolated
         self._mpiexec = find_program()
         self._newest, self._unit = newest, unit
-        self._requested_signal: int | None = None
+        self._stop = StopSignal()
 
     def run(self) -> None:
         """Runs all ranks until they end; starts them again after one is lost or exits with 75.
@@ -79,24 +74,18 @@ class LocalRanks:
         """
         self._progress.end()  # rank 0 shows the run
         network = LoopbackNetwork.create() if self._isolated else None
-        before = {n: signal.signal(n, self._ask) for n in (signal.SIGINT, signal.SIGTERM)}
         try:
-            self._run(network)
+            with self._stop.by_signals(RESUMES):
+                self._run(network)
         finally:
             if network:
                 network.close()
-            for number, handler in before.items():
-                signal.signal(number, handler)
 
     def _run(self, network: LoopbackNetwork | None) -> None:
         restarts, newest = 0, self._newest()
         while True:
             code, failure = self._world(network)
-            if self._requested_signal == signal.SIGINT:
-                raise Interrupted("stopped; rerun the command to resume from the last checkpoint")
-            if self._requested_signal == signal.SIGTERM:
-                raise TryAgain("stopped; rerun the command to resume from the last checkpoint")
-            if code == 0:
+            if code == 0 or self._stop.number:
                 return
             log = self._folder.logs / "ranks.log"
             said = f"a rank was killed, perhaps for lack of memory; its log is {log}"
@@ -150,8 +139,8 @@ class LocalRanks:
     def _follow(self, process: subprocess.Popen[bytes]) -> None:
         passed_on, deadline = None, float("inf")
         while process.poll() is None and time.monotonic() < deadline:
-            if self._requested_signal != passed_on:
-                passed_on = self._requested_signal
+            if self._stop.number != passed_on:
+                passed_on = self._stop.number
                 self._signal_ranks(passed_on or signal.SIGTERM)
                 deadline = time.monotonic() + _GRACE_SECONDS
             time.sleep(_POLL_SECONDS)
@@ -163,7 +152,3 @@ class LocalRanks:
         for pid in parse_json(content, str(path)):
             with suppress(ProcessLookupError):
                 os.kill(int(pid), number)
-
-    def _ask(self, number: int, frame: FrameType | None) -> None:
-        del frame
-        self._requested_signal = number

@@ -7,10 +7,10 @@ import json
 import os
 import signal
 import sys
-import threading
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
@@ -19,6 +19,7 @@ from cloudgan.core.atomic_file import write_atomic
 from cloudgan.core.document import Document
 from cloudgan.core.documents import write_json
 from cloudgan.core.errors import CloudganError, TryAgain
+from cloudgan.core.lifeline import at_its_end
 from cloudgan.ranks import mpi
 from cloudgan.ranks.world import World
 from cloudgan.schema.record_line import StopReason
@@ -117,12 +118,8 @@ def _follow_supervisor(world: World, folder: RunFolder) -> None:
     pids = world.gather(os.getpid())
     if world.rank == 0:
         write_atomic(processes_file(folder), json.dumps(pids).encode())
-
-        def wait() -> None:
-            sys.stdin.read()  # mpiexec passes its standard input on to rank 0
-            os._exit(TryAgain.exit_code)
-
-        threading.Thread(target=wait, name="supervisor", daemon=True).start()
+        # mpiexec passes its standard input on to rank 0.
+        at_its_end(sys.stdin, partial(os._exit, TryAgain.exit_code))
         return
     folder.logs.mkdir(parents=True, exist_ok=True)
     log = os.open(

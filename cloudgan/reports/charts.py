@@ -24,20 +24,10 @@ INK = "#010203"
 GREY = "#8a8f98"
 """Colour of grids, bands and references."""
 
-INK = "#010203"
-"""Colour that is replaced by the text colour of the page."""
-
 
 @dataclass(frozen=True)
 class Axis:
-    """An axis.
-
-    Attributes:
-        label: With unit.
-        log: Logarithmic; excludes zero and negative values.
-        from_zero: A linear axis starts at zero.
-        ticks: Ascending; default: round numbers.
-    """
+    """An axis, its label with the unit. A logarithmic one excludes zero and negative values; ticks ascend."""
 
     label: str
     log: bool = False
@@ -59,15 +49,7 @@ class Style:
 
 @dataclass(frozen=True)
 class Point:
-    """A point of a plot.
-
-    Attributes:
-        x: In the unit of the axis.
-        y: In the unit of the axis.
-        label: Name, for the table.
-        detail: Other values for the table, one per line.
-        text: Written beside the mark.
-    """
+    """A point of a plot; label and detail, a value per line, are for the table, the text is beside the mark."""
 
     x: float
     y: float
@@ -87,15 +69,9 @@ class PointSeries:
 
 @dataclass(frozen=True)
 class Line:
-    """A line and its band.
+    """A line and its band; x ascend, y is one for each, None is a gap, and so are the edges, or empty.
 
-    Attributes:
-        label: Legend entry.
-        x: Ascending.
-        y: One per `x`; None is a gap.
-        low: Lower edge of the band, one per `x`; empty for none.
-        high: Upper edge.
-        style: Default: by the place among the series and lines of the plot.
+    Without a style it is that of the place among the series and lines of the plot.
     """
 
     label: str
@@ -115,18 +91,10 @@ class Line:
 
 @dataclass(frozen=True)
 class Plot:
-    """Points and lines on two axes.
+    """Points and lines on two axes; earlier points are drawn over later ones, all over the lines.
 
-    Attributes:
-        title: Title of the plot.
-        x: Axis.
-        y: Axis.
-        series: Points; earlier ones are drawn over later ones, all over the lines.
-        lines: Lines with bands.
-        front: Pareto-optimal points (smaller is better on both axes), in any order; drawn as steps.
-        band_label: For example ``90 % band``.
-        extrapolated_from: The region beyond this x is shaded, lines are dashed.
-        caption: Text below the plot.
+    The front are Pareto-optimal points (smaller is better on both axes), in any order, drawn as steps. Beyond
+    `extrapolated_from` the region is shaded and lines are dashed. A band is for example a ``90 % band``.
     """
 
     title: str
@@ -187,13 +155,7 @@ class Plot:
 
 @dataclass(frozen=True)
 class Bar:
-    """One bar.
-
-    Attributes:
-        label: Name.
-        values: One per part, zero or more; None is unknown.
-        detail: Other values, one per line.
-    """
+    """One bar: its name, a value per part, zero or more, None is unknown; and other values, one per line."""
 
     label: str
     values: tuple[float | None, ...]
@@ -206,14 +168,9 @@ class Bar:
 
 @dataclass(frozen=True)
 class StackedBars:
-    """Horizontal bars whose parts add up.
+    """Horizontal bars, from top to bottom, whose parts add up from zero, on a linear axis.
 
-    Attributes:
-        title: Title of the plot.
-        x: Linear axis; bars start at zero.
-        parts: Names, in the order of the legend, which omits parts that no bar shows.
-        bars: From top to bottom.
-        caption: Text below the plot.
+    The parts are in the order of the legend, which omits those that no bar shows.
     """
 
     title: str
@@ -259,16 +216,9 @@ class StackedBars:
 
 @dataclass(frozen=True)
 class HeatMap:
-    """Values of pairs; darker is larger, on a logarithmic scale.
+    """Positive values of pairs, a row for each name; darker is larger, on a logarithmic scale.
 
-    Attributes:
-        title: Title of the plot.
-        label: Of the values, with unit.
-        rows: Names, from top to bottom; the corner names rows and columns.
-        columns: Names, from left to right.
-        values: One row of positive values for each name.
-        corner: What rows and columns are.
-        caption: Text below the plot.
+    The label of the values has the unit; the corner says what rows and columns are.
     """
 
     title: str
@@ -300,14 +250,7 @@ class HeatMap:
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure of another kind; its numbers are in a table of the page.
-
-    Attributes:
-        title: Title of the figure.
-        draw: Draws on Matplotlib axes.
-        caption: Text below the figure.
-        height_inches: At a width of 9.
-    """
+    """A figure of another kind, drawn on Matplotlib axes; its numbers are in a table of the page."""
 
     title: str
     draw: Callable[[Any], None]

@@ -134,9 +134,13 @@ def _inline(text: str, title: str) -> str:
     return f"{opening}><title>{escape(title)}</title>{rest}".strip()
 
 
+_NOTHING = "\u200b"  # a space without width
+
+
 def plain(label: str) -> str:
-    """Escapes dollar signs, which Matplotlib reads as mathematics."""
-    return label.replace("$", r"\$")
+    """Escapes dollar signs, which Matplotlib reads as mathematics, and `_`, which it leaves out of a legend."""
+    shown = label.replace("$", r"\$")
+    return _NOTHING + shown if label.startswith("_") else shown
 
 
 _POWERS_BELOW, _POWERS_FROM = 1e-4, 1e6

@@ -84,21 +84,12 @@ class Section:
 
 @dataclass(frozen=True)
 class Page:
-    """A report.
-
-    Attributes:
-        title: Title of window and page.
-        lead: Summary in one or two sentences.
-        sections: In reading order.
-        footer: Versions, date, source.
-        language: Language code.
-    """
+    """A report: the lead is its summary in one or two sentences, the footer has versions, date and source."""
 
     title: str
     lead: str = ""
     sections: tuple[Section, ...] = ()
     footer: str = ""
-    language: str = "en"
 
 
 def render(page: Page) -> str:

@@ -21,15 +21,9 @@ from cloudgan.reports.table import Table
 class View:
     """What a person reads of a result, from top to bottom.
 
-    Attributes:
-        line: The result in one line, such as ``mine: 20 epochs, 338 steps in 80 s``. Several lines for a
-            result that has no table.
-        table: At most one table.
-        notes: Short lines after the table.
-        warnings: What may be wrong with the result.
-        commands: The next commands, and what each one does.
-        basis: With ``-v``: how the result was obtained, as lines and tables.
-        done: Whether a tick precedes the line (True), a cross (False) or nothing (None).
+    The line is such as ``mine: 20 epochs, 338 steps in 80 s``, several for a result without a table; notes are short.
+    Warnings say what may be wrong, commands what to do next and what for. With ``-v`` the basis says how the result was
+    obtained. A tick precedes the line if it is done, a cross if not, nothing for None.
     """
 
     line: str

@@ -6,7 +6,9 @@ import csv
 import io
 import math
 import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from cloudgan.core.durations import duration_text
 
@@ -32,12 +34,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class Number:
-    """A number with its own text, such as ``at least 3.1``.
-
-    Attributes:
-        value: Sort key, and value in CSV; None is unknown.
-        text: Displayed text; "" only if unknown.
-    """
+    """A number with its own text, such as ``at least 3.1``; the value is for sorting and CSV, None is unknown."""
 
     value: float | None
     text: str
@@ -51,16 +48,10 @@ UNKNOWN = "unknown"
 
 @dataclass(frozen=True)
 class Table:
-    """Rows under column heads.
+    """Rows under column heads; the reader of an HTML page can sort the rows of an interactive one.
 
-    Attributes:
-        columns: Headers.
-        rows: One cell per column.
-        caption: Caption.
-        align: One letter per column, ``l`` or ``r``; default: columns of numbers are ``r``.
-        interactive: The reader of an HTML page can sort the rows.
-        priority: One digit per column: what a narrow terminal hides first has the highest; 0 is never
-            hidden. Default: nothing is.
+    `align` has a letter per column, ``l`` or ``r``, by default ``r`` for numbers. `priority` has a digit per column:
+    what a narrow terminal hides first has the highest; 0, the default, is never hidden.
     """
 
     columns: tuple[str, ...]
@@ -77,6 +68,13 @@ class Table:
             raise ValueError(f"align {self.align!r} does not have {len(self.columns)} letters")
         if self.priority and len(self.priority) != len(self.columns):
             raise ValueError(f"priority {self.priority!r} does not have {len(self.columns)} digits")
+
+    @classmethod
+    def of(cls, rows: Iterable[Mapping[str, Cell]], caption: str = "", **how: Any) -> Table:
+        """Returns a table of at least one row, each with its cells by the same column heads."""
+        found = tuple(rows)
+        cells = tuple(tuple(row.values()) for row in found)
+        return cls(tuple(found[0]), cells, caption, **how)
 
     def alignment(self) -> str:
         """Returns one letter per column."""
@@ -199,10 +197,10 @@ def _field(cell: Cell) -> str:
 
 def _harmless(text: str) -> str:
     text = text.replace("\r\n", "\n").replace("\r", "\n")
-    return f"'{text}" if text.startswith(_FORMULA) and not _is_number_text_table(text) else text
+    return f"'{text}" if text.startswith(_FORMULA) and not _is_number_text(text) else text
 
 
-def _is_number_text_table(text: str) -> bool:
+def _is_number_text(text: str) -> bool:
     try:
         float(text)
     except ValueError:

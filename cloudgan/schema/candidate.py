@@ -1,6 +1,6 @@
 """A candidate: an offer on a number of nodes for a job, with time and cost, or why it is not usable.
 
-`offers`, `plan`, `deploy`, its fallback, their JSON and their pages show this one document.
+`offers`, `plan`, `deploy`, its fallback, `cost`, their JSON and their pages show this one document.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from pydantic import Field
 from cloudgan.core.document import Document
 from cloudgan.schema.price_row import PriceRow
 
-Usd = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Usd = Amount
+Seconds = Amount
 
 
 class SpotRisk(Document):
@@ -88,6 +89,11 @@ class Candidate(Document):
     def usd(self) -> float:
         """Upper bound of the cost of the whole job; infinite if unknown."""
         return math.inf if self.high_usd is None else self.high_usd
+
+    @property
+    def expected_usd(self) -> float | None:
+        """Cost of the nodes for the expected time; None: only bounds are known."""
+        return self.row.cost_usd(self.expected_seconds, self.nodes)
 
     @property
     def sort_key(self) -> tuple[float, float, str]:

@@ -59,11 +59,7 @@ class CellLine(Document):
 
 
 def read_lines(path: Path) -> tuple[CellLine, ...]:
-    """Reads the record of a cell; empty if there is none. A last line that was cut off is left out.
-
-    Raises:
-        DataError: A line is not valid.
-    """
+    """Reads the record of a cell; empty if there is none. A last line that was cut off is left out."""
     if not path.exists():
         return ()
     found = []

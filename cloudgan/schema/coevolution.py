@@ -43,11 +43,7 @@ class Change(NamedTuple):
 
 
 def _changes(shown: str, text: str) -> tuple[Change, ...]:
-    """Returns the changes of text such as ``5:moore,12:all``.
-
-    Raises:
-        ConfigError: It is none; names the valid neighbourhoods.
-    """
+    """Returns the changes of text such as ``5:moore,12:all``."""
     valid = Neighbourhood.__args__  # type: ignore[attr-defined]
     changes = []
     for part in text.split(","):
@@ -215,11 +211,7 @@ class CoevolutionConfig(Document):
 
 
 def parse_grid(shown: str, text: str) -> tuple[int, int]:
-    """Returns rows and columns of text such as ``2x3``.
-
-    Raises:
-        ConfigError: It is none.
-    """
+    """Returns rows and columns of text such as ``2x3``."""
     rows, mark, columns = text.lower().partition("x")
     if not (mark and rows.isdecimal() and columns.isdecimal() and int(rows) and int(columns)):
         raise ConfigError(f"{shown}={text}: expected ROWSxCOLUMNS, such as --grid=2x3")

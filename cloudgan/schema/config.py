@@ -17,7 +17,7 @@ from pydantic import (
     model_validator,
 )
 
-from cloudgan.core.document import Document
+from cloudgan.core.document import Document, SparseDocument
 from cloudgan.core.documents import check_booleans, explain
 from cloudgan.core.errors import ConfigError, nearest, shorten
 from cloudgan.core.flags import argument, flag
@@ -36,12 +36,11 @@ from cloudgan.schema.training_config import TrainingConfig
 _MAX_PROBLEMS = 8
 
 
-class _Part(Document):
-    model_config = ConfigDict(allow_inf_nan=False)
-
-
-class DataConfig(_Part):
+class DataConfig(SparseDocument):
     """The training showers and their order."""
+
+    model_config = ConfigDict(allow_inf_nan=False)
+    OMITTED = ("unit", "binning", "fold")
 
     path: str = argument(
         "showers: HDF5, TFRecord, or a store, in a folder or bucket; files as path, glob or comma list; a store is what `cloudgan convert` writes",
@@ -82,14 +81,6 @@ class DataConfig(_Part):
         4, ge=1, le=10**6, description="blocks of 1024 showers that are shuffled together"
     )
 
-    @model_serializer(mode="wrap")
-    def _without_unused_keys(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Omits what was not given, so that the documents and hashes of other runs stay as they are."""
-        found: dict[str, Any] = dump(self)
-        if self.binning is None:
-            found.pop("binning", None)
-        return found
-
     @model_validator(mode="after")
     def _fold_exists(self) -> Self:
         folds = max(2, round(1 / self.held_out_fraction))
@@ -100,14 +91,11 @@ class DataConfig(_Part):
             )
         return self
 
-    @model_serializer(mode="wrap")
-    def _without_unset_keys(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Omits an unset fold or unit, so that the documents and hashes of other runs stay as they are."""
-        return {key: value for key, value in dump(self).items() if value is not None}
 
-
-class CheckpointConfig(_Part):
+class CheckpointConfig(Document):
     """Interval and copy of checkpoints."""
+
+    model_config = ConfigDict(allow_inf_nan=False)
 
     keep: int = Field(3, ge=1, le=10**6)
     every_seconds: float = Field(300.0, gt=0, le=MAX_SECONDS)
@@ -129,8 +117,11 @@ class CheckpointConfig(_Part):
     )
 
 
-class RunConfig(_Part):
+class RunConfig(SparseDocument):
     """The configuration of a training run: run.yaml."""
+
+    model_config = ConfigDict(allow_inf_nan=False)
+    OMITTED = ("task", "join", "parallel", "grid")
 
     schema_version: Literal[1] = 1
     name: str = Field("run", min_length=1)
@@ -151,19 +142,10 @@ class RunConfig(_Part):
     )
 
     @model_serializer(mode="wrap")
-    def _without_an_unused_section(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Omits unused sections, so that the documents of other runs stay as they are."""
-        found: dict[str, Any] = dump(self)
-        if self.task == "train":
-            found.pop("task", None)
+    def _without_unused_keys(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        found = super()._without_unused_keys(dump)
         if self.task != "simulate":
             found.pop("simulation", None)
-        if self.task != "join":
-            found.pop("join", None)
-        if self.parallel == ParallelConfig():
-            found.pop("parallel", None)
-        if self.grid is None:
-            found.pop("grid", None)
         return found
 
     @property
@@ -289,11 +271,7 @@ class RunConfig(_Part):
         return merged
 
     def global_batch(self, replicas: int) -> int:
-        """Returns the showers per step of all `replicas` together.
-
-        Raises:
-            ConfigError: The replicas do not divide the global batch.
-        """
+        """Returns the showers per step of all `replicas` together."""
         asked = self.training.global_batch_size
         if asked is None:
             per_replica = self.training.batch_per_replica

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Literal, Self
 
 from pydantic import AwareDatetime, Field, model_validator
 
 from cloudgan.core.document import Document
-from cloudgan.core.documents import read_json, write_json
+from cloudgan.schema.candidate import Amount, Candidate, Seconds, Usd
 from cloudgan.schema.item import BillCategory, Item
 from cloudgan.schema.price_row import FeeRow, PriceRow, Text
 
@@ -20,11 +19,9 @@ Duration = Literal["steady_epoch_seconds", "program_seconds", "billed_seconds"]
 class Durations(Document):
     """The three durations of a run; None is unknown."""
 
-    steady_epoch_seconds: float | None = Field(
-        ge=0, description="median of the epochs after tracing"
-    )
-    program_seconds: float | None = Field(ge=0, description="process start to end, all processes")
-    billed_seconds: float | None = Field(ge=0, description="node start to node termination")
+    steady_epoch_seconds: Seconds | None = Field(description="median of the epochs after tracing")
+    program_seconds: Seconds | None = Field(description="process start to end, all processes")
+    billed_seconds: Seconds | None = Field(description="node start to node termination")
 
 
 class LineItem(Document):
@@ -32,16 +29,12 @@ class LineItem(Document):
 
     item: Item
     name: Text = Field(description="title; with the price row if the item has several")
-    seconds: float | None = Field(ge=0, allow_inf_nan=False, description="None: unknown")
-    node_seconds: float | None = Field(
-        default=None, ge=0, allow_inf_nan=False, description="seconds times nodes"
-    )
-    quantity: float | None = Field(
-        default=None, ge=0, allow_inf_nan=False, description="if not sold by time"
-    )
+    seconds: Seconds | None = Field(description="None: unknown")
+    node_seconds: Seconds | None = Field(default=None, description="seconds times nodes")
+    quantity: Amount | None = Field(default=None, description="if not sold by time")
     unit: str | None = Field(default=None, description="of quantity")
     duration: Duration = Field(description="the duration that includes these seconds")
-    usd: float | None = Field(ge=0, allow_inf_nan=False, description="None: unknown")
+    usd: Usd | None = Field(description="None: unknown")
     price_row: str | None = Field(default=None, description="row_id of the price used")
     why_unknown: str | None = None
 
@@ -57,7 +50,7 @@ class LineItem(Document):
 class Totals(Document):
     """A sum, with the names of its unknown line items."""
 
-    known_usd: float = Field(ge=0, allow_inf_nan=False)
+    known_usd: Usd
     unknown: tuple[str, ...]
 
     @classmethod
@@ -69,19 +62,11 @@ class Totals(Document):
             unknown=tuple(item.name for item in items if item.usd is None),
         )
 
-    def describe(self, *, any_known: bool = True) -> str:
-        """Returns for example ``at least 1.23 USD (unknown: egress)``."""
-        missing = f"(unknown: {', '.join(self.unknown)})"
-        if not any_known:
-            return f"unknown {missing}"
-        known = f"{self.known_usd:.4g} USD"
-        return f"at least {known} {missing}" if self.unknown else known
-
 
 class UnitCost(Document):
     """The cost of a unit of work, or why it is unknown."""
 
-    usd: float | None = Field(ge=0, allow_inf_nan=False, description="None: unknown")
+    usd: Usd | None = Field(description="None: unknown")
     basis: Text = Field(description="duration and price")
     unknown: tuple[str, ...] = Field(
         default=(), description="unknown line items: the cost is at least usd"
@@ -93,12 +78,6 @@ class UnitCost(Document):
         if (self.usd is None) != bool(self.why_unknown):
             raise ValueError("a unit cost needs either usd or why_unknown")
         return self
-
-    def describe(self) -> str:
-        """Returns for example ``at least 0.5 USD``."""
-        if self.usd is None:
-            return f"unknown: {self.why_unknown}"
-        return f"{'at least ' if self.unknown else ''}{self.usd:.4g} USD"
 
 
 class UnitCosts(Document):
@@ -114,8 +93,8 @@ class BilledAttempt(Document):
 
     attempt: int = Field(ge=1)
     nodes: int = Field(ge=0)
-    up_node_seconds: float | None = Field(ge=0, description="sum over nodes; None: unknown")
-    billed_node_seconds: float | None = Field(ge=0, description="by the provider's billing rule")
+    up_node_seconds: Seconds | None = Field(description="sum over nodes; None: unknown")
+    billed_node_seconds: Seconds | None = Field(description="by the provider's billing rule")
     rule: str | None = Field(description="source of the billing rule")
     price_row: str | None
     why_unknown: str | None = None
@@ -125,27 +104,8 @@ class Share(Document):
     """A part of the cost by what ranks or cells did; the parts add up to the line items."""
 
     name: Text
-    node_seconds: float | None = Field(
-        ge=0, allow_inf_nan=False, description="None: not sold by time"
-    )
-    usd: float | None = Field(ge=0, allow_inf_nan=False, description="None: unknown")
-
-
-class OfferEstimate(Document):
-    """Estimated epoch on an offer, from measured runs; `usd_per_epoch` is None for bounds."""
-
-    row: PriceRow
-    age_days: int | None = Field(description="of the price; None: undated")
-    nodes: int | None = Field(description="needed to match the speed of this run; None: unknown")
-    epoch_seconds: float | None = Field(description="None: only bounds are known")
-    low_epoch_seconds: float | None
-    high_epoch_seconds: float | None
-    grade: str | None = Field(description="measured or modelled")
-    basis: str | None
-    usd_per_epoch: float | None = Field(ge=0)
-    usd_per_epoch_low: float | None = Field(ge=0)
-    usd_per_epoch_high: float | None = Field(ge=0)
-    why_unknown: str
+    node_seconds: Seconds | None = Field(description="None: not sold by time")
+    usd: Usd | None = Field(description="None: unknown")
 
 
 class PricedOffer(Document):
@@ -153,9 +113,9 @@ class PricedOffer(Document):
 
     row: PriceRow
     age_days: int | None = Field(description="of the price; None: undated")
-    usd_per_epoch: float | None = Field(ge=0, description="from steady_epoch_seconds")
-    usd_per_run: float | None = Field(ge=0, description="from program_seconds")
-    usd_per_million_showers: float | None = Field(ge=0, description="from samples per second")
+    usd_per_epoch: Usd | None = Field(description="from steady_epoch_seconds")
+    usd_per_run: Usd | None = Field(description="from program_seconds")
+    usd_per_million_showers: Usd | None = Field(description="from samples per second")
     unknown: tuple[str, ...] = Field(description="values that are None, each with the reason")
     basis: Text
 
@@ -207,8 +167,9 @@ class CostReport(Document):
     )
     rows: tuple[PriceRow | FeeRow, ...] = Field(description="every row that `line_items` names")
     priced_offers: tuple[PricedOffer, ...] = ()
-    offer_estimates: tuple[OfferEstimate, ...] = Field(
-        default=(), description="from measured runs of this network, or bounds from the paper's"
+    offer_estimates: tuple[Candidate, ...] = Field(
+        default=(),
+        description="an epoch, from measured runs of this network, or bounds from the paper's",
     )
     published_runs: tuple[PublishedRun, ...] = ()
     warnings: tuple[str, ...] = Field(
@@ -242,33 +203,19 @@ class CostReport(Document):
                 raise ValueError(f"line item {item.name!r} names a price row that is not in rows")
         return self
 
+    @property
+    def known_usd(self) -> float | None:
+        """The sum of the known line items; None: all are unknown."""
+        is_known = any(item.usd is not None for item in self.line_items)
+        return self.totals.known_usd if is_known else None
+
     def total(self) -> str:
-        """Returns the total in words, with its unknown line items."""
-        return self.totals.describe(any_known=any(item.usd is not None for item in self.line_items))
-
-
-def read(path: Path) -> CostReport:
-    """Reads cost.json."""
-    return read_json(path, CostReport)
-
-
-def write(path: Path, report: CostReport) -> None:
-    """Writes cost.json atomically.
-
-    Raises:
-        DataError: It cannot be written; the old file is unchanged.
-    """
-    write_json(path, report)
-
-
-BILL_CATEGORIES: tuple[BillCategory, ...] = (
-    "compute",
-    "disk",
-    "storage",
-    "network",
-    "control plane",
-    "other",
-)
+        """Returns for example ``at least 1.23 USD (unknown: egress)``."""
+        usd, unknown = self.known_usd, self.totals.unknown
+        missing = f" (unknown: {', '.join(unknown)})" if unknown or usd is None else ""
+        if usd is None:
+            return f"unknown{missing}"
+        return f"{'at least ' if unknown else ''}{usd:.4g} USD{missing}"
 
 
 class ForecastVsActual(Document):
@@ -316,14 +263,11 @@ class Recommendation(Document):
 
     title: Text
     evidence: Text = Field(description="measured values, in words")
-    saves_seconds_per_epoch: float | None = Field(
-        default=None, ge=0, allow_inf_nan=False, description="None: not in the record"
+    saves_seconds_per_epoch: Seconds | None = Field(
+        default=None, description="None: not in the record"
     )
-    saves_usd: float | None = Field(
-        default=None,
-        ge=0,
-        allow_inf_nan=False,
-        description="over all epochs of the run; None: unknown, or no price was given",
+    saves_usd: Usd | None = Field(
+        default=None, description="over all epochs of the run; None: unknown, or no price was given"
     )
     action: Text = Field(description="flag to pass, or key of run.yaml to set")
 

@@ -23,11 +23,7 @@ def saved_iterations(names: Iterable[str]) -> list[int]:
 
 
 def common_iteration(saved: Iterable[Collection[int]]) -> int:
-    """Returns the newest iteration that all cells have saved; 0: there is none.
-
-    Args:
-        saved: Iterations by cell.
-    """
+    """Returns the newest iteration that all cells have saved; 0: there is none."""
     return max(set.intersection(*map(set, saved)), default=0)
 
 
@@ -42,12 +38,7 @@ def newest_point(saved: Sequence[Collection[int]], *, asynchronous: bool) -> int
 
 
 def saved_in_store(names: Iterable[str], cells: int) -> list[list[int]]:
-    """Returns the iterations of each cell whose states are among the names below `CELLS` of a store.
-
-    Args:
-        names: Such as ``cells/0-1/state-000000005.npz``.
-        cells: Of the grid; those without a state have none.
-    """
+    """Returns each cell's iterations by names such as ``cells/0-1/state-000000005.npz``; a cell may have none."""
     by_cell: dict[str, list[str]] = {}
     for name in names:
         folder, _, file = name.rpartition("/")

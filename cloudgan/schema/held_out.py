@@ -21,15 +21,7 @@ def held_out_every(fraction: float, showers: int) -> int:
 
 
 def check_folds(folds: int, showers: int) -> None:
-    """Checks that each of several folds has enough showers for its validations.
-
-    Args:
-        folds: Each holds out one shower of so many; 1: there are no folds.
-        showers: Of all folds; 0: unknown.
-
-    Raises:
-        ConfigError: A fold has too few; the message names how many folds are possible.
-    """
+    """Checks that each of several folds has enough of all showers (0: unknown) for its validations."""
     if folds == 1 or showers < 1 or showers // folds >= LEAST_TO_JUDGE:
         return
     most = showers // LEAST_TO_JUDGE
@@ -41,15 +33,7 @@ def check_folds(folds: int, showers: int) -> None:
 
 
 def check_can_validate(config: RunConfig, showers: int) -> None:
-    """Checks that a run has enough held-out showers for its validations.
-
-    Args:
-        config: Of the run.
-        showers: Showers in its data, including held-out ones.
-
-    Raises:
-        ConfigError: It has too few; the message names sufficient settings.
-    """
+    """Checks that of so many showers, held-out ones included, a run holds out enough for its validations."""
     if not config.training.validates_every or showers < 1:
         return
     fraction = config.data.held_out_fraction
@@ -74,14 +58,7 @@ def sufficient_share(showers: int) -> float | None:
 
 
 def too_few_held_out(run: str, held_out: int, showers: int, needed: int) -> str:
-    """Returns why a run cannot be validated on its held-out showers, and the ways out.
-
-    Args:
-        run: Name that commands take.
-        held_out: Of the run.
-        showers: Of its data; 0: unknown.
-        needed: Least number.
-    """
+    """Returns why a run cannot be validated on its held-out showers, and the ways out."""
     share = sufficient_share(showers)
     held = f"--held-out={share:g}" if share else "more showers"
     return (

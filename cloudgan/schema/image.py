@@ -24,15 +24,7 @@ _PULLED = re.compile(r"[^@]+(@sha256:[0-9a-f]{64})", re.ASCII)
 
 
 def parse_image(shown: str, text: str) -> str:
-    """Returns a valid reference.
-
-    Args:
-        shown: The flag, for the error.
-        text: Its value.
-
-    Raises:
-        ConfigError: It is no reference of an image.
-    """
+    """Returns a valid reference."""
     if _REFERENCE.fullmatch(text):
         return text
     raise ConfigError(

@@ -5,6 +5,7 @@ Times come from the clock of the provider; None: unknown.
 
 from __future__ import annotations
 
+import datetime as dt
 from pathlib import Path
 from typing import Literal, Self
 
@@ -20,6 +21,14 @@ LOCAL = "local"
 UNBILLED = frozenset({LOCAL, "kubernetes", "slurm"})
 """Providers with existing machines; `deploy --price-as=OFFER` gives them a price."""
 THIS_MACHINE = "this machine"
+
+
+def _check_order(
+    what: str, since: dt.datetime | None, until: dt.datetime | None, ended: str, begun: str
+) -> None:
+    """Refuses an end before its start."""
+    if since and until and until < since:
+        raise ValueError(f"{what} {ended} at {until}, before {begun}")
 
 
 class SentRequest(Document):
@@ -44,14 +53,10 @@ class Node(Document):
 
     @model_validator(mode="after")
     def _starts_before_it_ends(self) -> Self:
-        if self.started_at and self.terminated_at and self.terminated_at < self.started_at:
-            raise ValueError(
-                f"node {self.name} was terminated at {self.terminated_at}, before its start"
-            )
-        if self.terminated_at and not self.started_at:
-            raise ValueError(
-                f"node {self.name} was terminated at {self.terminated_at}, but never started"
-            )
+        node, until = f"node {self.name}", self.terminated_at
+        _check_order(node, self.started_at, until, "was terminated", "its start")
+        if until and not self.started_at:
+            raise ValueError(f"{node} was terminated at {until}, but never started")
         return self
 
     def seconds(self) -> float | None:
@@ -101,16 +106,12 @@ class Cluster(Document):
 
     @model_validator(mode="after")
     def _starts_before_it_ends(self) -> Self:
-        if self.created_at and self.deleted_at and self.deleted_at < self.created_at:
-            raise ValueError(
-                f"cluster {self.name} was deleted at {self.deleted_at}, before its creation"
-            )
+        cluster = f"cluster {self.name}"
+        _check_order(cluster, self.created_at, self.deleted_at, "was deleted", "its creation")
         if self.created_at and self.deleted_at and self.run_seconds:
             whole = (self.deleted_at - self.created_at).total_seconds()
             if self.run_seconds > whole * (1 + 1e-9):
-                raise ValueError(
-                    f"cluster {self.name}: a run pays {self.run_seconds} s of its {whole} s"
-                )
+                raise ValueError(f"{cluster}: a run pays {self.run_seconds} s of its {whole} s")
         return self
 
 
@@ -176,12 +177,8 @@ class Attempt(Document):
         names = [node.name for node in self.nodes]
         if len(set(names)) < len(names):
             raise ValueError("two nodes of one attempt have one name")
-        if (
-            self.program_started_at
-            and self.program_ended_at
-            and self.program_ended_at < self.program_started_at
-        ):
-            raise ValueError(f"the program ended at {self.program_ended_at}, before it started")
+        began, ended = self.program_started_at, self.program_ended_at
+        _check_order("the program", began, ended, "ended", "it started")
         return self
 
     @property
@@ -221,12 +218,6 @@ class Attempt(Document):
             return None
         return (max(downs) - min(ups)).total_seconds()
 
-    def node_seconds(self) -> float | None:
-        """Returns the sum of the run times of the nodes; None: unknown."""
-        seconds = [node.seconds() for node in self.nodes]
-        known = [each for each in seconds if each is not None]
-        return sum(known) if known and len(known) == len(seconds) else None
-
 
 class Launch(Document):
     """All attempts at one run, oldest first."""
@@ -248,11 +239,7 @@ class Launch(Document):
 
 
 def local_attempt(hardware: str) -> Attempt:
-    """Returns the attempt of a run on this machine, which is not billed.
-
-    Args:
-        hardware: Result of `Hardware.describe`.
-    """
+    """Returns the attempt of a run on this machine, which is not billed."""
     return Attempt(provider=LOCAL, node_type=f"{THIS_MACHINE}: {hardware}")
 
 
@@ -262,9 +249,5 @@ def read(path: Path) -> Launch:
 
 
 def write(path: Path, launch: Launch) -> None:
-    """Writes launch.json atomically.
-
-    Raises:
-        DataError: The file cannot be written; the old one is unchanged.
-    """
+    """Writes launch.json atomically."""
     write_json(path, launch)

@@ -17,54 +17,31 @@ class _Document(Document):
     model_config = ConfigDict(ser_json_inf_nan="strings")
 
 
-class MeasuredQuality(_Document):
-    """Quality of samples by the measure of the task.
-
-    Attributes:
-        score: Lower is better.
-        details: Other figures by name.
-    """
+class SampleQuality(_Document):
+    """Quality of samples by the measure of the task; mixture weights minimise the score."""
 
     score: Loss
-    details: dict[str, Loss] = Field(default_factory=dict)
+    details: dict[str, Loss] = Field({}, description="other figures by name")
 
 
 class ChosenEnsemble(_Document):
-    """Generators of any cells that give equal shares of the samples.
-
-    Attributes:
-        method: How they were chosen.
-        cells: Their cells.
-        quality: Of samples of the ensemble; those that the choice was made with.
-        scored: Ensembles that were measured for the choice.
-    """
+    """Generators of any cells that give equal shares of the samples."""
 
     method: EnsembleMethod
     cells: tuple[int, ...] = Field(min_length=1, max_length=MAX_CELLS)
-    quality: MeasuredQuality
-    scored: int = Field(ge=1)
+    quality: SampleQuality = Field(description="of the samples that the choice was made with")
+    scored: int = Field(ge=1, description="ensembles that were measured for the choice")
 
 
 class MixtureQuality(_Document):
-    """The mixture of the best cell beside its members and beside an ensemble of all cells.
-
-    Attributes:
-        iteration: Of the measured states.
-        cell: The best cell, whose mixture it is.
-        samples: Of each measurement.
-        mixture: With the evolved weights.
-        best_generator: The best member alone.
-        best_generator_cell: Cell of that member.
-        uniform: All members with equal weights.
-        ensemble: None if none was requested.
-    """
+    """The mixture of the best cell beside its members and beside an ensemble of all cells."""
 
     schema_version: Literal[1] = 1
-    iteration: int = Field(ge=1)
-    cell: int = Field(ge=0)
-    samples: int = Field(ge=1)
-    mixture: MeasuredQuality
-    best_generator: MeasuredQuality
+    iteration: int = Field(ge=1, description="of the measured states")
+    cell: int = Field(ge=0, description="the best one, whose mixture it is")
+    samples: int = Field(ge=1, description="of each measurement")
+    mixture: SampleQuality = Field(description="with the evolved weights")
+    best_generator: SampleQuality = Field(description="the best member alone")
     best_generator_cell: int = Field(ge=0)
-    uniform: MeasuredQuality
-    ensemble: ChosenEnsemble | None = None
+    uniform: SampleQuality = Field(description="all members with equal weights")
+    ensemble: ChosenEnsemble | None = Field(None, description="null: none was requested")

@@ -122,16 +122,14 @@ class ParallelConfig(Document):
     @model_validator(mode="after")
     def _options_of_the_mode(self) -> Self:
         for name, modes in _OPTIONS.items():
-            given = getattr(self, name) != type(self).model_fields[name].default
-            if given and self.mode not in modes:
+            if not self.is_default(name) and self.mode not in modes:
                 raise ValueError(
                     f"{name} is an option of mode {' or '.join(modes)}, but mode is {self.mode!r};"
                     f" give --parallel={modes[0]}, or omit {name}"
                 )
-        every = self.master_sync_every
-        if self.masters == 1 and every != type(self).model_fields["master_sync_every"].default:
+        if self.masters == 1 and not self.is_default("master_sync_every"):
             raise ValueError(
-                f"master_sync_every is {every}, but one master exchanges with no other; give"
+                f"master_sync_every is {self.master_sync_every}, but one master exchanges with no other; give"
                 " --masters=2 or more, or omit it"
             )
         return self

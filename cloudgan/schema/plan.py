@@ -73,6 +73,8 @@ class SlurmOptions(Document):
 
 NETWORK, SUBNET, INTERNAL_IPS = "network", "subnet", "internal addresses"
 """Details of a target, as requested by --network, --subnet and --internal-ips."""
+LOCATION = "cluster location"
+"""Detail of a target: zone or region of its cluster, which may differ from the zone of the nodes."""
 ZONES = "<zones>"
 """Placeholder of the zones that offer the node type, in the order of the attempts."""
 
@@ -109,11 +111,7 @@ class Target(Document):
 
     @classmethod
     def of_flags(cls, **fields: Any) -> Target:
-        """Returns a target of names that a user gave.
-
-        Raises:
-            ConfigError: One cannot be a part of an address; names its flag.
-        """
+        """Returns a target of names that a user gave."""
         try:
             return cls(**fields)
         except ValidationError as error:
@@ -397,6 +395,14 @@ class Plan(Document):
         return self.node_pool.reused.run if self.node_pool and self.node_pool.reused else self.run
 
     @property
+    def cluster_place(self) -> tuple[str | None, str | None] | None:
+        """Location and name of the Kubernetes cluster of provisioned nodes; None: they are in none."""
+        if self.node_pool is None or self.node_pool.engine != "cluster":
+            return None
+        target = self.target
+        return target.details.get(LOCATION, target.region), target.cluster
+
+    @property
     def assumes_showers(self) -> bool:
         """Whether no data were given, and the plan is for as many showers as the paper's."""
         return self.showers.source == NO_DATA
@@ -447,9 +453,5 @@ def read(path: Path) -> Plan:
 
 
 def write(path: Path, plan: Plan) -> None:
-    """Writes plan.json atomically.
-
-    Raises:
-        DataError: The file cannot be written; the old one is unchanged.
-    """
+    """Writes plan.json atomically."""
     write_json(path, plan)

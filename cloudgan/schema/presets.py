@@ -9,17 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
-from pydantic import (
-    ConfigDict,
-    Field,
-    SerializerFunctionWrapHandler,
-    model_serializer,
-    model_validator,
-)
+from pydantic import ConfigDict, Field, model_validator
 
-from cloudgan.core.document import Document
+from cloudgan.core.document import SparseDocument
 from cloudgan.core.errors import UnknownNameError
 from cloudgan.core.flags import Text, flag
 from cloudgan.schema.architecture import (
@@ -56,10 +50,11 @@ PROFILES: dict[str, NetworkProfile] = {}
 """The networks by name; filled below."""
 
 
-class Preset(Document):
+class Preset(SparseDocument):
     """Everything that defines a model except its data; the defaults are the published 3DGAN."""
 
     model_config = ConfigDict(allow_inf_nan=False)
+    OMITTED = ("periodic_axes", "log_energy", *SIZE_KEYS)
 
     preset: str = flag(
         "paper",
@@ -150,19 +145,6 @@ class Preset(Document):
     discriminator_width: Width = Field(1.0, description="as generator_width")
     discriminator_depth: Depth = Field(1, description="as generator_depth")
 
-    @model_serializer(mode="wrap")
-    def _without_unused_keys(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Omits unused keys, so that the documents and hashes of other runs stay as they are."""
-        found: dict[str, Any] = dump(self)
-        if not self.periodic_axes:
-            found.pop("periodic_axes", None)
-        if not self.log_energy:
-            found.pop("log_energy", None)
-        for key in SIZE_KEYS:
-            if getattr(self, key) == 1:
-                found.pop(key, None)
-        return found
-
     @property
     def network_name(self) -> str:
         """The networks with what differs from their preset: what measured times and qualities belong to."""
@@ -172,7 +154,7 @@ class Preset(Document):
         factors = [
             f"{key.replace('_', ' ')} {getattr(self, key):g}"
             for key in SIZE_KEYS
-            if getattr(self, key) != 1
+            if not self.is_default(key)
         ]
         differs = ", ".join((*shape, *periodic, *factors))
         return f"{self.networks} ({differs})" if differs else self.networks
@@ -446,11 +428,7 @@ PROFILES |= {
 
 
 def find_profile(networks: str) -> NetworkProfile:
-    """Returns the profile of a network.
-
-    Raises:
-        UnknownNameError: No such network; the message names the nearest.
-    """
+    """Returns the profile of a network."""
     if networks not in PROFILES:
         raise UnknownNameError("preset", networks, PROFILES)
     return PROFILES[networks]

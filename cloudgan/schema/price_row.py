@@ -73,6 +73,11 @@ class SourcedRow(Document):
             return f"{self.date} or later, at most {days} days old"
         return f"{self.date}, {days} day{'' if days == 1 else 's'} old"
 
+    def ago_text(self: _Dated, days: int | None) -> str:
+        """Returns an age for a table, such as ``20 days ago``; ≤ marks a bound."""
+        bound = "≤" if self.has_earliest_date else ""
+        return "undated" if days is None else f"{bound}{days} days ago"
+
     def is_stale(self: _Dated, today: dt.date) -> bool:
         """Returns whether the row is undated, dated in the future or older than 90 days."""
         days = self.age_days(today)
@@ -81,7 +86,6 @@ class SourcedRow(Document):
 
 Market = Literal["on_demand", "spot"]
 Snapshot = Literal["current", "2021"]
-Kind = Literal["node"]  # other fees: FeeRow
 
 Positive = Annotated[float, Field(gt=0, le=MAX_USD, allow_inf_nan=False)]
 Text = Annotated[str, Field(min_length=1)]
@@ -120,7 +124,7 @@ class PriceRow(SourcedRow):
         description="A: in the source; B: partly derived; C: replaces a wrong value of the source"
     )
     snapshot: Snapshot
-    kind: Kind = "node"
+    kind: Literal["node"] = "node"  # other fees: FeeRow
     note: str = ""
     low_usd_per_hour: Positive | None = Field(
         default=None, description="lowest reading since range_since; None: there is one reading"

@@ -1,7 +1,7 @@
 """The run record, `record.jsonl`: one line per epoch and event, and what follows from the lines.
 
 Only the chief worker writes it. Each line is flushed to disk before training continues; a last line
-truncated by a crash is left out by readers. `record_warnings` lists what else is missing or doubled.
+truncated by a crash is left out by readers. `money.record_warnings` lists what else is missing or doubled.
 Durations are measured by the processes, never differences of `time`.
 """
 
@@ -10,17 +10,11 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
-from pydantic import (
-    Field,
-    SerializerFunctionWrapHandler,
-    TypeAdapter,
-    ValidationError,
-    model_serializer,
-)
+from pydantic import Field, TypeAdapter, ValidationError
 
-from cloudgan.core.document import Document
+from cloudgan.core.document import Document, SparseDocument
 from cloudgan.core.documents import read_bytes
 from cloudgan.core.errors import DataError
 from cloudgan.core.file_lock import append_line
@@ -41,8 +35,10 @@ FILE_NAME = "record.jsonl"
 DEFAULT_INSTRUCTIONS = "default"
 
 
-class Numerics(Document):
+class Numerics(SparseDocument):
     """What determines the bits in addition to the configuration; checkpoints keep it for resuming."""
+
+    OMITTED = ("tensorflow", "jax")
 
     processor: str
     device: str
@@ -64,15 +60,6 @@ class Numerics(Document):
     tensorflow: str = Field("", description="version; empty: another engine")
     keras: str
     jax: str = Field("", description="version; empty: another engine")
-
-    @model_serializer(mode="wrap")
-    def _without_an_unused_engine(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Omits the version of an unused engine, so that the documents of other runs stay as they are."""
-        found: dict[str, Any] = dump(self)
-        for name in ("tensorflow", "jax"):
-            if not found[name]:
-                found.pop(name)
-        return found
 
 
 class Started(RecordLine):
@@ -313,11 +300,6 @@ class RunRecord(Document):
         """Returns what each process wrote, oldest first, without repeated lines."""
         return processes(distinct(self.lines)[0])
 
-    def every_process_ended(self) -> bool:
-        """Whether all processes recorded their end; otherwise `program_seconds` is incomplete."""
-        found = self.processes()
-        return bool(found) and all(process.stopped for process in found)
-
     def started(self) -> Started | None:
         """Returns the latest start."""
         return next((line for line in reversed(self.lines) if isinstance(line, Started)), None)
@@ -344,6 +326,12 @@ class RunRecord(Document):
     def program_seconds(self) -> float:
         """Returns the sum over the processes that recorded their end."""
         return sum(line.program_seconds for line in self.once() if isinstance(line, Stopped))
+
+    def whole_program_seconds(self) -> float | None:
+        """Returns the sum over all processes; None if one did not record its end."""
+        found = self.processes()
+        is_known = bool(found) and all(process.stopped for process in found)
+        return self.program_seconds() if is_known else None
 
 
 def append(path: Path, line: Line) -> None:

@@ -59,11 +59,7 @@ class RunSource:
         return found
 
     def checked_launch(self, found: Launch) -> Launch:
-        """Returns a launch.json if it is of the requested run.
-
-        Raises:
-            ForeignDocumentError: It is not.
-        """
+        """Returns a launch.json if it is of the requested run."""
         if found.run != self.run:
             raise self._foreign("run", found.run, self.run)
         return found
@@ -91,29 +87,17 @@ class RunSource:
 
 
 def read_plan(path: Path, run: str) -> Plan:
-    """Reads the plan.json of a run.
-
-    Raises:
-        ForeignDocumentError: It is the plan of another run.
-    """
+    """Reads the plan.json of a run."""
     return RunSource(str(path), run).checked_plan(plans.read(path))
 
 
 def read_launch(path: Path, run: str) -> Launch:
-    """Reads the launch.json of a run.
-
-    Raises:
-        ForeignDocumentError: It is of another run.
-    """
+    """Reads the launch.json of a run."""
     return RunSource(str(path), run).checked_launch(launch.read(path))
 
 
 def check_inside(path: Path, folder: Path) -> None:
-    """Checks that a path of a run is inside its folder.
-
-    Raises:
-        ForeignDocumentError: A symbolic link leads out of the folder.
-    """
+    """Checks that a path of a run is inside its folder."""
     if not path.resolve().is_relative_to(folder.resolve()):
         raise ForeignDocumentError(
             f"{path}: a symbolic link to {path.resolve()}, which is outside of the run's folder;"

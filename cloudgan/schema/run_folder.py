@@ -78,6 +78,11 @@ def find_run_folder(given: str | Path) -> RunFolder:
             raise ConfigError(
                 f"{name} is not the folder of a run: it has no run.yaml or record.jsonl"
             )
+        if folder.is_file():
+            raise ConfigError(
+                f"{name} is a file; a run is given by its name or folder, such as runs/mine. Two files of showers are"
+                f" compared with `cloudgan validate --generated={name} --reference=FILE`"
+            )
     known = [path.name for path in known_runs()]
     if known:
         raise UnknownNameError("run", str(folder).removeprefix("runs/"), known)
@@ -116,11 +121,7 @@ class RunFolder:
     """Paths of the files of a run; only the methods access the disk."""
 
     def __init__(self, path: Path | str) -> None:
-        """Names the files of the run in the folder `path`.
-
-        Raises:
-            ConfigError: The path is empty, or a URL.
-        """
+        """Names the files of the run in the folder `path`."""
         if not str(path):
             raise ConfigError("the folder of the run is empty; give a folder such as runs/NAME")
         found = local_path(path, advice="--checkpoints copies the checkpoints to a bucket")
@@ -183,9 +184,6 @@ class RunFolder:
         Args:
             own: The file that makes the folder the caller's, and files of others beside which it may write.
                 Default: those of `train`, which continues a launched run.
-
-        Raises:
-            ConfigError: It has other files, or holds another kind of run.
         """
         try:
             names = {found.name for found in self.path.iterdir()} if self.path.is_dir() else set()
@@ -205,11 +203,7 @@ class RunFolder:
             )
 
     def check(self, config: RunConfig) -> None:
-        """Checks that the folder is empty or holds this run.
-
-        Raises:
-            ConfigError: The folder holds another run.
-        """
+        """Checks that the folder is empty or holds this run."""
         there = self.read_config() if self.has_trained() else None
         if there and there.mathematics() != config.mathematics():
             ours, trained = config.model.preset, there.model.preset
@@ -247,9 +241,6 @@ class RunFolder:
         """Prevents a second process on this machine from training the same run.
 
         A run that is refused before it recorded anything leaves the folder as it was, a new one not at all.
-
-        Raises:
-            ConfigError: Another process trains it.
         """
         if sys.platform == "win32":
             raise ConfigError("training needs Linux or macOS; use WSL on Windows")

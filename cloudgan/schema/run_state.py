@@ -8,13 +8,17 @@ from typing import Literal
 
 from cloudgan.schema.launch import Node
 
-Phase = Literal["absent", "waiting", "starting", "running", "finished", "failed", "stopped"]
-"""absent: no run exists; waiting: for nodes or a queue; starting: not all workers are ready; stopped: on
-request, resumable."""
+Phase = Literal[
+    "absent", "waiting", "starting", "running", "stopping", "finished", "failed", "stopped"
+]
+"""absent: no run exists; waiting: for nodes or a queue; starting: not all workers are ready; stopping: its workers
+save a checkpoint and end; stopped: on request, resumable."""
 
 _STAMPED = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ) (.*)", re.ASCII | re.DOTALL)
 PREEMPTS = "preempts this node"
 """In the log of a worker whose cloud announced the preemption of its node."""
+
+STOPPING = "it is being stopped: its workers save a checkpoint and end"
 
 ENDED: frozenset[Phase] = frozenset({"absent", "finished", "failed", "stopped"})
 

@@ -244,13 +244,7 @@ class SearchConfig(Document):
     def run_config(
         self, point: Mapping[str, Value], name: str, fold: int | None = None
     ) -> RunConfig:
-        """Returns the configuration of a run of a trial.
-
-        Args:
-            point: Values of the space.
-            name: Of the run.
-            fold: First held-out shower; None: the trial has one run.
-        """
+        """Returns the configuration of a run of a trial at a point of the space; `fold` None: the trial has one run."""
         document: dict[str, Any] = self.base.model_dump(mode="json") | {"name": name}
         if self.base.checkpoint.url:
             url = f"{self.base.checkpoint.url.rstrip('/')}/{name}"
@@ -267,11 +261,7 @@ class SearchConfig(Document):
         return parse_config(document, "the space of the search")
 
     def check(self) -> None:
-        """Checks that every key exists, and each choice or both ends and a value inside of a range.
-
-        Raises:
-            ConfigError: Names the key, and the nearest one that exists.
-        """
+        """Checks that every key exists, and each choice or both ends and a value inside of a range."""
         known = sorted(_keys(self.base))
         for dotted, dimension in self.space.items():
             if dotted not in known:

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
-from pydantic import (
-    ConfigDict,
-    Field,
-    SerializerFunctionWrapHandler,
-    model_serializer,
-    model_validator,
-)
+from pydantic import ConfigDict, Field, model_validator
 
-from cloudgan.core.document import Document
+from cloudgan.core.document import SparseDocument
 from cloudgan.core.flags import flag
 from cloudgan.core.ranges import (
     MAX_BATCH,
@@ -41,10 +35,11 @@ TrackerName = Literal["none", "mlflow", "wandb", "tensorboard"]
 ScaleLr = Literal["none", "linear", "sqrt"]
 
 
-class TrainingConfig(Document):
+class TrainingConfig(SparseDocument):
     """Training options."""
 
     model_config = ConfigDict(allow_inf_nan=False)
+    OMITTED = ("engine", "patience", "smooth")
 
     engine: EngineName = flag(
         "tensorflow",
@@ -197,17 +192,6 @@ class TrainingConfig(Document):
         "experiment tracker that also gets losses, metrics and the end of the run",
         "Output",
     )
-
-    @model_serializer(mode="wrap")
-    def _without_an_unused_early_stop(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Omits unset keys, so that the documents of other runs stay as they are."""
-        found: dict[str, Any] = dump(self)
-        for key in ("patience", "smooth"):
-            if getattr(self, key) is None:
-                found.pop(key, None)
-        if self.engine == "tensorflow":
-            found.pop("engine", None)
-        return found
 
     @property
     def tracker_package(self) -> str | None:

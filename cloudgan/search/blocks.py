@@ -6,16 +6,15 @@ run. Each watches its standard input and saves and stops when the process that s
 
 from __future__ import annotations
 
-import contextlib
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from cloudgan.core.errors import ConfigError, Interrupted, TryAgain
+from cloudgan.core.errors import ConfigError
 from cloudgan.core.file_lock import holder
 from cloudgan.core.hardware import this_machine
 from cloudgan.core.settings import child_environment
@@ -102,28 +101,3 @@ def wait_for_trainers(
                 say(f"trial {path.name}: waits for process {process}, which still trains it")
                 is_said = True
             time.sleep(0.2)
-
-
-class StopRequest:
-    """Whether a signal asked to end."""
-
-    number: int | None = None
-
-    def __call__(self, number: int, frame: object = None) -> None:
-        """Notes a signal, as its handler."""
-        del frame
-        self.number = number
-
-    @contextlib.contextmanager
-    def by_signals(self, hint: str) -> Iterator[None]:
-        """Handles SIGINT and SIGTERM; raises `Interrupted` or `TryAgain` at the end of a block that one ended."""
-        numbers = (signal.SIGINT, signal.SIGTERM)
-        before = {number: signal.signal(number, self) for number in numbers}
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
-        if self.number is not None:
-            kind = Interrupted if self.number == signal.SIGINT else TryAgain
-            raise kind(f"the search stopped; {hint}")

@@ -9,12 +9,13 @@ from collections.abc import Sequence
 from cloudgan.core.durations import HOUR_SECONDS
 from cloudgan.core.hardware import this_machine
 from cloudgan.core.progress import Progress
+from cloudgan.core.stop_signal import StopSignal
 from cloudgan.schema.config import RunConfig
 from cloudgan.schema.record import Checkpointed, read_if_whole
 from cloudgan.schema.run_folder import RunFolder
 from cloudgan.schema.search import SearchConfig
 from cloudgan.schema.search_exchange import TrialRun
-from cloudgan.search.blocks import Block, StopRequest, blocks_of_machine, wait_for_trainers
+from cloudgan.search.blocks import Block, blocks_of_machine, wait_for_trainers
 from cloudgan.search.folder import SearchFolder
 from cloudgan.search.study import SearchStudy, open_study
 from cloudgan.search.trial_loop import TrialLoop
@@ -105,13 +106,13 @@ def train_here(
 
     Also returns the limit that ended the search before its last trial; empty: none did.
     """
-    study, stop = open_study(folder, config), StopRequest()
+    study, stop = open_study(folder, config), StopSignal()
     here = Here(folder, config, study, max_hours=max_hours, budget_usd=budget_usd)
     trainers, name = blocks or blocks_of_machine(config.blocks), f"here-{secrets.token_hex(4)}"
     loop = TrialLoop(config, study, trainers, here, progress, name=name, stop=stop)
     ended = sum(trial.state.is_finished() for trial in study.trials())
     progress.start("search", study.size, "trials", done=ended)
-    with stop.by_signals(f"`cloudgan search {folder.path}` continues it"):
+    with stop.by_signals(f"the search stopped; `cloudgan search {folder.path}` continues it"):
         runs = [run for trial in study.unfinished() for run in study.runs_of(trial)]
         earlier = [folder.run(run) for run in runs]
         wait_for_trainers(earlier, progress.say, lambda: stop.number is not None)

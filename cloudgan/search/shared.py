@@ -14,6 +14,7 @@ from cloudgan.core.atomic_file import write_atomic
 from cloudgan.core.documents import parse_model
 from cloudgan.core.errors import ConfigError, CredentialsError, TryAgain
 from cloudgan.core.progress import Progress
+from cloudgan.core.stop_signal import StopSignal
 from cloudgan.data.manifest import MANIFEST
 from cloudgan.schema import record
 from cloudgan.schema.quality import best_step
@@ -21,7 +22,7 @@ from cloudgan.schema.run_folder import RunFolder, checkpoint_name, checkpoint_st
 from cloudgan.schema.search import FILE_NAME, SearchConfig
 from cloudgan.schema.search_exchange import LEASE_SECONDS, TrialRun, search_prefix
 from cloudgan.search.block_watch import BlockWatch
-from cloudgan.search.blocks import LOG, StopRequest
+from cloudgan.search.blocks import LOG
 from cloudgan.search.folder import SearchFolder
 from cloudgan.search.journal import ENTRIES, StoreJournal
 from cloudgan.search.study import REASON, SearchStudy, state_name
@@ -79,6 +80,13 @@ def _published(store: Store) -> SearchConfig | None:
         return None
 
 
+def join_command(config: SearchConfig, name: str) -> str:
+    """Returns the command that starts the blocks of a search with a store."""
+    mode = config.base.parallel.mode
+    ranks = "" if mode == "none" else f" --parallel={mode}"
+    return f"cloudgan deploy --store={config.store} --nodes=N -- join {name}{ranks}"
+
+
 class Follower:
     """Says which trials of a published search end, and fetches their records and checkpoints."""
 
@@ -106,7 +114,7 @@ class Follower:
         self._list_seconds = 0.0
         self._fetched: set[int] = set()
         self._mirrored = 0
-        self.stop = StopRequest()
+        self.stop = StopSignal()
 
     def run(self) -> None:
         """Follows until all trials are finished."""
@@ -196,8 +204,8 @@ class Follower:
             self._alive_seconds = now
         elif now - self._alive_seconds > self._absent_seconds:
             raise TryAgain(
-                f"no block for {self._absent_seconds / 60:.0f} min; start one with `cloudgan deploy"
-                f" -- join {self._folder.path.name}` with the same --store, and continue with `cloudgan search"
+                f"no block for {self._absent_seconds / 60:.0f} min; start one with"
+                f" `{join_command(self._config, self._folder.path.name)}`, and continue with `cloudgan search"
                 f" {self._folder.path}`"
             )
 
@@ -223,10 +231,9 @@ def follow_search(
     if launch:
         launch()
     else:
-        join = f"cloudgan deploy --store={config.store} --nodes=N -- join {name}"
-        progress.say(f"blocks join with: {join}")
+        progress.say(f"blocks join with: {join_command(config, name)}")
     follower = Follower(folder, config, published, progress)
-    again = f"its blocks go on, and `cloudgan search {folder.path}` follows them again"
+    again = f"the search stopped; its blocks go on, and `cloudgan search {folder.path}` follows them again"
     with follower.stop.by_signals(again):
         follower.run()
     return published[0]

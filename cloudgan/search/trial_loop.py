@@ -20,13 +20,14 @@ from optuna.trial import FrozenTrial
 
 from cloudgan.core.errors import CloudganError
 from cloudgan.core.progress import Progress
+from cloudgan.core.stop_signal import StopSignal
 from cloudgan.core.tail import tail_lines
 from cloudgan.schema.config import RunConfig
 from cloudgan.schema.record import RunRecord, read_if_whole
 from cloudgan.schema.run_folder import RunFolder
 from cloudgan.schema.search import SearchConfig
 from cloudgan.schema.search_exchange import TrialRun
-from cloudgan.search.blocks import LOG, Block, StopRequest
+from cloudgan.search.blocks import LOG, Block
 from cloudgan.search.objectives import objective_median, objective_values, second_objective
 from cloudgan.search.study import MOST_FAILURES, REASON, SearchStudy, claims_of
 from cloudgan.storage.store import StoreError
@@ -82,7 +83,7 @@ class TrialLoop:
         progress: Progress,
         *,
         name: str,
-        stop: StopRequest,
+        stop: StopSignal,
     ) -> None:
         """`name` is the unique name of this process in the claims of the study."""
         self._config, self._study, self._blocks = config, study, blocks

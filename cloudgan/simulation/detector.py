@@ -18,14 +18,9 @@ from cloudgan.data.showers import CELL_MM
 
 @dataclass(frozen=True)
 class Material:
-    """A material of the detector.
+    """A material of the detector, named as in its description; Z is mass weighted for mixtures.
 
-    Attributes:
-        name: As in the detector description.
-        radiation_length_mm: X0, mm.
-        density_g_per_cm3: Density.
-        atomic_number: Z, mass weighted for mixtures.
-        mass_shares: Symbol and mass fraction of each element.
+    The mass shares are symbol and mass fraction of each element.
     """
 
     name: str
@@ -36,17 +31,8 @@ class Material:
 
 
 ATOMIC_NUMBERS = {
-    "H": 1,
-    "C": 6,
-    "N": 7,
-    "O": 8,
-    "Si": 14,
-    "Cl": 17,
-    "Fe": 26,
-    "Ni": 28,
-    "Cu": 29,
-    "W": 74,
-}
+    "H": 1, "C": 6, "N": 7, "O": 8, "Si": 14, "Cl": 17, "Fe": 26, "Ni": 28, "Cu": 29, "W": 74,
+}  # fmt: skip
 """Atomic numbers of all elements of the materials."""
 
 TUNGSTEN = Material(
@@ -90,12 +76,8 @@ GAP = (
 class Detector:
     """A stack of layers, each one tungsten plate and one gap with silicon; depths at 90 degrees.
 
-    Attributes:
-        absorber_mm: Thickness of the tungsten of each layer, mm.
-        gap: Slabs behind each plate.
-        back_mm: Thickness of the tungsten behind the last layer, mm.
-        cell_mm: Edge of a square cell, mm.
-        cells: Cells of the image along x and y.
+    `gap` are the slabs behind each plate, `back_mm` is the tungsten behind the last layer, `cells` are those of the image
+    along x and y.
     """
 
     absorber_mm: tuple[float, ...] = (2.4,) * 17 + (4.8,) * 8

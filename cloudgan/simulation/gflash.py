@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +24,8 @@ from cloudgan.simulation import profiles
 from cloudgan.simulation.detector import CLIC_ECAL, SILICON, TUNGSTEN, Detector
 
 Floats = NDArray[np.float64]
+Crossings = tuple[NDArray[np.int64], NDArray[np.float32]]
+"""Particles that cross silicon, by shower and layer: shower * layers + layer; and their energies in GeV."""
 
 
 @dataclass(frozen=True)
@@ -82,21 +83,9 @@ GEANT4_TUNING = Tuning()
 """Values fitted to Geant4 11.4.1."""
 
 
-class Crossings(NamedTuple):
-    """Particles that cross silicon, C of them, ordered by shower and layer."""
-
-    row: NDArray[np.int64]  # shower * layers + layer
-    energy_gev: NDArray[np.float32]
-
-
 @dataclass(frozen=True)
 class Gflash:
-    """Draws showers of given energies and angles.
-
-    Attributes:
-        detector: Stack and window of cells.
-        tuning: Fitted constants.
-    """
+    """Draws showers of given energies and angles."""
 
     detector: Detector = CLIC_ECAL
     tuning: Tuning = GEANT4_TUNING
@@ -112,13 +101,21 @@ class Gflash:
         shape, mean_alpha = self._shapes(energy_gev, random)
         paths = self.detector.boundaries_x0() / np.sin(theta_rad)[:, None]
         visible = self._visible(energy_gev, shape, paths, random)
-        crossings = self._crossings(visible, paths, random)
+        row, crossing_gev = self._crossings(visible, paths, random)
         depth = (paths[:, 1:] + paths[:, :-1]) / 2
         tau = profiles.relative_depth(depth, shape, mean_alpha)
-        radius_mm = self._radii(tau, energy_gev, crossings.row, random)
+        radius_mm = self._radii(tau, energy_gev, row, random)
         skew = self._skew(theta_rad, shape, depth)
-        positions = self._positions(theta_rad, crossings, radius_mm, skew, random)
-        return self._fill(len(energy_gev), crossings, positions)
+        place = self._positions(theta_rad, (row, crossing_gev), radius_mm, skew, random)
+        # Sums the crossings into the cells of the window.
+        wide, high, layers = (*self.detector.cells, self.detector.layers)
+        x, y = _cell(place[0], wide), _cell(place[1], high)
+        inside = (x >= 0) & (x < wide) & (y >= 0) & (y < high)
+        shower = row // layers
+        cell = ((shower * wide + x) * high + y) * layers + row - shower * layers
+        size = len(energy_gev) * wide * high * layers
+        energy = np.bincount(cell[inside], crossing_gev[inside], size)
+        return energy.astype(np.float32).reshape(len(energy_gev), wide, high, layers)
 
     def medium(self) -> profiles.Medium:
         """Returns the calorimeter parameters of the formulas."""
@@ -171,7 +168,7 @@ class Gflash:
         number = random.poisson(visible / tuning.crossing_gev + early)
         row = np.repeat(np.arange(number.size), number.ravel())
         energy = random.standard_gamma(tuning.crossing_shape, len(row), dtype=np.float32)
-        return Crossings(row, energy * np.float32(tuning.crossing_gev / tuning.crossing_shape))
+        return row, energy * np.float32(tuning.crossing_gev / tuning.crossing_shape)
 
     def _radii(
         self,
@@ -214,11 +211,11 @@ class Gflash:
         random: np.random.Generator,
     ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Positions of the crossings, x and y in cells from the centre of the window."""
-        detector, row = self.detector, crossings.row
+        detector, (row, energy_gev) = self.detector, crossings
         entry = random.uniform(-0.5, 0.5, (2, len(theta_rad)))  # inside a cell, in cells
         tilt = detector.silicon_mm() / np.tan(theta_rad)[:, None]
         axis = tilt / detector.cell_mm + entry[1, :, None]
-        layers = np.bincount(row, crossings.energy_gev, axis.size).reshape(axis.shape)
+        layers = np.bincount(row, energy_gev, axis.size).reshape(axis.shape)
         total = np.maximum(layers.sum(1), np.finfo(np.float64).tiny)
         axis -= np.floor((layers * axis).sum(1) / total + 0.5)[:, None]
         shower = row // detector.layers
@@ -231,22 +228,6 @@ class Gflash:
             detector.cell_mm
         )
         return x, axis.astype(np.float32).ravel()[row] + along / np.float32(detector.cell_mm)
-
-    def _fill(
-        self,
-        count: int,
-        crossings: Crossings,
-        positions: tuple[NDArray[np.float32], NDArray[np.float32]],
-    ) -> NDArray[np.float32]:
-        """Sums the crossings into the cells of the window."""
-        wide, high, layers = (*self.detector.cells, self.detector.layers)
-        x, y = _cell(positions[0], wide), _cell(positions[1], high)
-        inside = (x >= 0) & (x < wide) & (y >= 0) & (y < high)
-        shower = crossings.row // layers
-        cell = ((shower * wide + x) * high + y) * layers + crossings.row - shower * layers
-        size = count * wide * high * layers
-        energy = np.bincount(cell[inside], crossings.energy_gev[inside], size)
-        return energy.astype(np.float32).reshape(count, wide, high, layers)
 
 
 def _cell(place: NDArray[np.float32], cells: int) -> NDArray[np.int64]:
@@ -279,28 +260,8 @@ def simulate(
     `block`. A block of 250 at full size is 65 MB. Near 0 and 180 degrees the shower leaves the window
     sideways and the image is almost empty; the tuning used 60 to 120 degrees.
 
-    Args:
-        count: Number of showers.
-        seed: Not negative.
-        energy_gev: Range of the primary energy.
-        theta_deg: Range of the polar angle, degrees.
-        cells: Window along x and y, around the barycentre.
-        block: Showers per block, a multiple of 50.
-        progress: Receives each block.
+    `cells` are the window along x and y, around the barycentre; `block` is a multiple of 50.
     """
-    _check_ranges(energy_gev, theta_deg)
-    _check_size(count, seed, cells, block)
-    return _blocks(
-        count,
-        seed=seed,
-        ranges=(energy_gev, theta_deg),
-        cells=cells,
-        block=block,
-        progress=progress or Silent(),
-    )
-
-
-def _check_ranges(energy_gev: tuple[float, float], theta_deg: tuple[float, float]) -> None:
     low, high = energy_gev
     if not MIN_ENERGY_GEV <= low <= high <= MAX_ENERGY_GEV:
         raise ConfigError(
@@ -313,9 +274,6 @@ def _check_ranges(energy_gev: tuple[float, float], theta_deg: tuple[float, float
             f"angles from {low} to {high} degrees requested; valid range: between 0 and 180, exclusive,"
             " lower bound first (fitted between 60 and 120)"
         )
-
-
-def _check_size(count: int, seed: int, cells: tuple[int, int], block: int) -> None:
     if count < 1:
         raise ConfigError(f"{count} showers requested; at least 1 is required")
     if seed < 0:
@@ -326,37 +284,25 @@ def _check_size(count: int, seed: int, cells: tuple[int, int], block: int) -> No
         raise ConfigError(
             f"blocks of {block} showers requested; use a multiple of {STREAM_SHOWERS}"
         )
+    source, progress = Gflash(Detector(cells=cells)), progress or Silent()
 
+    def stream(number: int) -> tuple[NDArray[np.float32], ...]:
+        random = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(number,)))
+        energy = random.uniform(*energy_gev, STREAM_SHOWERS).astype(np.float32)
+        theta = np.deg2rad(random.uniform(*theta_deg, STREAM_SHOWERS)).astype(np.float32)
+        # The float32 nearest to pi exceeds it, where a shower would run backwards.
+        theta = np.minimum(theta, np.nextafter(np.float32(np.pi), np.float32(0)))
+        return energy, theta, source.draw(energy.astype(float), theta.astype(float), random)
 
-def _blocks(
-    count: int,
-    *,
-    seed: int,
-    ranges: tuple[tuple[float, float], tuple[float, float]],
-    cells: tuple[int, int],
-    block: int,
-    progress: Progress,
-) -> Iterator[Showers]:
-    source = Gflash(Detector(cells=cells))
-    progress.start("simulating showers", count, "showers")
-    for first in range(0, count, block):
-        last = min(first + block, count)
-        streams = range(first // STREAM_SHOWERS, -(-last // STREAM_SHOWERS))
-        parts = [_stream(source, seed, number, ranges) for number in streams]
-        energy, theta, ecal = (
-            np.concatenate(part)[: last - first] for part in zip(*parts, strict=True)
-        )
-        yield Showers(ecal, energy, theta, measured_angle(ecal))
-        progress.advance(last - first)
+    def blocks() -> Iterator[Showers]:
+        progress.start("simulating showers", count, "showers")
+        for first in range(0, count, block):
+            last = min(first + block, count)
+            parts = map(stream, range(first // STREAM_SHOWERS, -(-last // STREAM_SHOWERS)))
+            energy, theta, ecal = (
+                np.concatenate(part)[: last - first] for part in zip(*parts, strict=True)
+            )
+            yield Showers(ecal, energy, theta, measured_angle(ecal))
+            progress.advance(last - first)
 
-
-def _stream(
-    source: Gflash, seed: int, number: int, ranges: tuple[tuple[float, float], tuple[float, float]]
-) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]]:
-    random = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(number,)))
-    energy = random.uniform(*ranges[0], STREAM_SHOWERS).astype(np.float32)
-    theta = np.deg2rad(random.uniform(*ranges[1], STREAM_SHOWERS)).astype(np.float32)
-    # The float32 nearest to pi exceeds it, where a shower would run backwards.
-    theta = np.minimum(theta, np.nextafter(np.float32(np.pi), np.float32(0)))
-    ecal = source.draw(energy.astype(np.float64), theta.astype(np.float64), random)
-    return energy, theta, ecal
+    return blocks()

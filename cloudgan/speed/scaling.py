@@ -15,6 +15,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
+from pydantic import Field
+
+from cloudgan.core.document import Document
 from cloudgan.core.documents import csv_rows, read_text
 from cloudgan.core.errors import ConfigError, DataError, nearest, show
 from cloudgan.core.ranges import MAX_SECONDS, MAX_SIZE
@@ -116,29 +119,28 @@ class Misfit(NamedTuple):
         return abs(math.log(self.seconds / self.fitted_seconds))
 
 
-@dataclass(frozen=True)
-class Prediction:
-    """Time of one run at one size.
+class PredictedTime(Document):
+    """Time of one run, in seconds; low to high holds 9 of 10 runs, if the model holds."""
 
-    Attributes:
-        steps: Of the epoch; a fraction if the steps of the runs are unknown.
-        low_seconds: Of the 90 % interval of all runs, slow ones included.
-        high_seconds: Of the same interval.
-        healthy_low_seconds: Of the model's 90 % interval without slow runs: of the paper's larger
-            runs it held 19 of 30, of those within 4 % of the fastest of their size 16 of 20.
-        healthy_high_seconds: Of the same interval.
-        extrapolation: Position among the measured sizes, in words.
-    """
+    seconds: float = Field(ge=0, description="median of healthy runs")
+    low_seconds: float = Field(ge=0, description="of all runs")
+    high_seconds: float = Field(ge=0, description="of all runs, slow ones included")
+    healthy_low_seconds: float = Field(ge=0, description="without slow runs")
+    healthy_high_seconds: float = Field(
+        ge=0,
+        description="without slow runs: of the paper's larger runs it held 19 of 30, of those within 4 %"
+        " of the fastest of their size 16 of 20",
+    )
+
+
+class Prediction(PredictedTime):
+    """Time of one run at one size."""
 
     n: int
-    steps: float
-    seconds: float
-    low_seconds: float
-    high_seconds: float
-    healthy_low_seconds: float
-    healthy_high_seconds: float
-    extrapolation: str
-    waits_for_input: bool = False
+    steps: float | None = Field(description="of an epoch; null: unknown")
+    needs_showers_per_second: float | None = Field(description="so that no step waits for input")
+    waits_for_input: bool = Field(description="whether the input rate limits it")
+    extrapolation: str = Field(description="position among the measured sizes, in words")
 
 
 class _Steps(NamedTuple):
@@ -244,17 +246,19 @@ class ScalingModel:
         count = self.steps(n) if steps is None else steps
         if (n, count) not in self._predictions:
             spread, tail = self.distribution(n, count), (1 - COVERAGE) / 2
-            seconds = spread.quantile(0.5, healthy=True)
+            seconds, showers = spread.quantile(0.5, healthy=True), self.showers(n, count)
+            computing = spread.computing_seconds() if showers else math.inf
             self._predictions[n, count] = Prediction(
-                n,
-                count,
-                seconds,
-                min(seconds, spread.quantile(tail)),
-                max(seconds, spread.quantile(1 - tail)),
-                spread.quantile(tail, healthy=True),
-                spread.quantile(1 - tail, healthy=True),
-                self.regime(n).extrapolation(n),
-                spread.feed is not None and spread.feed.seconds > spread.computing_seconds(),
+                seconds=seconds,
+                low_seconds=min(seconds, spread.quantile(tail)),
+                high_seconds=max(seconds, spread.quantile(1 - tail)),
+                healthy_low_seconds=spread.quantile(tail, healthy=True),
+                healthy_high_seconds=spread.quantile(1 - tail, healthy=True),
+                n=n,
+                steps=count if self.regime(n).steps.known else None,
+                needs_showers_per_second=showers / computing if showers else None,
+                waits_for_input=spread.feed is not None and spread.feed.seconds > computing,
+                extrapolation=self.regime(n).extrapolation(n),
             )
         return self._predictions[n, count]
 

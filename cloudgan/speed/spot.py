@@ -132,8 +132,11 @@ class Preemption(NamedTuple):
 
     def mean_seconds(self, nodes: int) -> float:
         """Returns the mean time between preemptions of any of the nodes."""
-        rate = self.rate * nodes
-        return HOUR_SECONDS / rate if rate > 0 else math.inf
+        return _mean_seconds(self.rate * nodes)
+
+
+def _mean_seconds(per_hour: float) -> float:
+    return HOUR_SECONDS / per_hour if per_hour > 0 else math.inf
 
 
 def checkpoint_interval(preemption: Preemption, nodes: int) -> float:
@@ -141,7 +144,10 @@ def checkpoint_interval(preemption: Preemption, nodes: int) -> float:
 
     If preemptions are more frequent than two checkpoints, returns the mean time between them.
     """
-    mean, delta = preemption.mean_seconds(nodes), preemption.checkpoint_seconds
+    return _interval(preemption.mean_seconds(nodes), preemption.checkpoint_seconds)
+
+
+def _interval(mean: float, delta: float) -> float:
     if math.isinf(mean):
         return math.inf
     if delta >= 2 * mean:
@@ -158,10 +164,15 @@ def expected_seconds(work_seconds: float, preemption: Preemption, nodes: int) ->
 
     inf if it would practically never end.
     """
-    mean, delta = preemption.mean_seconds(nodes), preemption.checkpoint_seconds
+    return _expected(work_seconds, preemption.mean_seconds(nodes), preemption)
+
+
+def _expected(work_seconds: float, mean: float, preemption: Preemption) -> float:
+    """Returns `expected_seconds` at a mean time between preemptions, whatever the rate of `preemption`."""
+    delta = preemption.checkpoint_seconds
     if math.isinf(mean) or work_seconds == 0:
         return work_seconds
-    interval = min(checkpoint_interval(preemption, nodes), work_seconds)
+    interval = min(_interval(mean, delta), work_seconds)
     # A job that ends before its first checkpoint saves its result too.
     try:
         again = math.exp(preemption.restart_seconds / mean)
@@ -170,6 +181,7 @@ def expected_seconds(work_seconds: float, preemption: Preemption, nodes: int) ->
         return math.inf
 
 
+@functools.cache  # regions of one price have the same
 def break_even(
     work_seconds: float, price_ratio: float, preemption: Preemption, nodes: int
 ) -> float:
@@ -186,7 +198,7 @@ def break_even(
     """
 
     def dearer(rate: float) -> bool:
-        took = expected_seconds(work_seconds, preemption._replace(per_node_hour=rate), nodes)
+        took = _expected(work_seconds, _mean_seconds(rate * nodes), preemption)
         return took * price_ratio > work_seconds
 
     low, high = _NEVER, _MOST_PER_HOUR

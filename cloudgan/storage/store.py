@@ -20,12 +20,12 @@ from cloudgan.core.user_text import check_text
 class StoreError(CloudganError):
     """A store operation failed; the message names store, object and reason.
 
-    It ends a process that an agent supervises with the exit code of `TryAgain`.
+    It ends a process that an agent or a block watches with the exit code of `TryAgain`.
     """
 
     def __init__(self, *args: object) -> None:
         super().__init__(*args)
-        if settings.has_agent():
+        if settings.is_watched():
             self.exit_code = TryAgain.exit_code
 
 

@@ -11,7 +11,8 @@ def backend() -> ModuleType:
     """Returns `jax_backend` or `tensorflow_backend`, which define the same functions.
 
     `gradients`, `sum_over_replicas`, `replicas`, `apply_gradients`, `read`, `put`, the random numbers
-    `words`, `halves` and `normals`, and for inference `device_kind`, `conv_device`, `on_device` and `compiled`.
+    `words`, `halves` and `normals`, of the machine `device_kind`, `conv_device` and `resolve_precision`, and for
+    inference `on_device` and `compiled`.
     """
     if keras.config.backend() == "jax":
         from cloudgan.training import jax_backend  # noqa: PLC0415 - without TensorFlow

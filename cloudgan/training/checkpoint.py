@@ -122,12 +122,9 @@ def not_finite(arrays: Mapping[str, Array]) -> str:
 def restore(
     checkpoint: Checkpoint, variables: Mapping[str, Any], *, any_precision: bool = False
 ) -> None:
-    """Assigns every array of a checkpoint to its variable.
+    """Assigns every array of a checkpoint to the Keras variable of its name.
 
-    Args:
-        checkpoint: Its names are those of `variables`.
-        variables: Of Keras, by name.
-        any_precision: Convert floating-point arrays to the type of their variables.
+    With `any_precision` floating-point arrays are converted to the type of their variables.
 
     Raises:
         DataError: Names, shapes or types do not match, or weights of a network are not finite;

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -21,12 +22,13 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from cloudgan.core import settings
 from cloudgan.core.cuda_libraries import describe_libraries
 from cloudgan.core.documents import parse_json, validated
-from cloudgan.core.errors import CloudganError, ConfigError, Interrupted, TryAgain, show
+from cloudgan.core.errors import CloudganError, ConfigError, show
 from cloudgan.core.hardware import cpu_features, has_bfloat16, nvidia_gpus, this_machine
 from cloudgan.core.held_port import SHARED, hold_port, number_of
 from cloudgan.core.loopback_network import LoopbackNetwork
 from cloudgan.core.progress import Progress
 from cloudgan.core.settings import child_environment
+from cloudgan.core.stop_signal import RESUMES, StopSignal
 from cloudgan.schema.config import RunConfig
 from cloudgan.schema.record import DEFAULT_INSTRUCTIONS, Numerics
 
@@ -107,20 +109,6 @@ def read_cluster(tf_config: str | None) -> Cluster | None:
             f"TF_CONFIG makes this process worker {index} of {len(addresses)}; indices count from 0"
         )
     return Cluster(addresses, index, ordinary=len(cluster.worker))
-
-
-def refuse_different_checkpoints(steps: Sequence[int | None]) -> None:
-    """Checks that all workers found the same checkpoint, by its step; None: a worker found none."""
-    if len(set(steps)) == 1:
-        return
-    found_by = ", ".join(
-        f"worker {index}: {'none' if step is None else f'step {step}'}"
-        for index, step in enumerate(steps)
-    )
-    raise TryAgain(
-        f"the workers found different checkpoints ({found_by}); restart all of them with the same"
-        " --checkpoints or a shared folder"
-    )
 
 
 def visible_gpus() -> list[str]:
@@ -208,7 +196,7 @@ def prepare_environment(
             found["ONEDNN_MAX_CPU_ISA"] = options.instructions
         if options.xla:
             found[XLA_VARIABLE] = XLA_FLAG
-        settings.set_for_tensorflow(found)
+        settings.set_variables(found)
     return options
 
 
@@ -265,14 +253,18 @@ def run_workers(
     is False, because TensorFlow's servers listen on all addresses. The chief writes to standard output and
     error, the others, and with `quiet` the chief too, to logs in a folder.
     """
-    gpus, signals, workers = share_gpus(count), list[int](), Workers()
+    gpus, stop, workers = share_gpus(count), StopSignal(), Workers()
     network = LoopbackNetwork.create() if isolated else None
-    numbers = (signal.SIGINT, signal.SIGTERM)
-    before = {n: signal.signal(n, lambda number, _: signals.append(number)) for n in numbers}
     held = [hold_port() for _ in range(count)]
     peers = [f"127.0.0.1:{number_of(one)}" for one in held]
     command = [sys.executable, "-m", "cloudgan", *arguments]
-    try:
+    with ExitStack() as at_end:
+        at_end.enter_context(stop.by_signals(RESUMES))
+        if network:
+            at_end.callback(network.close)
+        at_end.callback(_end, workers)
+        for one in held:
+            at_end.enter_context(one)
         logs.mkdir(parents=True, exist_ok=True)
         for index in range(count):
             task = {"cluster": {"worker": peers}, "task": {"type": "worker", "index": index}}
@@ -292,25 +284,14 @@ def run_workers(
             workers.append(process)
         passed_on = 0
         while any(worker.poll() is None for worker in workers):
-            if signals and signals[-1] != passed_on:
-                passed_on = signals[-1]
+            if stop.number and stop.number != passed_on:
+                passed_on = stop.number
                 _signal(workers, passed_on)
-            if not signals:
+            if not stop.number:
                 _raise_for_dead(workers, logs)
             time.sleep(_POLL_SECONDS)
-        if not signals:
+        if not stop.number:
             _raise_for_dead(workers, logs)
-    finally:
-        for one in held:
-            one.close()
-        _end(workers)
-        if network:
-            network.close()
-        for number, handler in before.items():
-            signal.signal(number, handler)
-    if signals:
-        error = Interrupted if signals[-1] == signal.SIGINT else TryAgain
-        raise error("stopped; rerun the command to resume from the last checkpoint")
 
 
 def _log(logs: Path, index: int) -> Path:

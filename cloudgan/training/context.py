@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
 
 from cloudgan.core import settings
 from cloudgan.core.clock import utc_now
@@ -38,20 +40,18 @@ class Engine(Protocol):
     Attributes:
         errors: Classes of the errors that steps raise.
         strategy: Name of how the replicas work together.
+        workers: Processes of one synchronous run.
         replicas: Of all processes.
         accelerators: Of this process, by name.
-        device: Name of the computing device; CPU without an accelerator.
-        conv_device: Kind of device that the choice of a convolution depends on.
         software: Fields of `Numerics` that name the libraries.
         held_out_losses: Returns the losses on held-out showers; None: no epoch ends in this process.
     """
 
     errors: tuple[type[Exception], ...]
     strategy: str
+    workers: int
     replicas: int
     accelerators: tuple[Accelerator, ...]
-    device: str
-    conv_device: str
     software: dict[str, Any]
     held_out_losses: Callable[[], LossTable | None] | None
 
@@ -67,23 +67,19 @@ class Engine(Protocol):
     def scope(self) -> AbstractContextManager[Any]:
         """Creates and assigns variables inside."""
 
-    def resolve_precision(self, precision: str) -> str:
-        """Returns float32, bfloat16, float16 or float64 for `precision` on this machine."""
-
-    def agree_on_checkpoint(self, cluster: Cluster, step: int | None) -> None:
-        """Raises TryAgain unless all workers found the same checkpoint."""
-
-    def shared_work(self, context: TrainingContext) -> SharedWork:
-        """Returns this process' share of a validation."""
+    def add(self, words: NDArray[np.int32]) -> Any:
+        """Sums (`WORDS`,) over the processes; a collective operation, see `SharedWork`."""
 
     def local_devices(self, local_replicas: int) -> tuple[str | None, ...]:
         """Returns the devices that generate for a validation; None: the engine's choice."""
 
-    def compile(self, context: TrainingContext, gan: Gan, step: GanStep) -> None:
-        """Compiles the steps of a run, each a `step` of `gan`; it may go on in the background."""
+    def compile(self, context: TrainingContext, step: GanStep) -> None:
+        """Compiles the steps of a run and its held-out losses; it may go on in the background."""
 
     def run_steps(self, iterator: Any, steps: int, votes: Any) -> tuple[Any, Any]:
-        """Runs 0 or more steps on `batches`; all workers call it with the same number, and with votes, (N,).
+        """Runs steps on an iterator over `batches`, or none where it is None.
+
+        All workers call it with the same number, each with its votes, (N,).
 
         Returns:
             Sum over the steps of the global mean losses, (passes, columns), and sum of all votes;
@@ -92,9 +88,6 @@ class Engine(Protocol):
 
     def batches(self, reading: ReadingTime, step: int) -> Any:
         """Returns the endless batches of this worker from `step` on; readers add their time."""
-
-    def blank_iterator(self) -> Any:
-        """Returns an iterator for 0 steps."""
 
     def read_back(self) -> None:
         """Makes the variables of the networks those of the last step."""
@@ -106,7 +99,11 @@ class TrainingContext:
 
     Attributes:
         numerics: What determines the bits in addition to the configuration.
-        saved: Checkpoint that the run resumes from; None for a new run.
+        saved: Checkpoint that the run resumes from, without its arrays; None for a new run.
+        gan: Networks with the weights of the first step.
+        history: What the validations of the run showed.
+        end_step: Step at which the epochs or the configured steps end.
+        last_step: The same, unless the validations of earlier processes have ended the run.
         flag: Stop requests.
         start_time: `time.perf_counter()` when the process began.
     """
@@ -120,6 +117,10 @@ class TrainingContext:
     saved: Checkpoint | None
     training_set: TrainingSet
     sampler: EpochSampler
+    gan: Gan
+    history: QualityHistory
+    end_step: int
+    last_step: int
     flag: StopFlag
     progress: Progress
     start_time: float
@@ -134,18 +135,6 @@ class TrainingContext:
         """Steps of earlier processes."""
         return self.saved.state.step if self.saved else 0
 
-    @cached_property
-    def end_step(self) -> int:
-        """Step at which the epochs or the configured steps end."""
-        training = self.config.training
-        end = self.sampler.steps_through(training.epochs - 1)
-        return min(end, training.max_steps or end)
-
-    @property
-    def last_step(self) -> int:
-        """Step at which training ends, unless it is stopped earlier."""
-        return self.first_step if self.quality_history().stop else self.end_step
-
     @property
     def ends_an_epoch(self) -> bool:
         """Whether this process may complete an epoch."""
@@ -159,10 +148,6 @@ class TrainingContext:
         """Global batches of held-out showers for the losses after an epoch."""
         most = self.config.training.validation_showers
         return min(most, self.training_set.held_out_count) // self.numerics.global_batch_size
-
-    def quality_history(self) -> QualityHistory:
-        """Returns what the validations of earlier processes showed."""
-        return QualityHistory(self.config.training, self.saved.state if self.saved else None)
 
     @property
     def local_replicas(self) -> int:
@@ -219,7 +204,7 @@ class TrainingContext:
             data_sha256=self.training_set.digests,
             startup_seconds=0.0,
             expected_memory_bytes=expected_peak_bytes(config, self.numerics),
-            image=settings.image(),
+            image=settings.variable("CLOUDGAN_IMAGE"),
             smoke_seconds=settings.smoke_seconds(),
             wheels=installed_wheels(),
         )
@@ -229,10 +214,10 @@ class TrainedWeights:
     """The weights after the last step, as checkpoints and validations read them."""
 
     def __init__(
-        self, gan: Gan, engine: Engine, recalibrator: BatchNormRecalibrator | None
+        self, context: TrainingContext, recalibrator: BatchNormRecalibrator | None
     ) -> None:
-        """Reads the networks of `gan`, to which the engine writes back what it has trained."""
-        self._gan, self._engine, self._recalibrator = gan, engine, recalibrator
+        """Reads the networks, to which the engine writes back what it has trained."""
+        self._gan, self._engine, self._recalibrator = context.gan, context.engine, recalibrator
         self._recalibrated: tuple[int, list[Any]] = (-1, [])
 
     def arrays(self, step: int) -> dict[str, Any]:

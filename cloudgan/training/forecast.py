@@ -6,9 +6,11 @@ The memory is checked before anything is created. Imports no TensorFlow.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+
+from pydantic import Field
 
 from cloudgan.core import settings
+from cloudgan.core.document import Document
 from cloudgan.core.durations import format_duration
 from cloudgan.core.errors import ConfigError
 from cloudgan.core.hardware import nvidia_gpus
@@ -71,6 +73,17 @@ def _about(seconds: float) -> str:
     return f"{float(f'{seconds / size:.2g}'):g} {unit}"
 
 
+class MemoryForecast(Document):
+    """Memory that the training was expected to take on its device."""
+
+    peak_bytes: int
+    relative_error: float
+    processes: int
+    peak_bytes_by_batch: dict[int, int]
+    free_bytes: int | None = Field(description="null: unknown")
+    largest_batch: int | None = Field(description="per replica; 0: none fits, null: unknown")
+
+
 @dataclass(frozen=True)
 class ExpectedMemory:
     """Forecast peak memory of a training on its device, and the available memory.
@@ -105,17 +118,17 @@ class ExpectedMemory:
         line = f"memory: about {in_gib(self.peak_bytes)} at a batch of {self.batch}"
         return f"{line}; {self._free()}" if self.available else line
 
-    def as_json(self) -> dict[str, Any]:
-        """Returns the forecast as JSON."""
+    def forecast(self) -> MemoryForecast:
+        """Returns the numbers for this batch, half and twice of it."""
         batches = sorted({max(1, self.batch // 2), self.batch, 2 * self.batch})
-        return {
-            "peak_bytes": self.peak_bytes,
-            "relative_error": ERROR,
-            "processes": self.processes,
-            "peak_bytes_by_batch": {str(batch): self.peak_at(batch) for batch in batches},
-            "free_bytes": self.available.free_bytes if self.available else None,
-            "largest_batch": self.largest_batch(),
-        }
+        return MemoryForecast(
+            peak_bytes=self.peak_bytes,
+            relative_error=ERROR,
+            processes=self.processes,
+            peak_bytes_by_batch={batch: self.peak_at(batch) for batch in batches},
+            free_bytes=self.available.free_bytes if self.available else None,
+            largest_batch=self.largest_batch(),
+        )
 
     def largest_batch(self) -> int | None:
         """Returns the largest batch per replica that should fit; 0: none, None: unknown."""

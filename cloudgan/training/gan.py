@@ -13,11 +13,12 @@ from keras import ops
 
 from cloudgan.core.hardware import this_machine
 from cloudgan.gan.cell_marginals import MarginalOutput
-from cloudgan.gan.layers import PUBLISHED, MaskSource, PhaseStages, StageBuilder
+from cloudgan.gan.layers import PUBLISHED, PhaseStages, StageBuilder
 from cloudgan.gan.networks import Output, build_discriminator, build_generator
 from cloudgan.schema.config import RunConfig
 from cloudgan.schema.presets import Preset
 from cloudgan.training.backend import backend
+from cloudgan.training.rng import Rng
 
 POLICIES = {
     "float32": "float32",
@@ -96,22 +97,22 @@ class Gan:
 
 def build_gan(
     preset: Preset,
-    rng: MaskSource,
+    rng: Rng,
     *,
-    seed: int,
-    precision: str,
-    synchronized: bool,
-    learning_rates: LearningRates,
+    precision: str = "float32",
+    synchronized: bool = False,
+    learning_rates: tuple[Any, Any] | None = None,
     conv_impl: str = "published",
     stages: StageBuilder | None = None,
     device_stages: Sequence[str] = (),
 ) -> Gan:
     """Builds networks and optimisers; call it inside the strategy's scope.
 
-    Keras cannot create optimiser slots inside a traced function, so this function creates them.
-    `stages` are how the layers compute, by default those of `conv_impl`. `device_stages` are the layers from which on a network is on the next device.
+    Keras cannot create optimiser slots inside a traced function, so this function creates them. The learning rates
+    of generator and discriminator are by default the preset's. `stages` are how the layers compute, by default
+    those of `conv_impl`; `device_stages` are the layers from which on a network is on the next device.
     """
-    seeds = random.Random(seed)
+    seeds = random.Random(rng.seed)
     keras.config.set_dtype_policy(POLICIES[precision])
     form: dict[str, Any] = {
         "synchronized": synchronized,
@@ -128,26 +129,15 @@ def build_gan(
         from cloudgan.training.placement import place_networks  # noqa: PLC0415
 
         place_networks([generator, discriminator, ema_generator], device_stages)
-    generator_optimizer = _optimizer(preset, learning_rates.generator, precision)
-    discriminator_optimizer = _optimizer(preset, learning_rates.discriminator, precision)
-    generator_optimizer.build(generator.trainable_variables)
-    discriminator_optimizer.build(discriminator.trainable_variables)
-    if device_stages:
-        from cloudgan.training.placement import place_slots  # noqa: PLC0415
+    rates = learning_rates or (preset.learning_rate, preset.learning_rate)
+    optimizers = tuple(_optimizer(preset, rate, precision) for rate in rates)
+    for optimizer, network in zip(optimizers, (generator, discriminator), strict=True):
+        optimizer.build(network.trainable_variables)
+        if device_stages:
+            from cloudgan.training.placement import place_slots  # noqa: PLC0415
 
-        place_slots(generator_optimizer, generator.trainable_variables)
-        place_slots(discriminator_optimizer, discriminator.trainable_variables)
-    return Gan(
-        generator, discriminator, generator_optimizer, discriminator_optimizer, ema_generator
-    )
-
-
-@dataclass(frozen=True)
-class LearningRates:
-    """Learning rate of each network: a number, or a Keras schedule over its own updates."""
-
-    generator: Any
-    discriminator: Any
+            place_slots(optimizer, network.trainable_variables)
+    return Gan(generator, discriminator, optimizers[0], optimizers[1], ema_generator)
 
 
 def _optimizer(preset: Preset, rate: Any, precision: str) -> Any:
@@ -220,20 +210,21 @@ def scaled_learning_rate(config: RunConfig, global_batch_size: int) -> float:
 
 def make_lr_schedules(
     config: RunConfig, global_batch_size: int, steps_per_epoch: float
-) -> LearningRates:
-    """Returns the learning rates of both networks, with warm-up if scaling raises them."""
+) -> tuple[Any, Any]:
+    """Returns the learning rates of generator and discriminator, each over its own updates.
+
+    A rate that scaling raises is a Keras schedule with warm-up, else a number.
+    """
     end = scaled_learning_rate(config, global_batch_size)
-    warmup_steps = config.training.warmup_epochs * steps_per_epoch
-    if end <= config.model.learning_rate or not warmup_steps:
-        return LearningRates(end, end)
-
-    def schedule(updates_per_step: int) -> WarmUp:
-        return WarmUp(config.model.learning_rate, end, warmup_steps * updates_per_step)
-
+    steps = config.training.warmup_epochs * steps_per_epoch
+    if end <= config.model.learning_rate or not steps:
+        return end, end
     # A step updates the discriminator twice: on real and on fake showers.
-    return LearningRates(
-        generator=schedule(config.model.generator_updates), discriminator=schedule(2)
+    generator, discriminator = (
+        WarmUp(config.model.learning_rate, end, steps * updates)
+        for updates in (config.model.generator_updates, 2)
     )
+    return generator, discriminator
 
 
 @keras.saving.register_keras_serializable(package="cloudgan")

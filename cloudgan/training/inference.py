@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,6 @@ from cloudgan.gan.convolutions import choose_conv_impl
 from cloudgan.schema.config import RunConfig
 from cloudgan.schema.presets import Preset
 from cloudgan.training.checkpoint import Checkpoint, restore_part
-from cloudgan.training.conditions import Conditions
 
 Floats = NDArray[np.float32]
 
@@ -27,6 +27,38 @@ _ROUNDING = 1e-5
 _ACCELERATOR_BLOCK = 256
 _CACHED_CELLS = 2**19
 """Cells of a block on a CPU, 2 MB: what a layer writes is still in the cache when the next one reads it."""
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """Requested conditions of showers, each (N,).
+
+    Attributes:
+        energy_gev: Of the primary.
+        angle_rad: Angle that conditions the generator, see `Preset.angle`.
+        theta_rad: Polar angle of the primary, where it is known.
+    """
+
+    energy_gev: Floats
+    angle_rad: Floats
+    theta_rad: Floats | None = None
+
+    def __len__(self) -> int:
+        return len(self.energy_gev)
+
+    def take(self, rows: NDArray[np.intp]) -> Conditions:
+        """Returns the conditions of `rows`."""
+        theta = self.theta_rad
+        return Conditions(
+            self.energy_gev[rows], self.angle_rad[rows], None if theta is None else theta[rows]
+        )
+
+    @classmethod
+    def of(cls, showers: Showers, preset: Preset) -> Conditions:
+        """Returns the conditions of Monte Carlo showers, whose images have the network's cells."""
+        primary = showers.theta_rad if preset.angle == "primary" else None
+        angle = showers.mtheta_rad if primary is None else primary
+        return cls(showers.energy_gev, angle, showers.theta_rad)
 
 
 def usual_block(preset: Preset) -> int:
@@ -49,12 +81,7 @@ class ShowerGenerator:
     layout: Layout | None = None
 
     def __init__(self, preset: Preset, *, block: int | None = None) -> None:
-        """Builds the network.
-
-        Args:
-            preset: Preset of the network.
-            block: Showers to compute at a time. Default: that of `usual_block`.
-        """
+        """Builds the network, which computes `block` showers at a time, by default `usual_block`."""
         import keras
 
         from cloudgan.gan.networks import build_generator

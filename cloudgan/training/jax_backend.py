@@ -149,6 +149,13 @@ def conv_device() -> str:
     return "XLA"
 
 
+def resolve_precision(precision: str) -> str:
+    """Returns the precision on this machine: `mixed` is bfloat16 on an accelerator."""
+    if precision != "mixed":
+        return precision
+    return "float32" if device_kind() == "CPU" else "bfloat16"
+
+
 def on_device(name: None) -> Any:
     """Computes inside on the first device of this process."""
     del name

@@ -22,25 +22,21 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from cloudgan.core.errors import ConfigError, TryAgain
 from cloudgan.core.hardware import Accelerator
 from cloudgan.core.progress import Progress
-from cloudgan.data.batches import BatchReader, BatchRows, ReadingTime
+from cloudgan.data.batches import Batch, BatchReader, Floats, ReadingTime
 from cloudgan.schema.config import RunConfig
 from cloudgan.schema.losses import PASSES, loss_columns, loss_table
+from cloudgan.training import step as training
 from cloudgan.training.cluster import (
     Cluster,
-    refuse_different_checkpoints,
     refuse_missing_accelerators,
 )
 from cloudgan.training.context import LossTable, TrainingContext
-from cloudgan.training.gan import Gan
 from cloudgan.training.jax_backend import (
     REPLICAS,
-    conv_device,
     device_kind,
     pure,
     sum_over_replicas,
 )
-from cloudgan.training.shared_work import ALONE, SharedWork
-from cloudgan.training.step import Batch, GanStep
 
 _STEPS_AHEAD = 3
 _SHOWERS = ("image", "energy", "angle", "ecal")
@@ -66,22 +62,21 @@ class JaxEngine:
                 f"--engine=jax: Keras already runs on {keras.config.backend()} in this process; restart it"
                 " (in a notebook: the kernel), or train with the command `cloudgan train`"
             )
-        self._processes = len(cluster.workers) if cluster else 1
+        self.workers = len(cluster.workers) if cluster else 1
         self._local = _local_devices(cluster, config.training.replicas)
-        every = self._local if self._processes == 1 else jax.devices()
+        every = self._local if self.workers == 1 else jax.devices()
         every = sorted(every, key=lambda device: (device.process_index, device.id))
         self.replicas, self._first_replica = len(every), every.index(self._local[0])
         self._mesh = Mesh(np.array(every), (REPLICAS,))
         alone = "mirrored" if self.replicas > 1 else "one"
-        self.strategy = "multiworker" if self._processes > 1 else alone
+        self.strategy = "multiworker" if self.workers > 1 else alone
         if self.replicas > 1 and config.training.batch_norm == "synchronized":
             raise ConfigError(
                 f"--engine=jax with {self.replicas} replicas has no synchronised batch norm (training."
                 "batch_norm); use batch_norm: replica, or --engine=tensorflow"
             )
-        self.device, self.conv_device = device_kind(), conv_device()
-        own = Accelerator(name=self.device, count=len(self._local), memory_gib=None)
-        self.accelerators: tuple[Accelerator, ...] = () if self.device == "CPU" else (own,)
+        own = Accelerator(name=device_kind(), count=len(self._local), memory_gib=None)
+        self.accelerators: tuple[Accelerator, ...] = () if own.name == "CPU" else (own,)
         self.software: dict[str, Any] = {
             "math_library": "XLA",
             "xla": True,
@@ -108,36 +103,18 @@ class JaxEngine:
         """Returns an empty scope: variables are of this process, a step works on copies."""
         return nullcontext()
 
-    def resolve_precision(self, precision: str) -> str:
-        """Returns the precision on this machine: `mixed` is bfloat16 on an accelerator."""
-        if precision == "mixed":
-            return "float32" if self.device == "CPU" else "bfloat16"
-        return precision
-
-    def agree_on_checkpoint(self, cluster: Cluster, step: int | None) -> None:
-        """Checks that all workers found the same checkpoint; a collective operation."""
-        del cluster
-        found = self._gather(np.array(-1 if step is None else step, np.int32))
-        refuse_different_checkpoints([None if each < 0 else int(each) for each in found])
-
-    def shared_work(self, context: TrainingContext) -> SharedWork:
-        """Returns this process' share of a validation."""
-        if context.cluster is None or self._processes == 1:
-            return ALONE
-        return SharedWork(
-            self._processes,
-            context.cluster.index,
-            lambda words: self._gather(words).sum(0, dtype=np.int32),
-        )
+    def add(self, words: np.ndarray[Any, Any]) -> Any:
+        """Sums over the processes."""
+        return self._gather(words).sum(0, dtype=np.int32)
 
     def local_devices(self, local_replicas: int) -> tuple[str | None, ...]:
         """Returns no device: the first one of the process generates."""
         del local_replicas
         return (None,)
 
-    def compile(self, context: TrainingContext, gan: Gan, step: GanStep) -> None:
+    def compile(self, context: TrainingContext, step: training.GanStep) -> None:
         """Makes functions of the state of the networks, for one replica or for each of several."""
-        self._context, self._variables = context, list(gan.variables().values())
+        self._context, self._variables = context, list(context.gan.variables().values())
         self._state: list[Any] | None = None
         self._rows = context.numerics.global_batch_size // self.replicas
         take, evaluate = pure(step, self._variables), pure(step.evaluate, self._variables)
@@ -159,13 +136,13 @@ class JaxEngine:
         state = self._current()
         sums = self._shared(np.zeros((len(PASSES), len(loss_columns())), np.float32))
         for _ in range(steps):
-            rows = next(iterator)
-            state, sums = self._take(self._batch(rows), np.int32(rows.step), state, sums)
+            batch, number = next(iterator)
+            state, sums = self._take(self._batch(batch), np.int32(number), state, sums)
         self._state = state
         return _own_copy(sums), self._gather(votes).sum(0)
 
-    def batches(self, reading: ReadingTime, step: int) -> Iterator[BatchRows]:
-        """Yields the rows of this process from `step` on; threads read ahead."""
+    def batches(self, reading: ReadingTime, step: int) -> Iterator[tuple[Batch[Floats], int]]:
+        """Yields batches with their numbers, the rows of this process from `step` on; threads read ahead."""
         context, local = self._context, len(self._local) * self._rows
         reader = BatchReader(context.training_set, context.sampler, local, reading)
         first_row = self._first_replica * self._rows
@@ -175,10 +152,6 @@ class JaxEngine:
                 ahead.append(threads.submit(reader.read, number, first_row))
                 if len(ahead) > _STEPS_AHEAD:
                     yield ahead.popleft().result()
-
-    def blank_iterator(self) -> Any:
-        """Returns an iterator for 0 steps."""
-        return iter(())
 
     def read_back(self) -> None:
         """Copies the state of the last step into the variables of the networks."""
@@ -196,7 +169,7 @@ class JaxEngine:
             NamedSharding(self._mesh, PartitionSpec()), np.array(value), np.shape(value)
         )
 
-    def _batch(self, rows: Any) -> dict[str, Any]:
+    def _batch(self, rows: Batch[Floats]) -> dict[str, Any]:
         """Returns the global arrays of which this process has `rows`."""
         divided, found = NamedSharding(self._mesh, PartitionSpec(REPLICAS)), {}
         for name in _SHOWERS:
@@ -207,11 +180,11 @@ class JaxEngine:
 
     def _gather(self, values: Any) -> np.ndarray[Any, Any]:
         """Returns the `values` of every process, (processes, ...); a collective operation."""
-        if self._processes == 1:
+        if self.workers == 1:
             return np.asarray(values)[None]
         return np.asarray(multihost_utils.process_allgather(values))
 
-    def _placed(self, batch: dict[str, Any], number: Any) -> Batch:
+    def _placed(self, batch: dict[str, Any], number: Any) -> training.Batch:
         """Returns the batch of a replica with its place: the step's number and its first row."""
         replica = jax.lax.axis_index(REPLICAS) if self.replicas > 1 else 0
         place = {"step": number, "first_row": replica * self._rows}

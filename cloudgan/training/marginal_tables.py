@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,18 +23,17 @@ from cloudgan.gan.shower_frame import (
     NODE_STEP,
     NODES,
     QUANTILES,
-    REACH,
     STAGES,
     Conditions,
     corrected,
     knot_position,
-    layer_terms,
     middle_position,
     stages,
     table_shape,
 )
 from cloudgan.schema.presets import Preset
 from cloudgan.training.bin_middles import PARTS, bin_middles
+from cloudgan.training.layer_tables import layer_tables, quantiles
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -49,7 +49,9 @@ _SMOOTHING_OF_RINGS = ((2.0, 2.0), (1.0, 1.0), (0.7, 0.0), (0.0, 0.0))
 _PRIOR_HITS, _PRIOR_SPREADS = 2.0, 4.0
 """Weight of the wider estimate, in showers: a spread needs more of them than a mean."""
 _LEAST_SPREAD = 1.005
-_DEPTH_ROUNDS = 30
+_DEPTH_ROUNDS = 20
+_NEAR = 2.5
+"""Cells: largest distance from the axis of the hits that follow it."""
 _OFFSET_REACH, _OFFSETS = 3.0, 301
 _SHIFT_REACH, _SHIFTS = 8.0, 321
 """Cells: farthest offset of an axis."""
@@ -57,6 +59,8 @@ _LEAST_SLOPE = 0.01
 """Showers of a single angle say nothing about places along the axis, which are then zero."""
 _THRESHOLDS = np.linspace(-4.5, 4.5, 91)
 _EXPONENTS = np.exp(np.linspace(np.log(0.3), np.log(8.0), 80))
+_LEAST_STEP = 0.05
+"""Cells: of the usual distance of layers."""
 _TINY = 1e-12
 _HITS_PER_CLASS = 2000
 """Least hits for the spectrum at a threshold; where fewer are near it, the nearest."""
@@ -99,7 +103,7 @@ def measure_marginals(preset: Preset, showers: TrainingSet) -> dict[str, NDArray
     Every worker of a run measures the same showers in the same order, and so gets the same bits.
     """
     measured = _read(preset, showers)
-    layers = _layer_tables(measured)
+    layers = layer_tables(measured.conditions, measured.energy, measured.layers)
     place = _Place(preset, measured)
     cells = _cell_tables(place, measured)
     limits = [
@@ -107,9 +111,10 @@ def measure_marginals(preset: Preset, showers: TrainingSet) -> dict[str, NDArray
         for values in (np.log(measured.energy), measured.cotangent)
         for edge in (np.min, np.max)
     ]
-    is_ring = place.shape.is_ring
-    offsets, depth = (place.offsets, place.depth) if is_ring else _windowed(place, measured)
-    tables = layers | cells | {"offsets": offsets, "depth": depth, "limits": limits}
+    tables = layers | cells
+    tables |= {"depth": place.depth, "layer_depth": place.layer_depth}
+    tables["limits"] = np.array(limits)
+    tables["offsets"] = place.offsets if place.shape.is_ring else _windowed(place, measured)
     return {name: np.asarray(table, np.float32) for name, table in tables.items()}
 
 
@@ -143,40 +148,6 @@ def _read(preset: Preset, showers: TrainingSet) -> _Showers:
     )
 
 
-def _layer_tables(showers: _Showers) -> dict[str, Floats]:
-    """Mean, spread, quantiles and correlations of the roots: energy shares of the layers and their sum."""
-    energies = np.concatenate([showers.layers, showers.layers.sum(1, keepdims=True)], 1)
-    root = np.sqrt(energies / showers.energy[:, None])
-    terms = layer_terms(showers.conditions, np)
-    mean, *_ = np.linalg.lstsq(terms, root, rcond=None)
-    deviation = root - terms @ mean
-    floor = 1e-3 * np.sqrt(np.mean(deviation**2)) + _TINY
-    spread, *_ = np.linalg.lstsq(terms, np.log(np.abs(deviation) + floor), rcond=None)
-    relative = deviation / np.exp(terms @ spread)
-    count = len(relative)
-    ranks = np.argsort(np.argsort(relative, axis=0), axis=0)
-    normal = ndtri((ranks + 0.5) / count)
-    correlation = normal.T @ normal / count
-    scale = np.sqrt(np.maximum(np.diag(correlation), _TINY))
-    correlation = correlation / scale / scale[:, None]
-    # Fewer showers than layers leave directions without any spread.
-    size = len(correlation)
-    shrink = size / (size + count)
-    correlation = (1 - shrink) * correlation + shrink * np.eye(size)
-    return {
-        "layer_mean": mean,
-        "layer_spread": spread,
-        "layer_quantiles": _quantiles(relative),
-        "layer_factor": np.linalg.cholesky(correlation),
-    }
-
-
-def _quantiles(values: Floats) -> Floats:
-    """Values (N, K) at the nodes of a quantile function, (K, `QUANTILES`)."""
-    shares = ndtr(np.linspace(-REACH, REACH, QUANTILES))
-    return np.quantile(values, shares, axis=0).T
-
-
 class _Place:
     """Where the cells of a shower lie relative to its axis, and between which energy knots its layers.
 
@@ -196,9 +167,11 @@ class _Place:
         self.column = np.minimum(np.floor(self.aside + 0.5), columns - 1).astype(np.int64)
         shares = np.linspace(*_KNOT_SHARES, ENERGY_KNOTS)
         log_layers = np.log(np.maximum(showers.layers, 1e-6))
-        # Knots must increase, also for a layer that no shower reaches.
-        self.stage = stages(showers.layers, np)
-        known = [log_layers[self.stage == stage] for stage in range(STAGES)]
+        # Knots must increase, also for a layer that no shower reaches. Empty layers have no cells to measure.
+        self.layer_depth = _layer_depth(self.depth)
+        self.stage = stages(showers.layers, self.layer_depth, np)
+        self.filled = showers.layers > 0
+        known = [log_layers[(self.stage == stage) & self.filled] for stage in range(STAGES)]
         filled = [np.quantile(values if values.size else log_layers, shares) for values in known]
         self.knots = np.stack(filled) + 1e-3 * np.arange(ENERGY_KNOTS)
         self.knot, self.position = knot_position(log_layers, self.knots, self.stage, np)
@@ -218,7 +191,7 @@ class _Place:
             for where, size in ((hits.x, image[0]), (hits.y, image[1]))
         ]
         self.centre = np.stack(centres, 1)
-        self.offsets = _quantiles(self.centre)
+        self.offsets = quantiles(self.centre)
         self.depth = self._depth(showers)
         mean = layers @ self.depth / total
         axis = showers.cotangent[:, None] * (self.depth - mean[:, None]) + self.centre[:, 1:]
@@ -230,23 +203,32 @@ class _Place:
         self.aside = middle_position(np.abs(x[None, :] - self.centre[:, :1]), columns, np)
 
     def _depth(self, showers: _Showers) -> Floats:
-        """Place of each layer along the axis, in cells: the least squares of the layers' centres."""
-        hits, layers = showers.hits, showers.layers
-        count, depth = layers.shape
-        moment = np.bincount(
-            hits.shower * depth + hits.layer,
-            hits.gev * (hits.y - (self.image[1] - 1) / 2),
-            count * depth,
-        )
-        centre = moment.reshape(count, depth) / np.maximum(layers, _TINY)
-        shift = np.where(layers > 0, centre - self.centre[:, 1:], 0.0)
-        weight = layers / np.maximum(layers.sum(1, keepdims=True), _TINY)
+        """Place of each layer along the axis, in cells: the least squares of the layers' centres.
+
+        Hits far from the axis do not follow it, and pull the centre of a layer with few others to that of the
+        window: once the axis is known, only the hits near it count.
+        """
+        hits, (count, depth) = showers.hits, showers.layers.shape
+        at, place = hits.shower * depth + hits.layer, hits.y - (self.image[1] - 1) / 2
         slope = showers.cotangent[:, None]
+        total = np.maximum(showers.layers.sum(1, keepdims=True), _TINY)
+
+        def by_layer(values: Floats, near: Any = slice(None)) -> Floats:
+            sums = np.bincount(at[near], values[near], count * depth)
+            return np.asarray(sums.reshape(count, depth), np.float64)
+
         found = np.arange(depth, dtype=np.float64)
-        norm = (weight * (slope**2 + _LEAST_SLOPE**2)).sum(0) + _TINY
-        for _ in range(_DEPTH_ROUNDS):
-            mean = (weight * found).sum(1, keepdims=True)
-            found = (weight * slope * (shift + slope * mean)).sum(0) / norm
+        layers, moment = showers.layers, by_layer(hits.gev * place)
+        for number in range(_DEPTH_ROUNDS):
+            mean = showers.layers @ found[:, None] / total
+            if number >= _DEPTH_ROUNDS // 2:
+                axis = self.centre[:, 1:] + slope * (found - mean)
+                near = np.abs(place - axis[hits.shower, hits.layer]) < _NEAR
+                layers, moment = by_layer(hits.gev, near), by_layer(hits.gev * place, near)
+            weight, centre = layers / total, moment / np.maximum(layers, _TINY)
+            shift = np.where(layers > 0, centre - self.centre[:, 1:] + slope * mean, 0.0)
+            norm = (weight * (slope**2 + _LEAST_SLOPE**2)).sum(0) + _TINY
+            found = (weight * slope * shift).sum(0) / norm
         return found - found[0]
 
     def of_hits(self, hits: _Hits) -> tuple[Integers, Floats]:
@@ -257,6 +239,15 @@ class _Place:
         column = self.column[hits.shower, hits.x]
         first = self.stage[at] * ENERGY_KNOTS + self.knot[at]
         return (first * rows + row) * columns + column, self.position[at]
+
+    def sums(self, at: tuple[Integers, Floats], values: Floats) -> Floats:
+        """Sums of a value of each hit in the table, in its shape; `at` is of `of_hits`: two knots share a value."""
+        rows, position = at
+        shape = (STAGES, ENERGY_KNOTS, *self.shape.bins)
+        low = np.bincount(rows, values * (1 - position), int(np.prod(shape)))
+        rows = rows + int(np.prod(self.shape.bins))
+        high = np.bincount(rows, values * position, int(np.prod(shape)))
+        return np.asarray((low + high).reshape(shape), np.float64)
 
     def read(self, table: Floats, hits: _Hits) -> Floats:
         """Values of a table, (stages, knots, rows, columns, K), for the cells of hits, as showers get them."""
@@ -277,7 +268,7 @@ class _Place:
     def overlap(self) -> Floats:
         """Share of each knot in the layers of another, (`STAGES`, knot, knot): rows sum to 1."""
         found = np.tile(1e-6 * np.eye(ENERGY_KNOTS), (STAGES, 1, 1))
-        low, high = 1 - self.position, self.position
+        low, high = self.filled * (1 - self.position), self.filled * self.position
         for first, second, weight in (
             (0, 0, low * low),
             (0, 1, low * high),
@@ -295,7 +286,8 @@ class _Place:
         for layer in range(self.image[2]):
             in_row = _counts(self.row[:, :, layer], rows)
             first = self.stage[:, layer] * ENERGY_KNOTS + self.knot[:, layer]
-            for step, weight in ((0, 1 - self.position[:, layer]), (1, self.position[:, layer])):
+            filled, high = self.filled[:, layer], self.position[:, layer]
+            for step, weight in ((0, filled * (1 - high)), (1, filled * high)):
                 for place in np.unique(first + step):
                     those = first + step == place
                     counts.reshape(-1, rows, columns)[place] += (
@@ -304,21 +296,28 @@ class _Place:
         return counts
 
 
-def _windowed(place: _Place, showers: _Showers) -> tuple[Floats, Floats]:
-    """Offsets and places of the layers that, when generated, give the measured barycentres.
+def _layer_depth(places: Floats) -> Floats:
+    """Depth of each layer in usual distances of layers, from half a distance on, (Z,).
+
+    Args:
+        places: Of the layers along the axis, (Z,); without inclined showers all are 0, and a depth is a number of layers.
+    """
+    steps = np.diff(places)
+    usual = np.median(steps) if steps.size else 0.0
+    if usual < _LEAST_STEP:
+        return np.asarray(np.arange(len(places)) + 0.5, np.float64)
+    # Few hits say little about the place of a layer.
+    steps = np.clip(steps / usual, 0.5, 2.0)
+    return np.concatenate([[0.5], 0.5 + np.cumsum(steps)])
+
+
+def _windowed(place: _Place, showers: _Showers) -> Floats:
+    """Quantiles of the offsets that, when generated, give the measured barycentres, (2, `QUANTILES`).
 
     A barycentre moves less than the axis: the window cuts the shower, the bins smear it. Both are in the
     measured barycentres already, and act once more when showers are generated.
-
-    Returns:
-        Quantiles of the offsets, (2, `QUANTILES`); places of the layers along the axis, (Z,).
     """
-    rows, position = place.of_hits(showers.hits)
-    shape = (STAGES, ENERGY_KNOTS, *place.shape.bins)
-    step, gev = int(np.prod(place.shape.bins)), showers.hits.gev
-    energy = np.bincount(rows, gev * (1 - position), int(np.prod(shape)))
-    energy += np.bincount(rows + step, gev * position, int(np.prod(shape)))
-    energy, cells = energy.reshape(shape), place.cells()
+    energy, cells = place.sums(place.of_hits(showers.hits), showers.hits.gev), place.cells()
     total = np.maximum(showers.layers.sum(1, keepdims=True), _TINY)
     mean = showers.layers @ place.depth[:, None] / total
     # Along y a layer is away from the barycentre by its shift; along x by none.
@@ -331,11 +330,10 @@ def _windowed(place: _Place, showers: _Showers) -> tuple[Floats, Floats]:
     lines = energy.sum((0, 1, 3)) / np.maximum(cells.sum((0, 1, 3)), _TINY)
     along_x = _barycentres(offset, columns, place.image[0])
     along_y = _barycentres(offset[:, None] + shift, lines, place.image[1]) - shift
-    cut = shares * shift @ along_y[_OFFSETS // 2] / (shares @ shift**2 + _TINY)
     along_y = along_y @ shares / np.maximum(shares.sum(), _TINY)
     centres = (np.maximum.accumulate(along) for along in (along_x, along_y))
     offsets = [np.interp(q, c, offset) for q, c in zip(place.offsets, centres, strict=True)]
-    return np.stack(offsets), place.depth / (1 + cut)
+    return np.stack(offsets)
 
 
 def _barycentres(axis: Floats, density: Floats, cells: int) -> Floats:
@@ -361,22 +359,14 @@ def _counts(bins: Integers, size: int) -> Floats:
 
 def _cell_tables(place: _Place, showers: _Showers) -> dict[str, Floats]:
     """Threshold, scale and exponent of the cells in each row of the table."""
-    rows, position = place.of_hits(showers.hits)
-    step = int(np.prod(place.shape.bins))
-    shape = (STAGES, ENERGY_KNOTS, *place.shape.bins)
-
-    def sums(values: Floats) -> Floats:
-        low = np.bincount(rows, values * (1 - position), int(np.prod(shape)))
-        high = np.bincount(rows + step, values * position, int(np.prod(shape)))
-        return np.asarray((low + high).reshape(shape), np.float64)
-
-    gev = showers.hits.gev
+    rows, position = at = place.of_hits(showers.hits)
+    gev, sums = showers.hits.gev, partial(place.sums, at)
     cells, hits = place.cells(), sums(np.ones_like(gev))
     widths = _SMOOTHING_OF_RINGS if place.shape.is_ring else _SMOOTHING
     share = _smoothed(hits, cells, _PRIOR_HITS, widths)
     mean = _smoothed(sums(gev), hits, _PRIOR_HITS, widths)
     # The spread about the mean of each shower's own layer energy: that of a knot's whole range is wider.
-    log_mean = np.log(mean).ravel()
+    log_mean, step = np.log(mean).ravel(), int(np.prod(place.shape.bins))
     own = np.exp(log_mean[rows] * (1 - position) + log_mean[rows + step] * position)
     ratio = gev / own
     first = _smoothed(sums(ratio), hits, _PRIOR_SPREADS, widths)
@@ -390,7 +380,7 @@ def _cell_tables(place: _Place, showers: _Showers) -> dict[str, Floats]:
     wanted = log_mean_hit.ravel()
     every = max(1, len(gev) // _SPECTRUM_HITS)
     some = _Hits._make(each[::every] for each in showers.hits)
-    spectrum = _spectrum(place.read(cells_table.reshape(*shape, 3), some), np.log(some.gev))
+    spectrum = _spectrum(place.read(cells_table.reshape(*share.shape, 3), some), np.log(some.gev))
     # The spectrum of a class changes the mean of each of its cells.
     cells_table[:, 1] += wanted - _log_means(cells_table, spectrum)
     return {"cells": cells_table, "knots": place.knots, "spectrum": spectrum}

@@ -31,7 +31,7 @@ from cloudgan.schema.record import Validated
 from cloudgan.schema.stop_criterion import METRICS, BestCheckpoint
 from cloudgan.schema.training_config import TrainingConfig
 from cloudgan.training.checkpoint import State
-from cloudgan.training.conditions import Conditions
+from cloudgan.training.inference import Conditions
 from cloudgan.training.shared_work import ALONE, SharedWork
 from cloudgan.training.stopping import StopFlag
 from cloudgan.validation.observables.observables import PER_SHOWER, Observables, observe
@@ -59,7 +59,7 @@ class HeldOutReference:
             DataError: A held-out shower has an invalid energy.
         """
         rows = np.random.default_rng(self._seed).permutation(self._showers.held_out_count)
-        showers = self._showers.held_out_rows(np.sort(rows[: len(self)]))
+        showers = self._showers.held_out(np.sort(rows[: len(self)]))
         if showers.ecal_gev.shape[1:] != self._shape:  # the network does not see the rest
             ecal = central(showers.ecal_gev, self._shape)
             showers = Showers(ecal, showers.energy_gev, showers.theta_rad, measured_angle(ecal))
@@ -102,15 +102,10 @@ class HeldOutMetrics:
         work: SharedWork = ALONE,
         devices: Sequence[str | None] = (None,),
     ) -> None:
-        """Builds a generator for each device; call it outside of any strategy's scope.
+        """Builds a generator for each of the `devices` of this process; None: the backend's choice.
 
-        Args:
-            preset: Of the run.
-            showers: Their held-out part is the reference.
-            seed: Selects the showers and the noise.
-            measure: Returns the metrics of generated showers against the reference.
-            work: Processes that generate.
-            devices: Of this process that generate; None: the backend's choice.
+        Call it outside of any strategy's scope. `seed` selects the reference among the held-out showers, and the
+        noise; `measure` returns the metrics of generated showers against the reference.
         """
         # Not for the master of a run with ranks, which generates nothing and has no backend.
         from cloudgan.training.backend import backend  # noqa: PLC0415
@@ -299,10 +294,9 @@ class QualityEvaluator:
 
     def is_due(self, step: int) -> bool:
         """Whether an N-th epoch ended with `step` and is not validated yet."""
-        if not self._every or step <= self.history.validated_step:
+        if step <= self.history.validated_step:
             return False
-        epoch = self._sampler.epoch_of(step - 1)
-        return step == self._sampler.steps_through(epoch) and (epoch + 1) % self._every == 0
+        return self._sampler.epoch_to_validate(step, self._every) is not None
 
     def evaluate(self, step: int, weights: Callable[[], Sequence[Any]]) -> Validated | None:
         """Validates the generator after `step`, if it is due; returns the line of the record.

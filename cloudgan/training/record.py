@@ -31,10 +31,8 @@ def gpu_joules(load: Callable[[str], Any] = ctypes.CDLL) -> float | None:
     """Returns the energy of all GPUs of this machine since their driver was loaded; None: unknown.
 
     nvmlDeviceGetTotalEnergyConsumption counts millijoules, on Volta and later GPUs
-    (https://docs.nvidia.com/deploy/nvml-api/group__nvmlDeviceQueries.html, read 2026-11-22).
-
-    Args:
-        load: Loads a shared library by name; raises OSError if it is missing.
+    (https://docs.nvidia.com/deploy/nvml-api/group__nvmlDeviceQueries.html, read 2026-11-22). `load` loads a shared
+    library by name; it raises OSError if it is missing.
     """
     try:
         library = load(_LIBRARY)

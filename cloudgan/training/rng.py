@@ -53,7 +53,7 @@ class Rng(threading.local):
     """
 
     def __init__(self, seed: int) -> None:
-        self._seed = seed
+        self.seed = seed
         self._place: tuple[Any, Any] = (0, 0)
         self._call = 0
 
@@ -88,13 +88,11 @@ class Rng(threading.local):
 
     def normal(self, rows: int, per_row: int) -> Any:
         """Returns standard normals, float32 (rows, per_row)."""
-        return backend().normals(
-            self._seed, self._stream(Stream.LATENT), self._place, rows, per_row
-        )
+        return backend().normals(self.seed, self._stream(Stream.LATENT), self._place, rows, per_row)
 
     def _words(self, stream: int, rows: int, per_row: int, step: Any = None) -> Any:
         place = self._place if step is None else (step, self._place[1])
-        return backend().words(self._seed, self._stream(stream), place, rows, per_row)
+        return backend().words(self.seed, self._stream(stream), place, rows, per_row)
 
     def _stream(self, stream: int) -> int:
         return (int(stream) << 8) + self._call

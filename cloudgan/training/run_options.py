@@ -112,7 +112,7 @@ def lay_over(options: Mapping[str, Any], given: dict[str, Any], source: str) -> 
         if not isinstance(part, dict | None):
             raise ConfigError(f"{source}: {section} is {show(part)}; expected keys and values")
         part = dict(part or {})
-        if dotted == "model.preset" and part.get("preset") != value:
+        if dotted == "model.preset" and part.get("preset") not in (None, value):
             part = {}  # keys of another preset do not apply
         if dotted == "parallel.mode" and part.get("mode") != value:
             part = {"stages": part.get("stages", ())}  # nor do those of another mode

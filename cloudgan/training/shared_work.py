@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cloudgan.core.errors import TryAgain
+
 WORDS = 2**16
 """32-bit words of one collective operation: one traced function serves arrays of all sizes."""
 
@@ -52,6 +54,22 @@ class SharedWork:
         ends = np.cumsum([a.nbytes // 4 for a in arrays])
         parts = np.split(np.concatenate(sums), ends)
         return [p.view(a.dtype).reshape(a.shape) for p, a in zip(parts, arrays, strict=False)]
+
+    def agree_on_checkpoint(self, step: int | None) -> None:
+        """Checks that all processes found the checkpoint of one step, or none; a collective operation."""
+        found = np.zeros(self.processes, np.int32)
+        found[self.own] = 0 if step is None else step + 1
+        (steps,) = self.joined([found])
+        if len(set(steps.tolist())) == 1:
+            return
+        found_by = ", ".join(
+            f"worker {index}: {f'step {each - 1}' if each else 'none'}"
+            for index, each in enumerate(steps.tolist())
+        )
+        raise TryAgain(
+            f"the workers found different checkpoints ({found_by}); restart all of them with the same"
+            " --checkpoints or a shared folder"
+        )
 
 
 ALONE = SharedWork()

@@ -44,7 +44,7 @@ def main() -> int:
             return TryAgain.exit_code
         tf_config = "" if line.strip() == "null" else line.strip()
         cluster = read_cluster(tf_config)
-        settings.set_for_tensorflow({"TF_CONFIG": tf_config})
+        settings.set_variables({"TF_CONFIG": tf_config})
         _say(_compute(cluster))
     except CloudganError as error:
         _say(f"cloudgan: {error}", sys.stderr)

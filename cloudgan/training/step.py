@@ -54,17 +54,11 @@ class GanStep:
         layer_target: np.ndarray[Any, Any] | None = None,
         shape_scale: np.ndarray[Any, Any] | None = None,
     ) -> None:
-        """Creates a step.
+        """Creates a step of `global_batch_size` showers of all replicas together.
 
-        Args:
-            gan: Networks and optimisers.
-            preset: Losses and shapes.
-            rng: Source of all random numbers.
-            global_batch_size: Showers per step of all replicas together.
-            layer_target: Mean over the training showers of layer energy over primary energy, (Z,);
-                needed for a longitudinal loss.
-            shape_scale: Spread of each feature of a shower's shape at given energy and angle, (F,);
-                needed for a shape loss.
+        A longitudinal loss needs `layer_target`, the mean over the training showers of layer energy over primary
+        energy, (Z,), and a shape loss `shape_scale`, the spread of each feature of a shower's shape at given energy
+        and angle, (F,).
         """
         self._gan, self._preset, self._rng = gan, preset, rng
         self._global_batch_size = global_batch_size

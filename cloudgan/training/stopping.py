@@ -10,15 +10,18 @@ import os
 import signal
 import socket
 import threading
+from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import Any, Self, TextIO, get_args
+from typing import Self, TextIO, get_args
 
 from cloudgan.core.atomic_file import remove_unfinished
 from cloudgan.core.document import Document
 from cloudgan.core.errors import CloudganError, Interrupted, TryAgain
+from cloudgan.core.lifeline import at_its_end
 from cloudgan.schema.record_line import StopReason
 from cloudgan.schema.stop_criterion import BestCheckpoint
+from cloudgan.training.forecast import MemoryForecast
 
 REASONS: tuple[StopReason, ...] = get_args(StopReason)
 STOP_REASONS: tuple[StopReason, ...] = (
@@ -58,7 +61,7 @@ class Outcome(Document):
     train_seconds: float
     checkpoint: Path
     best: BestCheckpoint | None = None
-    memory: dict[str, Any] | None = None
+    memory: MemoryForecast | None = None
 
 
 class StopTraining(Exception):
@@ -89,12 +92,7 @@ class StopFlag:
 
     def stop_with_parent(self, lifeline: TextIO) -> None:
         """Requests a stop when `lifeline`, a pipe from the parent process, is closed."""
-
-        def wait() -> None:
-            lifeline.read()
-            self.request("terminated")
-
-        threading.Thread(target=wait, name="lifeline", daemon=True).start()
+        at_its_end(lifeline, partial(self.request, "terminated"))
 
     def __enter__(self) -> Self:
         if threading.current_thread() is not threading.main_thread():

@@ -22,11 +22,7 @@ from cloudgan.core.hardware import Accelerator, cpu_features, has_bfloat16, nvid
 from cloudgan.data.input_pipeline import reader_error
 from cloudgan.schema.config import RunConfig
 from cloudgan.schema.training_config import TrainingConfig
-from cloudgan.training.cluster import (
-    Cluster,
-    refuse_different_checkpoints,
-    refuse_missing_accelerators,
-)
+from cloudgan.training.cluster import Cluster, refuse_missing_accelerators
 from cloudgan.training.shared_work import WORDS
 
 Result = TypeVar("Result")
@@ -376,23 +372,6 @@ def device_kind() -> str:
 
 
 conv_device = device_kind
-
-
-def agree_on_checkpoint(
-    strategy: tf.distribute.Strategy, cluster: Cluster, step: int | None
-) -> None:
-    """Checks that all workers found the same checkpoint, by its step; a collective operation."""
-    own = np.zeros(len(cluster.workers), np.int32)
-    own[cluster.index] = 0 if step is None else step + 1
-
-    @tf.function
-    def collect(values: tf.Tensor) -> Any:
-        everywhere = strategy.run(tf.identity, args=(values,))
-        return strategy.reduce(tf.distribute.ReduceOp.SUM, everywhere, axis=None)
-
-    replicas_each = int(strategy.num_replicas_in_sync) // len(cluster.workers)
-    found = np.asarray(collect(tf.constant(own))) // replicas_each
-    refuse_different_checkpoints([value - 1 if value else None for value in found.tolist()])
 
 
 def word_adder(strategy: tf.distribute.Strategy, processes: int) -> Callable[[Any], Any]:

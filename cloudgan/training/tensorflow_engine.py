@@ -11,6 +11,7 @@ from typing import Any
 import keras
 import numpy as np
 import tensorflow as tf
+from numpy.typing import NDArray
 
 from cloudgan.core import settings
 from cloudgan.core.progress import Progress
@@ -20,17 +21,12 @@ from cloudgan.schema.config import RunConfig
 from cloudgan.schema.losses import PASSES, loss_columns, loss_table
 from cloudgan.training.cluster import XLA_FLAG, XLA_VARIABLE, Cluster
 from cloudgan.training.context import LossTable, TrainingContext
-from cloudgan.training.gan import Gan
-from cloudgan.training.shared_work import ALONE, SharedWork
 from cloudgan.training.step import GanStep
 from cloudgan.training.stopping import STOP_REASONS
 from cloudgan.training.tensorflow_backend import (
     accelerators,
-    agree_on_checkpoint,
     choose_strategy,
-    device_kind,
     make_strategy,
-    resolve_precision,
     set_up_devices,
     translated_errors,
     unused_gpus,
@@ -52,9 +48,10 @@ class TensorFlowEngine:
             progress.say(warning)
         self.strategy = "one" if stages else choose_strategy(config.training, cluster)
         self._strategy = make_strategy(config, self.strategy)
+        self.workers = len(cluster.workers) if cluster and self.strategy == "multiworker" else 1
         self.replicas = int(self._strategy.num_replicas_in_sync)
-        self.accelerators, self.device = accelerators(), device_kind()
-        self.conv_device = self.device
+        self.accelerators = accelerators()
+        self._adder: Callable[[Any], Any] | None = None
         self.software: dict[str, Any] = {
             "math_library": "oneDNN" if settings.is_on("TF_ENABLE_ONEDNN_OPTS") else "Eigen",
             "xla": XLA_FLAG in (settings.variable(XLA_VARIABLE) or ""),
@@ -73,20 +70,11 @@ class TensorFlowEngine:
         scope: AbstractContextManager[Any] = self._strategy.scope()
         return scope
 
-    def resolve_precision(self, precision: str) -> str:
-        """Returns float32, bfloat16, float16 or float64 for `precision` on this machine."""
-        return resolve_precision(precision)
-
-    def agree_on_checkpoint(self, cluster: Cluster, step: int | None) -> None:
-        """Checks that all workers found the same checkpoint; a collective operation."""
-        agree_on_checkpoint(self._strategy, cluster, step)
-
-    def shared_work(self, context: TrainingContext) -> SharedWork:
-        """Returns this process' share of a validation."""
-        processes = context.numerics.workers
-        if processes == 1 or context.cluster is None:
-            return ALONE
-        return SharedWork(processes, context.cluster.index, word_adder(self._strategy, processes))
+    def add(self, words: NDArray[np.int32]) -> Any:
+        """Sums over the processes; the first call traces, while no collective is traced or run."""
+        if self._adder is None:
+            self._adder = word_adder(self._strategy, self.workers)
+        return self._adder(words)
 
     def local_devices(self, local_replicas: int) -> tuple[str | None, ...]:
         """Returns the devices of this process' replicas; None for one replica: TensorFlow's choice."""
@@ -94,9 +82,8 @@ class TensorFlowEngine:
             return (None,)
         return tuple(self._strategy.extended.worker_devices)
 
-    def compile(self, context: TrainingContext, gan: Gan, step: GanStep) -> None:
+    def compile(self, context: TrainingContext, step: GanStep) -> None:
         """Traces and compiles the steps, then the held-out losses, in one thread: see `precompiled`."""
-        del gan
         self._context = context
         self._run = compile_steps(self._strategy, step)
         if context.first_step >= context.last_step:
@@ -109,7 +96,8 @@ class TensorFlowEngine:
 
     def run_steps(self, iterator: Any, steps: int, votes: Any) -> tuple[Any, Any]:
         """Runs steps in one call of the device."""
-        losses, agreed = self._run(iterator, tf.constant(steps, tf.int32), tf.constant(votes))
+        batches = iter(self._blank()) if iterator is None else iterator
+        losses, agreed = self._run(batches, tf.constant(steps, tf.int32), tf.constant(votes))
         return losses, agreed
 
     def batches(self, reading: ReadingTime, step: int) -> Any:
@@ -127,10 +115,6 @@ class TensorFlowEngine:
                 reading=reading,
             )
         )
-
-    def blank_iterator(self) -> Any:
-        """Returns an iterator with the element type of the batches; it is never read."""
-        return iter(self._blank())
 
     def read_back(self) -> None:
         """Does nothing: TensorFlow's steps change the variables."""
@@ -206,9 +190,12 @@ def precompiled(
     traced, or run, at the same time: all is compiled in one thread, and what is submitted while steps
     run must not run a collective operation itself. `dataset` is like the real one, and never read.
     """
+    # Here, in the thread that makes the real one: of two iterators over two devices that two threads made
+    # at the same time, each read a device's batches from the other (TensorFlow 2.21, 5 of 400 pairs).
+    iterator = iter(dataset)
 
     def first() -> Any:
-        return run(iter(dataset), tf.constant(0, tf.int32), no_votes())
+        return run(iterator, tf.constant(0, tf.int32), no_votes())
 
     ready = thread.submit(in_scope, strategy, first)
 
@@ -254,7 +241,7 @@ def held_out_losses(
 def held_out_pipeline(
     held_out: Batch, *, global_batch_size: int, replicas: int, own: range
 ) -> tf.data.Dataset:
-    """Returns an endless dataset of global batches of held-out showers for a worker's `own` replicas.
+    """Returns an endless dataset of global batches of the same showers for a worker's `own` replicas.
 
     For a finite dataset TensorFlow checks at each batch whether all workers have one: a collective
     operation that would interleave with those of the steps when a background thread traces this.
@@ -273,4 +260,6 @@ def held_out_pipeline(
         {name: np.asarray(value)[blocks] for name, value in values.items()}
     )
     both = tf.data.Dataset.zip(showers, places).map(lambda batch, place: {**batch, **place})
-    return both.repeat()
+    options = tf.data.Options()
+    options.autotune.enabled = False  # as in the input pipeline
+    return both.repeat().prefetch(2 * len(own)).with_options(options)

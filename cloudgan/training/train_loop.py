@@ -153,6 +153,12 @@ class TrainLoop:
         return self._earlier_sums + self.epoch.sums
 
     @property
+    def has_all_steps(self) -> bool:
+        """Whether the run has as many steps as it may have."""
+        limit = self._training.max_steps
+        return limit is not None and self.step >= limit
+
+    @property
     def epoch_seconds(self) -> float:
         """Seconds of training in this epoch."""
         return self.epoch.seconds
@@ -277,7 +283,7 @@ class TrainLoop:
         Raises:
             StopTraining: A worker requested it.
         """
-        _, agreed = self._engine.run_steps(self._engine.blank_iterator(), 0, self._votes())
+        _, agreed = self._engine.run_steps(None, 0, self._votes())
         self._stop_if(np.asarray(agreed))
 
     def fail(self, message: str) -> None:
@@ -314,8 +320,7 @@ class TrainLoop:
         return np.array([self._flag.reason == reason for reason in STOP_REASONS], np.int32)
 
     def _stop_if(self, agreed: Array) -> None:
-        limit = self._training.max_steps
-        if limit is not None and self.step >= limit:
+        if self.has_all_steps:
             raise StopTraining("max_steps")
         for reason, votes in zip(STOP_REASONS, agreed, strict=True):
             if votes:

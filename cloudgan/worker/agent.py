@@ -37,14 +37,14 @@ from cloudgan.worker.preemption import (
     record_notice,
 )
 from cloudgan.worker.rank_processes import RankLauncher
-from cloudgan.worker.rendezvous import Rendezvous
+from cloudgan.worker.rendezvous import AgentStatus, Rendezvous
 from cloudgan.worker.rendezvous_client import (
     ChiefRendezvousClient,
     FollowerRendezvousClient,
     IndependentClient,
     RendezvousClient,
 )
-from cloudgan.worker.restart_rounds import AgentDependencies, RestartCounter, RestartRounds
+from cloudgan.worker.restart_rounds import RestartCounter, RestartRounds
 from cloudgan.worker.state import AgentState, heartbeat_key, read_heartbeat, run_succeeded
 from cloudgan.worker.store_sync import (
     Background,
@@ -99,11 +99,10 @@ class WorkerAgent:
         self._stop = stop or StopRequest()
         self._store = open_store(pod.run_url)
         began = utc_now().replace(":", "").replace("-", "")
-        self._state = AgentState(
-            pod.peers.index, pod.peers.world, f"{began}-{secrets.token_hex(3)}"
-        )
+        status = AgentStatus(incarnation=f"{began}-{secrets.token_hex(3)}")
+        self._state = AgentState(pod.peers.index, pod.peers.world, status)
         logs = pod.work / "logs"
-        self._log = WorkerLog(logs / f"{self._state.incarnation}.log", show)
+        self._log = WorkerLog(logs / f"{self._state.status.incarnation}.log", show)
         self._rendezvous = Rendezvous(pod.peers.world, fresh_seconds=timeouts.fresh_seconds)
         own = open_store(f"{pod.run_url}/workers/{pod.peers.index}")
         counted = own if self._is_alone else self._store
@@ -145,16 +144,16 @@ class WorkerAgent:
 
     def _live(self) -> int:
         say, state = self._log.say, self._state
-        say(f"worker {state.index} of {state.world}, {state.incarnation}, run {self._pod.run}")
+        say(
+            f"worker {state.index} of {state.world}, {state.status.incarnation}, run {self._pod.run}"
+        )
         if self._is_finished():
             say("the run has finished already")
             return 0
         uploader = Uploader(self._uploads(), say)
         rendezvous_client = self._rendezvous_client()
         self._preemption_watcher = self._watch_preemption(rendezvous_client)
-        self._rounds = RestartRounds(
-            self._own_peers, state, self._trainer_timeouts(), self._dependencies(rendezvous_client)
-        )
+        self._rounds = self._restart_rounds(rendezvous_client)
         code = CloudganError.exit_code
         try:
             code = self._rounds.run()
@@ -171,7 +170,7 @@ class WorkerAgent:
         state, timeouts = self._state, self._timeouts
         state.exit_code = code
         state.message = "" if code == 0 else state.message
-        state.enter("ended")
+        state.change(phase="ended")
         rendezvous_client.close(code)
         notice = state.status.notice
         # A worker that leaves in time is not deleted: only its last lines tell why it left.
@@ -210,7 +209,7 @@ class WorkerAgent:
         """Requests a stop within the time that the notice leaves."""
         left = "" if notice.seconds is None else f" in {notice.seconds:.0f} s"
         self._log.say(f"{notice.cloud} {PREEMPTS}{left}")
-        self._state.take(notice)
+        self._state.change(notice=notice)
         self._stop.request(notice.seconds)
 
     def _uploads(self) -> tuple[Upload, ...]:
@@ -218,7 +217,7 @@ class WorkerAgent:
         state = self._state
         log = file_upload(
             store,
-            f"logs/{state.index}/{state.incarnation}.log.gz",
+            f"logs/{state.index}/{state.status.incarnation}.log.gz",
             self._log.path,
             every_seconds=timeouts.log_every_seconds,
             compress=True,
@@ -309,8 +308,11 @@ class WorkerAgent:
             return found
         return replace(found, first_step_seconds=math.inf, stall_seconds=math.inf)
 
-    def _dependencies(self, rendezvous_client: RendezvousClient) -> AgentDependencies:
-        return AgentDependencies(
+    def _restart_rounds(self, rendezvous_client: RendezvousClient) -> RestartRounds:
+        return RestartRounds(
+            self._own_peers,
+            self._state,
+            self._trainer_timeouts(),
             rendezvous_client=rendezvous_client,
             resolver=PeerResolver(self._own_peers),
             stop=self._stop,
@@ -329,7 +331,7 @@ class WorkerAgent:
             before, self._held = self._held, hold_port(self._pod.peers.listening_host())
             if before:  # until now, so that the new one is another
                 before.close()
-            self._state.offer(number_of(self._held))
+            self._state.change(port=number_of(self._held))
 
     def _prepare_in_background(self) -> Background:
         timeouts = self._timeouts
@@ -401,7 +403,9 @@ class WorkerAgent:
         if self._ranks:
             host, _ = self._own_peers.control(self._own_peers.index)
             environment["CLOUDGAN_HOST"] = f"[{host}]" if ":" in host else host
-            return self._ranks.start(rendezvous_client.launch(), self._command, environment)
+            return self._ranks.start(
+                rendezvous_client.response().launch, self._command, environment
+            )
         return self._process(self._command, environment)
 
     def _start_smoke_step(self) -> TrainerProcess:

@@ -19,19 +19,16 @@ import threading
 import time
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Annotated, Any, Final, cast
+from typing import Any, Final, cast
 
-from pydantic import ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from cloudgan.core.clock import utc_moment
-from cloudgan.core.document import Document
 from cloudgan.core.documents import parse_json
 from cloudgan.core.errors import DataError
 from cloudgan.core.run_secret import RunSecret
-from cloudgan.schema.heartbeat import Phase
-from cloudgan.worker.preemption import PreemptionNotice
-from cloudgan.worker.rendezvous import JoinResponse, MemberState, Rendezvous
-from cloudgan.worker.state import AgentState, AgentStatus
+from cloudgan.worker.rendezvous import AgentStatus, JoinResponse, Rendezvous
+from cloudgan.worker.state import AgentState
 
 _AT_A_TIME: Final = 64
 _PATIENCE_SECONDS: Final = 5.0
@@ -47,23 +44,10 @@ class RejectedError(ValueError):
     """The chief rejects the requests of this worker, or its response is not from a chief."""
 
 
-class JoinRequest(Document):
+class JoinRequest(AgentStatus):
     """Body of a `/join`: the status of a worker other than the chief."""
 
-    model_config = ConfigDict(strict=True)
-
     index: int = Field(ge=1)
-    incarnation: str = Field(pattern=r"^[0-9A-Za-z-]{1,64}$")
-    phase: Phase
-    generation: int = Field(ge=0, le=999_999)
-    notice: tuple[Annotated[str, Field(pattern=r"^[a-z]{1,16}$")], float | None] | None
-    port: int = Field(ge=0, le=65_535)
-
-    def member(self) -> MemberState:
-        """Returns the status as the rendezvous keeps it."""
-        notice = PreemptionNotice(*self.notice) if self.notice else None
-        now = time.monotonic()
-        return MemberState(self.incarnation, self.phase, self.generation, now, notice, self.port)
 
 
 class ControlServer:
@@ -186,12 +170,12 @@ class _Handler(BaseHTTPRequestHandler):
         except ValidationError:
             asked = None
         if asked and asked.index < cast("_Server", self.server).state.world:
-            response = rendezvous.join(asked.index, asked.member())
+            response = rendezvous.join(asked.index, asked, time.monotonic())
         if response is None:
             why = "invalid worker, phase or generation"
             self._send(HTTPStatus.BAD_REQUEST, {"error": why}, sign)
         else:
-            self._send(HTTPStatus.OK, response._asdict(), sign)
+            self._send(HTTPStatus.OK, response.model_dump(), sign)
 
     def _refuse(self, status: HTTPStatus, why: str) -> None:
         self.close_connection = True
@@ -213,7 +197,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def join_chief(
-    address: tuple[str, int], index: int, incarnation: str, status: AgentStatus, secret: RunSecret
+    address: tuple[str, int], index: int, status: AgentStatus, secret: RunSecret
 ) -> JoinResponse:
     """Sends this worker's status to the chief and returns the response.
 
@@ -221,15 +205,8 @@ def join_chief(
         OSError: The chief is unreachable; `socket.gaierror` if its name does not resolve.
         RejectedError: The chief rejects the request, or the response is not from a chief.
     """
-    values = {
-        "index": index,
-        "incarnation": incarnation,
-        "phase": status.phase,
-        "generation": status.generation,
-        "notice": status.notice and (status.notice.cloud, status.notice.seconds),
-        "port": status.port,
-    }
-    body, at = json.dumps(values).encode(), f"{utc_moment().timestamp():.0f}"
+    body = JoinRequest(index=index, **dict(status)).model_dump_json().encode()
+    at = f"{utc_moment().timestamp():.0f}"
     asked = secret.sign("POST", _JOIN, at, body)
     connection = http.client.HTTPConnection(*address, timeout=_PATIENCE_SECONDS)
     try:
@@ -238,11 +215,10 @@ def join_chief(
         content = answer.read(_MOST_ANSWER_BYTES)
         if not secret.verifies(answer.getheader(_SIGNED, ""), "answer", asked, content):
             raise RejectedError("it does not have the secret of this run")
-        found = parse_json(content, "answer")
         if answer.status != HTTPStatus.OK:
-            raise RejectedError(str(found["error"]))
-        return JoinResponse(**found | {"ports": tuple(found["ports"])})
-    except (http.client.HTTPException, DataError, TypeError, KeyError) as error:
+            raise RejectedError(str(parse_json(content, "answer")["error"]))
+        return JoinResponse.model_validate_json(content)
+    except (http.client.HTTPException, DataError, ValidationError, KeyError) as error:
         raise RejectedError("it does not answer as a chief does") from error
     finally:
         connection.close()

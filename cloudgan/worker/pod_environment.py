@@ -89,17 +89,27 @@ def read_pod_environment(variable: Callable[[str], str | None]) -> PodEnvironmen
         index=_number("JOB_COMPLETION_INDEX", found["JOB_COMPLETION_INDEX"]),
     )
     take_variables(variable, variable(_SECRET))
+    if (cloud := variable(_CLOUD) or None) not in (None, *CLOUDS):
+        raise ConfigError(f"{_CLOUD} is {cloud!r}; valid: {', '.join(CLOUDS)}, or not set")
     is_alone = not config.works_together
+    secret, store = None, found["CLOUDGAN_STORE"]
+    if peers.world > 1 and not is_alone:
+        if not (secret_file := variable(_SECRET)):
+            raise ConfigError(
+                f"{_SECRET} is not set: several workers need the secret of their run. `cloudgan deploy`"
+                " sets it"
+            )
+        secret = RunSecret.read(Path(secret_file))
     return PodEnvironment(
         peers=peers,
-        store_url=_absolute(found["CLOUDGAN_STORE"]),
+        store_url=store.rstrip("/") if ":" in store else str(Path(store).absolute()),
         run=found["CLOUDGAN_RUN"],
         config=_for_one_worker(config, peers.world),
         config_hash=config_hash(path.read_bytes()),
         work=Path(found["CLOUDGAN_WORK"]),
-        cloud=_cloud(variable(_CLOUD)),
+        cloud=cloud,
         metadata_url=variable(_METADATA),
-        secret=_secret(variable(_SECRET)) if peers.world > 1 and not is_alone else None,
+        secret=secret,
         network=LoopbackNetwork.parse(variable(_NETWORK)),
         random_ports=variable(_PORTS) == _RANDOM,
         smoke_step=not is_alone
@@ -107,31 +117,10 @@ def read_pod_environment(variable: Callable[[str], str | None]) -> PodEnvironmen
     )
 
 
-def _secret(path: str | None) -> RunSecret:
-    if not path:
-        raise ConfigError(
-            f"{_SECRET} is not set: several workers need the secret of their run. `cloudgan deploy`"
-            " sets it"
-        )
-    return RunSecret.read(Path(path))
-
-
 def _number(name: str, text: str) -> int:
     if not (text.isascii() and text.isdigit()):
         raise ConfigError(f"{name} is {text!r}; it must be an integer: {_REQUIRED[name]}")
     return int(text)
-
-
-def _cloud(name: str | None) -> str | None:
-    found = next((cloud for cloud in CLOUDS if cloud == name), None)
-    if name and found is None:
-        raise ConfigError(f"{_CLOUD} is {name!r}; valid: {', '.join(CLOUDS)}, or not set")
-    return found
-
-
-def _absolute(store: str) -> str:
-    """Makes a folder's path absolute."""
-    return store.rstrip("/") if ":" in store else str(Path(store).absolute())
 
 
 def _for_one_worker(config: RunConfig, world: int) -> RunConfig:

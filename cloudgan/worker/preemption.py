@@ -20,8 +20,10 @@ from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 from types import FrameType
-from typing import Any, Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple
 from urllib.parse import quote, urlsplit
+
+from pydantic import Field
 
 from cloudgan.core.clock import utc_moment, utc_now
 from cloudgan.core.clouds import find, load
@@ -40,7 +42,7 @@ class PreemptionNotice(NamedTuple):
     acknowledgement; empty if the cloud has none.
     """
 
-    cloud: str
+    cloud: Annotated[str, Field(pattern=r"^[a-z]{1,16}$")]
     seconds: float | None
     event: str = ""
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import threading
-from typing import NamedTuple
 
+from pydantic import ConfigDict, Field
+
+from cloudgan.core.document import Document
 from cloudgan.schema.heartbeat import Phase
 from cloudgan.worker.preemption import PreemptionNotice
 
@@ -13,22 +15,23 @@ _READY = frozenset({"gathering", "waiting"})
 """Phases of a worker that a generation can start with."""
 
 
-class MemberState(NamedTuple):
-    """Last status that a worker sent.
+class AgentStatus(Document):
+    """Status of a worker; replaced as a whole, so that readers see one state.
 
     A replacing pod has another incarnation. `generation` is the last one in which it trained; port 0: that
     of CLOUDGAN_PEERS.
     """
 
-    incarnation: str
-    phase: Phase
-    generation: int
-    seen_seconds: float
+    model_config = ConfigDict(strict=True)
+
+    incarnation: str = Field(pattern=r"^[0-9A-Za-z-]{1,64}$")
+    phase: Phase = "staging"
+    generation: int = Field(default=0, ge=0, le=999_999)
     notice: PreemptionNotice | None = None
-    port: int = 0
+    port: int = Field(default=0, ge=0, le=65_535)
 
 
-class JoinResponse(NamedTuple):
+class JoinResponse(Document):
     """Response of the chief to a worker.
 
     Attributes:
@@ -41,7 +44,7 @@ class JoinResponse(NamedTuple):
         launch: Arguments with which this worker starts its ranks of this generation; empty: there are none.
     """
 
-    generation: int
+    generation: int = 0
     start: bool = False
     restart: bool = False
     exit_code: int | None = None
@@ -55,7 +58,8 @@ class Rendezvous:
 
     def __init__(self, world: int, *, fresh_seconds: float = _FRESH_SECONDS) -> None:
         self._world, self._fresh_seconds = world, fresh_seconds
-        self._members: dict[int, MemberState] = {}
+        self._members: dict[int, AgentStatus] = {}
+        self._seen: dict[int, float] = {}
         self._began: dict[int, str] = {}
         self._noticed: dict[str, tuple[int, PreemptionNotice]] = {}
         self._lock = threading.Lock()
@@ -66,7 +70,7 @@ class Rendezvous:
         self.smoke = False
         self.exit_code: int | None = None
 
-    def join(self, index: int, member: MemberState) -> JoinResponse | None:
+    def join(self, index: int, member: AgentStatus, now_seconds: float) -> JoinResponse | None:
         """Records the status of a worker and returns the response.
 
         Returns None, and records nothing, for a generation that has not begun. Only a chief that has
@@ -75,13 +79,13 @@ class Rendezvous:
         with self._lock:
             if 0 < self.generation < member.generation:
                 return None
-            self._members[index] = member
+            self._members[index], self._seen[index] = member, now_seconds
             if member.notice and member.incarnation not in self._noticed:
                 self._noticed[member.incarnation] = (index, member.notice)
             self._newest = max(self._newest, member.generation)
             began = self._began.get(index) == member.incarnation
             return JoinResponse(
-                self.generation,
+                generation=self.generation,
                 start=member.phase in _READY
                 and began
                 and member.generation < self.generation
@@ -168,8 +172,5 @@ class Rendezvous:
         return None
 
     def _missing_members(self, now_seconds: float) -> tuple[int, ...]:
-        def is_fresh(index: int) -> bool:
-            member = self._members.get(index)
-            return member is not None and now_seconds - member.seen_seconds <= self._fresh_seconds
-
-        return tuple(index for index in range(self._world) if not is_fresh(index))
+        fresh = {i for i, seen in self._seen.items() if now_seconds - seen <= self._fresh_seconds}
+        return tuple(index for index in range(self._world) if index not in fresh)

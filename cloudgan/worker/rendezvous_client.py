@@ -6,14 +6,13 @@ import socket
 import threading
 import time
 from collections.abc import Callable
-from typing import NamedTuple
 
 from cloudgan.core.run_secret import RunSecret
 from cloudgan.storage.store import StoreError
 from cloudgan.worker.control import RejectedError, join_chief
 from cloudgan.worker.pod_environment import Peers
-from cloudgan.worker.rendezvous import JoinResponse, MemberState, Rendezvous
-from cloudgan.worker.state import AgentState, AgentStatus
+from cloudgan.worker.rendezvous import AgentStatus, JoinResponse, Rendezvous
+from cloudgan.worker.state import AgentState
 from cloudgan.worker.timeouts import Timeouts
 
 _STORE_PAUSE_SECONDS = 5.0
@@ -30,17 +29,9 @@ class RendezvousClient:
         """Returns why the present generation must end; None if it need not."""
         return None
 
-    def ports(self) -> tuple[int, ...]:
-        """Returns TensorFlow's port of each worker in the present generation; empty: as configured."""
-        return ()
-
-    def launch(self) -> str:
-        """Returns the arguments with which this worker starts its ranks; empty: there are none."""
-        return ""
-
-    def is_smoke_step(self) -> bool:
-        """Whether the present generation is a smoke step, not a training."""
-        return False
+    def response(self) -> JoinResponse:
+        """Returns the chief's last response, which describes the present generation."""
+        return JoinResponse()
 
     def missing_workers(self) -> tuple[int, ...]:
         """Returns the workers without a recent status."""
@@ -48,7 +39,7 @@ class RendezvousClient:
 
     def is_over(self) -> bool:
         """Whether the chief has ended the run with success."""
-        return False
+        return self.response().exit_code == 0
 
     def notify(self) -> None:
         """Sends a changed status at once."""
@@ -97,7 +88,7 @@ class ChiefRendezvousClient(RendezvousClient):
 
     def next_generation(self) -> int | None:
         """Starts a generation when all workers wait."""
-        self._note()
+        self.notify()
         now = time.monotonic()
         if not self._rendezvous.all_waiting(now) or now < self._not_before_seconds:
             return None
@@ -108,7 +99,7 @@ class ChiefRendezvousClient(RendezvousClient):
                 self._not_before_seconds = time.monotonic() + _STORE_PAUSE_SECONDS
                 return None
             self._is_prepared = True
-        self._note()
+        self.notify()
         generation = self._rendezvous.begin(time.monotonic(), self._launch)
         if generation is not None:
             self._is_prepared = False
@@ -116,46 +107,29 @@ class ChiefRendezvousClient(RendezvousClient):
 
     def restart_reason(self) -> str | None:
         """Returns a reason if a worker of this generation waits again."""
-        self._note()
+        self.notify()
         who = self._rendezvous.waiting_member()
         return None if who is None else f"worker {who} waits for a restart"
 
-    def ports(self) -> tuple[int, ...]:
-        """Returns the ports that the workers gave when the generation began."""
-        return self._rendezvous.ports
-
-    def launch(self) -> str:
-        """Returns the chief's own arguments of the present generation."""
-        return next(iter(self._rendezvous.launch), "")
-
-    def is_smoke_step(self) -> bool:
-        """Returns what the workers needed when the generation began."""
-        return self._rendezvous.smoke
+    def response(self) -> JoinResponse:
+        """Returns the response to the chief's own status."""
+        found = self._rendezvous.join(0, self._state.status, time.monotonic())
+        assert found is not None  # noqa: S101  the chief has begun its generation itself
+        return found
 
     def missing_workers(self) -> tuple[int, ...]:
         """Returns the workers without a recent request."""
-        self._note()
+        self.notify()
         return self._rendezvous.missing_members(time.monotonic())
 
     def notify(self) -> None:
         """Updates the chief's own status."""
-        self._note()
+        self.response()
 
     def close(self, exit_code: int) -> None:
         """Serves the exit code from now on."""
-        self._note()
+        self.notify()
         self._rendezvous.exit_code = exit_code
-
-    def _note(self) -> None:
-        phase, generation, notice, port = self._state.status
-        now = time.monotonic()
-        member = MemberState(self._state.incarnation, phase, generation, now, notice, port)
-        self._rendezvous.join(0, member)
-
-
-class _Latest(NamedTuple):
-    status: AgentStatus
-    answer: JoinResponse
 
 
 class FollowerRendezvousClient(RendezvousClient):
@@ -174,7 +148,7 @@ class FollowerRendezvousClient(RendezvousClient):
         """Signs the requests with `secret`; reports a chief that rejects them to `say`."""
         self._peers, self._state, self._timeouts, self._ask = peers, state, timeouts, ask
         self._secret, self._say, self._rejected = secret, say, ""
-        self._latest: _Latest | None = None
+        self._latest: tuple[AgentStatus | None, JoinResponse] = (None, JoinResponse())
         self._heard_seconds = time.monotonic()
         self._changed = threading.Event()
         self._closed = False
@@ -183,40 +157,24 @@ class FollowerRendezvousClient(RendezvousClient):
 
     def next_generation(self) -> int | None:
         """Returns the generation that the chief started with this worker."""
-        latest = self._latest
-        if latest is None or not latest.answer.start or latest.status != self._state.status:
-            return None
-        return latest.answer.generation
+        answer = self._present_answer()
+        return answer.generation if answer and answer.start else None
 
     def restart_reason(self) -> str | None:
         """Returns the chief's request, or its timeout."""
         silent = self._silent_seconds()
         if silent > self._timeouts.chief_timeout_seconds:
             return f"worker 0 did not respond for {silent:.0f} s"
-        latest = self._latest
-        if latest and latest.answer.restart and latest.status == self._state.status:
-            return "the other workers wait for a restart"
-        return None
+        answer = self._present_answer()
+        return "the other workers wait for a restart" if answer and answer.restart else None
 
-    def ports(self) -> tuple[int, ...]:
-        """Returns the ports of the chief's last response."""
-        return self._latest.answer.ports if self._latest else ()
-
-    def launch(self) -> str:
-        """Returns the arguments of the chief's last response."""
-        return self._latest.answer.launch if self._latest else ""
-
-    def is_smoke_step(self) -> bool:
-        """Returns the kind of the generation in the chief's last response."""
-        return self._latest is not None and self._latest.answer.smoke
+    def response(self) -> JoinResponse:
+        """Returns the last response."""
+        return self._latest[1]
 
     def missing_workers(self) -> tuple[int, ...]:
         """Returns the chief if it does not respond; the chief knows about the others."""
         return (0,) if self._silent_seconds() > self._timeouts.fresh_seconds else ()
-
-    def is_over(self) -> bool:
-        """Whether the chief exited with 0."""
-        return self._latest is not None and self._latest.answer.exit_code == 0
 
     def notify(self) -> None:
         """Sends the status now."""
@@ -228,6 +186,11 @@ class FollowerRendezvousClient(RendezvousClient):
         self._closed = True
         self._changed.set()
 
+    def _present_answer(self) -> JoinResponse | None:
+        """Returns the last response if this worker's status is still the one that it answers."""
+        sent, answer = self._latest
+        return answer if sent == self._state.status else None
+
     def _silent_seconds(self) -> float:
         return time.monotonic() - self._heard_seconds
 
@@ -238,9 +201,7 @@ class FollowerRendezvousClient(RendezvousClient):
             status = self._state.status
             pause = self._timeouts.join_every_seconds
             try:
-                answer = self._ask(
-                    address, self._state.index, self._state.incarnation, status, self._secret
-                )
+                answer = self._ask(address, self._state.index, status, self._secret)
             except socket.gaierror:
                 pause = self._timeouts.resolve_every_seconds  # a starting pod has no DNS name yet
             except RejectedError as error:
@@ -248,7 +209,7 @@ class FollowerRendezvousClient(RendezvousClient):
             except (OSError, ValueError):
                 pass
             else:
-                self._latest, self._heard_seconds = _Latest(status, answer), time.monotonic()
+                self._latest, self._heard_seconds = (status, answer), time.monotonic()
             self._changed.wait(pause)
             self._changed.clear()
 

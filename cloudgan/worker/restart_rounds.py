@@ -6,12 +6,12 @@ the next generation in the same pod, without a new node, image or download.
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import socket
 import time
 from collections.abc import Callable
-from dataclasses import replace
-from typing import NamedTuple
+from dataclasses import dataclass, field, replace
 
 from pydantic import Field, ValidationError
 
@@ -32,14 +32,21 @@ _FINISHED, _AGAIN = 0, TryAgain.exit_code
 _FAULT = CloudganError.exit_code
 
 
-class AgentDependencies(NamedTuple):
-    """Collaborators of `RestartRounds`.
+@dataclass
+class RestartRounds:
+    """Runs generations until the run ends.
 
-    `start` starts the trainer process with the ports of TensorFlow's servers; `start_smoke_step` the
-    process of a smoke step, which waits for TF_CONFIG, None: the worker needs none. `ends_all`: a trainer
-    that fails ends those of all workers, so that their wait for a restart explains no failure.
+    Attributes:
+        start: Starts the trainer process with the ports of TensorFlow's servers.
+        start_smoke_step: Starts the process of a smoke step, which waits for TF_CONFIG; None: the worker needs
+            none.
+        ends_all: Whether a trainer that fails ends those of all workers, so that their wait for a restart
+            explains no failure.
     """
 
+    peers: Peers
+    state: AgentState
+    timeouts: Timeouts
     rendezvous_client: RendezvousClient
     resolver: PeerResolver
     stop: StopRequest
@@ -51,23 +58,12 @@ class AgentDependencies(NamedTuple):
     start_smoke_step: Callable[[], TrainerProcess] | None = None
     work: str = "training"
     ends_all: bool = False
+    _trainer: TrainerProcess | None = field(default=None, init=False)
+    _failed_smoke_steps: int = field(default=0, init=False)
 
-
-class RestartRounds:
-    """Runs generations until the run ends."""
-
-    def __init__(
-        self, peers: Peers, state: AgentState, timeouts: Timeouts, dependencies: AgentDependencies
-    ) -> None:
-        self._peers, self._state, self._timeouts, self._dependencies = (
-            peers,
-            state,
-            timeouts,
-            dependencies,
-        )
-        self._trainer: TrainerProcess | None = None
-        self._smoke_step_done = dependencies.start_smoke_step is None
-        self._failed_smoke_steps = 0
+    def __post_init__(self) -> None:
+        """Needs a smoke step first, if there is one."""
+        self._smoke_step_done = self.start_smoke_step is None
 
     def run(self) -> int:
         """Runs until the run ends; returns the exit code of this worker."""
@@ -81,10 +77,11 @@ class RestartRounds:
             generation = self._wait_for_all()
             if generation is None:
                 return _FINISHED
-            is_smoke_step = self._dependencies.rendezvous_client.is_smoke_step()
-            self._state.enter("checking" if is_smoke_step else "training", generation)
+            is_smoke_step = self.rendezvous_client.response().smoke
+            phase: Phase = "checking" if is_smoke_step else "training"
+            self.state.change(phase=phase, generation=generation)
             code = self._smoke_step() if is_smoke_step else self._train(generation)
-            if self._dependencies.stop.requested and (code < 0 or code == _AGAIN):
+            if self.stop.requested and (code < 0 or code == _AGAIN):
                 return _AGAIN
             if is_smoke_step and code == _FINISHED:
                 self._smoke_step_done, self._failed_smoke_steps = True, 0
@@ -92,18 +89,18 @@ class RestartRounds:
                 return code
             elif is_smoke_step:
                 self._count_failed_smoke_step()
-            self._state.enter("staging")
+            self.state.change(phase="staging")
 
     def _others_wait(self) -> bool:
         """Whether another worker was lost too, which explains this trainer's failure."""
-        deadline = time.monotonic() + self._timeouts.fresh_seconds
-        if self._dependencies.ends_all:
+        deadline = time.monotonic() + self.timeouts.fresh_seconds
+        if self.ends_all:
             return False
-        while self._peers.world > 1 and time.monotonic() < deadline:
-            if why := self._dependencies.rendezvous_client.restart_reason():
-                self._dependencies.say(f"{why}; the failure here is treated as a consequence")
+        while self.peers.world > 1 and time.monotonic() < deadline:
+            if why := self.rendezvous_client.restart_reason():
+                self.say(f"{why}; the failure here is treated as a consequence")
                 return True
-            time.sleep(self._timeouts.poll_seconds)
+            time.sleep(self.timeouts.poll_seconds)
         return False
 
     def kill(self) -> None:
@@ -118,37 +115,38 @@ class RestartRounds:
 
     def _wait_for_all(self) -> int | None:
         """Waits for all workers; returns the generation to start, or None if the run has ended."""
-        dependencies, timeouts = self._dependencies, self._timeouts
+        timeouts = self.timeouts
         ready, is_prepared = self._prepare()
-        dependencies.resolver.reset()
+        self.resolver.reset()
         all_there = asked_store = time.monotonic()
-        unresolved: tuple[int, ...] = tuple(range(self._peers.world))
+        unresolved: tuple[int, ...] = tuple(range(self.peers.world))
         asked_names = float("-inf")
         while True:
-            if dependencies.stop.requested:
+            if self.stop.requested:
                 raise TryAgain(
                     "stopped while waiting for the other workers; deploy again to resume"
                 )
             now = time.monotonic()
             if unresolved and now - asked_names >= timeouts.resolve_every_seconds:
-                unresolved, asked_names = dependencies.resolver.unresolved(), now
-            self._state.enter(ready if is_prepared() and not unresolved else "staging")
-            generation = dependencies.rendezvous_client.next_generation()
+                unresolved, asked_names = self.resolver.unresolved(), now
+            phase = ready if is_prepared() and not unresolved else "staging"
+            self.state.change(phase=phase)
+            generation = self.rendezvous_client.next_generation()
             if generation is not None:
                 return generation
-            self._state.missing_workers = dependencies.rendezvous_client.missing_workers()
-            if dependencies.rendezvous_client.is_over():
+            self.state.missing_workers = self.rendezvous_client.missing_workers()
+            if self.rendezvous_client.is_over():
                 return None
-            if not (self._state.missing_workers or unresolved):
+            if not (self.state.missing_workers or unresolved):
                 all_there = now
             elif now - all_there > timeouts.barrier_seconds:
                 raise TryAgain(self._missing_message(unresolved))
             if (
-                self._state.missing_workers == (0,)
+                self.state.missing_workers == (0,)
                 and now - asked_store > timeouts.chief_timeout_seconds
             ):
                 asked_store = now
-                if dependencies.is_finished():
+                if self.is_finished():
                     return None
             time.sleep(timeouts.poll_seconds)
 
@@ -157,9 +155,9 @@ class RestartRounds:
 
         Before its first smoke step a worker stages no data: a node that cannot compute costs seconds.
         """
-        if self._smoke_step_done or self._dependencies.start_smoke_step is None:
-            return "waiting", self._dependencies.prepare().is_done
-        trainer = self._trainer = self._dependencies.start_smoke_step()
+        if self._smoke_step_done or self.start_smoke_step is None:
+            return "waiting", self.prepare().is_done
+        trainer = self._trainer = self.start_smoke_step()
 
         def has_not_failed() -> bool:
             code = trainer.poll()
@@ -168,30 +166,29 @@ class RestartRounds:
             self._end_trainer()
             self._report_exit(trainer, code, self._who)
             if code == ConfigError.exit_code:
-                raise ConfigError(self._state.message)
-            raise CloudganError(self._state.message)
+                raise ConfigError(self.state.message)
+            raise CloudganError(self.state.message)
 
         return "gathering", has_not_failed
 
     def _missing_message(self, unresolved: tuple[int, ...]) -> str:
         reasons = []
-        for index in sorted({*self._state.missing_workers, *unresolved}):
-            host, port = self._peers.control(index)
+        for index in sorted({*self.state.missing_workers, *unresolved}):
+            host, port = self.peers.control(index)
             why = "its name does not resolve" if index in unresolved else "no response"
             reasons.append(f"worker {index} ({host}:{port}): {why}")
         return (
-            f"not all of {self._peers.world} workers were ready within"
-            f" {self._timeouts.barrier_seconds:.0f} s: {'; '.join(reasons)}"
+            f"not all of {self.peers.world} workers were ready within"
+            f" {self.timeouts.barrier_seconds:.0f} s: {'; '.join(reasons)}"
         )
 
     def _train(self, generation: int) -> int:
         """Runs one trainer process; returns its exit code."""
-        dependencies = self._dependencies
-        work, world = dependencies.work, self._state.world
-        dependencies.say(f"generation {generation}: {work} with {world} workers")
-        dependencies.liveness.clear()
-        self._trainer = trainer = dependencies.start(dependencies.rendezvous_client.ports())
-        self._supervise(trainer, self._timeouts)
+        work, world = self.work, self.state.world
+        self.say(f"generation {generation}: {work} with {world} workers")
+        self.liveness.clear()
+        self._trainer = trainer = self.start(self.rendezvous_client.response().ports)
+        self._supervise(trainer, self.timeouts)
         self._end_trainer()
         code = trainer.poll() or 0
         self._report_exit(trainer, code)
@@ -199,54 +196,53 @@ class RestartRounds:
 
     def _smoke_step(self) -> int:
         """Gives the process of the smoke step the addresses of all workers; returns its exit code."""
-        dependencies, start = self._dependencies, self._dependencies.start_smoke_step
+        start = self.start_smoke_step
         assert start is not None  # noqa: S101  the plan is the same for all workers
-        dependencies.say(f"smoke step: one step and one all-reduce of {self._peers.world} workers")
+        self.say(f"smoke step: one step and one all-reduce of {self.peers.world} workers")
         self._trainer = trainer = self._trainer or start()
-        trainer.send(self._peers.tf_config(dependencies.rendezvous_client.ports()) or "null")
-        seconds = self._timeouts.smoke_seconds
-        limits = replace(self._timeouts, first_step_seconds=seconds)
+        trainer.send(self.peers.tf_config(self.rendezvous_client.response().ports) or "null")
+        seconds = self.timeouts.smoke_seconds
+        limits = replace(self.timeouts, first_step_seconds=seconds)
         stalled = self._supervise(trainer, limits)
         self._end_trainer()
         code = trainer.poll() or 0
         self._report_exit(trainer, code, self._who)
         if stalled:
-            self._state.message = (
+            self.state.message = (
                 f"{self._who}: the smoke step did not end within {seconds:.0f} s: a device of this node"
                 " does not respond, or the network between the workers loses data"
             )
-            dependencies.say(self._state.message)
+            self.say(self.state.message)
             return _FAULT
         return code
 
     def _count_failed_smoke_step(self) -> None:
         self._failed_smoke_steps += 1
-        if self._failed_smoke_steps > self._timeouts.max_restarts:
+        if self._failed_smoke_steps > self.timeouts.max_restarts:
             raise NoProgress(
                 f"{self._failed_smoke_steps} smoke steps were cut short, the last one because"
-                f" {self._state.message or 'another worker was lost'}; the log shows the causes"
+                f" {self.state.message or 'another worker was lost'}; the log shows the causes"
             )
 
     def _supervise(self, trainer: TrainerProcess, timeouts: Timeouts) -> bool:
         """Waits until the trainer has exited or must be killed; returns whether it stalled."""
-        dependencies = self._dependencies
         watchdog = Watchdog(timeouts, time.monotonic())
         kill_at: float | None = None
         stop_requested = False
         while trainer.poll() is None:
             now = time.monotonic()
             watchdog.saw_output(trainer.line_count, now)
-            if liveness := dependencies.liveness.read():
-                self._state.liveness = liveness
+            if liveness := self.liveness.read():
+                self.state.liveness = liveness
                 watchdog.saw_step(liveness.step, now)
-            self._state.missing_workers = dependencies.rendezvous_client.missing_workers()
-            if dependencies.stop.requested and not stop_requested:
+            self.state.missing_workers = self.rendezvous_client.missing_workers()
+            if self.stop.requested and not stop_requested:
                 stop_requested = True
-                left = min(timeouts.grace_seconds, dependencies.stop.remaining_seconds)
+                left = min(timeouts.grace_seconds, self.stop.remaining_seconds)
                 kill_at = now + timeouts.trainer_share_seconds(left)
                 trainer.request_stop(stepped=liveness is not None)
-            if kill_at is None and (why := dependencies.rendezvous_client.restart_reason()):
-                dependencies.say(f"{why}; the trainer ends within {timeouts.end_seconds:.0f} s")
+            if kill_at is None and (why := self.rendezvous_client.restart_reason()):
+                self.say(f"{why}; the trainer ends within {timeouts.end_seconds:.0f} s")
                 kill_at = now + timeouts.end_seconds
             if kill_at is not None and now > kill_at:
                 return False
@@ -257,16 +253,16 @@ class RestartRounds:
         return False
 
     def _dump_stacks(self, trainer: TrainerProcess, limit_seconds: float) -> None:
-        self._dependencies.say(
+        self.say(
             f"no step finished for {limit_seconds:.0f} s; stack traces follow, then the trainer"
             " is killed and restarted"
         )
         trainer.dump_stacks()
-        time.sleep(self._timeouts.dump_seconds)
+        time.sleep(self.timeouts.dump_seconds)
 
     @property
     def _who(self) -> str:
-        return f"worker {self._state.index} on {socket.gethostname()}"
+        return f"worker {self.state.index} on {socket.gethostname()}"
 
     def _report_exit(self, trainer: TrainerProcess, code: int, who: str = "") -> None:
         if code == _FINISHED:
@@ -279,8 +275,8 @@ class RestartRounds:
                 message += " (probably out of memory)"
         else:
             message = trainer.last_error or f"the trainer exited with code {code}"
-        self._state.message = f"{who}: {message}" if who else message
-        self._dependencies.say(self._state.message)
+        self.state.message = f"{who}: {message}" if who else message
+        self.say(self.state.message)
 
 
 FILE_NAME = "restarts.json"
@@ -306,7 +302,9 @@ class RestartCounter:
         Raises:
             NoProgress: Too many. The count is reset, so that the run can be started again.
         """
-        before = self._read()
+        before = None
+        with contextlib.suppress(ObjectMissingError, ValidationError):
+            before = Count.model_validate_json(self._store.read(FILE_NAME))
         same = before is not None and before.checkpoint_step == newest_step
         restarts = before.restarts + 1 if before and same else 0
         if restarts > self._most:
@@ -320,18 +318,10 @@ class RestartCounter:
                 " smaller --batch or a larger node; if nodes are lost before a checkpoint is"
                 " saved, lower checkpoint.every_seconds"
             )
-        self._write(Count(checkpoint_step=newest_step, restarts=restarts))
+        count = Count(checkpoint_step=newest_step, restarts=restarts)
+        self._store.put(FILE_NAME, count.model_dump_json().encode())
         return restarts
 
     def reset(self) -> None:
         """Resets the count."""
         self._store.delete(FILE_NAME)
-
-    def _read(self) -> Count | None:
-        try:
-            return Count.model_validate_json(self._store.read(FILE_NAME))
-        except (ObjectMissingError, ValidationError):
-            return None
-
-    def _write(self, count: Count) -> None:
-        self._store.put(FILE_NAME, count.model_dump_json().encode())

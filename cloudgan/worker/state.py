@@ -3,31 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 from pydantic import ValidationError
 
 from cloudgan.core.clock import utc_now
 from cloudgan.schema import record
-from cloudgan.schema.heartbeat import FILE_NAME, Heartbeat, Phase
+from cloudgan.schema.heartbeat import FILE_NAME, Heartbeat
 from cloudgan.schema.liveness import Liveness
 from cloudgan.schema.quality import quality_of
 from cloudgan.storage.store import ObjectMissingError, Store
 from cloudgan.worker.pod_environment import PodEnvironment
 from cloudgan.worker.preemption import PreemptionNotice
-
-
-class AgentStatus(NamedTuple):
-    """Phase, generation and preemption notice; replaced as a whole, so that readers see one state.
-
-    `generation` is the last one in which this worker trained; port 0: that of CLOUDGAN_PEERS.
-    """
-
-    phase: Phase
-    generation: int
-    notice: PreemptionNotice | None = None
-    port: int = 0
+from cloudgan.worker.rendezvous import AgentStatus
 
 
 @dataclass
@@ -36,35 +25,23 @@ class AgentState:
 
     index: int
     world: int
-    incarnation: str
-    status: AgentStatus = field(default_factory=lambda: AgentStatus("staging", 0))
+    status: AgentStatus
     liveness: Liveness | None = None
     missing_workers: tuple[int, ...] = ()
     restarts: int = 0
     exit_code: int | None = None
     message: str = ""
 
-    def enter(self, phase: Phase, generation: int | None = None) -> None:
-        """Sets the phase and optionally the generation."""
-        number = self.status.generation if generation is None else generation
-        self.status = self.status._replace(phase=phase, generation=number)
-
-    def offer(self, port: int) -> None:
-        """Sets the port for TensorFlow's server in the next generation."""
-        self.status = self.status._replace(port=port)
-
-    def take(self, notice: PreemptionNotice) -> None:
-        """Sets the preemption notice of the node."""
-        self.status = self.status._replace(notice=notice)
+    def change(self, **values: Any) -> None:
+        """Changes parts of the status."""
+        self.status = self.status.model_copy(update=values)
 
     def as_json(self) -> dict[str, Any]:
         """Returns the public state, for `/state`."""
         return {
             "index": self.index,
             "world": self.world,
-            "incarnation": self.incarnation,
-            "phase": self.status.phase,
-            "generation": self.status.generation,
+            **self.status.model_dump(include={"incarnation", "phase", "generation"}),
             "step": self.liveness.step if self.liveness else None,
             "exit_code": self.exit_code,
         }
@@ -74,51 +51,7 @@ def read_heartbeat(
     pod: PodEnvironment, state: AgentState, notices: Mapping[int, PreemptionNotice]
 ) -> Heartbeat:
     """Returns the heartbeat of the run; `notices` are those of all workers."""
-    if pod.config.grid:
-        return _grid_heartbeat(pod, state, notices, pod.config.grid.iterations)
-    known = record.read_if_whole(pod.folder.record_file)
-    epochs = known.epochs()
-    whole = [each for each in epochs if each.complete]
-    liveness, last = state.liveness, epochs[-1] if epochs else None
-    if state.status.phase == "ended":
-        liveness = None  # the file may lack the last steps
-    return _heartbeat(
-        pod,
-        state,
-        notices,
-        step=liveness.step if liveness else last.step if last else None,
-        epoch=liveness.epoch if liveness else last.epoch + last.complete if last else None,
-        epochs=pod.config.training.epochs,
-        steps_per_second=liveness.steps_per_second if liveness else None,
-        seconds_per_epoch=whole[-1].train_seconds if whole else None,
-        quality=quality_of(known.validations()),
-        damaged_checkpoints=known.damaged_checkpoints(),
-    )
-
-
-def _grid_heartbeat(
-    pod: PodEnvironment,
-    state: AgentState,
-    notices: Mapping[int, PreemptionNotice],
-    iterations: int,
-) -> Heartbeat:
-    """Returns the heartbeat of a grid, whose epochs are the iterations that all cells have done."""
-    done = state.liveness.epoch if state.liveness else None
-    return _heartbeat(
-        pod,
-        state,
-        notices,
-        epoch=iterations if state.exit_code == 0 else done,
-        epochs=iterations,
-    )
-
-
-def _heartbeat(
-    pod: PodEnvironment,
-    state: AgentState,
-    notices: Mapping[int, PreemptionNotice],
-    **progress: Any,
-) -> Heartbeat:
+    progress = _grid_progress if pod.config.grid else _progress
     return Heartbeat(
         time=utc_now(),
         config_hash=pod.config_hash,
@@ -130,8 +63,34 @@ def _heartbeat(
         exit_code=state.exit_code,
         notices={index: notice.seconds for index, notice in notices.items()},
         message=state.message,
-        **progress,
+        **progress(pod, state),
     )
+
+
+def _progress(pod: PodEnvironment, state: AgentState) -> dict[str, Any]:
+    known = record.read_if_whole(pod.folder.record_file)
+    epochs = known.epochs()
+    whole = [each for each in epochs if each.complete]
+    liveness, last = state.liveness, epochs[-1] if epochs else None
+    if state.status.phase == "ended":
+        liveness = None  # the file may lack the last steps
+    return {
+        "step": liveness.step if liveness else last.step if last else None,
+        "epoch": liveness.epoch if liveness else last.epoch + last.complete if last else None,
+        "epochs": pod.config.training.epochs,
+        "steps_per_second": liveness.steps_per_second if liveness else None,
+        "seconds_per_epoch": whole[-1].train_seconds if whole else None,
+        "quality": quality_of(known.validations()),
+        "damaged_checkpoints": known.damaged_checkpoints(),
+    }
+
+
+def _grid_progress(pod: PodEnvironment, state: AgentState) -> dict[str, Any]:
+    """The epochs of a grid are the iterations that all cells have done."""
+    assert pod.config.grid is not None  # noqa: S101  checked by the caller
+    iterations = pod.config.grid.iterations
+    done = state.liveness.epoch if state.liveness else None
+    return {"epoch": iterations if state.exit_code == 0 else done, "epochs": iterations}
 
 
 def heartbeat_key(state: AgentState, notices: Mapping[int, PreemptionNotice]) -> object:

@@ -15,6 +15,7 @@ from cloudgan.core import settings
 from cloudgan.core.clock import utc_now
 from cloudgan.core.errors import ConfigError
 from cloudgan.core.masking import masked
+from cloudgan.core.progress import Progress
 
 _LIBTPU = "TF_PLUGGABLE_DEVICE_LIBRARY_PATH"
 _MOST_LINE_BYTES = 65536
@@ -159,8 +160,8 @@ class WorkerLog:
         self.line(f"cloudgan worker: {text}")
 
 
-class LogProgress:
-    """A `core.progress.Progress` that writes to the log."""
+class LogProgress(Progress):
+    """Writes the tasks to the log."""
 
     def __init__(self, log: WorkerLog) -> None:
         self._log = log
@@ -178,12 +179,6 @@ class LogProgress:
         del done, count
         self._log.say(task if total is None else f"{task}, {total:,.0f} {unit}".rstrip())
 
-    def advance(self, amount: float = 1, note: str = "") -> None:
-        """Logs nothing."""
-
     def say(self, line: str) -> None:
         """Logs a line."""
         self._log.say(line)
-
-    def end(self) -> None:
-        """Logs nothing."""

@@ -22,7 +22,7 @@ from cloudgan.coevolution.ensemble import compare
 from cloudgan.coevolution.evolution import Purpose, random_numbers
 from cloudgan.coevolution.files import GridFolder
 from cloudgan.coevolution.grid import check_grid
-from cloudgan.coevolution.task import KINDS, Draw, Quality
+from cloudgan.coevolution.task import KINDS, Draw, SampleQuality
 from cloudgan.coevolution.tasks.dense_pair import DensePair, dense_network
 from cloudgan.core.progress import Silent
 from cloudgan.schema.coevolution import CoevolutionConfig, parse_grid
@@ -80,11 +80,11 @@ class Digits:
     def quality(self, measures):
         """Returns the Fréchet distance to the held-out digits (Heusel et al. 2017, arXiv:1706.08500)."""
         if not np.isfinite(measures).all():
-            return Quality(math.inf)
+            return SampleQuality(score=math.inf)
         (mean, covariance), (expected, spread) = _moments(measures), self._reference
         root = np.sqrt(np.linalg.eigvals(covariance @ spread).real.clip(0)).sum()
         distance = ((mean - expected) ** 2).sum() + np.trace(covariance + spread) - 2 * root
-        return Quality(float(distance))
+        return SampleQuality(score=float(distance))
 
     def pictures(self, samples):
         """Returns at most 16 samples as images from 0 to 1."""

@@ -7,9 +7,10 @@ from types import ModuleType, SimpleNamespace
 import pytest
 
 import cloudgan as cg
-from cloudgan.api import notebook_progress, tensorflow_import
-from cloudgan.api.notebook_progress import NotebookProgress, usual_progress
 from cloudgan.core.progress import Silent
+from cloudgan.reports import notebook_progress
+from cloudgan.reports.notebook_progress import NotebookProgress, usual_progress
+from cloudgan.training import tensorflow_import
 from fuzz.project import write_showers
 
 

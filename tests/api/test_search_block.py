@@ -1,6 +1,5 @@
 """A search whose blocks are in pods: the program of a pod, and who follows it; the trainer has no TensorFlow."""
 
-import contextlib
 import signal
 import subprocess
 import sys
@@ -16,7 +15,7 @@ from optuna.trial import TrialState
 
 from cloudgan.api import search_block
 from cloudgan.api.search_block import SearchBlock
-from cloudgan.core.errors import DataError
+from cloudgan.core.errors import ConfigError, DataError
 from cloudgan.core.progress import Silent
 from cloudgan.schema import record
 from cloudgan.schema.config import parse_config
@@ -27,6 +26,7 @@ from cloudgan.search import shared
 from cloudgan.search.blocks import LOG
 from cloudgan.search.folder import SearchFolder
 from cloudgan.worker.pod_environment import Peers, PodEnvironment
+from s3_bucket import s3_bucket
 
 PROGRAM = (sys.executable, str(Path(__file__).parents[1] / "search" / "trainer_program.py"))
 EVERY_STEP = [10 * (epoch + 1) for epoch in range(10)]
@@ -48,30 +48,27 @@ class Deployment:
     """Blocks in threads; `ended` has their exit codes."""
 
     def __init__(self, tmp_path, name, nodes):
-        config = parse_config({"task": "join", "join": "s"}, "test")
+        self._path, self._name, self._nodes = tmp_path, name, nodes
         self.blocks, self.ended, self._threads = [], [], []
         for index in range(nodes):
-            pod = PodEnvironment(
-                peers=Peers(tuple(f"h{n}:1" for n in range(nodes)), index),
-                store_url=str(tmp_path / "store"),
-                run=name,
-                config=config,
-                config_hash="",
-                work=tmp_path / name / str(index),
-            )
-            pod.work.mkdir(parents=True, exist_ok=True)
-            block = SearchBlock(
-                pod,
-                LivenessFile(None),
-                print,
-                program=PROGRAM,
-                beat_seconds=0.05,
-                lease_seconds=600.0,
-            )
+            block = self.block(index)
             self.blocks.append(block)
             thread = threading.Thread(target=lambda one=block: self.ended.append(one.run()))
             thread.start()
             self._threads.append(thread)
+
+    def block(self, index):
+        pod = PodEnvironment(
+            peers=Peers(tuple(f"h{n}:1" for n in range(max(1, self._nodes))), index),
+            store_url=str(self._path / "store"),
+            run=self._name,
+            config=parse_config({"task": "join", "join": "s"}, "test"),
+            config_hash="",
+            work=self._path / self._name / str(index),
+        )
+        pod.work.mkdir(parents=True, exist_ok=True)
+        timing = {"beat_seconds": 0.05, "lease_seconds": 600.0}
+        return SearchBlock(pod, LivenessFile(None), print, program=PROGRAM, **timing)
 
     def stop(self):
         for block in self.blocks:
@@ -84,9 +81,10 @@ class Deployment:
         return self.ended
 
 
-def published(tmp_path, trials, place=None):
+def published(tmp_path, trials, place=None, **given):
     """The folder of a search and its study; `run` follows it."""
-    base = parse_config({"model": {"preset": "smoke"}, "training": {"seed": 3}}, "test")
+    given |= {"model": {"preset": "smoke"}, "training": {"seed": 3}}
+    base = parse_config(given, "test")
     url = place or str(tmp_path / "store")
     config = SearchConfig(base=base, space=SPACE, sampler="random", trials=trials, store=url)
     folder = SearchFolder(tmp_path / "s")
@@ -99,7 +97,8 @@ def published(tmp_path, trials, place=None):
 
 
 def trained_steps(folder, number):
-    return [line.step for line in record.read(RunFolder(folder.trial(number)).record_file).lines]
+    found = record.read(RunFolder(folder.trial(number)).record_file)
+    return [line.step for line in found.validations()]
 
 
 def test_trials_of_two_deployments_and_a_block_that_leaves_end_as_those_of_one_machine(tmp_path):
@@ -168,6 +167,14 @@ def test_a_published_search_cannot_name_other_showers_or_another_place_for_check
     assert block._place._own_config(fair, "trials/0000").checkpoint.url == str(place)
 
 
+def test_a_block_that_protects_no_ports_trains_no_trial_whose_ranks_listen(tmp_path):
+    _, study, _ = published(tmp_path, 1, parallel={"mode": "easgd", "ranks": 2})
+    deployment = Deployment(tmp_path, "d", 0)
+    with pytest.raises(ConfigError, match="-- join s --parallel=easgd"):
+        deployment.block(0).run()
+    assert study.trials() == []
+
+
 @pytest.mark.parametrize(
     "phase",
     [
@@ -205,51 +212,40 @@ def test_a_pod_killed_in_any_phase_costs_no_trial_and_no_epoch_that_was_saved(tm
 
 
 @pytest.fixture
-def s3_server(monkeypatch):
-    """The URL of a bucket in a real S3 server."""
-    boto3 = pytest.importorskip("boto3")
-    pytest.importorskip("moto")
-    from moto.server import ThreadedMotoServer
-
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    login = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
-    here = "http://{}:{}".format(*server.get_host_and_port())
-    for name, value in (login | {"AWS_ENDPOINT_URL": here}).items():
-        monkeypatch.setenv(name, value)
-    with contextlib.closing(boto3.client("s3", region_name="us-east-1")) as client:
-        client.create_bucket(Bucket="physics")
-    yield "s3://physics/gan"
-    server.stop()
+def s3_store():
+    """The URL of a store in a bucket."""
+    with s3_bucket("physics"):
+        yield "s3://physics/gan"
 
 
 @pytest.mark.parametrize(
-    ("trials", "every_seconds"), [(4, 15.0), pytest.param(16, 8.0, marks=pytest.mark.slow)]
+    ("trials", "trials_per_kill"), [(4, 1), pytest.param(16, 2, marks=pytest.mark.slow)]
 )
 def test_three_processes_search_one_journal_in_s3_while_one_is_killed_again_and_again(
-    tmp_path, s3_server, monkeypatch, trials, every_seconds
+    tmp_path, s3_store, monkeypatch, trials, trials_per_kill
 ):
     monkeypatch.setenv("BEHAVIOUR", "")
-    folder, study, run = published(tmp_path, trials, s3_server)
+    folder, study, run = published(tmp_path, trials, s3_store)
     program = Path(__file__).with_name("block_program.py")
 
     def start(worker):
-        command = [sys.executable, program, tmp_path, "works", s3_server, str(worker)]
+        command = [sys.executable, program, tmp_path, "works", s3_store, str(worker)]
         return subprocess.Popen(command)
 
     processes, over, kills = [start(worker) for worker in range(3)], threading.Event(), []
     journal = shared.StoreJournal(shared.store_of(folder, folder.read_config()))
 
-    def ended():
-        return sum(one.get("state") == TrialState.COMPLETE for one in journal.read_logs(0))
+    # Trials count, not seconds: a fast machine ends all before a time, a busy one never ends a trial.
+    def due():
+        logs = list(journal.read_logs(0))
+        ended = sum(one.get("state") == TrialState.COMPLETE for one in logs)
+        return ended >= len(kills) * trials_per_kill and any("param_name" in one for one in logs)
 
     def kill():
-        before = 0
-        while not over.wait(every_seconds):
-            # A busy machine may need longer for a trial than for three kills.
-            while ended() == before and not over.wait(1.0):
-                pass
-            before, worker = ended(), len(kills) % 3
+        while not over.wait(0.2):
+            if not due():
+                continue
+            worker = len(kills) % 3
             processes[worker].kill()
             processes[worker].wait()
             processes[worker] = start(worker)

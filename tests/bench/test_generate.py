@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from cloudgan.bench.child import Child
 from cloudgan.bench.generate import (
     GEANT4,
     GENERATOR,
@@ -17,6 +16,7 @@ from cloudgan.bench.generate import (
     usable_tables,
 )
 from cloudgan.bench.harness import Measured
+from cloudgan.bench.processes import Child
 from cloudgan.reports.table import cell_text
 from cloudgan.schema.options.bench import BenchGenerateOptions
 

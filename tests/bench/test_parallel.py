@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from cloudgan.bench.parallel import find_times, parallel_measurement
+from cloudgan.bench.parallel import find_times, measure, parallel_measurement
 from cloudgan.bench.sleeping_ranks import MeasuredWorld
+from cloudgan.core.errors import ConfigError
 from cloudgan.core.progress import Silent
 from cloudgan.parallel.prediction import Times
 from cloudgan.reports.page import page_csv, render
@@ -50,6 +51,13 @@ def test_times_that_are_not_given_are_measured_and_named():
     assert 0 < times.message < 1
     assert origin.count("given") == 2
     assert "measured here (a copy in memory, a lower bound)" in origin
+
+
+def test_masters_without_a_worker_each_are_refused_before_anything_is_measured():
+    with pytest.raises(
+        ConfigError, match=r"--masters=4,8: each master needs a worker, .* at most 2"
+    ):
+        measure(BenchParallelOptions(predict=(1, 2), masters=(4, 8)), Silent())
 
 
 def test_measured_worlds_are_shown_with_their_predictions_and_n_times_one_worker():

@@ -8,9 +8,11 @@ from typing import Any, NamedTuple
 import pytest
 
 from cli.provisioned import Desk, basis, few_showers
-from cloudgan.schema.plan import Wheel
-from launch.lifecycle.cloud_double import installed
-from records import epoch, numerics, started, write_run
+from cloudgan.launch.lifecycle.run_registry import RunRegistry
+from cloudgan.schema.plan import NodePool, Wheel
+from cloudgan.storage.store import open_store
+from launch.lifecycle.cloud_double import PROJECT, REGION, CloudDouble, RulesDouble, installed
+from records import epoch, kubeconfig, numerics, started, write_run
 
 
 class SmallDemo(NamedTuple):
@@ -26,8 +28,9 @@ def small_demo(made_once, run_cloudgan):
     """A demo of 200 showers and 20 steps, far too short to learn."""
 
     def make(folder):
-        flags = (f"--run={folder / 'small'}", "--showers=200", "--max-steps=20", "--json")
-        (folder / "said.json").write_text(run_cloudgan("demo", *flags, fork=False).stdout)
+        flags = ("--showers=200", "--max-steps=20", "--max-seconds=999", "--json")
+        said = run_cloudgan("demo", f"--run={folder / 'small'}", *flags)
+        (folder / "said.json").write_text(said.stdout)
         shutil.copytree(folder / "small", folder / "copy" / "small")
 
     folder = made_once("small-demo", make)
@@ -37,9 +40,9 @@ def small_demo(made_once, run_cloudgan):
 
 @pytest.fixture
 def quick_verdict(monkeypatch):
-    """No classifiers and few bootstrap samples: tests/validation covers them."""
-    monkeypatch.setattr("cloudgan.validation.acceptance.assess.LEVELS", {})
-    monkeypatch.setattr("cloudgan.validation.acceptance.assess.BOOTSTRAPS", 15)
+    """No classifiers, few bootstrap samples and permutations: tests/validation covers them."""
+    for name, value in (("LEVELS", {}), ("BOOTSTRAPS", 15), ("PERMUTATIONS", 299)):
+        monkeypatch.setattr(f"cloudgan.validation.acceptance.assess.{name}", value)
 
 
 @pytest.fixture
@@ -49,18 +52,35 @@ def cloud(monkeypatch, tmp_path):
 
 
 @pytest.fixture
+def provisioned(plan_of, tmp_path):
+    """Makes the plan of a run on nodes of Google Cloud, and writes its desired states, one after the other."""
+    rules = RulesDouble(CloudDouble("gcp", tmp_path / "buckets"), engine="cluster")
+
+    def make(name, *states, region=REGION, store=None, node_pool=(), **more):
+        place = rules.target(PROJECT, region, f"{region}-a", None)
+        pool = {"node_type": "n1-standard-8+1xT4", "market": "spot", "name": name}
+        plan = plan_of(
+            name=name,
+            target=place.model_dump(),
+            store=store or rules.store_url(place),
+            node_pool=NodePool(**pool | dict(node_pool)),
+            requests=lambda plan: (),
+            **more,
+        )
+        for state in states:
+            RunRegistry(open_store(plan.store), "another machine").write(plan, state)
+        return plan
+
+    return make
+
+
+@pytest.fixture
 def user_folder(tmp_path, monkeypatch):
     """The user's current folder, with a kubeconfig beside it and fixed names of wheels."""
     folder = tmp_path / "user"
     folder.mkdir()
     monkeypatch.chdir(folder)
-    kubeconfig = {
-        "clusters": [{"name": "lab", "cluster": {"server": "https://lab.example:6443"}}],
-        "contexts": [{"name": "lab", "context": {"cluster": "lab", "user": "lab"}}],
-        "users": [{"name": "lab", "user": {"token": "planted-token"}}],
-        "current-context": "lab",
-    }
-    (tmp_path / "kubeconfig").write_text(json.dumps(kubeconfig))
+    (tmp_path / "kubeconfig").write_text(json.dumps(kubeconfig()))
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "kubeconfig"))
     monkeypatch.setenv("USER", "marie@example.org")
     wheels = (Wheel(file_name="cloudgan-1.0-py3-none-any.whl", sha256="1" * 64, bytes=1000),)
@@ -83,15 +103,21 @@ def desk(user_folder, tmp_path, capsys, monkeypatch):
 
 @pytest.fixture
 def refused(user_folder, cloudgan_here):
-    """Runs a command in the user's folder that must be refused; returns its message, on one line."""
+    """Runs a command in the current folder that must be refused; returns its message, on one line.
+
+    It changes no file, and prints nothing but a message of at most three lines, besides progress.
+    """
 
     def run(*words, exits=2):
-        before = contents(user_folder)
+        before = contents(Path.cwd())
         done = cloudgan_here(*words, exits=exits)
-        assert contents(user_folder) == before
+        assert contents(Path.cwd()) == before
         assert exits != 2 or done.stdout == ""
         assert "Traceback" not in done.stderr
         assert "a bug in cloudgan" not in done.stderr
+        message = f"\n{done.stderr}".rpartition("\ncloudgan: ")[2]
+        assert len(message.splitlines()) <= 3
+        assert len(message) < 2100
         return " ".join(done.stderr.split())
 
     return run

@@ -3,33 +3,22 @@
 import pytest
 
 from cloudgan.launch.lifecycle.launch_log import LaunchLog
-from cloudgan.launch.lifecycle.run_registry import RunRegistry
 from cloudgan.launch.lifecycle.run_results import RunResults
 from cloudgan.schema import launch
 from cloudgan.schema import plan as plans
-from cloudgan.schema.plan import NodePool
 from cloudgan.schema.run_folder import RunFolder
 from cloudgan.storage.store import open_store
-from launch.lifecycle.cloud_double import PROJECT, REGION, CloudDouble, JobDouble, RulesDouble
+from launch.lifecycle.cloud_double import REGION, JobDouble
 
 
 @pytest.fixture
-def elsewhere(cloud, tmp_path, plan_of, user_folder):
+def elsewhere(cloud, tmp_path, provisioned, user_folder):
     """A run that another machine started, which has a record and a checkpoint."""
-    rules = RulesDouble(CloudDouble("gcp", tmp_path / "buckets"), engine="cluster")
-    place = rules.target(PROJECT, REGION, f"{REGION}-a", None)
-    plan = plan_of(
-        target=place.model_dump(),
-        store=rules.store_url(place),
-        showers={"source": "electrons.h5"},
-        node_pool=NodePool(node_type="n1-standard-8+1xT4", market="spot", name="gan"),
-        requests=lambda plan: (),
-    )
+    plan = provisioned("gan", "started", showers={"source": "electrons.h5"})
     store = open_store(plan.store)
     results = RunResults(store, "gan")
     LaunchLog(RunFolder(tmp_path / "there"), plan, results).record_attempt([])
     results.write_plan(plan)
-    RunRegistry(store, "another machine").write(plan, "started")
     store.put("runs/gan/record.jsonl", b"{}\n")
     store.put("runs/gan/checkpoints/step-1.npz", b"weights")
     cloud.add("cluster", "cloudgan")

@@ -1,4 +1,4 @@
-"""Showers in a bucket, for `convert` and `train`; the server is moto, at the endpoint of boto3's settings."""
+"""Showers in a bucket, for `convert` and `train`."""
 
 import json
 
@@ -9,26 +9,13 @@ import pytest
 import cloudgan as cg
 from cloudgan.schema import record
 from cloudgan.schema.run_folder import RunFolder
-
-boto3 = pytest.importorskip("boto3")
-moto_server = pytest.importorskip("moto.server")
+from s3_bucket import s3_bucket
 
 
 @pytest.fixture(scope="module")
 def bucket():
-    """An empty bucket that this process and those it starts reach as s3://showers."""
-    server = moto_server.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("AWS_ENDPOINT_URL", "http://{}:{}".format(*server.get_host_and_port()))
-        patch.setenv("AWS_ACCESS_KEY_ID", "test")
-        patch.setenv("AWS_SECRET_ACCESS_KEY", "test")
-        patch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-        client = boto3.client("s3")
-        client.create_bucket(Bucket="showers")
+    with s3_bucket("showers") as client:
         yield client
-        client.close()
-    server.stop()
 
 
 @pytest.fixture(scope="module")

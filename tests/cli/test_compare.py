@@ -108,6 +108,7 @@ def test_the_papers_fastest_runs_are_a_row_per_size_and_the_report_has_all(cloud
     times, costs = replay_paper().view().basis[1:3]
     assert len(times.rows) == len(costs.rows) == 31
     page = (tmp_path / "paper.html").read_text()
+    assert "<h1>The paper, replayed</h1>" in page
     assert "one TPU-v3 device against 8 V100" in page
     assert "extrapolated" in page or "foretells" in page
     assert "10.1051/epjconf" in page or "2111.04628" in page
@@ -202,8 +203,8 @@ def test_larger_sizes_are_predicted_and_marked_and_the_report_has_the_published_
     for n in (1, 2, 4):
         scaled(tmp_path / f"n{n}", n)
     modelled = {one["n"]: one for one in compared()["curves"][0]["modelled"]}
-    predicted = dict.fromkeys((1, 2, 4), False) | dict.fromkeys((8, 12, 16), True)
-    assert {n: one["predicted"] for n, one in modelled.items()} == predicted
+    kinds = dict.fromkeys((1, 2, 4), "modelled") | dict.fromkeys((8, 12, 16), "predicted")
+    assert {n: one["kind"] for n, one in modelled.items()} == kinds
     ahead = modelled[16]["end_to_end"]
     assert ahead["low"] < serial(16) < ahead["high"]
     page = tmp_path / "page.html"

@@ -159,8 +159,8 @@ def test_the_papers_network_is_estimated_from_the_papers_runs(write, said, cloud
     named = {one["row"]["node_type"] for one in there}
     assert not named & RETIRED
     for one in there:
-        assert one["usd_per_epoch"] is not None or one["grade"] != "measured"
-        assert (one["usd_per_epoch_high"] is None) == bool(one["why_unknown"])
+        assert one["expected_seconds"] is not None or one["grade"] != "measured"
+        assert (one["high_usd"] is None) == bool(one["why_not"])
     assert "modelled" in basis(run)
 
 

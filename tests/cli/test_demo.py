@@ -27,13 +27,12 @@ def test_the_demo_writes_data_checkpoints_record_cost_and_report(small_demo):
     assert small_demo.said["report"] == str(small_demo.run / "report.html")
 
 
-def test_the_json_output_equals_verdict_and_cost_on_disk(small_demo, run_cloudgan):
+def test_the_json_output_equals_verdict_and_cost_on_disk(small_demo, cloudgan_here):
     kept = json.loads((small_demo.run / "verdict.json").read_text())
     assert kept == {key: small_demo.said[key] for key in kept}
     measures = {each["measure"]["name"] for each in kept["verdict"]["checks"]}
     assert measures == {gate.measure for gate in load_gates().gate}
-    priced = json.loads(run_cloudgan("cost", small_demo.run, "--json").stdout)
-    assert small_demo.said["cost"] == priced
+    assert small_demo.said["cost"] == cloudgan_here("cost", small_demo.run, "--json").json()
 
 
 def test_the_untrained_network_has_the_measured_energy_profile_and_angle(small_demo):
@@ -76,23 +75,21 @@ def test_the_report_loads_nothing_and_has_every_section(small_demo):
     assert page.count("<svg") >= 8
 
 
+def test_the_limits_of_a_demo_are_those_of_its_training(small_demo):
+    training = open_run(small_demo.copy).config.training
+    assert (training.max_steps, training.max_seconds) == (20, 999)
+
+
 @pytest.mark.slow
 def test_a_second_demo_trains_no_further_and_gives_the_same_result(small_demo, run_cloudgan):
-    before = len(record.read(RunFolder(small_demo.run).record_file).epochs())
-    done = run_cloudgan("demo", f"--run={small_demo.run}", "--max-steps=20", "--json")
-    said = json.loads(done.stdout)
-    assert said["assessment"] == small_demo.said["assessment"]
-    assert len(record.read(RunFolder(small_demo.run).record_file).epochs()) == before
-
-
-@pytest.mark.slow
-def test_a_time_limit_ends_the_training(small_demo, tmp_path, run_cloudgan):
-    data = small_demo.run / "showers.h5"
-    flags = (f"--run={tmp_path / 'timed'}", f"--data={data}", "--max-seconds=0.01")
-    done = run_cloudgan("demo", *flags)
-    assert "at the time limit" in done.stdout
-    assert "  open " in done.stdout
-    assert " USD on a " in done.stdout
+    folder, kept = RunFolder(small_demo.run), small_demo.run / "verdict.json"
+    before, verdict = len(record.read(folder.record_file).epochs()), kept.read_text()
+    said = run_cloudgan("demo", f"--run={small_demo.run}", "--max-steps=20").stdout
+    assert "at the maximum number of steps" in said
+    assert "  open " in said
+    assert " USD on a " in said
+    assert kept.read_text() == verdict
+    assert len(record.read(folder.record_file).epochs()) == before
 
 
 def test_a_run_that_was_not_validated_has_a_page_too(small_demo):

@@ -7,16 +7,12 @@ import time
 import pytest
 
 from cloudgan.core.errors import CredentialsError, LaunchError
-from cloudgan.launch.lifecycle.run_registry import RunRegistry
+from cloudgan.core.labels import EXPIRES
 from cloudgan.schema import plan as plans
-from cloudgan.schema.plan import NodePool
 from cloudgan.storage.store import StoreError, open_store
 from launch.lifecycle.cloud_double import (
-    PROJECT,
     REGION,
-    CloudDouble,
     JobDouble,
-    RulesDouble,
     installed,
 )
 
@@ -31,26 +27,15 @@ def impatient(monkeypatch):
 
 
 @pytest.fixture
-def account(cloud, user_folder, tmp_path, plan_of, monkeypatch):
+def account(cloud, user_folder, provisioned):
     """An account with a bucket, a cluster and a run whose state the test sets."""
-    installed_rules = RulesDouble(CloudDouble("gcp", tmp_path / "buckets"), engine="cluster")
-    place = installed_rules.target(PROJECT, REGION, f"{REGION}-a", None)
     cloud.add("bucket", f"gcp-{REGION}", is_free=True)
     cloud.add("cluster", "cloudgan", fee="GKE standard", created_at=LONG_AGO)
     cloud.api = JobDouble()
 
     def run(name, *states, store=None, **node_pool):
-        kind = {"node_type": KIND["node_type"], "market": "spot", "name": name} | node_pool
-        plan = plan_of(
-            name=name,
-            target=place.model_dump(),
-            store=store or installed_rules.store_url(place),
-            node_pool=NodePool(**kind),
-            requests=lambda plan: (),
-        )
-        for state in states:
-            RunRegistry(open_store(plan.store), "another machine").write(plan, state)
-        labels = plan.labels().as_dict()
+        plan = provisioned(name, *states, store=store, node_pool=node_pool)
+        labels = plan.labels().as_dict() | {EXPIRES: "21001231t120000z"}
         cloud.add("pool", f"cloudgan/{name}", name, labels=labels, created_at=LONG_AGO, **KIND)
         return plan
 

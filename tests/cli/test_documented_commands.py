@@ -24,7 +24,10 @@ SMALL = {
     ),
     "deploy": "--dry-run",
     "evolve --run=runs/grid": "--iterations=3",
-    "evolve --task=ring": "--iterations=1 --batches=2 --grid=2x2 --run=runs/new",
+    **dict.fromkeys(
+        ("evolve --grid", "evolve --task=ring"),
+        "--task=ring --iterations=1 --batches=2 --grid=2x2 --run=runs/new",
+    ),
     "evolve showers.h5": (
         "--task=showers --preset=smoke --iterations=1 --batches=1 --grid=1x2 --run=runs/new"
     ),
@@ -122,7 +125,7 @@ EXITS = {
     ),
 }
 """Exit codes that are not 0, as the text beside the line says."""
-RUNS = "NAME RUN demo first gan gan-seed-1 gan-seed-2 mini c bfloat16-1 lr electrons"
+RUNS = "NAME RUN demo first gan gan-seed-1 gan-seed-2 mini c g4 bfloat16-1 lr electrons"
 COPIES = re.compile(
     rf"\b(?:({'|'.join(SHOWERS.split())})\.h5|(?:runs/)?({'|'.join(RUNS.split())}|mine)(?=$|[\s']))"
 )

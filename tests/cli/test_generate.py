@@ -106,11 +106,8 @@ def test_an_existing_file_is_replaced_only_with_overwrite(small_demo, tmp_path, 
     [
         (["--energy=200:300"], "trained on"),
         (["--theta=5:10"], "--theta="),
-        (["--energy=a:b"], "--energy"),
-        (["--showers=0"], "at least 1"),
         (["--step=7"], "available: 0, 20"),
         (["--step=best"], "no epoch was validated"),
-        (["--step=last"], "the number of a step, or best"),
     ],
 )
 def test_conditions_outside_the_training_range_are_refused(

@@ -13,15 +13,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cloudgan.cli.main import main
-from cloudgan.core.labels import OWNER, SPEC
+from cloudgan.core.labels import EXPIRES, OWNER, SPEC
 from cloudgan.launch.backends.local.state_file import SavedState, SavedWorkerState, StateFile
 from cloudgan.launch.backends.local.supervisor import process_start_time
 from cloudgan.launch.lifecycle.run_registry import RunRegistry
 from cloudgan.launch.lifecycle.run_results import RunResults
 from cloudgan.schema import plan as plans
-from cloudgan.schema.plan import NodePool
 from cloudgan.storage.folder import FolderStore
-from launch.lifecycle.cloud_double import PROJECT, REGION, CloudDouble, JobDouble, RulesDouble
+from launch.lifecycle.cloud_double import REGION, JobDouble
 
 COMMANDS = (
     ("status", "mine"),
@@ -269,26 +268,17 @@ def test_a_linked_folder_in_a_store_is_not_purged(two_runs, tmp_path, capsys):
 
 
 @pytest.fixture
-def rented(cloud, tmp_path, plan_of, user_folder):
+def rented(cloud, tmp_path, provisioned, user_folder):
     """The provisioned runs mine and theirs in one account, found from another folder."""
-    rules = RulesDouble(CloudDouble("gcp", tmp_path / "buckets"), engine="cluster")
-    place = rules.target(PROJECT, REGION, f"{REGION}-a", None)
     cloud.add("cluster", "cloudgan")
     cloud.add("cluster", "theirs", region=REGION)
     cloud.api = JobDouble()
     for name in ("mine", "theirs"):
-        plan = plan_of(
-            name=name,
-            target=place.model_dump(),
-            store=rules.store_url(place),
-            node_pool=NodePool(node_type="n1-standard-8+1xT4", market="spot", name=name),
-            requests=lambda plan: (),
-        )
-        RunRegistry(FolderStore(Path(plan.store)), "another machine").write(plan, "started")
+        plan = provisioned(name, "started")
         results = RunResults.from_plan(plan)
         results.write_plan(plan)
         results.store.put(f"runs/{name}/record.jsonl", b"{}\n")
-        labels = plan.labels().as_dict()
+        labels = plan.labels().as_dict() | {EXPIRES: "21001231t120000z"}
         cloud.add("pool", f"cloudgan/{name}", labels=labels, parent="cloudgan", nodes=1)
     outside = tmp_path / "outside" / "runs" / "mine"
     outside.mkdir(parents=True)

@@ -200,7 +200,9 @@ CASES = r"""
 2 | SEARCH --preset=smoke --store=pvc:lab | only pods reach a volume claim
 2 | SEARCH --preset=smoke --store=ftp://x | unknown store type 'ftp'
 2 | SEARCH --preset=smoke --store=st --run=runs/Big | --run names the search in the store
-2 | SEARCH --preset=smoke --store=st --parallel=downpour --ranks=2 | --parallel with --store is not built
+2 | SEARCH --preset=smoke --parallel=downpour | --parallel=downpour in a search needs --ranks=N, such as --ranks=3
+2 | SEARCH --preset=smoke --store=st --parallel=downpour --ranks=3 --group=3 | use --ranks=4
+2 | deploy STORE --provider=local -- join lr --parallel=easgd | cannot copy checkpoints to
 2 | SEARCH --preset=smoke --store=st --describe --like=one | forecasts blocks of this machine
 2 | SEARCH --blocks=4096 | this machine has
 2 | SEARCH --objective=mertic | none of metric, response
@@ -257,6 +259,12 @@ CASES = r"""
 2 | simulate a.h5 --engine=geant4 --workers=0 | --workers=0: expected at least 1
 2 | simulate a.h5 --engine=geant4 --cut-mm=-1 | --cut-mm=-1
 2 | convert a.h5 out --to=parquet | store
+2 | simulate no/a.h5 | no
+2 | generate mine o.h5 --step=last | the number of a step, or best
+2 | generate mine o.h5 --energy=a:b | --energy=a:b: expected low:high
+2 | generate mine o.h5 --showers=0 | --showers=0: expected at least 1
+2 | validate mine --gat | Did you mean '--gate'
+2 | validate mine --showers=10 | --showers=10: expected at least 20
 # Names in addresses
 2 | setup --provider=gcp --region=../.. --dry-run | --region='../..': expected a name without
 2 | setup --provider=aws --region=a/b --dry-run | --region='a/b': expected a name without
@@ -281,6 +289,17 @@ CASES = r"""
 2 | offers --epochs=60 --restart-seconds=1e300 | --restart-seconds=1e+300: expected at
 2 | validate x --step=NINES | --step has 5000 digits
 2 | bench scaling --strong --replicas=1,NINES | --replicas has 5000 digits
+2 | train --data=absent.h5 | absent.h5
+2 | train --data=x.h5 --preset=mimi | Did you mean 'mini'
+2 | train --epoch=3 | Did you mean '--epochs'
+2 | train | --data is missing
+2 | train --data=x.h5 --strategy=multiworker | --workers=N
+2 | train --data=x.h5 --batch=2 --global-batch=4 | exclude each other
+2 | train --data=x.h5 --epochs=0 | --epochs=0: expected at least 1
+2 | TRAIN --until=metrik<1 | Did you mean 'metric'
+2 | TRAIN --validate-every=-1 | --validate-every
+2 | TRAIN --patience=2 | give --validate-every=1
+2 | TRAIN --patience=0 | --patience
 2 | train --data=x.h5 --workers=10000 | --workers=10,000: expected at most 1,024
 2 | simulate x.h5 --engine=geant4 --workers=10000 | --workers=10,000: expected at most
 2 | worker --stall-seconds=1e300 | --stall-seconds=1e+300: expected at most
@@ -341,6 +360,8 @@ CASES = r"""
 2 | validate BOTH --gate mine.toml | mine.toml and two files
 2 | validate BOTH --report=a.pdf | a report file ends in .html, .md, .csv
 2 | validate BOTH | g.h5 does not exist
+2 | validate space.yaml | space.yaml is a file; a run is given by its name or folder
+2 | deploy nojob.yaml | `cloudgan init job nojob.yaml` writes one
 # Empty words, and words that are no number
 2 | train --data=x.h5 --run= | --run= is empty
 2 | demo --run= | --run= is empty
@@ -370,6 +391,12 @@ CASES = r"""
 2 | bench step --preset=papr | Did you mean 'paper'?
 2 | bench step --against=publised | Did you mean 'published'?
 2 | bench step --against=fast:precison=bfloat16 | Did you mean 'precision'?
+2 | bench step --against=:threads=2 | unknown conv_impl in --against ''
+2 | bench step --against=fast:precision | is not KEY=VALUE
+2 | bench step --against=fast:precision=mixed | give --precision=bfloat16
+2 | bench step --against=fast:precision=bfloat17 | training.precision
+2 | bench step --against=fast:threads=two | threads is a whole number, got 'two'
+2 | bench step --against=fast:replicas=0 | training.replicas
 2 | bench step --conv-impl=slow | unknown value of --conv-impl 'slow'
 2 | bench step --precision=bfloat17 | Did you mean 'bfloat16'?
 2 | bench step --batch=0 | --batch=0: expected at least 1
@@ -398,6 +425,8 @@ CASES = r"""
 2 | bench scaling --strong --replicas=2 --presets=mini,papr | unknown value of --presets 'papr'. Did you mean 'paper'
 2 | bench scaling --weak --replicas=2 --predict=8 | --predict is the bound of strong scaling
 2 | bench scaling --weak --replicas=2 --steps=0 | --steps=0: expected at least 1
+2 | bench bandwidth --ranks=1 | expected 2 to 64
+2 | bench bandwidth --ranks=65 | expected 2 to 64
 2 | bench parallel --predict=eight | --predict=eight: expected numbers
 2 | bench parallel --predict=0 | --predict=0: expected at least 1
 2 | bench parallel --predict=5000 | expected at most 4,096
@@ -443,8 +472,7 @@ def test_a_command_that_cannot_be_is_refused_with_what_is_wrong(
     if "search" in words or "crossvalidate" in words:
         pytest.importorskip("optuna")
     if words.startswith("bench"):  # what others import may start a process, such as h5py `uname`
-        for name in ("child", "programs"):
-            monkeypatch.setattr(f"cloudgan.bench.{name}.subprocess.Popen", popen)
+        monkeypatch.setattr("cloudgan.bench.processes.subprocess.Popen", popen)
     for short, long in SHORT.items():
         words = re.sub(rf"\b{short}\b", long, words)
     typed = [word.replace("\\n", "\n") for word in shlex.split(words)]

@@ -15,6 +15,7 @@ from cloudgan.core.errors import ConfigError
 from cloudgan.storage.store import open_store
 from command_options import options_by_command
 from launch.lifecycle.cloud_double import installed
+from records import kubeconfig
 
 PLANTED = "pl4nted0secret"
 LONG = f"{PLANTED}{'0' * 30}"
@@ -315,13 +316,7 @@ def forms(secret):
 )
 def test_no_command_prints_or_stores_a_planted_secret(planted, tmp_path, capsys, server, commands):
     login = {"token": SECRET, "username": "marie", "password": SECRET}
-    kubeconfig = {
-        "clusters": [{"name": "lab", "cluster": {"server": server}}],
-        "contexts": [{"name": "lab", "context": {"cluster": "lab", "user": "lab"}}],
-        "users": [{"name": "lab", "user": login}],
-        "current-context": "lab",
-    }
-    (tmp_path / "kubeconfig").write_text(json.dumps(kubeconfig))
+    (tmp_path / "kubeconfig").write_text(json.dumps(kubeconfig(server, **login)))
     found = {}
     for command in commands:
         with suppress(SystemExit):

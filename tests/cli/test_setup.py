@@ -5,10 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from cloudgan.launch.lifecycle.run_registry import RunRegistry
-from cloudgan.schema.plan import NodePool
 from cloudgan.storage.store import open_store
-from launch.lifecycle.cloud_double import PROJECT, REGION, CloudDouble, RulesDouble
+from launch.lifecycle.cloud_double import REGION
 
 BUCKET, IDENTITY = f"gcp-{REGION}", "cloudgan-pods"
 SETUP = ("setup", "--provider=gcp", "--yes")
@@ -19,26 +17,6 @@ TEARDOWN = (*SETUP, "--teardown")
 def impatient(user_folder, monkeypatch):
     """Shortens the intervals: no deletion here takes five seconds."""
     monkeypatch.setattr("time.sleep", lambda seconds, sleep=time.sleep: sleep(min(seconds, 0.001)))
-
-
-@pytest.fixture
-def started(plan_of, tmp_path):
-    """Writes these desired states of a run, one after the other."""
-
-    def note(*states):
-        rules = RulesDouble(CloudDouble("gcp", tmp_path / "buckets"), engine="cluster")
-        place = rules.target(PROJECT, REGION, None, None)
-        plan = plan_of(
-            target=place.model_dump(),
-            store=rules.store_url(place),
-            node_pool=NodePool(node_type="n1-standard-8+1xT4", market="spot", name="gan"),
-            requests=lambda plan: (),
-        )
-        for state in states:
-            RunRegistry(open_store(plan.store), "another machine").write(plan, state)
-        return plan
-
-    return note
 
 
 def test_a_dry_run_needs_no_login(cloudgan_here, cloud):
@@ -80,9 +58,9 @@ def test_a_teardown_removes_what_no_run_owns_and_leaves_the_bucket(cloudgan_here
 
 
 @pytest.mark.parametrize("state", ["starting", "started", "removing"])
-def test_a_teardown_is_refused_while_a_run_is_open(cloudgan_here, cloud, started, state):
+def test_a_teardown_is_refused_while_a_run_is_open(cloudgan_here, cloud, provisioned, state):
     cloudgan_here(*SETUP)
-    started(state)
+    provisioned("gan", state)
     said = cloudgan_here(*TEARDOWN, "--purge", exits=2)
     assert "runs are open: gan" in said.stderr
     assert "cloudgan down gan --provider=gcp" in said.stderr
@@ -96,9 +74,9 @@ def test_a_teardown_is_refused_while_a_run_has_resources(cloudgan_here, cloud):
     assert not cloud.deleted
 
 
-def test_a_purge_asks_before_it_empties_a_bucket(cloudgan_here, cloud, started, monkeypatch):
+def test_a_purge_asks_before_it_empties_a_bucket(cloudgan_here, cloud, provisioned, monkeypatch):
     cloudgan_here(*SETUP)
-    plan = started("starting", "removed")
+    plan = provisioned("gan", "starting", "removed")
     store = open_store(plan.store)
     store.put("data/showers.h5", b"x" * 2**20)
     asked = []
@@ -114,12 +92,12 @@ def test_a_purge_asks_before_it_empties_a_bucket(cloudgan_here, cloud, started, 
     assert not cloud.there
 
 
-def test_another_region_keeps_its_own_and_what_is_of_all_regions(cloudgan_here, cloud, started):
+def test_another_region_keeps_its_own_and_what_is_of_all_regions(cloudgan_here, cloud, provisioned):
     cloudgan_here(*SETUP)
     cloud.add("bucket", "gcp-europe-west4", region="europe-west4")
     cloud.add("cluster", "europe/cloudgan", region="europe-west4-b")
     cloud.add("identity", IDENTITY, region="")
-    started("started")
+    provisioned("gan", "started")
     cloudgan_here(*TEARDOWN, "--region=europe-west4", "--purge")
     assert set(cloud.there) == {BUCKET, IDENTITY}, "a run of another region does not prevent it"
 

@@ -14,7 +14,7 @@ from cloudgan.launch.operations import launched_run, runs
 from cloudgan.launch.operations.run_status import RunStatus
 from cloudgan.money.catalog import load_catalog
 from cloudgan.reports.result import Result, View
-from cloudgan.schema.launch import Launch, Node
+from cloudgan.schema.launch import Node
 from cloudgan.schema.run_state import RunState
 from records import write_run
 
@@ -119,8 +119,8 @@ def launched(plan_of):
     plan = plan_of(name="gan", price=row)
 
     def ask(state, **values):
-        money = launched_run._money(plan, state, Launch(run="gan", config_hash="0"), state.phase)
-        return money["usd_per_hour"], launched_run._progress(plan, beat(**values), state.phase)
+        price = launched_run._usd_per_hour(plan, state, state.phase)
+        return price, launched_run._progress(plan, beat(**values), state.phase)
 
     return SimpleNamespace(ask=ask, row=row, plan=plan)
 

@@ -4,14 +4,12 @@ import pytest
 
 from cloudgan.core.errors import ConfigError, UnknownNameError
 from cloudgan.launch.backends.local.backend import LocalBackend
-from cloudgan.launch.lifecycle.run_registry import RunRegistry
 from cloudgan.launch.operations import targets
 from cloudgan.launch.operations.targets import RunLocator, find_run, run_folder
 from cloudgan.launch.plan.launch_plan import existing_target
 from cloudgan.schema import plan as plans
-from cloudgan.schema.plan import NodePool, Target
-from cloudgan.storage.folder import FolderStore
-from launch.lifecycle.cloud_double import PROJECT, REGION, CloudDouble, RulesDouble
+from cloudgan.schema.plan import Target
+from launch.lifecycle.cloud_double import PROJECT
 
 
 class RemoteBackend:
@@ -82,28 +80,11 @@ def test_a_target_is_resolved_offline(user_folder):
     assert existing_target("kubernetes").namespace == "cloudgan"
 
 
-def provisioned(plan_of, folder, name="gan", region=REGION):
-    place = RulesDouble(CloudDouble("gcp", folder / "buckets"), engine="cluster").target(
-        PROJECT, region, None, None
-    )
-    node_pool = NodePool(node_type="n1-standard-8+1xT4", market="spot", name=name)
-    return plan_of(
-        name=name,
-        target=place.model_dump(),
-        store=RulesDouble(CloudDouble("gcp", folder / "buckets"), engine="cluster").store_url(
-            place
-        ),
-        node_pool=node_pool,
-        requests=lambda plan: (),
-    )
-
-
 @pytest.mark.parametrize("flags", [{}, {"region": "europe-west4"}, {"project": PROJECT}])
 def test_a_provisioned_run_is_found_by_its_desired_state_from_any_machine(
-    user_folder, cloud, plan_of, tmp_path, flags
+    user_folder, cloud, provisioned, flags
 ):
-    plan = provisioned(plan_of, tmp_path, region="europe-west4")
-    RunRegistry(FolderStore.from_url(plan.store), "another machine").write(plan, "started")
+    plan = provisioned("gan", "started", region="europe-west4")
     cloud.add("bucket", "gcp-us-central1")
     cloud.add("pool", "cloudgan/gan", "gan", region="europe-west4-b")
     found, provider = find_run("gan", RunLocator(provider="gcp", **flags))
@@ -111,11 +92,9 @@ def test_a_provisioned_run_is_found_by_its_desired_state_from_any_machine(
     assert provider.desired_state("gan") == plan
 
 
-def test_a_provisioned_run_is_found_by_its_own_store(user_folder, cloud, plan_of, tmp_path):
-    plan = provisioned(plan_of, tmp_path)
+def test_a_provisioned_run_is_found_by_its_own_store(user_folder, cloud, provisioned, tmp_path):
     own = str(tmp_path / "own")
-    plan = plan.model_copy(update={"store": own})
-    RunRegistry(FolderStore.from_url(own), "another machine").write(plan, "started")
+    plan = provisioned("gan", "started", store=own)
     with pytest.raises(ConfigError, match=r"have no run gan.*--store"):
         find_run("gan", RunLocator(provider="gcp"))
     assert find_run("gan", RunLocator(provider="gcp", store=own))[0] == plan

@@ -4,12 +4,12 @@ import json
 
 import pytest
 
-from cloudgan.api import tensorflow_import
 from cloudgan.cli.failure import explain
 from cloudgan.core import loopback_network
 from cloudgan.core.errors import ConfigError
 from cloudgan.launch.operations.staging import check_startable
 from cloudgan.schema.config import parse_config
+from cloudgan.training import tensorflow_import
 
 
 def test_without_jax_the_extra_is_named(monkeypatch):

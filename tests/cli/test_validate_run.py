@@ -133,16 +133,8 @@ def test_the_report_of_a_run_is_written(small_demo, against, tmp_path, cloudgan_
     )
 
 
-@pytest.mark.parametrize(
-    ("flags", "said"),
-    [
-        (["--gate=nowhere.toml"], "nowhere.toml"),
-        (["--against=nowhere.h5"], "nowhere.h5"),
-        (["--showers=10"], "expected at least 20"),
-        (["--gat"], "Did you mean '--gate'"),
-    ],
-)
-def test_invalid_input_is_refused(small_demo, cloudgan_here, flags, said):
-    done = cloudgan_here("validate", small_demo.copy, *flags, exits=2)
-    assert said in done.stderr
-    assert "Traceback" not in done.stderr
+@pytest.mark.parametrize("flag", ["--gate=nowhere.toml", "--against=nowhere.h5"])
+def test_a_missing_file_is_named(small_demo, cloudgan_here, flag):
+    assert (
+        flag.partition("=")[2] in cloudgan_here("validate", small_demo.copy, flag, exits=2).stderr
+    )

@@ -12,8 +12,9 @@ from cloudgan.coevolution.engine import Cells, GridRun
 from cloudgan.coevolution.evolution import random_numbers
 from cloudgan.coevolution.files import GridFolder
 from cloudgan.coevolution.grid import check_grid
-from cloudgan.coevolution.task import KINDS, Quality
+from cloudgan.coevolution.task import KINDS
 from cloudgan.ranks.flat import FlatLayout
+from cloudgan.schema.mixture_quality import SampleQuality
 from cloudgan.training.stopping import StopFlag
 
 LAYOUT = FlatLayout(("weights", "iteration"), ((3,), ()), 1)
@@ -29,7 +30,9 @@ class QuadraticGame:
         return samples
 
     def quality(self, samples):
-        return Quality(float(np.abs(samples - 1).mean()), {"mean": float(samples.mean())})
+        return SampleQuality(
+            score=float(np.abs(samples - 1).mean()), details={"mean": float(samples.mean())}
+        )
 
     def pictures(self, samples):
         return samples[None].astype(np.float32)

@@ -46,7 +46,9 @@ def started(folder, seconds=(0.0,) * 4, ranks=5):
     failure_file(folder.run).unlink(missing_ok=True)
     with subprocess.Popen(
         [str(part) for part in command],
-        env=child_environment(CLOUDGAN_SUPERVISED="1", PYTHONPATH=str(HERE.parent)),
+        env=child_environment(
+            CLOUDGAN_SUPERVISED="1", PYTHONPATH=f"{HERE.parents[1]}:{HERE.parent}"
+        ),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

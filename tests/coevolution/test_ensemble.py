@@ -8,8 +8,9 @@ import pytest
 from cloudgan.coevolution.cell import CellState, Population
 from cloudgan.coevolution.ensemble import EnsembleSearch, compare
 from cloudgan.coevolution.mixture import Mixture
-from cloudgan.coevolution.task import Individual, Quality
+from cloudgan.coevolution.task import Individual
 from cloudgan.schema.coevolution import CoevolutionConfig
+from cloudgan.schema.mixture_quality import SampleQuality
 from coevolution.quadratic_game import QuadraticGame, QuadraticPair
 
 MODES = 8
@@ -30,8 +31,9 @@ def pools():
 
 def variation(samples):
     shares = np.bincount(samples, minlength=MODES) / len(samples)
-    return Quality(
-        float(np.abs(shares - 1 / MODES).sum() / 2), {"modes": float((shares > 0).sum())}
+    return SampleQuality(
+        score=float(np.abs(shares - 1 / MODES).sum() / 2),
+        details={"modes": float((shares > 0).sum())},
     )
 
 

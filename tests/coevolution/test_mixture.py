@@ -7,7 +7,8 @@ import pytest
 
 from cloudgan.coevolution.evolution import Purpose, random_numbers
 from cloudgan.coevolution.mixture import Mixture, assign, evolve_weights
-from cloudgan.coevolution.task import Draw, Quality
+from cloudgan.coevolution.task import Draw
+from cloudgan.schema.mixture_quality import SampleQuality
 
 
 def random(iteration=0, purpose=Purpose.MIXTURE):
@@ -61,7 +62,7 @@ def test_sample_n_of_a_mixture_is_sample_n_of_a_member():
 
 
 def distance_from_half(samples):
-    return Quality(abs(float(samples.mean()) - 0.5))
+    return SampleQuality(score=abs(float(samples.mean()) - 0.5))
 
 
 def test_the_strategy_keeps_the_better_mixture_and_finds_the_best_shares():
@@ -91,7 +92,7 @@ def test_only_samples_of_one_of_the_two_mixtures_are_measured_each_once():
 
     def quality(samples):
         scored.append(samples.copy())
-        return Quality(1.0)
+        return SampleQuality(score=1.0)
 
     parent = Mixture((4, 7), (0.6, 0.4))
     evolve_weights(

@@ -13,6 +13,14 @@ from pydantic import BaseModel, Field
 from cloudgan.core import documents
 from cloudgan.core.documents import MAX_DEPTH, MAX_DIGITS
 from cloudgan.core.errors import ConfigError, DataError
+from cloudgan.data.manifest import Manifest
+from cloudgan.launch.lifecycle.run_registry import DesiredState
+from cloudgan.reports.result import Result
+from cloudgan.schema.config import RunConfig
+from cloudgan.schema.cost_report import CostReport
+from cloudgan.schema.launch import Launch
+from cloudgan.schema.plan import Plan
+from cloudgan.schema.search import SearchConfig
 
 ALIASES = "a: &a [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"{new}: &{new} [{', '.join([f'*{old}'] * 10)}]\n"
@@ -200,3 +208,12 @@ def test_a_value_that_does_not_match_its_model_is_named(value, said):
     assert len(str(refused.value)) < 300
     with pytest.raises(DataError, match="not a Wheel"):
         documents.parse_model(json.dumps(value), Wheel, "wheel")
+
+
+@pytest.mark.parametrize(
+    "document", [CostReport, DesiredState, Launch, Manifest, Plan, Result, RunConfig, SearchConfig]
+)
+def test_a_document_of_another_version_is_refused_by_name(document):
+    said = rf"mine\.json: not a {document.__name__}: .*schema_version is 99"
+    with pytest.raises(DataError, match=said):
+        documents.parse_model(b'{"schema_version": 99}', document, "mine.json")

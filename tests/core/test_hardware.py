@@ -71,16 +71,8 @@ core id\t\t: 0
 flags\t\t: fpu avx2 avx512f
 
 processor\t: 1
-model name\t: AMD EPYC 9004
-physical id\t: 0
-core id\t\t: 0
-flags\t\t: fpu avx2 avx512f
-
-processor\t: 2
-model name\t: AMD EPYC 9004
-physical id\t: 1
-core id\t\t: 0
-flags\t\t: fpu avx2 avx512f
+model name\t: another
+flags\t\t: fpu
 """
 ARM = "processor\t: 0\nFeatures\t: fp asimd bf16\n"
 

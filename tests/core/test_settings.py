@@ -15,20 +15,6 @@ def test_a_switch_is_off_when_it_says_so(monkeypatch, text, expected):
     assert settings.is_supervised() is expected
 
 
-def test_an_empty_variable_is_a_missing_one(monkeypatch):
-    monkeypatch.setenv("TF_CONFIG", "")
-    assert settings.tf_config() is None
-
-
-def test_a_wrong_log_format_is_refused_with_the_allowed_ones(monkeypatch):
-    assert settings.log_format() == "text"
-    monkeypatch.setenv("CLOUDGAN_LOG", "json")
-    assert settings.log_format() == "json"
-    monkeypatch.setenv("CLOUDGAN_LOG", "jsno")
-    with pytest.raises(ConfigError, match="'jsno'; set it to text or json"):
-        settings.log_format()
-
-
 def test_a_profile_of_aws_goes_before_keys_in_the_environment(monkeypatch, tmp_path):
     boto3 = pytest.importorskip("boto3", reason="needs pip install '.[aws]'")
     (tmp_path / "credentials").write_text(
@@ -90,13 +76,6 @@ def test_the_users_own_data_have_one_place(monkeypatch, own, desktop, expected):
         if value is not None:
             monkeypatch.setenv(name, value)
     assert str(settings.data_folder()) == expected
-
-
-def test_what_tensorflow_is_to_read_reaches_this_process_and_its_children(monkeypatch):
-    monkeypatch.setenv("TF_A", "0")
-    settings.set_for_tensorflow({"TF_A": "1"})
-    assert settings.variable("TF_A") == "1"
-    assert settings.child_environment()["TF_A"] == "1"
 
 
 def test_a_limit_of_instructions_has_an_old_and_a_new_name(monkeypatch):

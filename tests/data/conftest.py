@@ -9,7 +9,7 @@ import h5py
 import numpy as np
 import pytest
 
-from cloudgan.data.hdf5 import Hdf5File
+from cloudgan.data.hdf5 import open_hdf5
 from cloudgan.data.manifest import (
     ARRAYS,
     ColumnInfo,
@@ -71,7 +71,7 @@ def make_store(folder: Path, *sources: Path, part: int = 6) -> Path:
     """Writes a store whose parts have `part` showers."""
     writer = Writer(folder, part_bytes=1)
     for source in sources:
-        file = Hdf5File(source)
+        file = open_hdf5(source)
         writer.begin(file.info)
         for block in file.raw_blocks(part):
             writer.append(block)

@@ -9,19 +9,21 @@ import numpy as np
 import pytest
 
 from cloudgan.core.errors import DataError
-from cloudgan.data.batches import ImageBuffers, Preprocessing, ReadingTime, TrainingSet
-from cloudgan.data.hdf5 import Hdf5File
+from cloudgan.data.batches import ImageBuffers, ReadingTime, TrainingSet
 from cloudgan.data.manifest import read_manifest
 from cloudgan.data.showers import Cells, central, measured_angle
+from cloudgan.data.sources import open_source
+from cloudgan.schema.config import DataConfig
+from cloudgan.schema.presets import find_preset
 from data.conftest import flip
 
-FULL = Preprocessing((51, 51, 25))
-MINI = Preprocessing((17, 17, 25))
+FULL = find_preset("paper")
+MINI = FULL.model_copy(update={"image_shape": (17, 17, 25)})
 
 
 @pytest.fixture
 def whole(public_hdf5):
-    return next(Hdf5File(public_hdf5).blocks(20))
+    return next(open_source(str(public_hdf5)).blocks(20))
 
 
 @pytest.fixture
@@ -30,7 +32,7 @@ def store(tmp_path, public_hdf5, write_store):
 
 
 def test_every_fourth_shower_is_held_out_and_the_others_are_numbered(store, whole):
-    data = TrainingSet.open(store, FULL, held_out_fraction=0.25)
+    data = TrainingSet.open(store, FULL, DataConfig(held_out_fraction=0.25))
     held = np.arange(20) % 4 == 3
     assert data.count == 15
     assert data.held_out_count == 5
@@ -49,11 +51,11 @@ def test_every_fourth_shower_is_held_out_and_the_others_are_numbered(store, whol
 
 @pytest.mark.parametrize("view", [FULL, MINI], ids=["full", "mini"])
 def test_images_are_those_of_the_dense_recipe(store, whole, view):
-    data = TrainingSet.open(store, view, held_out_fraction=0.5)
+    data = TrainingSet.open(store, view, DataConfig(held_out_fraction=0.5))
     rows = np.array([9, 0, 4, 4])
     batch = data.train_rows(rows)
     showers = whole[rows * 2]
-    cut = central(showers.ecal_gev, view.shape)
+    cut = central(showers.ecal_gev, view.image_shape)
     scaled = cut * np.float32(50)
     np.testing.assert_array_equal(batch.image, scaled ** np.float32(0.85))
     np.testing.assert_allclose(batch.ecal[:, 0], scaled.sum((1, 2, 3)), rtol=1e-5)
@@ -80,7 +82,7 @@ def test_showers_too_small_for_the_view_are_refused(tmp_path, write_hdf5_file, w
     store = write_store(tmp_path / "set", path)
     with pytest.raises(DataError, match="have 25x25x25 cells, the preset needs 51x51x25"):
         TrainingSet.open(store, FULL)
-    assert TrainingSet.open(store, MINI).view == MINI
+    assert TrainingSet.open(store, MINI).model == MINI
 
 
 def test_one_shower_leaves_none_to_hold_back(tmp_path, write_hdf5_file, write_store):
@@ -91,15 +93,15 @@ def test_one_shower_leaves_none_to_hold_back(tmp_path, write_hdf5_file, write_st
 
 def test_few_showers_still_leave_one_to_hold_back(tmp_path, write_hdf5_file, write_store):
     store = write_store(tmp_path / "set", write_hdf5_file(tmp_path / "a.h5", 4))
-    data = TrainingSet.open(store, MINI, held_out_fraction=0.01)
+    data = TrainingSet.open(store, MINI, DataConfig(held_out_fraction=0.01))
     assert (data.count, data.held_out_count) == (3, 1)
 
 
 def test_the_summary_is_that_of_the_dense_images(store, whole):
-    data = TrainingSet.open(store, MINI, held_out_fraction=0.5)
+    data = TrainingSet.open(store, MINI, DataConfig(held_out_fraction=0.5))
     summary = data.summary
     showers = whole[::2]
-    cut = central(showers.ecal_gev, MINI.shape)
+    cut = central(showers.ecal_gev, MINI.image_shape)
     fraction = (cut.sum((1, 2)) / showers.energy_gev[:, None]).mean(0)
     np.testing.assert_allclose(summary.layer_fraction, fraction, rtol=1e-4)
     image = (cut * 50) ** 0.85
@@ -166,7 +168,7 @@ def test_showers_of_two_particles_are_refused(tmp_path, of_particle, write_store
 def test_the_folds_hold_out_each_shower_once_and_train_on_the_others(store, whole):
     held = []
     for fold in range(4):
-        data = TrainingSet.open(store, FULL, held_out_fraction=0.25, fold=fold)
+        data = TrainingSet.open(store, FULL, DataConfig(held_out_fraction=0.25, fold=fold))
         is_held = np.arange(20) % 4 == fold
         energy = data.train_rows(np.arange(data.count)).energy[:, 0]
         np.testing.assert_allclose(energy, whole.energy_gev[~is_held] / 100)
@@ -174,7 +176,7 @@ def test_the_folds_hold_out_each_shower_once_and_train_on_the_others(store, whol
         assert sum(data.train_counts) == data.count == 15
         held += data.held_out().energy_gev.tolist()
     assert sorted(held) == sorted(whole.energy_gev.tolist())
-    usual = TrainingSet.open(store, FULL, held_out_fraction=0.25)
+    usual = TrainingSet.open(store, FULL, DataConfig(held_out_fraction=0.25))
     np.testing.assert_array_equal(
         usual.held_out().energy_gev, whole.energy_gev[np.arange(20) % 4 == 3]
     )
@@ -182,7 +184,7 @@ def test_the_folds_hold_out_each_shower_once_and_train_on_the_others(store, whol
 
 @pytest.mark.parametrize("fold", [0, 2])
 def test_an_incomplete_last_group_belongs_to_the_folds_that_it_reaches(store, whole, fold):
-    data = TrainingSet.open(store, FULL, held_out_fraction=1 / 3, fold=fold)
+    data = TrainingSet.open(store, FULL, DataConfig(held_out_fraction=1 / 3, fold=fold))
     is_held = np.arange(20) % 3 == fold
     assert data.held_out_count == is_held.sum()
     assert data.train_counts == (int((~is_held).sum()),)

@@ -10,9 +10,10 @@ tf = pytest.importorskip("tensorflow")
 
 from cloudgan.core.errors import ConfigError
 from cloudgan.data import store as store_module
-from cloudgan.data.batches import Preprocessing, ReadingTime, TrainingSet
+from cloudgan.data.batches import ReadingTime, TrainingSet
 from cloudgan.data.epoch_sampler import EpochSampler
 from cloudgan.data.input_pipeline import input_pipeline, reader_error
+from cloudgan.schema.presets import find_preset
 from data.conftest import flip
 
 pytestmark = pytest.mark.tf
@@ -27,14 +28,14 @@ def store(tmp_path, public_hdf5, write_store):
 
 @pytest.fixture
 def training_set(store):
-    return TrainingSet.open(store, Preprocessing((17, 17, 25)))
+    return TrainingSet.open(store, find_preset("mini"))
 
 
 class SlowSet:
     """Showers with slow reads: each batch takes a while, as from a bucket."""
 
     def __init__(self, training_set):
-        self.view, self._set = training_set.view, training_set
+        self.model, self._set = training_set.model, training_set
 
     def train_cells(self, rows):
         time.sleep(0.1)

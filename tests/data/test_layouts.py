@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 from cloudgan.api.training_result import describe_training
-from cloudgan.api.training_showers import find_showers
 from cloudgan.core.errors import ConfigError, DataError
-from cloudgan.data.batches import Preprocessing
+from cloudgan.data.batches import check_cells
 from cloudgan.data.convert import convert
 from cloudgan.data.draft import draft
 from cloudgan.data.geometry import as_read_out, from_images, to_images
@@ -21,7 +20,9 @@ from cloudgan.data.layouts import LAYOUTS, Geometry, read_layouts
 from cloudgan.data.sources import open_source
 from cloudgan.data.store import Store
 from cloudgan.schema.config import parse_config
+from cloudgan.schema.presets import find_preset
 from cloudgan.schema.run_folder import RunFolder
+from cloudgan.training.showers import find_showers
 from shower_layouts import (
     datasets,
     layer_sums,
@@ -256,11 +257,11 @@ def test_the_draft_of_a_mapping_reads_the_file_that_it_was_made_of(tmp_path):
     assert (layout.axes, layout.unit.cells, layout.unit.energy) == ("zxy", "MeV", "GeV")
 
 
-def test_a_file_without_showers_has_no_draft(tmp_path):
-    with h5py.File(tmp_path / "a.h5", "w") as file:
-        file["x"] = np.ones(5)
+@pytest.mark.parametrize("shapes", [{"x": 5}, {"x": (0, 3, 4, 5), "y": 0}])
+def test_a_file_without_showers_has_no_draft(tmp_path, shapes):
+    path = write_file(tmp_path / "a.h5", {key: np.ones(shape) for key, shape in shapes.items()})
     with pytest.raises(DataError, match="has no cells and energies of showers; it has x"):
-        draft(tmp_path / "a.h5")
+        draft(Path(path))
 
 
 @pytest.mark.parametrize("layers", [REGULAR, IRREGULAR])
@@ -286,15 +287,16 @@ def test_the_networks_of_a_run_have_the_geometry_of_its_showers(challenge, prese
     assert describe_training(parse_config(given, ""), folder).config.model == model
     assert (model.image_shape, model.periodic_axes, model.log_energy) == ((3, 4, 5), ("y",), True)
     assert model.loss_weights.angle == 0
-    with pytest.raises(DataError, match="its showers have 3x4x5 cells, the preset needs 9x9x25"):
-        Preprocessing((9, 9, 25)).check((3, 4, 5), "x", open_source(path, binning=binning).layout)
 
 
-def test_rings_have_no_centre_to_cut(challenge):
+@pytest.mark.parametrize("shape", [(9, 9, 25), (2, 4, 5)])
+def test_rings_have_no_centre_to_cut_and_are_not_filled_up(challenge, shape):
     path, binning = challenge(REGULAR)
     layout = open_source(path, binning=binning).layout
-    with pytest.raises(DataError, match="have 3x4x5 cells, the preset needs 2x4x5"):
-        Preprocessing((2, 4, 5)).check((3, 4, 5), "x", layout)
+    other = find_preset("smoke").model_copy(update={"image_shape": shape})
+    needed = "x".join(map(str, shape))
+    with pytest.raises(DataError, match=f"its showers have 3x4x5 cells, the preset needs {needed}"):
+        check_cells(other, (3, 4, 5), "x", layout)
 
 
 @pytest.mark.tf

@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 
 from cloudgan.core.errors import CloudganError, DataError
 from cloudgan.data import store as store_module
-from cloudgan.data.hdf5 import Hdf5File
+from cloudgan.data.hdf5 import open_hdf5
 from cloudgan.data.showers import Cells, central, measured_angle
+from cloudgan.data.sources import open_source
 from cloudgan.data.store import Store, Writer
 from data.conftest import flip, make_hdf5, make_store, reseal
 
@@ -45,7 +46,7 @@ def join(arrays):
 
 
 def test_any_showers_come_back_in_the_order_asked(folder, hdf5):
-    whole = next(Hdf5File(hdf5).blocks(20))
+    whole = next(open_source(str(hdf5)).blocks(20))
     asked = np.array([19, 0, 7, 7, 13, 6, 5])
     store = Store(folder)
     np.testing.assert_array_equal(store.take(asked).dense(), whole.ecal_gev[asked])
@@ -203,15 +204,15 @@ def test_two_readers_that_notice_the_same_change_both_name_the_file(folder, monk
     rows = np.arange(store.count)
     store.take(rows)
     flip(folder / "part-00000-values.npy", -1)
-    identity_of = store_module.FileIdentity.of
+    identity_of = store_module.identity_of
 
     def after_the_other_reader(path):
-        monkeypatch.setattr(store_module.FileIdentity, "of", identity_of)
+        monkeypatch.setattr(store_module, "identity_of", identity_of)
         with pytest.raises(DataError, match=r"part-00000-values\.npy is damaged"):
             store.take(rows)
         return identity_of(path)
 
-    monkeypatch.setattr(store_module.FileIdentity, "of", after_the_other_reader)
+    monkeypatch.setattr(store_module, "identity_of", after_the_other_reader)
     with pytest.raises(DataError, match=r"part-00000-values\.npy is damaged"):
         store.take(rows)
 
@@ -263,7 +264,7 @@ def test_an_unfinished_conversion_is_recognised(folder):
 
 
 def test_a_full_disk_is_reported_with_what_was_written(tmp_path, hdf5, monkeypatch):
-    file = Hdf5File(hdf5)
+    file = open_hdf5(hdf5)
     writer = Writer(tmp_path / "set", part_bytes=1)
     writer.begin(file.info)
     block = next(file.raw_blocks(6))

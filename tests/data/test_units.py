@@ -6,7 +6,6 @@ import pytest
 from cloudgan.core.errors import DataError
 from cloudgan.data.units import (
     KNOWN_UNITS,
-    check_columns,
     check_ecal,
     decide_units,
 )
@@ -28,22 +27,8 @@ def test_other_numbers_are_refused(ratio):
         decide_units(ratio, ENERGIES, "a.h5", has_deposits=True)
 
 
-@pytest.mark.parametrize(
-    ("energy", "shown"),
-    [(1e-30, "1e-30"), (1e30, r"1e\+30"), (np.inf, "inf"), (0, "0"), (-5, "-5")],
-)
-def test_an_absurd_primary_energy_is_refused_with_its_event(energy, shown):
-    with pytest.raises(DataError, match=rf"a\.h5, event 8: the primary energy is {shown} GeV"):
-        check_columns({"energy": np.array([50, energy])}, "a.h5", 7)
-
-
 @pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
 def test_cells_of_every_type_are_checked(dtype):
     check_ecal(np.full((2, 1, 1, 1), 60_000, dtype), "a.h5", 0)
     with pytest.raises(DataError, match=r"a\.h5, event 4: ECAL has infinite cells"):
         check_ecal(np.array([1, np.inf], dtype).reshape(2, 1, 1, 1), "a.h5", 3)
-
-
-def test_an_angle_in_degrees_is_refused():
-    with pytest.raises(DataError, match=r"a\.h5, event 1: theta is 90, not an angle in rad"):
-        check_columns({"energy": np.array([50, 50]), "theta": np.array([1.5, 90])}, "a.h5")

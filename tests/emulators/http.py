@@ -28,11 +28,13 @@ class Asked(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """A status, a body and headers; a body that is no text is sent as JSON."""
+    """A status, a body and headers; a body that is neither text nor bytes is sent as JSON."""
 
     status: int
     body: Any = None
     headers: Mapping[str, str] = MappingProxyType({})
+    cut: int = 0
+    """So many of the last bytes are in Content-Length and not sent."""
 
 
 class AnswerLost(Exception):
@@ -102,10 +104,27 @@ class _Handler(BaseHTTPRequestHandler):
     def date_time_string(self, timestamp: float | None = None) -> str:
         return email.utils.format_datetime(dt.datetime.now(dt.UTC) + type(self).skew(), usegmt=True)
 
+    def handle_expect_100(self) -> bool:
+        """Tells a client that waits to send its body at once."""
+        self.send_response_only(100)
+        self.end_headers()
+        self.wfile.flush()
+        return True
+
+    def _body(self) -> bytes:
+        if self.headers.get("Transfer-Encoding") != "chunked":
+            return self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        body = b""
+        while size := int(self.rfile.readline(), 16):
+            body += self.rfile.read(size)
+            self.rfile.readline()
+        self.rfile.readline()
+        return body
+
     def _do(self) -> None:
-        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        asked = self._body()
         try:
-            answer = self.answer(Asked(self.command, self.path, self.headers, body))
+            answer = self.answer(Asked(self.command, self.path, self.headers, asked))
         except AnswerLost:
             self.close_connection = True
             with contextlib.suppress(OSError):
@@ -113,13 +132,19 @@ class _Handler(BaseHTTPRequestHandler):
                 self.connection.shutdown(socket.SHUT_RDWR)
             return
         body = "" if answer.body is None else answer.body
-        content = (body if isinstance(body, str) else json.dumps(body)).encode()
+        text = body if isinstance(body, str | bytes) else json.dumps(body)
+        content = text.encode() if isinstance(text, str) else text
         headers = {"Content-Type": "application/json", "Content-Length": str(len(content))}
+        headers |= {"Date": self.date_time_string()}
+        given = {name.lower() for name in answer.headers}
+        ours = {name: value for name, value in headers.items() if name.lower() not in given}
         with contextlib.suppress(OSError):
-            self.send_response(answer.status)
-            for name, value in {**headers, **answer.headers}.items():
+            self.send_response_only(answer.status)
+            for name, value in {**ours, **answer.headers}.items():
                 self.send_header(name, value)
             self.end_headers()
-            self.wfile.write(content)
+            if self.command != "HEAD":
+                self.wfile.write(content[: len(content) - answer.cut])
+        self.close_connection = self.close_connection or bool(answer.cut)
 
-    do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = do_CONNECT = _do  # noqa: N815
+    do_GET = do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = do_CONNECT = _do  # noqa: N815

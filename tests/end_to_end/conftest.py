@@ -1,17 +1,23 @@
 """The real trainer on a cluster and an object-store server of this machine."""
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import json
+import os
 from functools import partial
 from urllib.parse import urlsplit
 
 import pytest
 
+from s3_bucket import s3_bucket
+
 BUCKET = "s3://physics/gan"
 NAMESPACE = "cloudgan"
+ON_CLUSTER = (
+    *("--provider=kubernetes", f"--store={BUCKET}", "--kubernetes-secrets=s3-login"),
+    *("--cpus=1", "--nodes=2", "--yes", "--json"),
+)
+"""Flags of a deployment of two pods."""
 LOGIN = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "planted-secret"}
 
 
@@ -45,23 +51,10 @@ def here(tmp_path, monkeypatch, plain_model):
 
 
 @pytest.fixture
-def s3_server(monkeypatch):
+def s3_server():
     """A real S3 server; this process and the pods log in to it."""
-    boto3 = pytest.importorskip("boto3")
-    pytest.importorskip("moto")
-    from moto.server import ThreadedMotoServer
-
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    here = "http://{}:{}".format(*server.get_host_and_port())
-    for name, value in (
-        LOGIN | {"AWS_ENDPOINT_URL": here, "AWS_DEFAULT_REGION": "us-east-1"}
-    ).items():
-        monkeypatch.setenv(name, value)
-    with contextlib.closing(boto3.client("s3")) as client:
-        client.create_bucket(Bucket="physics")
-    yield here
-    server.stop()
+    with s3_bucket("physics", LOGIN["AWS_SECRET_ACCESS_KEY"]):
+        yield os.environ["AWS_ENDPOINT_URL"]
 
 
 @contextlib.contextmanager
@@ -69,9 +62,10 @@ def with_login(cluster, s3_server, monkeypatch, kubeconfig):
     """A cluster with the bucket's login as a secret, and a kubeconfig of full rights."""
     from cloudgan.launch.kubernetes.api import ClusterApi
     from cloudgan.launch.kubernetes.kubeconfig import connect
-    from emulators.kubernetes import python_image
+    from emulators.kubernetes import RCLONE, python_image, rclone_image
 
     images = {name: python_image() for name in ("tensorflow/tensorflow:2.21.0", "lab/gan:1")}
+    images[RCLONE] = rclone_image()
     with cluster(images=images) as made:
         monkeypatch.setenv("KUBECONFIG", str(made.kubeconfig(kubeconfig)))
         with connect(None) as client:
@@ -109,3 +103,9 @@ def real(tmp_path, monkeypatch, s3_server):
     run = partial(real_cluster, nodes=2, root=tmp_path, host_ports=(store,))
     with with_login(run, s3_server, monkeypatch, tmp_path / "kubeconfig") as made:
         yield made
+
+
+def pods_of(cluster, prefix):
+    """Returns the pods of a worker, by the beginning of their names."""
+    found = cluster.select("pods", NAMESPACE)
+    return [one for one in found if one["metadata"]["name"].startswith(prefix)]

@@ -4,8 +4,6 @@ The account is tests/emulators/aws, its clusters are one of tests/emulators/kube
 account's machines. Pods get their login from a secret: EKS' agent is not emulated.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 
@@ -55,10 +53,16 @@ def account(monkeypatch):
 @pytest.fixture
 def cluster(tmp_path, account, monkeypatch):
     """The cluster behind the account's clusters; it has no node, and the bucket's login."""
-    from emulators.kubernetes import local_cluster, python_image, with_gpus
+    from emulators.kubernetes import (
+        RCLONE,
+        local_cluster,
+        python_image,
+        rclone_image,
+        with_gpus,
+    )
 
     aws, login = account
-    images = {"python:3.11-slim": with_gpus(python_image())}
+    images = {"python:3.11-slim": with_gpus(python_image()), RCLONE: rclone_image()}
     with local_cluster(nodes=0, images=images, root=tmp_path) as made:
         aws.tie(made)
         monkeypatch.setenv("CLOUDGAN_DATA", str(tmp_path / "data"))  # deploy asks for today's price

@@ -5,8 +5,6 @@ The program connects to Azure's own names over TLS; a proxy connects these to se
 image of the pods has the variables and files that workload identity's webhook adds on Azure.
 """
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import json
@@ -32,7 +30,13 @@ def azure(tmp_path, monkeypatch):
     from cloudgan.launch.clouds.azure.ids import account_name
     from emulators.azure import small_azure
     from emulators.azure.connect_proxy import Gate
-    from emulators.kubernetes import local_cluster, python_image, with_gpus
+    from emulators.kubernetes import (
+        RCLONE,
+        local_cluster,
+        python_image,
+        rclone_image,
+        with_gpus,
+    )
 
     azurite = shutil.which("azurite-blob")
     if not azurite:
@@ -73,6 +77,7 @@ def azure(tmp_path, monkeypatch):
         person = {"AZURE_CLIENT_ID": "a-physicist", "AZURE_CLIENT_SECRET": SECRET}
         pod = {"AZURE_CLIENT_ID": "the-pods", "AZURE_FEDERATED_TOKEN_FILE": str(token_file)}
         cluster.images["python:3.11-slim"] = with_gpus(python_image(**there | pod))
+        cluster.images[RCLONE] = rclone_image(**there | pod)
         for name, value in (there | person).items():
             monkeypatch.setenv(name, value)
         blobs = (f"https://127.0.0.1:{port}/{account}", account, key.decode())
@@ -104,8 +109,8 @@ def test_a_run_on_rented_nodes_trains_is_priced_and_leaves_nothing(
     flags = (
         "--config=plain.yaml",
         f"--data={shards}",
-        "--nodes=2",
-        "--epochs=2",
+        "--nodes=1",
+        "--epochs=1",
         "--name=gan",
     )
     flags += (*where, "--accelerator=t4:1", "--cpus=1", "--yes", "--allow-stale-price", "--json")

@@ -4,8 +4,6 @@ Google's control plane is tests/emulators/gcp, objects are in fake-gcs-server, a
 join the test cluster when the pool exists.
 """
 
-from __future__ import annotations
-
 import json
 
 import pytest
@@ -25,12 +23,19 @@ def google(tmp_path, monkeypatch):
     pytest.importorskip("google.cloud.storage", reason="needs pip install '.[gcp]'")
     from emulators.gcp.key_file import write_key_file
     from emulators.gcp.project import project
-    from emulators.kubernetes import local_cluster, python_image, with_gpus
+    from emulators.kubernetes import (
+        RCLONE,
+        local_cluster,
+        python_image,
+        rclone_image,
+        with_gpus,
+    )
     from storage.servers import gcs_server
 
     with gcs_server() as objects, project() as made:
         python = python_image(STORAGE_EMULATOR_HOST=objects)
-        images = {"python:3.11-slim": with_gpus(python)}
+        there = {"RCLONE_GCS_ENDPOINT": f"{objects}/storage/v1/", "RCLONE_GCS_ANONYMOUS": "true"}
+        images = {"python:3.11-slim": with_gpus(python), RCLONE: rclone_image(**there)}
         with local_cluster(nodes=0, images=images, root=tmp_path) as cluster:
             made.tie(cluster)
             made.server.issued = cluster.token()
@@ -60,8 +65,8 @@ def test_a_run_on_rented_nodes_trains_is_priced_and_leaves_nothing(
     flags = (
         "--config=plain.yaml",
         f"--data={shards}",
-        "--nodes=2",
-        "--epochs=2",
+        "--nodes=1",
+        "--epochs=1",
         "--name=gan",
     )
     flags += ("--provider=gcp", "--region=us-central1", "--accelerator=l4:1", "--cpus=1")

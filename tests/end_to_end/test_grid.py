@@ -1,20 +1,18 @@
 """A grid of cells in the pods of a cluster, one node lost: to the end, with the bits of one process."""
 
-from __future__ import annotations
-
 import json
 import threading
-import time
 
 import pytest
 
 from cloudgan.coevolution.result_file import read_result
 from cloudgan.schema.grid_states import CELLS, common_iteration, saved_in_store
 from cloudgan.storage.store import open_store
+from end_to_end.conftest import BUCKET, ON_CLUSTER, pods_of
+from waiting import until
 
 pytestmark = pytest.mark.slow
 
-BUCKET, NAMESPACE = "s3://physics/gan", "cloudgan"
 GRID = ("--grid=1x2", "--task=ring", "--iterations=90", "--batches=10", "--save-every=3")
 GRID += (
     "--losses=bce,heuristic",
@@ -28,15 +26,7 @@ def test_a_grid_in_pods_ends_with_the_bits_of_one_process_after_a_pod_is_killed(
     here, cluster, cloudgan_here, run_cloudgan
 ):
     pytest.importorskip("mpi4py")
-    flags = (
-        *(
-            "--provider=kubernetes",
-            f"--store={BUCKET}",
-            "--kubernetes-secrets=s3-login",
-            "--cpus=1",
-        ),
-        *("--nodes=2", "--name=cells", "--yes", "--json"),
-    )
+    flags = (*ON_CLUSTER, "--name=cells")
     seen = []
     losing = threading.Thread(target=lose_a_node_in_the_middle, args=(cluster, seen))
     losing.start()
@@ -69,13 +59,8 @@ def test_a_grid_in_pods_ends_with_the_bits_of_one_process_after_a_pod_is_killed(
 def lose_a_node_in_the_middle(cluster, seen):
     """Kills all of the second pod at once when the bucket has a state of all cells; adds an empty node."""
     store = open_store(f"{BUCKET}/runs/cells")
-    deadline = time.monotonic() + 900
-    common = 0
-    while not common and time.monotonic() < deadline:
-        time.sleep(0.05)
-        common = common_iteration(saved_in_store(store.list(f"{CELLS}/"), 2))
-    seen.append(common)
-    for pod in cluster.select("pods", NAMESPACE):
-        if pod["metadata"]["name"].startswith("cells-1-"):
-            cluster.add_node("new")
-            cluster.lose_node(pod["spec"]["nodeName"])
+    common = lambda: common_iteration(saved_in_store(store.list(f"{CELLS}/"), 2))
+    seen.append(until(common, "a state of all cells", 900))
+    for pod in pods_of(cluster, "cells-1-"):
+        cluster.add_node("new")
+        cluster.lose_node(pod["spec"]["nodeName"])

@@ -1,7 +1,5 @@
 """The real trainer with killed workers, on a cluster and on this machine: it gets the weights of an undisturbed run."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
@@ -17,24 +15,20 @@ import pytest
 from cloudgan.schema import launch, record
 from cloudgan.schema.heartbeat import Heartbeat
 from cloudgan.storage.store import open_store
+from end_to_end.conftest import BUCKET, LOGIN, NAMESPACE, ON_CLUSTER, pods_of
+from waiting import until
 
 pytestmark = pytest.mark.slow
 
-BUCKET, NAMESPACE, SECRET = "s3://physics/gan", "cloudgan", "planted-secret"
-TRAINED = ("--nodes=2", "--epochs=3", "--seed=3", "--checkpoint-every-steps=4")
+SECRET = LOGIN["AWS_SECRET_ACCESS_KEY"]
+TRAINED = ("--epochs=3", "--seed=3", "--checkpoint-every-steps=4")
 
 
 def test_a_run_survives_a_kill_here_and_an_eviction_there_with_the_weights_of_a_quiet_run(
     here, shards, cluster, cloudgan_here, run_cloudgan
 ):
-    there = (
-        "--provider=kubernetes",
-        f"--store={BUCKET}",
-        "--kubernetes-secrets=s3-login",
-        "--cpus=1",
-    )
     what = ("--config=plain.yaml", f"--data={shards}", *TRAINED)
-    flags = (*what, *there, "--name=there", "--yes", "--json")
+    flags = (*what, *ON_CLUSTER, "--name=there")
     evicting = threading.Thread(target=evict_in_the_middle, args=(cluster,))
     evicting.start()
     result = json.loads(cloudgan_here("deploy", *flags).stdout)
@@ -62,7 +56,7 @@ def test_a_run_survives_a_kill_here_and_an_eviction_there_with_the_weights_of_a_
     assert_no_secret(here, cluster, printed)
 
     run = here / "runs" / "here"
-    assert run_here_and_kill(here, what) > 4, "killed before its first checkpoint"
+    assert run_here_and_kill(here, (*what, "--nodes=2")) > 4, "killed before its first checkpoint"
     assert_whole(run)
     for index in range(2):
         (log,) = (run / "pods" / f"worker-{index}" / "logs").glob("*.log")
@@ -80,12 +74,9 @@ def test_a_run_survives_a_kill_here_and_an_eviction_there_with_the_weights_of_a_
 def evict_in_the_middle(cluster):
     """Evicts worker 1 when the bucket has a checkpoint that is not the first."""
     store = open_store(f"{BUCKET}/runs/there/checkpoints")
-    deadline = time.monotonic() + 200
-    while len(store.list("step-")) < 2 and time.monotonic() < deadline:
-        time.sleep(0.1)
-    for pod in cluster.select("pods", NAMESPACE):
-        if pod["metadata"]["name"].startswith("there-1-"):
-            cluster.evict(NAMESPACE, pod["metadata"]["name"])
+    until(lambda: len(store.list("step-")) > 1, "a second checkpoint", 200)
+    for pod in pods_of(cluster, "there-1-"):
+        cluster.evict(NAMESPACE, pod["metadata"]["name"])
 
 
 def run_here_and_kill(here, what):

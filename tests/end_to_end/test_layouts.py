@@ -1,7 +1,5 @@
 """Each public layout of showers is converted, trained on, generated in the layout that was read, and validated."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

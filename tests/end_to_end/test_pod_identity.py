@@ -1,13 +1,10 @@
 """The real worker and trainer in a pod whose identity fails at the start and in the middle."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -16,15 +13,9 @@ from cloudgan.schema import record
 from cloudgan.schema.run_folder import RunFolder
 from cloudgan.storage.store import open_store
 from storage.identity_double import IdentityDouble
+from waiting import until
 
 pytestmark = pytest.mark.slow
-
-
-def until(condition, what):
-    deadline = time.monotonic() + 120
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.05)
 
 
 def test_a_run_survives_an_identity_that_fails_at_the_start_and_in_the_middle(

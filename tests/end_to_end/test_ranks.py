@@ -1,20 +1,17 @@
 """Masters and workers in the pods of a cluster: a tree with one pod evicted, and a group over two pods."""
 
-from __future__ import annotations
-
 import json
 import threading
-import time
 
 import numpy as np
 import pytest
 
 from cloudgan.schema import record
 from cloudgan.storage.store import open_store
+from end_to_end.conftest import BUCKET, NAMESPACE, ON_CLUSTER, pods_of
+from waiting import until
 
 pytestmark = pytest.mark.slow
-
-BUCKET, NAMESPACE = "s3://physics/gan", "cloudgan"
 
 
 def test_a_tree_in_pods_continues_where_all_have_saved_after_one_pod_is_evicted(
@@ -22,16 +19,10 @@ def test_a_tree_in_pods_continues_where_all_have_saved_after_one_pod_is_evicted(
 ):
     pytest.importorskip("mpi4py")
     flags = (
-        *(
-            "--provider=kubernetes",
-            f"--store={BUCKET}",
-            "--kubernetes-secrets=s3-login",
-            "--cpus=1",
-        ),
-        *("--config=plain.yaml", f"--data={shards}", "--seed=3", "--epochs=99"),
-        *("--nodes=2", "--parallel=downpour", "--ranks=5", "--masters=2", "--master-sync-every=1"),
+        *(*ON_CLUSTER, "--config=plain.yaml", f"--data={shards}", "--seed=3", "--epochs=99"),
+        *("--parallel=downpour", "--ranks=5", "--masters=2", "--master-sync-every=1"),
         *("--sync-every=2", "--checkpoint-every-steps=8"),
-        *("--max-steps=150", "--name=ranks", "--yes", "--json"),
+        *("--max-steps=150", "--name=ranks"),
     )
     evicting = threading.Thread(target=evict_in_the_middle, args=(cluster,))
     evicting.start()
@@ -62,15 +53,9 @@ def test_a_group_with_its_members_in_two_pods_trains_one_batch_together(
 ):
     pytest.importorskip("mpi4py")
     flags = (
-        *(
-            "--provider=kubernetes",
-            f"--store={BUCKET}",
-            "--kubernetes-secrets=s3-login",
-            "--cpus=1",
-        ),
-        *("--config=plain.yaml", f"--data={shards}", "--seed=3", "--max-steps=6"),
-        *("--nodes=2", "--parallel=easgd", "--ranks=3", "--group=2", "--sync-every=2", "--trace"),
-        *("--name=group", "--yes", "--json"),
+        *(*ON_CLUSTER, "--config=plain.yaml", f"--data={shards}", "--seed=3", "--max-steps=6"),
+        *("--parallel=easgd", "--ranks=3", "--group=2", "--sync-every=2", "--trace"),
+        "--name=group",
     )
     result = json.loads(cloudgan_here("deploy", *flags).stdout)
     assert result["state"] == "finished"
@@ -89,9 +74,6 @@ def test_a_group_with_its_members_in_two_pods_trains_one_batch_together(
 def evict_in_the_middle(cluster):
     """Evicts the pod of the second worker rank when the bucket has a checkpoint that is not the first."""
     store = open_store(f"{BUCKET}/runs/ranks/checkpoints")
-    deadline = time.monotonic() + 240
-    while len(store.list("step-")) < 2 and time.monotonic() < deadline:
-        time.sleep(0.05)
-    for pod in cluster.select("pods", NAMESPACE):
-        if pod["metadata"]["name"].startswith("ranks-1-"):
-            cluster.evict(NAMESPACE, pod["metadata"]["name"])
+    until(lambda: len(store.list("step-")) > 1, "a second checkpoint", 240)
+    for pod in pods_of(cluster, "ranks-1-"):
+        cluster.evict(NAMESPACE, pod["metadata"]["name"])

@@ -1,7 +1,5 @@
 """Masters and workers on two nodes of a real Slurm, preempted once: requeued, and to the end."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import threading
@@ -12,6 +10,7 @@ import pytest
 
 from cloudgan.schema import record
 from emulators.slurm import local_slurm
+from waiting import until
 
 STEPS = 400
 
@@ -71,9 +70,11 @@ def preempt_in_the_middle(store):
     A rank that has not finished its first step ends without saving.
     """
     log = store / "runs" / "ranks" / "record.jsonl"
-    job = wait_for(lambda: log.exists() and workers(log) == {None, 0, 1} and ask("squeue", "%i"))
+    job = until(
+        lambda: log.exists() and workers(log) == {None, 0, 1} and ask("squeue", "%i"), seconds=400
+    )
     subprocess.run(("scancel", "--signal=TERM", job), check=True)
-    wait_for(lambda: ask("squeue", "%T") == "PENDING")
+    until(lambda: ask("squeue", "%T") == "PENDING", seconds=400)
     # slurmd refuses a start in the second in which it ended the job ("Job credential revoked"), and Slurm
     # fails the job then.
     time.sleep(5)
@@ -91,11 +92,3 @@ def workers(log):
 def ask(program, what):
     command = (program, "--noheader", "--name=cloudgan-ranks", f"--format={what}")
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
-
-
-def wait_for(condition):
-    deadline = time.monotonic() + 400
-    while not (found := condition()):
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
-    return found

@@ -7,29 +7,18 @@ import json
 import subprocess
 import sys
 import threading
-import time
 
 import pytest
 
 from cloudgan.schema import record
 from cloudgan.storage.store import open_store
+from end_to_end.conftest import BUCKET, NAMESPACE, ON_CLUSTER, pods_of
 from end_to_end.test_launch import weights
+from waiting import until
 
 pytestmark = pytest.mark.slow
 
-BUCKET, NAMESPACE = "s3://physics/gan", "cloudgan"
-THERE = (
-    "--provider=kubernetes",
-    f"--store={BUCKET}",
-    "--kubernetes-secrets=s3-login",
-    "--cpus=1",
-    "--nodes=2",
-    "--seed=3",
-    "--checkpoint-every-steps=4",
-    "--yes",
-    "--json",
-    "--allow-open-ports",
-)
+THERE = (*ON_CLUSTER, "--seed=3", "--checkpoint-every-steps=4", "--allow-open-ports")
 
 
 def objects(cluster):
@@ -47,11 +36,9 @@ def objects(cluster):
     return found
 
 
-def wait_for_checkpoints(run, number, seconds=400):
-    store, end = open_store(f"{BUCKET}/runs/{run}/checkpoints"), time.monotonic() + seconds
-    while len(store.list("step-")) < number:
-        assert time.monotonic() < end, "the run saved no checkpoint"
-        time.sleep(0.1)
+def wait_for_checkpoints(run, number):
+    store = open_store(f"{BUCKET}/runs/{run}/checkpoints")
+    until(lambda: len(store.list("step-")) >= number, "a checkpoint", 400)
 
 
 def test_ports_of_workers_that_other_pods_reach_are_refused_and_nothing_is_left(
@@ -73,9 +60,8 @@ def test_a_run_that_is_evicted_ends_with_the_weights_of_a_quiet_one_and_leaves_n
         wait_for_checkpoints("there", 2)
         (pod,) = (
             one["metadata"]["name"]
-            for one in real.select("pods", NAMESPACE)
-            if one["metadata"]["name"].startswith("there-1-")
-            and one["status"]["phase"] == "Running"
+            for one in pods_of(real, "there-1-")
+            if one["status"]["phase"] == "Running"
         )
         real.evict(NAMESPACE, pod)
 

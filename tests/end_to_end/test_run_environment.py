@@ -1,7 +1,5 @@
 """Variables of a run on each backend: they reach the trainer, and the value of a secret is nowhere else."""
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import json
@@ -14,10 +12,10 @@ import pytest
 
 from cloudgan.storage.store import open_store
 from emulators.slurm import local_slurm
+from end_to_end.conftest import BUCKET, NAMESPACE
 
 pytestmark = pytest.mark.slow
 
-BUCKET, NAMESPACE = "s3://physics/gan", "cloudgan"
 PLANTED = "pl4ntedsecret' $(HOME)"
 FORMS = (b"pl4ntedsecret", base64.b64encode(b"pl4ntedsecre"))  # whatever quotes the rest
 GIVEN = {"LAB_MODE": "on $(HOME) 'x'", "LAB_FROM_HERE": "from here", "LAB_FROM_FILE": "a b # c"}

@@ -1,14 +1,11 @@
 """`deploy -- simulate` with the real Geant4, on a cluster and on this machine, with workers killed."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
 import subprocess
 import sys
 import threading
-import time
 
 import numpy as np
 import pytest
@@ -19,10 +16,11 @@ from cloudgan.data.sources import open_source
 from cloudgan.simulation.geant4.workers import prepare_geant4
 from cloudgan.storage.store import open_store
 from command_options import job
+from end_to_end.conftest import BUCKET, NAMESPACE, pods_of
+from waiting import until
 
 pytestmark = pytest.mark.slow
 
-BUCKET, NAMESPACE = "s3://physics/gan", "cloudgan"
 SHOWERS = (
     *("--showers=22", "--records-per-shard=4", "--seed=7"),
     *("--energy=8:12", "--theta=80:100", "--particle=photon", "--cpus=1"),
@@ -51,13 +49,6 @@ def is_here(tmp_path_factory):
         pytest.skip(str(error))
 
 
-def wait_for(condition):
-    deadline = time.monotonic() + 120
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
 def content(store):
     return {name: store.read(name) for name in store.list()}
 
@@ -65,10 +56,9 @@ def content(store):
 def kill_in_the_middle(cluster):
     """Kills worker 1 (SIGKILL) when its first shard is in the bucket."""
     store = open_store(f"{BUCKET}/runs/there/shard-info")
-    wait_for(lambda: "00001.json" in store.list())
-    for pod in cluster.select("pods", NAMESPACE):
-        if pod["metadata"]["name"].startswith("there-1-"):
-            assert cluster.kill(NAMESPACE, pod["metadata"]["name"], signal.SIGKILL)
+    until(lambda: "00001.json" in store.list())
+    for pod in pods_of(cluster, "there-1-"):
+        assert cluster.kill(NAMESPACE, pod["metadata"]["name"], signal.SIGKILL)
 
 
 @pytest.fixture
@@ -123,7 +113,7 @@ def test_killed_workers_on_a_cluster_and_here_leave_the_bits_of_a_quiet_run(
     )
     deploy = subprocess.Popen(command, stdout=subprocess.PIPE)
     run = here / "runs" / "here"
-    wait_for((run / "store/runs/here/shard-info/00000.json").exists)
+    until((run / "store/runs/here/shard-info/00000.json").exists)
     note = json.loads((run / "pods" / "state.json").read_text())
     os.kill(note["workers"][0]["pid"], signal.SIGKILL)
     output, _ = deploy.communicate(timeout=600)

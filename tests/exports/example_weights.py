@@ -38,6 +38,7 @@ def _tables(preset, rng):
     mean = np.zeros(sizes.weights()["layer_mean"])
     mean[0] = [*np.sqrt(profile / profile.sum()), np.sqrt(0.02)]
     mean[1] = 1e-4
+    mean[5, :layers] = 0.01 * (np.arange(layers) / layers - 0.4)
     spread = np.zeros_like(mean)
     spread[0] = -5
     mixed = rng.normal(size=(layers + 1, layers + 1))
@@ -53,8 +54,10 @@ def _tables(preset, rng):
         "layer_spread": spread,
         "layer_quantiles": np.sort(rng.normal(size=sizes.weights()["layer_quantiles"]), 1),
         "layer_factor": np.linalg.cholesky(covariance / width / width[:, None]),
+        "layer_least": np.where(np.arange(layers) < 2, 0.14, -1.0),
         "offsets": np.sort(rng.normal(0, 0.3, sizes.weights()["offsets"]), 1),
         "depth": np.arange(layers) * 0.9,
+        "layer_depth": np.arange(layers) + 0.5,
         "limits": [np.log(10), np.log(100), -0.6, 0.6],
         "spectrum": 0.1 * np.sin(np.add.outer(np.arange(CLASSES), np.arange(NODES) / 15)),
     }

@@ -1,7 +1,5 @@
 """Adds a cloud: a row of clouds, one of machines and a planner module, then runs `cloudgan` with the arguments."""
 
-from __future__ import annotations
-
 import sys
 import tempfile
 from pathlib import Path

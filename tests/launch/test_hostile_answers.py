@@ -1,9 +1,6 @@
 """Answers of services that are too deep, too large or of another kind end in one error, not in a traceback."""
 
-from __future__ import annotations
-
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+import contextlib
 from types import SimpleNamespace
 
 import pytest
@@ -12,6 +9,7 @@ from cloudgan.core import documents
 from cloudgan.core.errors import CloudganError
 from cloudgan.launch.kubernetes.api import ClusterApi
 from cloudgan.worker.preemption import MetadataService
+from emulators.http import Answer, HttpServer
 
 DEEP = b'{"a":' * 3000 + b"1" + b"}" * 3000
 ANSWERS = {
@@ -22,6 +20,11 @@ ANSWERS = {
     "of another kind": b"[1]",
     "no JSON": b"<html>",
 }
+ODD_ERRORS = {
+    "nulls": b'{"error": {"code": null, "message": null, "details": null, "errors": null}}',
+    "numbers": b'{"error": {"code": [1], "message": 1, "details": 1, "errors": true}}',
+    "mappings": b'{"error": {"code": {}, "details": {"a": 1}, "errors": [1, null]}}',
+}
 
 
 @pytest.fixture
@@ -30,29 +33,9 @@ def service(monkeypatch):
     monkeypatch.setattr(documents, "MAX_BYTES", 4096)
     state = SimpleNamespace(content=b"", status=200, url="")
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def answer(self):
-            self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            self.send_response(state.status)
-            self.send_header("Content-Length", str(len(state.content)))
-            self.send_header("Content-Type", "application/json")
-            self.end_headers()
-            self.wfile.write(state.content)
-
-        do_GET = answer  # noqa: N815  the name that http.server calls
-
-        def log_message(self, *words):
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}).start()
-    state.url = f"http://127.0.0.1:{server.server_address[1]}"
-    yield state
-    server.shutdown()
-    server.server_close()
+    with contextlib.closing(HttpServer(lambda _: Answer(state.status, state.content))) as server:
+        state.url = server.url
+        yield state
 
 
 def kubernetes(url):
@@ -67,10 +50,10 @@ def kubernetes(url):
 def google(url):
     requests = pytest.importorskip("requests")
     pytest.importorskip("google.auth")
-    from cloudgan.launch.clouds.gcp.api import GoogleApi
+    from cloudgan.launch.clouds.gcp.session import SessionApi
 
     with requests.Session() as session:
-        api = GoogleApi(session, "lab", endpoint=url, patience_seconds=0)
+        api = SessionApi(session, "lab", endpoint=url, patience_seconds=0)
         yield lambda: api.send("GET", "https://container.googleapis.com/v1/x")
 
 
@@ -78,7 +61,7 @@ def azure(url):
     transports = pytest.importorskip("azure.core.pipeline.transport")
     from azure.core.credentials import AccessToken
 
-    from cloudgan.launch.clouds.azure.transport import ArmApi
+    from cloudgan.launch.clouds.azure.transport import PipelineApi
 
     class Plain(transports.RequestsTransport):
         """Azure's pipeline sends a token by TLS only."""
@@ -91,7 +74,7 @@ def azure(url):
     login = SimpleNamespace(get_token=lambda *_, **__: token)
     with Plain() as transport:
         here = url.replace("http:", "https:")
-        api = ArmApi(login, base_url=here, transport=transport, attempts=1)
+        api = PipelineApi(login, base_url=here, transport=transport, attempts=1)
         yield lambda: api.read("/subscriptions/x?api-version=1")
 
 
@@ -113,9 +96,9 @@ def test_an_answer_beyond_the_limits_is_one_error(service, client):
 
 
 @pytest.mark.parametrize("client", [kubernetes, google, azure, metadata])
-@pytest.mark.parametrize("name", ["deep", "deep list"])
-def test_an_error_with_a_deep_body_is_the_error_of_its_status(service, client, name):
-    service.content, service.status = ANSWERS[name], 400
+@pytest.mark.parametrize("name", ["deep", "deep list", *ODD_ERRORS])
+def test_an_error_with_a_deep_or_odd_body_is_the_error_of_its_status(service, client, name):
+    service.content, service.status = (ANSWERS | ODD_ERRORS)[name], 400
     for call in client(service.url):
         with pytest.raises((CloudganError, ValueError), match=r"400|\[\[|returned"):
             call()

@@ -1,7 +1,5 @@
 """A cloud is one row of `core.clouds.CLOUDS` and one package: help, schema, prices and plan follow."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

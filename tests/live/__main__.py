@@ -19,9 +19,9 @@ from cloudgan.core.clock import utc_moment, utc_now
 from cloudgan.core.clouds import has_system_node
 from cloudgan.core.documents import parse_json, write_json
 from cloudgan.core.labels import RUN
+from cloudgan.launch.backends.kubernetes.nodes import list_nodes
 from cloudgan.launch.clouds.client import CloudClient
 from cloudgan.launch.clouds.planner import open_cloud
-from cloudgan.launch.lifecycle.nodes import list_nodes
 from cloudgan.launch.operations.targets import RUNS, RunLocator, account_target
 from cloudgan.launch.plan.launch_plan import NAMESPACE, make_launch_plan
 from cloudgan.launch.plan.request import LaunchRequest
@@ -163,12 +163,7 @@ def _show(report: LiveTestReport) -> None:
 
 
 class CommandRunner:
-    """Runs commands in this process and causes failures in the cluster.
-
-    Args:
-        target: Target of the account.
-        program: Runs a command line and raises SystemExit, as `cloudgan` does.
-    """
+    """Runs commands in this process, by a `program` that raises SystemExit, and causes failures in the cluster."""
 
     def __init__(self, target: Target, program: Program) -> None:
         self._target, self._program = target, program
@@ -189,11 +184,7 @@ class CommandRunner:
         )
 
     def evict(self, run: str, index: int, grace_seconds: int | None) -> None:
-        """Evicts a worker's pod by the eviction API, as a node drain does.
-
-        Raises:
-            LiveTestError: The worker has no running pod.
-        """
+        """Evicts a worker's pod by the eviction API, as a node drain does."""
         plan = self._plan(run)
         api = self._account().cluster_api(plan.target)
         pods = f"/api/v1/namespaces/{plan.target.namespace or NAMESPACE}/pods"

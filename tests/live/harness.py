@@ -84,19 +84,7 @@ class CommandResult(NamedTuple):
 
 @dataclass(frozen=True)
 class LiveTestOptions:
-    """Options of a live test.
-
-    Attributes:
-        name: Prefix of its runs.
-        provider: Cloud.
-        account_flags: Flags for account and region.
-        accelerator: Of each of the two nodes.
-        folder: For data and report.
-        usd_per_hour: Of nodes and cluster.
-        unattended_minutes: Deadline of the unattended run.
-        watch_minutes: Duration of the check that no node returns.
-        poll_seconds: Poll interval.
-    """
+    """Options of a live test; its name is the prefix of its runs, its folder has data and report."""
 
     name: str
     provider: str
@@ -111,14 +99,7 @@ class LiveTestOptions:
 
 @dataclass
 class LiveTestContext:
-    """Shared state of the scenarios.
-
-    Attributes:
-        options: Of the live test.
-        command_runner: Executes the actions.
-        runs: Names of the started runs.
-        usd: Cost of each run.
-    """
+    """Shared state of the scenarios: names and costs of the runs that they started."""
 
     options: LiveTestOptions
     command_runner: Any
@@ -130,22 +111,14 @@ class LiveTestContext:
         return f"{self.options.name}-{which}"
 
     def run_checked(self, *words: str) -> dict[str, Any]:
-        """Runs a command that must succeed.
-
-        Raises:
-            LiveTestError: It failed.
-        """
+        """Runs a command that must succeed."""
         answer = self.command_runner.run(*words)
         if answer.exit_code:
             raise LiveTestError(f"cloudgan {words[0]}: {answer.error()}")
         return answer.output
 
     def wait_for(self, what: str, minutes: float, holds: Callable[[], T | None]) -> T:
-        """Polls until `holds` returns a true value and returns it.
-
-        Raises:
-            LiveTestError: Timeout.
-        """
+        """Polls until `holds` returns a true value and returns it."""
         end = monotonic_seconds() + 60 * minutes
         while True:
             seen = holds()
@@ -157,15 +130,7 @@ class LiveTestContext:
 
 
 class Scenario(NamedTuple):
-    """One scenario.
-
-    Attributes:
-        name: A few words.
-        proves: What it verifies.
-        expects: Expected observation.
-        max_minutes: Time limit with both nodes; 0: without nodes.
-        execute: Runs it and returns the observation.
-    """
+    """One scenario; it takes at most `max_minutes` with both nodes (0: without nodes), and returns what it saw."""
 
     name: str
     proves: str
@@ -186,15 +151,7 @@ class Scenario(NamedTuple):
 
 @dataclass
 class LiveTest:
-    """Runs scenarios until one fails and always deletes the resources.
-
-    Attributes:
-        context: Shared state.
-        scenarios: In order.
-        report: Current report.
-        say: Progress callback.
-        save: Callback for each change of the report.
-    """
+    """Runs scenarios until one fails and always deletes the resources; each change of the report is saved."""
 
     context: LiveTestContext
     scenarios: Sequence[Scenario]

@@ -147,15 +147,6 @@ def finding(verdict):
     return CommandResult(0, {"clouds": {"gcp": {"findings": [one]}}})
 
 
-def test_a_missing_quota_fails_and_an_unknown_one_is_reported(ground, command_runner):
-    command_runner.answers["check"] = finding("missing")
-    with pytest.raises(LiveTestError, match="quota X: ask for 2"):
-        does.login(ground)
-    command_runner.answers["check"] = finding("unknown")
-    assert does.login(ground) == "1 checks; unknown: quota X"
-    assert {words[-1] for words in command_runner.typed} == {"--market=on_demand", "--market=spot"}
-
-
 def state(*nodes, phase="running", **beat):
     workers = [{"phase": "running", "node": one, "restarts": 0} for one in nodes]
     known = {"phase": "training", "generation": 1, "step": 3, "missing_workers": []} | beat
@@ -163,17 +154,9 @@ def state(*nodes, phase="running", **beat):
     return CommandResult(0, said)
 
 
-def test_two_workers_on_one_node_or_a_run_that_failed_do_not_pass(ground, command_runner):
-    command_runner.answers["status"] = state("a", "a")
-    with pytest.raises(LiveTestError, match="both workers are on a"):
-        does.come_up(ground)
-    command_runner.answers["status"] = state(phase="failed")
-    with pytest.raises(LiveTestError, match="is failed: no GPU"):
-        does.come_up(ground)
-    command_runner.answers["deploy"] = CommandResult(5, {"error": "no T4 in us-central1"})
-    with pytest.raises(LiveTestError, match="cloudgan deploy: no T4 in us-central1"):
-        does.come_up(ground)
-    assert set(ground.runs) == {"drill-1-train"}, "resources that may exist are deleted"
+def orphan(run, reason):
+    resource = {"is_orphaned": True, "run": run, "shared": None, "kind": "pool", "name": "x"}
+    return CommandResult(4, {"resources": [resource | {"reason": reason}]})
 
 
 def record_of(folder):
@@ -182,63 +165,77 @@ def record_of(folder):
     return CommandResult(0, {"record": str(folder / "record.jsonl")})
 
 
+@pytest.fixture
+def restarts(command_runner):
+    """Workers of which each eviction begins another generation."""
+    command_runner.answers["status"] = lambda *_: state(
+        "a", "b", generation=1 + len(command_runner.evicted)
+    )
+
+
+REFUSED = {"deploy": CommandResult(5, {"error": "no T4 in us-central1"})}
+
+
+@pytest.mark.parametrize(
+    ("scenario", "answers", "said"),
+    [
+        (does.login, {"check": finding("missing")}, "quota X: ask for 2"),
+        (does.come_up, {"status": state("a", "a")}, "both workers are on a"),
+        (does.come_up, {"status": state(phase="failed")}, "is failed: no GPU"),
+        (does.come_up, REFUSED, "cloudgan deploy: no T4 in us-central1"),
+        (does.stay_away, 2, "2 nodes returned"),
+        (does.find_left, {"doctor": orphan("gan", "over")}, "lists no resource of this test"),
+        (does.remove_all, ("pool x",), "not deleted: pool x"),
+        (does.compare_bill, {}, "unknown cost: drill-1-alone"),
+    ],
+)
+def test_a_scenario_that_sees_something_else_fails(ground, command_runner, scenario, answers, said):
+    if scenario in (does.find_left, does.remove_all, does.compare_bill):
+        ground.runs.append("drill-1-alone")
+    if isinstance(answers, dict):
+        command_runner.answers |= answers
+    elif isinstance(answers, int):
+        command_runner.nodes = answers
+    else:
+        command_runner.list_resources = lambda run: answers
+    with pytest.raises(LiveTestError, match=said):
+        scenario(ground)
+    if scenario == does.come_up:
+        assert ground.runs == ["drill-1-train"], "resources that may exist are deleted"
+
+
+def test_a_scenario_says_what_it_saw(ground, command_runner, restarts):
+    command_runner.answers |= {
+        "check": finding("unknown"),
+        "doctor": orphan("drill-1-alone", "its job is over"),
+    }
+    ground.runs.append("drill-1-alone")
+    assert does.login(ground) == "1 checks; unknown: quota X"
+    assert {words[-1] for words in command_runner.typed} == {"--market=on_demand", "--market=spot"}
+    assert does.lose_peer(ground).startswith("generation 1 at step 3, then 2")
+    assert command_runner.evicted == [("drill-1-spot", 1, 0)], "a peer is killed at once"
+    assert does.stay_away(ground) == "no node for 10 min"
+    assert does.find_left(ground) == "pool x: its job is over"
+
+
 def test_a_run_without_a_whole_epoch_did_not_train(ground, command_runner, tmp_path):
     command_runner.answers["deploy"] = record_of(tmp_path / "train")
     with pytest.raises(LiveTestError, match="no complete epoch"):
         does.train(ground)
 
 
-def test_a_peer_is_killed_at_once_and_a_new_generation_has_to_come(ground, command_runner):
-    command_runner.answers["status"] = lambda *_: state(
-        "a", "b", generation=1 + len(command_runner.evicted)
-    )
-    said = does.lose_peer(ground)
-    assert said.startswith("generation 1 at step 3, then 2")
-    assert command_runner.evicted == [("drill-1-spot", 1, 0)]
-
-
-def test_a_notice_has_the_pods_own_grace_and_the_record_has_to_say_resumed(ground, command_runner):
+def test_a_notice_has_the_pods_own_grace_and_the_record_has_to_say_resumed(
+    ground, command_runner, restarts
+):
     record_of(ground.options.folder.parent / "drill-1-spot")
-    command_runner.answers["status"] = lambda *_: state(
-        "a", "b", generation=1 + len(command_runner.evicted)
-    )
     with pytest.raises(LiveTestError, match="no `resumed` line"):
         does.take_notice(ground)
     assert command_runner.evicted == [("drill-1-spot", 1, None)]
     assert command_runner.typed[-1] == ("cancel", "drill-1-spot"), "the spot nodes no longer bill"
 
 
-def test_nodes_that_come_back_fail(ground, command_runner):
-    assert does.stay_away(ground) == "no node for 10 min"
-    command_runner.nodes = 2
-    with pytest.raises(LiveTestError, match="2 nodes returned"):
-        does.stay_away(ground)
-
-
-def test_a_doctor_that_finds_only_resources_of_others_fails(ground, command_runner):
-    ground.runs.append("drill-1-alone")
-    resource = {"is_orphaned": True, "run": "gan", "shared": None, "kind": "pool", "name": "x"}
-    command_runner.answers["doctor"] = CommandResult(
-        4, {"resources": [resource | {"reason": "over"}]}
-    )
-    with pytest.raises(LiveTestError, match="lists no resource of this test"):
-        does.find_left(ground)
-    mine = resource | {"run": "drill-1-alone", "reason": "its job is over"}
-    command_runner.answers["doctor"] = CommandResult(4, {"resources": [mine]})
-    assert does.find_left(ground) == "pool x: its job is over"
-
-
-def test_what_is_left_after_down_fails(ground, command_runner):
-    ground.runs.append("drill-1-train")
-    command_runner.list_resources = lambda run: ("pool x",)
-    with pytest.raises(LiveTestError, match="not deleted: pool x"):
-        does.remove_all(ground)
-
-
 def test_a_run_that_cost_more_than_it_may_fails(ground):
     ground.runs += [f"drill-1-{which}" for which in ("train", "spot", "alone")]
-    with pytest.raises(LiveTestError, match="unknown cost: drill-1-alone"):
-        does.compare_bill(ground)
     ground.usd = dict.fromkeys(ground.runs, 0.5)
     assert does.compare_bill(ground).startswith("1.50 USD by node times and list prices")
     ground.usd["drill-1-train"] = 0.95

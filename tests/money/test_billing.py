@@ -137,7 +137,10 @@ def notice(seconds, cloud="aws"):
 def test_a_spot_node_that_ec2_takes_in_its_first_hour_costs_nothing(up, notices, billed):
     """Without a notice of the cloud the node may have been deleted by its user, who pays."""
     on_demand = AWS.model_copy(update={"market": "on_demand"})
-    assert bill_of(attempt((0, up), row=AWS), notices).nodes.node_seconds == billed
+    taken = attempt((0, up), row=AWS)
+    assert bill_of(taken, notices).nodes.node_seconds == billed
+    for_budget = launch_ledger(launch_of(taken), notices=notices).until(after(up))
+    assert for_budget.known_usd == pytest.approx(AWS.cost_usd(billed))
     assert bill_of(attempt((0, up), row=on_demand), notices).nodes.node_seconds == up
 
 
@@ -148,6 +151,14 @@ def test_one_notice_frees_one_node_and_google_takes_a_tpu_for_nothing_in_a_minut
     for up, billed in ((50, 0), (70, 70)):
         found = bill_of(attempt((0, up), row=tpu), [notice(up, "gcp")])
         assert found.nodes.node_seconds == billed
+
+
+def test_a_refused_attempt_changes_nothing():
+    good = provisioned((0, 36_000), end_reason="finished", fees=(), egress_gib=0)
+    refused = provisioned(end_reason="no quota", fees=())
+    assert launch_ledger(launch_of(refused, good)).total() == launch_ledger(launch_of(good)).total()
+    assert launch_of(refused, good).billed_seconds() == 36_000
+    assert launch_ledger(launch_of(refused)).total() == launch_ledger(launch_of()).total()
 
 
 def test_only_rented_attempts_are_billed():

@@ -80,11 +80,6 @@ def test_prices_that_other_lists_have_wrong_are_right(offer, usd_per_hour):
     assert SHIPPED.row(offer).usd_per_hour == pytest.approx(usd_per_hour, rel=3e-4)
 
 
-def test_nodes_that_were_retired_are_not_sold():
-    retired = {"Standard_NC6s_v2", "Standard_NC24rs_v2"}
-    assert not retired & {row.node_type for row in SHIPPED.find()}, "retired on 2023-08-31"
-
-
 def test_every_price_has_accelerators_that_fit_its_name():
     for row in ROWS:
         assert row.accelerator_count > 0, row.row_id
@@ -171,16 +166,3 @@ def test_nodes_that_other_lists_have_wrong_are_right(node, accelerator, count, m
 
 def test_a_tpu_v4_is_in_one_region():
     assert {row.region for row in SHIPPED.find(accelerator="TPU-v4")} == {"us-central2"}
-
-
-def test_the_snapshot_of_2021_holds_the_nodes_of_the_paper():
-    for node in ("n1-standard-8+1xV100", "n1-standard-64+8xV100", "v2-8", "v2-32", "v3-8", "v3-32"):
-        markets = {row.market for row in SHIPPED.find(node_type=node, snapshot="2021")}
-        assert markets == {"on_demand", "spot"}, node
-
-
-@pytest.mark.parametrize("node", ["n1-standard-8+1xV100", "v3-8", "v2-8"])
-def test_list_prices_of_the_papers_nodes_have_not_changed(node):
-    asked = {"node_type": node, "region": "us-central1", "market": "on_demand"}
-    then, now = (SHIPPED.find(**asked, snapshot=when)[0] for when in ("2021", "current"))
-    assert then.usd_per_hour == pytest.approx(now.usd_per_hour, rel=0.001)

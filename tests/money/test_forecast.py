@@ -2,11 +2,9 @@
 
 import pytest
 
-from cloudgan.money.fees import Fees
-from cloudgan.money.forecast import (
-    JobContext,
-    job_cost,
-)
+from cloudgan.money.catalog import load_catalog
+from cloudgan.money.fees import Fees, load_fees
+from cloudgan.money.forecast import JobContext, job_cost
 from cloudgan.money.startup import StartupTime
 from cloudgan.schema.item import Item
 from cloudgan.schema.price_row import DataMove
@@ -141,3 +139,14 @@ def test_each_node_fetches_the_data_once(moving, usd):
     found = part(cost(data_move=moving), Item.TRANSFER)
     assert found.usd == (None if usd is None else pytest.approx(usd))
     assert (usd is None) == (Item.TRANSFER.display in cost(data_move=moving).cost.unknown)
+
+
+def test_data_in_a_bucket_of_the_same_cloud_are_bounded_by_its_own_price_between_regions():
+    """100 GiB to 4 nodes of AWS: at most 400 x 0.138 USD, not 400 x 0.15, the dearest of any cloud."""
+    row = load_catalog().find(provider="aws", market="on_demand", accelerator="T4")[0]
+    found, without = (
+        cost(row=row, nodes=4, fees=load_fees(), startups=(), on_cluster=False, data_move=moving)
+        for moving in (move(100, "aws"), DataMove())
+    )
+    assert "data transfer" in found.cost.unknown
+    assert found.worst_case_usd - without.worst_case_usd == pytest.approx(400 * 0.138)

@@ -2,11 +2,15 @@
 
 import pytest
 
-from cloudgan.money.fees import Fees
+from cloudgan.money.catalog import load_catalog
+from cloudgan.money.fees import Fees, load_fees
+from cloudgan.money.forecast import JobContext, job_cost
 from cloudgan.money.forecast_vs_actual import forecast_vs_actual
 from cloudgan.money.report import cost_report
+from cloudgan.money.startup import load_startup_times
 from cloudgan.schema.item import Item
 from cloudgan.schema.plan import Forecast, ForecastPart, JobCost
+from cloudgan.schema.price_row import CONTROL_PLANE, SYSTEM_NODE, PoolFee
 from cloudgan.schema.record import RunRecord
 from tests.money.conftest import (
     NOON,
@@ -14,6 +18,7 @@ from tests.money.conftest import (
     TODAY,
     after,
     attempt,
+    cluster_of,
     epoch,
     launch_of,
     started,
@@ -91,3 +96,49 @@ def test_an_early_end_reports_the_trained_epochs():
 def test_a_metric_without_forecast_has_no_row():
     found = rows(low_usd=None, high_usd=None, low_seconds=None, high_seconds=None)
     assert list(found) == ["seconds per epoch"]
+
+
+HOUR = 3600
+
+
+def test_the_forecast_of_the_whole_job_is_compared_with_the_whole_cost():
+    """Training 10 to 12 h of a T4, cluster and disk: a run of 11 h is inside, not above for its cluster."""
+    row = load_catalog().row("gcp/n1-standard-8+1xT4/us-central1/spot")
+    fees = (PoolFee(kind="disk", product="pd-balanced", quantity=100), PoolFee(kind="public_ip"))
+    planned = job_cost(
+        row, 1, (10 * HOUR, 12 * HOUR), JobContext(load_fees(), load_startup_times()), fees=fees
+    ).cost
+    ahead = Forecast(
+        epochs=2,
+        low_seconds=10 * HOUR,
+        high_seconds=12 * HOUR,
+        low_usd=row.cost_usd(10 * HOUR),
+        high_usd=row.cost_usd(12 * HOUR),
+    )
+    hours = 11 * HOUR
+    record = RunRecord(
+        lines=(
+            started().model_copy(update={"startup_seconds": 0}),
+            epoch(0, hours / 2 - 3, first=True),
+            epoch(1, hours / 2 - 3),
+            stopped(20, hours),
+        )
+    )
+
+    def usd_row(up):
+        cluster = cluster_of(up, system_node="e2-medium", system_nodes=1)
+        times = {"program_started_at": NOON, "program_ended_at": after(hours), "cluster": cluster}
+        known = {"end_reason": "finished", "stored_gib_months": 0, "egress_gib": 0} | times
+        known |= {"fees": (CONTROL_PLANE, SYSTEM_NODE, *fees)}
+        known = attempt((0, up), row=row, **known)
+        report = cost_report("r", record, TODAY, launch=launch_of(known), fees=load_fees())
+        return forecast_vs_actual(report, ahead, 2, planned)[-1], report.totals.known_usd
+
+    hourly = row.usd_per_hour + 0.1 + 0.033506 + 100 * 0.1 / 730 + 0.005
+    inside, usd = usd_row(hours)
+    assert inside.measured == pytest.approx(usd) == pytest.approx(11 * hourly)
+    assert (inside.low, inside.high) == (planned.known_low_usd, planned.known_usd)
+    assert inside.explanation == "inside the band"
+    above, _ = usd_row(hours + 5 * HOUR)
+    tail = row.cost_usd(5 * HOUR)
+    assert f"largest cause: idle tail, {tail:.4g} USD more than planned" in above.explanation

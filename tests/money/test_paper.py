@@ -1,7 +1,7 @@
 import pytest
 
 from cloudgan.money.catalog import Catalog, load_catalog
-from cloudgan.money.paper_replay import priced_paper_run, priced_paper_runs
+from cloudgan.money.paper_replay import replayed_runs
 from cloudgan.speed.measured import paper_runs
 
 
@@ -12,7 +12,7 @@ def catalog():
 
 @pytest.fixture(scope="module")
 def headlines(catalog):
-    priced = priced_paper_runs(catalog, [run for run in paper_runs() if run.is_fed])
+    priced = replayed_runs(catalog, [run for run in paper_runs() if run.is_fed])
     slowest_first = sorted(priced, key=lambda run: -run.steady_epoch_seconds)
     return {(run.accelerator, run.accelerators): run for run in slowest_first}
 
@@ -44,7 +44,7 @@ def test_the_papers_epochs_cost_what_its_seconds_and_the_prices_make(
 
 
 def test_every_run_names_the_rows_that_priced_it(catalog):
-    for run in priced_paper_runs(catalog):
+    for run in replayed_runs(catalog):
         for name, row_id in run.price_rows.items():
             assert row_id is not None
             row = catalog.row(row_id)
@@ -86,7 +86,7 @@ def test_the_headlines_are_the_fed_runs(headlines):
 def test_a_missing_price_is_unknown_and_not_zero(catalog):
     run = next(run for run in paper_runs() if run.node_type == "v3-8")
     rows = tuple(r for r in catalog.rows if (r.node_type, r.market) != ("v3-8", "spot"))
-    priced = priced_paper_run(run, Catalog(rows))
+    (priced,) = replayed_runs(Catalog(rows), [run])
     assert priced.usd_per_epoch["spot"] is None
     assert priced.price_rows["spot"] is None
     assert priced.usd_per_epoch["on_demand"] is not None

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cloudgan.launch.plan.jobs import train_forecast
-from cloudgan.money.billing import billing_rule
+from cloudgan.money.billing import billing_rule, launch_ledger
 from cloudgan.money.catalog import load_catalog
 from cloudgan.money.fees import load_fees
 from cloudgan.money.forecast import JobContext, job_cost
@@ -143,3 +143,11 @@ def test_a_run_that_is_slower_than_its_plan_costs_more_than_the_plan():
     assert report.totals.known_usd > job.known_usd
     faster = report.totals.known_usd - row.cost_usd(estimate.high_seconds, 3)
     assert faster == pytest.approx(job.known_usd, rel=0.02)
+
+
+def test_32_azure_nodes_for_40_seconds_are_planned_as_they_are_billed():
+    row = load_catalog().find(provider="azure", market="on_demand", accelerator="T4")[0]
+    planned = job_cost(row, 32, (40, 40), JobContext(FEES, ()), on_cluster=False).cost
+    billed = launch_ledger(launch_of(attempt(*[(0, 40)] * 32, row=row, end_reason="finished")))
+    assert billed.node_seconds == 9600
+    assert planned.known_usd == pytest.approx(billed.known_usd) == pytest.approx(row.cost_usd(9600))

@@ -5,6 +5,7 @@ import pytest
 import records
 from cloudgan.money.quality_cost import cost_until, end_of_step
 from cloudgan.money.report import cost_report
+from cloudgan.schema.quality_row import RunToQuality
 from cloudgan.schema.record import RunRecord
 from records import resumed
 from tests.money.conftest import ROW, TODAY, attempt, epoch, launch_of, started, stopped
@@ -18,7 +19,8 @@ def validated(step, seconds):
 def until(record, step, *attempts, row=None):
     launch = launch_of(*attempts) if attempts else None
     line = end_of_step(record, step)
-    return cost_until(record, line, row=row, launch=launch, fees=FEES)
+    run = RunToQuality(run="gan", seed=None, outcome="met", detail="")
+    return cost_until(run, record, line, row=row, launch=launch, fees=FEES)
 
 
 TWICE = RunRecord(

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from cloudgan.money.catalog import load_catalog
 from cloudgan.money.fees import Fees
-from cloudgan.money.report import ReportContext, cost_report
+from cloudgan.money.report import cost_report
 from cloudgan.schema.launch import KeptNodes, local_attempt
 from cloudgan.schema.provenance import InstalledWheels
 from cloudgan.schema.record import PreemptionNotice, RunRecord
@@ -326,12 +326,11 @@ def test_a_model_has_a_cost_when_it_was_accepted(record):
 
 
 def test_a_report_has_its_provenance(record):
-    found = report(record, row=ROW, context=ReportContext(offers=(ROW,)))
+    found = report(record, row=ROW)
     assert found.provenance.today == "2026-11-21"
     assert found.provenance.config_hash == "abc"
     assert found.provenance.git_commit == "c0ffee"
     assert found.rows == (ROW,)
-    assert [offer.row for offer in found.priced_offers] == [ROW]
 
 
 TIMES = st.floats(0, 1e5)

@@ -46,7 +46,10 @@ def said_of(one, cloudgan_here, *flags):
     assert "--region" not in said
 
 
-@pytest.mark.parametrize("one", DISCONTINUED, ids=lambda one: one.node_type)
+ONE_OF_EACH = {one.provider: one for one in DISCONTINUED}
+
+
+@pytest.mark.parametrize("one", ONE_OF_EACH.values(), ids=ONE_OF_EACH)
 def test_who_asks_for_one_reads_since_when_no_region_has_it_and_what_to_use(one, cloudgan_here):
     said_of(one, cloudgan_here, f"--provider={one.provider}", f"--accelerator={one.node_type}")
 

@@ -4,8 +4,8 @@ import datetime as dt
 
 import pytest
 
+from cloudgan.core.clouds import CLOUDS
 from cloudgan.core.errors import DataError
-from cloudgan.money.catalog import PROVIDERS
 from cloudgan.money.startup import find_startup_time, load_startup_times
 
 HEAD = "provider,least_nodes,low_seconds,high_seconds,source,date,note\n"
@@ -13,7 +13,7 @@ ROWS = load_startup_times()
 
 
 def test_each_cloud_has_a_time_with_its_source_and_its_day():
-    assert {row.provider for row in ROWS} == set(PROVIDERS)
+    assert {row.provider for row in ROWS} == set(CLOUDS)
     for row in ROWS:
         assert row.low_seconds <= row.high_seconds
         assert row.source.startswith("https://github.com/")

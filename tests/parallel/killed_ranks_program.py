@@ -13,9 +13,9 @@ import time
 from contextlib import nullcontext
 from pathlib import Path
 
-from cloudgan.api import train_ranks
 from cloudgan.core.atomic_file import write_atomic
 from cloudgan.core.progress import Silent
+from cloudgan.parallel import train_ranks
 from cloudgan.parallel.centre import Centre
 from cloudgan.parallel.master import Master
 from cloudgan.schema.run_folder import RunFolder

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from concurrent.futures import Future
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from cloudgan.parallel.master import Master
 from cloudgan.parallel.messages import Tag
 from cloudgan.parallel.rank import Rank
 from cloudgan.parallel.run_keeper import RunKeeper
+from cloudgan.schema import record
 from cloudgan.schema.run_folder import RunFolder
 from cloudgan.training.stopping import StopFlag
 from parallel.world_in_turns import centre, config_of, run_world
@@ -85,6 +87,42 @@ def test_an_asynchronous_run_killed_at_any_message_and_resumed_ends(tmp_path, op
     for message, (step, weights) in found:
         assert 0 < step <= 6, message  # the centre lacks steps that its workers have trained
         assert np.isfinite(weights).all()
+
+
+class AtOnce:
+    """An executor that does the work where it is submitted: a thread would take no turns."""
+
+    def __init__(self, *_):
+        pass
+
+    def submit(self, work, *given):
+        done = Future()
+        done.set_result(work(*given))
+        return done
+
+
+def test_the_last_state_of_a_killed_run_is_validated_though_its_centre_lacks_steps(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr("cloudgan.parallel.run_keeper.ThreadPoolExecutor", AtOnce)
+    training = {"validate_every": 1, "global_batch_size": 8, "epochs": 2}
+    config = config_of(
+        workers=2, steps=6, mode="gem", training=training, checkpoint={"every_steps": 2}
+    )
+    undisturbed = Turns(3)
+    run_world(undisturbed, tmp_path / "undisturbed", config, showers=24)
+    lacking = 0
+    for message in range(1, undisturbed.sent + 1, 5):
+        path = tmp_path / f"killed-at-{message}"
+        with pytest.raises(Killed):
+            run_world(Turns(3, kill_at=message), path, config, showers=24)
+        run_world(Turns(3), path, config, showers=24)
+        found = record.read(RunFolder(path).record_file)
+        validated, step = [line.step for line in found.validations()], found.stopped().step
+        assert validated[-1] == step, message
+        assert len(validated) == len(set(validated)), message
+        lacking += step < 6
+    assert lacking, "no centre lacked a step"
 
 
 def test_each_master_of_a_tree_moves_towards_rank_0_by_the_rule_of_its_workers(tmp_path):

@@ -75,7 +75,12 @@ class Loop:
         path.with_suffix(".new").rename(path)
 
 
-def run_world(turns, path, config, *, step=lambda rank, loop: None, progress=None):
+def first_weight(weights):
+    """The metric and the showers of a validation of the centre."""
+    return {"metric": float(weights[0][0])}, 1
+
+
+def run_world(turns, path, config, *, step=lambda rank, loop: None, progress=None, showers=10**6):
     """Runs a world to its end; returns what its ranks return.
 
     Args:
@@ -84,6 +89,7 @@ def run_world(turns, path, config, *, step=lambda rank, loop: None, progress=Non
         config: Of the run.
         step: Called by each worker before each step.
         progress: Of rank 0.
+        showers: Of an epoch; with `validate_every` the centre's first weight is the metric.
 
     Returns:
         The outcome on rank 0; of each worker its last step and weights.
@@ -94,10 +100,11 @@ def run_world(turns, path, config, *, step=lambda rank, loop: None, progress=Non
     def act(world):
         rank = Rank.join(world, config, folder)
         if not rank.role.is_master:
-            return work(rank, step)
+            return work(rank, step, networks=Sum(config, showers))
         if rank.role.parent is not None:
             return Master(rank, StopFlag(), Parent(rank)).run()
-        keeper = RunKeeper(rank, progress or Silent(), start_time=0.0, validator=None)
+        validator = (lambda: first_weight) if config.training.validates_every else None
+        keeper = RunKeeper(rank, progress or Silent(), start_time=0.0, validator=validator)
         return Master(rank, StopFlag(), keeper).run()
 
     return turns.run(act)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import sys
+import threading
 from pathlib import Path
 
 import pytest
 
-from cloudgan.core.errors import CloudganError, NoProgress
+from cloudgan.core.errors import CloudganError, NoProgress, TryAgain
 from cloudgan.core.progress import Silent
+from cloudgan.ranks import launch
 from cloudgan.ranks.launch import LocalRanks
 from cloudgan.ranks.process import failure_file
 from cloudgan.schema.config import RunConfig
@@ -35,3 +39,20 @@ def test_a_rank_that_fails_for_a_lasting_reason_ends_the_run_with_its_message(tm
     assert caught.value.exit_code == 1
     assert failure_file(folder).exists()
     assert (folder.logs / "ranks.log").read_text().count("IsADirectoryError:") == 2  # one world
+
+
+def test_ranks_of_a_trial_stop_when_the_search_that_started_them_is_killed(tmp_path, monkeypatch):
+    """Else they would train on, without the limits of the search, and the same command would wait for them."""
+    program, (lifeline, search) = tmp_path / "mpiexec", os.pipe()
+    program.write_text("#!/bin/sh\nsleep 100\n")
+    program.chmod(0o700)
+    monkeypatch.setattr(launch, "find_program", lambda: program)
+    monkeypatch.setattr(launch, "_GRACE_SECONDS", 0.1)
+    stdin = os.fdopen(lifeline)
+    monkeypatch.setattr(sys, "stdin", stdin)
+    monkeypatch.setenv("CLOUDGAN_SUPERVISED", "1")
+    folder = RunFolder(tmp_path / "run")
+    ranks = LocalRanks(("train",), 2, folder, Silent(), newest=lambda: 0, isolated=False)
+    threading.Timer(0.3, os.close, [search]).start()
+    with stdin, pytest.raises(TryAgain):
+        ranks.run()

@@ -36,7 +36,7 @@ func (n *node) pull(name string) (image, error) {
 	if err == nil {
 		err = json.Unmarshal(b, &known)
 	}
-	bare, _, _ := strings.Cut(name, "@")
+	bare, _, _ := strings.Cut(strings.TrimPrefix(name, "docker.io/"), "@") // the registry that runtimes assume
 	failed := func(code, why string) (image, error) {
 		return image{}, fmt.Errorf("rpc error: code = %s desc = failed to pull and unpack image %q: failed to resolve reference: %s", code, name, why)
 	}

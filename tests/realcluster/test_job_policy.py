@@ -21,20 +21,21 @@ def run(apis):
     _, batch = apis
     made = []
 
-    def create(name, *, workers=2, wheels="true", trainer=WAITS):
+    def create(name, *, workers=2, fetch="true", install="true", trainer=WAITS):
         body = yaml.safe_load(JOB.read_text())
         spec = body["spec"]
         body["metadata"] = {"name": name}
         spec["completions"] = spec["parallelism"] = workers
-        init, container = (
+        commands = {"fetch-wheels": fetch, "install-wheels": install, "trainer": trainer}
+        *init, container = (
             {"name": each, "image": "none", "command": ["sh", "-c", command]}
-            for each, command in (("wheels", wheels), ("trainer", trainer))
+            for each, command in commands.items()
         )
         spec["template"] = {
             "spec": {
                 "restartPolicy": "Never",
                 "terminationGracePeriodSeconds": 1,
-                "initContainers": [init],
+                "initContainers": init,
                 "containers": [container],
             }
         }
@@ -89,10 +90,11 @@ def test_a_worker_that_is_evicted_twelve_times_in_a_row_is_replaced_each_time(ap
 
 
 @pytest.mark.parametrize("code", [75, 137, 143])
-def test_an_init_container_that_another_try_may_help_does_not_end_the_job(apis, run, code):
+@pytest.mark.parametrize("which", ["fetch", "install"])
+def test_an_init_container_that_another_try_may_help_does_not_end_the_job(apis, run, code, which):
     """Eight pods whose store fails for ten seconds: with one limit of six for all of them the Job failed."""
-    name, until = f"outage-{code}", int(time.time()) + 10
-    run(name, workers=8, wheels=f"[ $(date +%s) -gt {until} ] || exit {code}", trainer="true")
+    name, until = f"outage-{which}-{code}", int(time.time()) + 10
+    run(name, workers=8, trainer="true", **{which: f"[ $(date +%s) -gt {until} ] || exit {code}"})
     assert eventually(lambda: ended(apis[1], name))[0] == "Complete"
 
 
@@ -100,7 +102,8 @@ def test_an_init_container_that_another_try_may_help_does_not_end_the_job(apis, 
     ("name", "commands", "reason"),
     [
         ("refused", {"trainer": "exit 2"}, "PodFailurePolicy"),
-        ("damaged", {"wheels": "exit 1"}, "PodFailurePolicy"),
+        ("missing", {"fetch": "exit 1"}, "PodFailurePolicy"),
+        ("damaged", {"install": "exit 1"}, "PodFailurePolicy"),
     ],
 )
 def test_what_no_try_helps_ends_all_workers(apis, run, name, commands, reason):

@@ -306,6 +306,11 @@ def test_a_long_label_is_folded_and_dollars_are_dollars():
     )
 
 
+def test_a_name_that_begins_with_an_underscore_is_in_the_legend():
+    said = "".join(texts(lines(Line("_mine", (1, 2), (1, 2)), Line("b", (1, 2), (2, 1)))))
+    assert "_mine" in said
+
+
 def test_drawing_leaves_the_settings_of_matplotlib_alone():
     before = dict(mpl.rcParams)
     svg(scaling())

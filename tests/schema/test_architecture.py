@@ -63,20 +63,6 @@ def test_up_sampling_along_a_periodic_axis_divides_its_cells():
     assert (table.grid[1], table.blocks[0].upsample) == (4, (6, 4, 6))
 
 
-@pytest.mark.parametrize(
-    ("name", "shape", "periodic", "said"),
-    [
-        ("paper", (1, 51, 25), [], "impossible along x; the nearest possible: 3x51x25"),
-        ("fixed25", (1, 1, 25), [], "impossible along x and y; the nearest possible: 2x2x25"),
-        ("mini", (17, 17, 25), ["x"], "nearest possible: 16x17x25 or 18x17x25"),
-    ],
-)
-def test_an_impossible_shape_is_refused_with_the_nearest_possible(name, shape, periodic, said):
-    given = {"preset": name, "image_shape": shape, "periodic_axes": periodic}
-    with pytest.raises(ConfigError, match=said):
-        parse_config({"model": given}, "x")
-
-
 def test_the_network_of_another_shape_has_another_name():
     preset = of_shape("mini", (45, 16, 9), "y")
     assert preset.network_name == "mini (45x16x9 cells, periodic y)"
@@ -107,11 +93,3 @@ def test_factors_are_in_the_document_and_the_name_only_where_they_are_not_one():
     same = parse_config({"model": {"generator_width": 1.0}}, "x")
     assert same.config_hash() == RunConfig().config_hash()
     assert not set(SIZE_KEYS) & set(RunConfig().model_dump()["model"])
-
-
-@pytest.mark.parametrize(
-    "given", [{"generator_width": 0.1}, {"discriminator_width": 9}, {"generator_depth": 1.5}]
-)
-def test_factors_out_of_range_are_refused(given):
-    with pytest.raises(ConfigError, match=f"model.{next(iter(given))}"):
-        parse_config({"model": given}, "x")

@@ -21,47 +21,6 @@ def test_a_dumped_configuration_reads_back_as_itself():
     assert parse_config(config.model_dump(mode="json"), "x") == config
 
 
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        ({"training": {"epochz": 3}}, "unknown key training.epochz. Did you mean 'epochs'?"),
-        ({"modell": {}}, "unknown key modell. Did you mean 'model'?"),
-        ({"model": {"loss_weights": {"angel": 1}}}, "model.loss_weights.angel. Did you mean"),
-        (
-            {"training": {"epochs": 0}},
-            "training.epochs is 0: Input should be greater than or equal",
-        ),
-        (
-            {"training": {"loop": "fitt"}},
-            "training.loop is 'fitt': Input should be 'custom' or 'fit'",
-        ),
-        ({"training": {"strategy": "one", "workers": 2}}, "use strategy multiworker"),
-        (
-            {"training": {"batch_per_replica": 4, "global_batch_size": 8}},
-            "alternatives: set one of them",
-        ),
-        ({"model": {"preset": "mimi"}}, "unknown preset 'mimi'. Did you mean 'mini'"),
-        ({"training": {"validate_every": 61}}, "use at most 60"),
-        ({"training": {"until": "metrik<1"}}, "Did you mean 'metric'"),
-        (
-            {"training": {"patience": 4}},
-            "patience is 4, but no epoch is validated; give --validate-every=1",
-        ),
-        ({"training": {"validate_every": 1, "smooth": 3}}, "smooth is 3 without patience"),
-        (
-            {"training": {"validate_every": 10, "patience": 4, "smooth": 3}},
-            "needs 7 validations, and 60 epochs validated every 10 have 6",
-        ),
-        ({"data": {"held_out_fraction": 0.2, "fold": 5}}, "makes 5 folds"),
-    ],
-)
-def test_a_wrong_key_or_value_is_named_with_its_path(given, said):
-    with pytest.raises(ConfigError) as error:
-        parse_config(given, "my.yaml")
-    assert str(error.value).startswith("my.yaml: ")
-    assert said in str(error.value)
-
-
 def test_a_batch_per_replica_grows_with_the_replicas_and_a_global_one_does_not():
     per_replica = parse_config({"training": {"batch_per_replica": 4}}, "x")
     fixed = parse_config({"training": {"global_batch_size": 12}}, "x")
@@ -126,16 +85,6 @@ def test_an_early_stop_needs_validations_of_any_kind_and_is_in_no_other_document
 def test_differences_name_every_key_with_both_values():
     ours, theirs = {"a": {"b": 1, "c": 2}, "d": 3}, {"a": {"b": 1, "c": 4}, "d": 5}
     assert differences(ours, theirs) == ["a.c: 2, 4", "d: 3, 5"]
-
-
-def test_the_paper_preset_has_none_of_our_additions():
-    paper = find_preset("paper")
-    assert not paper.energy_scaled_output
-    assert not paper.calibrated_output
-    assert paper.output_activation == "relu"
-    assert paper.loss_weights["longitudinal"] == 0
-    assert paper.ema_decay == 0
-    assert paper.batch_norm_momentum == 0.99
 
 
 def test_a_fold_is_part_of_the_hash_and_absent_from_other_documents():

@@ -1,36 +1,13 @@
-import json
-
 import pytest
 from pydantic import ValidationError
 
-from cloudgan.core.errors import DataError
-from cloudgan.schema import plan as plans
 from cloudgan.schema.plan import Limits, Plan, Target, Wheel, Workers
 from records import price_row
-
-
-def test_a_plan_comes_back_from_its_file(plan_of, tmp_path):
-    whole = plan_of(workers={"nodes": 3, "secrets": ("s3",)}, budget_usd=None)
-    plans.write(tmp_path / "run" / "plan.json", whole)
-    assert plans.read(tmp_path / "run" / "plan.json") == whole
-    assert json.loads((tmp_path / "run" / "plan.json").read_text())["schema_version"] == 1
-
-
-def test_a_plan_of_another_version_is_refused_by_name(plan_of, tmp_path):
-    path = tmp_path / "plan.json"
-    path.write_text(plan_of().model_dump_json().replace('"schema_version":1', '"schema_version":2'))
-    with pytest.raises(DataError, match=r"plan\.json: not a Plan: schema_version is 2"):
-        plans.read(path)
 
 
 def test_a_plan_cannot_be_changed_in_place(plan_of):
     with pytest.raises(ValidationError, match="frozen"):
         plan_of().run = "another"
-
-
-def test_a_step_is_noted_as_method_and_path(plan_of):
-    job = plan_of().steps[-1]
-    assert job.operation == "POST /apis/batch/v1/namespaces/cloudgan/jobs"
 
 
 def test_what_carries_labels_carries_those_of_its_run(plan_of):

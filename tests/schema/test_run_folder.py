@@ -1,9 +1,5 @@
-import subprocess
-import sys
-
 import pytest
 
-from cloudgan.core.documents import read_yaml
 from cloudgan.core.errors import ConfigError
 from cloudgan.schema import record
 from cloudgan.schema.config import parse_config
@@ -21,12 +17,6 @@ def trained(folder):
         time="2026-11-22T00:00:00Z", step=4, reason="finished", program_seconds=1, train_seconds=1
     )
     record.append(folder.record_file, line)
-
-
-def test_a_configuration_survives_the_way_through_run_yaml(tmp_path):
-    folder = RunFolder(tmp_path / "runs" / "a")
-    folder.write_config(config(seed=4))
-    assert folder.read_config() == config(seed=4)
 
 
 def test_a_longer_run_may_go_on_in_its_folder(tmp_path):
@@ -48,41 +38,6 @@ def test_a_folder_where_no_run_began_is_free(tmp_path):
     folder = RunFolder(tmp_path)
     folder.write_config(config(seed=1))
     folder.check(config(seed=2))
-
-
-@pytest.mark.parametrize(
-    ("text", "said"), [("a: [", "not YAML"), ("- 1", "holds list"), ("\x00", "not YAML")]
-)
-def test_a_file_that_is_no_mapping_is_named(tmp_path, text, said):
-    path = tmp_path / "run.yaml"
-    path.write_text(text)
-    with pytest.raises(ConfigError, match=said):
-        read_yaml(path)
-
-
-def test_a_missing_file_is_named(tmp_path):
-    with pytest.raises(ConfigError, match=r"absent.yaml: cannot be read"):
-        read_yaml(tmp_path / "absent.yaml")
-
-
-def test_a_second_process_is_refused_while_one_trains(tmp_path):
-    folder = RunFolder(tmp_path)
-    code = f"""
-from cloudgan.schema.run_folder import RunFolder
-from cloudgan.core.errors import ConfigError
-try:
-    with RunFolder({str(tmp_path)!r}).locked():
-        print("locked")
-except ConfigError as error:
-    print(error)
-"""
-    with folder.locked():
-        beside = subprocess.run(
-            [sys.executable, "-c", code], capture_output=True, text=True, check=True
-        )
-    after = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert "is being trained by process" in beside.stdout
-    assert after.stdout == "locked\n"
 
 
 def fail_late(folder):

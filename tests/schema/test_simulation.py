@@ -1,7 +1,6 @@
 """The `simulation` section: which showers each worker simulates."""
 
 import pytest
-from pydantic import ValidationError
 
 from cloudgan.schema.config import RunConfig
 from cloudgan.schema.simulation import SimulationConfig
@@ -21,11 +20,6 @@ def test_a_last_shard_that_is_not_full_counts_its_showers():
     simulation = SimulationConfig(showers=22, showers_per_shard=4)
     assert (simulation.shards, simulation.events(5)) == (6, range(20, 22))
     assert [simulation.finished(shards) for shards in (0, 3, 6)] == [0, 12, 22]
-
-
-def test_a_reversed_range_is_refused():
-    with pytest.raises(ValidationError, match="give the lower bound first"):
-        SimulationConfig(energy_gev=(50, 10))
 
 
 def test_a_run_that_trains_has_neither_task_nor_section_and_keeps_its_hash():

@@ -22,6 +22,12 @@ from cloudgan.storage.store import open_store
 EPOCHS = 10
 
 
+def saved(step):
+    return record.Checkpointed(
+        time="2026-11-22T00:00:00Z", step=step, path="", seconds=0.1, bytes=1
+    )
+
+
 def main(run):
     folder = RunFolder(run)
     config = folder.read_config()
@@ -52,6 +58,7 @@ def main(run):
             metrics={"metric": value}, seconds=0.1, ranked_by="metric", best=True, program_seconds=1.0,
         )  # fmt: skip
         record.append(folder.record_file, line)
+        record.append(folder.record_file, saved(line.step))
         state.write_text(str(epoch + 1))
         if copies:
             copies.put(checkpoint_name(10 * (epoch + 1)), b"")

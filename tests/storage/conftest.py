@@ -5,10 +5,8 @@ from __future__ import annotations
 import contextlib
 import http.client
 import shutil
-import threading
 import time
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,6 +14,7 @@ import pytest
 
 from cloudgan.storage.folder import FolderStore
 from cloudgan.storage.store import Store
+from emulators.http import Answer, AnswerLost, Asked, HttpServer
 from storage.servers import free_port, gcs_server, running
 
 AZURITE = "devstoreaccount1"
@@ -151,73 +150,41 @@ class FaultyProxy:
         self.lost_responses = 0
         """How many PUT and POST requests to forward without returning the response."""
 
+    def answer(self, asked: Asked) -> Answer:
+        self.seen.append(asked.method)
+        if self.status:
+            return Answer(self.status)
+        if self.denied:
+            self.denied -= 1
+            return Answer(self.denied_status)
+        upstream = http.client.HTTPConnection(self.upstream.rpartition("/")[2], timeout=20)
+        with contextlib.closing(upstream):
+            upstream.request(asked.method, asked.target, asked.body, dict(asked.headers))
+            found = upstream.getresponse()
+            content = found.read()
+        if self.lost_responses and asked.method in ("PUT", "POST"):
+            self.lost_responses -= 1
+            raise AnswerLost
+        here = f"http://{asked.headers['Host']}"
+        ours = {"transfer-encoding", "connection"}
+        ours |= {"content-length"} if asked.method != "HEAD" else set()
+        headers = {
+            name: value.replace(self.upstream, here)
+            for name, value in found.headers.items()
+            if name.lower() not in ours
+        }
+        if not self.truncated_bodies or len(content) <= 100_000:
+            return Answer(found.status, content, headers)
+        self.truncated_bodies -= 1
+        return Answer(found.status, content, headers, len(content) // 2)
+
 
 @pytest.fixture
 def between(cloud: StoreServer) -> Iterator[tuple[FaultyProxy, str]]:
     """A proxy to `cloud` and its address; without changes it forwards every request."""
     proxy = FaultyProxy(cloud.address)
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(proxy))
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
-    thread.start()
-    yield proxy, f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    server.server_close()
-    thread.join()
-
-
-def _handler(proxy: FaultyProxy) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def do_GET(self) -> None:
-            proxy.seen.append(self.command)
-            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            if proxy.status:
-                self._send(proxy.status, {}, b"")
-                return
-            if proxy.denied:
-                proxy.denied -= 1
-                self._send(proxy.denied_status, {}, b"")
-                return
-            status, headers, content = self._upstream(body)
-            if proxy.lost_responses and self.command in ("PUT", "POST"):
-                proxy.lost_responses -= 1
-                self.close_connection = True
-            elif proxy.truncated_bodies and len(content) > 100_000:
-                proxy.truncated_bodies -= 1
-                self._send(status, headers, content, sent=len(content) // 2)
-                self.close_connection = True
-            else:
-                self._send(status, headers, content)
-
-        do_HEAD = do_PUT = do_POST = do_DELETE = do_GET  # noqa: N815  http.server's names
-
-        def _upstream(self, body: bytes) -> tuple[int, dict[str, str], bytes]:
-            upstream = http.client.HTTPConnection(proxy.upstream.rpartition("/")[2], timeout=20)
-            with contextlib.closing(upstream):
-                upstream.request(self.command, self.path, body, dict(self.headers))
-                answer = upstream.getresponse()
-                return answer.status, dict(answer.headers), answer.read()
-
-        def _send(
-            self, status: int, headers: dict[str, str], content: bytes, sent: int | None = None
-        ) -> None:
-            self.send_response_only(status)
-            for name, value in headers.items():
-                if name.lower() not in ("content-length", "transfer-encoding", "connection"):
-                    self.send_header(name, value.replace(proxy.upstream, self._here()))
-            length = headers.get("Content-Length") if self.command == "HEAD" else None
-            self.send_header("Content-Length", length or str(len(content)))
-            self.end_headers()
-            self.wfile.write(content[:sent])
-
-        def _here(self) -> str:
-            return f"http://{self.headers['Host']}"
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    return Handler
+    with contextlib.closing(HttpServer(proxy.answer)) as server:
+        yield proxy, server.url
 
 
 def _parts(prefix: str) -> tuple[str, ...]:

@@ -1,7 +1,5 @@
 """Files of the AWS settings are checked before boto3 reads them."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

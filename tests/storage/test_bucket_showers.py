@@ -1,7 +1,5 @@
 """Downloading a store of showers from a store that counts requests and injects faults."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import threading

@@ -1,7 +1,5 @@
 """Logins of pods that are not ready, or fail later."""
 
-from __future__ import annotations
-
 import contextlib
 import time
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import ssl
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
 from cloudgan.storage.store import ObjectExistsError, StoreError, open_store
+from emulators.http import Answer, HttpServer
 from emulators.kubernetes.certificates import authority
 
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")  # see conftest
@@ -35,52 +34,23 @@ def server(tmp_path, monkeypatch):
     pytest.importorskip("boto3")
     found = OldServer()
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
+    def refuse(status, code):
+        return Answer(status, f"<Error><Code>{code}</Code></Error>")
 
-        def do_PUT(self):
-            path, length = self.path.partition("?")[0], self.headers.get("Content-Length")
-            body = self.rfile.read(int(length)) if length else self.chunks()
-            if found.conflicts:
-                found.conflicts -= 1
-                self.refuse(409, "ConditionalRequestConflict")
-            elif not length and not found.decodes_nothing:
-                self.refuse(411, "MissingContentLength")
-            elif self.headers.get("If-None-Match") and path in found.objects:
-                self.refuse(412, "PreconditionFailed")
-            else:
-                found.objects[path] = body, self.headers["x-amz-meta-cloudganwrite"]
-                self.answer(200, b"")
-
-        def do_GET(self):
-            content, mark = found.objects[self.path.partition("?")[0]]
-            self.answer(200, content, {"x-amz-meta-cloudganwrite": mark})
-
-        do_HEAD = do_GET  # noqa: N815  http.server's names
-
-        def chunks(self):
-            """Reads what HTTP's own chunks hold."""
-            body = b""
-            while size := int(self.rfile.readline(), 16):
-                body += self.rfile.read(size)
-                self.rfile.readline()
-            self.rfile.readline()
-            return body
-
-        def refuse(self, status, code):
-            self.answer(status, f"<Error><Code>{code}</Code></Error>".encode())
-
-        def answer(self, status, body, headers=None):
-            self.send_response(status)
-            for name, value in (headers or {}).items():
-                self.send_header(name, value)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            if self.command != "HEAD":
-                self.wfile.write(body)
-
-        def log_message(self, *_):
-            pass
+    def answer(asked):
+        path, length = asked.target.partition("?")[0], asked.headers.get("Content-Length")
+        if asked.method != "PUT":
+            content, mark = found.objects[path]
+            return Answer(200, content, {"x-amz-meta-cloudganwrite": mark})
+        if found.conflicts:
+            found.conflicts -= 1
+            return refuse(409, "ConditionalRequestConflict")
+        if not length and not found.decodes_nothing:
+            return refuse(411, "MissingContentLength")
+        if asked.headers.get("If-None-Match") and path in found.objects:
+            return refuse(412, "PreconditionFailed")
+        found.objects[path] = asked.body, asked.headers["x-amz-meta-cloudganwrite"]
+        return Answer(200)
 
     signed = authority()
     for name, pem in (
@@ -90,19 +60,16 @@ def server(tmp_path, monkeypatch):
         (tmp_path / name).write_bytes(pem)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(tmp_path / "server.pem")
-    listening = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    listening.socket = context.wrap_socket(listening.socket, server_side=True)
-    threading.Thread(target=listening.serve_forever, args=(0.02,), daemon=True).start()
+    listening = HttpServer(answer, context)
     for name, value in (
-        ("AWS_ENDPOINT_URL", f"https://127.0.0.1:{listening.server_port}"),
+        ("AWS_ENDPOINT_URL", listening.url),
         ("AWS_CA_BUNDLE", str(tmp_path / "ca.pem")),
         ("AWS_ACCESS_KEY_ID", "test"),
         ("AWS_SECRET_ACCESS_KEY", "test"),
     ):
         monkeypatch.setenv(name, value)
     yield found
-    listening.shutdown()
-    listening.server_close()
+    listening.close()
 
 
 @pytest.mark.parametrize("decodes_nothing", [False, True])

@@ -12,12 +12,10 @@ import jax
 import keras
 import numpy as np
 from keras.src.backend.common import dtypes
+from narrow_gan import build
 
 from cloudgan.schema.presets import Preset
-from cloudgan.training.gan import LearningRates, build_gan
 from cloudgan.training.jax_backend import pure
-from cloudgan.training.rng import Rng
-from cloudgan.training.step import GanStep
 
 # Under JAX Keras takes no number for a float64: batch norm would compute in float32.
 dtypes.BIT64_TO_BIT32_DTYPE["float64"] = "float64"
@@ -28,23 +26,12 @@ def main(read, written, *options):
     arrays = dict(np.load(read))
     preset = Preset.model_validate_json(preset)
     keras.config.set_floatx(precision)  # a model casts what it is called with
-    rng = Rng(1)
-    gan = build_gan(
+    gan, step = build(
         preset,
-        rng,
-        seed=1,
+        rows=len(arrays["energy"]),
+        constants={name: arrays[name] for name in ("layer_target", "shape_scale")},
         precision=precision,
-        synchronized=False,
-        learning_rates=LearningRates(preset.learning_rate, preset.learning_rate),
         conv_impl="phases",
-    )
-    step = GanStep(
-        gan,
-        preset,
-        rng,
-        global_batch_size=len(arrays["energy"]),
-        layer_target=arrays["layer_target"],
-        shape_scale=arrays["shape_scale"],
     )
     variables = gan.variables()
     take, test = (jax.jit(pure(call, list(variables.values()))) for call in (step, step.evaluate))

@@ -12,7 +12,7 @@ import numpy as np
 
 from cloudgan.gan.differentiable_observables import shape_weights
 from cloudgan.schema.presets import find_preset
-from cloudgan.training.gan import LearningRates, build_gan
+from cloudgan.training.gan import build_gan
 from cloudgan.training.rng import Rng
 from cloudgan.training.step import GanStep
 
@@ -21,7 +21,7 @@ ONCE = SMOKE.model_copy(update={"generator_updates": 1})
 ROWS = 4
 
 
-def build(preset=SMOKE, *, rate=1e-3, rows=ROWS, linear=None, constants=None, **options):
+def build(preset=SMOKE, *, rate=None, rows=ROWS, linear=None, constants=None, **options):
     """Returns the networks and their step.
 
     With `linear`, an epsilon, both optimisers step by what is a large number's part of the gradient:
@@ -29,8 +29,7 @@ def build(preset=SMOKE, *, rate=1e-3, rows=ROWS, linear=None, constants=None, **
     update where the true gradient is zero, as that of a bias before batch norm is.
     """
     rng = Rng(1)
-    options = {"seed": 1, "precision": "float32", "synchronized": False} | options
-    gan = build_gan(preset, rng, learning_rates=LearningRates(rate, rate), **options)
+    gan = build_gan(preset, rng, learning_rates=rate and (rate, rate), **options)
     if linear:
         made = [
             keras.optimizers.Adam(1.0, beta_1=0.0, beta_2=0.0, epsilon=linear) for _ in range(2)

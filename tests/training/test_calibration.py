@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import pytest
 
-from cloudgan.data.batches import Batch, Preprocessing, TrainingSet
+from cloudgan.data.batches import Batch, TrainingSet
 from cloudgan.gan.differentiable_observables import shape_weights
 from cloudgan.gan.networks import build_generator
 from cloudgan.schema.presets import LossWeights, find_preset
@@ -91,7 +91,7 @@ SMOKE_SHAPE_SCALE = find_preset("smoke").model_copy(update={"loss_weights": Loss
 
 @pytest.fixture(scope="module")
 def showers(store):
-    return TrainingSet.open(store, Preprocessing(SMOKE_SHAPE_SCALE.image_shape))
+    return TrainingSet.open(store, SMOKE_SHAPE_SCALE)
 
 
 def test_a_preset_without_the_loss_needs_no_scale(showers):

@@ -89,7 +89,7 @@ def test_without_known_free_memory_no_batch_is_refused():
     unknown = on_a_processor(None, batch=10**6)
     assert unknown.check() is None
     assert unknown.largest_batch() is None
-    assert unknown.as_json()["free_bytes"] is None
+    assert unknown.forecast().free_bytes is None
 
 
 def test_on_a_gpu_only_what_the_backward_pass_needs_at_least_is_refused():

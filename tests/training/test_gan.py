@@ -11,7 +11,7 @@ import pytest
 
 from cloudgan.schema.config import parse_config
 from cloudgan.schema.presets import find_preset
-from cloudgan.training.gan import LearningRates, build_gan, make_lr_schedules, scaled_learning_rate
+from cloudgan.training.gan import build_gan, make_lr_schedules, scaled_learning_rate
 from cloudgan.training.rng import Rng
 
 pytestmark = pytest.mark.tf
@@ -21,16 +21,8 @@ SMOKE = find_preset("smoke")
 
 
 def weights(seed=1):
-    learning_rates = LearningRates(1e-3, 1e-3)
-    gan = build_gan(
-        SMOKE,
-        Rng(seed),
-        seed=seed,
-        precision="float32",
-        synchronized=False,
-        learning_rates=learning_rates,
-    )
-    return np.concatenate([weight.numpy().ravel() for weight in gan.variables().values()])
+    variables = build_gan(SMOKE, Rng(seed)).variables().values()
+    return np.concatenate([weight.numpy().ravel() for weight in variables])
 
 
 @pytest.fixture
@@ -57,14 +49,7 @@ def test_the_first_weights_depend_on_the_seed_alone_and_not_on_other_random_draw
 
 
 def test_an_averaged_generator_begins_as_the_generator_does():
-    gan = build_gan(
-        SMOKE.model_copy(update={"ema_decay": 0.9}),
-        Rng(1),
-        seed=1,
-        precision="float32",
-        synchronized=False,
-        learning_rates=LearningRates(1e-3, 1e-3),
-    )
+    gan = build_gan(SMOKE.model_copy(update={"ema_decay": 0.9}), Rng(1))
     for ema_generator, weight in zip(gan.ema_generator.weights, gan.generator.weights, strict=True):
         np.testing.assert_array_equal(ema_generator, weight)
 
@@ -81,13 +66,8 @@ def test_the_rate_grows_with_the_global_batch_as_asked(scale, factor):
 
 
 def test_warm_up_rises_from_the_base_rate_to_the_scaled_one_over_each_networks_own_updates():
-    learning_rates = make_lr_schedules(
-        config(scale_lr="linear", warmup_epochs=2), 256, steps_per_epoch=10
-    )
-    for rate, updates_per_step in (
-        (learning_rates.generator, 2),
-        (learning_rates.discriminator, 2),
-    ):
+    rates = make_lr_schedules(config(scale_lr="linear", warmup_epochs=2), 256, steps_per_epoch=10)
+    for rate, updates_per_step in zip(rates, (2, 2), strict=True):  # generator, discriminator
         end = 2 * 10 * updates_per_step
         assert float(rate(0)) == pytest.approx(1e-3)
         assert float(rate(end / 2)) == pytest.approx(2.5e-3)
@@ -96,5 +76,5 @@ def test_warm_up_rises_from_the_base_rate_to_the_scaled_one_over_each_networks_o
 
 
 def test_a_rate_that_does_not_rise_needs_no_warm_up():
-    learning_rates = make_lr_schedules(config(scale_lr="linear"), 32, steps_per_epoch=10)
-    assert learning_rates.generator == learning_rates.discriminator == pytest.approx(5e-4)
+    rates = make_lr_schedules(config(scale_lr="linear"), 32, steps_per_epoch=10)
+    assert rates == pytest.approx((5e-4, 5e-4))

@@ -16,8 +16,7 @@ from cloudgan.core.progress import Silent
 from cloudgan.data.showers import LEAST_CELL_GEV
 from cloudgan.gan.networks import build_generator, latent_of
 from cloudgan.schema.presets import find_preset
-from cloudgan.training.conditions import Conditions
-from cloudgan.training.inference import ShowerGenerator
+from cloudgan.training.inference import Conditions, ShowerGenerator
 from cloudgan.training.rng import Call, Rng
 from exports.example_weights import example_weights
 

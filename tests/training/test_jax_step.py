@@ -16,9 +16,7 @@ import tensorflow as tf
 from cloudgan.data.batches import Batch
 from cloudgan.schema.presets import find_preset
 from cloudgan.training.calibration import shape_scale
-from cloudgan.training.gan import LearningRates, build_gan
-from cloudgan.training.rng import Rng
-from cloudgan.training.step import GanStep
+from training.narrow_gan import build, showers
 
 pytestmark = [
     pytest.mark.tf,
@@ -39,19 +37,6 @@ def floats():
     keras.config.set_dtype_policy("float32")
 
 
-def batch(preset, kind):
-    rng = np.random.default_rng(0)
-    shape = (BATCH, *preset.image_shape)
-    cells = rng.gamma(0.1, 1.0, shape) * (rng.random(shape) < 0.2)
-    arrays = {
-        "image": cells[..., None] ** preset.image_power,
-        "energy": np.linspace(0.3, 1.9, BATCH)[:, None],
-        "angle": np.linspace(1.1, 2.0, BATCH)[:, None],
-        "ecal": cells.sum((1, 2, 3))[:, None],
-    }
-    return {name: array.astype(kind) for name, array in arrays.items()}
-
-
 def numbers(gan):
     """All that a step changes."""
     return {name: variable.numpy() for name, variable in gan.variables().items()}
@@ -60,20 +45,13 @@ def numbers(gan):
 def under_both(preset, folder, *, precision, steps):
     """Returns the numbers before the steps, after them under TensorFlow, and after them under JAX."""
     keras.config.set_floatx(precision)  # a model casts what it is called with
-    rng, kind = Rng(1), np.dtype(precision)
-    learning_rates = LearningRates(preset.learning_rate, preset.learning_rate)
-    gan = build_gan(
-        preset, rng, seed=1, precision=precision, synchronized=False, learning_rates=learning_rates
-    )  # the published form
-    given = batch(preset, kind)
+    given = showers(preset, rows=BATCH, kind=precision)
+    scale = shape_scale(preset, Batch(given["image"][..., 0], *list(given.values())[1:]))
     constants = {
         "layer_target": np.full(preset.image_shape[2], 8e-4),
-        "shape_scale": shape_scale(
-            preset, Batch(given["image"][..., 0], *list(given.values())[1:])
-        ),
+        "shape_scale": np.maximum(scale, 0.1),  # of three showers
     }
-    constants["shape_scale"] = np.maximum(constants["shape_scale"], 0.1)  # of three showers
-    step = GanStep(gan, preset, rng, global_batch_size=BATCH, **constants)
+    gan, step = build(preset, rows=BATCH, constants=constants, precision=precision)  # as published
     before = numbers(gan)
     np.savez(folder / "before.npz", **before, **given, **constants)
     fed = {name: tf.constant(array) for name, array in given.items()}

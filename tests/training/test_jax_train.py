@@ -23,13 +23,17 @@ QUICK = {"XLA_FLAGS": "--xla_backend_optimization_level=0", "JAX_PLATFORMS": "cp
 
 
 @pytest.fixture
-def train(config_file, run_cloudgan, tmp_path):
+def train(config_file, run_cloudgan, tmp_path, tmp_path_factory):
     config = config_file(plain=True, global_batch_size=8)
+    compiled = {
+        "JAX_COMPILATION_CACHE_DIR": str(tmp_path_factory.getbasetemp() / "compiled"),
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+    }
 
     def run(name, *flags):
         folder = tmp_path / name
         words = ("train", f"--config={config}", f"--run={folder}", "--json", *flags)
-        run_cloudgan(*words, fork=False, **QUICK)
+        run_cloudgan(*words, fork="--engine=jax" not in flags, **QUICK, **compiled)
         lines = record.read(RunFolder(folder).record_file)
         return folder, lines
 
@@ -44,14 +48,12 @@ def losses(lines):
 def test_a_resumed_run_has_the_bits_of_an_undisturbed_one_and_tensorflow_continues_it(
     train, saved_arrays
 ):
-    whole, lines = train("whole", "--engine=jax", "--max-steps=4")
+    whole, _ = train("whole", "--engine=jax", "--max-steps=4")
     train("parts", "--engine=jax", "--max-steps=2")
     parts, _ = train("parts", "--engine=jax", "--max-steps=4")
     ours, theirs = saved_arrays(parts, 4), saved_arrays(whole, 4)
     for name, array in theirs.items():
         np.testing.assert_array_equal(ours[name], array, err_msg=name)
-    _, other = train("other", "--max-steps=4")
-    np.testing.assert_allclose(losses(lines), losses(other), rtol=0.1, atol=1e-3)
     _, continued = train("whole", "--engine=tensorflow", "--max-steps=6")
     resumed = next(line for line in continued.lines if line.kind == "resumed")
     assert any(change.startswith("jax: ") for change in resumed.reproducibility_changes)
@@ -67,14 +69,14 @@ def many(tmp_path_factory):
     return folder / "data"
 
 
-def test_four_processes_that_validate_while_training_agree_with_two_replicas_of_tensorflow(
+def test_two_processes_that_validate_while_training_agree_with_two_replicas_of_tensorflow(
     train, many
 ):
     flags = (f"--data={many}", "--held-out=0.5", "--global-batch=100", "--epochs=1")
     flags += ("--validate-every=1",)
-    _, ours = train("jax", "--engine=jax", "--workers=4", "--allow-open-ports", *flags)
+    _, ours = train("jax", "--engine=jax", "--workers=2", "--allow-open-ports", *flags)
     _, theirs = train("tensorflow", "--strategy=mirrored", "--replicas=2", *flags)
-    assert ours.started().numerics.workers == 4
+    assert ours.started().numerics.workers == 2
     np.testing.assert_allclose(losses(ours), losses(theirs), rtol=0.1, atol=1e-3)
     mine, other = (
         [line for line in run.lines if line.kind == "validated"] for run in (ours, theirs)

@@ -6,21 +6,22 @@ import keras
 import numpy as np
 import pytest
 
-from cloudgan.data.batches import Preprocessing, TrainingSet
+from cloudgan.data.batches import TrainingSet
 from cloudgan.data.convert import convert
 from cloudgan.data.hdf5_writer import write_hdf5
 from cloudgan.data.showers import LEAST_CELL_GEV, Showers
-from cloudgan.gan.cell_marginals import MarginalOutput
+from cloudgan.gan.cell_marginals import MarginalOutput, _scaled
 from cloudgan.gan.shower_frame import NODE_STEP, corrected, table_shape
+from cloudgan.schema.config import DataConfig
 from cloudgan.schema.presets import find_preset
 from cloudgan.simulation.gflash import simulate
 from cloudgan.training.marginal_tables import _log_hits, _spectrum, measure_marginals
+from cloudgan.validation.metrics.classifier import two_sample_test
 
 pytestmark = pytest.mark.tf
 
 PRESET = find_preset("smoke").model_copy(update={"cell_marginals": True, "angle": "primary"})
 X, Y, DEPTH = PRESET.image_shape
-VIEW = Preprocessing(PRESET.image_shape, angle="primary")
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +29,7 @@ def showers(tmp_path_factory):
     folder = tmp_path_factory.mktemp("marginals")
     write_hdf5(folder / "showers.h5", simulate(800, seed=5, cells=(X, Y)))
     convert(str(folder / "showers.h5"), folder / "store")
-    return TrainingSet.open(folder / "store", VIEW, held_out_fraction=0.5)
+    return TrainingSet.open(folder / "store", PRESET, DataConfig(held_out_fraction=0.5))
 
 
 @pytest.fixture(scope="module")
@@ -123,6 +124,68 @@ def test_layers_vary_together_as_in_the_monte_carlo(both):
     assert found[1][0, -1] < 0 < found[1][0, 1], "a late shower has little in front"
 
 
+def test_no_classifier_tells_generated_layers_from_those_of_unseen_showers(both):
+    """Shares of the energy by layer; 0.66 with layers that are normal at given energy and angle, and never empty."""
+    theirs, ours, real = both
+    layers = [cells.sum((1, 2)) for cells in (ours, theirs)]
+    shares = [np.column_stack([e / e.sum(1, keepdims=True), real.energy]) for e in layers]
+    assert two_sample_test(*shares, seed=0).auc < 0.62
+
+
+def test_layers_are_empty_as_often_as_in_the_monte_carlo(both):
+    empty = [(cells.sum((1, 2)) == 0).mean(0) for cells in both[:2]]
+    assert empty[0][0] > 0.2, "a late shower has nothing in front"
+    np.testing.assert_allclose(empty[1], empty[0], atol=0.06)
+
+
+def test_a_layer_with_energy_has_one_hit_at_least_and_an_empty_one_none(output, tables):
+    layer = MarginalOutput(PRESET)
+    layer.build(None)
+    never_hit = tables["cells"].copy()
+    never_hit[:, 0] = -9
+    layer.set_tables(tables | {"cells": never_hit})
+    energy, angle = np.full((50, 1), 0.5), np.full((50, 1), 1.3)
+    alone, usual = (generated(each, energy, angle) for each in (layer, output))
+    filled = usual.sum((1, 2)) > 0
+    assert not filled.all()
+    np.testing.assert_array_equal((alone > 0).sum((1, 2)), filled)
+
+
+def test_layers_lie_where_the_axes_cross_them_whatever_hits_are_far_from_the_axis(tmp_path):
+    """Albedo fills the window: the mean of all hits had the first of 25 layers of Geant4 showers 1.9 cells too far behind."""
+    count, (x, y, layers) = 500, (5, 17, 12)
+    preset = PRESET.model_copy(update={"image_shape": (x, y, layers)})
+    rng = np.random.default_rng(6)
+    angle = rng.uniform(np.deg2rad(60), np.deg2rad(120), count).astype(np.float32)
+    axis = (
+        8
+        + (0.85 * (np.arange(layers) - 6)) / np.tan(angle)[:, None]
+        + rng.uniform(-0.5, 0.5, (count, 1))
+    )
+    core = np.clip(1 - np.abs(np.arange(y)[None, :, None] - axis[:, None, :]), 0, None)
+    albedo = 0.1 * np.exp(-np.arange(layers) / 3) * (rng.random((count, y, layers)) < 0.5)
+    ecal = np.zeros((count, x, y, layers), np.float32)
+    ecal[:, 2] = 1e-3 * (core + albedo)
+    energy = np.full(count, 1.0, np.float32)
+    write_hdf5(tmp_path / "showers.h5", [Showers(ecal, energy, angle, angle)])
+    convert(str(tmp_path / "showers.h5"), tmp_path / "store")
+    found = measure_marginals(preset, TrainingSet.open(tmp_path / "store", preset))["depth"]
+    np.testing.assert_allclose(found - found[6], 0.85 * (np.arange(layers) - 6), atol=0.2)
+
+
+def test_the_large_cells_of_a_layer_change_more_than_its_small_ones_and_their_sum_is_its_energy():
+    cells = np.array([10e-3] + [1e-3] * 10)
+    for energy in (0.03, 0.02, 0.016, 0.1):
+        log_cell = np.log(cells, dtype=np.float32).reshape(1, 1, -1, 1)
+        found = np.exp(
+            _scaled(log_cell, cells.reshape(log_cell.shape) > 0, np.array([[energy]], np.float32))
+        )
+        change = found.ravel() / cells
+        assert found.sum() == pytest.approx(energy, rel=1e-5)
+        assert (change[0] - change[1]) * (energy - 0.02) >= 0
+    assert change[0] > 1.5 * change[1]
+
+
 def test_the_axis_follows_the_angle(output):
     energy = np.full((300, 1), 0.5)
     slopes = []
@@ -148,7 +211,7 @@ def test_the_barycentre_follows_the_offset_of_the_axis_without_steps(output):
         np.random.default_rng(3).standard_normal((1, table_shape(PRESET).normals)),
         (count, 1),
     )
-    normals[:, DEPTH + 1] = np.linspace(-1, 1, count)
+    normals[:, DEPTH + 2] = np.linspace(-1, 1, count)
     place = barycentres(
         generated(output, np.full((count, 1), 0.5), np.full((count, 1), np.pi / 2), normals=normals)
     )
@@ -222,6 +285,13 @@ def test_showers_of_one_angle_have_an_axis_at_right_angles(showers):
     found = measure_marginals(PRESET, OneAngle())
     assert all(np.isfinite(table).all() for table in found.values())
     np.testing.assert_allclose(found["depth"], 0, atol=1e-3)
+    np.testing.assert_array_equal(found["layer_depth"], np.arange(DEPTH) + 0.5)
+
+
+def test_layers_behind_thicker_absorbers_are_later(tables):
+    """17 layers with 2.4 mm of tungsten, 5.05 mm in all, then 8 with 4.8 mm."""
+    steps = np.diff(tables["layer_depth"])
+    assert steps[16:20].mean() > 1.1 * steps[2:16].mean()
 
 
 RINGS = PRESET.model_copy(update={"image_shape": (6, 8, 12), "periodic_axes": ("y",)})
@@ -241,8 +311,7 @@ def of_rings(tmp_path_factory):
     folder = tmp_path_factory.mktemp("rings")
     write_hdf5(folder / "showers.h5", [Showers(ecal, energy, angle, angle)])
     convert(str(folder / "showers.h5"), folder / "store")
-    view = Preprocessing(RINGS.image_shape, angle="primary")
-    tables = measure_marginals(RINGS, TrainingSet.open(folder / "store", view))
+    tables = measure_marginals(RINGS, TrainingSet.open(folder / "store", RINGS))
     keras.config.set_dtype_policy("float32")
     layer = MarginalOutput(RINGS)
     layer.build(None)

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from cloudgan.schema.presets import find_preset
-from cloudgan.training.gan import LearningRates, build_gan
+from cloudgan.training.gan import build_gan
 from cloudgan.training.rng import Rng
 from cloudgan.training.tensorflow_backend import slots
 
@@ -18,15 +18,7 @@ CONVOLUTIONS = {"Conv3D", "Conv3DBackpropFilterV2", "Conv3DBackpropInputV2"}
 
 def gradients(stages):
     """Gradients of all weights, the convolutions of the traced function, and the networks."""
-    gan = build_gan(
-        SMOKE,
-        Rng(1),
-        seed=1,
-        precision="float32",
-        synchronized=False,
-        learning_rates=LearningRates(1e-3, 1e-3),
-        device_stages=stages,
-    )
+    gan = build_gan(SMOKE, Rng(1), device_stages=stages)
     latent = tf.constant(np.random.default_rng(0).normal(size=(4, 64)).astype("f"))
     weights = [*gan.generator.trainable_weights, *gan.discriminator.trainable_weights]
 

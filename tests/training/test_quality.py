@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from cloudgan.core.errors import DataError
+from cloudgan.core.errors import CloudganError, DataError
 from cloudgan.core.progress import Silent
 from cloudgan.data.epoch_sampler import EpochSampler
 from cloudgan.data.showers import join_showers, measured_angle
@@ -20,8 +20,7 @@ from cloudgan.schema.stop_criterion import METRICS, BestCheckpoint
 from cloudgan.schema.training_config import TrainingConfig
 from cloudgan.simulation.gflash import simulate
 from cloudgan.training import quality as judging
-from cloudgan.training.conditions import Conditions
-from cloudgan.training.inference import ShowerGenerator
+from cloudgan.training.inference import Conditions, ShowerGenerator
 from cloudgan.training.quality import HeldOutMetrics, QualityEvaluator, QualityHistory
 from cloudgan.training.shared_work import ALONE, SharedWork
 from cloudgan.training.stopping import StopFlag
@@ -41,7 +40,7 @@ class HeldBack:
         self.showers, self.held_out_count = showers, len(showers)
         self.read = []
 
-    def held_out_rows(self, rows):
+    def held_out(self, rows):
         self.read.append(rows)
         return self.showers[rows]
 
@@ -88,7 +87,7 @@ def together(processes, work):
     def one(own):
         try:
             return work(exchange.share(own))
-        except DataError as error:
+        except CloudganError as error:
             return error
 
     with ThreadPoolExecutor(processes) as pool:
@@ -179,6 +178,21 @@ def test_all_processes_stop_when_one_is_cancelled_or_cannot_measure(showers, wei
         numbers(held_out(showers, []), broken)
     first, second = together(2, lambda work: numbers(held_out(showers, [], work=work), broken))
     assert (str(first), second) == (str(alone.value), {})
+
+
+@pytest.mark.parametrize(
+    ("steps", "said"),
+    [
+        ((None, None), None),
+        ((40, 40), None),
+        ((40, 30), "worker 0: step 40, worker 1: step 30"),
+        ((0, None), "worker 0: step 0, worker 1: none"),
+    ],
+)
+def test_processes_that_found_different_checkpoints_are_to_be_started_again(steps, said):
+    found = together(2, lambda work: work.agree_on_checkpoint(steps[work.own]))
+    assert [error and error.exit_code for error in found] == [75 if said else None] * 2
+    assert not said or all(said in str(error) for error in found)
 
 
 def test_the_numbers_that_can_be_asked_for_are_those_that_are_measured():

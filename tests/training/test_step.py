@@ -6,51 +6,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from cloudgan.gan.differentiable_observables import shape_weights
 from cloudgan.schema.losses import LOSS_TERMS, PASSES, loss_columns
 from cloudgan.schema.presets import LossWeights, find_preset
-from cloudgan.training.gan import LearningRates, build_gan
-from cloudgan.training.rng import Rng
-from cloudgan.training.step import GanStep
+from training.narrow_gan import ONCE, SMOKE, batch, build
 
 pytestmark = pytest.mark.tf
-SMOKE = find_preset("smoke")
 SHAPED = SMOKE.model_copy(
     update={"loss_weights": LossWeights(longitudinal=20.0, shape=5.0), "noise_channels": 1}
 )
-BATCH = 4
-
-
-def make(preset=SMOKE, *, rate=1e-3, precision="float32"):
-    rng = Rng(1)
-    gan = build_gan(
-        preset,
-        rng,
-        seed=1,
-        precision=precision,
-        synchronized=False,
-        learning_rates=LearningRates(rate, rate),
-    )
-    target = np.full(preset.image_shape[2], 8e-4)
-    scale = np.ones(len(shape_weights(preset)), np.float32)
-    step = GanStep(
-        gan, preset, rng, global_batch_size=BATCH, layer_target=target, shape_scale=scale
-    )
-    return gan, step
-
-
-def batch(preset=SMOKE, *, scale=1.0, energy=0.5, step=0):
-    rng = np.random.default_rng(0)
-    shape = (BATCH, *preset.image_shape)
-    cells = rng.gamma(0.1, 1.0, shape) * (rng.random(shape) < 0.2) * scale
-    return {
-        "image": tf.constant(cells[..., None] ** preset.image_power, tf.float32),
-        "energy": tf.fill((BATCH, 1), tf.constant(energy, tf.float32)),
-        "angle": tf.fill((BATCH, 1), 1.5),
-        "ecal": tf.constant(cells.sum((1, 2, 3))[:, None], tf.float32),
-        "step": tf.constant([step], tf.int64),
-        "first_row": tf.constant([0], tf.int64),
-    }
 
 
 def numbers(network):
@@ -58,7 +21,7 @@ def numbers(network):
 
 
 def test_a_step_changes_every_weight_that_can_learn():
-    gan, step = make()
+    gan, step = build()
     before = [w.numpy() for m in (gan.generator, gan.discriminator) for w in m.trainable_weights]
     step(batch())
     after = [w.numpy() for m in (gan.generator, gan.discriminator) for w in m.trainable_weights]
@@ -66,7 +29,7 @@ def test_a_step_changes_every_weight_that_can_learn():
 
 
 def test_the_average_follows_at_its_own_pace_and_takes_statistics_as_they_are():
-    gan, step = make()
+    gan, step = build()
     before = numbers(gan.ema_generator)
     step(batch())
     share = 1 - SMOKE.ema_decay
@@ -80,7 +43,7 @@ def test_the_average_follows_at_its_own_pace_and_takes_statistics_as_they_are():
 def compiled(request):
     """A preset, its networks with their first weights, and its compiled step."""
     preset = find_preset(request.param).model_copy(update={"generator_updates": 1})
-    gan, step = make(preset)
+    gan, step = build(preset)
     weights = [*gan.generator.weights, *gan.discriminator.weights]
     return preset, weights, [one.numpy() for one in weights], tf.function(step, autograph=False)
 
@@ -97,14 +60,14 @@ def test_empty_showers_and_zero_energy_give_finite_losses_and_weights(compiled, 
 
 
 def test_a_generator_that_makes_nothing_still_learns_without_nan():
-    gan, step = make()
+    gan, step = build()
     gan.generator.get_layer("output").calibration.assign(0.0)
     assert np.isfinite(step(batch()).numpy()).all()
     assert all(np.isfinite(weights).all() for weights in numbers(gan.generator))
 
 
 def test_testing_changes_no_weight_and_has_the_shape_of_a_step():
-    gan, step = make()
+    gan, step = build()
     before = numbers(gan.generator) + numbers(gan.discriminator)
     losses = step.evaluate(batch())
     assert losses.shape == (len(PASSES), len(loss_columns()))
@@ -123,26 +86,26 @@ def flips_seen(step, steps=40):
 
 def test_label_flips_are_drawn_at_each_step_and_frozen_only_on_request():
     often = SMOKE.model_copy(update={"label_flip_fraction": 0.3})
-    drawn = flips_seen(make(often)[1])
+    drawn = flips_seen(build(often)[1])
     assert set(np.unique(drawn)) == {0.0, 1.0}
     assert len(np.unique(drawn, axis=0)) > 1
     assert drawn.mean() == pytest.approx(0.7, abs=0.15)
-    frozen = flips_seen(make(often.model_copy(update={"label_flips": "frozen"}))[1])
+    frozen = flips_seen(build(often.model_copy(update={"label_flips": "frozen"}))[1])
     assert len(np.unique(frozen, axis=0)) == 1
 
 
 def test_a_preset_without_extras_reports_no_longitudinal_term():
     plain = SMOKE.model_copy(update={"loss_weights": LossWeights(), "ema_decay": 0.0})
-    gan, step = make(plain)
+    gan, step = build(plain)
     losses = step(batch()).numpy()
     assert gan.ema_generator is None
     assert np.all(losses[:, loss_columns().index("longitudinal")] == 0)
 
 
 def test_without_a_weight_there_is_no_shape_term_and_with_one_the_generator_pays_it():
-    losses = make()[1](batch()).numpy()
+    losses = build()[1](batch()).numpy()
     assert np.all(losses[:, loss_columns().index("shape")] == 0)
-    losses = make(SHAPED)[1](batch()).numpy()
+    losses = build(SHAPED)[1](batch()).numpy()
     real, faked, generator = losses[:, loss_columns().index("shape")]
     assert (real, faked) == (0, 0)
     assert generator > 0
@@ -155,14 +118,14 @@ def test_the_shape_term_alone_teaches_a_generator():
     nothing_else = LossWeights(real_fake=0.0, energy=0.0, angle=0.0, ecal_sum=0.0, shape=5.0)
     changes = {"loss_weights": nothing_else, "generator_updates": 1}
     preset = SHAPED.model_copy(update=changes)
-    _, step = make(preset, rate=3e-3)
+    _, step = build(preset, rate=3e-3)
     run = tf.function(step, autograph=False)
     found = [run(batch(preset, step=number)).numpy()[-1, -1] for number in range(25)]
     assert np.mean(found[-5:]) < 0.8 * np.mean(found[:3])
 
 
 def test_held_out_showers_have_a_shape_score_that_changes_no_weight():
-    gan, step = make(SHAPED)
+    gan, step = build(SHAPED)
     before = numbers(gan.generator)
     assert step.evaluate(batch()).numpy()[-1, loss_columns().index("shape")] > 0
     for old, new in zip(before, numbers(gan.generator), strict=True):
@@ -174,8 +137,7 @@ def test_the_step_compiles_with_static_shapes_as_a_tpu_needs_it(monkeypatch):
     # LLVM's optimizations take a third of the time; XLA reads this when it compiles first.
     unoptimized = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
     monkeypatch.setenv("XLA_FLAGS", unoptimized)
-    once = SMOKE.model_copy(update={"generator_updates": 1})
-    gan, step = make(once)
+    gan, step = build(ONCE)
 
     @tf.function(jit_compile=True)
     def loop(image, energy, angle, ecal):
@@ -194,7 +156,7 @@ def test_the_step_compiles_with_static_shapes_as_a_tpu_needs_it(monkeypatch):
             )
         return losses
 
-    one = batch(once)
+    one = batch(ONCE)
     losses = loop(*(one[name] for name in ("image", "energy", "angle", "ecal")))
     assert np.isfinite(losses.numpy()).all()
     assert int(gan.generator_optimizer.iterations.numpy()) == 2

@@ -100,6 +100,17 @@ class Count:
         return tf.fill((len(PASSES), len(loss_columns())), tf.reduce_mean(batch["energy"]))
 
 
+class Noted:
+    """A dataset that notes the thread in which each of its iterators is made."""
+
+    def __init__(self, dataset):
+        self.dataset, self.made = dataset, []
+
+    def __iter__(self):
+        self.made.append(threading.current_thread())
+        return iter(self.dataset)
+
+
 def ones(strategy):
     blank = dummy_batches(4, SHAPE)
     full = blank.map(lambda batch: batch | {name: batch[name] + 1 for name in FLOATS})
@@ -113,15 +124,16 @@ def strategy(request, two_replicas):
 
 def test_steps_are_traced_once_in_the_thread_and_no_step_is_lost(strategy):
     step = Count()
-    dataset = strategy.distribute_datasets_from_function(lambda _: dummy_batches(4, SHAPE))
+    blank = Noted(strategy.distribute_datasets_from_function(lambda _: dummy_batches(4, SHAPE)))
     thread = ThreadPoolExecutor(1)
-    run = precompiled(thread, strategy, compile_steps(strategy, step), dataset)
+    run = precompiled(thread, strategy, compile_steps(strategy, step), blank)
     with strategy.scope():
         losses, _ = run(iter(ones(strategy)), tf.constant(3, tf.int32), no_votes())
     replicas = strategy.num_replicas_in_sync
     np.testing.assert_array_equal(losses, np.full(losses.shape, 3.0 * replicas))
     assert len(step.traced) == replicas
     assert threading.current_thread().name not in step.traced
+    assert blank.made == [threading.current_thread()], "iterators of two threads mix their devices"
 
 
 def test_what_fails_while_warming_is_raised_where_it_is_called(strategy):

@@ -14,8 +14,8 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
+from cloudgan.money.record_warnings import record_warnings
 from cloudgan.schema import record
-from cloudgan.schema.record_warnings import record_warnings
 from cloudgan.schema.run_folder import RunFolder
 
 pytestmark = pytest.mark.tf
@@ -150,24 +150,19 @@ def test_a_full_disk_while_checkpointing_keeps_the_last_good_checkpoint(begun, s
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        (["--data=absent.h5"], "absent.h5"),
-        (["--preset=mimi", "--data=x.h5"], "Did you mean 'mini'"),
-        (["--epoch=3"], "Did you mean '--epochs'"),
-        ([], "--data is missing"),
-        (["--strategy=multiworker", "--data=x.h5"], "--workers=N"),
-        (["--batch=2", "--global-batch=4", "--data=x.h5"], "exclude each other"),
-        (["--epochs=0", "--data=x.h5"], "--epochs=0: expected at least 1"),
-        (["--preset=smoke", "--batch=16000000", "--data=STORE"], "the largest batch that fits is"),
+        (["--batch=16000000"], "the largest batch that fits is"),
+        (
+            ["--global-batch=7", "--replicas=2"],
+            "2 replicas do not divide a global batch of 7; use --global-batch=6 or --global-batch=8",
+        ),
     ],
 )
-def test_bad_input_gets_a_sentence_and_exit_2_and_makes_nothing(
+def test_a_batch_that_cannot_be_is_refused_with_one_that_can_and_makes_nothing(
     tmp_path, cloudgan_here, store, flags, said
 ):
     run = tmp_path / "run"
-    flags = [flag.replace("STORE", str(store)) for flag in flags]
-    done = cloudgan_here("train", f"--run={run}", *flags, exits=2)
-    assert said in done.stderr
-    assert "Traceback" not in done.stderr
+    flags = (f"--run={run}", "--preset=smoke", f"--data={store}", *flags)
+    assert said in cloudgan_here("train", *flags, exits=2).stderr
     assert not run.exists()
 
 
@@ -237,17 +232,6 @@ def test_the_result_as_json_has_every_number_of_the_screen_and_more(short, run_c
         "largest_batch",
     }
     assert said["quality"] is said["report"] is None
-
-
-def test_a_global_batch_that_replicas_do_not_divide_is_refused(
-    config_file, tmp_path, cloudgan_here
-):
-    config = config_file(global_batch_size=7, replicas=2)
-    done = cloudgan_here("train", f"--config={config}", f"--run={tmp_path / 'run'}", exits=2)
-    assert (
-        "2 replicas do not divide a global batch of 7; use --global-batch=6 or --global-batch=8"
-        in done.stderr
-    )
 
 
 def test_describe_prints_the_published_parameter_counts(cloudgan_here):

@@ -39,9 +39,6 @@ class Work:
         self.blocks.append(int(steps))
         return np.full(SHAPE, self.loss * int(steps)), np.asarray(votes) + self.others
 
-    def blank_iterator(self):
-        return iter(())
-
 
 class Checkpoints:
     """Stub that keeps the saved steps; their copies are made when `copied` is set."""

@@ -90,12 +90,11 @@ def test_a_tree_starts_again_after_a_rank_is_killed_and_ctrl_c_saves(config_file
         "--epochs=100000",
         until=lambda: steps(run) and steps(run)[-1] > 0,
     )
-    for victim in (4, 1):  # a worker, then a master below rank 0
-        before = processes(run)
-        os.kill(before[victim], signal.SIGKILL)
-        wait_for_a_later_checkpoint(run, process)
-        assert not set(before) & set(processes(run))
-        assert not any(Path(f"/proc/{pid}").exists() for pid in before)
+    before = processes(run)
+    os.kill(before[1], signal.SIGKILL)  # a master; tests/parallel kills a rank of each role
+    wait_for_a_later_checkpoint(run, process)
+    assert not set(before) & set(processes(run))
+    assert not any(Path(f"/proc/{pid}").exists() for pid in before)
     process.send_signal(signal.SIGINT)
     out, _ = process.communicate(timeout=600)
     assert process.returncode == 130, out
@@ -104,7 +103,7 @@ def test_a_tree_starts_again_after_a_rank_is_killed_and_ctrl_c_saves(config_file
     assert found.stopped().reason == "interrupted"
     assert found.stopped().step == steps(run)[-1]
     resumed = [line for line in found.lines if line.kind == "resumed"]
-    assert len(resumed) == 2
+    assert len(resumed) == 1
     saved = [line.step for line in found.lines if line.kind == "checkpointed"]
     assert all(line.step in saved for line in resumed)
     seen = {line.worker for line in found.lines if line.kind == "exchanged"}

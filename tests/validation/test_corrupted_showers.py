@@ -12,8 +12,6 @@ from cloudgan.validation.acceptance.assess import assess
 from cloudgan.validation.acceptance.gates import apply_gates
 from cloudgan.validation.observables.observables import observe
 
-pytestmark = pytest.mark.slow
-
 BLUR = 0.5, 0.25
 
 

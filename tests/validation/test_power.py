@@ -1,4 +1,4 @@
-"""The power of the verdict: Monte Carlo passes, each of these samples fails, and a gate that says so is named.
+"""The power of the verdict: Monte Carlo passes, other showers fail, and a gate that says so is named.
 
 Samples of 700 showers of 17 x 17 cells, as many as a small data set holds out. The Geant4 showers are the observables of 600 electrons
 of 10 to 100 GeV, simulated by `cloudgan simulate`, in half precision.
@@ -43,40 +43,22 @@ def geant4():
         )
 
 
-def blurred(cells):
-    for axis in (1, 2):
-        cells = 0.8 * cells + 0.1 * (np.roll(cells, 1, axis) + np.roll(cells, -1, axis))
-    return cells
-
-
 def collapsed(cells):
     """Each of twenty showers many times, with the energy of the one that it replaces."""
     some = cells[np.arange(len(cells)) % 20]
     return some * (cells.sum((1, 2, 3)) / some.sum((1, 2, 3)))[:, None, None, None]
 
 
-DEFECTS = {
-    "5 % more energy": (lambda cells: 1.05 * cells, "energy response"),
-    "shifted by a cell": (lambda cells: np.roll(cells, 1, 1), "centre of the shower (cells), x"),
-    "shifted by a layer": (lambda cells: np.roll(cells, 1, 3), "depth of the shower (layers), z"),
-    "mirrored": (lambda cells: cells[:, :, ::-1], "measured against requested angle, slope"),
-    "blurred": (blurred, "largest cell"),
-    "mode collapse": (collapsed, "coverage of the Monte Carlo"),
-}
-
-
 def failed(verdict):
     return {check.title for check in verdict.checks if check.grade == "fail"}
 
 
-@pytest.mark.parametrize("name", DEFECTS)
-def test_a_defect_fails_a_gate_that_names_it_without_classifiers(name, many, monte_carlo):
-    change, gate = DEFECTS[name]
-    ecal = change(many.ecal_gev[:SHOWERS].astype(np.float64)).astype(np.float32)
+def test_mode_collapse_fails_without_classifiers_by_the_coverage(many, monte_carlo):
+    """test_corrupted_showers.py has the other defects."""
+    ecal = collapsed(many.ecal_gev[:SHOWERS].astype(np.float64)).astype(np.float32)
     wrong = replace(many[slice(0, SHOWERS)], ecal_gev=ecal, mtheta_rad=measured_angle(ecal))
     verdict = apply_gates(assess(observe(wrong), monte_carlo, classify=False))
-    assert verdict.grade == "fail"
-    assert any(title.startswith(gate) for title in failed(verdict)), failed(verdict)
+    assert any(title.startswith("coverage of the Monte Carlo") for title in failed(verdict))
 
 
 def test_the_parametric_source_fails_against_geant4_by_classifiers_distances_and_a_histogram(
@@ -102,7 +84,7 @@ def test_geant4_passes_against_geant4_except_for_what_so_few_showers_cannot_tell
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("trials", "significant_at_most"),
-    [(20, 2), pytest.param(100, 5, marks=pytest.mark.long_physics)],
+    [(10, 1), pytest.param(100, 5, marks=pytest.mark.long_physics)],
 )
 def test_monte_carlo_fails_against_monte_carlo_in_at_most_one_trial_and_passes_in_most(
     trials, significant_at_most
@@ -141,6 +123,19 @@ def test_a_measure_that_no_gate_names_does_not_count_for_the_correction():
     among = nulls(rows, lambda _: True)["separation", "0"]
     assert alone.p < among.p
     assert alone.detectable < among.detectable
+
+
+def test_a_measure_that_is_rarely_above_its_ideal_does_not_hide_the_deviation_of_others():
+    """Matched samples have Frechet distances below 0; a few of 499 are above by far more than most."""
+    random = np.random.default_rng(1)
+    rows = {("response", str(n)): random.normal(1, 0.005, 500) for n in range(20)}
+    rows["response", "0"][0] = 1.03
+    alone = nulls(rows, lambda _: True)["response", "0"]
+    rows["fpd", ""] = random.normal(-0.0026, 0.0005, 500)
+    rows["fpd", ""][-6:] = [1e-5, 3e-5, 1e-4, 2e-4, 4e-4, 6e-4]
+    among = nulls(rows, lambda _: True)["response", "0"]
+    assert alone.p == among.p == 0.002
+    assert among.detectable == pytest.approx(alone.detectable, rel=0.1)
 
 
 def test_a_value_without_permutations_has_no_p_and_an_infinite_one_the_least():

@@ -3,8 +3,6 @@
 The trainer is `fake_training.py`; tests/end_to_end/test_launch.py has the real one.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
@@ -13,7 +11,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -26,6 +23,7 @@ from cloudgan.worker.pod_environment import read_pod_environment
 from cloudgan.worker.preemption import StopRequest
 from cloudgan.worker.timeouts import Timeouts
 from data.conftest import make_any_store
+from waiting import until
 from worker.metadata_double import MetadataDouble
 
 HERE = Path(__file__).parent
@@ -46,15 +44,6 @@ QUICK = {
     "notice_every_seconds": 0.05,
     "poll_seconds": 0.02,
 }
-
-
-def until(condition, what, seconds=20.0):
-    """Waits until `condition` returns a true value, and returns it."""
-    deadline = time.monotonic() + seconds
-    while not (found := condition()):
-        assert time.monotonic() < deadline, f"{what} did not happen in {seconds} s"
-        time.sleep(0.01)
-    return found
 
 
 def is_dead(pid):

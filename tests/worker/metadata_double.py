@@ -1,7 +1,5 @@
 """HTTP servers on loopback that behave as the clouds' metadata services."""
 
-from __future__ import annotations
-
 import datetime as dt
 import json
 import threading

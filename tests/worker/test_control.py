@@ -1,7 +1,5 @@
 """The HTTP control server: valid requests and rejected ones."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import socket
@@ -12,11 +10,11 @@ import pytest
 from cloudgan.core.run_secret import RunSecret
 from cloudgan.worker.control import ControlServer, RejectedError, join_chief
 from cloudgan.worker.preemption import PreemptionNotice
-from cloudgan.worker.rendezvous import MemberState, Rendezvous
-from cloudgan.worker.state import AgentState, AgentStatus
+from cloudgan.worker.rendezvous import AgentStatus, Rendezvous
+from cloudgan.worker.state import AgentState
 
 SECRET = RunSecret(b"a" * 64)
-WAITING = AgentStatus("waiting", 0)
+WAITING = AgentStatus(incarnation="pod-1", phase="waiting")
 GOOD = {
     "index": 1,
     "incarnation": "pod-1",
@@ -29,7 +27,10 @@ GOOD = {
 
 @pytest.fixture
 def chief():
-    state, rendezvous = AgentState(0, 2, "20261121T000000Z-abc"), Rendezvous(2)
+    state, rendezvous = (
+        AgentState(0, 2, AgentStatus(incarnation="20261121T000000Z-abc")),
+        Rendezvous(2),
+    )
     server = ControlServer(("127.0.0.1", 0), state, rendezvous, SECRET)
     yield server, rendezvous
     server.close()
@@ -70,7 +71,7 @@ def test_the_state_is_served(chief):
 
 def test_a_worker_joins_and_gets_a_response(chief):
     server, rendezvous = chief
-    answer = join_chief(("127.0.0.1", server.port), 1, "pod-1", WAITING, SECRET)
+    answer = join_chief(("127.0.0.1", server.port), 1, WAITING, SECRET)
     assert (answer.generation, answer.start, answer.exit_code) == (0, False, None)
     assert rendezvous.missing_members(0.0) == (0,)
 
@@ -81,9 +82,10 @@ def test_a_worker_joins_and_gets_a_response(chief):
 def test_a_worker_sends_its_preemption_notice(chief, notice):
     server, rendezvous = chief
     address = ("127.0.0.1", server.port)
-    join_chief(address, 1, "pod-1", AgentStatus("training", 1, notice), SECRET)
+    training = WAITING.model_copy(update={"phase": "training", "generation": 1, "notice": notice})
+    join_chief(address, 1, training, SECRET)
     assert rendezvous.notices() == ({1: notice} if notice else {})
-    join_chief(address, 1, "pod-2", AgentStatus("staging", 0), SECRET)
+    join_chief(address, 1, AgentStatus(incarnation="pod-2"), SECRET)
     assert rendezvous.notices() == {}, "another pod replaced it"
     assert rendezvous.all_notices() == (((1, notice),) if notice else ())
 
@@ -147,7 +149,7 @@ def test_a_join_that_is_not_signed_by_a_worker_of_the_run_changes_nothing(chief,
 def test_joins_by_get_do_not_end_a_generation(chief):
     server, rendezvous = chief
     for index, name in enumerate(("pod-0", "pod-1")):
-        rendezvous.join(index, MemberState(name, "waiting", 0, 0.0))
+        rendezvous.join(index, AgentStatus(incarnation=name, phase="waiting"), 0.0)
     assert rendezvous.begin(0.0) == 1
     for _ in range(3):
         query = "index=1&incarnation=other&phase=waiting&generation=999999"
@@ -159,7 +161,7 @@ def test_joins_by_get_do_not_end_a_generation(chief):
 def test_a_generation_that_has_not_begun_is_rejected(chief):
     server, rendezvous = chief
     for index in range(2):
-        rendezvous.join(index, MemberState(f"pod-{index}", "waiting", 0, 0.0))
+        rendezvous.join(index, AgentStatus(incarnation=f"pod-{index}", phase="waiting"), 0.0)
     rendezvous.begin(0.0)
     assert post(server, GOOD | {"phase": "training", "generation": 2}) == 400
     assert post(server, GOOD | {"phase": "training", "generation": 1}) == 200
@@ -187,7 +189,7 @@ def test_nothing_else_is_served(chief):
 
 
 def test_only_the_chief_serves_join():
-    server = ControlServer(("127.0.0.1", 0), AgentState(1, 2, "pod-1"), secret=SECRET)
+    server = ControlServer(("127.0.0.1", 0), AgentState(1, 2, WAITING), secret=SECRET)
     try:
         assert post(server, GOOD) == 404
     finally:
@@ -203,10 +205,12 @@ def test_idle_connections_do_not_block_others(chief):
 
 @pytest.mark.parametrize("secret", [None, RunSecret(b"b" * 64)])
 def test_a_response_that_is_not_from_the_chief_of_the_run_is_an_error(secret):
-    server = ControlServer(("127.0.0.1", 0), AgentState(0, 2, "pod-0"), Rendezvous(2), secret)
+    server = ControlServer(
+        ("127.0.0.1", 0), AgentState(0, 2, AgentStatus(incarnation="pod-0")), Rendezvous(2), secret
+    )
     try:
         with pytest.raises(RejectedError, match="does not have the secret of this run"):
-            join_chief(("127.0.0.1", server.port), 1, "pod-1", WAITING, SECRET)
+            join_chief(("127.0.0.1", server.port), 1, WAITING, SECRET)
     finally:
         server.close()
 

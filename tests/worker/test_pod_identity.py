@@ -1,7 +1,5 @@
 """A pod whose identity is not ready when it starts, or fails later; the trainer is a stub."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

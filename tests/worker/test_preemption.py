@@ -1,7 +1,5 @@
 """Metadata services of the clouds, and a worker whose node is preempted."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

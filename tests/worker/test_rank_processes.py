@@ -1,7 +1,5 @@
 """Agents that start MPI ranks with MPICH's process manager, with small programs as ranks."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

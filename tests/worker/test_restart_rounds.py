@@ -1,7 +1,5 @@
 """Failures of workers, pods, trainers and the store, with a stub trainer."""
 
-from __future__ import annotations
-
 import gzip
 import http.client
 import json
@@ -19,9 +17,9 @@ from cloudgan.schema.liveness import LivenessFile
 from cloudgan.storage.store import open_store
 from cloudgan.worker.pod_environment import PeerResolver, Peers
 from cloudgan.worker.preemption import StopRequest
+from cloudgan.worker.rendezvous import AgentStatus
 from cloudgan.worker.restart_rounds import (
     FILE_NAME,
-    AgentDependencies,
     RestartCounter,
     RestartRounds,
 )
@@ -70,7 +68,10 @@ def test_an_unresolved_name_is_reported(team):
         next_generation = is_over = lambda self: None
         missing_workers = lambda self: (1,)
 
-    dependencies = AgentDependencies(
+    waiting = RestartRounds(
+        peers,
+        AgentState(0, 2, AgentStatus(incarnation="pod-0")),
+        Timeouts(barrier_seconds=0.2),
         rendezvous_client=Alone(),
         resolver=PeerResolver(peers, look_up),
         stop=StopRequest(),
@@ -79,9 +80,6 @@ def test_an_unresolved_name_is_reported(team):
         start=None,
         is_finished=None,
         say=None,
-    )
-    waiting = RestartRounds(
-        peers, AgentState(0, 2, "pod-0"), Timeouts(barrier_seconds=0.2), dependencies
     )
     with pytest.raises(TryAgain) as raised:
         waiting.run()

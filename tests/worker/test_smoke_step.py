@@ -1,7 +1,5 @@
 """The smoke step of a worker: before the data are staged, with all workers, and what its failure does."""
 
-from __future__ import annotations
-
 import contextlib
 import socket
 from pathlib import Path
@@ -9,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cloudgan.worker.pod_environment import read_pod_environment
-from cloudgan.worker.rendezvous import MemberState, Rendezvous
+from cloudgan.worker.rendezvous import AgentStatus, Rendezvous
 
 PLANNED = {"CLOUDGAN_ACCELERATORS": "1"}
 
@@ -92,22 +90,26 @@ def test_smoke_steps_that_are_cut_short_again_and_again_end_the_run(team):
 
 def test_a_replaced_worker_has_a_smoke_step_with_all_others():
     rendezvous = Rendezvous(2)
+
+    def joined(index, phase, generation=0, now=1.0, pod=None):
+        name = pod or f"pod-{index}"
+        status = AgentStatus(incarnation=name, phase=phase, generation=generation)
+        return rendezvous.join(index, status, now)
+
     for index in range(2):
-        rendezvous.join(index, MemberState(f"pod-{index}", "gathering", 0, 0.0))
+        joined(index, "gathering", now=0.0)
     assert (rendezvous.begin(1.0), rendezvous.smoke) == (1, True)
-    staging = MemberState("pod-0", "staging", 1, 1.0)
-    rendezvous.join(0, staging)
-    checking = MemberState("pod-1", "checking", 1, 1.0)
-    assert not rendezvous.join(1, checking).restart, "the other was faster"
+    joined(0, "staging", 1)
+    assert not joined(1, "checking", 1).restart, "the other was faster"
     for index in range(2):
-        rendezvous.join(index, MemberState(f"pod-{index}", "waiting", 1, 1.0))
+        joined(index, "waiting", 1)
     assert (rendezvous.begin(2.0), rendezvous.smoke) == (2, False)
-    rendezvous.join(0, MemberState("pod-0", "training", 2, 2.0))
-    rendezvous.join(1, MemberState("other-pod", "gathering", 0, 2.0))
-    assert rendezvous.join(0, MemberState("pod-0", "training", 2, 2.0)).restart
-    rendezvous.join(0, MemberState("pod-0", "waiting", 2, 2.0))
+    joined(0, "training", 2, 2.0)
+    joined(1, "gathering", now=2.0, pod="other-pod")
+    assert joined(0, "training", 2, 2.0).restart
+    joined(0, "waiting", 2, 2.0)
     assert (rendezvous.begin(3.0), rendezvous.smoke) == (3, True)
-    assert rendezvous.join(0, MemberState("pod-0", "waiting", 2, 3.0)).smoke
+    assert joined(0, "waiting", 2, 3.0).smoke
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 """The environment of the trainer process."""
 
-from __future__ import annotations
-
 import gzip
 import sys
 

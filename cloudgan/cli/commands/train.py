@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 
-from cloudgan.api.ranks import describe_ranks, layout_table, local_layout
 from cloudgan.api.train import train_run
 from cloudgan.api.training_result import describe_training, training_result
 from cloudgan.cli.views.output import print_json, print_table
 from cloudgan.core import settings
 from cloudgan.core.command import command
 from cloudgan.core.progress import Progress
+from cloudgan.ranks.placement import describe_ranks, layout_table, local_layout
 from cloudgan.reports.result import Result
 from cloudgan.schema.config import RunConfig
 from cloudgan.schema.options.training import TrainOptions

@@ -10,7 +10,7 @@ from typing import Any, TextIO
 from cloudgan.cli.views.progress import ProgressBars
 from cloudgan.cli.views.table_text import PIPE_WIDTH, table_lines, width_of
 from cloudgan.core.atomic_file import write_atomic
-from cloudgan.core.errors import CloudganError, ConfigError
+from cloudgan.core.errors import ConfigError
 from cloudgan.core.local_path import local_path
 from cloudgan.core.progress import Progress, Silent
 from cloudgan.reports.page import Page
@@ -22,15 +22,6 @@ REPORT_SUFFIXES = (".html", ".md", ".csv")
 def print_json(result: Mapping[str, Any]) -> None:
     """Prints one JSON object."""
     print(json.dumps(result, indent=2, allow_nan=False))
-
-
-def mark_printed(error: CloudganError, *, as_json: bool) -> CloudganError:
-    """Returns an error that ends a command whose result is already on standard output.
-
-    With --json that result is the only object there; the error adds no second one.
-    """
-    error.is_printed = as_json
-    return error
 
 
 @contextmanager
@@ -58,11 +49,7 @@ def print_table(table: Table, file: TextIO | None = None, width: int = PIPE_WIDT
 
 
 def check_report(report: str | None) -> None:
-    """Checks the path of `--report` before anything is computed for it.
-
-    Raises:
-        ConfigError: The suffix is unknown, or the folder does not exist.
-    """
+    """Checks the path of `--report` before anything is computed for it."""
     if report is None:
         return
     path = local_path(report, source="--report")
@@ -79,12 +66,7 @@ def check_report(report: str | None) -> None:
 
 
 def write_report_file(page: Page, report: str) -> None:
-    """Writes a page as HTML, as Markdown (text and tables) or as CSV (tables), by the suffix.
-
-    Raises:
-        ConfigError: The path is a URL.
-        DataError: The file cannot be written; its old content is unchanged.
-    """
+    """Writes a page as HTML, as Markdown (text and tables) or as CSV (tables), by the suffix."""
     from cloudgan.reports.page import page_csv, page_markdown, render
 
     path = local_path(report, source="--report")

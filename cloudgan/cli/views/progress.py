@@ -15,6 +15,7 @@ from rich.text import Text
 from cloudgan.cli.views.table_text import width_of, wrapped
 from cloudgan.core import settings
 from cloudgan.core.clock import monotonic_seconds
+from cloudgan.core.progress import Progress
 from cloudgan.core.user_text import printable
 
 _LINE_EVERY_SECONDS = 60.0
@@ -23,8 +24,8 @@ _SHORTEST_SECONDS = 1.0  # of a task that leaves a line on a terminal
 _SLOWEST_RATE = 0.1  # per second; a rate of trials or epochs says nothing
 
 
-class ProgressBars:
-    """A `core.progress.Progress` as a context manager that restores the terminal at its end.
+class ProgressBars(Progress):
+    """Progress as a context manager that restores the terminal at its end.
 
     A finished task leaves one line. On a terminal, and not in a CI, the current one is a line beneath
     that never takes a second row.
@@ -46,7 +47,7 @@ class ProgressBars:
         )
         can = self._console.is_terminal and not self._console.is_dumb_terminal
         self._live: Live | None = None
-        if can and not settings.is_ci() if bars is None else bars:
+        if can and not settings.is_on("CI") if bars is None else bars:
             self._live = Live(
                 console=self._console,
                 get_renderable=self._live_line,
@@ -77,7 +78,7 @@ class ProgressBars:
         done: float = 0,
         count: str = "",
     ) -> None:
-        """Starts `task` and ends the previous one; see `core.progress.Progress`."""
+        """Starts `task` and ends the previous one."""
         self._leave_task(failed=False)
         name, now = printable(task), self._now()
         if self._run and count and self._run.name == name:

@@ -50,30 +50,30 @@ def run_metrics(found: RunStatus | RunList) -> Iterator[Metric]:
             for state in get_args(State)
         ),
     )
-    values: dict[str, tuple[Literal["counter", "gauge"], str, Callable[[RunStatus], float | None]]]
-    values = {
-        "usd_total": ("counter", "USD for nodes so far, of all attempts.", lambda one: one.usd),
-        "usd_per_hour": (
-            "gauge",
-            "USD per hour of the nodes that run now.",
-            lambda one: one.usd_per_hour,
-        ),
-        "epoch": (
-            "gauge",
-            "Finished epochs.",
-            lambda one: one.done if one.unit == "epochs" else None,
-        ),
-        "step": ("gauge", "Finished training steps.", lambda one: one.step),
-        "showers_per_second": (
-            "gauge",
-            "Showers per second of all workers.",
-            lambda one: one.showers_per_second,
-        ),
-    }
-    for name, (kind, text, value_of) in values.items():
+    for name, kind, text, value_of in _VALUES:
         known = ((one, value_of(one)) for one in runs)
         samples = tuple((_labels(one), value) for one, value in known if value is not None)
         yield Metric(f"cloudgan_run_{name}", kind, text, samples)
+
+
+_Value = tuple[str, Literal["counter", "gauge"], str, Callable[[RunStatus], float | None]]
+_VALUES: tuple[_Value, ...] = (
+    ("usd_total", "counter", "USD for nodes so far, of all attempts.", lambda one: one.usd),
+    (
+        "usd_per_hour",
+        "gauge",
+        "USD per hour of the nodes that run now.",
+        lambda one: one.usd_per_hour,
+    ),
+    ("epoch", "gauge", "Finished epochs.", lambda one: one.done if one.unit == "epochs" else None),
+    ("step", "gauge", "Finished training steps.", lambda one: one.step),
+    (
+        "showers_per_second",
+        "gauge",
+        "Showers per second of all workers.",
+        lambda one: one.showers_per_second,
+    ),
+)
 
 
 def _labels(found: RunStatus) -> dict[str, str]:

@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 
 from cloudgan.coevolution.evolution import random_numbers
 from cloudgan.coevolution.keras_pair import Batch
-from cloudgan.coevolution.task import Draw, Quality
+from cloudgan.coevolution.task import Draw
 from cloudgan.coevolution.tasks.dense_pair import DensePair, dense_network
 from cloudgan.schema.coevolution import CoevolutionConfig
+from cloudgan.schema.mixture_quality import SampleQuality
 
 MODES = 8
 RADIUS, SIGMA = 2.0, 0.02
@@ -49,7 +50,7 @@ class Ring:
         """Returns the samples (N, 2) themselves."""
         return samples
 
-    def quality(self, measures: NDArray[np.float32]) -> Quality:
+    def quality(self, measures: NDArray[np.float32]) -> SampleQuality:
         """Returns mean distance to the nearest mode, and how evenly modes are covered.
 
         The score is the total variation between the shares of the modes among the good samples and
@@ -62,9 +63,9 @@ class Ring:
         shares = counts / max(1, counts.sum())
         variation = float(np.abs(shares - 1 / MODES).sum() / 2) if counts.any() else 1.0
         bad = 1.0 - float(good.mean())
-        return Quality(
-            variation + bad,
-            {
+        return SampleQuality(
+            score=variation + bad,
+            details={
                 "modes": float((shares >= _LEAST_SHARE).sum()),
                 "good": 1.0 - bad,
                 "total_variation": variation,

@@ -55,7 +55,7 @@ class ShowerBatches:
     def held(self, draw: Draw, samples: int) -> Arrays:
         """Returns held-out showers (samples, ...), drawn without repetition as far as there are enough."""
         order = random_numbers(draw).permutation(self._showers.held_out_count)
-        batch = self._showers.held_out_rows_batch(np.resize(order, samples))
+        batch = self._showers.held_out_batch(np.resize(order, samples))
         return _arrays(batch) | _places(np.array([position(draw)], np.int64))
 
     def _order_of(

@@ -25,9 +25,8 @@ from cloudgan.schema.coevolution import CoevolutionConfig
 from cloudgan.schema.config import RunConfig
 from cloudgan.training import step as training
 from cloudgan.training.calibration import recalibrator_of_training_set, scale_of_training_set
-from cloudgan.training.conditions import Conditions
-from cloudgan.training.gan import LearningRates, build_gan
-from cloudgan.training.inference import ShowerGenerator
+from cloudgan.training.gan import build_gan
+from cloudgan.training.inference import Conditions, ShowerGenerator
 from cloudgan.training.rng import Rng
 from cloudgan.training.step import GanStep
 from cloudgan.training.tensorflow_backend import device_kind
@@ -57,10 +56,8 @@ class ShowerPair(KerasPair):
         self._gan = gan = build_gan(
             run.model,
             rng,
-            seed=run.training.seed,
             precision=run.training.precision,
-            synchronized=False,
-            learning_rates=LearningRates(config.learning_rate, config.learning_rate),
+            learning_rates=(config.learning_rate, config.learning_rate),
             conv_impl=choose_conv_impl(run, device_kind()),
         )
         self._tables = _table_numbers(gan.generator)

@@ -14,16 +14,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cloudgan.coevolution.task import Pair, Quality
+from cloudgan.coevolution.task import Pair
 from cloudgan.coevolution.tasks.shower_batches import ShowerBatches
 from cloudgan.core.errors import ConfigError, DataError
 from cloudgan.core.progress import Progress
-from cloudgan.data.batches import TrainingSet, open_training_set
+from cloudgan.data.batches import TrainingSet
 from cloudgan.data.showers import Showers as ShowerArrays
 from cloudgan.data.showers import measured_angle
 from cloudgan.schema.coevolution import CoevolutionConfig
 from cloudgan.schema.config import RunConfig
-from cloudgan.training.conditions import Conditions
+from cloudgan.schema.mixture_quality import SampleQuality
+from cloudgan.training.inference import Conditions
 from cloudgan.training.quality import HeldOutReference
 from cloudgan.validation.acceptance.assess import quick_metrics
 from cloudgan.validation.observables.observables import join_observables
@@ -53,7 +54,7 @@ class Showers:
                 f"cells train in float32, but training.precision of run.yaml is {precision!r}; omit it"
             )
         self._config, self._run = config, run_config
-        self.showers: TrainingSet = open_training_set(
+        self.showers: TrainingSet = TrainingSet.open(
             folder, run_config.model, run_config.data, progress=progress
         )
         self._reference = lru_cache(1)(self._reference_of)
@@ -79,7 +80,7 @@ class Showers:
         """Returns the showers (N, X, Y, Z) themselves: what is measured depends on their number."""
         return samples
 
-    def quality(self, measures: NDArray[np.float32]) -> Quality:
+    def quality(self, measures: NDArray[np.float32]) -> SampleQuality:
         """Measures showers (N, X, Y, Z) in GeV with the metric of a validation.
 
         With as many samples as a validation has, the reference and conditions are those of a validation.
@@ -95,10 +96,10 @@ class Showers:
                 block = ShowerArrays(ecal, conditions.energy_gev[rows], theta, measured_angle(ecal))
                 parts.append(reference.observe(block, first))
         except DataError:
-            return Quality(math.inf)
+            return SampleQuality(score=math.inf)
         metrics = quick_metrics(join_observables(parts), reference.measured[1])
         score = metrics.pop("metric", math.inf)
-        return Quality(score, metrics)
+        return SampleQuality(score=score, details=metrics)
 
     def pictures(self, samples: NDArray[np.float32]) -> NDArray[np.float32]:
         """Returns at most 16 showers from the side, (N, Y, Z), on a logarithmic scale from 0 to 1.

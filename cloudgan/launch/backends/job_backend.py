@@ -7,7 +7,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Protocol
 
 from cloudgan.core.clock import monotonic_seconds
 from cloudgan.core.tail import tail_lines
@@ -17,98 +16,96 @@ from cloudgan.schema.plan import Plan, Step
 from cloudgan.schema.run_state import LogLine, RunState
 
 
-class JobBackend(Protocol):
-    """Runs of one cluster, machine or cloud. Its state is what the provider reports, not a cache."""
+class JobBackend(ABC):
+    """Runs of one cluster, machine or cloud. Its state is what the provider reports, not a cache.
 
+    The methods on nodes are those of a backend that provisions and deletes none itself.
+    """
+
+    @abstractmethod
     def check(self, plan: Plan) -> tuple[str, ...]:
         """Raises if the plan cannot run here; returns a warning for each check that was not possible."""
 
+    @abstractmethod
     def steps(self, plan: Plan) -> tuple[Step, ...]:
         """Returns the steps of the plan for this backend."""
 
-    def on_kept_nodes(self, plan: Plan) -> Plan:
-        """Returns the plan on nodes that an earlier run kept; the same plan if none wait."""
-
+    @abstractmethod
     def desired_state(self, run: str) -> Plan | None:
         """Returns the stored plan of a run, started from any machine; None if there is no such run."""
 
+    @abstractmethod
     def ensure(self, step: Step, plan: Plan) -> bool:
         """Applies a step unless its object exists; returns whether a request was sent."""
 
+    @abstractmethod
     def annotate(self, run: str, state: str) -> None:
         """Stores the desired phase, such as ``stopped``, with the run's plan."""
 
+    @abstractmethod
     def state(self, run: str) -> RunState:
         """Returns the state of a run and its workers."""
 
+    @abstractmethod
     def wait_for_change(self, run: str, seconds: float) -> None:
         """Waits until the state differs from the last `state`, at most `seconds`."""
 
+    @abstractmethod
     def log_sources(self, run: str) -> dict[str, Callable[[bool], Iterator[LogLine]]]:
         """Returns by worker name a function that yields log lines; the argument means follow."""
 
+    @abstractmethod
     def execute(
         self, run: str, worker: int, command: Sequence[str], streams: CommandStreams
     ) -> int:
         """Runs a command beside a running worker; returns its exit code."""
 
+    @abstractmethod
     def stop(self, run: str) -> None:
         """Terminates the job after a last checkpoint and waits for its end; keeps the plan."""
 
-    def deprovision(self, run: str, state: str) -> Iterator[str]:
-        """Deletes what bills by the hour after a run; yields each name when it is deleted."""
-
-    def nodes(self, run: str) -> tuple[Node, ...]:
-        """Returns the nodes provisioned for a run; none on preexisting nodes."""
-
-    def cluster(self, run: str) -> Cluster | None:
-        """Returns the cluster that is billed to a run; None for a preexisting one."""
-
-    def deleted(self, run: str) -> Mapping[str, datetime]:
-        """Returns when this object saw each billed resource of a run go, by its name."""
-
+    @abstractmethod
     def destroy(self, run: str) -> Iterator[str]:
         """Deletes all resources of a run; yields each name when it is deleted. Idempotent."""
 
+    @abstractmethod
     def list_runs(self) -> tuple[str, ...]:
         """Returns the names of all runs."""
 
-
-class PreexistingNodes:
-    """The methods of a `JobBackend` that provisions and deletes no nodes itself."""
+    def clear(self, run: str) -> None:
+        """Deletes the job of a run that has ended; one that another launcher started since stays."""
+        if self.state(run).is_over:
+            self.stop(run)
 
     def on_kept_nodes(self, plan: Plan) -> Plan:
-        """Returns the plan: no nodes wait."""
+        """Returns the plan on nodes that an earlier run kept; the same plan if none wait."""
         return plan
 
     def deprovision(self, run: str, state: str) -> Iterator[str]:
-        """Yields nothing: the run owns no nodes."""
+        """Deletes what bills by the hour after a run; yields each name when it is deleted."""
         del run, state
         yield from ()
 
     def nodes(self, run: str) -> tuple[Node, ...]:
-        """Returns no nodes: none were provisioned."""
+        """Returns the nodes provisioned for a run, whose plan has a node pool."""
         del run
         return ()
 
+    def cluster(self, run: str) -> Cluster | None:
+        """Returns the cluster that is billed to a run; None for a preexisting one."""
+        del run
+        return None
+
     def deleted(self, run: str) -> Mapping[str, datetime]:
-        """Returns nothing: no resource is billed to the run."""
+        """Returns when this object saw each billed resource of a run go, by its name."""
         del run
         return {}
 
-    def cluster(self, run: str) -> None:
-        """Returns None: the run does not pay for the cluster."""
-        del run
 
-
-class PolledBackend(PreexistingNodes, ABC):
-    """The methods of a `JobBackend` that is asked for a state again and again, and stores no phase."""
+class PolledBackend(JobBackend):
+    """The methods of a backend that is asked for a state again and again, and stores no phase."""
 
     _poll_seconds: float
-
-    @abstractmethod
-    def state(self, run: str) -> RunState:
-        """Returns the state of a run and its workers."""
 
     def annotate(self, run: str, state: str) -> None:
         """Does nothing: files of the run, or its desired state, have the phase."""

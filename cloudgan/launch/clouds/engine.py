@@ -1,6 +1,6 @@
 """The engine of the clouds: brings resources to their state and deletes them in order. Knows no cloud.
 
-It polls until a resource is ready or gone; `rows` has the single operations.
+It polls until a resource is ready or gone; `client` has the single operations.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from cloudgan.core.errors import (
     StockOutError,
 )
 from cloudgan.core.labels import RUN, SHARED, SPEC
-from cloudgan.launch.clouds.client import Cloud
+from cloudgan.launch.clouds.client import CloudClient
 from cloudgan.schema.plan import Plan, Step
 from cloudgan.schema.resource import Listing, Resource
 
@@ -62,7 +62,7 @@ class Engine:
         became_ready: Called with each resource that was not ready before `ensure`.
     """
 
-    cloud: Cloud
+    cloud: CloudClient
     say: Callable[[str], None] = lambda _: None
     poll_seconds: float = 5.0
     gone_seconds: float = 1800.0
@@ -235,11 +235,7 @@ def _undo(plan: Plan | None) -> str:
 
 
 def names_of_gone(deletions: Iterable[Deletion], left: list[str] | None = None) -> Iterator[str]:
-    """Yields kind and name of each resource that is gone.
-
-    Args:
-        deletions: Of `Engine.destroy`.
-        left: Gets the problems of the others.
+    """Yields kind and name of each resource that is gone; adds the problems of the others to `left`.
 
     Raises:
         ResourcesLeftError: At the end, if there are others and no `left`.
@@ -255,11 +251,7 @@ def names_of_gone(deletions: Iterable[Deletion], left: list[str] | None = None) 
 
 
 def check_gone(run: str, left: Sequence[str], silent: Sequence[str]) -> None:
-    """Checks that all resources of a run are known to be gone.
-
-    Raises:
-        ResourcesLeftError: Some are left, or may be where the cloud did not answer.
-    """
+    """Checks that all resources of a run are known to be gone."""
     if not left and not silent:
         return
     what = [*left, *((no_answer(silent),) if silent else ())]

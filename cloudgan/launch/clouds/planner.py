@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol, cast
+from typing import Any, Protocol, cast
 
 from cloudgan.core import clouds
+from cloudgan.core.labels import derived_name
 from cloudgan.launch.clouds.client import CloudClient
 from cloudgan.schema.plan import NodePool, Plan, Step, Target, Workers
 from cloudgan.schema.price_row import Market
@@ -14,17 +15,10 @@ from cloudgan.schema.price_row import Market
 
 @dataclass(frozen=True)
 class NodePoolRequest:
-    """The nodes that a run needs, in terms that hold for every cloud.
+    """The nodes that a run needs, in terms that hold for every cloud; most are those of `NodePool`.
 
     Attributes:
-        node_type: Name in the price table.
-        flex_start: Whether the nodes may queue for a lower price.
-        keep_cluster: Whether a created cluster stays after the run.
-        keep_seconds: How long the nodes wait for the next run.
-        served_runs: Number of runs that they may serve, each with the deadline of this one.
         has_own_image: Whether the user passed `--image`.
-        internal_ips: Whether the nodes have no public addresses.
-        reservation: Reservation whose capacity the nodes use, as the cloud names it.
     """
 
     run: str
@@ -39,6 +33,12 @@ class NodePoolRequest:
     has_own_image: bool = False
     internal_ips: bool = False
     reservation: str | None = None
+
+    def pool(self, longest_name: int, *, hyphens: bool = True, **own: Any) -> NodePool:
+        """Returns the node pool of these nodes, with what is `own` to a cloud."""
+        name = derived_name(self.run, self.spec_hash, longest_name, hyphens=hyphens)
+        asked = {key: one for key, one in vars(self).items() if key in NodePool.model_fields}
+        return NodePool(**{"name": name} | asked | own)
 
 
 def billed_by_reservation(reservation: str) -> str:

@@ -1,21 +1,15 @@
-"""Rows: a cloud is a transport, rows of `Kind` and functions that make request bodies.
-
-`Rows` finds, creates, refreshes and deletes single resources of a table of kinds; `engine` decides order and
-repetition.
-"""
+"""Rows: a cloud is a transport, rows of `Kind` and functions that make request bodies."""
 
 from __future__ import annotations
 
 import datetime as dt
 import re
-import time
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Protocol
 
-from cloudgan.core.clock import monotonic_seconds, utc_moment
+from cloudgan.core.clock import utc_moment
 from cloudgan.core.errors import LaunchError
 from cloudgan.schema.plan import Step
 from cloudgan.schema.resource import Listing, Resource, ResourceState
@@ -84,6 +78,20 @@ class Kind:
     def name_of(self, ref: Mapping[str, str]) -> str:
         """Returns the full name of a step's resource."""
         return self.path.format_map(ref)
+
+    def step(
+        self, ensure: str, ref: Mapping[str, str], path: str, body: Any, method: str = "POST"
+    ) -> Step:
+        """Returns the step of a plan that ensures one."""
+        return Step(
+            ensure=ensure,
+            kind=self.name,
+            ref=dict(ref),
+            method=method,
+            path=path,
+            at="cloud",
+            body=body,
+        )
 
     def ref_of(self, name: str) -> Mapping[str, str]:
         """Returns the parts of a full name."""
@@ -166,88 +174,6 @@ class Transport(Protocol):
 
     def delete(self, kind: Kind, name: str) -> None:
         """Requests deletion; an absent resource is no error."""
-
-
-class Rows(ABC):
-    """`Cloud` whose lists a subclass adds, for a cloud that is a table of kinds.
-
-    `references` has what ``$ref`` markers stand for: by name, a function of the step.
-    """
-
-    def __init__(
-        self,
-        transport: Transport,
-        kinds: Iterable[Kind],
-        say: Callable[[str], None] = lambda _: None,
-        *,
-        references: Mapping[str, Callable[[Step], Any]] | None = None,
-        poll_seconds: float = 5.0,
-        busy_seconds: float = 900.0,
-    ) -> None:
-        self.transport, self.kinds = transport, {one.name: one for one in kinds}
-        self._say, self._references = say, references or {}
-        self._poll_seconds, self._busy_seconds = poll_seconds, busy_seconds
-
-    def find(self, step: Step) -> Resource | None:
-        """Returns the resource of a step, even an unmanaged one; None if absent."""
-        kind = self._kind(str(step.kind))
-        if kind.find:
-            return kind.find(self.transport, step)
-        return self.get(kind, kind.name_of(step.ref))
-
-    def create(self, step: Step) -> None:
-        """Sends a step's request with its markers resolved; waits while another operation runs."""
-        kind = self._kind(str(step.kind))
-        send = kind.create or (lambda transport, *given: transport.create(kind, *given))
-        limit = self._busy_seconds if kind.busy_seconds is None else kind.busy_seconds
-        began, has_said = monotonic_seconds(), False
-        while True:
-            try:
-                body = resolve(step.body, lambda name: self._value(name, step))
-                send(self.transport, step, body)
-            except BusyError as error:
-                if monotonic_seconds() - began > limit:
-                    raise LaunchError(
-                        f"{step.ensure} was not accepted within {limit:.0f} s: {error}"
-                    ) from error
-                if not has_said:
-                    self._say(f"{step.ensure} waits: {error}")
-                has_said = True
-                time.sleep(self._poll_seconds)
-            else:
-                return
-
-    def delete(self, resource: Resource) -> None:
-        """Requests deletion; an absent resource is no error."""
-        kind = self._kind(resource.kind)
-        if kind.is_deletable:
-            kind.before_delete(self.transport, resource)
-            self.transport.delete(kind, resource.name)
-
-    @abstractmethod
-    def list_resources(
-        self, run: str | None = None, regions: Collection[str] | None = None
-    ) -> Listing:
-        """Lists the resources: see `Cloud`."""
-
-    def refresh(self, resource: Resource) -> Resource | None:
-        """Returns the current state of a resource; None if it is gone."""
-        return self.get(self._kind(resource.kind), resource.name)
-
-    def get(self, kind: Kind, name: str) -> Resource | None:
-        """Returns a resource by kind and full name, with the reason of a delay or failure."""
-        body = self.transport.get(kind, name)
-        return kind.explain(self.transport, kind.resource(name, body), body) if body else None
-
-    def _kind(self, name: str) -> Kind:
-        if name not in self.kinds:
-            raise LaunchError(f"this cloud has no resources of the kind {name!r}")
-        return self.kinds[name]
-
-    def _value(self, name: str, step: Step) -> Any:
-        if name not in self._references:
-            raise LaunchError(f"{step.ensure}: this cloud has no value called {name!r}")
-        return self._references[name](step)
 
 
 def ask(service: str, listed: Callable[[], Listing]) -> Listing:

@@ -53,7 +53,13 @@ def _transport_errors() -> tuple[type[Exception], ...]:
 
 
 class ClusterApi:
-    """Sends requests to one cluster and retries transient failures."""
+    """Sends requests to one cluster and retries transient failures.
+
+    Attributes:
+        say: Receives progress.
+        new_until: Until when unreachable endpoints and denied logins are retried, by `monotonic_seconds`: the
+            cluster is new.
+    """
 
     def __init__(
         self,
@@ -65,21 +71,12 @@ class ClusterApi:
         """Wraps a client.
 
         Args:
-            client: Authenticated client of the official library.
             patience_seconds: How long to retry an unreachable cluster.
             say: Receives one line when the cluster becomes unreachable and one when it is back.
         """
-        self._client, self._patience, self._say = client, patience_seconds, say
+        self._client, self._patience, self.say = client, patience_seconds, say
         self._was_reached = False
-        self._new_until = 0.0
-
-    def expect_new_cluster(self, until: float) -> None:
-        """Retries unreachable endpoints and denied logins, because the cluster was just created.
-
-        Args:
-            until: End of the retries, by `monotonic_seconds`.
-        """
-        self._new_until = until
+        self.new_until = 0.0
 
     def get(self, path: str) -> dict[str, Any] | None:
         """Returns an object; None if it does not exist."""
@@ -111,12 +108,20 @@ class ClusterApi:
         found: dict[str, Any] = self._json("PATCH", path, _STRICT, body)
         return found
 
-    def delete(self, path: str) -> bool:
-        """Deletes an object and its dependents, the dependents first; returns whether it existed."""
+    def delete(self, path: str, *, uid: str | None = None) -> bool:
+        """Deletes an object and its dependents, the dependents first; returns whether it existed.
+
+        Args:
+            path: Of the object.
+            uid: Deletes this object only, not another one of its name.
+        """
+        options = {"propagationPolicy": "Foreground"} | (
+            {"preconditions": {"uid": uid}} if uid else {}
+        )
         try:
-            self._json("DELETE", path, {"propagationPolicy": "Foreground"})
+            self._json("DELETE", path, body=options)
         except ApiError as error:
-            if error.status == _NOT_FOUND:
+            if error.status == _NOT_FOUND or (uid and error.status == _CONFLICT):
                 return False
             raise
         return True
@@ -182,11 +187,11 @@ class ClusterApi:
         reported = -_REPORT_SECONDS
         while True:
             status, content, wait = self._once(method, path, query, body)
-            left = self._new_until - monotonic_seconds()
+            left = self.new_until - monotonic_seconds()
             is_starting = left > 0 and _is_denied(status, content)
             if status and not is_transient(status) and not is_starting:
                 break
-            if monotonic_seconds() >= max(deadline, self._new_until):
+            if monotonic_seconds() >= max(deadline, self.new_until):
                 raise (
                     self._unreachable(content)
                     if not status
@@ -195,15 +200,15 @@ class ClusterApi:
             if left > 0 and not self._was_reached:
                 if monotonic_seconds() - reported >= _REPORT_SECONDS:
                     reported = monotonic_seconds()
-                    self._say(_starting(status, content, left))
+                    self.say(_starting(status, content, left))
             elif not status and not unreachable and self._was_reached:
                 unreachable = True
-                self._say(f"the cluster's API is unreachable ({content.decode()}); retrying")
+                self.say(f"the cluster's API is unreachable ({content.decode()}); retrying")
             time.sleep(min(wait or backoff, _MAX_BACKOFF_SECONDS))
             backoff *= 2
         self._was_reached = True
         if unreachable:
-            self._say("the cluster's API is reachable again")
+            self.say("the cluster's API is reachable again")
         if status >= _REDIRECT:
             raise map_error(status, content, f"{method} {path}")
         request = f"{method} {path}"
@@ -317,13 +322,7 @@ def _starting(status: int, content: bytes, left: float) -> str:
 
 
 def map_error(status: int, body: bytes, request: str) -> CloudganError:
-    """Returns the exception for an error response.
-
-    Args:
-        status: HTTP status.
-        body: Kubernetes Status object, or any text.
-        request: Such as ``POST /api/v1/namespaces/x/pods``.
-    """
+    """Returns the exception for an error response to a request such as ``POST /api/v1/namespaces/x/pods``."""
     message = _message(body)
     if status == _UNAUTHORIZED:
         return CredentialsError(

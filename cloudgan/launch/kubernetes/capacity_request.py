@@ -41,12 +41,7 @@ def requested_by(job: Mapping[str, Any]) -> str | None:
 
 
 def manifests(plan: Plan, job: Mapping[str, Any]) -> tuple[dict[str, Any], ...]:
-    """Returns the template of the pods and the request for their nodes; empty: none is needed.
-
-    Args:
-        plan: Of the run.
-        job: Its Job, whose pods have the same template.
-    """
+    """Returns the template of the pods and the request for their nodes; empty: none is needed."""
     if not pod_annotations(plan):
         return ()
     limits, template = plan.limits, job["spec"]["template"]

@@ -12,7 +12,15 @@ from cloudgan.core.clock import parse_time
 from cloudgan.launch.kubernetes.job_spec import RESTART_CODES, describe_exit_code
 from cloudgan.launch.kubernetes.manifests import TRAINER
 from cloudgan.schema.image import pinned
-from cloudgan.schema.run_state import PREEMPTS, Cause, Phase, RunState, WorkerPhase, WorkerState
+from cloudgan.schema.run_state import (
+    PREEMPTS,
+    STOPPING,
+    Cause,
+    Phase,
+    RunState,
+    WorkerPhase,
+    WorkerState,
+)
 
 Object = Mapping[str, Any]
 
@@ -49,9 +57,7 @@ def run_state(
     """Returns the state of a run.
 
     Args:
-        job: The Job; None if there is none.
         pods: Pods with the run's label.
-        now: Present time, for the durations.
         node_sizes: Returns the types of nodes by name, as far as they are known.
     """
     workers = _workers(pods, now)
@@ -80,6 +86,8 @@ def _run_state(
         why, cause = _why_failed(job, broken, workers)
         ended = failed.get("lastTransitionTime") if failed else None
         return RunState("failed", workers, why, cause, began, ended)
+    if job["metadata"].get("deletionTimestamp"):
+        return RunState("stopping", workers, STOPPING, "", began)
     why, cause = _often_evicted(pods, node_sizes) or _worst(workers)
     return RunState(_phase(job, workers), workers, why, cause, began)
 

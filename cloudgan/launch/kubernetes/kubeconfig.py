@@ -46,14 +46,7 @@ class KubeContext(NamedTuple):
 
 
 def find_context(name: str | None) -> KubeContext:
-    """Returns a context of the kubeconfig without sending a request.
-
-    Args:
-        name: Name of the context; None selects the current one.
-
-    Raises:
-        UnknownNameError: The context does not exist.
-    """
+    """Returns a context of the kubeconfig, by default the current one, without sending a request."""
     return _find(*_kubeconfig(), name)
 
 
@@ -166,13 +159,7 @@ def connect(context: str | None) -> ApiClient:
 
 
 def connect_by_token(server: str, ca_pem: str | None, token: Callable[[], str]) -> ApiClient:
-    """Returns a client with bearer tokens; writes no kubeconfig.
-
-    Args:
-        server: URL of the API.
-        ca_pem: CA certificate; None for a public CA.
-        token: Returns a valid token; called for each request.
-    """
+    """Returns a client that asks for a valid bearer token for each request; without `ca_pem` the CA is public."""
     client: Any = _library("kubernetes.client")
     configuration = client.Configuration(host=server)
     # Not ssl_ca_cert, which would need a file that outlives this process.

@@ -8,6 +8,7 @@ import functools
 import math
 from collections.abc import Mapping
 from typing import Any, Final
+from urllib.parse import unquote
 
 import yaml
 
@@ -23,7 +24,10 @@ CLAIM = "pvc:"
 """Prefix of a --store that is a PersistentVolumeClaim."""
 CLAIM_FOLDER = "/cloudgan/store"
 TRAINER = "trainer"
-WHEELS = "wheels"
+FETCH_WHEELS = "fetch-wheels"
+"""Init container with an image of its own, of rclone; the next one installs what it copies."""
+WHEEL_FILES: Final = ("fetch_wheels.sh", "install_wheels.py")
+"""Programs of k8s/ for the nodes."""
 GPU = "nvidia.com/gpu"
 PYTHON_IMAGE: Final = "python:3.11-slim"
 """Default image of workers with accelerators, which install TensorFlow and its libraries as wheels.
@@ -264,8 +268,16 @@ def run_yaml(plan: Plan) -> str:
     return text
 
 
+def wheel_files(wheels: tuple[Wheel, ...]) -> dict[str, str]:
+    """Returns the files with which a node gets its wheels; empty if it needs none."""
+    if not wheels:
+        return {}
+    programs = {name: assets.read_text(f"k8s/{name}") for name in WHEEL_FILES}
+    return {"wheels.txt": wheel_list(wheels)} | programs
+
+
 def wheel_list(wheels: tuple[Wheel, ...]) -> str:
-    """Returns the text of wheels.txt, which k8s/fetch_wheels.py reads in the pod."""
+    """Returns the text of wheels.txt, which the programs of `WHEEL_FILES` read."""
     return "".join(f"{one.file_name} {one.sha256} {one.bytes}\n" for one in wheels)
 
 
@@ -308,7 +320,9 @@ def _fill_placement(pod: dict[str, Any], plan: Plan) -> None:
 
 def _fill_container(container: dict[str, Any], plan: Plan) -> None:
     workers = plan.workers
-    if workers.image:
+    if container["name"] == FETCH_WHEELS:
+        container["command"][-1] = unquote(store_in_pod(plan.store))
+    elif workers.image:
         container["image"] = workers.image
     values = {
         "CLOUDGAN_RUN": plan.run,
@@ -352,14 +366,14 @@ def _fill_container(container: dict[str, Any], plan: Plan) -> None:
 
 
 def _remove_wheels(spec: dict[str, Any]) -> None:
-    """Removes the init container: an image with cloudgan needs no wheels."""
+    """Removes the init containers: an image with cloudgan needs no wheels."""
     pod, policy = spec["template"]["spec"], spec["podFailurePolicy"]
+    removed = [one["name"] for one in pod.pop("initContainers")]
     policy["rules"] = [
         rule
         for rule in policy["rules"]
-        if (rule.get("onExitCodes") or {}).get("containerName") != WHEELS
+        if (rule.get("onExitCodes") or {}).get("containerName") not in removed
     ]
-    pod.pop("initContainers", None)
     pod["volumes"] = [one for one in pod["volumes"] if one["name"] != "site"]
     for container in pod["containers"]:
         container["volumeMounts"] = [m for m in container["volumeMounts"] if m["name"] != "site"]
@@ -368,10 +382,8 @@ def _remove_wheels(spec: dict[str, Any]) -> None:
 
 def _config_map(plan: Plan) -> dict[str, Any]:
     body = load_manifest("configmap")
-    body["data"] = {"run.yaml": run_yaml(plan), "plan.json": PLAN_PLACEHOLDER}
-    if plan.wheels:
-        body["data"]["wheels.txt"] = wheel_list(plan.wheels)
-        body["data"]["fetch_wheels.py"] = assets.read_text("k8s/fetch_wheels.py")
+    named = {"run.yaml": run_yaml(plan), "plan.json": PLAN_PLACEHOLDER}
+    body["data"] = named | wheel_files(plan.wheels)
     return body
 
 

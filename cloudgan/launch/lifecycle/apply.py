@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime
 
-from cloudgan.core.clock import utc_moment, utc_now
+from cloudgan.core.clock import monotonic_seconds, utc_moment, utc_now
 from cloudgan.core.errors import (
     CapacityError,
     CloudganError,
@@ -24,6 +24,10 @@ from cloudgan.launch.backends.job_backend import JobBackend
 from cloudgan.launch.lifecycle.launch_log import LaunchLog
 from cloudgan.schema.launch import Cluster
 from cloudgan.schema.plan import Plan, Step
+from cloudgan.schema.run_state import RunState
+
+_STOP_SECONDS, _LOOK_SECONDS = 300.0, 5.0
+"""Beyond the grace period of the workers; and between two looks at a run that is being stopped."""
 
 
 def apply(
@@ -39,10 +43,6 @@ def apply(
     job is kept.
 
     Args:
-        plan: Desired state.
-        backend: Runs the job.
-        launch_log: Records the requests sent.
-        say: Progress callback.
         make_ready: Uploads data; called after the desired state is written to the store, otherwise
             before the first step, so that no billed resource waits for it.
 
@@ -52,7 +52,7 @@ def apply(
         Exception: Of a step. Before any error of this function the created nodes are deleted, except
             after Ctrl-C.
     """
-    state = backend.state(plan.run)
+    state = _settled_state(plan, backend, say)
     # After the state: a job that runs has a desired state, also if another launcher began in between.
     check_same_run(plan, backend)
     if not state.is_over:
@@ -61,7 +61,7 @@ def apply(
     begun: list[Step] = []
     try:
         if state.phase != "absent":
-            backend.stop(plan.run)
+            backend.clear(plan.run)
         is_new = _ensure(plan, backend, launch_log, say, make_ready=make_ready, begun=begun)
     except Interrupted:
         raise
@@ -77,6 +77,22 @@ def apply(
     except CloudganError as error:  # the job runs
         say(f"the start of run {plan.run} could not be noted: {error}")
     return is_new
+
+
+def _settled_state(plan: Plan, backend: JobBackend, say: Callable[[str], None]) -> RunState:
+    """Returns the state of the run, once a job that is being stopped has ended."""
+    deadline = monotonic_seconds() + plan.workers.grace_seconds + _STOP_SECONDS
+    said = False
+    while (state := backend.state(plan.run)).phase == "stopping":
+        if monotonic_seconds() > deadline:
+            raise LaunchError(
+                f"run {plan.run} is being stopped and does not end; see `cloudgan status {plan.run}`"
+            )
+        if not said:
+            say(f"run {plan.run} is being stopped; it starts again when its workers have ended")
+            said = True
+        backend.wait_for_change(plan.run, _LOOK_SECONDS)
+    return state
 
 
 def _ensure(
@@ -171,10 +187,7 @@ def deprovision(
     """Deletes the nodes that were created for the run.
 
     Args:
-        backend: Of the run.
-        launch_log: Records the times of the nodes.
         state: Final state of the run; absent counts as stopped.
-        say: Progress callback.
         why: Reason of the state, if it is not recorded yet.
 
     Raises:
@@ -199,13 +212,8 @@ def record_deprovision(
 ) -> Iterator[str]:
     """Records usage while `delete` deletes the resources; yields each name when it is deleted.
 
-    Nodes are gone when their pool is gone, minutes before the cluster.
-
-    Args:
-        backend: Of the run.
-        launch_log: Records the times.
-        delete: Deletes the resources and yields their names.
-        keeps: Whether the nodes wait for another run unless `delete` yields their pool.
+    Nodes are gone when their pool is gone, minutes before the cluster; with `keeps` they wait for another run
+    unless `delete` yields their pool.
     """
     plan = launch_log.plan
     if launch_log.is_complete():  # deprovisioned before: verify only
@@ -215,9 +223,10 @@ def record_deprovision(
             launch_log.record_cluster_end(gone_at)
         launch_log.record_kept_end(utc_moment())
         return
-    with suppress(CloudganError):  # deletion does not depend on the record
-        launch_log.record_nodes(backend.nodes(plan.run))
-    launch_log.record_usage(uploaded_gib=_uploaded_gib(plan))
+    if plan.node_pool:
+        with suppress(CloudganError):  # deletion does not depend on the record
+            launch_log.record_nodes(backend.nodes(plan.run))
+        launch_log.record_usage(uploaded_gib=plan.showers.gib if plan.showers.upload_to else 0.0)
     pool = plan.node_pool.name if plan.node_pool else None
     are_up = True
     try:
@@ -249,10 +258,3 @@ def _record_cluster(
     known = launch_log.read().attempts
     if cluster.created_at or not (known and known[-1].cluster):
         launch_log.record_usage(cluster=cluster)
-
-
-def _uploaded_gib(plan: Plan) -> float | None:
-    """Data uploaded to the cloud in GiB; None without provisioned nodes."""
-    if plan.node_pool is None:
-        return None
-    return plan.showers.gib if plan.showers.upload_to else 0.0

@@ -15,7 +15,7 @@ from cloudgan.schema.plan import Plan
 from cloudgan.schema.resource import Resource
 
 CLUSTER: Final = "cluster"
-"""Value of the shared label of a cluster, and the engine of runs in a cluster."""
+"""Value of the shared label of a cluster."""
 
 
 def cluster_usage(
@@ -27,15 +27,13 @@ def cluster_usage(
     """Returns the cluster of a run with its usage; None if the run uses no cluster.
 
     Args:
-        plan: Of the run.
         resources: Of the account; a cluster outside this list was not created by cloudgan.
         histories: Desired states of each run in the store, oldest first.
-        now: End of the usage.
     """
-    if plan.target.cluster is None or plan.node_pool is None or not is_in_cluster(plan):
+    if plan.node_pool is None or plan.cluster_place is None or plan.target.cluster is None:
         return None
     resources = tuple(resources)
-    found = next((resource for resource in resources if is_own_cluster(resource, plan)), None)
+    found = next((resource for resource in resources if is_cluster_of(resource, plan)), None)
     if found is None:
         return Cluster(name=plan.target.cluster)
     up = parse_time_or_none(found.created_at)
@@ -75,7 +73,7 @@ def _spans(
 ) -> Iterator[_Span]:
     """Yields when a run used the cluster of `plan`, with the time in which its nodes waited for another."""
     for number, found in enumerate(history):
-        if not share_cluster(found.plan, plan):
+        if found.plan.cluster_place != plan.cluster_place:
             continue
         ends = history[number + 1].created_at if number + 1 < len(history) else now
         if found.uses_nodes:
@@ -107,20 +105,7 @@ def _paid_seconds(run: str, spans: Sequence[_Span], since: dt.datetime, now: dt.
     return total
 
 
-def is_own_cluster(resource: Resource, plan: Plan) -> bool:
+def is_cluster_of(resource: Resource, plan: Plan) -> bool:
     """Whether a resource is the cluster of a plan and was created by cloudgan."""
-    is_here = resource.region in (plan.target.region, plan.target.zone)
-    is_named = resource.name.rpartition("/")[2] == plan.target.cluster
-    return resource.shared == CLUSTER and is_here and is_named
-
-
-def is_in_cluster(plan: Plan) -> bool:
-    """Whether a run uses a Kubernetes cluster rather than Cloud TPU machines."""
-    return plan.node_pool is None or plan.node_pool.engine == CLUSTER
-
-
-def share_cluster(plan: Plan, other: Plan) -> bool:
-    """Whether two runs use the same cluster."""
-    one, two = plan.target, other.target
-    is_there = (one.cluster, one.region) == (two.cluster, two.region)
-    return is_there and is_in_cluster(plan) and is_in_cluster(other)
+    place = resource.region, resource.name.rpartition("/")[2]
+    return resource.shared == CLUSTER and place == plan.cluster_place

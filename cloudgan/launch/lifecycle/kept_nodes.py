@@ -68,10 +68,7 @@ def on_kept_nodes(
     """Returns the plan on nodes that wait for it; the same plan if there are none.
 
     Args:
-        plan: Resolved; of a run that may use them.
-        resources: Of the account.
         histories: Desired states of all runs in the store, oldest first.
-        now: Time of the decision.
     """
     pool = plan.node_pool
     known = {history[-1].plan.run: history for history in histories if history}
@@ -106,12 +103,8 @@ def _fits(
     own = ("name", "reused", "keep_seconds", "served_runs", "notes")
     is_same = kept.model_copy(update={name: getattr(wanted, name) for name in own}) == wanted
     one, two = plan.target, last.plan.target
-    is_there = (one.account, one.cluster, one.region, one.zone) == (
-        two.account,
-        two.cluster,
-        two.region,
-        two.zone,
-    )
+    is_there = (one.account, one.zone) == (two.account, two.zone)
+    is_there &= plan.cluster_place == last.plan.cluster_place
     served_runs = first.plan.node_pool.served_runs if first.plan.node_pool else 1
     served = served_runs * first.plan.limits.deadline_seconds
     needed = (now - first.created_at).total_seconds() + plan.limits.deadline_seconds
@@ -165,16 +158,12 @@ def end_waiting(plan: Plan, say: Callable[[str], None]) -> None:
         try:
             last = launch.read(file).attempts[-1:]
             has_nodes = pool.reused is not None and pool.reused.previous == run
-            has_cluster = run != plan.run and any(
-                one.cluster
-                and one.cluster.idle_since
-                and one.cluster.name == plan.target.cluster
-                and (one.provider, one.region) == (plan.target.provider, plan.target.region)
-                for one in last
-            )
-            if not (has_nodes or has_cluster):
+            waits = run != plan.run and any(one.cluster and one.cluster.idle_since for one in last)
+            if not (has_nodes or waits):
                 continue
             previous = read_plan(folder.path / plans.FILE_NAME, run)
+            is_same = previous.target.provider == plan.target.provider
+            has_cluster = waits and is_same and previous.cluster_place == plan.cluster_place
             log = LaunchLog.of(previous)
             if has_cluster:
                 log.record_cluster_end(taken_at)

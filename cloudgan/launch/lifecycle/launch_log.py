@@ -15,11 +15,18 @@ from cloudgan.launch.lifecycle.nodes import (
     terminate_nodes,
 )
 from cloudgan.launch.lifecycle.run_results import RunResults
-from cloudgan.money.billing import data_move, fees_beside
+from cloudgan.money.billing import (
+    data_move,
+    fees_beside,
+    launch_ledger,
+    notices_of,
+    usd_until_now,
+)
 from cloudgan.schema import launch
 from cloudgan.schema.launch import Attempt, KeptNodes, Launch, Node, SentRequest
 from cloudgan.schema.plan import Plan, Step
 from cloudgan.schema.price_row import PoolFee
+from cloudgan.schema.record import read_if_whole
 from cloudgan.schema.run_document import read_launch
 from cloudgan.schema.run_folder import RUNS, RunFolder
 from cloudgan.schema.run_state import RunState
@@ -63,9 +70,13 @@ class LaunchLog:
             SentRequest(sent_at=when, operation=step.operation, body=step.body)
             for when, step in sent
         )
-        self._write(
-            self.read().with_attempt(_attempt(self.plan).model_copy(update={"requests": requests}))
-        )
+        attempt = _attempt(self.plan).model_copy(update={"requests": requests})
+        self._write(self.read().with_attempt(attempt))
+
+    def record_rejected(self, why: str) -> None:
+        """Adds an attempt that ended before any request, such as for missing quota."""
+        attempt = _attempt(self.plan).model_copy(update={"end_reason": why})
+        self._write(self.read().with_attempt(attempt))
 
     def record_state(self, state: RunState) -> None:
         """Records start, end and end reason of the program in the newest attempt.
@@ -110,11 +121,11 @@ class LaunchLog:
 
     def record_nodes(self, nodes: Iterable[Node]) -> None:
         """Adds nodes to the newest attempt; known nodes keep their times."""
-        known = self.read()
-        earlier = {(node.name, node.started_at) for a in known.attempts[:-1] for node in a.nodes}
+        attempts = self.read().attempts
+        earlier = {(node.name, node.started_at) for a in attempts[:-1] for node in a.nodes}
         new = [node for node in nodes if (node.name, node.started_at) not in earlier]
-        if known.attempts:
-            self._change(known, add_nodes(known.attempts[-1], new, utc_moment()))
+        if attempts:
+            self.record_usage(nodes=add_nodes(attempts[-1], new, utc_moment()).nodes)
 
     def record_nodes_terminated(self) -> None:
         """Records that all nodes of the run are terminated."""
@@ -125,30 +136,57 @@ class LaunchLog:
 
     def record_kept(self) -> None:
         """Records that the running nodes wait for another run from now on."""
-        known, pool = self.read(), self.plan.node_pool
-        if not known.attempts or pool is None:
+        last, pool = self._last(), self.plan.node_pool
+        if last is None or pool is None:
             return
         now = utc_moment()
-        up = [n for n in known.attempts[-1].nodes if n.started_at and not n.terminated_at]
-        if up:
+        if up := sum(bool(node.started_at and not node.terminated_at) for node in last.nodes):
             until = now + timedelta(seconds=pool.keep_seconds)
-            self.record_usage(kept=KeptNodes(nodes=len(up), since=now, until=until))
+            self.record_usage(kept=KeptNodes(nodes=up, since=now, until=until))
 
     def record_kept_end(self, when: datetime) -> None:
         """Records that kept nodes are used by another run or deleted; the first end is kept."""
-        known = self.read()
-        kept = known.attempts[-1].kept if known.attempts else None
+        last = self._last()
+        kept = last.kept if last else None
         if kept and not kept.ended_at:
-            ended = min(when, kept.until)
-            self.record_usage(kept=kept.model_copy(update={"ended_at": max(ended, kept.since)}))
+            ended = max(min(when, kept.until), kept.since)
+            self.record_usage(kept=kept.model_copy(update={"ended_at": ended}))
 
     def record_cluster_end(self, when: datetime) -> None:
         """Records that the cluster that this run kept is used by another run or deleted."""
-        known = self.read()
-        cluster = known.attempts[-1].cluster if known.attempts else None
+        last = self._last()
+        cluster = last.cluster if last else None
         if cluster and cluster.idle_since and not cluster.idle_until:
             ended = max(when, cluster.idle_since)
             self.record_usage(cluster=cluster.model_copy(update={"idle_until": ended}))
+
+    def record_end(self, why: str) -> None:
+        """Records why the newest attempt ended; the first reason is kept."""
+        last = self._last()
+        if last and not last.end_reason:
+            self.record_usage(end_reason=why)
+
+    def record_storage(self) -> None:
+        """Records the storage of the run's folder, in GiB months of the newest attempt."""
+        last, gib = self._last(), self.results.gib() if self.results else None
+        if gib is None or last is None or self.plan.node_pool is None:
+            return
+        begins = [request.sent_at for request in last.requests]
+        begins += [last.program_started_at] if last.program_started_at else []
+        if begins:
+            months = max(0.0, (utc_moment() - min(begins)) / _MONTH)
+            self.record_usage(stored_gib_months=gib * months)
+
+    def record_usage(self, **fields: object) -> None:
+        """Records fields of the newest attempt, if there is one; None leaves a field as it is."""
+        known = self.read()
+        if not known.attempts:
+            return
+        before = known.attempts[-1]
+        given = {name: value for name, value in fields.items() if value is not None}
+        last = Attempt.model_validate(before.model_dump() | given)
+        if last != before:
+            self._write(known.model_copy(update={"attempts": (*known.attempts[:-1], last)}))
 
     def is_complete(self) -> bool:
         """Whether the usage record is final: the run ended and its nodes are terminated."""
@@ -157,43 +195,18 @@ class LaunchLog:
             return False
         return bool(attempts[-1].end_reason and attempts[-1].stored_gib_months is not None)
 
-    def record_end(self, why: str) -> None:
-        """Records why the newest attempt ended; the first reason is kept."""
-        known = self.read()
-        if known.attempts and not known.attempts[-1].end_reason:
-            self._change(known, known.attempts[-1].model_copy(update={"end_reason": why}))
+    def usd(self) -> float | None:
+        """Returns the known cost until now; None: the nodes have no price.
 
-    def record_rejected(self, why: str) -> None:
-        """Adds an attempt that ended before any request, such as for missing quota."""
-        self._write(
-            self.read().with_attempt(_attempt(self.plan).model_copy(update={"end_reason": why}))
-        )
+        A spot node that its cloud took early may be free: the notices are in the record, where it was fetched.
+        """
+        if self.plan.price is None:
+            return None
+        notices = notices_of(read_if_whole(self.folder.record_file))
+        return usd_until_now(launch_ledger(self.read(), None, notices))
 
-    def record_usage(self, **beside: object) -> None:
-        """Records usage of the newest attempt other than nodes: fields of `Attempt`."""
-        known = self.read()
-        if known.attempts:
-            fields = {name: value for name, value in beside.items() if value is not None}
-            last = known.attempts[-1].model_dump() | fields
-            self._change(known, Attempt.model_validate(last))
-
-    def record_storage(self) -> None:
-        """Records the storage of the run's folder, in GiB months of the newest attempt."""
-        known, gib = self.read(), self.results.gib() if self.results else None
-        if gib is None or not known.attempts or self.plan.node_pool is None:
-            return
-        last = known.attempts[-1]
-        begins = [
-            *(request.sent_at for request in last.requests),
-            *filter(None, (last.program_started_at,)),
-        ]
-        if begins:
-            months = max(0.0, (utc_moment() - min(begins)) / _MONTH)
-            self.record_usage(stored_gib_months=gib * months)
-
-    def _change(self, known: Launch, last: Attempt) -> None:
-        if last != known.attempts[-1]:
-            self._write(known.model_copy(update={"attempts": (*known.attempts[:-1], last)}))
+    def _last(self) -> Attempt | None:
+        return next(reversed(self.read().attempts), None)
 
     @staticmethod
     def _is_unknown(state: RunState, known: Launch) -> bool:

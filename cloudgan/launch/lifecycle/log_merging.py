@@ -32,9 +32,7 @@ def merge_logs(
 
     Args:
         sources: Returns by worker the function that yields its lines; the argument means follow.
-        is_over: Whether the run has ended.
         follow: Stream until the run is over, including replacement workers.
-        since: Omit earlier lines.
         last: Of the stored lines only this many.
     """
     if follow and since is None and last is None:

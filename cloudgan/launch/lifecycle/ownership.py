@@ -10,9 +10,7 @@ from cloudgan.core.labels import OWNER, SPEC
 from cloudgan.launch.clouds.engine import Engine, no_answer
 from cloudgan.launch.lifecycle.cluster_usage import (
     cluster_usage,
-    is_in_cluster,
-    is_own_cluster,
-    share_cluster,
+    is_cluster_of,
 )
 from cloudgan.launch.lifecycle.kept_nodes import is_pool_of, may_be_shared
 from cloudgan.launch.lifecycle.run_registry import DesiredState, RunRegistry
@@ -27,9 +25,6 @@ def own_resources(
     """Returns what a run alone has: with its label, or nodes that it reuses; not what another run uses.
 
     Args:
-        engine: Of the account.
-        registry: Of the account's runs.
-        run: Name of the run.
         found: Its newest desired state; None: unknown, the labels decide.
     """
     plans = _plans(registry, run)
@@ -67,21 +62,18 @@ def unused_cluster(
     """Returns the cluster created by cloudgan, if a run used it and no other run does.
 
     Args:
-        engine: Of the account.
-        registry: Of the account's runs.
-        found: Newest desired state of the run.
         parents: The clusters that had nodes of the run; empty: unknown.
     """
     plan = found.plan if found else None
     pool = plan.node_pool if plan else None
-    if plan is None or pool is None or pool.keep_cluster or not is_in_cluster(plan):
+    if plan is None or pool is None or pool.keep_cluster or plan.cluster_place is None:
         return Listing()
     try:
         others = _others(registry, plan.run)
     except CloudganError as error:
         engine.say(f"the cluster stays, because another run may use it: {error}")
         return Listing()
-    if any(one.uses_nodes and share_cluster(one.plan, plan) for one in others):
+    if any(one.uses_nodes and one.plan.cluster_place == plan.cluster_place for one in others):
         return Listing()
     resources = engine.list(None, (plan.target.region or "",))
     if resources.silent:
@@ -90,7 +82,7 @@ def unused_cluster(
     return Listing(
         resource
         for resource in resources
-        if is_own_cluster(resource, plan)
+        if is_cluster_of(resource, plan)
         and resource.name not in busy
         and (not parents or resource.name in parents)
     )

@@ -17,7 +17,6 @@ from cloudgan.core.clock import monotonic_seconds, utc_moment
 from cloudgan.core.errors import CloudganError, CredentialsError, LaunchError, PlanError
 from cloudgan.launch.backends.job_backend import JobBackend
 from cloudgan.launch.backends.kubernetes.backend import KubernetesBackend
-from cloudgan.launch.backends.kubernetes.permissions import REVIEW, check_rights
 from cloudgan.launch.backends.remote_command import CommandStreams
 from cloudgan.launch.clouds.client import CloudClient
 from cloudgan.launch.clouds.engine import (
@@ -27,15 +26,12 @@ from cloudgan.launch.clouds.engine import (
     names_of_gone,
 )
 from cloudgan.launch.clouds.planner import cloud_planner
-from cloudgan.launch.kubernetes.api import ClusterApi
-from cloudgan.launch.lifecycle.cluster_usage import is_in_cluster
 from cloudgan.launch.lifecycle.kept_nodes import (
     kept_until,
     on_kept_nodes,
     since_reuse,
     state_without_job,
 )
-from cloudgan.launch.lifecycle.nodes import list_nodes, wait_for_nodes
 from cloudgan.launch.lifecycle.ownership import own_resources, unused_cluster, usage_of
 from cloudgan.launch.lifecycle.run_registry import PHASES, DesiredState, RunRegistry
 from cloudgan.schema.launch import Cluster, Node
@@ -56,41 +52,22 @@ eventually consistent (https://docs.aws.amazon.com/eks/latest/userguide/access-e
 """
 
 
-def keep_steps(plan: Plan) -> tuple[Step, ...]:
-    """Returns the requests by which the nodes of a plan's cloud wait for the next run."""
-    return cloud_planner(plan.target.provider).keep_steps(plan)
-
-
-class ProvisionedBackend:
-    """Provisioned runs of one cloud account and one store.
-
-    Args:
-        cloud: Creates and deletes resources.
-        run_registry: Of the store.
-        inner: Opens the backend of a plan's job; None: its cluster does not exist.
-        all_steps: Returns the steps of a resolved plan.
-        keep_steps: Returns the requests by which the nodes of a finished run wait for the next.
-        say: Progress callback.
-        poll_seconds: Poll interval.
-    """
+class ProvisionedBackend(JobBackend):
+    """Provisioned runs of one cloud account and one store."""
 
     def __init__(
         self,
         cloud: CloudClient,
         run_registry: RunRegistry,
         *,
-        inner: Callable[[Plan], JobBackend | None],
         all_steps: Callable[[Plan], tuple[Step, ...]],
-        keep_steps: Callable[[Plan], tuple[Step, ...]] = keep_steps,
         say: Callable[[str], None] = lambda _: None,
         poll_seconds: float = _POLL_SECONDS,
     ) -> None:
-        self._cloud, self._registry, self._inner = cloud, run_registry, inner
+        self._cloud, self._registry = cloud, run_registry
         self._all_steps, self._say, self._poll_seconds = all_steps, say, poll_seconds
-        self._keep_steps = keep_steps
         self._engine = Engine(cloud, say, poll_seconds, became_ready=self._note_ready)
         self._opened: dict[str, JobBackend] = {}
-        self._apis: dict[str, ClusterApi] = {}
         self._began: dict[str, Plan] = {}
         self._usages: dict[str, Cluster | None] = {}
         self._deleted: dict[str, dict[str, datetime]] = {}
@@ -133,14 +110,6 @@ class ProvisionedBackend:
         if step.at == "cloud":
             self._refuse_removed(plan)
             return self._engine.ensure(step, plan)
-        if step.method in ("WAIT", REVIEW):
-            api = self._cluster_api(plan)
-            if api is not None and step.method == REVIEW:
-                until, poll = self._new_until, self._poll_seconds
-                check_rights(api, plan, new_until=until, poll_seconds=poll)
-            elif api is not None:
-                wait_for_nodes(api, plan, self._say, self._poll_seconds)
-            return False
         return self._of(plan).ensure(step, plan)
 
     def annotate(self, run: str, state: str) -> None:
@@ -195,6 +164,16 @@ class ProvisionedBackend:
         for _ in self._release(run, "stopped", close=False):
             pass
 
+    def clear(self, run: str) -> None:
+        """Deletes the job that has ended and its nodes; what another launcher started since stays.
+
+        Raises:
+            ConfigError: Another launcher starts the run just now.
+        """
+        if found := self._registry.read(run):
+            self._registry.write(found.plan, found.state, leased=True)
+        super().clear(run)
+
     def deprovision(self, run: str, state: str) -> Iterator[str]:
         """Deletes billed resources of a finished run; yields each name when it is deleted."""
         yield from self._release(run, state, close=False)
@@ -206,16 +185,10 @@ class ProvisionedBackend:
     def nodes(self, run: str) -> tuple[Node, ...]:
         """Returns the run's nodes with their start times by the cluster's clock."""
         found = self._registry.read(run)
-        if found and not is_in_cluster(found.plan):
-            inner = self._reached(found.plan)
-            return inner.nodes(run) if inner else ()
         if found is None or found.plan.node_pool is None or kept_until(found):
             return ()  # kept nodes are recorded as such, and may be another run's by now
-        if run not in self._apis and (opened := self._cluster_api(found.plan)):
-            self._apis[run] = opened
-        if run not in self._apis:
-            return ()
-        return since_reuse(list_nodes(self._apis[run], found.plan.node_run), found.plan)
+        inner = self._reached(found.plan)
+        return since_reuse(inner.nodes(found.plan.node_run), found.plan) if inner else ()
 
     def cluster(self, run: str) -> Cluster | None:
         """Returns the cluster of a run and the run's share of its usage."""
@@ -284,7 +257,6 @@ class ProvisionedBackend:
         check_gone(run, [*left, *stays], (*resources.silent, *unused.silent))
         yield from names_of_gone(self._engine.destroy(one for one in resources if one.ends_run))
         self._opened.pop(run, None)
-        self._apis.pop(run, None)
         if unreachable and close and not unused:
             raise unreachable  # the cluster stays, with the run's objects in it
         if close and found and found.is_open:
@@ -305,7 +277,7 @@ class ProvisionedBackend:
         if is_kept:
             return True
         try:
-            for step in self._keep_steps(plan):
+            for step in cloud_planner(plan.target.provider).keep_steps(plan):
                 if step.at == "cloud":
                     self._cloud.create(step)
                 else:
@@ -324,19 +296,12 @@ class ProvisionedBackend:
         try:
             return self.nodes(run)
         except CloudganError:
-            self._apis.pop(run, None)
             return None
 
     def _note_ready(self, resource: Resource) -> None:
         if resource.is_cluster:
             self._new_until = monotonic_seconds() + _NEW_CLUSTER_SECONDS
-
-    def _cluster_api(self, plan: Plan) -> ClusterApi | None:
-        """The API of the plan's cluster, which waits for a cluster that was just created."""
-        api = self._cloud.cluster_api(plan.target)
-        if api is not None and self._new_until:
-            api.expect_new_cluster(self._new_until)
-        return api
+            self._opened.clear()
 
     def _refuse_removed(self, plan: Plan) -> None:
         """Raises if another launcher changed the run since its start."""
@@ -374,10 +339,12 @@ class ProvisionedBackend:
     def _reached(self, plan: Plan) -> JobBackend | None:
         """The backend of the run's cluster; None if the cluster does not exist."""
         if plan.run not in self._opened:
-            found = self._inner(plan)
+            found = self._cloud.job_backend(plan)
+            if found is None and (api := self._cloud.cluster_api(plan.target)):
+                api.new_until = self._new_until
+                pause = self._poll_seconds
+                found = KubernetesBackend(api, plan.target.namespace, poll_seconds=pause)
             if found is None:
                 return None
-            if self._new_until and isinstance(found, KubernetesBackend):
-                found.expect_new_cluster(self._new_until)
             self._opened[plan.run] = found
         return self._opened[plan.run]

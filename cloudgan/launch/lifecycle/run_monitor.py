@@ -175,11 +175,7 @@ class RunMonitor:
         )
 
     def _awaits_capacity(self, state: RunState) -> bool:
-        """Whether no flex-start node exists yet; the gang timeout begins with the first one.
-
-        Raises:
-            CapacityError: There was none within the capacity wait; the run was stopped.
-        """
+        """Whether no flex-start node exists yet; the gang timeout begins with the first one."""
         limit = self.plan.limits.capacity_wait_seconds
         has_node = state.phase != "waiting" or any(one.node for one in state.workers)
         if limit is None or has_node or self._were_all_up:

@@ -86,11 +86,7 @@ class RunRegistry:
         return self._one(run, names[-1]) if names else None
 
     def history(self, run: str) -> tuple[DesiredState, ...]:
-        """Returns all desired states of a run, oldest first.
-
-        Raises:
-            ForeignDocumentError: One names another run, store or account.
-        """
+        """Returns all desired states of a run, oldest first."""
         return tuple(self._one(run, name) for name in self._states(run))
 
     def write(
@@ -99,8 +95,6 @@ class RunRegistry:
         """Adds a state.
 
         Args:
-            plan: Of the run.
-            state: New state.
             leased: Whether to hold a lease on the run for 10 minutes.
             force: Whether to ignore the lease of another launcher, as for a deletion.
         """

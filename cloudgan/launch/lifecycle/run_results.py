@@ -57,7 +57,7 @@ _OF_A_GRID = re.compile(
 
 @dataclass(frozen=True)
 class RunResults:
-    """The folder of one run in a store.
+    """The folder of one run in a store; what is compared with its plan raises ForeignDocumentError if it is another's.
 
     Attributes:
         own: Plan by which the folder was found; None: the folder is not compared with a plan.
@@ -79,11 +79,7 @@ class RunResults:
         return self._document(heartbeats.FILE_NAME, Heartbeat)
 
     def plan(self) -> Plan | None:
-        """Returns the plan of the newest run in this folder; None if missing.
-
-        Raises:
-            ForeignDocumentError: It names another run or store.
-        """
+        """Returns the plan of the newest run in this folder; None if missing."""
         found = self._document(PLAN_FILE, Plan)
         return self._source(PLAN_FILE).checked_plan(found) if found else None
 
@@ -92,20 +88,12 @@ class RunResults:
         self.store.put(self._name(PLAN_FILE), plan.model_dump_json(indent=2).encode())
 
     def read_launch(self) -> Launch | None:
-        """Returns the launch.json in the store; None if missing.
-
-        Raises:
-            ForeignDocumentError: It is of another run.
-        """
+        """Returns the launch.json in the store; None if missing."""
         found = self._document(launch.FILE_NAME, Launch)
         return self._source(launch.FILE_NAME).checked_launch(found) if found else None
 
     def write_launch(self, known: Launch) -> None:
-        """Writes launch.json to the store, for budgets on other machines, if the folder is the run's.
-
-        Raises:
-            ForeignDocumentError: The folder is that of another run.
-        """
+        """Writes launch.json to the store, for budgets on other machines, if the folder is the run's."""
         if self.is_own():
             self.store.put(self._name(launch.FILE_NAME), known.model_dump_json(indent=2).encode())
 
@@ -113,9 +101,6 @@ class RunResults:
         """Whether the folder has the plan, or the newest desired state, of this run.
 
         A document names the store: a folder there may belong to a namesake, or to no run.
-
-        Raises:
-            ForeignDocumentError: It belongs to a run of another owner or specification.
         """
         if self.own is None:
             return True
@@ -146,10 +131,6 @@ class RunResults:
         Returns the new files.
 
         run.yaml is not fetched: its paths are those in the pods.
-
-        Raises:
-            ForeignDocumentError: The folder is that of another run, or a symbolic link leads out of
-                the local folder.
         """
         config = folder.read_config()
         if config and config.grid:
@@ -210,12 +191,7 @@ class RunResults:
         return self._document(grid_status.FILE_NAME, GridStatus)
 
     def read_record(self) -> bytes | None:
-        """Returns the content of record.jsonl; None: nothing was trained yet.
-
-        Raises:
-            ForeignDocumentError: The folder is that of another run.
-            StoreError: The store failed.
-        """
+        """Returns the content of record.jsonl; None: nothing was trained yet."""
         self.is_own()
         try:
             return self.store.read(self._name("record.jsonl"))
@@ -241,7 +217,6 @@ class RunResults:
         The plan is deleted last: until then a second call can check whose folder it is.
 
         Raises:
-            ForeignDocumentError: The folder is not that of this run; nothing was deleted.
             ResourcesLeftError: Objects remain that no request can address safely.
         """
         names = self.check_purge()
@@ -252,11 +227,7 @@ class RunResults:
         return len(names)
 
     def check_purge(self) -> tuple[str, ...]:
-        """Returns the files that `purge` deletes.
-
-        Raises:
-            ForeignDocumentError: The folder is not that of this run.
-        """
+        """Returns the files that `purge` deletes."""
         names = self.store.list(self._name(""))
         if names and not self.is_own():
             raise ForeignDocumentError(

@@ -54,11 +54,7 @@ def cache_folder() -> Path:
 
 
 def own_wheel(folder: Path) -> Wheel:
-    """Builds the wheel of this cloudgan; equal files give equal bytes on every machine.
-
-    Returns:
-        The wheel, in `folder` under its file name.
-    """
+    """Builds the wheel of this cloudgan in a folder; equal files give equal bytes on every machine."""
     info = f"{_NAME}-{cloudgan.__version__}.dist-info"
     files = _package() | {f"{info}/{name}": content for name, content in _description().items()}
     record = "".join(
@@ -136,17 +132,13 @@ def dependency_wheels(
     python: str = _PYTHON,
     platform: str = "manylinux_2_28_x86_64",
 ) -> tuple[Wheel, ...]:
-    """Returns the wheels of a lock file for a pod's Python and platform.
+    """Returns the wheels of a lock file for a pod's Python and platform, sorted; they are in `folder`.
 
     Args:
         lock_text: Names, versions and hashes, as `core.lock` returns them.
-        folder: Cache folder.
         fetch: Whether to download missing wheels; otherwise the result is then empty.
         python: The pod's Python version.
         platform: Newest platform tag that the pod supports.
-
-    Returns:
-        The wheels, sorted by name; each is in `folder` under its file name.
     """
     lock_text = without_markers(lock_text)
     request = hashlib.sha256(f"{python} {platform}\n{lock_text}".encode()).hexdigest()

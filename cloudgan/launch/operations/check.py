@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import datetime as dt
-from typing import Literal
+from collections.abc import Iterable
+from typing import Any, Literal
+
+from pydantic import Field
 
 from cloudgan.core.clock import utc_today
 from cloudgan.core.clouds import CLOUDS
@@ -11,7 +14,6 @@ from cloudgan.core.command import command
 from cloudgan.core.errors import CloudganError, CredentialsError, PlanError
 from cloudgan.launch.clouds.client import CloudClient
 from cloudgan.launch.clouds.planner import open_cloud
-from cloudgan.launch.operations.account_reports import AccountCheck, PreflightReport
 from cloudgan.launch.operations.concurrent_queries import run_concurrently
 from cloudgan.launch.operations.launch_options import CheckOptions
 from cloudgan.launch.operations.metadata_server import disable_unless_reachable
@@ -20,6 +22,7 @@ from cloudgan.launch.plan.flags import NodeFlags
 from cloudgan.launch.plan.launch_plan import make_launch_plan
 from cloudgan.launch.plan.request import LaunchRequest
 from cloudgan.money.catalog import load_catalog
+from cloudgan.reports.result import Result, View
 from cloudgan.schema.options.shared import RunLocator
 from cloudgan.schema.plan import Plan, Target, fill_placeholders
 from cloudgan.schema.price_row import UNKNOWN_DATE
@@ -27,6 +30,56 @@ from cloudgan.schema.resource import Finding
 
 _CONTACT_SECONDS = 10.0
 """Until each login has answered; without a network an SDK retries for minutes."""
+
+
+_SIGNS = {"ok": "✓", "missing": "✗", "unknown": "?"}
+
+
+class AccountCheck(Result):
+    """Login, permissions and quota of the accounts in the clouds."""
+
+    provider: str | None = Field(description="the only one that was checked; None: all")
+    clouds: dict[str, tuple[Finding, ...]] = Field(description="findings by cloud, the login first")
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether nothing is missing in one of the clouds."""
+        return any(map(_is_ready, self.clouds.values()))
+
+    def as_json(self) -> dict[str, Any]:
+        """Returns the findings by cloud."""
+        clouds = {
+            name: {"ready": _is_ready(its), "findings": [finding._asdict() for finding in its]}
+            for name, its in self.clouds.items()
+        }
+        return {"schema_version": self.schema_version, "ready": self.is_ready, "clouds": clouds}
+
+    def view(self) -> View:
+        """Returns a line per ready cloud, and one per finding that is not ok, with what mends it."""
+        lines, fine = [], []
+        for name, its in self.clouds.items():
+            title = f"{CLOUDS[name].title:<5}"
+            good = [finding for finding in its if finding.status == "ok"]
+            if _is_ready(its):
+                lines.append(f"✓ {title} ready: {good[0].message if good else ''}".rstrip(": "))
+            lines += [_finding(title, bad) for bad in its if bad.status != "ok"]
+            fine += [_finding(title, finding) for finding in good]
+        return View("\n".join(lines), basis=tuple(fine))
+
+    def problem(self) -> CloudganError | None:
+        """Returns the error that no cloud is ready."""
+        if self.is_ready:
+            return None
+        subject = f"{self.provider} is not" if self.provider else "no cloud is"
+        return CredentialsError(f"{subject} ready: mend what has the sign ✗")
+
+
+def _is_ready(findings: Iterable[Finding]) -> bool:
+    return all(one.status != "missing" for one in findings)
+
+
+def _finding(title: str, finding: Finding) -> str:
+    return f"{_SIGNS[finding.status]} {title} {finding.subject}: {finding.message}"
 
 
 @command
@@ -73,18 +126,13 @@ def check(options: CheckOptions) -> AccountCheck:
         return _findings(name, plans[name], *found)
 
     answers = run_concurrently(names, findings)
-    found = tuple(
-        PreflightReport(
-            provider=name, findings=answer if isinstance(answer, tuple) else _no_login(answer)
-        )
+    found = {
+        name: (Finding("login", "missing", " ".join(str(answer).split())),)
+        if isinstance(answer, CloudganError)
+        else answer
         for name, answer in answers.items()
-    )
+    }
     return AccountCheck(provider=provider, clouds=found)
-
-
-def _no_login(error: CloudganError) -> tuple[Finding, ...]:
-    """Returns the finding of a cloud that cannot be queried."""
-    return (Finding("login", "missing", " ".join(str(error).split())),)
 
 
 def _open(name: str, plan: Plan | PlanError | None, flags: NodeFlags) -> tuple[CloudClient, Target]:
@@ -123,14 +171,7 @@ def _findings(
 def check_cloud(
     cloud: CloudClient, plan: Plan | None, region: str | None, today: dt.date
 ) -> tuple[Finding, ...]:
-    """Checks login, APIs, permissions and, for a plan, target, quota and price; read-only.
-
-    Args:
-        cloud: Cloud client.
-        plan: None: general checks.
-        region: Without a plan.
-        today: For the age of a price; an old price is unknown.
-    """
+    """Checks login, APIs, permissions and, for a plan, target, quota and price; an old price is unknown."""
     if plan is None:
         return cloud.check(None, region)
     unplaced: tuple[Finding, ...] = ()

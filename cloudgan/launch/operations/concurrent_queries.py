@@ -19,7 +19,6 @@ def run_concurrently(
     """Returns the result or error of each query, in the order of the names.
 
     Args:
-        names: Of clouds.
         ask: Query, called in one thread per name.
         timeout_seconds: For all queries together.
     """

@@ -76,12 +76,8 @@ def deploy_run(
     """Carries out the plan of a request, or follows or resumes its run; see `deploy`.
 
     Args:
-        request: What is launched, and where.
         approve: Called with the final plan and a price warning ("": none) before anything is created;
             raises ConfirmationError to stop.
-        progress: Receives what happens.
-        clouds: The available clouds.
-        detach: Whether to return once the run is started.
         preferred_offer: Offer that is taken if it matches.
 
     Returns:

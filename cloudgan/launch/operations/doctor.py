@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from pydantic import Field
+
 from cloudgan.core.clock import utc_moment
 from cloudgan.core.clouds import CLOUDS
 from cloudgan.core.command import command
@@ -17,7 +19,6 @@ from cloudgan.core.errors import (
 from cloudgan.core.progress import Progress, Silent
 from cloudgan.launch.clouds.engine import Engine, names_of_gone
 from cloudgan.launch.clouds.planner import open_cloud, with_login
-from cloudgan.launch.operations.account_reports import AccountInventory
 from cloudgan.launch.operations.concurrent_queries import run_concurrently
 from cloudgan.launch.operations.daily_cost import DailyCostModel, total
 from cloudgan.launch.operations.inventory import (
@@ -25,13 +26,13 @@ from cloudgan.launch.operations.inventory import (
     Inventory,
     InventoryScanner,
     ResourceStatus,
-    is_orphaned,
 )
 from cloudgan.launch.operations.metadata_server import disable_unless_reachable
 from cloudgan.launch.operations.targets import account_target, known_stores, open_backend
 from cloudgan.money.catalog import load_catalog
 from cloudgan.money.fees import load_fees
-from cloudgan.reports.result import Result
+from cloudgan.reports.result import Result, View
+from cloudgan.reports.table import Mark, Number, Table, usd_text
 from cloudgan.schema.cost_report import Totals
 from cloudgan.schema.options.runs import DoctorOptions
 from cloudgan.schema.options.shared import RunLocator
@@ -39,6 +40,113 @@ from cloudgan.schema.resource import Resource
 from cloudgan.storage.store import open_store
 
 _SURVEY_SECONDS = 600.0
+_MARKS = {"expected": True, "orphaned": False, "deleting": False, "unknown": None}
+_STATES = {"expected": "needed", "deleting": "in deletion"}
+_MOST_REASONS = 5
+
+
+class AccountInventory(Result):
+    """Resources and run folders in the accounts, the runs that need them, and their cost."""
+
+    clouds: dict[str, str | None] = Field(description="account by cloud")
+    unavailable: dict[str, str] = Field(description="reason by cloud that could not be queried")
+    silent: dict[str, tuple[str, ...]] = Field(description="what did not answer, by cloud")
+    resources: tuple[dict[str, Any], ...]
+    orphaned: int
+    usd_per_day: Totals
+    usd_per_day_orphaned: Totals
+    folders: tuple[dict[str, Any], ...]
+    usd_per_month_of_folders: Totals
+    notes: tuple[str, ...]
+    deleted: tuple[str, ...] | None = Field(default=None, description="None: nothing was to be")
+
+    def as_json(self) -> dict[str, Any]:
+        """Returns all fields; those of a deletion only after one."""
+        return self.model_dump(mode="json", exclude={"deleted"} if self.deleted is None else None)
+
+    def view(self) -> View:
+        """Returns a row per resource, the folders, and what is not known."""
+        lines = [
+            f"{name}: {_count(self._in(name), 'resource')} of cloudgan in"
+            f" {f'the part of {account} that answered' if name in self.silent else account}"
+            for name, account in self.clouds.items()
+        ]
+        lines += [f"{name} could not be queried: {why}" for name, why in self.unavailable.items()]
+        notes, folders = [], self.folders
+        if self.resources:
+            notes.append(f"total: {_sum(self.usd_per_day)} per day")
+        reasons = [
+            f"{one['kind']} {one['name']}: {one['reason']}"
+            for one in self.resources
+            if one["status"] != "expected"
+        ]
+        notes += reasons[:_MOST_REASONS]
+        if folders:
+            month = _sum(self.usd_per_month_of_folders)
+            names = ", ".join(one["run"] for one in folders)
+            notes.append(f"run folders: {month} per month: {names}")
+        notes += [f"not checked: {note}" for note in self.notes]
+        return View(
+            line="\n".join(lines),
+            table=self._table() if self.resources else None,
+            notes=tuple(notes),
+            basis=(*reasons, *(_folder_line(one) for one in folders)),
+        )
+
+    def _in(self, cloud: str) -> int:
+        return sum(one["provider"] == cloud for one in self.resources)
+
+    def _table(self) -> Table:
+        rows = tuple(
+            (
+                f"{one['kind']} {one['name']}",
+                Number(one["usd_per_day"], _usd(one["usd_per_day"])),
+                Mark(_MARKS[one["status"]], _STATES.get(one["status"], one["status"])),
+                one["remove"],
+                one["region"],
+            )
+            for one in self.resources
+        )
+        return Table(("resource", "USD/day", "state", "deleted by", "region"), rows, align="lrlll")
+
+    def problem(self) -> CloudganError | None:
+        """Returns the error of orphaned resources, silent parts, or no cloud."""
+        if not self.clouds and not self.silent:
+            return CredentialsError(
+                "no cloud could be queried; `cloudgan check` shows what each one needs"
+            )
+        found = []
+        if self.orphaned:
+            usd = _sum(self.usd_per_day_orphaned)
+            hint = "; `cloudgan doctor --delete` deletes them" if self.deleted is None else ""
+            found = [f"{_count(self.orphaned, 'orphaned resource')}, {usd} per day{hint}"]
+        found += [
+            f"{name}: no answer from {', '.join(places)}; resources may be there: try again later"
+            for name, places in self.silent.items()
+        ]
+        return ResourcesLeftError(". ".join(found)) if found else None
+
+
+def _folder_line(one: dict[str, Any]) -> str:
+    size = "unknown size" if one["bytes"] is None else f"{one['bytes'] / 2**20:.1f} MiB"
+    usd = _usd(one["usd_per_month"]) or "unknown"
+    return f"run folder {one['run']}, {one['state']}, {size}, {usd} USD/month: {one['remove']}"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number or 'no'} {noun}{'' if number == 1 else 's'}"
+
+
+def _usd(usd: float | None) -> str:
+    return "" if usd is None else usd_text(usd)
+
+
+def _sum(sums: Totals) -> str:
+    """Such as ``1.20 USD, plus cloudgan/gan (unknown)``."""
+    unknown = f"{', '.join(sums.unknown)} (unknown)"
+    if sums.unknown and not sums.known_usd:
+        return unknown
+    return f"{sums.known_usd:.2f} USD{f', plus {unknown}' if sums.unknown else ''}"
 
 
 @command
@@ -96,12 +204,7 @@ def _each_cloud(account: RunLocator) -> Iterator[RunLocator]:
 def survey_account(
     account: RunLocator, stores: tuple[str, ...]
 ) -> tuple[InventoryScanner, Inventory]:
-    """Returns the scanner of one account, and what it found.
-
-    Args:
-        account: The account.
-        stores: Stores of runs that are not in the account's own buckets.
-    """
+    """Returns the scanner of one account, and what it found in its own buckets and these stores."""
     target, notes = account_target(account), list[str]()
     cloud = open_cloud(target, notes.append)
     target = with_login(target, cloud.identify())
@@ -131,7 +234,7 @@ def collect(
     engine = Engine(scanner.cloud, say, poll_seconds)
     orphaned: dict[str, list[Resource]] = {}
     for resource, status in inventory.resources:
-        if resource.run and is_orphaned(status):
+        if resource.run and status.is_orphaned:
             orphaned.setdefault(resource.run, []).append(resource)
     for run, resources in orphaned.items():
         try:
@@ -150,7 +253,7 @@ def collect(
         unowned = [
             resource
             for resource, status in scanner.scan(utc_moment()).resources
-            if resource.run is None and is_orphaned(status)
+            if resource.run is None and status.is_orphaned
         ]
         yield from names_of_gone(engine.destroy(unowned))
     except CloudganError as error:
@@ -206,7 +309,7 @@ def _resource(
         "nodes": resource.nodes,
         "created_at": resource.created_at,
         "status": status.state,
-        "is_orphaned": is_orphaned(status),
+        "is_orphaned": status.is_orphaned,
         "reason": status.reason,
         "usd_per_day": costs.usd_per_day(provider, resource),
         "remove": _delete_command(survey, resource, status),
@@ -223,7 +326,7 @@ def _delete_command(survey: Inventory, resource: Resource, status: ResourceStatu
             return ""
         return f"cloudgan setup --teardown --provider={provider}"
     if survey.runs[resource.run].desired_state is None:  # `down` needs it
-        return clean_up if is_orphaned(status) else ""
+        return clean_up if status.is_orphaned else ""
     return f"cloudgan down {resource.run} --provider={provider}{_store_flag(survey, resource.run)}"
 
 

@@ -100,12 +100,10 @@ def _builders(folder: str, name: str) -> dict[str, Build]:
 def write_context(folder: Path, kind: ImageKind) -> None:
     """Writes deploy/Dockerfile, the requirement file of an image kind and the cloudgan wheel.
 
+    A folder is replaced if it holds exactly what an earlier call wrote.
+
     Nothing in the Dockerfile depends on the kind: `gcloud builds submit --tag` takes no build arguments
     (https://cloud.google.com/sdk/gcloud/reference/builds/submit, read 2026-11-25).
-
-    Args:
-        folder: Is replaced if it holds exactly what an earlier call wrote.
-        kind: Kind of accelerator.
     """
     folder = Path(os.path.realpath(folder))  # resolve() raises RuntimeError for a loop of links
     if folder.exists() and not _may_be_replaced(folder):

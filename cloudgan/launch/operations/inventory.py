@@ -18,9 +18,9 @@ from cloudgan.core.labels import EXPIRES, checked_name, moment_of
 from cloudgan.launch.backends.job_backend import JobBackend
 from cloudgan.launch.clouds.client import CloudClient
 from cloudgan.launch.clouds.planner import cloud_planner
+from cloudgan.launch.lifecycle.cluster_usage import CLUSTER, is_cluster_of
 from cloudgan.launch.lifecycle.kept_nodes import kept_until, user_of
 from cloudgan.launch.lifecycle.run_registry import DesiredState, RunRegistry
-from cloudgan.launch.plan.launch_plan import NAMESPACE
 from cloudgan.schema.plan import Target
 from cloudgan.schema.resource import Resource
 from cloudgan.storage.store import Store
@@ -30,7 +30,7 @@ ResourceStatusName = Literal["expected", "orphaned", "deleting", "unknown"]
 
 STARTING: Final = dt.timedelta(hours=2)
 """A run may have no Job this long after its start: cluster, nodes, drivers."""
-_CLUSTER, _LEFTOVER = "cluster", "leftover"
+_LEFTOVER: Final = "leftover"
 
 
 class ResourceStatus(NamedTuple):
@@ -38,6 +38,11 @@ class ResourceStatus(NamedTuple):
 
     state: ResourceStatusName
     reason: str
+
+    @property
+    def is_orphaned(self) -> bool:
+        """Whether no run needs the resource."""
+        return self.state in ("orphaned", "deleting")
 
 
 @dataclass(frozen=True)
@@ -77,7 +82,7 @@ class OrphanDetector:
             if resource.run
         }
         for resource in resources:
-            if resource.run is None and resource.shared == _CLUSTER:
+            if resource.run is None and resource.shared == CLUSTER:
                 users = [one.name for one in resources if one.parent == resource.name and one.run]
                 own[resource.name] = self._of_cluster(resource, [own[name] for name in users])
         return [(resource, self._of_any(resource, own)) for resource in resources]
@@ -148,7 +153,7 @@ class OrphanDetector:
         if any(user.state in ("expected", "unknown") for user in users):
             return ResourceStatus("expected", "runs use it")
         for view in self.runs.values():
-            if view.desired_state is None or not _is_in(resource, view.desired_state):
+            if view.desired_state is None or not is_cluster_of(resource, view.desired_state.plan):
                 continue
             young = self.now - view.desired_state.created_at < STARTING
             if view.is_alive or (view.desired_state.state == "starting" and young):
@@ -165,14 +170,6 @@ class OrphanDetector:
         return ResourceStatus("orphaned", "no run uses it")
 
 
-def _is_in(cluster: Resource, desired_state: DesiredState) -> bool:
-    target = desired_state.plan.target
-    return (
-        cluster.name.rpartition("/")[2] == target.cluster
-        and region_of(target.provider, cluster.region) == target.region
-    )
-
-
 def _over(desired_state: DesiredState, phase: str) -> str:
     run, day = desired_state.plan.run, f"{desired_state.created_at:%Y-%m-%d %H:%M} UTC"
     if desired_state.state == "removed":
@@ -184,11 +181,6 @@ def _over(desired_state: DesiredState, phase: str) -> str:
     if desired_state.state == "starting":
         return f"the start of run {run} was interrupted after {day}"
     return f"run {run} has no Job ({phase or 'absent'})"
-
-
-def is_orphaned(status: ResourceStatus) -> bool:
-    """Whether no run needs the resource."""
-    return status.state in ("orphaned", "deleting")
 
 
 def cluster_target(resource: Resource, account: Target, location: str) -> Target:
@@ -374,7 +366,7 @@ class InventoryScanner:
         there = cluster_target(first, self.target, where)
         try:
             api = self.cloud.cluster_api(there)
-            state = KubernetesBackend(api, there.namespace or NAMESPACE).state(run) if api else None
+            state = KubernetesBackend(api, there.namespace).state(run) if api else None
         except CloudganError as error:
             return RunView(run, None, is_alive=None, reason=str(error))
         return RunView(

@@ -12,13 +12,10 @@ from cloudgan.launch.lifecycle.launch_log import LaunchLog
 from cloudgan.launch.operations.local_runs import read_record, record_facts
 from cloudgan.launch.operations.run_status import THIS_MACHINE, RunStatus, State, age_seconds
 from cloudgan.launch.operations.run_watch import budget_warning
-from cloudgan.launch.operations.targets import run_folder
 from cloudgan.launch.plan.jobs import KINDS
-from cloudgan.money.billing import launch_ledger, notices_of, usd_until_now
 from cloudgan.schema.heartbeat import Heartbeat
 from cloudgan.schema.launch import Launch
 from cloudgan.schema.plan import Plan
-from cloudgan.schema.record import read_if_whole
 from cloudgan.schema.run_state import Phase, RunState
 from cloudgan.speed.measured import CORES_PER_CHIP
 
@@ -27,6 +24,7 @@ _STATES: dict[Phase, State] = {
     "waiting": "waiting",
     "starting": "waiting",
     "running": "running",
+    "stopping": "running",
     "finished": "done",
     "failed": "failed",
     "stopped": "stopped",
@@ -49,7 +47,8 @@ def launched_status(plan: Plan, backend: JobBackend, *, is_ours: bool = True) ->
         with suppress(CloudganError):  # its store has a newer record
             found = record_facts(read_record(folder), folder.read_config())
     known = launch_log.read()
-    found |= _progress(plan, beat, phase) | _money(plan, job, known, phase)
+    found |= _progress(plan, beat, phase)
+    found |= {"usd": launch_log.usd(), "usd_per_hour": _usd_per_hour(plan, job, phase)}
     if found["usd"] is not None and found["seconds_left"] and plan.usd_per_second:
         found["usd_at_end"] = found["usd"] + found["seconds_left"] * plan.usd_per_second
     cells = results.grid_status() if results and plan.config.grid else None
@@ -104,14 +103,8 @@ def _progress(plan: Plan, beat: Heartbeat | None, phase: Phase) -> dict[str, Any
     return found
 
 
-def _money(plan: Plan, job: RunState, known: Launch, phase: Phase) -> dict[str, Any]:
-    """Returns the cost until now and the price of the nodes that run now; None: unknown."""
-    notices = notices_of(read_if_whole(run_folder(plan).record_file))
-    usd = usd_until_now(launch_ledger(known, None, notices)) if plan.price else None
-    return {"usd": usd, "usd_per_hour": _usd_per_hour(plan, job, phase)}
-
-
 def _usd_per_hour(plan: Plan, job: RunState, phase: Phase) -> float | None:
+    """Returns the price of the nodes that run now; None: unknown."""
     if plan.price is None:
         return None
     if job.nodes is not None:

@@ -36,12 +36,6 @@ _ENDS: dict[StopReason, tuple[State, str]] = {
     "terminated": ("stopped", "a signal stopped it, such as SIGTERM"),
     "failed": ("failed", ""),
 }
-_GRID_ENDS: dict[str, State] = {
-    "finished": "done",
-    "interrupted": "stopped",
-    "terminated": "stopped",
-    "failed": "failed",
-}
 
 
 def local_status(folder: RunFolder) -> RunStatus:
@@ -140,7 +134,7 @@ def _grid(folder: RunFolder) -> dict[str, Any]:
     state: State = "done" if done >= config.iterations else "stopped" if lines else "unknown"
     reason = ""
     if state != "done" and status:
-        state = _GRID_ENDS.get(status.state, "failed")
+        state = "failed" if status.state == "running" else _ENDS[status.state][0]
         reason = _KILLED if status.state == "running" else ""
     return {
         "task": "evolve",

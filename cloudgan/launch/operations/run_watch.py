@@ -8,7 +8,6 @@ from cloudgan.core.errors import CloudganError, DataError
 from cloudgan.core.progress import Progress
 from cloudgan.launch.lifecycle.launch_log import LaunchLog
 from cloudgan.launch.plan.jobs import KINDS
-from cloudgan.money.billing import launch_ledger, usd_until_now
 from cloudgan.schema.epoch_row import epoch_row
 from cloudgan.schema.heartbeat import Heartbeat
 from cloudgan.schema.plan import Plan
@@ -39,11 +38,9 @@ class RunWatch:
             self._progress.say(warning.line)
 
     def usd_so_far(self) -> float | None:
-        """Returns the cost until now; None: no price is known."""
-        if self._plan.price is None:
-            return None
+        """Returns the cost until now; None: no price is known, or launch.json is damaged."""
         try:
-            return usd_so_far(self._launch_log)
+            return self._launch_log.usd()
         except DataError:
             return None
 
@@ -104,8 +101,3 @@ def budget_warning(plan: Plan, usd: float | None) -> BudgetWarning | None:
     return BudgetWarning(
         share, f"{usd:.2f} USD of a budget of {budget:.2f} USD are spent: more than {share:.0%}"
     )
-
-
-def usd_so_far(launch_log: LaunchLog) -> float:
-    """Returns the cost until now by launch.json."""
-    return usd_until_now(launch_ledger(launch_log.read()))

@@ -24,7 +24,6 @@ from cloudgan.launch.lifecycle.run_results import RunResults
 from cloudgan.launch.operations.launched_run import launched_status
 from cloudgan.launch.operations.local_runs import local_status
 from cloudgan.launch.operations.run_status import SIGNS, THIS_MACHINE, RunList, RunStatus, State
-from cloudgan.launch.operations.run_watch import usd_so_far
 from cloudgan.launch.operations.targets import (
     THIS_FOLDER,
     check_not_trained,
@@ -345,7 +344,7 @@ def _down(
     if not approve_purge:
         launch_log.fetch(progress.say)
     purged = results.purge() if results and approve_purge else 0
-    usd = usd_so_far(launch_log) if plan.price else None
+    usd = launch_log.usd()
     return DownResult(run=plan.run, removed=removed, purged_files=purged, store=plan.store, usd=usd)
 
 

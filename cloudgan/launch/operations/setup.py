@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Final
+from typing import Any, Final
+
+from pydantic import Field
 
 from cloudgan.core.clouds import region_of
 from cloudgan.core.command import command
@@ -11,18 +13,67 @@ from cloudgan.core.errors import ConfigError, ResourcesLeftError
 from cloudgan.core.progress import Progress, Silent
 from cloudgan.launch.clouds.engine import Engine, names_of_gone
 from cloudgan.launch.clouds.planner import cloud_planner, open_cloud, with_login
-from cloudgan.launch.operations.account_reports import SetupPlan, Teardown
 from cloudgan.launch.operations.doctor import survey_account
 from cloudgan.launch.operations.inventory import Inventory
 from cloudgan.launch.operations.metadata_server import disable_unless_reachable
 from cloudgan.launch.operations.targets import account_target
-from cloudgan.reports.result import Result
+from cloudgan.reports.result import Result, View
 from cloudgan.schema.options.runs import SetupOptions
-from cloudgan.schema.plan import Target
+from cloudgan.schema.plan import Step, Target
 from cloudgan.schema.resource import Resource
 from cloudgan.storage.store import delete_objects, open_store, undeletable
 
 BUCKET: Final = "bucket"
+
+
+class SetupPlan(Result):
+    """What `setup` creates in a region of an account, if it is missing."""
+
+    provider: str
+    account: str | None
+    region: str | None
+    steps: tuple[Step, ...]
+    created: tuple[str, ...] | None = Field(default=None, description="None: not yet done")
+
+    def place(self) -> str:
+        """Returns such as ``gcp lab-1, us-central1``."""
+        return f"{self.provider} {self.account}, {self.region}"
+
+    def as_json(self) -> dict[str, Any]:
+        """Returns the steps, or what was created."""
+        key = "created" if self.created is None else "steps"
+        return self.model_dump(mode="json", exclude={key})
+
+    def view(self) -> View:
+        """Returns what is needed once; the requests are the basis."""
+        if self.created is not None:
+            existing = len(self.steps) - len(self.created)
+            line = f"{self.place()} is ready: {len(self.created)} created, {existing} existed"
+            return View(line, done=True, basis=self.created)
+        return View(
+            f"Once in {self.place()}, if missing:",
+            notes=(*(f"  {step.ensure}" for step in self.steps), "-v shows the requests"),
+            basis=tuple(f"{step.ensure}: {step.operation}" for step in self.steps),
+        )
+
+
+class Teardown(Result):
+    """What `setup --teardown` deletes and keeps."""
+
+    resources: tuple[str, ...] = Field(description="that no run owns")
+    deleted: tuple[str, ...]
+    kept: tuple[str, ...] = Field(description="buckets")
+
+    def view(self) -> View:
+        """Returns what was or would be deleted, and what stays."""
+        kept = tuple(
+            f"bucket {one} is kept with its contents; --purge deletes it" for one in self.kept
+        )
+        if not self.resources:
+            return View("no resource without a run exists", notes=kept)
+        if self.deleted:
+            return View(f"{len(self.deleted)} deleted", notes=kept, done=True)
+        return View("\n".join(f"would delete: {one}" for one in self.resources), notes=kept)
 
 
 @command

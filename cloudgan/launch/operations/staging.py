@@ -78,7 +78,7 @@ def check_startable(plan: Plan) -> None:
         flag = (
             f"--grid={grid.rows}x{grid.columns}" if grid else f"--parallel={config.parallel.mode}"
         )
-        if provider == "local" and not plan.has_peers:
+        if provider == "local" and not (plan.has_peers or config.join):
             here = "evolve --engine=ranks" if grid else "train"
             raise ConfigError(
                 f"--provider=local with one node starts no ranks, so {flag} is planned but not launched;"
@@ -94,11 +94,7 @@ def check_startable(plan: Plan) -> None:
 
 
 def upload_data(plan: Plan, folder: RunFolder, progress: Progress) -> None:
-    """Converts and uploads the data as planned; skips what the store has.
-
-    Raises:
-        DataError: A file is damaged; names it.
-    """
+    """Converts and uploads the data as planned; skips what the store has."""
     source, data = plan.showers.source, plan.config.data
     if is_url(source) or source.startswith(CLAIM) or source in NOT_READ:
         return
@@ -122,12 +118,7 @@ def upload_data(plan: Plan, folder: RunFolder, progress: Progress) -> None:
 def with_pulled_image(plan: Plan, before: Launch, say: Callable[[str], None]) -> Plan:
     """Returns the plan with the image that the nodes of an earlier attempt pulled, if its tag is the same.
 
-    A resumed run keeps its image, even if the tag has moved.
-
-    Args:
-        plan: Plan with the requested image; its steps are not updated.
-        before: Earlier attempts of the run.
-        say: Receives a line for a kept image.
+    A resumed run keeps its image, even if the tag has moved. The steps of the plan are not updated.
     """
     image = plan.workers.image
     if before.config_hash != plan.config.config_hash():
@@ -141,15 +132,25 @@ def with_pulled_image(plan: Plan, before: Launch, say: Callable[[str], None]) ->
 
 
 def known_wheels(
-    accelerator: str | None = None, config: RunConfig | None = None
+    accelerator: str | None = None, config: RunConfig | None = None, *, fetch: bool = False
 ) -> tuple[Wheel, ...]:
-    """Returns the wheels that are on this machine: cloudgan's own, and cached ones.
+    """Returns cloudgan's own wheel and the cached ones of its lock file; with `fetch` all of them.
 
     Args:
         accelerator: Accelerator of the workers; GPUs and TPUs need TensorFlow and its libraries as wheels, too.
         config: Of the run: MPI ranks need MPICH, and blocks of a search Optuna; None: a training without.
     """
-    return _wheels(accelerator, config, fetch=False)
+    folder, platform = cache_folder(), {}
+    extras = ("pod", "search") if config and config.join else ("pod",)
+    ranks = _OF_MPI if config and config.has_ranks else ()
+    if accelerator is None:
+        lock = locked(*extras, packages=ranks, without=_OF_TENSORFLOW)
+    elif accelerator.upper().startswith("TPU"):
+        lock, platform = locked(*extras, "tpu", packages=ranks), {"platform": GLIBC_OF_TPU}
+    else:
+        lock = locked(*extras, "gpu", packages=ranks)
+    others = dependency_wheels(lock, folder=folder, fetch=fetch, **platform)
+    return (own_wheel(folder), *others)
 
 
 def all_wheels(
@@ -160,7 +161,7 @@ def all_wheels(
     if len(known) > 1:
         return known
     progress.start("downloading the wheels that pods install, once")
-    return _wheels(accelerator, config, fetch=True)
+    return known_wheels(accelerator, config, fetch=True)
 
 
 def upload_wheels(plan: Plan, progress: Progress) -> None:
@@ -177,19 +178,3 @@ def upload_wheels(plan: Plan, progress: Progress) -> None:
     for wheel in missing:
         store.put(object_name(wheel), folder / wheel.file_name)
         progress.advance(wheel.bytes / 2**20)
-
-
-def _wheels(accelerator: str | None, config: RunConfig | None, *, fetch: bool) -> tuple[Wheel, ...]:
-    folder = cache_folder()
-    extras = ("pod", "search") if config and config.join else ("pod",)
-    ranks = _OF_MPI if config and config.has_ranks else ()
-    if accelerator is None:
-        lock = locked(*extras, packages=ranks, without=_OF_TENSORFLOW)
-        others = dependency_wheels(lock, folder=folder, fetch=fetch)
-    elif accelerator.upper().startswith("TPU"):
-        lock = locked(*extras, "tpu", packages=ranks)
-        others = dependency_wheels(lock, folder=folder, fetch=fetch, platform=GLIBC_OF_TPU)
-    else:
-        lock = locked(*extras, "gpu", packages=ranks)
-        others = dependency_wheels(lock, folder=folder, fetch=fetch)
-    return (own_wheel(folder), *others)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -30,7 +31,7 @@ from cloudgan.launch.clouds.planner import (
     with_login,
 )
 from cloudgan.launch.lifecycle.provisioned_backend import ProvisionedBackend
-from cloudgan.launch.plan.launch_plan import NAMESPACE, existing_target
+from cloudgan.launch.plan.launch_plan import existing_target
 from cloudgan.launch.plan.showers import NO_SHOWERS
 from cloudgan.schema import plan as plans
 from cloudgan.schema.config import RunConfig
@@ -54,14 +55,7 @@ def open_backend(
     store: str | None = None,
     clouds: Clouds = BUILT_IN_CLOUDS,
 ) -> JobBackend:
-    """Opens the backend of a target; sends no request to a cluster yet.
-
-    Args:
-        target: Target of a plan.
-        say: Receives a line when the target is unavailable or waited for.
-        store: Store of the run; None: the account's own.
-        clouds: The available clouds.
-    """
+    """Opens the backend of a target, by default on the account's own store; sends no request to a cluster yet."""
     if target.is_provisioned:
         return _open_provisioned(target, say, store, clouds)
     if target.provider == "kubernetes":
@@ -71,7 +65,7 @@ def open_backend(
         from cloudgan.launch.backends.kubernetes.backend import KubernetesBackend
         from cloudgan.launch.kubernetes.api import ClusterApi
 
-        return KubernetesBackend(ClusterApi(client, say=say), target.namespace or NAMESPACE)
+        return KubernetesBackend(ClusterApi(client, say=say), target.namespace)
     if target.provider == "slurm":
         from cloudgan.launch.backends.slurm.backend import SlurmBackend
         from cloudgan.launch.backends.slurm.client import SlurmCommands
@@ -86,24 +80,16 @@ def _open_provisioned(
     target: Target, say: Callable[[str], None], store: str | None, clouds: Clouds
 ) -> ProvisionedBackend:
     """Opens a cloud and the store of its runs."""
-    from cloudgan.launch.backends.kubernetes.backend import KubernetesBackend
     from cloudgan.launch.lifecycle.run_registry import RunRegistry
     from cloudgan.launch.plan.build import all_steps
     from cloudgan.storage.store import open_store
 
     cloud = clouds.open(target, say)
 
-    def inner(plan: Plan) -> JobBackend | None:
-        if (found := cloud.job_backend(plan)) is not None:
-            return found
-        api = cloud.cluster_api(plan.target)
-        return KubernetesBackend(api, plan.target.namespace or NAMESPACE) if api else None
-
     url = store or clouds.planner(target.provider).store_url(target)
     return ProvisionedBackend(
         cloud,
         RunRegistry(open_store(url), _lease_owner(), target),
-        inner=inner,
         all_steps=lambda plan: all_steps(plan, clouds),
         say=say,
         poll_seconds=clouds.poll_seconds,
@@ -179,12 +165,7 @@ def _find_here(folder: RunFolder, say: Callable[[str], None]) -> tuple[Plan, Job
 def runs_elsewhere(
     here: Iterable[Plan], say: Callable[[str], None]
 ) -> Iterator[tuple[Plan, JobBackend]]:
-    """Yields the open runs that others launched in the clusters and clouds of these plans.
-
-    Args:
-        here: Plans of this folder, whose own runs are left out.
-        say: Receives a line for a cluster or cloud that does not answer.
-    """
+    """Yields the open runs of others in the clusters and clouds of these plans; says which do not answer."""
     plans_here = tuple(here)
     known = {plan.run for plan in plans_here}
     places = {
@@ -217,9 +198,6 @@ def _check_pod_store(plan: Plan, target: Target) -> None:
     """Checks that the plan in a ConfigMap names a store that pods can reach.
 
     A folder would be one of this machine, which the run cannot have written.
-
-    Raises:
-        ForeignDocumentError: It names another.
     """
     if not plan.store.startswith(POD_STORES):
         raise ForeignDocumentError(
@@ -323,18 +301,12 @@ def runs_of(name: str, locator: RunLocator = THIS_FOLDER) -> tuple[str, ...]:
     if locator != THIS_FOLDER:
         return (name,)
     sweep = Path(name).name
-    found = list(RUNS.glob(f"*{_OF_SEED}*/{plans.FILE_NAME}"))
-    known = [_seed_of(path, sweep) for path in found]
-    seeds = sorted(seed for seed in known if seed is not None)
+    run = re.compile(rf"{re.escape(sweep)}{_OF_SEED}([0-9]+)")
+    found = (run.fullmatch(path.parent.name) for path in RUNS.glob(f"*/{plans.FILE_NAME}"))
+    seeds = sorted(int(one[1]) for one in found if one)
     if (RUNS / sweep).exists() or not seeds:
         return (name,)
     return tuple(run_of_seed(sweep, seed) for seed in seeds)
-
-
-def _seed_of(plan_file: Path, name: str) -> int | None:
-    start, part, seed = plan_file.parent.name.rpartition(_OF_SEED)
-    is_seed = start == name and bool(part) and seed.isascii() and seed.isdigit()
-    return int(seed) if is_seed else None
 
 
 def known_stores(provider: str) -> tuple[str, ...]:

@@ -12,9 +12,9 @@ from typing import NamedTuple
 from cloudgan.core.durations import HOUR_SECONDS
 from cloudgan.core.errors import BudgetError, ConfigError, PlanError
 from cloudgan.core.labels import as_value, expiry, spec_digits
+from cloudgan.launch.backends.kubernetes.nodes import wait_step
 from cloudgan.launch.clouds.planner import BUILT_IN_CLOUDS, Clouds, NodePoolRequest
 from cloudgan.launch.kubernetes.manifests import manifest_steps
-from cloudgan.launch.lifecycle.nodes import wait_step
 from cloudgan.launch.plan.jobs import KINDS
 from cloudgan.schema.config import RunConfig
 from cloudgan.schema.plan import (
@@ -39,18 +39,9 @@ _KEPT_HOURS = 7 * 24
 
 @dataclass(frozen=True)
 class PlanRequest:
-    """Input of a plan.
+    """Input of a plan, under the names of its fields.
 
     Attributes:
-        target: Where the run executes.
-        store: URL of the store, or pvc:NAME.
-        max_hours: Limit of the attempt.
-        gang_timeout_seconds: For all workers to start.
-        budget_usd: For all attempts.
-        price: Of one node.
-        node_pool: Nodes to provision; None: existing nodes.
-        max_usd_per_hour: Of all nodes.
-        cost: Of the whole job, with provisioned nodes.
         run_spec_hash: Specification hash of the run to resume; None: computed.
     """
 
@@ -81,55 +72,41 @@ def make_plan(
     requests: Callable[[Plan], tuple[Step, ...]],
     now: dt.datetime,
 ) -> Plan:
-    """Returns the plan; equal arguments give equal plans.
-
-    Args:
-        request: Input.
-        throughput: Of the network.
-        requests: Returns the steps of a plan.
-        now: In UTC.
+    """Returns the plan, with the steps that `requests` makes of it; equal arguments give equal plans.
 
     Raises:
         BudgetError: The budget is spent or below the lower cost estimate.
         PlanError: The time limit is below the lower estimate of the duration.
     """
-    price, workers = request.price, request.workers
+    price, workers, cost = request.price, request.workers, request.cost
+    usd_per_second = None
+    if price is not None:
+        fees = cost.fees_usd_per_hour if cost else 0.0
+        usd_per_second = (price.hourly_usd(workers.nodes) + fees) / HOUR_SECONDS
     end = deadline(
         max_hours=request.max_hours,
         budget_usd=request.budget_usd,
-        usd_per_second=_usd_per_second(request),
+        usd_per_second=usd_per_second,
         spent_usd=request.spent_usd,
-        once_usd=_once_usd(request),
+        once_usd=(request.showers.usd or 0.0) + (cost.once_usd if cost else 0.0),
         reserve_seconds=_reserve_seconds(request),
     )
-    plan = Plan(
-        run=request.config.name,
-        owner=as_value(request.owner) or "unknown",
-        expires=expiry(now + timedelta(hours=request.max_hours + _KEPT_HOURS)),
-        spec_hash=spec_hash(request),
-        created_at=now.date().isoformat(),
-        target=request.target,
-        store=request.store,
-        store_port=request.store_port,
-        workers=workers,
-        node_pool=request.node_pool,
-        limits=Limits(
-            max_hours=request.max_hours,
-            budget_usd=request.budget_usd,
-            max_usd_per_hour=request.max_usd_per_hour,
-            gang_timeout_seconds=request.gang_timeout_seconds,
-            capacity_wait_seconds=_capacity_wait_seconds(request, end.seconds),
-            deadline_seconds=end.seconds,
-            deadline_reason=end.reason,
-        ),
-        showers=request.showers,
-        wheels=request.wheels,
-        price=price,
-        cost=request.cost,
-        selection=request.selection,
-        forecast=KINDS[request.config.job].forecast(request.config, workers, throughput, price),
-        config=request.config,
-    )
+    asked = vars(request)
+    limits = {key: one for key, one in asked.items() if key in Limits.model_fields} | {
+        "capacity_wait_seconds": _capacity_wait_seconds(request, end.seconds),
+        "deadline_seconds": end.seconds,
+        "deadline_reason": end.reason,
+    }
+    own = {key: one for key, one in asked.items() if key in Plan.model_fields} | {
+        "run": request.config.name,
+        "owner": as_value(request.owner) or "unknown",
+        "expires": expiry(now + timedelta(hours=request.max_hours + _KEPT_HOURS)),
+        "spec_hash": spec_hash(request),
+        "created_at": now.date().isoformat(),
+        "limits": Limits(**limits),
+        "forecast": KINDS[request.config.job].forecast(request.config, workers, throughput, price),
+    }
+    plan = Plan(**own)
     _check_budget(plan, request.spent_usd)
     if request.run_spec_hash is None:  # else earlier attempts have done a part
         _check_deadline(plan)
@@ -161,14 +138,6 @@ def spec_hash(request: PlanRequest) -> str:
     return spec_digits(what if target.is_provisioned else what | where)
 
 
-def _usd_per_second(request: PlanRequest) -> float | None:
-    """Price of all nodes and the known cluster fees."""
-    if request.price is None:
-        return None
-    fees = request.cost.fees_usd_per_hour if request.cost else 0.0
-    return (request.price.hourly_usd(request.workers.nodes) + fees) / HOUR_SECONDS
-
-
 def _reserve_seconds(request: PlanRequest) -> float:
     """Seconds reserved in a budget for startup and deletion of nodes.
 
@@ -190,11 +159,6 @@ def _capacity_wait_seconds(request: PlanRequest, deadline_seconds: int) -> float
         return None
     gang = request.gang_timeout_seconds
     return max(deadline_seconds - gang, min(gang, deadline_seconds))
-
-
-def _once_usd(request: PlanRequest) -> float:
-    """Known cost that does not depend on time: upload and transfer of the data."""
-    return (request.showers.usd or 0.0) + (request.cost.once_usd if request.cost else 0.0)
 
 
 def _amount(plan: Plan) -> str:
@@ -281,10 +245,7 @@ def deadline(
     """Returns the earlier of time limit and budget.
 
     Args:
-        max_hours: Limit of this attempt.
-        budget_usd: For all attempts; None: no budget.
         usd_per_second: Of all nodes and of everything billed by the hour beside them.
-        spent_usd: By earlier attempts.
         once_usd: Cost that does not depend on time, such as the transfer of the data.
         reserve_seconds: Reserved for startup and deletion of nodes.
 
@@ -316,11 +277,6 @@ def with_node_pool(
     request: PlanRequest, wanted: NodePoolRequest, clouds: Clouds = BUILT_IN_CLOUDS
 ) -> PlanRequest:
     """Returns the request with its node pool and the worker settings of these nodes.
-
-    Args:
-        request: With a target in a cloud.
-        wanted: Node pool request; its specification hash is set here.
-        clouds: Known clouds.
 
     Raises:
         PlanError: The cloud, or TensorFlow on it, does not support the node type.

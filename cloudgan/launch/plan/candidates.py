@@ -100,10 +100,6 @@ def usable_options(
     """Returns every usable offer on every number of nodes, unordered.
 
     Args:
-        rows: Offers of the accepted markets.
-        throughput: Of the network.
-        constraints: On the offers.
-        context: Costs other than training.
         node_pool_of: Returns the node pool of an offer; raises PlanError if the cloud, or
             TensorFlow on it, does not support it.
     """
@@ -182,20 +178,16 @@ def _ways(
             seconds = (timing.low_seconds, timing.seconds)
         on_cluster = pool.engine == "cluster"
         priced = job_cost(row, nodes, seconds, context, on_cluster=on_cluster, fees=pool.fees)
-        cost = {"unknown": priced.cost.unknown, "high_usd": priced.worst_case_usd}
+        cost = {"unknown": priced.unknown, "high_usd": priced.worst_case_usd}
         if timing is not None:
-            cost |= {"low_usd": priced.cost.known_low_usd, "known_usd": priced.cost.known_usd}
+            cost |= {"low_usd": priced.low.known_usd, "known_usd": priced.high.known_usd}
         one = timing or Candidate(row=row, nodes=nodes)
         found.append(one.model_copy(update=cost))
     return found
 
 
 def _counts(row: PriceRow, constraints: OfferConstraints) -> tuple[int, ...]:
-    """Returns the numbers of nodes to consider.
-
-    Raises:
-        PlanError: None is possible.
-    """
+    """Returns the numbers of nodes to consider."""
     possible = node_counts(row)
     if constraints.nodes is None:
         return possible
@@ -314,8 +306,6 @@ def best_of(ranking: Ranking, preferred: str | None, request: str) -> Ranking:
     """Returns a ranking with a preferred offer first, if it is usable.
 
     Args:
-        ranking: Of the request.
-        preferred: Offer; None: none.
         request: In words, for the message.
 
     Raises:
@@ -334,10 +324,7 @@ def selection_of(
     """Returns the selection of the first option, with reasons and alternatives.
 
     Args:
-        ranking: Of the request.
         request: In words.
-        network: Of the job.
-        epochs: Of the job.
         market_why: Reason for the market if the break-even rule does not apply.
     """
     best, others = ranking.usable[0], ranking.usable[1:]

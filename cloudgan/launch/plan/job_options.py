@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from cloudgan.core.command_words import read
+from cloudgan.core.documents import read_json
 from cloudgan.core.errors import ConfigError, UnknownNameError
 from cloudgan.core.flags import Options, argument, flag, keys_of
 from cloudgan.core.local_path import local_path
@@ -21,6 +21,9 @@ from cloudgan.schema.options.training import (
     Training,
     TrainingFlags,
 )
+from cloudgan.schema.parallel import ParallelMode
+from cloudgan.schema.search import FILE_NAME, SearchConfig
+from cloudgan.training.run_options import resolve
 
 _CONFIG: Any = flag(None, "a run.yaml; flags override its keys", "Model", placeholder="FILE")
 
@@ -85,11 +88,14 @@ class JoinJob(Options):
     """
 
     name: str = argument("name of the search")
+    parallel: ParallelMode = flag(
+        "none", "that of the search: each node trains with the ranks of a trial", "Ranks"
+    )
 
     @property
     def training(self) -> Training:
         """The keys that were given; there is no run.yaml."""
-        return {"task": "join", "join": self.name}, None
+        return _joins(self.name, self.parallel)
 
 
 class SearchJob(SearchOptions):
@@ -98,7 +104,9 @@ class SearchJob(SearchOptions):
     @property
     def training(self) -> Training:
         """The keys of the blocks; there is no run.yaml."""
-        return _blocks_of(self.space if Path(self.space).is_dir() else self.run)
+        if (file := local_path(self.space) / FILE_NAME).is_file():
+            return _joins(_name(self.space), read_json(file, SearchConfig).base.parallel.mode)
+        return _joins(_name(self.run), _mode(self))
 
 
 class CrossvalidateJob(CrossvalidateOptions):
@@ -107,11 +115,22 @@ class CrossvalidateJob(CrossvalidateOptions):
     @property
     def training(self) -> Training:
         """The keys of the blocks; there is no run.yaml."""
-        return _blocks_of(self.run)
+        return _joins(_name(self.run), _mode(self))
 
 
-def _blocks_of(folder: str) -> Training:
-    return {"task": "join", "join": local_path(folder).resolve().name}, None
+def _joins(name: str, mode: ParallelMode) -> Training:
+    return {"task": "join", "join": name} | (
+        {} if mode == "none" else {"parallel.mode": mode}
+    ), None
+
+
+def _name(folder: str) -> str:
+    return local_path(folder).resolve().name
+
+
+def _mode(options: SearchOptions | CrossvalidateOptions) -> ParallelMode:
+    config, _ = resolve(options.run_keys, config=options.config, run=options.run, fresh=True)
+    return config.parallel.mode
 
 
 Job = TrainJob | EvolveJob | SimulateJob | JoinJob | SearchJob | CrossvalidateJob

@@ -61,7 +61,6 @@ class AskedJob:
         """Returns the configuration that the workers of a run read.
 
         Args:
-            workers: The workers.
             name: Name of the run; None: as requested.
             global_batch: Showers per step that the number of workers must not change; None: as requested.
         """
@@ -78,12 +77,7 @@ class AskedJob:
 
 
 def asked_job(request: LaunchRequest, accelerators: int = 0) -> AskedJob:
-    """Returns the job of a request; its files are read here, once.
-
-    Args:
-        request: The request.
-        accelerators: Of the workers, which decide the preset where none is given; 0: not known.
-    """
+    """Returns the job of a request; its files are read here, once. Accelerators decide its default preset."""
     given, file = request.training
     given = {key: value for key, value in given.items() if value is not None}
     document = read_run_yaml(str(local_path(file)) if file else None)
@@ -112,12 +106,7 @@ def _has_accelerator(request: LaunchRequest) -> bool | None:
 
 
 def batch_rule(config: RunConfig, global_batch: int | None = None) -> BatchRule:
-    """Returns the batches that a run may have: the requested one, or those that fit the memory.
-
-    Args:
-        config: Configuration; its own batch, if any, is kept.
-        global_batch: Of an earlier attempt of the run; None: none.
-    """
+    """Returns the batches that a run may have: the requested one, or those that fit the memory."""
     training, trained = config.training, trained_batches()
     is_paper = config.model.network_name == PAPER_NETWORK
     footprint = footprint_on(config, "GPU")
@@ -136,13 +125,7 @@ def usd_of_earlier_attempts(folder: RunFolder) -> float:
 
 
 def workers_on(request: LaunchRequest, nodes: int, node: Node | None) -> Workers:
-    """Returns the resources of each worker.
-
-    Args:
-        request: The request.
-        nodes: Number of nodes.
-        node: Node type of the offer; None: no offer.
-    """
+    """Returns the resources of each worker; without a node type of an offer those of the request."""
     accelerator, count = _accelerator(request, node)
     cpus, memory_gib = request.cpus, request.memory_gib
     if request.provider == "local":

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 from cloudgan.core import settings
 from cloudgan.core.clock import utc_moment
+from cloudgan.core.clouds import NAMESPACE
 from cloudgan.core.errors import BudgetError, ConfigError
 from cloudgan.core.local_path import local_path
 from cloudgan.launch.clouds.planner import BUILT_IN_CLOUDS, Clouds
@@ -45,7 +46,6 @@ from cloudgan.speed.network import throughput_model
 
 Wheels = Callable[[str | None, RunConfig], tuple[Wheel, ...]]
 """Returns the wheels that pods install, of an accelerator and of whether they start MPI ranks."""
-NAMESPACE = "cloudgan"
 _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _TRACKED = (
     "--track={package}: the image must have {package}, which nothing checks, and the pods its address and key"
@@ -63,10 +63,7 @@ def make_launch_plan(
     """Returns the plan of a request.
 
     Args:
-        request: What is launched, and where.
         wheels: Of the pods, if their image has no cloudgan.
-        clouds: The available clouds.
-        history: Earlier attempts of the run.
 
     Raises:
         ConfigError: A value is not valid; nothing was started.

@@ -30,7 +30,7 @@ from cloudgan.launch.plan.request import AttemptHistory, LaunchRequest
 from cloudgan.money.billing import data_move
 from cloudgan.money.catalog import load_catalog
 from cloudgan.money.fees import load_fees
-from cloudgan.money.forecast import JobContext, job_cost, with_waiting
+from cloudgan.money.forecast import JobContext, job_cost
 from cloudgan.money.startup import load_startup_times
 from cloudgan.schema.candidate import Candidate
 from cloudgan.schema.config import RunConfig
@@ -214,10 +214,15 @@ class NodeChoice:
         seconds = None
         if best.low_seconds is not None and self.config.ends_with_its_epochs:
             seconds = (best.low_seconds, best.seconds)
-        on_cluster = pool.engine == "cluster"
-        row, nodes = best.row, best.nodes
-        cost = job_cost(row, nodes, seconds, context, on_cluster=on_cluster, fees=pool.fees).cost
-        return with_waiting(cost, row, nodes, self.request.keep_nodes_seconds)
+        return job_cost(
+            best.row,
+            best.nodes,
+            seconds,
+            context,
+            on_cluster=pool.engine == "cluster",
+            fees=pool.fees,
+            keep_seconds=self.request.keep_nodes_seconds,
+        ).cost
 
     def _refuse_price_limit(self) -> None:
         request = self.request

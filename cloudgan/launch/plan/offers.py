@@ -53,9 +53,6 @@ def find_offers(
     """Returns the offers that match a request.
 
     Args:
-        request: The launch request.
-        history: Earlier attempts.
-        catalog: The price catalog.
         data_cloud: Cloud that has the data; None: this machine.
 
     Raises:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from cloudgan.core.errors import ConfigError
-from cloudgan.core.flags import RANGE, Options, Text, flag
+from cloudgan.core.flags import FILE, RANGE, Options, Text, flag
 from cloudgan.core.local_path import local_path
 from cloudgan.core.ranges import (
     MAX_BATCH,
@@ -66,17 +66,14 @@ def _picture(shown: str, text: str) -> Path:
     return path
 
 
-def _earlier(shown: str, text: str) -> Path:
-    return local_path(text, source=shown)
-
-
 class BenchOptions(Options):
     """Options of every bench."""
 
-    compare: Annotated[Path | None, Text(_earlier, "FILE.json")] = flag(
+    compare: Annotated[Path | None, FILE] = flag(
         None,
         "compare with an earlier result; which --json printed: medians stand side by side",
         "Output",
+        placeholder="FILE.json",
     )
     report: str | None = REPORT
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import AfterValidator
 
@@ -10,11 +10,10 @@ from cloudgan.core import clouds
 from cloudgan.core.errors import ConfigError
 from cloudgan.core.flags import STEP, Options, argument, flag
 from cloudgan.core.ranges import MAX_SEED
-from cloudgan.schema.run_folder import new_run_path
+from cloudgan.schema import run_folder
 
-Step = Annotated[int | Literal["best"] | None, STEP]
-"""A checkpoint: its number, ``best``, or None: the newest."""
-NewRun = Annotated[str, AfterValidator(new_run_path)]
+Step = Annotated[run_folder.Step, STEP]
+NewRun = Annotated[str, AfterValidator(run_folder.new_run_path)]
 """A run that the command writes: a name, for runs/NAME, or a folder."""
 
 RUN: Any = argument("a run, by name or folder; such as mine or runs/mine")
@@ -132,11 +131,7 @@ class AccountFlags(Options):
 
     @property
     def account(self) -> RunLocator:
-        """The requested accounts.
-
-        Raises:
-            ConfigError: A flag of one cloud was given for another cloud, or for all.
-        """
+        """The requested accounts."""
         for name in ("project", "profile", "subscription"):
             valid = [cloud for cloud, facts in clouds.CLOUDS.items() if facts.account_flag == name]
             if getattr(self, name) and self.provider not in (*valid, None):

@@ -46,12 +46,10 @@ def missing_blocks(folder: Path, blocks: Sequence[range]) -> list[range]:
 
 
 def begin(folder: Path, identity: Mapping[str, Any], *, discard_other: bool) -> None:
-    """Prepares a folder for the blocks of one simulation; keeps those that it has.
+    """Prepares an existing folder for the blocks of one simulation; keeps those that it has.
 
-    Args:
-        folder: Of the blocks, existing.
-        identity: All values that determine a shower besides its number.
-        discard_other: Discard blocks of another simulation.
+    The identity is all that determines a shower besides its number. Blocks of another simulation are refused unless
+    `discard_other`.
     """
     path = folder / _IDENTITY
     found = parse_json(path.read_bytes(), str(path)) if path.exists() else None

@@ -154,14 +154,7 @@ class Engine:
         detector: Detector = CLIC_ECAL,
         particle: Particle = "electron",
     ) -> None:
-        """Builds detector and physics, which takes about a second.
-
-        Args:
-            tables: Geant4 data tables.
-            cut_mm: Range cut.
-            detector: Stack, and window of the image.
-            particle: Primary particle.
-        """
+        """Builds detector and physics, which takes about a second; `detector` has the window of the image."""
         self._geant4 = geant4 = load(tables.variables())
         self._detector = detector
         self._primary: Primary | None = None

@@ -5,6 +5,7 @@ A primary is a function of the seed, the event number and the ranges.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -32,12 +33,8 @@ _SPAWN_KEY = 4
 class PrimaryRequest:
     """Request for primaries; with an event number it determines a shower.
 
-    Attributes:
-        seed: Not negative.
-        energy_gev: Range of the primary energy, flat.
-        theta_deg: Range of the polar angle, flat.
-        cut_mm: Range cut: secondaries with a shorter range are not tracked.
-        particle: Primary particle. Energies, angles and seeds are the same for all.
+    Energy and angle are flat within their ranges, and the same for all particles, as are the seeds. Secondaries with
+    a shorter range than the cut are not tracked.
     """
 
     seed: int
@@ -56,25 +53,19 @@ class PrimaryRequest:
 
     def as_json(self) -> dict[str, Any]:
         """Returns the values by name."""
-        return {
-            "seed": self.seed,
-            "energy_gev": list(self.energy_gev),
-            "theta_deg": list(self.theta_deg),
-            "cut_mm": self.cut_mm,
-            PARTICLE_ATTRIBUTE: self.particle,
-        }
+        ranges = {"energy_gev": list(self.energy_gev), "theta_deg": list(self.theta_deg)}
+        return (
+            {"seed": self.seed}
+            | ranges
+            | {"cut_mm": self.cut_mm, PARTICLE_ATTRIBUTE: self.particle}
+        )
 
 
 class Primary(NamedTuple):
     """One primary particle at the face of the detector.
 
-    Attributes:
-        number: Event number.
-        energy_gev: Kinetic energy, a float32 number.
-        theta_rad: Polar angle, a float32 number; pi/2 is normal to the face.
-        x_mm: Entry position, from the centre of the central cell.
-        y_mm: Entry position along the axis in which it is tilted.
-        seeds: Seeds of Geant4's random numbers, four of 32 bits, none 0.
+    Kinetic energy and polar angle are float32 numbers; pi/2 is normal to the face. Entry is measured from the centre of
+    the central cell, along y in the direction in which it is tilted. Seeds of Geant4 have 32 bits, and none is 0.
     """
 
     number: int
@@ -85,33 +76,23 @@ class Primary(NamedTuple):
     seeds: tuple[int, int, int, int]
 
 
-class Stream(NamedTuple):
-    """Neighbouring primaries, (STREAM_PRIMARIES,) each; seeds (STREAM_PRIMARIES, 4)."""
-
-    energy_gev: NDArray[np.float32]
-    theta_rad: NDArray[np.float32]
-    x_mm: NDArray[np.float64]
-    y_mm: NDArray[np.float64]
-    seeds: NDArray[np.int64]
-
-
 @lru_cache(maxsize=4)
-def stream(request: PrimaryRequest, index: int) -> Stream:
+def _stream(request: PrimaryRequest, index: int) -> list[Primary]:
     """Returns the primaries from event number index * STREAM_PRIMARIES."""
     key = np.random.SeedSequence(request.seed, spawn_key=(_SPAWN_KEY, index))
     random = np.random.default_rng(key)
-    energy = random.uniform(*request.energy_gev, STREAM_PRIMARIES)
-    theta = np.deg2rad(random.uniform(*request.theta_deg, STREAM_PRIMARIES))
+    energy = random.uniform(*request.energy_gev, STREAM_PRIMARIES).astype(np.float32)
+    theta = np.deg2rad(random.uniform(*request.theta_deg, STREAM_PRIMARIES)).astype(np.float32)
     x_mm, y_mm = random.uniform(-CELL_MM / 2, CELL_MM / 2, (2, STREAM_PRIMARIES))
-    seeds = random.integers(1, 2**32, (STREAM_PRIMARIES, 4))
-    return Stream(energy.astype(np.float32), theta.astype(np.float32), x_mm, y_mm, seeds)
+    seeds = map(tuple, random.integers(1, 2**32, (STREAM_PRIMARIES, 4)).tolist())
+    columns = (one.tolist() for one in (energy, theta, x_mm, y_mm))
+    numbers = itertools.count(index * STREAM_PRIMARIES)
+    return [Primary(*row) for row in zip(numbers, *columns, seeds, strict=False)]
 
 
 def primary(request: PrimaryRequest, number: int) -> Primary:
     """Returns the primary of event `number`."""
-    index, row = divmod(number, STREAM_PRIMARIES)
-    energy, theta, x_mm, y_mm, seeds = (column[row].tolist() for column in stream(request, index))
-    return Primary(number, energy, theta, x_mm, y_mm, tuple(seeds))
+    return _stream(request, number // STREAM_PRIMARIES)[number % STREAM_PRIMARIES]
 
 
 def check_energy(energy_gev: tuple[float, float]) -> None:
@@ -132,44 +113,27 @@ def _check_range(
 
 
 class EventCells(NamedTuple):
-    """Non-empty cells of an image.
-
-    Attributes:
-        flat_index: Flat index of each cell, C order of (x, y, layer), ascending, (K,).
-        energy_gev: float32 (K,).
-    """
+    """Non-empty cells of an image: flat index in C order of (x, y, layer), ascending, (K,); and energy, (K,)."""
 
     flat_index: NDArray[np.int64]
     energy_gev: NDArray[np.float32]
 
 
 def crop(cells: EventCells, shape: tuple[int, int, int], window: tuple[int, int]) -> EventCells:
-    """Returns the cells of the window centred on the barycentre, within the planes.
+    """Returns the cells of the window centred on the barycentre, within planes of `shape`: (x, y, layers).
 
-    Args:
-        cells: Cells of the planes.
-        shape: Cells of the planes along x and y, and layers.
-        window: Cells of the image along x and y; odd, so that it has a centre.
+    The window is that of the image along x and y, in odd numbers of cells, so that it has a centre.
     """
     x, y, layer = np.unravel_index(cells.flat_index, shape)
-    kept = np.ones(len(cells.flat_index), bool)
-    moved = []
+    energy = cells.energy_gev
+    total = energy.sum(dtype=np.float64)
+    kept, moved = np.ones(len(energy), bool), []
     for number, planes, size in zip((x, y), shape[:2], window, strict=True):
-        first = _first(number, cells.energy_gev, planes, size)
+        # Without energy the window is centred.
+        centre = int(np.floor(energy @ (number + 0.5) / total)) if total > 0 else planes // 2
+        first = min(max(centre - size // 2, 0), planes - size)
         kept &= (number >= first) & (number < first + size)
         moved.append(number - first)
     inside = tuple(part[kept] for part in (*moved, layer))
-    return EventCells(
-        np.ravel_multi_index(inside, (*window, shape[2])).astype(np.int64), cells.energy_gev[kept]
-    )
-
-
-def _first(
-    number: NDArray[np.intp], energy_gev: NDArray[np.float32], planes: int, size: int
-) -> int:
-    """First index of the window; centred if there is no energy."""
-    total = energy_gev.sum(dtype=np.float64)
-    centre = planes // 2
-    if total > 0:
-        centre = int(np.floor(energy_gev @ (number + 0.5) / total))
-    return min(max(centre - size // 2, 0), planes - size)
+    flat = np.ravel_multi_index(inside, (*window, shape[2])).astype(np.int64)
+    return EventCells(flat, energy[kept])

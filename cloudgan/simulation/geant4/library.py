@@ -47,7 +47,7 @@ def check_installed() -> None:
 
 def load(variables: Mapping[str, str]) -> Any:
     """Imports Geant4 into this process, with `Tables.variables` in its environment."""
-    settings.set_for_geant4(variables)
+    settings.set_variables(variables)
     try:
         return importlib.import_module(PACKAGE)
     except ModuleNotFoundError:

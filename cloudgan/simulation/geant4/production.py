@@ -31,14 +31,7 @@ UNFINISHED = ".unfinished"
 
 
 class SimulationResult(NamedTuple):
-    """Result of a simulation.
-
-    Attributes:
-        showers: Showers in the file.
-        resumed: Showers resumed from an earlier, interrupted run.
-        seconds: Wall time of the others.
-        installation: Geant4 and its tables.
-    """
+    """Showers in the file, those resumed from an interrupted run, and the wall time of the others."""
 
     showers: int
     resumed: int
@@ -57,17 +50,10 @@ def produce(
     attrs: Mapping[str, Any],
     progress: Progress,
 ) -> SimulationResult:
-    """Simulates showers into a file of the public layout; resumes an interrupted run.
+    """Simulates showers into a file of the public layout, which the caller has locked; resumes an interrupted run.
 
-    Args:
-        output: Path of the file, which the caller has locked.
-        events: Number of showers.
-        request: Primaries.
-        data: CERN data files of the user; None: tables written by cloudgan.
-        workers: Number of processes. None: one per core.
-        overwrite: Discard unfinished showers of another simulation.
-        attrs: Additional attributes of the file.
-        progress: Receives the simulated energy, to which the time is proportional.
+    `data` are CERN's data files of the user; None: tables written by cloudgan. `overwrite` discards unfinished
+    showers of another simulation. `progress` receives the simulated energy, to which the time is proportional.
     """
     if workers is not None and workers < 1:
         raise ConfigError(f"--workers={workers}: at least 1 is required")

@@ -38,14 +38,9 @@ LAYOUT = "simulated store"
 
 
 class SimulatedShard(NamedTuple):
-    """A finished shard.
+    """A finished shard: its part of the manifest, the source, equal for all shards, and its files by name.
 
-    Attributes:
-        number: Number in the data set.
-        info: Its row of the manifest.
-        source: The data set, equal for all shards.
-        content: Bytes of its files by name.
-        core_seconds: Wall time since the previous shard of this worker, times its processes.
+    `core_seconds` are the wall time since the previous shard of this worker, times its processes.
     """
 
     number: int
@@ -66,17 +61,10 @@ def simulate_shards(
     version: str,
     on_showers: Callable[[int], None],
 ) -> Iterator[SimulatedShard]:
-    """Simulates the shards `numbers` in processes, and yields each when its last shower is finished.
+    """Simulates the shards `numbers`, ascending, in processes, and yields each when its last shower is finished.
 
-    Args:
-        simulation: The data set.
-        seed: Seed of the run.
-        numbers: Shards to simulate, ascending.
-        installation: Geant4 and its tables.
-        folder: Of finished blocks; those of a killed worker are used.
-        processes: Number of processes.
-        version: Of cloudgan, for the attributes.
-        on_showers: Called with the number of showers of each finished block.
+    `folder` has finished blocks; those of a killed worker are used. `version` is that of cloudgan, for the attributes;
+    `on_showers` is called with the number of showers of each finished block.
     """
     request = PrimaryRequest(
         seed, simulation.energy_gev, simulation.theta_deg, simulation.cut_mm, simulation.particle
@@ -95,7 +83,7 @@ def simulate_shards(
             showers = read_showers(folder, blocks[number], request)
             seconds, began = monotonic_seconds() - began, monotonic_seconds()
             shard = _shard(number, showers, request, simulation.showers, attributes)
-            yield shard._replace(core_seconds=seconds * processes)
+            yield SimulatedShard(number, *shard, seconds * processes)
             discard(folder, blocks[number])
 
     yield from finished()
@@ -112,7 +100,7 @@ def _shard(
     request: PrimaryRequest,
     total: int,
     attributes: Mapping[str, Any],
-) -> SimulatedShard:
+) -> tuple[PartInfo, SourceInfo, dict[str, bytes]]:
     blocks, columns = [], tuple[ColumnInfo, ...]()
     for block in map(public_layout, showers):
         columns = tuple(
@@ -129,10 +117,7 @@ def _shard(
         name: value if isinstance(value, str) else array_value(np.asarray(value))
         for name, value in attributes.items()
     }
-    unit: dict[str, Attribute] = {
-        "unit": WRITTEN_UNIT,
-        DECLARED: array_value(np.asarray(per_gev)),
-    }
+    declared = array_value(np.asarray(per_gev))
     source = SourceInfo(
         name=f"Geant4 {request.particle}s, seed {request.seed}",
         layout=LAYOUT,
@@ -144,6 +129,6 @@ def _shard(
         ecal_per_gev=per_gev,
         ecal_decided=f"ECAL is {WRITTEN_UNIT}: the simulation states it.",
         columns=columns,
-        attributes={"": of_file, "ECAL": unit},
+        attributes={"": of_file, "ECAL": {"unit": WRITTEN_UNIT, DECLARED: declared}},
     )
-    return SimulatedShard(number, info, source, content, 0.0)
+    return info, source, content

@@ -52,11 +52,8 @@ _OWN, _STATES, _UNUSED = "G4EMLOW-cloudgan", "states", "unused"
 class Tables(NamedTuple):
     """Data tables for Geant4.
 
-    Attributes:
-        folder: Folder of cloudgan, with the required but unused folders.
-        low_energy: Folder of the electromagnetic files.
-        name: Name, recorded in a file of showers.
-        sha256: Digest of all files of the detector's elements.
+    `folder` has those that are required but unused, `low_energy` the electromagnetic ones. A file of showers records
+    the name, and the digest of all files of the detector's elements.
     """
 
     folder: Path

@@ -160,13 +160,7 @@ def _serve(calls: Connection, log: Path) -> None:
 
 
 class Installation(NamedTuple):
-    """The installed Geant4.
-
-    Attributes:
-        geant4: Version of Geant4.
-        package: Version of geant4-pybind.
-        tables: Data tables.
-    """
+    """The installed Geant4: its version, that of geant4-pybind, and the data tables."""
 
     geant4: str
     package: str
@@ -174,11 +168,9 @@ class Installation(NamedTuple):
 
 
 def prepare_geant4(folder: Path, data: Path | None) -> Installation:
-    """Checks Geant4 and prepares its tables in a worker process, which takes a second.
+    """Checks Geant4 and prepares its tables in `folder`, in a worker process, which takes a second.
 
-    Args:
-        folder: Folder of the tables, or of the unused folders.
-        data: CERN data files of the user. None: tables are written.
+    `data` are CERN's files of the user; None: tables are written.
     """
     check_installed()
     call = partial(_prepare, folder.resolve(), data.resolve() if data else None)

@@ -80,7 +80,7 @@ class Null(NamedTuple):
         baseline: Mean of the measure.
         baseline_error: Its standard deviation.
         deviation: Mean distance from the ideal.
-        widths: Distance of the measured value from that mean, in standard deviations of the distance.
+        widths: How far the measured value is beyond the usual one, in standard deviations.
         p: Share of permutations in which any measure is as unusual as this one is: corrected for the number of
             measures (maximum statistic of Westfall and Young, 1993).
         detectable: Least deviation, beyond `deviation`, that is significant.
@@ -98,8 +98,9 @@ def nulls(rows: Mapping[Key, Floats], family: Callable[[Key], bool]) -> dict[Key
     """Returns the null distribution of each measure from its values under all labellings, (1 + permutations,) each.
 
     For the correction each deviation (of squares of a difference: its root) is centred on its median and scaled by the
-    distance of its 99th percentile, so that measures with long tails count as much as others. Measures without a value
-    are left out.
+    distance of its 99th percentile, so that measures with long tails count as much as others. What fluctuates below its
+    ideal does so here: cut off at the ideal, a measure that is rarely above it would have next to no scale, and each of
+    its values would be more unusual than any of another measure. Measures without a value are left out.
 
     Args:
         rows: Values; row 0 is the truth.
@@ -109,10 +110,10 @@ def nulls(rows: Mapping[Key, Floats], family: Callable[[Key], bool]) -> dict[Key
     for key, values in rows.items():
         if np.isfinite(values[1:]).sum() > 1 and not np.isnan(values[0]):
             middle = np.median(values[np.isfinite(values)])
-            distances[key] = deviation(key[0], np.nan_to_num(values, nan=middle, posinf=np.inf))
+            distances[key] = _beyond(key[0], np.nan_to_num(values, nan=middle, posinf=np.inf))
     if not distances:
         return {}
-    table = np.stack([np.sqrt(d) if key[0] in QUADRATIC else d for key, d in distances.items()])
+    table = np.stack([_root(d) if key[0] in QUADRATIC else d for key, d in distances.items()])
     centre = np.median(table, 1, keepdims=True)
     finite = np.where(np.isfinite(table), table, np.nan)
     tail, most = (
@@ -135,22 +136,28 @@ def nulls(rows: Mapping[Key, Floats], family: Callable[[Key], bool]) -> dict[Key
         drawn = rows[key][1:][np.isfinite(rows[key][1:])]
         away = each[1:][np.isfinite(each[1:])]
         spread = float(away.std())
-        least = critical[row] ** 2 if key[0] in QUADRATIC else critical[row]
+        usual = float(np.maximum(away, 0.0).mean())
+        least = max(critical[row], 0.0) ** (2 if key[0] in QUADRATIC else 1)
         found[key] = Null(
             float(drawn.mean()),
             float(drawn.std(ddof=1)),
-            float(away.mean()),
+            usual,
             float(each[0] - away.mean()) / spread if spread > 0 else 0.0,
             float(1 + above[row]) / (count + 1),
-            float(least - away.mean()),
+            float(least - usual),
         )
     return found
 
 
-def deviation(name: str, values: Floats) -> Floats:
-    """Distance of values of a measure from its ideal; a classifier below chance, and a distance below 0, is not worse than ideal."""
+def _beyond(name: str, values: Floats) -> Floats:
+    """Distance of values from the ideal; negative below that of a classifier or a squared distance."""
     away = values - IDEALS[name]
-    return np.maximum(away, 0.0) if name in ONE_SIDED else np.abs(away)
+    return away if name in ONE_SIDED else np.abs(away)
+
+
+def _root(squares: Floats) -> Floats:
+    """Roots with the signs of the squares."""
+    return np.sign(squares) * np.sqrt(np.abs(squares))
 
 
 def _evenly(count: int, most: int) -> NDArray[np.int64]:

@@ -10,8 +10,10 @@ import re
 import threading
 from collections.abc import Iterator
 from email.utils import format_datetime
+from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from botocore.loaders import Loader
 from moto.moto_api._internal import moto_api_backend
 from moto.moto_server.werkzeug_app import (
@@ -291,11 +293,13 @@ class _Session:
 
 @contextlib.contextmanager
 def amazon() -> Iterator[Amazon]:
-    """Runs an empty account."""
+    """Runs an empty account; the pauses of its clients between two attempts take no time."""
     made = Amazon()
     made.start()
     try:
-        yield made
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("botocore.endpoint.time", SimpleNamespace(sleep=lambda _: None))
+            yield made
     finally:
         made.stop()
     if made.troubles:

@@ -58,7 +58,8 @@ class Entra:
         if form.get("client_secret", SECRET) != SECRET:
             said = "AADSTS7000215: Invalid client secret provided. Trace ID: 1"
             return 401, {"error": "invalid_client", "error_description": said}
-        service = form["scope"].removesuffix("/.default")
+        # MSAL for Go, which rclone has, asks for `openid offline_access profile` besides.
+        service = form["scope"].split()[0].removesuffix("/.default")
         self.given.append((form["client_id"], service))
         token = self.aks_token() if service == AKS else jwt(service)
         return 200, {"token_type": "Bearer", "expires_in": 3600, "access_token": token}

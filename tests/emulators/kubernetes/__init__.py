@@ -19,7 +19,7 @@ tests/realcluster, on which the same tests run; a difference is a fault of the d
 - networks: all pods share the loopback of this machine. `CLOUDGAN_PEERS` and probed ports are replaced by free
   local ones; a peer that the NetworkPolicy objects keep from a pod is a port on which nothing listens;
 - file systems: mount paths are replaced in env values, command and args by folders of this machine. Nothing
-  is read-only, no user is changed, no limit is enforced (`cluster.oom`, `cluster.evict_under_pressure`);
+  is read-only, no user is changed, no limit is enforced (`cluster.evict_under_pressure`);
 - images: a mapping from program names to local programs (`cluster.registry(is_away=True)` plays a registry that
   does not answer);
 - time: a second of the Job controller's back-off lasts `backoff_scale` seconds, one of a probe `probe_scale`.
@@ -28,6 +28,20 @@ tests/realcluster, on which the same tests run; a difference is a fault of the d
 from __future__ import annotations
 
 from emulators.kubernetes.cluster import Cluster, local_cluster
-from emulators.kubernetes.containers import Image, python_image, with_gpus
+from emulators.kubernetes.containers import (
+    RCLONE,
+    Image,
+    python_image,
+    rclone_image,
+    with_gpus,
+)
 
-__all__ = ["Cluster", "Image", "local_cluster", "python_image", "with_gpus"]
+__all__ = [
+    "RCLONE",
+    "Cluster",
+    "Image",
+    "local_cluster",
+    "python_image",
+    "rclone_image",
+    "with_gpus",
+]

@@ -151,6 +151,9 @@ class Api:
         with self._store.changed:
             found = self._store.get(resource, namespace, name)
             own = found["metadata"]
+            uid = (options.get("preconditions") or {}).get("uid", own["uid"])
+            if uid != own["uid"]:
+                raise conflict(resource, name)
             if options.get("propagationPolicy") == "Foreground":
                 own["finalizers"] = [*{*own.get("finalizers", ()), "foregroundDeletion"}]
             if resource == PODS:

@@ -298,10 +298,6 @@ class Cluster:
         """Nodes get no image that they do not have, or get them again."""
         self._machines.registry_is_away = is_away
 
-    def oom(self, namespace: str, pod: str) -> None:
-        """Kills a container as the kernel does when memory is at its limit."""
-        self._run(namespace, pod).kill("OOMKilled")
-
     def freeze(self, namespace: str, pod: str) -> None:
         """Stops all processes of a container (SIGSTOP)."""
         self._run(namespace, pod).process.signal_all(signal.SIGSTOP)

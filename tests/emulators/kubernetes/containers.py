@@ -53,6 +53,15 @@ def python_image(*paths: Path | str, **env: str) -> Image:
     return Image({"python": sys.executable, "python3": sys.executable}, variables, appended)
 
 
+RCLONE = "rclone/rclone:1.75.1"
+
+
+def rclone_image(**env: str) -> Image:
+    """Returns an image with the shell of this machine and the rclone of the tests' environment."""
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.defpath])
+    return Image({"sh": "/bin/sh"}, {"PATH": path, **env})
+
+
 def with_gpus(image: Image) -> Image:
     """Returns an image with libraries that fit the GPUs; they are processors of this machine.
 

@@ -101,7 +101,6 @@ class PodRun(threading.Thread):
         self._wake = threading.Event()
         self._kill_at = NEVER
         self._ending = self._abandoned = False
-        self.kill_reason = ""
         self.process: ContainerProcess | None = None
         self._ports: dict[int, int] = {}
         self._started_at, self._phase = now(), "Pending"
@@ -124,8 +123,7 @@ class PodRun(threading.Thread):
         self.kill()
         self.terminate(0)
 
-    def kill(self, reason: str = "") -> None:
-        self.kill_reason = reason
+    def kill(self) -> None:
         if self.process:
             self.process.signal_all(signal.SIGKILL)
 
@@ -208,8 +206,7 @@ class PodRun(threading.Thread):
         text = ""
         if code and container.get("terminationMessagePolicy") == "FallbackToLogsOnError":
             text = log.read_bytes()[-MOST_MESSAGE_BYTES:].decode(errors="replace")
-        reason = self.kill_reason or ("Error" if code else "Completed")
-        return _end(status, began, code, reason, text)
+        return _end(status, began, code, "Error" if code else "Completed", text)
 
     def _pull(self, name: str, status: Object) -> Image | None:
         """Returns an image as soon as it can be pulled; None: the pod ends before."""

@@ -1,7 +1,5 @@
 """Commands on this machine beside a worker: locally, and as a step of a Slurm job."""
 
-from __future__ import annotations
-
 import os
 
 import pytest
@@ -71,7 +69,7 @@ def test_slurm_runs_a_step_on_the_node_of_the_worker(kept, tmp_path, monkeypatch
         id = "7"
 
     found = slurm.SlurmBackend(tmp_path)
-    monkeypatch.setattr(found._jobs, "of", lambda run: Job)
+    monkeypatch.setattr(slurm, "job_of", lambda commands, run: Job)
     workers = (WorkerState(0, "running", "n1"), WorkerState(1, "running", "n2"))
     monkeypatch.setattr(found, "state", lambda run: RunState("running", workers))
     assert found.execute("gan", 1, ["nvidia-smi", "-L"], CommandStreams(kept)) == 4

@@ -1,7 +1,5 @@
 """An emulated account of each cloud: `lab` is that of the test's folder, or of its parameter."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

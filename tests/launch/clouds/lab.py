@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 from cloudgan.core import machines
-from cloudgan.launch.backends.kubernetes.backend import KubernetesBackend
 from cloudgan.launch.clouds.client import CloudClient
 from cloudgan.launch.clouds.engine import Engine, names_of_gone
 from cloudgan.launch.clouds.planner import NodePoolRequest, cloud_planner
@@ -178,14 +177,9 @@ class Lab(ABC):
         """Returns the backend of a new process."""
         cloud = self.cloud()
 
-        def inner(plan: Plan) -> KubernetesBackend | None:
-            api = cloud.cluster_api(plan.target)
-            return KubernetesBackend(api, str(plan.target.namespace)) if api else None
-
         return ProvisionedBackend(
             cloud,
             RunRegistry(self.store(), "a test"),
-            inner=inner,
             all_steps=all_steps,
             say=self.said.append,
             poll_seconds=POLL_SECONDS,

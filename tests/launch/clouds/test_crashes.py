@@ -1,7 +1,5 @@
 """Killed at any call, and nodes that wait for the next run: `down` leaves nothing in the account."""
 
-from __future__ import annotations
-
 import contextlib
 import datetime as dt
 import itertools

@@ -1,7 +1,5 @@
 """Creating one resource: an existing one is kept, an error is reported, and those of others are unchanged."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import islice
 

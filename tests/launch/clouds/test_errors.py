@@ -1,7 +1,5 @@
 """Errors of each cloud: capacity, quota, failed pools, rights. The class says whether another zone is tried."""
 
-from __future__ import annotations
-
 import re
 
 import pytest
@@ -117,11 +115,6 @@ def aws_answers(code, message):
 
 def azure_answers(*answer):
     return lambda lab: lab.azure.faults.refuse("PUT", POOL, AzureRefusal(*answer))
-
-
-def google_answers(method, *answer, **how):
-    refusal = Refusal(*answer, **how)
-    return lambda lab: lab.google.server.refuse(method, refusal, times=10**6)
 
 
 UNAUTHORIZED = (

@@ -1,7 +1,5 @@
 """What each cloud does alike: create, resume, list, delete, and refuse what is of others."""
 
-from __future__ import annotations
-
 import pytest
 
 from cloudgan.core.errors import ConfigError, CredentialsError, PlanError, ResourcesLeftError

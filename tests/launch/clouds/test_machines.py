@@ -1,7 +1,5 @@
 """machines.csv: a row is all that a machine needs; every price has its machine."""
 
-from __future__ import annotations
-
 import datetime as dt
 import json
 

@@ -1,7 +1,5 @@
 """`check` names each missing login, service, permission and quota with what to do, and creates nothing."""
 
-from __future__ import annotations
-
 import pytest
 
 from launch.clouds.aws.used_permissions import document

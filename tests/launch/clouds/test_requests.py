@@ -1,7 +1,5 @@
 """The planners: from a request to the requests of each cloud, offline."""
 
-from __future__ import annotations
-
 import functools
 import re
 import string

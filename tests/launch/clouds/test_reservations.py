@@ -1,7 +1,5 @@
 """Reservations that cannot serve a run are refused before anything is made."""
 
-from __future__ import annotations
-
 import pytest
 
 from cloudgan.core.errors import ConfigError, PlanError

@@ -3,8 +3,6 @@
 They leave out the Kubernetes objects, which are the same on every cloud.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import yaml

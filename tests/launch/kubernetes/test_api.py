@@ -1,7 +1,5 @@
 """Error responses of the API server as exceptions with messages and exit codes."""
 
-from __future__ import annotations
-
 import json
 from types import SimpleNamespace
 
@@ -138,7 +136,7 @@ def test_a_new_cluster_may_deny_requests_for_minutes(clock):
     said = []
     client = AnswersInTurn(*[0] * 15, *[401] * 10, *[403] * 5, 200)
     found = ClusterApi(client, say=said.append)
-    found.expect_new_cluster(300)
+    found.new_until = 300
     assert found.list("/api/v1/nodes") == {"message": ""}
     assert clock[0] > 150
     assert said[0] == (
@@ -150,7 +148,7 @@ def test_a_new_cluster_may_deny_requests_for_minutes(clock):
 @pytest.mark.parametrize(("status", "kind"), [(0, ApiError), (401, CredentialsError)])
 def test_a_new_cluster_that_denies_requests_for_longer_is_an_error(clock, status, kind):
     found = ClusterApi(AnswersInTurn(*[status] * 100))
-    found.expect_new_cluster(300)
+    found.new_until = 300
     with pytest.raises(kind):
         found.list("/api/v1/nodes")
     assert 300 <= clock[0] < 310
@@ -170,7 +168,7 @@ def test_an_exceeded_quota_of_a_new_cluster_is_no_denied_login(clock):
     client = AnswersInTurn(403)
     client.call_api = lambda *_, **__: answer(403, b'{"message": "exceeded quota: gpus"}')
     found = ClusterApi(client)
-    found.expect_new_cluster(300)
+    found.new_until = 300
     with pytest.raises(CapacityError):
         found.create("/api/v1/namespaces/x/pods", {})
     assert clock[0] == 0

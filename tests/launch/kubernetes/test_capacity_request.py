@@ -1,7 +1,5 @@
 """Requests for all nodes at once: what GKE says about one, and how a plan asks for it."""
 
-from __future__ import annotations
-
 import pytest
 
 from cloudgan.launch.kubernetes.capacity_request import progress, requested_by

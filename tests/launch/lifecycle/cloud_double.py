@@ -292,6 +292,9 @@ class RunOfNodes:
     def destroy(self, run: str) -> Iterator[str]:
         yield from ()
 
+    def clear(self, run: str) -> None:
+        self.stop(run)
+
     def stop(self, run: str) -> None:
         self._inner.calls.append(("stop", run))
 

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from cloudgan.launch.lifecycle.launch_log import LaunchLog

@@ -76,6 +76,9 @@ class PlaceDouble:
     def log_sources(self, run: str) -> dict[str, Callable[[bool], Iterator[LogLine]]]:
         return self.sources
 
+    def clear(self, run: str) -> None:
+        self.stop(run)
+
     def stop(self, run: str) -> None:
         self.calls.append(("stop", run))
         self.over = ""

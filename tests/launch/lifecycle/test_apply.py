@@ -1,7 +1,5 @@
 """The order of a plan's steps, also after interruptions and errors."""
 
-from __future__ import annotations
-
 import pytest
 
 from cloudgan.core.errors import ConfigError, Interrupted
@@ -60,13 +58,6 @@ def test_what_is_over_is_stopped_first_and_only_the_job_is_created_again(run, ph
     assert run.place.calls == [("stop", "gan"), STARTED]
     assert run.said == ["created Job gan"]
     assert [len(requests) for requests in run.noted()] == [STEPS, 1]
-
-
-def test_another_run_of_this_name_is_refused_and_nothing_done(run, plan_of):
-    run.place.meant = other = plan_of(training={"epochs": 9})
-    with pytest.raises(ConfigError, match=rf"cloudgan-spec {other.spec_hash}.*cloudgan down gan$"):
-        run.begin()
-    assert (run.place.made, run.place.calls, run.noted()) == ([], [], [])
 
 
 def test_times_of_an_attempt_are_noted_before_it_is_stopped_which_deletes_them(run):

@@ -1,7 +1,5 @@
 """One run's share of a cluster that several runs use."""
 
-from __future__ import annotations
-
 import datetime as dt
 
 import pytest
@@ -9,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cloudgan.core.labels import RUN, SHARED
-from cloudgan.launch.lifecycle.cluster_usage import cluster_usage, share_cluster
+from cloudgan.launch.lifecycle.cluster_usage import cluster_usage
 from cloudgan.launch.lifecycle.run_registry import DesiredState
 from cloudgan.schema.plan import NodePool
 from cloudgan.schema.resource import Resource
@@ -24,9 +22,10 @@ def after(minutes):
 
 @pytest.fixture
 def provisioned(plan_of):
-    def build(name="gan", region="us-central1", **pool):
+    def build(name="gan", region="us-central1", location=None, **pool):
         kept = {"node_type": "n1-standard-8+1xV100", "market": "spot", "name": "gan-pool"}
-        plan = plan_of(name=name, target=PLACE | {"region": region})
+        details = {"cluster location": location} if location else {}
+        plan = plan_of(name=name, target=PLACE | {"region": region, "details": details})
         return plan.model_copy(update={"node_pool": NodePool(**kept | pool)})
 
     return build
@@ -155,8 +154,23 @@ def test_what_bills_beside_the_nodes_is_named(provisioned, resources, system, pl
 
 
 @pytest.mark.parametrize(
-    ("engine", "region", "shares"),
-    [("cluster", "us-central1", True), ("cluster", "r", False), ("tpu_vm", "us-central1", False)],
+    ("other", "shares"),
+    [
+        ({}, True),
+        ({"region": "r"}, False),
+        ({"engine": "tpu_vm"}, False),
+        ({"location": "us-central1-f"}, False),
+    ],
 )
-def test_runs_in_one_region_share_its_cluster(provisioned, engine, region, shares):
-    assert share_cluster(provisioned(), provisioned("other", region, engine=engine)) is shares
+def test_runs_in_one_place_share_its_cluster(provisioned, other, shares):
+    """A cluster of the same name in another zone is another one, and is paid by its own runs."""
+    plans = provisioned(), provisioned("other", **other)
+    states = [history(plan, (0, "starting")) for plan in plans]
+    found = cluster_usage(plans[0], [cluster()], states, after(60))
+    assert found.run_seconds == (1800 if shares else 3600)
+
+
+def test_a_cluster_is_found_in_another_zone_than_the_nodes(provisioned):
+    plan = provisioned(location="us-central1-f")
+    assert cluster_usage(plan, [cluster(region="us-central1-a")], [], NOON).created_at is None
+    assert cluster_usage(plan, [cluster(region="us-central1-f")], [], NOON).created_at

@@ -1,7 +1,5 @@
 """launch.json: attempts, their requests, the times of program, nodes and cluster, and what they cost."""
 
-from __future__ import annotations
-
 import datetime as dt
 
 import pytest
@@ -9,12 +7,15 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from cloudgan.core.errors import LaunchError
+from cloudgan.core.progress import Silent
 from cloudgan.launch.lifecycle import apply, kept_nodes, launch_log
 from cloudgan.launch.lifecycle.apply import deprovision, record_deprovision
 from cloudgan.launch.lifecycle.launch_log import LaunchLog
 from cloudgan.launch.lifecycle.nodes import has_running_nodes, observe_nodes, terminate_nodes
 from cloudgan.launch.lifecycle.run_results import RunResults
+from cloudgan.launch.operations.run_watch import RunWatch
 from cloudgan.launch.plan.build import deadline
+from cloudgan.launch.plan.launch_job import usd_of_earlier_attempts
 from cloudgan.money.billing import launch_ledger
 from cloudgan.money.catalog import load_catalog
 from cloudgan.money.fees import Fees
@@ -24,6 +25,7 @@ from cloudgan.schema.item import Item
 from cloudgan.schema.launch import Attempt, Cluster, Launch, Node
 from cloudgan.schema.plan import NodePool, ReusedNodes
 from cloudgan.schema.price_row import CONTROL_PLANE, FeeRow
+from cloudgan.schema.record import PreemptionNotice
 from cloudgan.schema.run_folder import RunFolder
 from cloudgan.schema.run_state import RunState
 from launch.lifecycle.place_double import PlaceDouble
@@ -165,7 +167,22 @@ def test_an_attempt_that_runs_costs_what_it_ran_until_now(ledger_of, priced):
     log.record_state(state("running", 0))
     assert usd(log, 20) == pytest.approx(2 / 3 * HOUR)
     assert usd(log) == 0, "without a now it is not known"
-    assert log.read().attempts[0].node_seconds() is None, "the nodes still exist"
+    assert log.read().attempts[0].billed_seconds() is None, "the nodes still exist"
+
+
+def test_a_node_that_aws_takes_in_its_first_hour_is_free_wherever_the_cost_is_said(
+    ledger_of, plan_of
+):
+    """`status`, `down`, the watch of `deploy` and the next budget say one sum."""
+    row = next(one for one in load_catalog().find(provider="aws") if one.market == "spot")
+    plan = plan_of(price=row, workers={"accelerator": "T4", "accelerators_per_node": 1})
+    log = begun(ledger_of(plan), plan)
+    log.record_state(state("failed", 0, 58))
+    assert log.usd() == pytest.approx(row.cost_usd(58 * 60))
+    notice = PreemptionNotice(time=text(58), step=1, worker=0, cloud="aws", seconds=120)
+    log.folder.record_file.write_text(notice.model_dump_json() + "\n")
+    said = (log.usd(), RunWatch(log, Silent()).usd_so_far(), usd_of_earlier_attempts(log.folder))
+    assert said == (0, 0, 0)
 
 
 def test_attempts_add_up_and_the_next_deadline_is_what_is_left(ledger_of, priced):

@@ -1,7 +1,5 @@
 """The lines of all workers in one stream, without gaps and without repetition."""
 
-from __future__ import annotations
-
 import itertools
 import threading
 

@@ -1,7 +1,5 @@
 """Runs on provisioned nodes: desired states, existing resources, and deletion."""
 
-from __future__ import annotations
-
 import datetime as dt
 from dataclasses import replace
 from functools import partial
@@ -87,10 +85,10 @@ class Lab:
                 return None
             return self.jobs.setdefault(plan.run, JobDouble(self.cloud))
 
+        self.cloud.job_backend = inner or in_cluster
         return ProvisionedBackend(
             self.cloud,
             RunRegistry(self.store, lease_owner),
-            inner=inner or in_cluster,
             all_steps=lambda plan: plan.steps,
             say=self.said.append,
             poll_seconds=0.005,
@@ -162,6 +160,34 @@ def test_a_start_ends_when_another_client_removes_the_run_meanwhile(lab):
     with pytest.raises(LaunchError, match="was removed by another laptop while it was started"):
         lab.apply(lab.plan())
     assert "pool" not in lab.left()
+
+
+@pytest.mark.parametrize("until", ["its end", "its last node"])
+def test_of_two_launchers_that_resume_a_run_none_deletes_the_nodes_of_the_other(lab, until):
+    plan = lab.plan()
+    lab.apply(plan)
+    lab.end("stop")
+    mine, yours = lab.backend("me"), lab.backend("you")
+    clear = yours.clear
+
+    def late(run):
+        if until == "its end":
+            lab.apply(plan, mine)
+        else:
+            mine.clear(run)
+            for step in plan.steps:
+                mine.ensure(step, plan)
+        clear(run)
+
+    yours.clear = late
+    deleted = lab.cloud.asked("delete")
+    if until == "its end":
+        lab.apply(plan, yours)
+    else:
+        with pytest.raises(ConfigError, match="is leased by me"):
+            lab.apply(plan, yours)
+    assert lab.left() == ALL
+    assert lab.cloud.asked("delete") == deleted
 
 
 def two_runs(lab):
@@ -414,21 +440,14 @@ def test_billed_nodes_are_deleted_before_the_history_of_other_runs_is_read(lab, 
 
 
 def test_a_state_has_the_nodes_that_are_there(lab):
-    nodes = [{"metadata": {"name": "a", "creationTimestamp": "2026-11-21T12:00:00Z"}}]
-
-    class Api:
-        def list(self, path, selector=""):
-            assert (path, selector) == ("/api/v1/nodes", "cloudgan-run=gan")
-            return {"items": nodes}
-
     job = PlaceDouble([RunState("running", started_at=NOON.isoformat())])
     backend, registry = lab.backend(inner=lambda plan: job), RunRegistry(lab.store, "me")
     registry.write(lab.plan(), "started")
-    assert backend.state("gan").nodes == (), "no cluster, no node"
-    lab.cloud.add("cluster", "cloudgan")
-    lab.cloud.api = Api()
-    assert backend.state("gan").nodes == (Node(name="a", started_at=NOON),)
-    lab.cloud.api.list = away
+    assert backend.state("gan").nodes == ()
+    node = Node(name="a", started_at=NOON)
+    job.nodes = lambda run: (node,) if run == "gan" else ()
+    assert backend.state("gan").nodes == (node,)
+    job.nodes = away
     state = backend.state("gan")
     assert (state.phase, state.nodes) == ("running", None), "the nodes are unknown"
     job.states = [RunState("absent")]

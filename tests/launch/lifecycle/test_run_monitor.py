@@ -1,7 +1,5 @@
 """A run is followed to its end, and stopped when it could only wait."""
 
-from __future__ import annotations
-
 import pytest
 
 from cloudgan.core.errors import (

@@ -1,7 +1,5 @@
 """Desired states of runs: one writer at a time, no lost writes, readable from any machine."""
 
-from __future__ import annotations
-
 import datetime as dt
 import re
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """What a run left in its store, read from any machine."""
 
-from __future__ import annotations
-
 import gzip
 import secrets
 

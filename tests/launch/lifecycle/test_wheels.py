@@ -1,7 +1,5 @@
 """The wheels that a pod installs, built and downloaded on any machine."""
 
-from __future__ import annotations
-
 import hashlib
 import importlib.metadata
 import os

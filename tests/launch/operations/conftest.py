@@ -1,7 +1,5 @@
 """Clouds in memory in place of those of the product."""
 
-from __future__ import annotations
-
 import pytest
 
 from launch.lifecycle.cloud_double import installed

@@ -1,7 +1,5 @@
 """Concurrent queries of several clouds."""
 
-from __future__ import annotations
-
 import threading
 
 import pytest

@@ -1,7 +1,5 @@
 """Which run needs a resource: one that may be in use is never orphaned."""
 
-from __future__ import annotations
-
 import dataclasses
 import datetime as dt
 import re
@@ -14,7 +12,6 @@ from cloudgan.launch.operations.inventory import (
     OrphanDetector,
     RunView,
     cluster_target,
-    is_orphaned,
 )
 from cloudgan.schema.plan import NodePool
 from launch.lifecycle.cloud_double import CloudDouble, RulesDouble
@@ -25,9 +22,10 @@ LONG_AGO, JUST_NOW = NOW - dt.timedelta(hours=5), NOW - dt.timedelta(minutes=5)
 
 @pytest.fixture
 def intent_of(plan_of):
-    def build(state, at=LONG_AGO, run="gan", **node_pool):
+    def build(state, at=LONG_AGO, run="gan", zone=None, details=None, **node_pool):
         kind = {"node_type": "n1-standard-8+1xT4", "market": "spot", "name": run} | node_pool
         place = {"provider": "gcp", "region": "us-central1", "cluster": "cloudgan"}
+        place |= {"zone": zone, "details": details or {}}
         plan = plan_of(name=run, target=place, node_pool=NodePool(**kind), requests=lambda plan: ())
         return DesiredState(
             number=1, state=state, plan=plan, lease_owner="marie on laptop", created_at=at
@@ -84,7 +82,7 @@ def test_a_run_that_is_being_started_is_expected_before_its_job_is_there(intent_
 
 def test_a_resource_whose_cluster_does_not_answer_is_unknown(intent_of):
     (found,) = judged(pool(), gan=(intent_of("started"), None, "the cluster is away"))
-    assert (found.state, is_orphaned(found)) == ("unknown", False)
+    assert (found.state, found.is_orphaned) == ("unknown", False)
     assert "the cluster is away" in found.reason
 
 
@@ -125,8 +123,8 @@ def test_what_is_being_deleted_is_a_finding_and_what_all_runs_share_is_none(inte
     half = pool(state="deleting")
     bucket = CloudDouble().add("bucket", "cloudgan-lab-1")
     leaving, shared = judged(half, bucket, gan=(intent_of("removing"), False))
-    assert (leaving.state, is_orphaned(leaving)) == ("deleting", True)
-    assert (shared.state, is_orphaned(shared)) == ("expected", False)
+    assert (leaving.state, leaving.is_orphaned) == ("deleting", True)
+    assert (shared.state, shared.is_orphaned) == ("expected", False)
 
 
 def test_a_part_of_a_cluster_goes_with_it_and_what_is_left_of_one_goes(intent_of):
@@ -142,9 +140,11 @@ def test_a_part_of_a_cluster_goes_with_it_and_what_is_left_of_one_goes(intent_of
     assert [one.state for one in needed] == ["expected"] * 3
 
 
-def test_a_cluster_in_another_zone_of_the_region_is_the_same_place(intent_of):
-    view = (intent_of("starting", JUST_NOW), False)
-    assert judged(cluster(region="us-central1-f"), gan=view)[0].state == "expected"
+@pytest.mark.parametrize(("location", "state"), [("f", "expected"), ("a", "orphaned")])
+def test_a_cluster_may_be_in_another_zone_than_the_nodes(intent_of, location, state):
+    details = {"cluster location": f"us-central1-{location}"}
+    view = (intent_of("starting", JUST_NOW, zone="us-central1-a", details=details), False)
+    assert judged(cluster(region="us-central1-f"), gan=view)[0].state == state
 
 
 def test_it_is_known_where_the_cluster_of_a_resource_is(tmp_path):

@@ -1,7 +1,5 @@
 """Detection of the cloud of this machine."""
 
-from __future__ import annotations
-
 import os
 import socket
 from http.server import BaseHTTPRequestHandler, HTTPServer

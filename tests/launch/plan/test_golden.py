@@ -1,7 +1,5 @@
 """The manifests of a plan as a file to read, and those of others: valid in old and new clusters."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,10 +1,8 @@
 """Writes the golden manifests of a plan, and makes other plans; `make golden` runs it.
 
-Values that differ from day to day are arguments of planning. The plan itself and the wheels' program, which
+Values that differ from day to day are arguments of planning. The plan itself and the programs for wheels, which
 the ConfigMap holds too, are named instead of repeated.
 """
-
-from __future__ import annotations
 
 import datetime as dt
 import sys
@@ -13,7 +11,7 @@ from pathlib import Path
 import yaml
 
 from cloudgan.core import assets
-from cloudgan.launch.kubernetes.manifests import manifest_steps
+from cloudgan.launch.kubernetes.manifests import WHEEL_FILES, manifest_steps
 from cloudgan.launch.plan.build import PlanRequest, make_plan
 from cloudgan.schema.config import parse_config
 from cloudgan.schema.plan import Showers, Target, Wheel, Workers
@@ -25,7 +23,6 @@ FOLDER = Path(__file__).parent / "golden"
 GOLDEN = "four-nodes-of-eight-gpus"
 """The plan that is kept as a file; of the others only the validity is tested."""
 NOW = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)
-FETCHER = "fetch_wheels.py"
 PUBLIC = "tensorflow/tensorflow:2.21.0"
 OWN = "registry.example/lab/cloudgan@sha256:" + "5" * 64
 WHEELS = (
@@ -100,9 +97,9 @@ def render(name):
             (container,) = body["spec"]["template"]["spec"]["containers"]
             assert container["command"][2] == assets.read_text("k8s/port_probe.py")
             container["command"][2] = "<k8s/port_probe.py>"
-        if FETCHER in body.get("data", {}):
-            assert body["data"][FETCHER] == assets.read_text(f"k8s/{FETCHER}")
-            body["data"][FETCHER] = f"<k8s/{FETCHER}>"
+        for program in set(WHEEL_FILES) & set(body.get("data", {})):
+            assert body["data"][program] == assets.read_text(f"k8s/{program}")
+            body["data"][program] = f"<k8s/{program}>"
     return yaml.dump_all(bodies, Dumper=_Readable, sort_keys=False)
 
 

@@ -95,8 +95,6 @@ DEAR = {"retailPrice": 9.0}
                 {"type": "Reservation"},
             )
         ),
-        ([{"retailPrice": -1}, SPOT], ["spot"], "is not a valid price"),
-        ([{"retailPrice": "free"}, SPOT], ["spot"], "is not a valid price"),
         ([{"retailPrice": None}, SPOT], ["spot"], "is not a valid price"),
         ([{"currencyCode": "EUR"}, SPOT], ["spot"], "in EUR"),
         ([{"unitOfMeasure": "1/Month"}, SPOT], ["spot"], "per 1/Month"),

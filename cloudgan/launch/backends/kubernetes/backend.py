@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from cloudgan.core.clock import monotonic_seconds, utc_moment
+from cloudgan.core.clouds import NAMESPACE
 from cloudgan.core.documents import parse_model
 from cloudgan.core.errors import (
     CloudganError,
@@ -18,11 +19,14 @@ from cloudgan.core.errors import (
     OpenPortsError,
 )
 from cloudgan.core.labels import RUN, SPEC
-from cloudgan.launch.backends.job_backend import PreexistingNodes
+from cloudgan.launch.backends.job_backend import JobBackend
+from cloudgan.launch.backends.kubernetes.nodes import WAIT, list_nodes, wait_for_nodes
 from cloudgan.launch.backends.kubernetes.permissions import (
     GANG_GROUP,
+    REVIEW,
     check_cluster,
     check_permissions,
+    check_rights,
     has_cilium,
 )
 from cloudgan.launch.backends.kubernetes.pod_exec import execute
@@ -40,6 +44,7 @@ from cloudgan.launch.kubernetes.manifests import (
     filled_secret,
     manifest_steps,
 )
+from cloudgan.schema.launch import Node
 from cloudgan.schema.plan import Plan, Step
 from cloudgan.schema.run_document import RunSource
 from cloudgan.schema.run_state import LogLine, RunState
@@ -49,19 +54,29 @@ STOPPED: Final = "stopped"
 _GONE_SECONDS: Final = 300.0
 _POLL_SECONDS: Final = 0.5
 _NODE_TYPE: Final = "node.kubernetes.io/instance-type"
-_SIGNING: Final = "Secret "
-_POLICY_OF_CILIUM: Final = "CiliumNetworkPolicy "
-_OF_JOB: Final = ("PodTemplate ", "ProvisioningRequest ", _POLICY_OF_CILIUM)
-_SHARED: Final = ("Namespace ", "ServiceAccount ", "DaemonSet ")
+_POLICY_OF_CILIUM: Final = "CiliumNetworkPolicy"
+_OF_JOB: Final = ("PodTemplate", "ProvisioningRequest", _POLICY_OF_CILIUM)
+_SHARED: Final = ("Namespace", "ServiceAccount", "DaemonSet")
 """Objects that all runs share: created if missing, never changed or deleted."""
 
 
-class KubernetesBackend(PreexistingNodes):
-    """One namespace of one cluster."""
+class KubernetesBackend(JobBackend):
+    """One namespace of one cluster.
+
+    Args:
+        poll_seconds: Interval between two looks at nodes that start.
+    """
 
     def __init__(
-        self, api: ClusterApi, namespace: str, *, gone_seconds: float = _GONE_SECONDS
+        self,
+        api: ClusterApi,
+        namespace: str | None,
+        *,
+        gone_seconds: float = _GONE_SECONDS,
+        poll_seconds: float = 5.0,
     ) -> None:
+        namespace = namespace or NAMESPACE
+        self._poll_seconds = poll_seconds
         self._api, self._namespace, self._gone_seconds = api, namespace, gone_seconds
         core = f"/api/v1/namespaces/{namespace}"
         self._pods, self._events = f"{core}/pods", f"{core}/events"
@@ -72,16 +87,8 @@ class KubernetesBackend(PreexistingNodes):
         self._owned = (self._jobs, f"{core}/services", policies, self._maps)
         self._resource_version = ""
 
-    def expect_new_cluster(self, until: float) -> None:
-        """Waits for the API of a cluster that was just created; see `ClusterApi`."""
-        self._api.expect_new_cluster(until)
-
     def check(self, plan: Plan) -> tuple[str, ...]:
-        """Checks permissions, accelerators, queue and claim before anything is created.
-
-        Returns:
-            A warning for each check that was not possible.
-        """
+        """Checks permissions, accelerators, queue and claim before anything is created."""
         check_permissions(self._api, self._namespace)
         return check_cluster(self._api, plan)
 
@@ -90,11 +97,7 @@ class KubernetesBackend(PreexistingNodes):
         return manifest_steps(plan, gang=GANG_GROUP in self._api.groups())
 
     def desired_state(self, run: str) -> Plan | None:
-        """Returns the stored plan of a run; None if there is no such run.
-
-        Raises:
-            ForeignDocumentError: The plan is of another run, owner or specification.
-        """
+        """Returns the stored plan of a run; None if there is no such run."""
         found = self._api.get(f"{self._maps}/{run}")
         if found is None:
             return None
@@ -118,13 +121,21 @@ class KubernetesBackend(PreexistingNodes):
         """
         if step.method == PROBE:
             self._probe_ports(step, plan)
-            return False
+        elif step.method == REVIEW:
+            check_rights(self._api, plan, self._poll_seconds)
+        elif step.method == WAIT:
+            wait_for_nodes(self._api, plan, self._poll_seconds)
+        else:
+            return self._ensure_object(step, plan)
+        return False
+
+    def _ensure_object(self, step: Step, plan: Plan) -> bool:
         assert step.find is not None  # noqa: S101  every manifest step has one
-        if step.ensure.startswith((_SIGNING, *_OF_JOB)):
-            is_secret = step.ensure.startswith(_SIGNING)
-            create = self._create_secret if is_secret else self._create_for_job
+        kind = _kind(step)
+        if kind == "Secret" or kind in _OF_JOB:
+            create = self._create_for_job if kind in _OF_JOB else self._create_secret
             return create(step, plan)
-        shared = step.ensure.startswith(_SHARED)
+        shared = kind in _SHARED
         try:
             found = self._api.get(step.find)
         except CredentialsError:
@@ -136,11 +147,11 @@ class KubernetesBackend(PreexistingNodes):
                 self._api.create(step.path, _resolved(step, plan))
             except AlreadyExistsError:
                 # The response of an earlier request was lost, or another launcher was faster.
-                return self.ensure(step, plan)
+                return self._ensure_object(step, plan)
             return True
         if not shared and found["metadata"].get("deletionTimestamp"):
             self._wait_for_deletion(step.find)
-            return self.ensure(step, plan)
+            return self._ensure_object(step, plan)
         if not shared:
             self._update(step, plan, found)
         return False
@@ -149,7 +160,7 @@ class KubernetesBackend(PreexistingNodes):
         """Updates the data of an object of this run."""
         labels = found["metadata"].get("labels") or {}
         if labels.get(RUN) != plan.run:
-            raise _name_taken(step.ensure.partition(" ")[0], plan.run, self._namespace)
+            raise _name_taken(_kind(step), plan.run, self._namespace)
         if labels.get(SPEC) != plan.spec_hash:
             raise ConfigError(
                 f"run {plan.run} has other settings; use another --name, or delete"
@@ -170,7 +181,7 @@ class KubernetesBackend(PreexistingNodes):
 
     def _create_for_job(self, step: Step, plan: Plan) -> bool:
         """Creates an object of the run's Job; that of an earlier Job is deleted with it."""
-        if step.ensure.startswith(_POLICY_OF_CILIUM) and not has_cilium(self._api):
+        if _kind(step) == _POLICY_OF_CILIUM and not has_cilium(self._api):
             return False
         body: Any = step.body
         uid, found = self._job_uid(plan), self._api.get(str(step.find))
@@ -211,6 +222,10 @@ class KubernetesBackend(PreexistingNodes):
         if found.phase == "absent" and self._api.get(f"{self._maps}/{run}") is not None:
             return replace(found, phase="stopped")
         return found
+
+    def nodes(self, run: str) -> tuple[Node, ...]:
+        """Returns the nodes that were provisioned for a run, whose label they have."""
+        return list_nodes(self._api, run)
 
     def _node_sizes(self) -> dict[str, str]:
         """Returns the type of each node; nothing without the permission to list nodes."""
@@ -268,9 +283,21 @@ class KubernetesBackend(PreexistingNodes):
         """Deletes a run's Job and waits for the deletion of its pods; keeps the plan."""
         if self._api.get(f"{self._maps}/{run}") is not None:
             self.annotate(run, STOPPED)
-        self._delete(f"{self._jobs}/{run}", run)
+        uid = self._delete(f"{self._jobs}/{run}", run)
         self._wait_for_pods(run)
-        self._wait_for_deletion(f"{self._jobs}/{run}")
+        self._wait_for_deletion(f"{self._jobs}/{run}", uid)
+
+    def clear(self, run: str) -> None:
+        """Deletes a Job that has ended; one that another launcher created since stays."""
+        path = f"{self._jobs}/{run}"
+        job = self._api.get(path)
+        if job is None:
+            self._wait_for_pods(run)
+            return
+        if run_state(job, (), utc_moment()).is_over:
+            uid = job["metadata"]["uid"]
+            self._delete(path, run, uid)
+            self._wait_for_deletion(path, uid)
 
     def destroy(self, run: str) -> Iterator[str]:
         """Deletes all objects with the run's label; yields each name when it is deleted."""
@@ -304,17 +331,20 @@ class KubernetesBackend(PreexistingNodes):
                 self._delete(path, plan.run)
                 self._wait_for_deletion(path)
 
-    def _delete(self, path: str, run: str) -> None:
+    def _delete(self, path: str, run: str, uid: str | None = None) -> str | None:
+        """Deletes an object of a run, with `uid` only that one; returns its UID, None if there is none."""
         found = self._api.get(path)
         if found is None:
-            return
+            return None
         if (found["metadata"].get("labels") or {}).get(RUN) != run:
             raise _name_taken(path.rpartition("/")[0].rpartition("/")[2], run, self._namespace)
-        self._api.delete(path)
+        self._api.delete(path, uid=uid)
+        return str(found["metadata"]["uid"])
 
     def _wait_for_pods(self, run: str) -> None:
+        """Waits until no pod of a deleted Job is left; another launcher may have created the next Job by now."""
         deadline = monotonic_seconds() + self._gone_seconds
-        while self._api.list(self._pods, f"{RUN}={run}")["items"]:
+        while self._has_pods_of_deleted_job(run):
             if monotonic_seconds() > deadline:
                 raise LaunchError(
                     f"pods of run {run} in namespace {self._namespace} are not deleted after"
@@ -323,9 +353,18 @@ class KubernetesBackend(PreexistingNodes):
                 )
             time.sleep(_POLL_SECONDS)
 
-    def _wait_for_deletion(self, path: str) -> None:
+    def _has_pods_of_deleted_job(self, run: str) -> bool:
+        pods = self._api.list(self._pods, f"{RUN}={run}")["items"]
+        job = self._api.get(f"{self._jobs}/{run}") if pods else None
+        stays = job is not None and not job["metadata"].get("deletionTimestamp")
+        uid = job["metadata"]["uid"] if job and stays else None
+        owners = (pod["metadata"].get("ownerReferences") or () for pod in pods)
+        return any(uid not in [one["uid"] for one in each] for each in owners)
+
+    def _wait_for_deletion(self, path: str, uid: str | None = None) -> None:
+        """Waits until an object is gone; with `uid` until it is gone or another one has its name."""
         deadline = monotonic_seconds() + self._gone_seconds
-        while self._api.get(path) is not None:
+        while (found := self._api.get(path)) and uid in (None, found["metadata"]["uid"]):
             if monotonic_seconds() > deadline:
                 raise LaunchError(
                     f"the deletion of {path} does not finish; check its finalizers. Use another"
@@ -343,6 +382,10 @@ class KubernetesBackend(PreexistingNodes):
             and event.get("type") == "Warning"
         ]
         return " ".join(str(about[-1].get("message", "")).split()) if about else ""
+
+
+def _kind(step: Step) -> str:
+    return str(step.body["kind"]) if isinstance(step.body, dict) else ""
 
 
 def _resolved(step: Step, plan: Plan) -> dict[str, Any]:

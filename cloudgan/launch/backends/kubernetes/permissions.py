@@ -62,24 +62,15 @@ def review_step(target: Target) -> Step:
     )
 
 
-def check_rights(
-    api: ClusterApi, plan: Plan, *, new_until: float = 0.0, poll_seconds: float = 5.0
-) -> None:
-    """Checks the rights that a run needs in the cluster of a cloud.
-
-    Args:
-        api: Of the cluster.
-        plan: Of the run; its steps at the cluster are the objects to create.
-        new_until: Until when a cluster that was just created may deny rights, by `monotonic_seconds`.
-        poll_seconds: Interval between two checks meanwhile.
-    """
+def check_rights(api: ClusterApi, plan: Plan, poll_seconds: float = 5.0) -> None:
+    """Checks the rights that a run needs in the cluster of a cloud; a new one may deny them at first."""
     target = plan.target
     how = clouds.find(target.provider).cluster_access
     grant = f"Its creator, or an administrator, grants access: {how} (docs/clouds.md)"
     missing = list(_rights_of_run(plan))
     try:
         while missing := [one for one in missing if not _is_granted(api, *one)]:
-            if monotonic_seconds() >= new_until:
+            if monotonic_seconds() >= api.new_until:
                 break
             time.sleep(poll_seconds)
     except CredentialsError as error:
@@ -180,10 +171,11 @@ def _check_nodes(api: ClusterApi, plan: Plan) -> Iterator[str]:
     except CredentialsError:
         yield "no permission to list nodes: whether the workers fit on them was not checked"
         return
-    selected = [node for node in nodes if _fits(node, workers.node_selector)]
-    if not selected and workers.node_selector:
+    wanted = workers.node_selector.items()
+    selected = [one for one in nodes if wanted <= (one["metadata"].get("labels") or {}).items()]
+    if not selected and wanted:
         raise PlanError(
-            f"no node of this cluster has the labels {_pairs(workers.node_selector)};"
+            f"no node of this cluster has the labels {', '.join(map('='.join, wanted))};"
             f" found: {_accelerators(nodes) or 'no accelerator'}"
         )
     gpus = workers.accelerators_per_node
@@ -199,11 +191,6 @@ def _check_nodes(api: ClusterApi, plan: Plan) -> Iterator[str]:
         )
 
 
-def _fits(node: dict[str, Any], selector: dict[str, str]) -> bool:
-    labels = node["metadata"].get("labels") or {}
-    return all(labels.get(key) == value for key, value in selector.items())
-
-
 def _amount(node: dict[str, Any], resource: str) -> int:
     text = str(((node.get("status") or {}).get("allocatable") or {}).get(resource, "0"))
     return int(text) if text.isdecimal() else 0
@@ -217,7 +204,3 @@ def _accelerators(nodes: list[dict[str, Any]]) -> str:
         if _amount(node, GPU)
     ]
     return ", ".join(found[:4]) + (f" and {len(found) - 4} more" if len(found) > 4 else "")  # noqa: PLR2004
-
-
-def _pairs(labels: dict[str, str]) -> str:
-    return ", ".join(f"{key}={value}" for key, value in labels.items())

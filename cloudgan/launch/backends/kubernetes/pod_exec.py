@@ -35,14 +35,7 @@ _MOST_BYTES = 65_536
 def execute(
     client: ApiClient, path: str, container: str, command: Sequence[str], streams: CommandStreams
 ) -> int:
-    """Runs a command; returns its exit code.
-
-    Args:
-        client: Authenticated client.
-        path: Of the pod.
-        container: Name of a running container.
-        command: Program and arguments; no shell expands them.
-        streams: Where the output goes.
+    """Runs a command, which no shell expands, in a container of the pod at `path`; returns its exit code.
 
     Raises:
         LaunchError: The connection ended before the command.

@@ -9,6 +9,7 @@ from cloudgan.core.documents import parse_json, read_bytes
 from cloudgan.launch.backends.local.backend import JOB_FILE, PLAN_FILE
 from cloudgan.launch.backends.local.state_file import StateFile
 from cloudgan.launch.backends.local.supervisor import LocalJob, Supervisor
+from cloudgan.launch.kubernetes.manifests import opens_ports
 from cloudgan.schema import plan as plans
 
 
@@ -17,8 +18,8 @@ def main(folder: Path) -> None:
     state = StateFile(folder)
     body = parse_json(read_bytes(folder / JOB_FILE), JOB_FILE)
     plan = plans.read(folder / PLAN_FILE)
-    shares_network = plan.workers.allow_open_ports or not plan.has_peers
-    supervisor = Supervisor(LocalJob(body, folder, shares_network), state)
+    is_isolated = opens_ports(plan) and not plan.workers.allow_open_ports
+    supervisor = Supervisor(LocalJob(body, folder, is_isolated), state)
     with state.lock():  # its holder is the sign that the supervisor runs
         supervisor.run()
 

@@ -30,7 +30,7 @@ from cloudgan.launch.backends.local.supervisor import (
     process_start_time,
 )
 from cloudgan.launch.backends.remote_command import CommandStreams, run_process
-from cloudgan.launch.kubernetes.manifests import PLAN_PLACEHOLDER, job, run_yaml
+from cloudgan.launch.kubernetes.manifests import PLAN_PLACEHOLDER, job, opens_ports, run_yaml
 from cloudgan.schema.plan import Plan, Step
 from cloudgan.schema.run_document import ForeignDocumentError, check_inside, read_plan
 from cloudgan.schema.run_state import LogLine, RunState, WorkerState
@@ -41,22 +41,10 @@ _STOP_SECONDS = 90.0
 _STARTED: list[subprocess.Popen[bytes]] = []
 """Supervisors started by this process; they may outlive it and are reaped otherwise."""
 _NEEDS = {
-    "train": (
-        "tensorflow",
-        (
-            "--provider=local trains on this machine, but TensorFlow is not installed; run"
-            f" {install_command('train')}"
-        ),
-    ),
-    "simulate": (
-        "geant4_pybind",
-        (
-            "--provider=local simulates on this machine, but Geant4 is not installed; run"
-            f" {install_command('geant4')}"
-        ),
-    ),
+    "train": ("tensorflow", "TensorFlow", "trains", "train"),
+    "simulate": ("geant4_pybind", "Geant4", "simulates", "geant4"),
 }
-"""Module of a job, and the sentence without it; the others train."""
+"""Module of a job, its name, what the job does, and the extra that has the module; other jobs train."""
 
 
 class LocalBackend(PolledBackend):
@@ -68,20 +56,32 @@ class LocalBackend(PolledBackend):
         self._runs = runs
 
     def check(self, plan: Plan) -> tuple[str, ...]:
-        """Checks that this machine can train, or simulate."""
-        module, missing = _NEEDS.get(plan.config.job, _NEEDS["train"])
-        if find_spec(module) is None:
-            raise ConfigError(missing)
+        """Checks that the plan can run here, and that this machine can train, or simulate."""
         workers = plan.workers
-        if plan.has_peers and not workers.allow_open_ports:
+        if opens_ports(plan) and not workers.allow_open_ports:
+            who, alone = (
+                f"--nodes={workers.nodes}",
+                "one node: --nodes=1, with --replicas=N for several replicas",
+            )
+            if plan.config.join:
+                who, alone = (
+                    f"--parallel={plan.config.parallel.mode}",
+                    "a search without --parallel",
+                )
             if "://" in plan.store:
                 raise ConfigError(
-                    f"the trainers of --nodes={workers.nodes} run without a network, so they cannot"
-                    f" copy checkpoints to {plan.store}; use a folder as --store, or one node, or"
+                    f"the trainers of {who} run without a network, so they cannot copy checkpoints to"
+                    f" {plan.store}; use a folder as --store, or {alone.partition(':')[0]}, or"
                     " give them the network and accept that others can reach their ports:"
                     " --allow-open-ports"
                 )
-            LoopbackNetwork.check("one node: --nodes=1, with --replicas=N for several replicas")
+            LoopbackNetwork.check(alone)
+        module, name, does, extra = _NEEDS.get(plan.config.job, _NEEDS["train"])
+        if find_spec(module) is None:
+            raise ConfigError(
+                f"--provider=local {does} on this machine, but {name} is not installed; run"
+                f" {install_command(extra)}"
+            )
         return ()
 
     def steps(self, plan: Plan) -> tuple[Step, ...]:
@@ -89,11 +89,7 @@ class LocalBackend(PolledBackend):
         return local_steps(plan)
 
     def desired_state(self, run: str) -> Plan | None:
-        """Returns the plan of a run; None if it was never started or is destroyed.
-
-        Raises:
-            ForeignDocumentError: The plan is of another run.
-        """
+        """Returns the plan of a run; None if it was never started or is destroyed."""
         path = self._runs / run / PLAN_FILE
         if not path.exists() or not (self._runs / run / "pods").exists():
             return None
@@ -119,10 +115,9 @@ class LocalBackend(PolledBackend):
         """Returns the state of a run and its workers."""
         folder = self._runs / run
         file = StateFile(folder)
-        is_supervised = file.supervisor() is not None
-        note = file.read()
+        supervisor, note = file.supervisor(), file.read()
         if note is None:
-            return RunState("starting" if is_supervised else "absent")
+            return RunState("starting" if supervisor else "absent")
         workers = tuple(
             WorkerState(w.index, w.phase, "this machine", w.restarts, w.reason, w.cause)
             for w in note.workers
@@ -130,8 +125,10 @@ class LocalBackend(PolledBackend):
         found = RunState(
             note.phase, workers, note.reason, note.cause, note.started_at, note.ended_at
         )
-        if is_supervised or note.ended_at:
-            return replace(found, phase="starting") if is_supervised and note.ended_at else found
+        if supervisor and note.ended_at:
+            return replace(found, phase="stopping" if note.supervisor == supervisor else "starting")
+        if supervisor or note.ended_at:
+            return found
         return replace(
             found,
             phase="stopped",
@@ -176,12 +173,12 @@ class LocalBackend(PolledBackend):
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGTERM)
         deadline = monotonic_seconds() + _STOP_SECONDS
-        while file.supervisor() is not None:
+        while pid and file.supervisor() == pid:  # the next one may have started by then
             if monotonic_seconds() > deadline:
                 raise LaunchError(f"supervisor process {pid} of run {run} does not end")
             time.sleep(_POLL_SECONDS)
         _reap(pid)
-        note = file.read()
+        note = file.read() if file.supervisor() is None else None
         for worker in note.workers if note else ():
             if (
                 worker.pid

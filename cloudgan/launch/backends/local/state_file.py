@@ -39,9 +39,10 @@ class SavedWorkerState(Document):
 
 
 class SavedState(Document):
-    """State of the run."""
+    """State of the run, written by a supervisor with this process ID."""
 
     phase: Phase
+    supervisor: int = 0
     workers: tuple[SavedWorkerState, ...] = ()
     reason: str = ""
     cause: Cause = ""

@@ -32,7 +32,7 @@ from cloudgan.launch.kubernetes.job_spec import (
     describe_exit_code,
 )
 from cloudgan.launch.kubernetes.manifests import CLAIM_FOLDER
-from cloudgan.schema.run_state import Cause, Phase, WorkerPhase
+from cloudgan.schema.run_state import STOPPING, Cause, Phase, WorkerPhase
 
 _POLL_SECONDS = 0.1
 _INITIAL_BACKOFF_SECONDS = 1.0
@@ -77,7 +77,8 @@ class Supervisor:
             signal.signal(number, self._request_stop)
         if self._job.world > 1:
             write_secret(self._job.key_folder / KEY_FILE)
-            self._network = None if self._job.has_open_ports else LoopbackNetwork.create()
+        if self._job.is_isolated:
+            self._network = LoopbackNetwork.create()
         self._began = utc_now()
         deadline = monotonic_seconds() + self._job.deadline_seconds
         while True:
@@ -171,7 +172,7 @@ class Supervisor:
     def _end(self, phase: Phase, reason: str, cause: Cause = "") -> None:
         processes = [slot.process for slot in self._slots if slot.process]
         if processes:
-            self._write("running", reason, cause)
+            self._write("stopping", reason or STOPPING, cause)
         for process in processes:
             process.signal(signal.SIGTERM)
         until = monotonic_seconds() + self._job.grace_seconds
@@ -190,6 +191,7 @@ class Supervisor:
         workers = tuple(_note(slot, is_over=ended_at is not None) for slot in self._slots)
         note = SavedState(
             phase=phase,
+            supervisor=os.getpid(),
             workers=workers,
             reason=reason,
             cause=cause,
@@ -325,11 +327,11 @@ class LocalJob(JobSpec):
     """A Job whose workers are processes on this machine.
 
     Attributes:
-        has_open_ports: Whether the trainers share the network of this machine.
+        is_isolated: Whether the trainers have a network of their own.
     """
 
     folder: Path
-    has_open_ports: bool = False
+    is_isolated: bool = False
 
     @property
     def key_folder(self) -> Path:

@@ -18,7 +18,14 @@ from cloudgan.core.run_secret import write_secret
 from cloudgan.core.settings import slurm_environment
 from cloudgan.launch.backends.job_backend import PolledBackend
 from cloudgan.launch.backends.remote_command import CommandStreams, run_process
-from cloudgan.launch.backends.slurm.client import Job, JobQueue, SlurmCommands, SlurmError
+from cloudgan.launch.backends.slurm.client import (
+    Job,
+    SlurmCommands,
+    SlurmError,
+    all_jobs,
+    job_of,
+    past_job,
+)
 from cloudgan.launch.backends.slurm.job_state import JobFiles, run_state
 from cloudgan.launch.backends.slurm.partitions import (
     check_exclusive_nodes,
@@ -61,16 +68,11 @@ class SlurmBackend(PolledBackend):
     ) -> None:
         """Takes the folder of runs and the Python interpreter that has cloudgan on all nodes."""
         self._runs, self._commands = runs.absolute(), commands or SlurmCommands()
-        self._jobs, self._python = JobQueue(self._commands), python
+        self._python = python
         self._poll_seconds, self._gone_seconds = poll_seconds, gone_seconds
 
     def check(self, plan: Plan) -> tuple[str, ...]:
-        """Checks that the cluster has the nodes before anything is created.
-
-        Raises:
-            UnknownNameError: The partition does not exist.
-            PlanError: It has too few nodes or accelerators, or too short a time limit.
-        """
+        """Checks that the cluster has the nodes before anything is created."""
         self._commands.require()
         nodes = matching_nodes(plan, read_partitions(self._commands))
         if needs_exclusive_nodes(plan):
@@ -84,14 +86,10 @@ class SlurmBackend(PolledBackend):
         return slurm_steps(plan, runs=self._runs, python=self._python, gres=gres)
 
     def desired_state(self, run: str) -> Plan | None:
-        """Returns the plan of a run, from the local folder or from the folder in its job's comment.
-
-        Raises:
-            ForeignDocumentError: The plan is of another run, or not that of the job.
-        """
+        """Returns the plan of a run, from the local folder or from the folder in its job's comment."""
         path, source = self._runs / run / PLAN_FILE, RunSource("", run)
         if not path.exists():
-            job = self._jobs.of(run)
+            job = job_of(self._commands, run)
             if job is None or FOLDER_LABEL not in job.labels:
                 return None
             path = Path(job.labels[FOLDER_LABEL]) / PLAN_FILE
@@ -119,14 +117,14 @@ class SlurmBackend(PolledBackend):
 
     def state(self, run: str) -> RunState:
         """Returns the state of a run and its workers."""
-        job = self._jobs.of(run)
+        job = job_of(self._commands, run)
         plan = self.desired_state(run)
         if plan is None:
             return RunState("absent")
         files = self._job_files(plan)
         past, number = None, files.job()
         if job is None and number and files.end() is None:
-            past = self._jobs.past(number)
+            past = past_job(self._commands, number)
         return run_state(job, past, files, plan.workers.nodes)
 
     def log_sources(self, run: str) -> dict[str, Callable[[bool], Iterator[LogLine]]]:
@@ -143,7 +141,7 @@ class SlurmBackend(PolledBackend):
         `--overlap` shares the resources with the worker
         (https://slurm.schedmd.com/srun.html#OPT_overlap, read 2026-11-22).
         """
-        job, state = self._jobs.of(run), self.state(run)
+        job, state = job_of(self._commands, run), self.state(run)
         node = next((one.node for one in state.workers if one.index == worker), "")
         if job is None or not node:
             raise LaunchError(f"worker {worker} of run {run} has no node")
@@ -153,7 +151,7 @@ class SlurmBackend(PolledBackend):
 
     def stop(self, run: str) -> None:
         """Cancels the job after its workers have saved a checkpoint, and waits for its end."""
-        job, plan = self._jobs.of(run), self.desired_state(run)
+        job, plan = job_of(self._commands, run), self.desired_state(run)
         if plan is None:
             return
         files = self._job_files(plan)
@@ -178,7 +176,7 @@ class SlurmBackend(PolledBackend):
 
     def destroy(self, run: str) -> Iterator[str]:
         """Cancels the job and deletes its files; keeps record and checkpoints."""
-        job, plan = self._jobs.of(run), self.desired_state(run)
+        job, plan = job_of(self._commands, run), self.desired_state(run)
         self.stop(run)
         if job is not None:
             yield f"job {job.id}"
@@ -192,11 +190,11 @@ class SlurmBackend(PolledBackend):
         """Returns the names of all runs in the folder or with a job in the queue."""
         here = (path.parent.name for path in self._runs.glob(f"*/{PLAN_FILE}"))
         known = {name for name in here if self.desired_state(name)}
-        return tuple(sorted(known | {job.labels[RUN] for job in self._jobs.all()}))
+        return tuple(sorted(known | {job.labels[RUN] for job in all_jobs(self._commands)}))
 
     def deprovision(self, run: str, state: str) -> Iterator[str]:
         """Deletes the secrets of a run that has ended, should its script have been killed."""
-        if (plan := self.desired_state(run)) and self._jobs.of(run) is None:
+        if (plan := self.desired_state(run)) and job_of(self._commands, run) is None:
             self._forget_secrets(self._job_files(plan))
         return super().deprovision(run, state)
 
@@ -211,7 +209,7 @@ class SlurmBackend(PolledBackend):
         return JobFiles(run_folder(plan, self._runs) / JOB_FOLDER)
 
     def _submit(self, plan: Plan, folder: Path) -> bool:
-        if self._jobs.of(plan.run) is not None:
+        if job_of(self._commands, plan.run) is not None:
             return False
         files = JobFiles(folder / JOB_FOLDER)
         files.clear()
@@ -240,7 +238,7 @@ class SlurmBackend(PolledBackend):
 
     def _is_gone(self, run: str, seconds: float) -> bool:
         deadline = monotonic_seconds() + seconds
-        while self._jobs.of(run) is not None:
+        while job_of(self._commands, run) is not None:
             if monotonic_seconds() > deadline:
                 return False
             time.sleep(self._poll_seconds)

@@ -136,35 +136,29 @@ class EndedJob:
     ended: str | None
 
 
-class JobQueue:
-    """The jobs of this user."""
+def all_jobs(commands: SlurmCommands) -> tuple[Job, ...]:
+    """Returns the jobs of this user that cloudgan submitted and that have not ended."""
+    text = commands.run("squeue", "--me", "--noheader", f"--format={_SQUEUE}")
+    found = (_job(line) for line in text.splitlines() if line.count("|") >= _SQUEUE.count("|"))
+    return tuple(job for job in found if RUN in job.labels)
 
-    def __init__(self, commands: SlurmCommands) -> None:
-        self._commands = commands
 
-    def all(self) -> tuple[Job, ...]:
-        """Returns the jobs of cloudgan that have not ended."""
-        text = self._commands.run("squeue", "--me", "--noheader", f"--format={_SQUEUE}")
-        found = (_job(line) for line in text.splitlines() if line.count("|") >= _SQUEUE.count("|"))
-        return tuple(job for job in found if RUN in job.labels)
+def job_of(commands: SlurmCommands, run: str) -> Job | None:
+    """Returns the job of a run; None if none is in the queue."""
+    return next((job for job in all_jobs(commands) if job.labels[RUN] == run), None)
 
-    def of(self, run: str) -> Job | None:
-        """Returns the job of a run; None if none is in the queue."""
-        return next((job for job in self.all() if job.labels[RUN] == run), None)
 
-    def past(self, job_id: str) -> EndedJob | None:
-        """Returns the record of an ended job, from the controller or else from accounting."""
-        try:
-            text = self._commands.run("scontrol", "show", "job", job_id, "--oneliner")
-            return _shown(text)
-        except SlurmError:
-            pass
-        try:
-            options = ("--allocations", "--noheader", "--parsable2", f"--format={_SACCT}")
-            text = self._commands.run("sacct", f"--jobs={job_id}", *options)
-        except LaunchError:
-            return None  # no accounting
-        return _accounted(text)
+def past_job(commands: SlurmCommands, job_id: str) -> EndedJob | None:
+    """Returns the record of an ended job, from the controller or else from accounting."""
+    try:
+        return _shown(commands.run("scontrol", "show", "job", job_id, "--oneliner"))
+    except SlurmError:
+        pass
+    try:
+        options = ("--allocations", "--noheader", "--parsable2", f"--format={_SACCT}")
+        return _accounted(commands.run("sacct", f"--jobs={job_id}", *options))
+    except LaunchError:
+        return None  # no accounting
 
 
 def _job(line: str) -> Job:

@@ -9,7 +9,7 @@ from typing import Final
 
 from cloudgan.launch.backends.slurm.client import EndedJob, Job
 from cloudgan.launch.kubernetes.job_spec import RESTART_CODES, describe_exit_code
-from cloudgan.schema.run_state import Cause, Phase, RunState, WorkerPhase, WorkerState
+from cloudgan.schema.run_state import STOPPING, Cause, Phase, RunState, WorkerPhase, WorkerState
 
 _SAVED, _KILLED = 75, 137
 _ON_NODES: Final = ("RUNNING", "COMPLETING", "SIGNALING", "STAGE_OUT")
@@ -44,20 +44,15 @@ _ENDS: Final[dict[str, tuple[Phase, str, Cause]]] = {
 
 
 def run_state(job: Job | None, past: EndedJob | None, files: JobFiles, world: int) -> RunState:
-    """Returns the state of a run.
-
-    Args:
-        job: Its job in the queue, if any.
-        past: Slurm's record of the last ended job.
-        files: Status files of the script.
-        world: Number of workers.
-    """
+    """Returns the state of a run of `world` workers; `past` is the record of its last job."""
     seen = files.workers(world)
     began = files.began()
     if job is None:
         return _ended(past, files, seen, began)
     if job.state in _ON_NODES:
         workers = _workers(seen, is_over=False)
+        if files.is_stopped():
+            return RunState("stopping", workers, STOPPING, started_at=began)
         up = all(worker.phase in ("running", "done") for worker in workers)
         return RunState("running" if up else "starting", workers, started_at=began)
     if job.state in _STARTING:

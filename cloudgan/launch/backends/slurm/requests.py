@@ -30,7 +30,6 @@ def slurm_steps(
     """Returns the steps in the run's folder: plan, run.yaml, script, sbatch.
 
     Args:
-        plan: The plan; its steps are not used.
         runs: Local folder of runs, used unless the store is a folder.
         python: Path on the nodes of the interpreter that has cloudgan.
         gres: GRES of the accelerators; None: derived from the plan.
@@ -84,14 +83,7 @@ def comment(plan: Plan, folder: Path) -> str:
 
 
 def script(plan: Plan, folder: Path, *, python: str, gres: str | None) -> str:
-    """Returns the sbatch script.
-
-    Args:
-        plan: The plan.
-        folder: Shared folder of the run.
-        python: Path on the nodes of the interpreter that has cloudgan.
-        gres: GRES of a node; None: none.
-    """
+    """Returns the sbatch script for the shared folder of a run; without `gres` no GRES is asked for."""
     body = JobSpec(job(plan))
     head = [f"#SBATCH {option}" for option in _options(plan, folder, gres)]
     parts = (

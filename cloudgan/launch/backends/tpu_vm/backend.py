@@ -20,9 +20,10 @@ from cloudgan.launch.backends.tpu_vm.state import (
     run_state,
     was_preempted,
 )
+from cloudgan.launch.clouds.client import CloudClient
 from cloudgan.launch.clouds.engine import Engine
 from cloudgan.launch.clouds.gcp.kinds import QUEUED, TPU_VM, node_spec
-from cloudgan.launch.clouds.rows import Body, Rows
+from cloudgan.launch.clouds.rows import Body
 from cloudgan.schema.heartbeat import FILE_NAME as HEARTBEAT
 from cloudgan.schema.heartbeat import Heartbeat
 from cloudgan.schema.launch import Node
@@ -39,19 +40,11 @@ _LEAST_SECONDS: Final = 300
 
 
 class TpuVmBackend(PolledBackend):
-    """One run on a TPU slice, which the caller creates and deletes.
-
-    Args:
-        cloud: The project.
-        store: Store of the run.
-        plan: Plan without placeholders.
-        say: Receives progress.
-        poll_seconds: Interval between two requests for the state.
-    """
+    """One run on a TPU slice, which the caller creates and deletes; its plan has no placeholders."""
 
     def __init__(
         self,
-        cloud: Rows,
+        cloud: CloudClient,
         store: Store,
         plan: Plan,
         *,
@@ -104,11 +97,7 @@ class TpuVmBackend(PolledBackend):
     def execute(
         self, run: str, worker: int, command: Sequence[str], streams: CommandStreams
     ) -> int:
-        """Refuses: a TPU VM is reached by SSH only, for which cloudgan creates no keys and no firewall rule.
-
-        Raises:
-            ConfigError: Always.
-        """
+        """Refuses: a TPU VM is reached by SSH only, for which cloudgan creates no keys and no firewall rule."""
         del worker, command, streams
         raise ConfigError(
             f"run {run} is on a TPU VM, which accepts commands by SSH only, and cloudgan opens no SSH"
@@ -117,11 +106,7 @@ class TpuVmBackend(PolledBackend):
         )
 
     def stop(self, run: str) -> None:
-        """Requests a checkpoint by a stop file in the store, then deletes the TPU.
-
-        Raises:
-            LaunchError: The TPU is not deleted in time.
-        """
+        """Requests a checkpoint by a stop file in the store, then deletes the TPU."""
         queued = self._queued()
         if queued is None:
             return

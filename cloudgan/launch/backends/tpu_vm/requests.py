@@ -9,16 +9,16 @@ is alpha only), so the VM deletes itself: see startup.sh.
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterable, Iterator
 from importlib import resources
 from typing import Any, Final
 
-from cloudgan.core import assets
 from cloudgan.core.errors import PlanError
-from cloudgan.core.labels import derived_name
 from cloudgan.launch.backends.tpu_vm.slices import environment, notes, slice_of
 from cloudgan.launch.clouds.gcp import names, network
+from cloudgan.launch.clouds.gcp.kinds import QUEUED
 from cloudgan.launch.clouds.planner import NodePoolRequest, billed_by_reservation
 from cloudgan.launch.kubernetes.job_spec import RESTART_CODES, JobSpec
 from cloudgan.launch.kubernetes.manifests import (
@@ -26,7 +26,7 @@ from cloudgan.launch.kubernetes.manifests import (
     job,
     run_yaml,
     trainer,
-    wheel_list,
+    wheel_files,
 )
 from cloudgan.schema.plan import NodePool, Plan, Step, Workers
 from cloudgan.schema.price_row import PoolFee
@@ -42,11 +42,7 @@ _GRACE_SECONDS = 25
 
 
 def node_pool(wanted: NodePoolRequest) -> NodePool:
-    """Returns the slice as a node pool.
-
-    Raises:
-        PlanError: TensorFlow or Cloud TPU cannot serve the request.
-    """
+    """Returns the slice as a node pool."""
     found = slice_of(wanted.node_type)
     if wanted.nodes > 1:
         raise PlanError(
@@ -59,11 +55,10 @@ def node_pool(wanted: NodePoolRequest) -> NodePool:
             " --market=spot, which is cheaper"
         )
     address = PoolFee(kind="public_ip", quantity=found.hosts)
-    return NodePool(
-        node_type=found.node_type,
-        market=wanted.market,
-        reservation=wanted.reservation,
-        name=derived_name(wanted.run, wanted.spec_hash, _LONGEST_NAME),
+    return wanted.pool(
+        _LONGEST_NAME,
+        keep_cluster=False,
+        served_runs=1,
         engine=ENGINE,
         runtime=found.image,
         hosts=found.hosts,
@@ -83,9 +78,6 @@ def check_no_secrets(names: Iterable[str]) -> None:
     """Refuses secret variables: what a TPU VM knows at its start is metadata, for all who may see the VM.
 
     https://docs.cloud.google.com/compute/docs/metadata/overview (read 2026-11-25).
-
-    Raises:
-        PlanError: There are some.
     """
     if given := ", ".join(names):
         raise PlanError(
@@ -96,11 +88,7 @@ def check_no_secrets(names: Iterable[str]) -> None:
 
 
 def workers(workers: Workers, node_pool: NodePool) -> Workers:
-    """Returns the workers of a slice: one process drives all its chips.
-
-    Raises:
-        PlanError: See `check_no_secrets`.
-    """
+    """Returns the workers of a slice: one process drives all its chips."""
     check_no_secrets((*workers.secrets, *workers.kubernetes_secrets))
     return workers.model_copy(
         update={
@@ -116,26 +104,18 @@ def workers(workers: Workers, node_pool: NodePool) -> Workers:
 def steps(plan: Plan) -> tuple[Step, ...]:
     """Returns the request for the queued resource."""
     name, parent = _pool(plan).name, _parent(plan)
-    return (
-        Step(
-            ensure=f"{names.QUEUED_KIND} {name}",
-            kind=names.QUEUED_KIND,
-            ref={
-                "project": str(plan.target.account),
-                "location": str(plan.target.zone),
-                "name": name,
-            },
-            method="POST",
-            path=f"{names.TPU}/{parent}/queuedResources?queuedResourceId={name}",
-            at="cloud",
-            body=body(plan),
-        ),
-    )
+    path = f"{names.TPU}/{parent}/queuedResources?queuedResourceId={name}"
+    return (QUEUED.step(f"{QUEUED.name} {name}", _ref(plan), path, body(plan)),)
 
 
 def full_name(plan: Plan) -> str:
     """Returns the full name of the queued resource."""
-    return f"{_parent(plan)}/queuedResources/{_pool(plan).name}"
+    return QUEUED.name_of(_ref(plan))
+
+
+def _ref(plan: Plan) -> dict[str, str]:
+    where = {"project": str(plan.target.account), "location": str(plan.target.zone)}
+    return where | {"name": _pool(plan).name}
 
 
 def body(plan: Plan) -> dict[str, Any]:
@@ -166,15 +146,12 @@ def body(plan: Plan) -> dict[str, Any]:
 
 
 def _metadata(plan: Plan) -> dict[str, str]:
-    found = {
+    files = {"run.yaml": run_yaml(plan), **wheel_files(plan.wheels)}
+    return {
         "startup-script": startup_script(plan),
         DEADLINE: str(plan.limits.deadline_seconds),
-        "cloudgan-run-yaml": run_yaml(plan),
+        **{f"cloudgan-{re.sub('[._]', '-', name)}": text for name, text in files.items()},
     }
-    if plan.wheels:
-        found["cloudgan-wheels-txt"] = wheel_list(plan.wheels)
-        found["cloudgan-fetch-wheels-py"] = assets.read_text("k8s/fetch_wheels.py")
-    return found
 
 
 def startup_script(plan: Plan) -> str:
@@ -201,9 +178,17 @@ def _values(plan: Plan) -> Iterator[str]:
     variables = spec.environment({}) | single | here
     flags = [flag for name, value in variables.items() for flag in ("-e", f"{name}={value}")]
     yield f"environment=({shlex.join(flags)})"
-    yield f"worker=({shlex.join(trainer(manifest)['command'])})"
-    containers = manifest["spec"]["template"]["spec"].get("initContainers", ())
-    yield f"fetch=({shlex.join([word for one in containers for word in one['command']])})"
+    pod = manifest["spec"]["template"]["spec"]
+    containers = (*pod.get("initContainers", ()), trainer(manifest))
+    steps = dict(zip(("worker", "install", "fetch"), reversed(containers), strict=False))
+    for name in ("fetch", "install", "worker"):
+        yield f"{name}=({_docker_arguments(steps[name]) if name in steps else ''})"
+
+
+def _docker_arguments(container: dict[str, Any]) -> str:
+    """Returns program, image and arguments of a container for `docker run`."""
+    program, *arguments = container["command"]
+    return shlex.join((f"--entrypoint={program}", container["image"], *arguments))
 
 
 def _parent(plan: Plan) -> str:

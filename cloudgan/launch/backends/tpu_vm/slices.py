@@ -37,11 +37,7 @@ def environment(node_type: str) -> dict[str, str]:
 
 
 def unsupported_reason(name: str) -> str | None:
-    """Returns why TensorFlow cannot train on a TPU7x; None for other names.
-
-    Args:
-        name: An accelerator or node type in any spelling.
-    """
+    """Returns why TensorFlow cannot train on a TPU7x; None for other names, in any spelling."""
     if not _SEVENTH.fullmatch(name):
         return None
     return (
@@ -51,11 +47,7 @@ def unsupported_reason(name: str) -> str | None:
 
 
 def slice_of(node_type: str) -> Machine:
-    """Returns a slice by name.
-
-    Raises:
-        PlanError: TensorFlow cannot use such a slice.
-    """
+    """Returns a slice by name."""
     known = slices()
     if node_type in known:
         return known[node_type]

@@ -5,7 +5,7 @@
 # Google runs it as root, like any startup-script of Compute Engine (from memory, not tested on a TPU).
 
 : "${run:?}" "${queued_resource:?}" "${image:?}" "${bucket:?}" "${prefix?}" "${again:?}"
-: "${grace_seconds:?}" "${environment[*]:?}" "${worker[*]:?}" "${fetch[*]-}"
+: "${grace_seconds:?}" "${environment[*]:?}" "${worker[*]:?}" "${fetch[*]-}" "${install[*]-}"
 
 name=${queued_resource##*/}
 folder="${CLOUDGAN_FOLDER:-/var/lib/cloudgan}" # the upper-case variables are for tests
@@ -109,13 +109,13 @@ watch() {
   done
 }
 
-# run_container NAME COMMAND: runs a command in the image, with this VM's TPU and network.
+# run_container NAME ARGUMENTS: runs a container with this VM's TPU and network.
 run_container() {
   local container=$1 code
   shift
   docker run --rm --init --name "$container" --privileged --net=host --shm-size=16g \
     -v "$folder/config:/cloudgan/config:ro" -v "$folder/work:/cloudgan/scratch" \
-    -v "$folder/site:/cloudgan/site" "${environment[@]}" "$image" "$@" &
+    -v "$folder/site:/cloudgan/site" "${environment[@]}" "$@" &
   wait $!
   code=$?
   # A signal to this script ends `wait`, not the container.
@@ -126,7 +126,7 @@ run_container() {
   return "$code"
 }
 
-# retry NAME COMMAND: runs a container again after each retriable exit code.
+# retry NAME ARGUMENTS: runs a container again after each retriable exit code.
 retry() {
   local code
   while :; do
@@ -142,7 +142,7 @@ retry() {
 prepare() {
   mkdir -p "$folder/config" "$folder/work" "$folder/site"
   local file
-  for file in run.yaml wheels.txt fetch_wheels.py; do
+  for file in run.yaml wheels.txt fetch_wheels.sh install_wheels.py; do
     instance "attributes/cloudgan-${file//[._]/-}" >"$folder/config/$file" 2>/dev/null ||
       rm "$folder/config/$file"
   done
@@ -158,7 +158,8 @@ train() {
   write_status installing null
   prepare
   if [[ -s $folder/config/wheels.txt ]]; then
-    retry "cloudgan-wheels-$run" "${fetch[@]}" || return
+    retry "cloudgan-fetch-$run" "${fetch[@]}" || return
+    retry "cloudgan-install-$run" "${install[@]}" || return
   fi
   write_status training null
   retry "cloudgan-$run" "${worker[@]}"

@@ -93,9 +93,6 @@ def run_state(
     """Returns the state of a run.
 
     Args:
-        queued: Its queued resource, if any.
-        status: Status of its VM.
-        beat: Heartbeat of its worker.
         replaced: Number of preemptions with a new request.
     """
     status = current_status(status, queued)

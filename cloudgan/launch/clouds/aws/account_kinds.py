@@ -7,7 +7,7 @@ from typing import Any, Final
 from cloudgan.core.documents import parse_json
 from cloudgan.core.errors import ConfigError, CredentialsError, LaunchError
 from cloudgan.launch.clouds.aws import naming
-from cloudgan.launch.clouds.aws.transport import GLOBAL_REGION, Aws, Requests, asked, row, tags_of
+from cloudgan.launch.clouds.aws.requests import GLOBAL_REGION, Aws, Requests, asked, row, tags_of
 from cloudgan.launch.clouds.rows import Body, Kind
 from cloudgan.schema.plan import Step
 from cloudgan.schema.resource import Resource
@@ -109,7 +109,7 @@ def _find_boundary(aws: Aws, step: Step) -> Resource | None:
 
 _OWN_BUCKET: Final = {"Bucket": "{name}", "ExpectedBucketOwner": "{owner}"}
 BUCKET = row(
-    naming.BUCKET_KIND,
+    "S3 bucket",
     60,
     Requests(
         service="s3",
@@ -123,19 +123,19 @@ BUCKET = row(
     find=_find_bucket,
 )
 BUCKET_ACCESS = _setting(
-    naming.BUCKET_ACCESS_KIND,
+    "public access block of an S3 bucket",
     BUCKET.path,
     Requests(service="s3", get="GetPublicAccessBlock", which=_OWN_BUCKET),
     "PublicAccessBlockConfiguration",
 )
 BUCKET_POLICY = _setting(
-    naming.BUCKET_POLICY_KIND,
+    "policy of an S3 bucket",
     BUCKET.path,
     Requests(service="s3", get="GetBucketPolicy", which=_OWN_BUCKET),
     "Policy",
 )
 ROLE = row(
-    naming.ROLE_KIND,
+    "IAM role",
     70,
     Requests(
         service="iam",
@@ -154,7 +154,7 @@ ROLE = row(
     before_delete=_strip_role,
 )
 ROLE_POLICY = _setting(
-    naming.ROLE_POLICY_KIND,
+    "policy of an IAM role",
     "{name}/{policy}",
     Requests(
         service="iam",
@@ -164,7 +164,7 @@ ROLE_POLICY = _setting(
     "PolicyDocument",
 )
 MANAGED_POLICY = row(
-    naming.MANAGED_POLICY_KIND,
+    "AWS managed policy of an IAM role",
     70,
     Requests(service="iam"),
     "{name}/{policy}",
@@ -172,7 +172,7 @@ MANAGED_POLICY = row(
     find=_find_attached,
 )
 BOUNDARY = row(
-    naming.BOUNDARY_KIND,
+    "IAM policy",
     75,
     Requests(
         service="iam",

@@ -30,15 +30,16 @@ from cloudgan.core.documents import parse_json
 from cloudgan.core.durations import HOUR_SECONDS
 from cloudgan.core.errors import ConfigError, shorten
 from cloudgan.core.labels import RUN, SHARED, derived_name
-from cloudgan.launch.clouds.aws import naming
+from cloudgan.launch.clouds.aws import account_kinds, kinds, naming
 from cloudgan.launch.clouds.aws.machines import machine
+from cloudgan.launch.clouds.aws.requests import GLOBAL_REGION
 from cloudgan.launch.clouds.planner import billed_by_reservation
+from cloudgan.launch.clouds.rows import Kind
 from cloudgan.launch.kubernetes.manifests import GPU_NODE
 from cloudgan.schema.plan import NodePool, Plan, Step, Target
 
 DEADLINE: Final = "cloudgan-deadline"
 DISK_GIB: Final = 100
-_DEFAULT_REGION: Final = "us-east-1"  # has no LocationConstraint in S3
 _RESERVE_SECONDS: Final = 900
 _CLUSTER_SECONDS: Final = 2400
 """Longest wait for a new cluster."""
@@ -82,11 +83,12 @@ def pool_of(plan: Plan) -> NodePool:
     return plan.node_pool
 
 
-def step(ensure: str, kind: str, ref: dict[str, str], operation: str, body: dict[str, Any]) -> Step:
+def step(
+    ensure: str, kind: Kind, ref: dict[str, str], operation: str, body: dict[str, Any]
+) -> Step:
     """Returns a step; services without regions are in us-east-1."""
-    service, _, method = operation.partition(":")
-    path = f"{service}/{ref.get('region', _DEFAULT_REGION)}"
-    return Step(ensure=ensure, kind=kind, ref=ref, method=method, path=path, at="cloud", body=body)
+    path = f"{kind.request.service}/{ref.get('region', GLOBAL_REGION)}"
+    return kind.step(ensure, ref, path, body, operation)
 
 
 def policy(file: str, **values: str) -> Any:
@@ -105,7 +107,8 @@ def bucket_of(target: Target) -> str:
 def bucket(target: Target) -> tuple[Step, ...]:
     """Returns the steps of a bucket: private, TLS only, owned by this account."""
     name, region = bucket_of(target), str(target.region)
-    own_region = {} if region == _DEFAULT_REGION else {"LocationConstraint": region}
+    # In S3 this region has no LocationConstraint.
+    own_region = {} if region == GLOBAL_REGION else {"LocationConstraint": region}
     configuration = own_region | {"Tags": [{"Key": SHARED, "Value": "bucket"}]}
     owner = {"Bucket": name, "ExpectedBucketOwner": target.account}
     closed = ("BlockPublicAcls", "IgnorePublicAcls", "BlockPublicPolicy", "RestrictPublicBuckets")
@@ -113,21 +116,21 @@ def bucket(target: Target) -> tuple[Step, ...]:
     tls = {"Policy": json.dumps(policy("bucket-policy.json", bucket=name))}
     ref = {"region": region, "name": name}
     return tuple(
-        step(f"bucket {name}{what}", kind, ref, f"s3:{method}", body)
+        step(f"bucket {name}{what}", kind, ref, method, body)
         for what, kind, method, body in (
             (
                 "",
-                naming.BUCKET_KIND,
+                account_kinds.BUCKET,
                 "CreateBucket",
                 {"Bucket": name, "CreateBucketConfiguration": configuration},
             ),
             (
                 " blocks public access",
-                naming.BUCKET_ACCESS_KIND,
+                account_kinds.BUCKET_ACCESS,
                 "PutPublicAccessBlock",
                 owner | access,
             ),
-            (" requires TLS", naming.BUCKET_POLICY_KIND, "PutBucketPolicy", owner | tls),
+            (" requires TLS", account_kinds.BUCKET_POLICY, "PutBucketPolicy", owner | tls),
         )
     )
 
@@ -149,7 +152,7 @@ def run_end(plan: Plan) -> Iterator[Step]:
     group, cluster = schedule_group(plan), plan.target.cluster
     ref = {"region": region, "name": group}
     body: dict[str, Any] = {"Name": group, "Tags": _tags(plan)}
-    yield step("schedules", naming.SCHEDULES_KIND, ref, "scheduler:CreateScheduleGroup", body)
+    yield step("schedules", kinds.SCHEDULES, ref, "CreateScheduleGroup", body)
     nodes = {"ClusterName": cluster, "NodegroupName": pool.name}
     targets = [("nodes", "node group", "deleteNodegroup", nodes)]
     if not pool.keep_cluster:
@@ -172,7 +175,7 @@ def run_end(plan: Plan) -> Iterator[Step]:
                 "RetryPolicy": {"MaximumRetryAttempts": 0},  # the next hour is the next attempt
             },
         }
-        yield step(ensure, naming.SCHEDULE_KIND, ref, "scheduler:CreateSchedule", body)
+        yield step(ensure, kinds.SCHEDULE, ref, "CreateSchedule", body)
 
 
 def cluster(target: Target) -> Step:
@@ -196,7 +199,7 @@ def cluster(target: Target) -> Step:
     }
     ref = {"region": str(target.region), "name": str(target.cluster)}
     ensure = f"EKS cluster {target.cluster}"
-    return step(ensure, naming.CLUSTER_KIND, ref, "eks:CreateCluster", body)
+    return step(ensure, kinds.CLUSTER, ref, "CreateCluster", body)
 
 
 def cluster_parts(target: Target) -> Iterator[Step]:
@@ -213,7 +216,7 @@ def cluster_parts(target: Target) -> Iterator[Step]:
     for name, settings in ((naming.NETWORK_PLUGIN, plugin), (naming.POD_AGENT, {})):
         body = own | {"addonName": name, "tags": {SHARED: "add-on"}} | settings
         ref = where | {"name": name}
-        yield step(f"EKS add-on {name}", naming.ADD_ON_KIND, ref, "eks:CreateAddon", body)
+        yield step(f"EKS add-on {name}", kinds.ADD_ON, ref, "CreateAddon", body)
     names = {"namespace": str(target.namespace), "account": str(target.service_account)}
     body = own | {
         "namespace": names["namespace"],
@@ -221,8 +224,8 @@ def cluster_parts(target: Target) -> Iterator[Step]:
         "roleArn": naming.role_arn(str(target.account), naming.POD_ROLE),
         "tags": {SHARED: "identity"},
     }
-    ensure, method = f"role of pods {'/'.join(names.values())}", "eks:CreatePodIdentityAssociation"
-    yield step(ensure, naming.IDENTITY_KIND, where | names, method, body)
+    ensure, method = f"role of pods {'/'.join(names.values())}", "CreatePodIdentityAssociation"
+    yield step(ensure, kinds.IDENTITY, where | names, method, body)
 
 
 def template_name(plan: Plan) -> str:
@@ -257,7 +260,7 @@ def template(plan: Plan) -> Iterator[Step]:
     }
     ref = {"region": str(plan.target.region), "name": name}
     ensure = f"launch template for {pool.reservation}"
-    yield step(ensure, naming.TEMPLATE_KIND, ref, "ec2:CreateLaunchTemplate", body)
+    yield step(ensure, kinds.TEMPLATE, ref, "CreateLaunchTemplate", body)
 
 
 def empty_pool(plan: Plan) -> Step:
@@ -282,7 +285,7 @@ def empty_pool(plan: Plan) -> Step:
     if pool.prepaid:
         body["capacityType"] = "CAPACITY_BLOCK"
     ensure = f"EKS node group {pool.name}, empty"
-    return step(ensure, naming.POOL_KIND, _pool_ref(plan), "eks:CreateNodegroup", body)
+    return step(ensure, kinds.POOL, _pool_ref(plan), "CreateNodegroup", body)
 
 
 def end_of_pool(plan: Plan) -> Step:
@@ -302,7 +305,7 @@ def scheduled_end(plan: Plan, seconds: float) -> Step:
         "DesiredCapacity": 0,
     }
     ensure = f"end of all nodes of {plan.run} after {seconds / HOUR_SECONDS:.3g} h"
-    kind, method = naming.POOL_END_KIND, "autoscaling:PutScheduledUpdateGroupAction"
+    kind, method = kinds.POOL_END, "PutScheduledUpdateGroupAction"
     return step(ensure, kind, _pool_ref(plan), method, body)
 
 
@@ -315,7 +318,7 @@ def full_pool(plan: Plan) -> Step:
         "scalingConfig": {"minSize": 0, "maxSize": nodes, "desiredSize": nodes},
     }
     ensure = f"{nodes} x {pool.node_type} in {pool.name}"
-    kind, method = naming.POOL_SIZE_KIND, "eks:UpdateNodegroupConfig"
+    kind, method = kinds.POOL_SIZE, "UpdateNodegroupConfig"
     return step(ensure, kind, _pool_ref(plan), method, body)
 
 

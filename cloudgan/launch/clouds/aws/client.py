@@ -11,14 +11,17 @@ import boto3
 
 from cloudgan.core import settings
 from cloudgan.core.clouds import CLUSTER as OWN_CLUSTER
+from cloudgan.core.clouds import NAMESPACE, SERVICE_ACCOUNT
 from cloudgan.core.errors import CredentialsError, LaunchError
 from cloudgan.core.labels import RUN, SHARED
 from cloudgan.launch.clouds.aws import account_kinds, kinds, naming
 from cloudgan.launch.clouds.aws.login import ClusterToken, open_session
 from cloudgan.launch.clouds.aws.network import select_network
 from cloudgan.launch.clouds.aws.preflight import findings
-from cloudgan.launch.clouds.aws.transport import ATTEMPTS, GLOBAL_REGION, Aws
-from cloudgan.launch.clouds.rows import Kind, Rows
+from cloudgan.launch.clouds.aws.requests import GLOBAL_REGION
+from cloudgan.launch.clouds.aws.transport import ATTEMPTS, BotoAws
+from cloudgan.launch.clouds.client import CloudClient
+from cloudgan.launch.clouds.rows import Kind
 from cloudgan.launch.kubernetes.api import ClusterApi
 from cloudgan.launch.kubernetes.kubeconfig import connect_by_token
 from cloudgan.schema.plan import Plan, Step, Target
@@ -29,10 +32,10 @@ _POOL_TAG: Final = "eks:nodegroup-name"
 _BILLED_STATES: Final = ("pending", "running", "stopping", "stopped")
 
 
-class AwsClient(Rows):
-    """One account; implements `CloudClient`. Errors of `region` are raised; lists cover all regions."""
+class AwsClient(CloudClient):
+    """One account. Errors of `region` are raised; lists cover all regions."""
 
-    transport: Aws
+    transport: BotoAws
 
     def __init__(
         self,
@@ -45,7 +48,7 @@ class AwsClient(Rows):
     ) -> None:
         self._region = region or GLOBAL_REGION
         super().__init__(
-            Aws(session, self._region, attempts=attempts),
+            BotoAws(session, self._region, attempts=attempts),
             kinds.KINDS,
             say,
             references={naming.GROUP_OF_POOL: self._group_of_pool},
@@ -109,9 +112,6 @@ class AwsClient(Rows):
         token = ClusterToken(self.transport.session, cluster, region)
         return ClusterApi(connect_by_token(found["endpoint"], ca, token), say=self._say)
 
-    def job_backend(self, plan: Plan) -> None:
-        """Returns None: every plan runs in a cluster."""
-
     def _group_of_pool(self, step: Step) -> str:
         """Returns the Auto Scaling group that EKS made for a node group."""
         name = kinds.POOL.name_of(step.ref)
@@ -162,7 +162,7 @@ class AwsClient(Rows):
                 yield self.get(kinds.POOL, f"{cluster}/{pool}")
             if not kinds.is_managed(found):  # deleted with a managed cluster
                 yield self.get(kinds.ADD_ON, f"{cluster}/{naming.POD_AGENT}")
-                account = f"{naming.NAMESPACE}/{naming.SERVICE_ACCOUNT}"
+                account = f"{NAMESPACE}/{SERVICE_ACCOUNT}"
                 yield self.get(kinds.IDENTITY, f"{cluster}/{account}")
         yield from self.transport.listed(kinds.TEMPLATE, region, Filters=_filters(("tag-key", RUN)))
         yield from self._schedules(region)

@@ -19,7 +19,7 @@ from cloudgan.core.labels import SHARED
 from cloudgan.launch.clouds.aws import naming
 from cloudgan.launch.clouds.aws.account_kinds import KINDS as ACCOUNT_KINDS
 from cloudgan.launch.clouds.aws.errors import RefusedError, cause_of, is_permanent
-from cloudgan.launch.clouds.aws.transport import Aws, Requests, asked, row, tags_of
+from cloudgan.launch.clouds.aws.requests import Aws, Requests, asked, row, tags_of
 from cloudgan.launch.clouds.rows import Body, resolve
 from cloudgan.schema.plan import Step
 from cloudgan.schema.resource import Resource, ResourceCause, ResourceState
@@ -216,7 +216,7 @@ def _create_schedule(aws: Aws, step: Step, body: Any) -> None:
             aws.request("scheduler", region, one.method, resolve(one.body, str))
 
 
-def _unless_terminated(_: Aws, __: str, body: dict[str, Any]) -> Body | None:
+def _unless_terminated(_: Any, __: str, body: dict[str, Any]) -> Body | None:
     """A terminated instance is described for an hour."""
     return None if body["State"]["Name"] == "terminated" else body
 
@@ -225,10 +225,6 @@ def _instance(resource: Resource, body: Body) -> Resource:
     is_spot = body.get("InstanceLifecycle") == "spot"
     market: Any = "spot" if is_spot else "on_demand"
     return replace(resource, node_type=body["InstanceType"], nodes=1, market=market)
-
-
-def _volume(resource: Resource, body: Body) -> Resource:
-    return replace(resource, fee=f"EBS {body['VolumeType']}, {body['Size']} GiB")
 
 
 def _left(what: str, name: str, **how: Any) -> Requests:
@@ -246,7 +242,7 @@ _IN_CLUSTER: Final = "{region}/{cluster}/{name}"
 _IN_USE: Final = ("ResourceInUseException",)
 
 POOL = row(
-    naming.POOL_KIND,
+    "EKS node group",
     10,
     Requests(
         service="eks",
@@ -264,17 +260,21 @@ POOL = row(
     refine=_pool,
 )
 POOL_END = row(
-    naming.POOL_END_KIND, 10, Requests(service="autoscaling"), _IN_CLUSTER, find=_find_end
+    "scheduled end of an EKS node group",
+    10,
+    Requests(service="autoscaling"),
+    _IN_CLUSTER,
+    find=_find_end,
 )
 POOL_SIZE = row(
-    naming.POOL_SIZE_KIND,
+    "size of an EKS node group",
     10,
     Requests(service="eks", busy=_IN_USE),
     _IN_CLUSTER,
     find=_find_size,
 )
 INTERFACE = row(
-    naming.INTERFACE_KIND,
+    "network interface",
     20,
     _left(
         "NetworkInterface",
@@ -286,13 +286,13 @@ INTERFACE = row(
     is_free=True,
 )
 SECURITY_GROUP = row(
-    naming.SECURITY_GROUP_KIND,
+    "security group",
     20,
     _left("SecurityGroup", "group-id", key="GroupId", deletes={"GroupId": "{name}"}),
     is_free=True,
 )
 INSTANCE = row(
-    naming.INSTANCE_KIND,
+    "EC2 instance",
     20,
     _left(
         "Instance",
@@ -309,14 +309,16 @@ INSTANCE = row(
     refine=_instance,
 )
 VOLUME = row(
-    naming.VOLUME_KIND,
+    "EBS volume",
     20,
     _left("Volume", "volume-id", key="VolumeId", deletes={"VolumeId": "{name}"}),
     created="CreateTime",
-    refine=_volume,
+    refine=lambda resource, body: replace(
+        resource, fee=f"EBS {body['VolumeType']}, {body['Size']} GiB"
+    ),
 )
 TEMPLATE = row(
-    naming.TEMPLATE_KIND,
+    "EC2 launch template",
     20,
     Requests(
         service="ec2",
@@ -333,7 +335,7 @@ TEMPLATE = row(
     is_free=True,
 )
 ADD_ON = row(
-    naming.ADD_ON_KIND,
+    "EKS add-on",
     55,
     Requests(
         service="eks",
@@ -352,7 +354,7 @@ ADD_ON = row(
     find=_find_add_on,
 )
 IDENTITY = row(
-    naming.IDENTITY_KIND,
+    "EKS pod identity",
     55,
     Requests(
         service="eks",
@@ -369,7 +371,7 @@ IDENTITY = row(
     refine=_part,
 )
 CLUSTER = row(
-    naming.CLUSTER_KIND,
+    "EKS cluster",
     58,
     Requests(
         service="eks",
@@ -386,7 +388,7 @@ CLUSTER = row(
     refine=_cluster,
 )
 SCHEDULES = row(
-    naming.SCHEDULES_KIND,
+    "EventBridge schedule group",
     59,
     Requests(
         service="scheduler",
@@ -404,7 +406,7 @@ SCHEDULES = row(
     find=_find_schedules,
 )
 SCHEDULE = row(
-    naming.SCHEDULE_KIND,
+    "EventBridge schedule",
     59,
     Requests(service="scheduler"),
     "{region}/{group}/{name}",

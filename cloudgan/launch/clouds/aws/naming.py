@@ -1,11 +1,9 @@
-"""Names of cloudgan's resources in an account, of their kinds, and placeholders in plans."""
+"""Names of cloudgan's resources in an account, and placeholders in plans."""
 
 from __future__ import annotations
 
 from typing import Final
 
-NAMESPACE: Final = "cloudgan"
-SERVICE_ACCOUNT: Final = "cloudgan"
 PREFIX: Final = "cloudgan-"
 """Prefix of the resources that `setup` creates."""
 
@@ -32,27 +30,6 @@ ACCOUNT, ZONE, VERSION = "<account>", "<zone>", "<version>"
 SUBNET, SECOND_SUBNET = "<subnet>", "<second_subnet>"
 GROUP_OF_POOL: Final = "node_group.autoscaling_group"
 """Reference in a plan: EKS names the Auto Scaling group when it creates the node group."""
-
-CLUSTER_KIND: Final = "EKS cluster"
-ADD_ON_KIND: Final = "EKS add-on"
-IDENTITY_KIND: Final = "EKS pod identity"
-POOL_KIND: Final = "EKS node group"
-POOL_END_KIND: Final = "scheduled end of an EKS node group"
-POOL_SIZE_KIND: Final = "size of an EKS node group"
-TEMPLATE_KIND: Final = "EC2 launch template"
-SCHEDULES_KIND: Final = "EventBridge schedule group"
-SCHEDULE_KIND: Final = "EventBridge schedule"
-BUCKET_KIND: Final = "S3 bucket"
-BUCKET_ACCESS_KIND: Final = "public access block of an S3 bucket"
-BUCKET_POLICY_KIND: Final = "policy of an S3 bucket"
-BOUNDARY_KIND: Final = "IAM policy"
-ROLE_KIND: Final = "IAM role"
-ROLE_POLICY_KIND: Final = "policy of an IAM role"
-MANAGED_POLICY_KIND: Final = "AWS managed policy of an IAM role"
-INTERFACE_KIND: Final = "network interface"
-SECURITY_GROUP_KIND: Final = "security group"
-INSTANCE_KIND: Final = "EC2 instance"
-VOLUME_KIND: Final = "EBS volume"
 
 LONGEST_POOL: Final = 63
 """https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateNodegroup.html (read 2026-11-21)."""

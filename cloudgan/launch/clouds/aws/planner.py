@@ -18,11 +18,11 @@ import json
 from collections.abc import Iterator
 from typing import Any, Final
 
-from cloudgan.core.clouds import CLUSTER
+from cloudgan.core.clouds import CLUSTER, NAMESPACE, SERVICE_ACCOUNT
 from cloudgan.core.errors import PlanError
-from cloudgan.core.labels import SHARED, derived_name
+from cloudgan.core.labels import SHARED
 from cloudgan.launch.backends.kubernetes.permissions import review_step
-from cloudgan.launch.clouds.aws import bodies, naming
+from cloudgan.launch.clouds.aws import account_kinds, bodies, naming
 from cloudgan.launch.clouds.aws.machines import machine
 from cloudgan.launch.clouds.planner import NodePoolRequest, desired_state_step, unused_network
 from cloudgan.launch.kubernetes.manifests import device_plugin_step
@@ -42,8 +42,8 @@ def target(account: str | None, region: str, zone: str | None, cluster: str | No
         account=account or naming.ACCOUNT,
         region=region,
         zone=zone or naming.ZONE,
-        namespace=naming.NAMESPACE,
-        service_account=naming.SERVICE_ACCOUNT,
+        namespace=NAMESPACE,
+        service_account=SERVICE_ACCOUNT,
         cluster=cluster or CLUSTER,
         details={
             "subnet": naming.SUBNET,
@@ -64,16 +64,10 @@ def node_pool(wanted: NodePoolRequest) -> NodePool:
         raise PlanError(f"{found.node_type} ({found.accelerator}): {found.image_problem}")
     notes = (unused_network(wanted, found.network),) if wanted.nodes > 1 and found.network else ()
     reservation = bodies.reservation(wanted.reservation) if wanted.reservation else None
-    return NodePool(
-        node_type=found.node_type,
-        market=wanted.market,
-        reservation=wanted.reservation,
+    return wanted.pool(
+        naming.LONGEST_POOL,
         prepaid=reservation is not None and reservation.is_block,
-        name=derived_name(wanted.run, wanted.spec_hash, naming.LONGEST_POOL),
-        keep_cluster=wanted.keep_cluster,
         ends_cluster=not wanted.keep_cluster,
-        keep_seconds=wanted.keep_seconds,
-        served_runs=wanted.served_runs,
         fees=(
             PoolFee(kind="disk", product=_DISK, quantity=bodies.DISK_GIB),
             PoolFee(kind="public_ip", product="public IPv4"),
@@ -132,7 +126,7 @@ def setup_steps(target: Target) -> tuple[Step, ...]:
     ensure = f"permissions boundary {naming.BOUNDARY}"
     return (
         *bodies.bucket(target),
-        bodies.step(ensure, naming.BOUNDARY_KIND, ref, "iam:CreatePolicy", boundary),
+        bodies.step(ensure, account_kinds.BOUNDARY, ref, "CreatePolicy", boundary),
         *(one for role in naming.ROLES for one in _role_steps(account, role)),
     )
 
@@ -150,13 +144,13 @@ def _role_steps(account: str, role: str) -> Iterator[Step]:
         "PermissionsBoundary": found["boundary"],
         "Tags": [{"Key": SHARED, "Value": "role"}],
     }
-    yield bodies.step(f"IAM role {role}", naming.ROLE_KIND, ref, "iam:CreateRole", body)
+    yield bodies.step(f"IAM role {role}", account_kinds.ROLE, ref, "CreateRole", body)
     for arn in found["managed"]:
         managed = arn.rpartition("/")[2]
-        where, kind = ref | {"policy": managed}, naming.MANAGED_POLICY_KIND
+        where, kind = ref | {"policy": managed}, account_kinds.MANAGED_POLICY
         body, ensure = name | {"PolicyArn": arn}, f"policy {managed} of {role}"
-        yield bodies.step(ensure, kind, where, "iam:AttachRolePolicy", body)
+        yield bodies.step(ensure, kind, where, "AttachRolePolicy", body)
     for own, document in found["policies"].items():
         body = name | {"PolicyName": own, "PolicyDocument": json.dumps(document)}
-        where, kind = ref | {"policy": own}, naming.ROLE_POLICY_KIND
-        yield bodies.step(f"policy {own} of {role}", kind, where, "iam:PutRolePolicy", body)
+        where, kind = ref | {"policy": own}, account_kinds.ROLE_POLICY
+        yield bodies.step(f"policy {own} of {role}", kind, where, "PutRolePolicy", body)

@@ -14,7 +14,7 @@ from cloudgan.launch.clouds.aws.bodies import policy, pool_of
 from cloudgan.launch.clouds.aws.kinds import ADD_ON, CLUSTER, is_managed
 from cloudgan.launch.clouds.aws.machines import machine, quota
 from cloudgan.launch.clouds.aws.network import select_network
-from cloudgan.launch.clouds.aws.transport import GLOBAL_REGION, Aws
+from cloudgan.launch.clouds.aws.requests import GLOBAL_REGION, Aws
 from cloudgan.schema.plan import Plan
 from cloudgan.schema.resource import Finding
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from cloudgan.core import machines
+from cloudgan.core.clouds import NAMESPACE, SERVICE_ACCOUNT
 from cloudgan.core.errors import PlanError, UnknownNameError
 from cloudgan.core.labels import EXPIRES, RUN, SHARED
 from cloudgan.core.machines import Machine
@@ -21,7 +22,6 @@ SPOT_TAINT = "kubernetes.azure.com/scalesetpriority"
 GPU_TAINT = "nvidia.com/gpu=present:NoSchedule"
 SYSTEM_NODE = "system_node"
 """Detail of the target: the size of the cluster's own node."""
-NAMESPACE = SERVICE_ACCOUNT = "cloudgan"
 DISK_GIB = 128
 """Size of a node's disk, and AKS' default for the system node's size."""
 
@@ -82,9 +82,7 @@ def cluster_steps(plan: Plan) -> tuple[Step, ...]:
 def put(ensure: str, kind: Kind, ref: Ref, body: dict[str, Any]) -> Step:
     """Returns the step that ensures a resource of Azure Resource Manager."""
     path = f"{kind.name_of(ref)}?api-version={kind.request}"
-    return Step(
-        ensure=ensure, method="PUT", path=path, kind=kind.name, ref=ref, body=body, at="cloud"
-    )
+    return kind.step(ensure, ref, path, body, "PUT")
 
 
 def cluster_body(target: Target) -> dict[str, Any]:

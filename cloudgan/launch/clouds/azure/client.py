@@ -12,10 +12,12 @@ from cloudgan.core.clock import monotonic_seconds
 from cloudgan.core.documents import parse_yaml
 from cloudgan.core.errors import ConfigError, CredentialsError, LaunchError
 from cloudgan.launch.clouds.azure import ids, kinds, preflight, reservations
+from cloudgan.launch.clouds.azure.api import ArmApi
 from cloudgan.launch.clouds.azure.errors import MissingError, failure
 from cloudgan.launch.clouds.azure.planner import store_url
-from cloudgan.launch.clouds.azure.transport import ArmApi, find_subscription, login_name
-from cloudgan.launch.clouds.rows import Kind, Rows, look_up
+from cloudgan.launch.clouds.azure.transport import PipelineApi, find_subscription, login_name
+from cloudgan.launch.clouds.client import CloudClient
+from cloudgan.launch.clouds.rows import Kind, look_up
 from cloudgan.launch.kubernetes.api import ClusterApi
 from cloudgan.launch.kubernetes.kubeconfig import (
     ApiClient,
@@ -35,8 +37,8 @@ _EFFECT_SECONDS: Final = 900.0
 _NO_NAME: Final = "access-of-setup/"
 
 
-class AzureClient(Rows):
-    """Implements `CloudClient`."""
+class AzureClient(CloudClient):
+    """One subscription."""
 
     def __init__(
         self,
@@ -61,7 +63,7 @@ class AzureClient(Rows):
     @classmethod
     def open(cls, target: Target, say: Callable[[str], None] = lambda _: None) -> AzureClient:
         """Opens the subscription of a target with the login found by azure-identity."""
-        return cls(ArmApi.open(), target, say)
+        return cls(PipelineApi.open(), target, say)
 
     def identify(self) -> Mapping[str, str]:
         """Returns user and subscription of the login."""
@@ -172,9 +174,6 @@ class AzureClient(Rows):
         except MissingError:
             return None
         return ClusterApi(client, say=self._say)
-
-    def job_backend(self, plan: Plan) -> None:
-        """Returns None: every plan runs in a cluster."""
 
     @cached_property
     def _subscription(self) -> dict[str, Any]:

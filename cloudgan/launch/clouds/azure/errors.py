@@ -104,9 +104,10 @@ def error_text(error: Any) -> str:
     """Returns the innermost message of an Azure error in one line."""
     if not isinstance(error, dict):
         return ""
-    while error.get("details") and isinstance(error["details"][0], dict):
-        error = error["details"][0]
-    code, message = error.get("code") or "", " ".join(str(error.get("message") or "").split())
+    while isinstance(inner := error.get("details"), list) and inner and isinstance(inner[0], dict):
+        error = inner[0]
+    code = str(error.get("code") or "")
+    message = " ".join(str(error.get("message") or "").split())
     return f"{code}: {message}" if code and code not in message else message
 
 

@@ -1,7 +1,4 @@
-"""Rows of Azure: the resources that cloudgan creates or finds, and the list of those with its labels.
-
-`api` is an `ArmApi` (`transport.py`); planners import the rows without Azure's SDK.
-"""
+"""Rows of Azure: the resources that cloudgan creates or finds, and the list of those with its labels."""
 
 from __future__ import annotations
 
@@ -13,6 +10,7 @@ from typing import Any, Final
 
 from cloudgan.core.errors import ConfigError, LaunchError
 from cloudgan.core.labels import RUN, SHARED
+from cloudgan.launch.clouds.azure.api import ArmApi
 from cloudgan.launch.clouds.azure.errors import cause_of, error_text
 from cloudgan.launch.clouds.rows import Body, Kind, ask, look_up, resolve
 from cloudgan.schema.plan import Step
@@ -57,7 +55,7 @@ def _pool(resource: Resource, body: Body) -> Resource:
     )
 
 
-def _explain(api: Any, resource: Resource, _: Body) -> Resource:
+def _explain(api: ArmApi, resource: Resource, _: Body) -> Resource:
     """Adds the reason of an operation that this process started, where the resource itself has none."""
     if resource.state != "failed" or resource.reason:
         return resource
@@ -65,7 +63,7 @@ def _explain(api: Any, resource: Resource, _: Body) -> Resource:
     return replace(resource, reason=why, cause=cause_of(why))
 
 
-def _find_account(api: Any, step: Step) -> Resource | None:
+def _find_account(api: ArmApi, step: Step) -> Resource | None:
     """Finds a storage account; refuses one with public access or plain HTTP."""
     name = ACCOUNT.name_of(step.ref)
     body = api.get(ACCOUNT, name)
@@ -80,7 +78,7 @@ def _find_account(api: Any, step: Step) -> Resource | None:
     return ACCOUNT.resource(name, body)
 
 
-def _find_credential(api: Any, step: Step) -> Resource | None:
+def _find_credential(api: ArmApi, step: Step) -> Resource | None:
     """Finds the credential of a cluster's pods; one that a deleted cluster issued has to be replaced."""
     name = CREDENTIAL.name_of(step.ref)
     body = api.get(CREDENTIAL, name)
@@ -91,7 +89,7 @@ def _find_credential(api: Any, step: Step) -> Resource | None:
     return CREDENTIAL.resource(name, body) if is_current else None
 
 
-def _find_assignment(api: Any, step: Step) -> Resource | None:
+def _find_assignment(api: ArmApi, step: Step) -> Resource | None:
     """Finds the assignment of a step, or one that grants the same on the scope or above it."""
     wanted = resolve(step.body, lambda name: references(api)[name](step))["properties"]
     name, scope = _assignment(step, wanted), CONTAINER.name_of(step.ref).lower()
@@ -107,10 +105,6 @@ def _find_assignment(api: Any, step: Step) -> Resource | None:
     return None
 
 
-def _assign(api: Any, step: Step, body: Any) -> None:
-    api.put(ASSIGNMENT, _assignment(step, body["properties"]), body)
-
-
 def _assignment(step: Step, properties: Mapping[str, str]) -> str:
     """Returns the id of an assignment: of a GUID, since Azure refuses to change what it assigns to whom."""
     what = f"{CONTAINER.name_of(step.ref)}/{properties['roleDefinitionId']}/{properties['principalId']}"
@@ -118,7 +112,7 @@ def _assignment(step: Step, properties: Mapping[str, str]) -> str:
     return ASSIGNMENT.name_of(step.ref | {"assignment": guid})
 
 
-def _refuse_full_group(api: Any, resource: Resource) -> None:
+def _refuse_full_group(api: ArmApi, resource: Resource) -> None:
     """Refuses to delete a resource group with contents, which would be deleted too."""
     inside = next(api.list(f"{resource.name}/resources?api-version={GROUP.request}"), None)
     if inside is not None:
@@ -200,14 +194,14 @@ CREDENTIAL: Final = _row(
     find=_find_credential,
     **_PARTS,
 )
-ASSIGNMENT: Final = _row(
+ASSIGNMENT: Final[Kind] = _row(
     "role assignment",
     60,
     f"{_CONTAINER}/providers/Microsoft.Authorization/roleAssignments/{{assignment}}",
     "2022-04-01",
     labels={SHARED: "identity"},
     find=_find_assignment,
-    create=_assign,
+    create=lambda api, step, body: api.put(ASSIGNMENT, _assignment(step, body["properties"]), body),
     **_PARTS,
 )
 IDENTITY: Final = _row("managed identity", 61, _IDENTITY, "2023-01-31", **_PARTS)
@@ -235,7 +229,7 @@ KINDS: Final = (
 )
 
 
-def references(api: Any) -> dict[str, Callable[[Step], Any]]:
+def references(api: ArmApi) -> dict[str, Callable[[Step], Any]]:
     """Returns the values that exist after earlier steps only."""
 
     def issuer(step: Step) -> str:
@@ -258,7 +252,7 @@ def references(api: Any) -> dict[str, Callable[[Step], Any]]:
     }
 
 
-def _issuer(api: Any, step: Step) -> str | None:
+def _issuer(api: ArmApi, step: Step) -> str | None:
     """Returns the OIDC issuer of the cluster of a credential."""
     issuer: str | None = look_up(
         api.get(CLUSTER, step.ref["issuer"]), "properties.oidcIssuerProfile.issuerURL"
@@ -266,7 +260,7 @@ def _issuer(api: Any, step: Step) -> str | None:
     return issuer
 
 
-def list_resources(api: Any, subscription: str, run: str | None) -> Listing:
+def list_resources(api: ArmApi, subscription: str, run: str | None) -> Listing:
     """Lists cloudgan's resources, or those of one run.
 
     Clusters and pools are listed by AKS, which is consistent at once. The list of all resources may
@@ -307,7 +301,7 @@ def _pools(cluster: Body) -> Iterator[Resource]:
             yield kind.resource(f"{cluster['id']}/agentPools/{profile['name']}", body)
 
 
-def _tagged(api: Any, root: str, tag: str, value: str | None = None) -> Iterable[Any]:
+def _tagged(api: ArmApi, root: str, tag: str, value: str | None = None) -> Iterable[Any]:
     exactly = f" and tagValue eq '{value}'" if value else ""
     path = f"{root}/resources?api-version={GROUP.request}"
     found: Iterable[Any] = api.list(path, **{"$filter": f"tagName eq '{tag}'{exactly}"})
@@ -322,13 +316,13 @@ def _of_kinds(listed: Iterable[Any], *kinds: Kind) -> Iterator[tuple[Kind, Any]]
                 yield kind, one
 
 
-def _shared(api: Any, root: str) -> Iterator[Resource]:
+def _shared(api: ArmApi, root: str) -> Iterator[Resource]:
     for kind, one in _of_kinds(_tagged(api, root, SHARED), ACCOUNT, IDENTITY):
         yield kind.resource(one["id"], one)
 
 
 def _scale_sets(
-    api: Any, root: str, clusters: list[dict[str, Any]], run: str | None
+    api: ArmApi, root: str, clusters: list[dict[str, Any]], run: str | None
 ) -> Iterator[Resource]:
     """Scale sets of runs without a node pool."""
     held = {
@@ -342,7 +336,7 @@ def _scale_sets(
             yield kind.resource(one["id"], one)
 
 
-def _groups(api: Any, root: str, clusters: list[dict[str, Any]]) -> Iterator[Resource]:
+def _groups(api: ArmApi, root: str, clusters: list[dict[str, Any]]) -> Iterator[Resource]:
     """Groups of cloudgan, and node groups of deleted clusters; AKS copies the cluster's tags."""
     used = {str(look_up(one, "properties.nodeResourceGroup")).lower() for one in clusters}
     path = f"{root}/resourcegroups?api-version={GROUP.request}"

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import re
 
-from cloudgan.core.clouds import CLUSTER
+from cloudgan.core.clouds import CLUSTER, NAMESPACE, SERVICE_ACCOUNT
 from cloudgan.core.errors import ConfigError, PlanError
-from cloudgan.core.labels import derived_name
 from cloudgan.launch.clouds.azure import ids, reservations
 from cloudgan.launch.clouds.azure.bodies import (
     DISK_GIB,
-    NAMESPACE,
-    SERVICE_ACCOUNT,
     SPOT_TAINT,
     SYSTEM_NODE,
     cluster_steps,
@@ -85,14 +82,9 @@ def node_pool(wanted: NodePoolRequest) -> NodePool:
         )
     if wanted.reservation:
         reservations.check_name(wanted.reservation)
-    return NodePool(
-        node_type=wanted.node_type,
-        market=wanted.market,
-        reservation=wanted.reservation,
-        name=derived_name(wanted.run, wanted.spec_hash, _LONGEST_POOL, hyphens=False),
-        keep_cluster=wanted.keep_cluster,
-        keep_seconds=wanted.keep_seconds,
-        served_runs=wanted.served_runs,
+    return wanted.pool(
+        _LONGEST_POOL,
+        hyphens=False,
         identity={"azure.workload.identity/client-id": ids.CLIENT},
         fees=_FEES,
         notes=(billed_by_reservation(wanted.reservation),) if wanted.reservation else (),

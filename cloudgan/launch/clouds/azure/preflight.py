@@ -13,9 +13,9 @@ from typing import Any, Final
 from cloudgan.core import machines
 from cloudgan.core.errors import PlanError
 from cloudgan.launch.clouds.azure import ids, kinds
+from cloudgan.launch.clouds.azure.api import ArmApi
 from cloudgan.launch.clouds.azure.bodies import SYSTEM_NODE, size_of, system_sizes
 from cloudgan.launch.clouds.azure.errors import ROLES, actions
-from cloudgan.launch.clouds.azure.transport import ArmApi
 from cloudgan.schema.plan import Plan, Target
 from cloudgan.schema.resource import Finding
 

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from cloudgan.core.errors import ConfigError, PlanError, shorten
 from cloudgan.launch.clouds.azure import ids, kinds
+from cloudgan.launch.clouds.azure.api import ArmApi
 from cloudgan.schema.plan import Plan, Target
 
 _VERSION: Final = "api-version=2024-07-01"
@@ -35,7 +36,7 @@ def group_id(target: Target, reservation: str) -> str:
     return f"{root}/providers/Microsoft.Compute/capacityReservationGroups/{name}"
 
 
-def reserved_zone(api: Any, plan: Plan, target: Target) -> str | None:
+def reserved_zone(api: ArmApi, plan: Plan, target: Target) -> str | None:
     """Returns the zone of the reserved machines; None: they have none."""
     pool = plan.node_pool
     assert pool is not None  # noqa: S101  the caller checked
@@ -76,7 +77,7 @@ def _problem(found: dict[str, Any], plan: Plan, used: int, zone: str | None) -> 
     return "" if free >= nodes else f"has {free} free machines, and the run needs {nodes}"
 
 
-def _check_cluster(api: Any, target: Target) -> None:
+def _check_cluster(api: ArmApi, target: Target) -> None:
     cluster = api.get(kinds.CLUSTER, ids.cluster_id(target)) or {}
     if "UserAssigned" in str((cluster.get("identity") or {}).get("type", "")):
         return

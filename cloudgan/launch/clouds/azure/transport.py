@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import base64
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from typing import Any, Final
-from urllib.parse import quote, urlencode, urlsplit
 
 from azure.core.exceptions import AzureError, ClientAuthenticationError
 from azure.core.pipeline.policies import RequestIdPolicy, RetryPolicy, UserAgentPolicy
@@ -20,31 +16,18 @@ from cloudgan.core.documents import parse_json
 from cloudgan.core.errors import ConfigError, CredentialsError, LaunchError, UnknownNameError
 from cloudgan.core.settings import variable
 from cloudgan.launch.clouds.azure import ids
-from cloudgan.launch.clouds.azure.errors import (
-    LOGIN,
-    AssignedError,
-    MissingError,
-    error_text,
-    map_error,
-)
-from cloudgan.launch.clouds.rows import Kind
-from cloudgan.schema.plan import Step
+from cloudgan.launch.clouds.azure.api import SCOPE, ArmApi
+from cloudgan.launch.clouds.azure.errors import LOGIN, map_error
 from cloudgan.storage.azure import find_login
 
 PUBLIC: Final = "https://management.azure.com"
-_SCOPE: Final = "https://management.azure.com/.default"
 _OPERATION: Final = "Azure-AsyncOperation"
 _FAILED: Final = 400
-_ENDED: Final = ("Failed", "Canceled")
 _LONGEST_PAUSE_SECONDS: Final = 30
 
 
-class ArmApi:
-    """Client of Azure Resource Manager with retries.
-
-    Attributes:
-        credential: Of azure-identity; also provides tokens for other services.
-    """
+class PipelineApi(ArmApi):
+    """Sends requests through Azure's pipeline, with retries."""
 
     def __init__(
         self,
@@ -58,14 +41,14 @@ class ArmApi:
         """Creates a client.
 
         Args:
-            credential: Of azure-identity.
+            credential: Of azure-identity; also provides tokens for other services.
             base_url: Of the Resource Manager.
             transport: Of azure-core; None: requests, with the environment's proxies.
             attempts: Maximum number of attempts, about two minutes.
             pause_seconds: Backoff before the second attempt; doubled for each further one.
         """
-        self.credential = credential
-        self._operations: dict[str, str] = {}
+        super().__init__()
+        self._credential = credential
         retry = RetryPolicy(
             retry_total=attempts - 1,
             retry_status=attempts - 1,
@@ -78,57 +61,18 @@ class ArmApi:
                 RequestIdPolicy(),
                 UserAgentPolicy(f"cloudgan/{__version__}"),
                 retry,
-                ARMChallengeAuthenticationPolicy(credential, _SCOPE),
+                ARMChallengeAuthenticationPolicy(credential, SCOPE),
             ],
             transport=transport or RequestsTransport(connection_timeout=5, read_timeout=60),
         )
 
     @classmethod
-    def open(cls) -> ArmApi:
+    def open(cls) -> PipelineApi:
         """Opens the Resource Manager, or what replaces it, with the login that azure-identity finds."""
         return cls(find_login(), base_url=variable("CLOUDGAN_AZURE_ENDPOINT") or PUBLIC)
 
-    def get(self, kind: Kind, name: str) -> dict[str, Any] | None:
-        """Returns the description of a resource; None if it does not exist."""
-        return self.read(f"{name}?api-version={kind.request}")
-
-    def create(self, kind: Kind, step: Step, body: Any) -> None:
-        """Sends a step's request; a role that the principal has is no error."""
-        self.put(kind, kind.name_of(step.ref), body)
-
-    def put(self, kind: Kind, name: str, body: Any) -> None:
-        """Creates or replaces a resource, and remembers the operation that this starts."""
-        with suppress(AssignedError):
-            self.send("PUT", f"{name}?api-version={kind.request}", body)
-
-    def delete(self, kind: Kind, name: str) -> None:
-        """Requests deletion; a missing resource is no error."""
-        with suppress(MissingError):
-            self.send("DELETE", f"{name}?api-version={kind.request}")
-
-    def read(self, path: str) -> dict[str, Any] | None:
-        """Returns what is at a path; None if it does not exist."""
-        try:
-            return self.send("GET", path)
-        except MissingError:
-            return None
-
-    def list(self, path: str, **query: str) -> Iterator[dict[str, Any]]:
-        """Yields the items of a list, page by page; nothing if the list does not exist."""
-        found = self.read(f"{path}&{urlencode(query, quote_via=quote)}" if query else path) or {}
-        yield from found.get("value") or ()
-        while (after := urlsplit(found.get("nextLink") or "")).path:
-            found = self.send("GET", f"{after.path}?{after.query}")  # a page that exists
-            yield from found.get("value") or ()
-
     def send(self, method: str, path: str, body: Any = None) -> dict[str, Any]:
-        """Sends a request; returns its JSON response, empty without a body.
-
-        Raises:
-            CapacityError: No capacity or quota.
-            CredentialsError: The login is missing or lacks a permission.
-            LaunchError: Rejected for another reason, or no response.
-        """
+        """Sends a request; returns its JSON response, empty without a body."""
         operation = f"{method} {path.partition('?')[0]}"
         request = HttpRequest(method, self._client.format_url(path), json=body)
         try:
@@ -145,29 +89,13 @@ class ArmApi:
         if answer.status_code >= _FAILED:
             raise map_error(answer.status_code, found, operation)
         if method == "PUT":
-            self._operations[path.partition("?")[0]] = answer.headers.get(_OPERATION, "")
+            self.operations[path.partition("?")[0]] = answer.headers.get(_OPERATION, "")
         return found if isinstance(found, dict) else {}
-
-    def why_failed(self, name: str) -> str:
-        """Returns the error of the operation that a PUT of a resource started; empty: no error."""
-        operation = urlsplit(self._operations.get(name) or "")
-        if not operation.path:
-            return ""
-        found = self.read(f"{operation.path}?{operation.query}") or {}
-        return error_text(found.get("error")) if found.get("status") in _ENDED else ""
-
-    def claims(self) -> Mapping[str, Any]:
-        """Returns the claims of the login's token."""
-        _, payload, *_ = self.token(_SCOPE).split(".")
-        padded = payload + "=" * (-len(payload) % 4)
-        content = base64.urlsafe_b64decode(padded)
-        found: Mapping[str, Any] = parse_json(content, "token of this login", CredentialsError)
-        return found
 
     def token(self, scope: str) -> str:
         """Returns an access token for a scope."""
         try:
-            token: str = self.credential.get_token(scope).token
+            token: str = self._credential.get_token(scope).token
         except ClientAuthenticationError as error:
             raise _no_login(error) from error
         return token

@@ -1,21 +1,19 @@
-"""Transport of Google Cloud: plain requests through a google-auth session, with bounded retries.
+"""Transport of Google Cloud: plain requests with bounded retries; `session` sends them.
 
-A request is exactly what a plan's step holds. The session adds and renews the login.
+A request is exactly what a plan's step holds. Planners import this module without Google's SDK.
 """
 
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cached_property
-from typing import Any, Final, NamedTuple
-
-import requests
-from google.auth import exceptions as login
+from typing import Any, Final
 
 from cloudgan.core.clock import monotonic_seconds
-from cloudgan.core.errors import CredentialsError, LaunchError
+from cloudgan.core.errors import LaunchError
 from cloudgan.launch.clouds.gcp import names
 from cloudgan.launch.clouds.gcp.errors import (
     AbsentError,
@@ -23,61 +21,36 @@ from cloudgan.launch.clouds.gcp.errors import (
     TakenError,
     error_of,
     host_of,
-    parse_answer,
-    sentence,
 )
 from cloudgan.launch.clouds.rows import Kind
 from cloudgan.schema.plan import Step
 
 _OK: Final = 300
-_TIMEOUT_SECONDS: Final = (5, 60)
 _FIRST_PAUSE_SECONDS: Final = 0.5
 _LONGEST_PAUSE_SECONDS: Final = 16.0
 _ENABLED_SECONDS: Final = 300.0
 """How long an enabled API may still answer SERVICE_DISABLED: "If you enabled this API recently, wait a
 few minutes" (https://github.com/hashicorp/terraform-provider-google/issues/8214, read 2026-11-22)."""
-LOG_IN: Final = (
-    "type: gcloud auth application-default login, or set GOOGLE_APPLICATION_CREDENTIALS to a key"
-    " file, or run where a service account is attached"
-)
 
 
-class Address(NamedTuple):
-    """`Kind.request` of Google's kinds.
-
-    Attributes:
-        base: URL before a resource's full name; may contain ``{project}``.
-        deletion: Query parameters of its deletion.
-    """
-
-    base: str
-    deletion: Mapping[str, str] = {}
-
-
-class GoogleApi:
-    """Sends requests and retries transient failures with exponential backoff; implements `Transport`.
+class GoogleApi(ABC):
+    """Retries transient failures of requests with exponential backoff; implements `Transport`.
 
     Args:
-        session: A google-auth session with a login.
-        project: Project ID.
-        endpoint: Receives all requests instead of Google, under ``<endpoint>/<host>/<path>``.
         patience_seconds: Limit for retries of outages and throttling.
         pause_seconds: Delay before the second attempt; doubles each time.
     """
 
     def __init__(
         self,
-        session: Any,
         project: str,
         *,
-        endpoint: str | None = None,
         patience_seconds: float = 90.0,
         pause_seconds: float = _FIRST_PAUSE_SECONDS,
     ) -> None:
         self.project = project
         self.operations: dict[str, str] = {}
         """URLs of the operations that create resources, by the resources' names."""
-        self._session, self._endpoint = session, endpoint
         self._patience, self._pause = patience_seconds, pause_seconds
         self._enabled_until: dict[str, float] = {}
 
@@ -148,7 +121,7 @@ class GoogleApi:
         """
         deadline, pause = monotonic_seconds() + self._patience, self._pause
         while True:
-            answer = self._once(method, url, body, query)
+            answer = self.ask(method, url, body, query)
             if 0 < answer.status < _OK:
                 if not isinstance(answer.body, dict):
                     raise LaunchError(
@@ -164,23 +137,13 @@ class GoogleApi:
             time.sleep(min(max(answer.wait_seconds, pause), _LONGEST_PAUSE_SECONDS))
             pause *= 2
 
-    def _once(self, method: str, url: str, body: Any, query: Mapping[str, Any] | None) -> Answer:
-        there = f"{(self._endpoint or '').rstrip('/')}/{url.partition('://')[2]}"
-        try:
-            answer = self._session.request(
-                method,
-                there if self._endpoint else url,
-                params=dict(query or {}),
-                json=body,
-                timeout=_TIMEOUT_SECONDS,
-            )
-        except login.RefreshError as error:
-            raise CredentialsError(
-                f"Google does not renew this login ({sentence(str(error))}); {LOG_IN}"
-            ) from error
-        except (login.TransportError, requests.RequestException) as error:
-            return Answer(0, f"{type(error).__name__}: {sentence(str(error))}")
-        return parse_answer(answer.status_code, answer.content, answer.headers.get("Retry-After"))
+    @abstractmethod
+    def ask(self, method: str, url: str, body: Any, query: Mapping[str, Any] | None) -> Answer:
+        """Sends a request once; an answer of status 0 says why there is none.
+
+        Raises:
+            CredentialsError: The login is not renewed.
+        """
 
     def _url(self, kind: Kind, name: str) -> str:
         return f"{kind.request.base.format(project=self.project)}/{name}"

@@ -6,17 +6,16 @@ Fields of clusters and pools: https://cloud.google.com/kubernetes-engine/docs/re
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
-from cloudgan.core.clouds import CLUSTER
+from cloudgan.core.clouds import CLUSTER, NAMESPACE, SERVICE_ACCOUNT
 from cloudgan.core.durations import HOUR_SECONDS
 from cloudgan.core.errors import PlanError
 from cloudgan.core.labels import SHARED
 from cloudgan.core.machines import Machine
-from cloudgan.launch.clouds.gcp import names, network
+from cloudgan.launch.clouds.gcp import iam, kinds, names, network
 from cloudgan.launch.clouds.gcp.machines import host_of, machine
-from cloudgan.schema.plan import NodePool, Plan, Step, Target
+from cloudgan.schema.plan import LOCATION, NodePool, Plan, Step, Target
 
 APIS = (
     "cloudresourcemanager.googleapis.com",
@@ -34,8 +33,6 @@ TPU_ROLES = ("roles/tpu.admin", "roles/artifactregistry.reader")
 first, and documents no permissions of queued resources for a custom role."""
 STORE_ROLE = "roles/storage.objectUser"
 IDENTITY_ROLE = "roles/iam.workloadIdentityUser"
-POD_ACCOUNT = "cloudgan/cloudgan"
-"""Namespace and name of the Kubernetes service account of all pods."""
 SYSTEM_NODE: Final = "e2-medium"
 SPOT_GRACE_SECONDS, SYSTEM_GRACE_SECONDS = 120, 15
 """Shutdown grace of a spot node, and the part of it that system pods use."""
@@ -45,57 +42,6 @@ _SPARE_SECONDS: Final = 1800
 _LONGEST_SECONDS: Final = 120 * 24 * HOUR_SECONDS
 _LONGEST_FLEX_SECONDS: Final = 7 * 24 * HOUR_SECONDS
 _SCOPES: Final = ("https://www.googleapis.com/auth/cloud-platform",)
-
-
-POLICY_VERSION: Final = 3
-"""Older ones cannot hold conditions: Google shows conditional bindings without them, or refuses the request
-(https://cloud.google.com/iam/docs/policies#versions, read 2026-11-25)."""
-
-
-class Policies(NamedTuple):
-    """How a service reads and writes policies; each asks for their version in its own way.
-
-    Attributes:
-        url: Of the resource.
-        read: Method, end of the URL, body and query.
-        write: Method and end of the URL.
-        is_wrapped: Whether the body of a write holds the policy as ``policy``.
-    """
-
-    url: str
-    read: tuple[str, str, Any, dict[str, str]]
-    write: tuple[str, str]
-    is_wrapped: bool = True
-
-
-_VERSION: Final = str(POLICY_VERSION)
-POLICIES: Final = {
-    "bucket": Policies(
-        f"{names.STORAGE}/b/{{name}}",
-        ("GET", "/iam", None, {"optionsRequestedPolicyVersion": _VERSION}),
-        ("PUT", "/iam"),
-        is_wrapped=False,
-    ),
-    "project": Policies(
-        f"{names.PROJECTS}/projects/{{name}}",
-        ("POST", ":getIamPolicy", {"options": {"requestedPolicyVersion": POLICY_VERSION}}, {}),
-        ("POST", ":setIamPolicy"),
-    ),
-    "account": Policies(
-        f"{names.IAM}/projects/{{project}}/serviceAccounts/{{name}}",
-        ("POST", ":getIamPolicy", None, {"options.requestedPolicyVersion": _VERSION}),
-        ("POST", ":setIamPolicy"),
-    ),
-}
-"""By the key `of` of a binding's reference."""
-
-
-def _step(
-    ensure: str, kind: str, ref: Mapping[str, str], path: str, body: Any, *, method: str = "POST"
-) -> Step:
-    return Step(
-        ensure=ensure, kind=kind, ref=dict(ref), method=method, path=path, at="cloud", body=body
-    )
 
 
 def store_url(target: Target) -> str:
@@ -120,7 +66,7 @@ def bucket_step(target: Target) -> Step:
         "softDeletePolicy": {"retentionDurationSeconds": "0"},
     }
     path = f"{names.STORAGE}/b?project={project}"
-    return _step(f"bucket {name}", names.BUCKET_KIND, {"name": name}, path, body)
+    return kinds.BUCKET.step(f"bucket {name}", {"name": name}, path, body)
 
 
 def setup_steps(target: Target) -> tuple[Step, ...]:
@@ -142,7 +88,7 @@ def setup_steps(target: Target) -> tuple[Step, ...]:
     }
     titles = ", ".join(name.partition(".")[0] for name in APIS)
     return (
-        _step(f"APIs {titles}", names.APIS_KIND, {}, services, {"serviceIds": list(APIS)}),
+        kinds.APIS.step(f"APIs {titles}", {}, services, {"serviceIds": list(APIS)}),
         *(_account(project, name, description) for name, description in accounts.items()),
         bucket_step(target),
         *(
@@ -165,7 +111,7 @@ def pod_identity_step(target: Target) -> Step:
     """
     project = target.account or names.PROJECT
     trainer = names.account_email(names.TRAINER_ACCOUNT, project)
-    pods = f"serviceAccount:{project}.svc.id.goog[{POD_ACCOUNT}]"
+    pods = f"serviceAccount:{project}.svc.id.goog[{NAMESPACE}/{SERVICE_ACCOUNT}]"
     return _binding("account", trainer, project, IDENTITY_ROLE, pods)
 
 
@@ -174,27 +120,26 @@ def _account(project: str, name: str, description: str) -> Step:
     body = {"accountId": name, "serviceAccount": account}
     path = f"{names.IAM}/projects/{project}/serviceAccounts"
     ref = {"name": names.account_email(name, project)}
-    return _step(f"service account {name}", names.ACCOUNT_KIND, ref, path, body)
+    return kinds.ACCOUNT.step(f"service account {name}", ref, path, body)
 
 
 def _binding(of: str, name: str, project: str, role: str, member: str) -> Step:
-    row, policy = POLICIES[of], {"bindings": [{"role": role, "members": [member]}]}
+    row, policy = iam.POLICIES[of], {"bindings": [{"role": role, "members": [member]}]}
     method, end = row.write
     account = member.partition(":")[2].partition("@")[0]
-    return _step(
+    return kinds.BINDING.step(
         f"{role} on {name} for {account}",
-        names.BINDING_KIND,
         {"of": of, "name": name},
         f"{row.url.format(project=project, name=name)}{end}",
         {"policy": policy} if row.is_wrapped else policy,
-        method=method,
+        method,
     )
 
 
 def _cluster_ref(plan: Plan) -> dict[str, str]:
     return {
         "project": plan.target.account or names.PROJECT,
-        "location": plan.target.details.get(names.LOCATION, names.ZONE),
+        "location": plan.target.details.get(LOCATION, names.ZONE),
         "cluster": plan.target.cluster or CLUSTER,
     }
 
@@ -204,16 +149,15 @@ def cluster_step(plan: Plan) -> Step:
     ref = _cluster_ref(plan)
     body = {"cluster": cluster_body(ref["cluster"], ref["project"], plan.target)}
     path = names.clusters(ref["project"], ref["location"])
-    return _step(f"cluster {ref['cluster']}", names.CLUSTER_KIND, ref, path, body)
+    return kinds.CLUSTER.step(f"cluster {ref['cluster']}", ref, path, body)
 
 
 def pool_step(plan: Plan, node_pool: NodePool) -> Step:
     """Returns the step for the run's node pool."""
     ref, machine_type = _cluster_ref(plan), host_of(machine(node_pool.node_type))
     nodes = "flex-start nodes" if node_pool.flex_start else f"{plan.workers.nodes} nodes"
-    return _step(
+    return kinds.POOL.step(
         f"pool {node_pool.name} of {nodes} {machine_type}",
-        names.POOL_KIND,
         ref | {"name": node_pool.name},
         f"{names.clusters(ref['project'], ref['location'])}/{ref['cluster']}/nodePools",
         {"nodePool": pool_body(plan, node_pool)},

@@ -16,16 +16,17 @@ from cloudgan.core import settings
 from cloudgan.core.documents import check_login_file
 from cloudgan.core.errors import CloudganError, CredentialsError, LaunchError, PlanError
 from cloudgan.launch.backends.tpu_vm.backend import TpuVmBackend
+from cloudgan.launch.clouds.client import CloudClient
 from cloudgan.launch.clouds.gcp import names, network, preflight
-from cloudgan.launch.clouds.gcp.api import LOG_IN, GoogleApi
+from cloudgan.launch.clouds.gcp.api import GoogleApi
 from cloudgan.launch.clouds.gcp.errors import sentence
 from cloudgan.launch.clouds.gcp.kinds import KINDS
 from cloudgan.launch.clouds.gcp.listing import list_clusters, list_resources, list_tpus
 from cloudgan.launch.clouds.gcp.machines import machine, select_zones, zones_of
-from cloudgan.launch.clouds.rows import Rows
+from cloudgan.launch.clouds.gcp.session import LOG_IN, SessionApi
 from cloudgan.launch.kubernetes.api import ClusterApi
 from cloudgan.launch.kubernetes.kubeconfig import connect_by_token
-from cloudgan.schema.plan import ZONES, Plan, Target
+from cloudgan.schema.plan import LOCATION, ZONES, Plan, Target
 from cloudgan.schema.resource import Finding, Listing
 from cloudgan.storage.store import open_store
 
@@ -72,7 +73,7 @@ class Login:
     def api(self, project: str) -> GoogleApi:
         """Returns Google's APIs with this login; CLOUDGAN_GCP_ENDPOINT replaces their address."""
         session = AuthorizedSession(self._credentials)  # type: ignore[no-untyped-call]
-        return GoogleApi(session, project, endpoint=settings.variable("CLOUDGAN_GCP_ENDPOINT"))
+        return SessionApi(session, project, endpoint=settings.variable("CLOUDGAN_GCP_ENDPOINT"))
 
     def project_for(self, account: str | None) -> str:
         """Returns the given project, or the login's for None and the placeholder."""
@@ -89,8 +90,8 @@ _GRACE_SINCE = (1, 35)
 """First GKE version in which a spot pool configures its shutdown grace period."""
 
 
-class GcpClient(Rows):
-    """One project; implements `CloudClient`."""
+class GcpClient(CloudClient):
+    """One project."""
 
     def __init__(
         self,
@@ -139,7 +140,7 @@ class GcpClient(Rows):
         found |= {names.ZONE: zone, ZONES: " ".join(zones)}
         near = [one for one in named if one["location"] in (zone, region)]
         near += [one for one in named if one["location"].startswith(f"{region}-")]
-        if target.details.get(names.LOCATION) != names.CLUSTER_LOCATION:
+        if target.details.get(LOCATION) != names.CLUSTER_LOCATION:
             near = [one for one in near if one["location"] == zone]
         found[names.CLUSTER_LOCATION] = near[0]["location"] if near else zone
         found[names.RELEASE_CHANNEL] = _channel(near[0]) if near else "REGULAR"
@@ -174,7 +175,7 @@ class GcpClient(Rows):
 
     def cluster_api(self, target: Target) -> ClusterApi | None:
         """Returns the Kubernetes API of a target's cluster; None without a cluster."""
-        location = target.details.get(names.LOCATION) or target.zone or ""
+        location = target.details.get(LOCATION) or target.zone or ""
         found = self._api.find(f"{names.clusters(self._project, location)}/{target.cluster}")
         if found is None or not found.get("endpoint") or found.get("status") == "STOPPING":
             return None

@@ -176,8 +176,9 @@ def parse_answer(status: int, content: bytes, retry_after: str | None) -> Answer
         body = None
     error = body.get("error") if isinstance(body, dict) else None
     found: dict[str, Any] = error if isinstance(error, dict) else {}
-    listed = (*found.get("details", ()), *found.get("errors", ()))
-    reasons = [one["reason"] for one in listed if isinstance(one, dict) and one.get("reason")]
+    lists = [one for key in ("details", "errors") if isinstance(one := found.get(key), list)]
+    listed = (one for each in lists for one in each if isinstance(one, dict))
+    reasons = [str(one["reason"]) for one in listed if one.get("reason")]
     text = found.get("message") or content[:200].decode(errors="replace")
     wait = float(retry_after) if retry_after and retry_after.isdecimal() else 0.0
     return Answer(status, sentence(text), reasons[0] if reasons else "", body, wait)

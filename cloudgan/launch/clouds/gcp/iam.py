@@ -3,15 +3,56 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 from cloudgan.core.errors import LaunchError
 from cloudgan.launch.clouds.gcp import names
 from cloudgan.launch.clouds.gcp.api import GoogleApi
-from cloudgan.launch.clouds.gcp.bodies import POLICIES, POLICY_VERSION
 from cloudgan.launch.clouds.gcp.errors import TakenError, sentence
 from cloudgan.launch.clouds.rows import BusyError
 from cloudgan.schema.plan import Step
+
+POLICY_VERSION: Final = 3
+"""Older ones cannot hold conditions: Google shows conditional bindings without them, or refuses the request
+(https://cloud.google.com/iam/docs/policies#versions, read 2026-11-25)."""
+
+
+class Policies(NamedTuple):
+    """How a service reads and writes policies; each asks for their version in its own way.
+
+    Attributes:
+        url: Of the resource.
+        read: Method, end of the URL, body and query.
+        write: Method and end of the URL.
+        is_wrapped: Whether the body of a write holds the policy as ``policy``.
+    """
+
+    url: str
+    read: tuple[str, str, Any, dict[str, str]]
+    write: tuple[str, str]
+    is_wrapped: bool = True
+
+
+_VERSION: Final = str(POLICY_VERSION)
+POLICIES: Final = {
+    "bucket": Policies(
+        f"{names.STORAGE}/b/{{name}}",
+        ("GET", "/iam", None, {"optionsRequestedPolicyVersion": _VERSION}),
+        ("PUT", "/iam"),
+        is_wrapped=False,
+    ),
+    "project": Policies(
+        f"{names.PROJECTS}/projects/{{name}}",
+        ("POST", ":getIamPolicy", {"options": {"requestedPolicyVersion": POLICY_VERSION}}, {}),
+        ("POST", ":setIamPolicy"),
+    ),
+    "account": Policies(
+        f"{names.IAM}/projects/{{project}}/serviceAccounts/{{name}}",
+        ("POST", ":getIamPolicy", None, {"options.requestedPolicyVersion": _VERSION}),
+        ("POST", ":setIamPolicy"),
+    ),
+}
+"""By the key `of` of a binding's reference."""
 
 
 def api_states(api: GoogleApi, wanted: list[str] | tuple[str, ...]) -> dict[str, bool]:
@@ -98,7 +139,8 @@ def _policy(api: GoogleApi, ref: Mapping[str, str]) -> dict[str, Any]:
     row = POLICIES[ref["of"]]
     method, end, body, query = row.read
     url = row.url.format(project=api.project, name=ref["name"])
-    return api.send(method, f"{url}{end}", body, query=query)
+    found: dict[str, Any] = api.send(method, f"{url}{end}", body, query=query)
+    return found
 
 
 def _set_policy(api: GoogleApi, ref: Mapping[str, str], policy: dict[str, Any]) -> None:

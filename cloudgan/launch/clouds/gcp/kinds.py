@@ -9,19 +9,33 @@ cloudgan recognises them by name; they cost nothing.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from cloudgan.core.errors import ConfigError, CredentialsError
 from cloudgan.core.labels import SHARED
 from cloudgan.launch.backends.tpu_vm.state import PREEMPTED, WAITING, failure, state_name
 from cloudgan.launch.clouds.gcp import iam, names
-from cloudgan.launch.clouds.gcp.api import Address, GoogleApi
+from cloudgan.launch.clouds.gcp.api import GoogleApi
 from cloudgan.launch.clouds.gcp.errors import cause, sentence
 from cloudgan.launch.clouds.gcp.machines import node_type_of
 from cloudgan.launch.clouds.rows import Body, Kind, look_up
 from cloudgan.schema.plan import Step
 from cloudgan.schema.resource import Resource, ResourceCause, ResourceState
+
+
+class Address(NamedTuple):
+    """`Kind.request`: where the API has a kind.
+
+    Attributes:
+        base: URL before a resource's full name; may contain ``{project}``.
+        deletion: Query parameters of its deletion.
+    """
+
+    base: str
+    deletion: Mapping[str, str] = {}
+
 
 _ENGINE_STATES: Final[dict[str, ResourceState]] = {
     "PROVISIONING": "creating",
@@ -138,10 +152,6 @@ def _instance(resource: Resource, body: Body) -> Resource:
     )
 
 
-def _bucket(resource: Resource, body: Body) -> Resource:
-    return replace(resource, region=str(body.get("location", "")).lower())
-
-
 def _find_bucket(api: GoogleApi, step: Step) -> Resource | None:
     """Returns the bucket of a step; refuses another project's, whose owner could read the run's data."""
     name = BUCKET.name_of(step.ref)
@@ -205,13 +215,13 @@ def _find_binding(api: GoogleApi, step: Step) -> Resource | None:
 
 
 def _find_apis(api: GoogleApi, step: Step) -> Resource | None:
-    return APIS.resource(names.APIS_KIND, {}) if iam.are_enabled(api, step) else None
+    return APIS.resource(APIS.name, {}) if iam.are_enabled(api, step) else None
 
 
 _IDENTITY: Final = {SHARED: "identity"}
 _IN_ENGINE: Final = "projects/{project}/locations/{location}/clusters/{cluster}"
 POOL = Kind(
-    name=names.POOL_KIND,
+    name="GKE node pool",
     order=10,
     path=f"{_IN_ENGINE}/nodePools/{{name}}",
     request=Address(names.CONTAINER),
@@ -222,7 +232,7 @@ POOL = Kind(
     explain=_explain,
 )
 QUEUED = Kind(
-    name=names.QUEUED_KIND,
+    name="TPU queued resource",
     order=10,
     path="projects/{project}/locations/{location}/queuedResources/{name}",
     request=Address(names.TPU, {"force": "true"}),  # with its VMs
@@ -230,7 +240,7 @@ QUEUED = Kind(
     refine=_queued,
 )
 TPU_VM = Kind(
-    name=names.TPU_KIND,
+    name="TPU machine",
     order=10,
     path="projects/{project}/locations/{location}/nodes/{name}",
     request=Address(names.TPU),
@@ -245,7 +255,7 @@ TPU_VM = Kind(
     refine=_tpu,
 )
 INSTANCE = Kind(
-    name=names.INSTANCE_KIND,
+    name="Compute Engine instance",
     order=20,
     path="projects/{project}/{scope}/{place}/instances/{name}",
     request=Address(names.COMPUTE),
@@ -256,7 +266,7 @@ INSTANCE = Kind(
     refine=_instance,
 )
 DISK = Kind(
-    name=names.DISK_KIND,
+    name="disk",
     order=30,
     path="projects/{project}/{scope}/{place}/disks/{name}",
     request=Address(names.COMPUTE),
@@ -267,7 +277,7 @@ DISK = Kind(
     refine=lambda resource, body: replace(resource, fee=last(body.get("type"))),
 )
 CLUSTER = Kind(
-    name=names.CLUSTER_KIND,
+    name="GKE cluster",
     order=50,
     path=_IN_ENGINE,
     request=Address(names.CONTAINER),
@@ -280,18 +290,18 @@ CLUSTER = Kind(
     explain=_explain,
 )
 BUCKET = Kind(
-    name=names.BUCKET_KIND,
+    name="bucket",
     order=60,
     request=Address(f"{names.STORAGE}/b"),
     otherwise="ready",
     created="timeCreated",
     fee="Cloud Storage Standard",
     may_be_foreign=True,
-    refine=_bucket,
+    refine=lambda resource, body: replace(resource, region=str(body.get("location", "")).lower()),
     find=_find_bucket,
 )
 ACCOUNT = Kind(
-    name=names.ACCOUNT_KIND,
+    name="service account",
     order=80,
     request=Address(f"{names.IAM}/projects/{{project}}/serviceAccounts"),
     otherwise="ready",
@@ -300,7 +310,7 @@ ACCOUNT = Kind(
     before_delete=lambda api, resource: iam.unbind(api, f"serviceAccount:{resource.name}"),
 )
 BINDING: Final[Kind] = Kind(
-    name=names.BINDING_KIND,
+    name="binding",
     order=80,
     otherwise="ready",
     labels=_IDENTITY,
@@ -311,7 +321,7 @@ BINDING: Final[Kind] = Kind(
     create=iam.bind,
 )
 APIS: Final[Kind] = Kind(
-    name=names.APIS_KIND,
+    name="APIs",
     order=80,
     otherwise="ready",
     labels=_IDENTITY,

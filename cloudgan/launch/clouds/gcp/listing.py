@@ -42,14 +42,7 @@ def list_resources(
     regions: Collection[str] | None,
     say: Callable[[str], None],
 ) -> Listing:
-    """Lists the resources of cloudgan, or of a run, in all regions.
-
-    Args:
-        api: Of the project.
-        run: Name of a run; None: of all, and what no run owns.
-        regions: Of interest: silence elsewhere is not reported; None: all.
-        say: Receives what this login may not list.
-    """
+    """Lists the resources of cloudgan, or of a run, in all regions: see `CloudClient`."""
     pools = ask(_ENGINE, lambda: _in_engine(api, run))
     held = {one.run for one in pools if one.run}
     machines = ask("Compute Engine", lambda: _orphaned_machines(api, run, held, say))

@@ -1,4 +1,4 @@
-"""URLs of Google's APIs, kinds and names of cloudgan's resources, and placeholders in plans."""
+"""URLs of Google's APIs, names of cloudgan's resources, and placeholders in plans."""
 
 from __future__ import annotations
 
@@ -10,16 +10,7 @@ PROJECTS = "https://cloudresourcemanager.googleapis.com/v3"
 SERVICES = "https://serviceusage.googleapis.com/v1"
 TPU = "https://tpu.googleapis.com/v2"
 
-# Kinds, as steps and resources name them; the rows are in kinds.py.
-CLUSTER_KIND, POOL_KIND = "GKE cluster", "GKE node pool"
-INSTANCE_KIND, DISK_KIND = "Compute Engine instance", "disk"
-BUCKET_KIND = "bucket"
-ACCOUNT_KIND, BINDING_KIND, APIS_KIND = "service account", "binding", "APIs"
-QUEUED_KIND, TPU_KIND = "TPU queued resource", "TPU machine"
-
 PROJECT, ZONE, CLUSTER_LOCATION = "<project>", "<zone>", "<cluster-location>"
-LOCATION = "cluster location"
-"""Key of a target's details: zone or region of the cluster, which may differ from the nodes' zone."""
 
 RELEASE_CHANNEL, NO_CHANNEL = "<release-channel>", "none"
 CHANNEL = "release channel"

@@ -19,6 +19,7 @@ from typing import Any, Final, NamedTuple
 
 from cloudgan.core.errors import ConfigError, CredentialsError, PlanError, shorten
 from cloudgan.launch.clouds.gcp import names
+from cloudgan.launch.clouds.gcp.api import GoogleApi
 from cloudgan.launch.clouds.gcp.machines import machine
 from cloudgan.schema.plan import INTERNAL_IPS, NETWORK, SUBNET, NodePool, Plan, Target
 from cloudgan.schema.resource import Finding
@@ -58,7 +59,7 @@ def check_cluster(cluster: dict[str, Any], target: Target) -> None:
             )
 
 
-def require(api: Any, target: Target) -> None:
+def require(api: GoogleApi, target: Target) -> None:
     """Checks the network before anything is created; a login that may not read it is no error."""
     try:
         problem = _problem(api, target)
@@ -68,7 +69,7 @@ def require(api: Any, target: Target) -> None:
         raise PlanError(problem)
 
 
-def finding(api: Any, target: Target) -> Finding:
+def finding(api: GoogleApi, target: Target) -> Finding:
     """Returns whether network and subnet exist."""
     subject = f"network {target.details.get(NETWORK, DEFAULT)}"
     try:
@@ -78,7 +79,7 @@ def finding(api: Any, target: Target) -> Finding:
     return Finding(subject, "missing" if problem else "ok", problem or "it exists")
 
 
-def _problem(api: Any, target: Target) -> str:
+def _problem(api: GoogleApi, target: Target) -> str:
     """Returns what is wrong with network and subnet; empty: nothing."""
     name, subnet = target.details.get(NETWORK, DEFAULT), target.details.get(SUBNET)
     found = api.find(f"{names.COMPUTE}/projects/{api.project}/global/networks/{name}")
@@ -139,7 +140,7 @@ def tpu_reservation(text: str, project: str, zone: str) -> str:
     return f"projects/{one.project or project}/locations/{zone}/reservations/{one.name}"
 
 
-def reserved_zone(api: Any, plan: Plan) -> str:
+def reserved_zone(api: GoogleApi, plan: Plan) -> str:
     """Returns the zone of a plan's reservation."""
     pool, target = plan.node_pool, plan.target
     assert pool is not None  # noqa: S101  the caller checked

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from cloudgan.core.clouds import CLUSTER
+from cloudgan.core.clouds import CLUSTER, NAMESPACE, SERVICE_ACCOUNT
 from cloudgan.core.errors import ConfigError, PlanError
-from cloudgan.core.labels import RUN, derived_name
+from cloudgan.core.labels import RUN
 from cloudgan.core.machines import Machine
 from cloudgan.launch.backends.kubernetes.permissions import review_step
 from cloudgan.launch.backends.tpu_vm import requests as tpu_requests
@@ -33,6 +33,7 @@ from cloudgan.launch.clouds.planner import (
 )
 from cloudgan.launch.kubernetes.manifests import hold_step
 from cloudgan.schema.plan import (
+    LOCATION,
     NodePool,
     Plan,
     Step,
@@ -42,7 +43,6 @@ from cloudgan.schema.plan import (
 )
 from cloudgan.schema.price_row import PoolFee
 
-NAMESPACE = SERVICE_ACCOUNT = "cloudgan"
 _LONGEST_POOL = 40
 _TPUS = ("v2-", "v3-", "v4-", "v5litepod-", "v5p-", "v6e-")
 """Slices of Cloud TPU VMs. TPU pods on GKE need a higher limit of locked memory than containers may set
@@ -72,9 +72,9 @@ def target(account: str | None, region: str, zone: str | None, cluster: str | No
         namespace=NAMESPACE,
         service_account=SERVICE_ACCOUNT,
         cluster=cluster or CLUSTER,
-        details={names.LOCATION: names.CLUSTER_LOCATION, names.CHANNEL: names.RELEASE_CHANNEL}
+        details={LOCATION: names.CLUSTER_LOCATION, names.CHANNEL: names.RELEASE_CHANNEL}
         if cluster
-        else {names.LOCATION: zone or names.ZONE},
+        else {LOCATION: zone or names.ZONE},
     )
 
 
@@ -100,16 +100,9 @@ def node_pool(wanted: NodePoolRequest) -> NodePool:
         raise PlanError(
             "flex-start nodes are never spot; pass --market=on_demand with --flex-start"
         )
-    return NodePool(
-        node_type=wanted.node_type,
-        market=wanted.market,
-        name=derived_name(wanted.run, wanted.spec_hash, _LONGEST_POOL),
-        flex_start=wanted.flex_start,
+    return wanted.pool(
+        _LONGEST_POOL,
         queued=_is_queued(wanted),
-        reservation=wanted.reservation,
-        keep_cluster=wanted.keep_cluster,
-        keep_seconds=wanted.keep_seconds,
-        served_runs=wanted.served_runs,
         identity={
             "iam.gke.io/gcp-service-account": names.account_email(
                 names.TRAINER_ACCOUNT, names.PROJECT

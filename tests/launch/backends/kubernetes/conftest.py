@@ -8,6 +8,10 @@ from pathlib import Path
 import pytest
 import yaml
 
+from cloudgan.launch.lifecycle.apply import apply
+from cloudgan.launch.lifecycle.launch_log import LaunchLog
+from cloudgan.launch.lifecycle.run_monitor import RunMonitor
+from cloudgan.schema.run_folder import RunFolder
 from launch.backends.kubernetes.lab import CLAIM, IMAGE, NAMESPACE, Lab, launcher, rules
 
 CILIUM = Path(__file__).with_name("ciliumnetworkpolicies.yaml")
@@ -59,3 +63,24 @@ def make_lab(tmp_path, cluster):
 @pytest.fixture
 def lab(make_lab):
     return make_lab()
+
+
+@pytest.fixture
+def launch_log(tmp_path):
+    return lambda plan: LaunchLog(RunFolder(tmp_path / "runs" / plan.run), plan)
+
+
+@pytest.fixture
+def begin(launch_log):
+    """Starts a plan in a lab."""
+    return lambda lab, plan: apply(plan, lab.backend, launch_log(plan), lab.said.append)
+
+
+@pytest.fixture
+def follow():
+    """Follows a plan to its end in a lab; `seen` gets each state."""
+
+    def run(lab, plan, seen=lambda state: None):
+        return RunMonitor(lab.backend, plan, lab.said.append, seen).follow()
+
+    return run

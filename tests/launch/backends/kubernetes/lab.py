@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import datetime as dt
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 import yaml
 
+from cloudgan.launch.backends.kubernetes.backend import KubernetesBackend
+from cloudgan.launch.kubernetes.api import ClusterApi
+from cloudgan.launch.kubernetes.kubeconfig import connect
 from cloudgan.launch.kubernetes.manifests import manifest_steps
 from cloudgan.launch.plan.build import PlanRequest, make_plan
 from cloudgan.schema.config import RunConfig
-from cloudgan.schema.plan import Showers, Target, Workers
+from cloudgan.schema.plan import Plan, Showers, Target, Workers
 from cloudgan.speed.model import build_throughput_model
-
-if TYPE_CHECKING:
-    from cloudgan.launch.backends.kubernetes.backend import KubernetesBackend
-    from cloudgan.schema.plan import Plan
 
 ROOT = Path(__file__).parents[4]
 IMAGE = "registry.example/cloudgan@sha256:" + "1" * 64
@@ -120,3 +119,17 @@ def launcher(folder: Path, stub: Path, python: str) -> Path:
     )
     path.chmod(0o755)
     return path
+
+
+def finish(lab: Lab, plan: Plan) -> None:
+    """Lets all workers of a plan end well, as soon as they run."""
+    for index in range(plan.workers.nodes):
+        lab.pod(plan.run, index)
+        lab.end_worker(plan.run, index, "0")
+
+
+def admin(lab: Lab) -> ClusterApi:
+    """Returns a client with all rights."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("KUBECONFIG", str(lab.kubeconfig.with_name("admin")))
+        return ClusterApi(connect(None))

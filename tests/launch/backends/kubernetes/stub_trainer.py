@@ -1,10 +1,10 @@
 """Stub for a training container; the test writes its instructions to the claim.
 
 It implements the part of `cloudgan worker` that a launcher sees: the control port, a
-heartbeat in the store, exit code 75 on SIGTERM.
+heartbeat in the store, exit code 75 on SIGTERM. From its file `handles-INDEX` in the run's folder
+on it handles SIGTERM; while the folder has a file `hold`, a worker that has got SIGTERM does not
+end, as one that saves a large checkpoint.
 """
-
-from __future__ import annotations
 
 import json
 import os
@@ -31,7 +31,15 @@ def main():
     index = int(os.environ["JOB_COMPLETION_INDEX"])
     store = Path(os.environ["CLOUDGAN_STORE"])
     run = store / "runs" / os.environ["CLOUDGAN_RUN"]
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(75))
+
+    def end(*_):
+        while (run / "hold").exists():
+            time.sleep(0.02)
+        sys.exit(75)
+
+    signal.signal(signal.SIGTERM, end)
+    run.mkdir(parents=True, exist_ok=True)
+    (run / f"handles-{index}").touch()
     peers = os.environ["CLOUDGAN_PEERS"]  # a template of names, where the cluster has names
     own = peers.replace("{index}", str(index)) if "{index}" in peers else peers.split(",")[index]
     host, _, port = own.rpartition(":")

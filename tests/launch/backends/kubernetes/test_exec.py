@@ -1,7 +1,5 @@
 """Commands in pods over the official client, with exactly the documented permissions."""
 
-from __future__ import annotations
-
 import json
 import os
 import pty

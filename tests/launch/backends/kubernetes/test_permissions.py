@@ -1,7 +1,5 @@
 """Rights in the cluster of a cloud, which are checked before nodes are created."""
 
-from __future__ import annotations
-
 import pytest
 
 from cloudgan.core.clock import monotonic_seconds
@@ -13,6 +11,8 @@ from cloudgan.schema.plan import NodePool
 
 class Reviews:
     """Answers reviews; a right is granted from its nth review on."""
+
+    new_until = 0.0
 
     def __init__(self, granted_from=1, exists=(), *, cilium=True):
         self.granted_from, self.exists, self.cilium = granted_from, exists, cilium
@@ -88,5 +88,6 @@ def test_objects_that_all_runs_share_may_exist_instead(plan):
 
 def test_a_cluster_that_was_just_created_may_grant_rights_late(plan):
     reviews = Reviews(granted_from=3)
-    check_rights(reviews, plan, new_until=monotonic_seconds() + 60, poll_seconds=0.0)
+    reviews.new_until = monotonic_seconds() + 60
+    check_rights(reviews, plan, 0.0)
     assert set(reviews.asked.values()) == {3}

@@ -1,7 +1,5 @@
 """A run whose nodes GKE starts together: its Job owns the request, and only its pods use the nodes."""
 
-from __future__ import annotations
-
 import pytest
 
 from cloudgan.core.labels import RUN

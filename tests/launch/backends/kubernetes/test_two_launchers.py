@@ -1,8 +1,7 @@
 """Two launchers start one run while a pod of it is evicted: in any order of their requests one run comes of it."""
 
-from __future__ import annotations
-
 import contextlib
+import json
 import random
 import re
 import threading
@@ -22,6 +21,7 @@ from cloudgan.schema.training_config import TrainingConfig
 from launch.backends.kubernetes.lab import NAMESPACE, plan_of
 
 EPOCHS = {"mine": 1, "yours": 2}
+CREATED = 201
 
 
 IN_BETWEEN = (8, 26)
@@ -29,9 +29,14 @@ IN_BETWEEN = (8, 26)
 
 
 class Turns:
-    """Lets threads act one at a time, in an order drawn from a seed."""
+    """Lets threads act one at a time, in an order drawn from a seed.
+
+    Attributes:
+        made: The UIDs of the Jobs that they created.
+    """
 
     def __init__(self, seed, names):
+        self.made = []
         self._draw, self._changed = random.Random(seed), threading.Condition()
         self._acting, self._waiting, self._turn = set(names), set(), None
 
@@ -65,7 +70,10 @@ def launch(lab, plan, who, turns, folder):
 
         def in_turn(*request):
             turns.take(who)
-            return once(*request)
+            answer = once(*request)
+            if request[0] == "POST" and request[1].endswith("/jobs") and answer[0] == CREATED:
+                turns.made.append(json.loads(answer[1])["metadata"]["uid"])
+            return answer
 
         api._once = in_turn
         log = LaunchLog(RunFolder(folder / who / plan.run), plan)
@@ -91,9 +99,15 @@ def evict_one(lab, run, turns):
 
 
 REAL = [
-    pytest.param("real", range(first, first + 10), id=f"real-{first}", marks=pytest.mark.slow)
+    pytest.param(
+        "real",
+        range(first, first + 10),
+        id=f"real-{first}",
+        marks=pytest.mark.slow if first in {0, 20} else pytest.mark.each_call,
+    )
     for first in range(0, 100, 10)
 ]
+"""A quarter of an hour of processor time in all; twenty orders with those of IN_BETWEEN run in each check."""
 
 
 @pytest.mark.parametrize(
@@ -131,3 +145,24 @@ def test_of_two_launchers_in_any_order_with_an_eviction_one_wins_and_nothing_is_
         with contextlib.closing(lab.backend.destroy(run)) as deleting:
             list(deleting)
         assert lab.remaining() == [], seed
+
+
+def test_of_two_launchers_that_resume_an_ended_run_neither_deletes_the_job_of_the_other(
+    lab, tmp_path
+):
+    for seed in range(12):
+        run = f"gan-{seed}"
+        plan = plan_of(run)
+        assert launch(lab, plan, "mine", Turns(seed, ("mine",)), tmp_path) is True
+        for index in range(2):
+            lab.pod(run, index)
+            lab.end_worker(run, index, "0")
+        RunMonitor(lab.backend, plan, lab.said.append, lambda _: None).follow()
+        turns = Turns(seed, EPOCHS)
+        with ThreadPoolExecutor() as threads:
+            asked = [threads.submit(launch, lab, plan, who, turns, tmp_path) for who in EPOCHS]
+        assert all(isinstance(one.result(), bool) for one in asked), seed
+        (job,) = lab.cluster.select("jobs", NAMESPACE)
+        assert [job["metadata"]["uid"]] == turns.made, seed
+        with contextlib.closing(lab.backend.destroy(run)) as deleting:
+            list(deleting)

@@ -1,7 +1,5 @@
 """Runs on this machine under a background supervisor."""
 
-from __future__ import annotations
-
 import os
 import signal
 import threading
@@ -17,6 +15,7 @@ from cloudgan.launch.backends.local.state_file import StateFile
 from cloudgan.launch.backends.local.supervisor import process_start_time
 from cloudgan.launch.lifecycle.apply import apply
 from launch.backends.local.shell_job import shell_job
+from waiting import until
 
 SLEEPS = 'trap "echo saved; exit 75" TERM; echo up; sleep 60 & wait'
 
@@ -66,13 +65,6 @@ def begin(backend, plan):
     return apply(plan, backend, SilentLog(plan), lambda _: None)
 
 
-def wait_for(condition):
-    until = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < until
-        time.sleep(0.05)
-
-
 def is_up(backend, log):
     return lambda: backend.state("gan").phase == "running" and "up" in log.read_text()
 
@@ -88,7 +80,7 @@ def test_a_run_is_started_once_stopped_resumed_and_destroyed(backend, local_plan
     plan = local_plan(SLEEPS)
     log = tmp_path / "runs" / "gan" / "pods" / "logs" / "worker-0.log"
     assert begin(backend, plan)
-    wait_for(is_up(backend, log))
+    until(is_up(backend, log))
     supervisor = StateFile(tmp_path / "runs" / "gan").supervisor()
     assert not begin(backend, plan), "a second start finds it running"
     assert not backend.ensure(plan.steps[-1], plan)
@@ -106,10 +98,25 @@ def test_a_run_is_started_once_stopped_resumed_and_destroyed(backend, local_plan
     backend.stop("gan")
 
     assert begin(backend, plan), "what was stopped goes on"
-    wait_for(lambda: log.read_text().count("up") == 2)
+    until(lambda: log.read_text().count("up") == 2)
     assert len(list(backend.destroy("gan"))) == 1
     assert backend.state("gan").phase == "absent"
     assert list(backend.destroy("gan")) == []
+
+
+def test_a_run_that_is_being_stopped_starts_again_when_its_workers_have_ended(
+    backend, local_plan, tmp_path
+):
+    plan = local_plan(SLEEPS.replace("exit", "sleep 1; exit"))
+    log = tmp_path / "runs" / "gan" / "pods" / "logs" / "worker-0.log"
+    begin(backend, plan)
+    until(is_up(backend, log))
+    stopping = threading.Thread(target=backend.stop, args=["gan"])
+    stopping.start()
+    until(lambda: backend.state("gan").phase == "stopping")
+    assert begin(backend, plan)
+    stopping.join()
+    until(lambda: log.read_text() == "up\nsaved\nup\n")
 
 
 def test_a_killed_supervisor_is_reported_and_its_workers_end_at_the_next_start(
@@ -117,22 +124,22 @@ def test_a_killed_supervisor_is_reported_and_its_workers_end_at_the_next_start(
 ):
     folder = tmp_path / "runs" / "gan"
     begin(backend, local_plan(SLEEPS))
-    wait_for(is_up(backend, folder / "pods" / "logs" / "worker-0.log"))
+    until(is_up(backend, folder / "pods" / "logs" / "worker-0.log"))
     orphan = StateFile(folder).read().workers[0]
     os.kill(StateFile(folder).supervisor(), signal.SIGKILL)
-    wait_for(lambda: StateFile(folder).supervisor() is None)
+    until(lambda: StateFile(folder).supervisor() is None)
     state = backend.state("gan")
     assert state.phase == "stopped"
     assert "the supervisor has ended" in state.reason
     assert process_start_time(orphan.pid) == orphan.start_time, "the worker still runs"
     begin(backend, local_plan("exit 0"))
-    wait_for(lambda: backend.state("gan").phase == "finished")
+    until(lambda: backend.state("gan").phase == "finished")
     assert process_start_time(orphan.pid) != orphan.start_time
 
 
 def test_a_process_with_a_reused_process_id_is_not_killed(backend, local_plan, tmp_path):
     begin(backend, local_plan("exit 0"))
-    wait_for(lambda: backend.state("gan").phase == "finished")
+    until(lambda: backend.state("gan").phase == "finished")
     file = StateFile(tmp_path / "runs" / "gan")
     note = file.read()
     worker = note.workers[0].model_copy(update={"pid": os.getppid(), "mark": "another time"})

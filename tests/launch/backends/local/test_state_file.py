@@ -1,7 +1,5 @@
 """The state file of a local run and the lock of its supervisor."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import threading
@@ -10,29 +8,13 @@ import time
 import pytest
 
 from cloudgan.core.errors import ConfigError, DataError
-from cloudgan.launch.backends.local.state_file import SavedState, SavedWorkerState, StateFile
+from cloudgan.launch.backends.local.state_file import StateFile
 
 
 def test_a_run_that_was_never_started_has_no_state_and_no_supervisor(tmp_path):
     file = StateFile(tmp_path)
     assert file.read() is file.supervisor() is None
     assert list(tmp_path.iterdir()) == [], "reading creates no files"
-
-
-def test_a_written_state_is_read_back(tmp_path):
-    worker = SavedWorkerState(
-        index=0, phase="failed", pid=7, start_time="x", restarts=2, reason="y", cause="image"
-    )
-    note = SavedState(
-        phase="failed",
-        workers=(worker,),
-        reason="z",
-        cause="image",
-        started_at="2026-11-22T10:00:00Z",
-        ended_at="2026-11-22T11:00:00Z",
-    )
-    StateFile(tmp_path).write(note)
-    assert StateFile(tmp_path).read() == note
 
 
 def test_an_invalid_state_file_is_refused_with_its_path(tmp_path):

@@ -1,7 +1,5 @@
 """A plan for Slurm, stubs of its programs, and a real cluster on this machine if Slurm is installed."""
 
-from __future__ import annotations
-
 import pytest
 
 from cloudgan.launch.backends.slurm.client import SlurmError

@@ -1,14 +1,14 @@
-from __future__ import annotations
-
 import pytest
 
 from cloudgan.core.errors import ConfigError, LaunchError
 from cloudgan.launch.backends.slurm.client import (
     REQUIRED,
     EndedJob,
-    JobQueue,
     SlurmCommands,
     SlurmError,
+    all_jobs,
+    job_of,
+    past_job,
 )
 
 
@@ -112,7 +112,7 @@ SHOWN = (
 
 
 def test_only_jobs_with_cloudgans_labels_are_listed(answers):
-    first, second = JobQueue(answers(squeue=SQUEUE)).all()
+    first, second = all_jobs(answers(squeue=SQUEUE))
     assert (first.id, first.state, first.reason) == (
         "9",
         "PENDING",
@@ -123,10 +123,10 @@ def test_only_jobs_with_cloudgans_labels_are_listed(answers):
 
 
 def test_a_job_is_found_by_its_run(answers):
-    jobs = JobQueue(answers(squeue=SQUEUE))
-    assert jobs.of("gan").id == "11"
-    assert jobs.of("other") is None
-    assert JobQueue(answers(squeue="")).of("gan") is None
+    jobs = answers(squeue=SQUEUE)
+    assert job_of(jobs, "gan").id == "11"
+    assert job_of(jobs, "other") is None
+    assert job_of(answers(squeue=""), "gan") is None
 
 
 @pytest.mark.parametrize(
@@ -135,15 +135,15 @@ def test_a_job_is_found_by_its_run(answers):
 )
 def test_an_ended_job_is_read_from_the_controller(answers, state, code, expected):
     asked = answers(scontrol=SHOWN.format(state=state, code=code))
-    assert JobQueue(asked).past("1") == EndedJob(state, expected, "2026-11-21T15:02:46Z")
+    assert past_job(asked, "1") == EndedJob(state, expected, "2026-11-21T15:02:46Z")
 
 
 def test_an_older_job_is_read_from_accounting(answers, refused):
     lines = "5|PREEMPTED|0:0|2026-11-21T14:00:00\n5|CANCELLED by 1000|0:9|2026-11-21T15:00:00\n"
     asked = answers(scontrol=refused("Invalid job id specified"), sacct=lines)
-    assert JobQueue(asked).past("5") == EndedJob("CANCELLED", 137, "2026-11-21T15:00:00Z")
+    assert past_job(asked, "5") == EndedJob("CANCELLED", 137, "2026-11-21T15:00:00Z")
 
 
 def test_without_accounting_an_older_job_is_unknown(answers, refused):
     none = refused("Slurm accounting storage is disabled")
-    assert JobQueue(answers(scontrol=none, sacct=none)).past("5") is None
+    assert past_job(answers(scontrol=none, sacct=none), "5") is None

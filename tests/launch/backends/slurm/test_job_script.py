@@ -1,7 +1,5 @@
 """job.sh, run by bash with stubs of Slurm's programs."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal
@@ -15,6 +13,7 @@ import pytest
 from cloudgan.core.run_secret import write_secret
 from cloudgan.launch.backends.slurm.job_state import JobFiles
 from cloudgan.launch.backends.slurm.requests import JOB_FOLDER, run_folder, script
+from waiting import until
 
 # Two tasks, each a process group of its own as slurmstepd makes them; a bad exit kills the other.
 SRUN = f"""\
@@ -99,13 +98,9 @@ def job(make_plan, tmp_path):
             return process.returncode, said
 
         def tell_the_tasks(self, marker):
-            deadline = time.monotonic() + 60
             tasks = self.calls / "tasks"  # srun writes it after it started them
-            while len(list(self.calls.glob(f"{marker}*"))) < 2 or not (
-                tasks.exists() and tasks.read_text()
-            ):
-                assert time.monotonic() < deadline
-                time.sleep(0.01)
+            until(lambda: len(list(self.calls.glob(f"{marker}*"))) == 2)
+            until(lambda: tasks.exists() and tasks.read_text())
             for pid in tasks.read_text().split():
                 os.killpg(int(pid), signal.SIGTERM)
 

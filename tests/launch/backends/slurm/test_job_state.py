@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from cloudgan.launch.backends.slurm.client import EndedJob, Job
@@ -46,11 +44,15 @@ def test_a_job_runs_when_all_its_workers_do(notes):
     found = run_state(job("RUNNING"), None, one, 2)
     assert (found.phase, found.started_at) == ("starting", WHEN)
     assert [worker.phase for worker in found.workers] == ["running", "waiting"]
-    lost = f"started {WHEN} n2\nended {WHEN} 137\nstarted {WHEN} n2\n"
+    lost = f"started {WHEN} n2\nended {WHEN} 137\n"
+    found = run_state(job("RUNNING"), None, notes(worker_1_txt=lost), 2)
+    assert found.workers[1].phase == "waiting", "for its next start"
+    lost += f"started {WHEN} n2\n"
     found = run_state(job("RUNNING"), None, notes(worker_1_txt=lost), 2)
     assert found.phase == "running"
     assert (found.workers[1].node, found.workers[1].restarts) == ("n2", 1)
     assert "memory" in found.workers[1].reason
+    assert run_state(job("RUNNING"), None, notes(stop=""), 2).phase == "stopping"
 
 
 @pytest.mark.parametrize(

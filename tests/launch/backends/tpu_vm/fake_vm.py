@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 from emulators.http import Answer, Asked, HttpServer
+from storage.rclone import rclone_path
 
 DOCKER = '''\
 #!{python}
@@ -37,15 +38,17 @@ while rest and rest[0].startswith("-"):
     elif flag == "-v":
         here, inside, *_ = rest.pop(0).split(":")
         places[inside] = here
+    elif flag.startswith("--entrypoint="):
+        entrypoint = flag.partition("=")[2]
 image, *command = rest
+command = [entrypoint, *command]
 def here(text):
     for inside, folder in places.items():
         text = text.replace(inside, folder)
     return text
 environment = {{key: here(value) for key, value in environment.items()}}
 command = [here(word) for word in command]
-program = home / "bin" / command[0]
-started = subprocess.Popen([str(program), *command[1:]], env=environment)
+started = subprocess.Popen(command, env=environment)
 (home / name).write_text(str(started.pid))
 code = started.wait()
 (home / name).unlink()
@@ -86,9 +89,11 @@ class FakeVm:
         environment = {key: os.environ[key] for key in ("LANG", "HOME") if key in os.environ}
         port = self._server.port
         environment |= {
-            "PATH": f"{self.home / 'bin'}:/usr/local/bin:/usr/bin:/bin",
+            "PATH": f"{self.home / 'bin'}:{rclone_path()}",
             "GCE_METADATA_HOST": f"127.0.0.1:{port}",
             "STORAGE_EMULATOR_HOST": self._store,
+            "RCLONE_GCS_ENDPOINT": f"{self._store}/storage/v1/",
+            "RCLONE_GCS_ANONYMOUS": "true",
             "CLOUDGAN_TPU_API": self._tpu,
             "CLOUDGAN_FOLDER": str(self.home / "var"),
             "CLOUDGAN_POLL_SECONDS": "0.05",

@@ -1,7 +1,5 @@
 """A run on Cloud TPU from its start to its end, as `cloudgan deploy` drives it."""
 
-from __future__ import annotations
-
 import gzip
 import threading
 import time
@@ -92,16 +90,6 @@ def test_a_run_is_followed_from_start_to_end_and_leaves_no_resource(
     assert run.list_runs() == ("gan",)
     list(run.destroy("gan"))
     assert run.list_runs() == ()
-
-
-def test_a_finished_vm_that_deleted_itself_is_no_preemption(google, run, plan, begin, store):
-    begin()
-    write_status(store, plan, "ended", 0)
-    google.turn("DELETING")
-    assert run.state("gan").phase == "finished"
-    google.resources.clear()
-    google.nodes.clear()
-    assert follow(run, plan).phase == "finished"
 
 
 @pytest.mark.parametrize("noticed_by", ["queue", "machine"])

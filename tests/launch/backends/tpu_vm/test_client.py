@@ -1,13 +1,10 @@
 """Calls to Cloud TPU, and creation and deletion through them."""
 
-from __future__ import annotations
-
 import pytest
 
 from cloudgan.core.errors import CapacityError, ConfigError, PlanError
 from cloudgan.launch.clouds.engine import Engine, names_of_gone
-from cloudgan.launch.clouds.gcp.names import QUEUED_KIND as KIND
-from cloudgan.launch.clouds.gcp.names import TPU_KIND as NODE_KIND
+from cloudgan.launch.clouds.gcp.kinds import QUEUED, TPU_VM
 from emulators.gcp.refusal import Refusal
 from launch.backends.tpu_vm.lab import POLL_SECONDS, cloud_of, planned, resolved, tpus
 
@@ -49,7 +46,7 @@ def test_a_queued_request_waits_for_its_vms(google, cloud, plan, make, said):
         "the TPU is being provisioned",
     ]
     (resource,) = cloud.list_resources("gan")
-    assert (resource.kind, resource.node_type, resource.nodes) == (KIND, "v3-8", 1)
+    assert (resource.kind, resource.node_type, resource.nodes) == (QUEUED.name, "v3-8", 1)
     assert resource.labels == plan.labels().as_dict()
     assert make() is False, "it is there"
 
@@ -88,7 +85,7 @@ def test_an_unmanaged_tpu_is_refused(google, plan, make, cloud):
     resource["tpu"]["nodeSpec"][0]["node"]["labels"] = {"team": "theirs"}
     with pytest.raises(ConfigError, match="not managed by cloudgan"):
         make()
-    assert not [one for one in cloud.list_resources() if one.kind == KIND]
+    assert not [one for one in cloud.list_resources() if one.kind == QUEUED.name]
 
 
 def test_deletion_includes_the_vms(google, cloud, make, said):
@@ -100,7 +97,7 @@ def test_deletion_includes_the_vms(google, cloud, make, said):
             Engine(cloud, said.append, POLL_SECONDS, 20.0).destroy(cloud.list_resources("gan"))
         )
     )
-    assert [one.partition(" projects/")[0] for one in gone] == [KIND]
+    assert [one.partition(" projects/")[0] for one in gone] == [QUEUED.name]
     assert not google.resources
     assert not google.nodes
 
@@ -122,7 +119,7 @@ def test_vms_without_a_request_are_found_and_deleted(google, cloud, make, said):
     make()
     google.orphan()
     (resource,) = cloud.list_resources("gan")
-    assert (resource.kind, resource.nodes, resource.node_type) == (NODE_KIND, 1, "v3-8")
+    assert (resource.kind, resource.nodes, resource.node_type) == (TPU_VM.name, 1, "v3-8")
     list(names_of_gone(Engine(cloud, said.append, POLL_SECONDS, 20.0).destroy([resource])))
     assert not google.nodes
 
@@ -131,7 +128,7 @@ def test_a_request_without_labels_has_those_of_its_vms(google, cloud, plan, make
     make()
     google.shows_labels = False
     (resource,) = cloud.list_resources("gan")
-    assert (resource.kind, resource.labels) == (KIND, plan.labels().as_dict())
+    assert (resource.kind, resource.labels) == (QUEUED.name, plan.labels().as_dict())
 
 
 def test_the_zone_offers_the_slice(cloud):

@@ -3,8 +3,6 @@
 There is no trainer: the VMs never start.
 """
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 

@@ -1,7 +1,5 @@
 """Requests for TPU slices."""
 
-from __future__ import annotations
-
 import subprocess
 from importlib import resources
 from pathlib import Path
@@ -13,10 +11,11 @@ from cloudgan.core import assets
 from cloudgan.core.errors import PlanError
 from cloudgan.launch.backends.tpu_vm import requests as tpu_requests
 from cloudgan.launch.clouds.planner import NodePoolRequest
+from cloudgan.launch.kubernetes.manifests import WHEEL_FILES
 from cloudgan.schema.plan import Workers
 from emulators.gcp.discovery import api as documented
 from launch.backends.tpu_vm.lab import planned, resolved
-from launch.plan.write_golden import FETCHER, _Readable
+from launch.plan.write_golden import _Readable
 
 HERE = Path(__file__).parent
 SCRIPT = resources.files("cloudgan.launch.backends.tpu_vm").joinpath("startup.sh").read_text()
@@ -40,9 +39,10 @@ def render(name):
     metadata = step["body"]["tpu"]["nodeSpec"][0]["node"]["metadata"]
     assert metadata["startup-script"].endswith(SCRIPT)
     metadata["startup-script"] = metadata["startup-script"].replace(SCRIPT, "<startup.sh>\n")
-    if "cloudgan-fetch-wheels-py" in metadata:
-        assert metadata["cloudgan-fetch-wheels-py"] == assets.read_text(f"k8s/{FETCHER}")
-        metadata["cloudgan-fetch-wheels-py"] = f"<k8s/{FETCHER}>"
+    for program in WHEEL_FILES:
+        if (key := f"cloudgan-{program.replace('_', '-').replace('.', '-')}") in metadata:
+            assert metadata[key] == assets.read_text(f"k8s/{program}")
+            metadata[key] = f"<k8s/{program}>"
     return yaml.dump(step, Dumper=_Readable, sort_keys=False, width=100)
 
 
@@ -60,7 +60,12 @@ def test_a_plan_yields_the_golden_request():
             [
                 *("acceleratorType: v5litepod-8", "runtimeVersion: v2-alpha-tpuv5-lite"),
                 *("CLOUDGAN_ACCELERATORS=8", "image=us-docker.pkg.dev/lab/gan@sha256:555"),
-                *("PJRT_DEVICE=TPU", "NEXT_PLUGGABLE_DEVICE_USE_C_API=true", "fetch=()\n"),
+                *(
+                    "PJRT_DEVICE=TPU",
+                    "NEXT_PLUGGABLE_DEVICE_USE_C_API=true",
+                    "fetch=()\n",
+                    "install=()\n",
+                ),
             ],
         ),
     ],

@@ -1,7 +1,5 @@
 """The caveats of TPU slices, and the runtime that TensorFlow needs on them."""
 
-from __future__ import annotations
-
 import pytest
 
 from cloudgan.launch.backends.tpu_vm.slices import (

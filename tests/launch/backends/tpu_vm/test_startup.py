@@ -1,9 +1,7 @@
 """The startup script of a TPU VM; docker, metadata server and trainer are fakes.
 
-The store is a server of Google's protocol, and the wheel installer is the real one.
+The store is a server of Google's protocol, and rclone and pip are real.
 """
-
-from __future__ import annotations
 
 import contextlib
 import gzip
@@ -12,7 +10,6 @@ import json
 import os
 import signal
 import sys
-import time
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -24,7 +21,9 @@ from cloudgan.schema.plan import Wheel
 from emulators.gcp.refusal import Refusal
 from launch.backends.tpu_vm.fake_vm import FakeVm
 from launch.backends.tpu_vm.lab import KNOWN, planned, resolved, tpus
+from storage.rclone import needs_rclone
 from storage.servers import gcs_server
+from waiting import until
 
 # The image's python: a fake trainer that exits as ordered; otherwise the real interpreter.
 PYTHON = """#!/bin/bash
@@ -115,12 +114,6 @@ class Lab:
         path = self.vm.home / "workers"
         return path.read_text().splitlines() if path.exists() else []
 
-    def until(self, found):
-        end = time.monotonic() + 30
-        while not found():
-            assert time.monotonic() < end, self.vm.console()
-            time.sleep(0.02)
-
     def ended(self):
         self.process.wait(30)
         return self.bucket.status(self.plan)
@@ -177,13 +170,14 @@ def tiny_wheel(folder):
     return content, Wheel(file_name=path.name, sha256=digest, bytes=len(content))
 
 
+@needs_rclone
 def test_a_vm_installs_trains_uploads_its_log_and_deletes_the_tpu(lab_of, tmp_path):
     content, wheel = tiny_wheel(tmp_path)
     lab = lab_of(wheels=(wheel,))
     lab.bucket.put(f"wheels/{wheel.sha256}/{wheel.file_name}", content)
     lab.google.server.refuse("queuedResources.delete", Refusal(400, "It is busy"), times=2)
     lab.boot()
-    lab.until(lambda: len(lab.workers()) == 2)
+    until(lambda: len(lab.workers()) == 2)
     assert lab.workers() == ["worker gan 1 tpu=local", "the wheel is here"]
     assert lab.bucket.status(lab.plan)["phase"] == "training"
     lab.order(0)
@@ -198,6 +192,7 @@ def test_a_vm_installs_trains_uploads_its_log_and_deletes_the_tpu(lab_of, tmp_pa
     assert "the-token" not in lab.vm.console()
 
 
+@needs_rclone
 def test_a_wheel_with_a_wrong_hash_ends_the_run_before_training(lab_of, tmp_path):
     content, wheel = tiny_wheel(tmp_path)
     lab = lab_of(wheels=(wheel,))
@@ -222,7 +217,7 @@ def test_a_worker_restarts_after_retriable_exit_codes_only(lab_of):
 def test_a_stop_request_saves_a_checkpoint_and_deletes_the_tpu(lab_of, reason):
     lab = lab_of()
     lab.boot()
-    lab.until(lab.workers)
+    until(lab.workers)
     if reason == "preempted":
         lab.vm.known["preempted"] = "TRUE"
     else:
@@ -246,7 +241,7 @@ def test_a_stop_file_of_a_previous_tpu_is_ignored(lab_of):
 def test_the_deadline_leaves_the_worker_time_to_save(lab_of):
     lab = lab_of()
     lab.boot()
-    lab.until(lab.workers)
+    until(lab.workers)
     lab.pass_the_deadline()
     status = lab.ended()
     assert (status["exit_code"], status["stop_reason"]) == (75, "deadline")
@@ -257,16 +252,16 @@ def test_the_deadline_deletes_the_tpu_of_a_worker_that_ignores_the_signal(lab_of
     lab = lab_of(on_term="")
     lab.end_at_once()
     lab.boot()
-    lab.until(lab.workers)
+    until(lab.workers)
     lab.pass_the_deadline()
-    lab.until(lambda: not lab.google.resources)
+    until(lambda: not lab.google.resources)
     assert lab.process.poll() is None, "the worker still runs, on a machine that is gone"
 
 
 def test_training_resumes_after_a_maintenance_reboot(lab_of):
     lab = lab_of()
     lab.boot()
-    lab.until(lab.workers)
+    until(lab.workers)
     before = lab.bucket.status(lab.plan)
     lab.process.terminate()
     assert lab.process.wait(30) == 0

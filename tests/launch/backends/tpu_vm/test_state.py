@@ -1,7 +1,5 @@
 """State of a run from Cloud TPU, the VM's status file and the heartbeat."""
 
-from __future__ import annotations
-
 import datetime as dt
 
 import pytest

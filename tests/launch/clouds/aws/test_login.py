@@ -1,7 +1,5 @@
 """EKS tokens: signed but not sent, valid for one cluster, renewed before they expire."""
 
-from __future__ import annotations
-
 import boto3
 import pytest
 

@@ -1,7 +1,5 @@
 """deploy/aws: each policy allows the requests that cloudgan sends, no others, and none on resources of other teams."""
 
-from __future__ import annotations
-
 import json
 import re
 

@@ -1,7 +1,5 @@
 """`check` names what is missing and creates nothing."""
 
-from __future__ import annotations
-
 import pytest
 
 from launch.clouds.aws.lab import aws_plan

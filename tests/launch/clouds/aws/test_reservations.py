@@ -1,7 +1,5 @@
 """Reservations of AWS: queries before a launch, requests, and deletions."""
 
-from __future__ import annotations
-
 import datetime as dt
 
 import pytest

@@ -1,7 +1,5 @@
 """A run without a launcher on EKS: schedules delete its node group, and the cluster that no run uses."""
 
-from __future__ import annotations
-
 import datetime as dt
 import json
 

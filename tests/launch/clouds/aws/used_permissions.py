@@ -1,7 +1,5 @@
 """The policies in deploy/aws, and the requests that they must and must not allow."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

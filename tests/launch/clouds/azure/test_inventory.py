@@ -1,23 +1,18 @@
 """Doctor, setup and check on the emulated Azure: generic code with the resources of one cloud."""
 
-from __future__ import annotations
-
 import pytest
 
-from cloudgan.core.clock import utc_moment, utc_today
+from cloudgan.core.clock import utc_moment
 from cloudgan.launch.clouds.azure import planner as requests
-from cloudgan.launch.clouds.engine import Engine, names_of_gone
 from cloudgan.launch.clouds.planner import with_login
-from cloudgan.launch.operations.check import check_cloud
 from cloudgan.launch.operations.daily_cost import DailyCostModel
 from cloudgan.launch.operations.doctor import collect
 from cloudgan.launch.operations.inventory import InventoryScanner
-from cloudgan.launch.operations.setup import teardown_resources
 from cloudgan.money.catalog import load_catalog
 from cloudgan.money.fees import load_fees
 from cloudgan.storage.folder import FolderStore
 from emulators.azure.cloud import SUBSCRIPTION
-from launch.clouds.azure.lab import REGION, azure_plan
+from launch.clouds.azure.lab import REGION
 
 
 class Container(FolderStore):
@@ -65,31 +60,3 @@ def test_doctor_separates_what_a_run_needs_from_what_it_left_and_deletes_the_lat
     assert list(collect(surveyor, survey, lab.said.append, 0.002))
     assert set(states(surveyor.scan(utc_moment())).values()) == {"expected"}
     assert lab.left() == []
-
-
-def test_setup_is_made_once_and_a_teardown_keeps_the_bucket_and_what_holds_it(lab):
-    surveyor = scanner(lab)
-    engine = Engine(surveyor.cloud, lab.said.append, 0.002)
-    steps = requests.setup_steps(surveyor.target)
-    assert [engine.ensure(step, None) for step in steps] == [False] * len(steps), "the lab did it"
-    resources = teardown_resources(surveyor.scan(utc_moment()), everywhere=True, purge=False)
-    assert {one.shared for one in resources} == {"identity"}
-    assert list(names_of_gone(engine.destroy(resources)))
-    left = {one.shared for one in lab.cloud().list_resources()}
-    assert left == {"bucket", "group"}
-    again = [engine.ensure(step, None) for step in steps]
-    assert any(again), "`setup` can create it again"
-    resources = teardown_resources(surveyor.scan(utc_moment()), everywhere=True, purge=True)
-    assert list(names_of_gone(engine.destroy(resources)))
-    assert lab.cloud().list_resources() == ()
-
-
-def test_check_makes_nothing_and_says_whose_login_it_is(lab):
-    before = lab.cloud().list_resources()
-    plan = azure_plan(nodes=2)
-    found = check_cloud(lab.cloud(), plan, None, utc_today())
-    assert found[0].subject == "login"
-    assert f"a-service-principal, subscription Physics ({SUBSCRIPTION})" in found[0].message
-    assert any(one.subject.startswith("quota") for one in found)
-    assert found[-1].subject == f"price of {plan.price.offer}"
-    assert lab.cloud().list_resources() == before

@@ -1,7 +1,5 @@
 """The logins of Azure's parts: all ask the same places, and the same Resource Manager."""
 
-from __future__ import annotations
-
 import contextlib
 
 import pytest

@@ -1,7 +1,5 @@
 """deploy/azure: each role, on its scope, grants the requests that cloudgan sends, and no others."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The Azure planner: requests of a plan, offline."""
 
-from __future__ import annotations
-
 import json
 import re
 import string
@@ -78,16 +76,3 @@ def test_a_storage_account_has_a_name_that_azure_takes(subscription, region):
     name = ids.account_name(subscription, region)
     assert re.fullmatch("[a-z0-9]{3,24}", name)
     assert name == ids.account_name(subscription, region)
-
-
-def test_no_system_pod_keeps_the_nodes_of_a_run_alive_and_they_scale_to_zero():
-    """Only the launcher ends the nodes: AKS has no maximum lifetime of a node."""
-    bodies = {step.path.partition("?")[0]: step.body for step in azure_plan().steps if step.body}
-    (cluster,) = [
-        body for path, body in bodies.items() if path.endswith("/managedClusters/cloudgan")
-    ]
-    (pool,) = [body for path, body in bodies.items() if "/agentPools/" in path]
-    profile = cluster["properties"]["autoScalerProfile"]
-    assert profile["skip-nodes-with-system-pods"] == "false"
-    assert pool["properties"]["minCount"] == 0
-    assert pool["properties"]["enableAutoScaling"]

@@ -1,7 +1,5 @@
 """Capacity reservation groups of Azure: queries before a launch, and requests."""
 
-from __future__ import annotations
-
 import pytest
 
 from cloudgan.core.errors import PlanError

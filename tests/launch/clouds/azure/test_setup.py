@@ -1,7 +1,5 @@
 """`setup` on the emulated Azure: who gets access to the store, and refusals that no waiting changes."""
 
-from __future__ import annotations
-
 import pytest
 
 from cloudgan.core.errors import ConfigError, LaunchError

@@ -1,16 +1,14 @@
 """One project of Google Cloud, by google-auth over HTTP, against Google's own contract."""
 
-from __future__ import annotations
-
 import datetime as dt
 
 import pytest
 
 from cloudgan.core.errors import CapacityError, LaunchError, PlanError
 from cloudgan.launch.clouds.engine import names_of_gone
-from cloudgan.launch.clouds.gcp.names import LOCATION
 from cloudgan.launch.clouds.gcp.planner import setup_steps
 from cloudgan.launch.operations.check import check_cloud
+from cloudgan.schema.plan import LOCATION
 from emulators.gcp.kubernetes_engine import STOCK_OUT
 from emulators.gcp.refusal import Refusal
 from launch.clouds.gcp.lab import PLACE, gcp_plan

@@ -1,7 +1,5 @@
 """Enabling of APIs: the operation takes minutes, and the enabled APIs refuse requests for some more."""
 
-from __future__ import annotations
-
 import pytest
 
 from cloudgan.core.errors import CredentialsError, LaunchError

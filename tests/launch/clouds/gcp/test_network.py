@@ -1,7 +1,5 @@
 """--network, --subnet and --internal-ips in requests, and networks that do not exist."""
 
-from __future__ import annotations
-
 import pytest
 
 from cloudgan.core.errors import PlanError

@@ -1,7 +1,5 @@
 """The permissions in deploy/gcp are exactly those that the calls need."""
 
-from __future__ import annotations
-
 import re
 
 import pytest
@@ -115,7 +113,7 @@ def everything(lab):
         launcher.wait_for_change("gan", 1)
     for lines in sources.values():
         list(lines(False))
-    in_cluster = launcher._inner(plan)
+    in_cluster = launcher._reached(plan)
     in_cluster._why_no_pods("gan")  # the requests of `state` for a Job without pods
     in_cluster.stop("gan")
     launcher.list_runs()

@@ -1,28 +1,17 @@
 """The GCP planner: from a request to Google's API requests, offline."""
 
-from __future__ import annotations
-
 import pytest
 
 from cloudgan.api.plan_result import PlanResult
-from cloudgan.core.labels import RUN
-from cloudgan.launch.clouds.gcp.names import CHANNEL, LOCATION
+from cloudgan.launch.clouds.gcp.names import CHANNEL
 from cloudgan.launch.clouds.gcp.planner import target
+from cloudgan.schema.plan import LOCATION
 from launch.clouds.gcp.lab import gcp_plan
 from launch.clouds.lab import of_cloud
 
 
 def pool_of(plan):
     return of_cloud(plan)[-1].body["nodePool"]
-
-
-def test_the_nodes_taint_admits_the_runs_workers_only():
-    plan = gcp_plan()
-    (taint,) = pool_of(plan)["config"]["taints"]
-    assert (taint["key"], taint["value"]) == (RUN, "gan")
-    pod = plan.steps[-1].body["spec"]["template"]["spec"]
-    assert RUN in {one["key"] for one in pod["tolerations"]}
-    assert pod["nodeSelector"] == {RUN: "gan"}
 
 
 def test_autoscaler_and_maximum_duration_end_the_nodes():
@@ -72,15 +61,6 @@ def test_flex_start_nodes_may_queue_for_the_time_of_the_job_and_the_plan_says_so
     shown = PlanResult(plan=plan.model_copy(update={"showers": sized})).view().basis
     assert any("flex-start nodes may queue for 9.67 h" in line for line in shown)
     assert gcp_plan().limits.capacity_wait_seconds is None
-
-
-def test_pods_and_nodes_use_different_service_accounts():
-    plan = gcp_plan()
-    account = next(step for step in plan.steps if step.ensure.startswith("ServiceAccount"))
-    (who,) = account.body["metadata"]["annotations"].values()
-    assert who == "cloudgan-trainer@<project>.iam.gserviceaccount.com"
-    assert pool_of(plan)["config"]["serviceAccount"].startswith("cloudgan-nodes@")
-    assert pool_of(plan)["config"]["workloadMetadataConfig"] == {"mode": "GKE_METADATA"}
 
 
 def test_an_existing_cluster_may_be_in_any_zone_of_the_region():

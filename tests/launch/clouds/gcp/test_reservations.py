@@ -1,7 +1,5 @@
 """Reservations of Google Cloud: queries before a launch, and requests."""
 
-from __future__ import annotations
-
 import pytest
 
 from cloudgan.core.errors import CredentialsError

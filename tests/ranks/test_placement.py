@@ -2,13 +2,12 @@
 
 import pytest
 
-from cloudgan.api import ranks
-from cloudgan.api.ranks import layout_table, local_layout, stages_table
+from cloudgan.api.training_result import stages_table
 from cloudgan.core.errors import ConfigError
 from cloudgan.core.hardware import Accelerator
 from cloudgan.gan.device_stages import place
 from cloudgan.ranks import placement
-from cloudgan.ranks.placement import check_mpi, ranks_on
+from cloudgan.ranks.placement import check_mpi, layout_table, local_layout, ranks_on
 from cloudgan.schema.config import parse_config
 from cloudgan.schema.plan import Workers
 from cloudgan.schema.presets import find_preset
@@ -35,7 +34,7 @@ def machine(monkeypatch):
 
     def of(gpus):
         found = tuple(Accelerator(name="V100", count=1) for _ in range(gpus))
-        monkeypatch.setattr(ranks, "nvidia_gpus", lambda: found)
+        monkeypatch.setattr(placement, "nvidia_gpus", lambda: found)
 
     of(0)
     return of

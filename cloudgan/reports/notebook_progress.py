@@ -41,7 +41,7 @@ class Line:
         return f"<span>{bar}{escape(self._text)}</span>"
 
 
-class NotebookProgress:
+class NotebookProgress(Progress):
     """Shows the current task, its share, rate and time left."""
 
     def __init__(self) -> None:
@@ -79,9 +79,6 @@ class NotebookProgress:
         from IPython.display import display
 
         display(Line(line, None))
-
-    def end(self) -> None:
-        """Leaves the line as it is."""
 
     def _show(self) -> None:
         from IPython.display import display

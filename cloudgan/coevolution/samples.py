@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from cloudgan.api.tensorflow_import import import_tensorflow
 from cloudgan.coevolution.evolution import Purpose, random_numbers
 from cloudgan.coevolution.files import GridFolder
 from cloudgan.coevolution.grid_generator import GridGenerator
@@ -19,6 +18,7 @@ from cloudgan.core.errors import ConfigError, DataError
 from cloudgan.core.progress import Progress
 from cloudgan.schema.coevolution import CoevolutionConfig
 from cloudgan.schema.run_folder import RunFolder, Step
+from cloudgan.training.tensorflow_import import import_tensorflow
 
 _ARCHIVE = ".npz"
 

@@ -1,12 +1,10 @@
 """Nodes of a run, as a real client reads them from a cluster."""
 
-from __future__ import annotations
-
 import pytest
 
 from cloudgan.core.errors import CapacityError
 from cloudgan.core.labels import RUN
-from cloudgan.launch.lifecycle.nodes import list_nodes, wait_for_nodes, wait_step
+from cloudgan.launch.backends.kubernetes.nodes import list_nodes, wait_for_nodes, wait_step
 
 pytest.importorskip("kubernetes", reason="needs pip install '.[kubernetes]'")
 
@@ -50,7 +48,8 @@ def test_it_waits_until_each_node_shows_its_accelerators(made, api, plan_of):
         said.append(line)
         made.add_node("two", gpus=8, labels={RUN: "gan"})
 
-    wait_for_nodes(api, two_gpus(plan_of, 20), say, 0.01)
+    api.say = say
+    wait_for_nodes(api, two_gpus(plan_of, 20), 0.01)
     assert said == [
         "1 of 2 ready nodes show nvidia.com/gpu: the driver or its device plugin is not ready"
     ]
@@ -59,7 +58,7 @@ def test_it_waits_until_each_node_shows_its_accelerators(made, api, plan_of):
 def test_nodes_that_do_not_come_in_time_are_no_capacity(made, api, plan_of):
     made.add_node("one", gpus=8, labels={RUN: "gan"})
     with pytest.raises(CapacityError, match="1 of 2 nodes are ready after 0 s; reduce --nodes"):
-        wait_for_nodes(api, two_gpus(plan_of), lambda _: None, 0.01)
+        wait_for_nodes(api, two_gpus(plan_of), 0.01)
 
 
 def test_a_node_that_is_not_ready_does_not_count(made, api, plan_of):
@@ -69,7 +68,7 @@ def test_a_node_that_is_not_ready_does_not_count(made, api, plan_of):
         lambda: made.find("nodes", None, "one")["status"]["conditions"][0]["status"] != "True"
     )
     with pytest.raises(CapacityError, match="0 of 1 nodes are ready"):
-        wait_for_nodes(api, plan_of(gang_timeout_seconds=0.1), lambda _: None, 0.01)
+        wait_for_nodes(api, plan_of(gang_timeout_seconds=0.1), 0.01)
 
 
 def test_the_step_says_what_is_waited_for(plan_of):

@@ -1,18 +1,28 @@
-"""Cost of grids and simulations, by the files in the folder of a run."""
+"""Cost of simulations, grids, searches and deployments that joined one, by the files in the folder of a run."""
 
+import importlib
 import json
 
 import pytest
 
 from cli.test_status import write_grid
-from cloudgan.api.grid_cost import grid_cost
-from cloudgan.api.simulation_cost import is_simulation, simulation_cost
+from cloudgan.api.job_cost import (
+    IDLE,
+    REST,
+    grid_cost,
+    job_pricing,
+    node_time,
+    simulation_cost,
+    trials_cost,
+)
 from cloudgan.core.errors import DataError
+from cloudgan.money.catalog import load_catalog
 from cloudgan.money.price_file import read_price_file
 from cloudgan.schema import launch
 from cloudgan.schema import plan as plans
 from cloudgan.schema.config import RunConfig
 from cloudgan.schema.run_folder import RunFolder
+from cloudgan.schema.search_exchange import BlockStatus, Spell, TrialRun
 from cloudgan.schema.simulation import SHARD_INFO, SimulationConfig
 from cloudgan.storage.store import open_store
 
@@ -55,7 +65,21 @@ def test_all_nodes_are_paid_for_their_whole_time(run, own_prices):
     assert (found.showers, found.node_seconds) == (5000, 7200)
     assert found.usd == pytest.approx(6)
     assert found.usd_per_1000_showers == pytest.approx(1.2)
-    assert found.view().notes == ("5,000 showers in 2 h of nodes", "1.20 USD per 1,000 showers")
+    assert found.view().notes[:2] == ("5,000 showers in 2 h of nodes", "1.20 USD per 1,000 showers")
+
+
+def test_what_a_launch_does_not_tell_makes_the_cost_a_lower_bound(run):
+    """The nodes are known, and neither their disks, nor the cluster, nor what was stored and downloaded."""
+    offer = load_catalog().row("gcp/n1-standard-8+1xV100/us-central1/spot")
+    given = {name: getattr(offer, name) for name in ("provider", "region", "node_type", "market")}
+    node = {"name": "a", "started_at": "2026-11-22T10:00:00Z"}
+    nodes = (node | {"terminated_at": "2026-11-22T11:00:00Z"},)
+    rows = (offer.model_dump(),)
+    found = simulation_cost(run(**TIMES | given, price_rows=rows, nodes=nodes, node_count=1))
+    assert found.usd == pytest.approx(offer.usd_per_hour)
+    assert {"cluster", "storage", "egress"} < set(found.usd_unknown)
+    assert found.view().line.startswith(f"run: at least {offer.usd_per_hour:.2f} USD, as gcp/")
+    assert "cluster" in found.view().notes[-1]
 
 
 def test_an_offer_prices_nodes_without_a_price(run, own_prices):
@@ -67,7 +91,8 @@ def test_an_offer_prices_nodes_without_a_price(run, own_prices):
 
 
 def test_the_workers_of_a_local_run_share_one_machine(run):
-    assert simulation_cost(run(provider="local", **TIMES)).node_seconds == 1800
+    found = simulation_cost(run(provider="local", **TIMES))
+    assert found.node_seconds == 1800
 
 
 def test_a_run_that_ended_after_a_part_is_priced_by_the_showers_it_made(
@@ -93,7 +118,7 @@ def test_a_run_that_ended_after_a_part_is_priced_by_the_showers_it_made(
 
 def test_a_run_that_has_not_ended_has_no_cost(run):
     folder = run(program_started_at=TIMES["program_started_at"])
-    assert is_simulation(folder)
+    assert job_pricing(folder) is simulation_cost
     with pytest.raises(DataError, match="no attempt that ended"):
         simulation_cost(folder)
 
@@ -131,7 +156,6 @@ def test_a_grid_is_priced_by_cell_and_routine(folder):
         (cell_folder / "record.jsonl").write_text(text + "\n")
     found = grid_cost(folder, offer="gcp/n1-standard-8+1xV100/us-central1/spot")
     assert found.node_seconds == pytest.approx(10)  # five ranks on one machine
-    assert found.as_json()["usd"] == pytest.approx(found.usd)
     view = found.view()
     assert view.line.startswith(
         "grid: at least 0.0033 USD, as gcp/n1-standard-8+1xV100/us-central1"
@@ -153,5 +177,97 @@ def test_a_grid_is_priced_by_cell_and_routine(folder):
     launch.write(folder.launch_file, launch.Launch(run="grid", config_hash="0", attempts=attempts))
     launched = grid_cost(folder, offer="gcp/n1-standard-8+1xV100/us-central1/spot")
     assert launched.as_json()["launched_node_seconds"] == 120
-    assert launched.launched.usd == pytest.approx(12 * found.usd)
+    assert launched.as_json()["launched_usd"] == pytest.approx(12 * found.usd)
     assert "lost iterations: 2 min of nodes" in launched.view().notes[0]
+
+
+# A search, and a deployment that joined one, by the statuses of its blocks
+
+
+def status(seconds, *spells, **more):
+    given = {"deployment": "d", "worker": 0, "incarnation": "a", "beat": 9, "seconds": seconds}
+    found = tuple(Spell(trial=trial, seconds=spent) for trial, spent in spells)
+    return BlockStatus.model_validate(given | {"spells": found} | more)
+
+
+def cost_of(time, states, usd=None, best=None):
+    return trials_cost("d", "s", time, (states, best), usd=usd, price_row="lab/cpu")
+
+
+def test_time_goes_to_trials_by_their_state_to_idle_blocks_and_to_the_start_of_nodes():
+    blocks = [status(100.0, (0, 40.0), (1, 30.0)), status(60.0, (2, 10.0))]
+    states = {0: "complete", 1: "pruned", 2: "failed"}
+    assert cost_of(node_time(blocks, 200.0), states).node_seconds == {
+        "finished trials": 40.0,
+        "pruned trials": 30.0,
+        "failed trials": 10.0,
+        "unfinished trials": 0.0,
+        IDLE: 80.0,
+        REST: 40.0,
+    }
+
+
+def test_a_block_that_was_killed_has_spent_its_time_until_its_last_beat():
+    time = node_time([status(50.0, trial=4, trial_since=20.0)], 60.0)
+    parts = cost_of(time, {4: "complete"}).node_seconds
+    assert (parts["finished trials"], parts[IDLE], parts[REST]) == (30.0, 20.0, 10.0)
+    assert cost_of(time, {}).node_seconds["unfinished trials"] == 30.0
+
+
+def test_parts_add_up_to_the_bill_also_where_clocks_give_more():
+    time = node_time([status(100.0, (0, 75.0))], 80.0)
+    found = cost_of(time, {0: "complete"}, usd=4.0)
+    assert sum(found.node_seconds.values()) == pytest.approx(80.0)
+    assert sum(found.parts_usd.values()) == pytest.approx(4.0)
+    assert found.parts_usd["finished trials"] == pytest.approx(3.0)
+    assert cost_of(time, {0: "complete"}).parts_usd["finished trials"] is None
+
+
+def test_the_price_of_a_finished_trial_of_the_best_one_and_what_pruning_saved_are_printed():
+    time = {0: 50.0, 1: 30.0, 2: 10.0, IDLE: 10.0}
+    states = {0: "complete", 1: "complete", 2: "pruned"}
+    found = cost_of(time, states, usd=1.0, best=1)
+    assert found.finished_trial_usd == pytest.approx(0.5), "of the whole 1 USD"
+    assert found.best_trial_usd == pytest.approx(0.3)
+    assert found.saved_by_pruning_usd == pytest.approx(0.3), "the mean of 40 s, less 10 s"
+    assert found.view().line == "d: 1.00 USD, as lab/cpu"
+    assert found.view().notes[:2] == (
+        "0.50 USD per finished trial, the whole cost over 2",
+        "best trial, 1: 0.30 USD",
+    )
+    unknown = cost_of(time, states, best=1)
+    assert unknown.finished_trial_usd is unknown.best_trial_usd is None
+    assert "unknown" in unknown.view().line
+    assert cost_of(time, {0: "complete"}, usd=1.0).saved_by_pruning_usd is None
+
+
+@pytest.fixture
+def searches():
+    pytest.importorskip("optuna")
+    return importlib.import_module("searches")
+
+
+def test_a_search_on_this_machine_is_priced_by_its_time_with_idle_blocks(
+    searches, tmp_path, cloudgan_here
+):
+    """Each block has half of the machine: 300 + 100 s of two folds are 200 s of the machine."""
+    folder, study, _ = searches.write_search(tmp_path / "s", 0.3, trials=2, folds=2, blocks=2)
+    for fold, seconds in enumerate((300.0, 100.0)):
+        searches.write_time(folder.run(TrialRun(0, fold)), seconds)
+    study.note_machine_seconds(360.0)
+    offer = "gcp/g2-standard-4/us-central1/spot"
+    said = cloudgan_here("cost", folder.path, f"--price-as={offer}", "--json").json()
+    assert said["node_seconds"]["finished trials"] == pytest.approx(200.0)
+    assert said["node_seconds"][IDLE] == pytest.approx(160.0)
+    assert said["finished_trial_usd"] == pytest.approx(said["usd"])
+    assert offer in said["price_row"]
+    shown = cloudgan_here("cost", folder.path).stdout
+    assert "unknown: its nodes have no price" in shown
+
+
+def test_a_search_that_deployments_trained_names_what_has_the_price(
+    searches, tmp_path, cloudgan_here
+):
+    searches.write_search(tmp_path / "s", store=str(tmp_path / "store"))
+    done = cloudgan_here("cost", tmp_path / "s", exits=2)
+    assert "-- join s" in done.stderr

@@ -11,9 +11,6 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from cloudgan.api.notebook_progress import usual_progress
-from cloudgan.api.run import Run
-from cloudgan.api.tensorflow_import import import_tensorflow, require_tensorflow
 from cloudgan.coevolution.engine import GridRun, run_here, run_rank
 from cloudgan.coevolution.files import GridFolder
 from cloudgan.coevolution.grid import Grid, check_grid, check_ranks
@@ -31,6 +28,7 @@ from cloudgan.ranks.mpi import check_threads
 from cloudgan.ranks.placement import check_mpi
 from cloudgan.ranks.process import RunEnd, run_as_rank
 from cloudgan.ranks.world import World
+from cloudgan.reports.notebook_progress import usual_progress
 from cloudgan.reports.page import write as write_page
 from cloudgan.schema.coevolution import CoevolutionConfig
 from cloudgan.schema.grid_states import newest_point
@@ -39,6 +37,7 @@ from cloudgan.schema.options.training import EvolveOptions
 from cloudgan.storage.store import Store, open_store
 from cloudgan.training.run_options import resolve
 from cloudgan.training.stopping import raise_if_stopped
+from cloudgan.training.tensorflow_import import import_tensorflow, require_tensorflow
 
 
 @command
@@ -213,7 +212,7 @@ def _write(
             run=str(folder.path),
             fresh=not begun,
         )
-        from cloudgan.api.training_showers import find_showers
+        from cloudgan.training.showers import find_showers
 
         run_config, _ = find_showers(run_config, folder.run)
         folder.run.check(run_config)
@@ -225,7 +224,7 @@ def _run_here(
     folder: GridFolder, config: CoevolutionConfig, grid: Grid, progress: Progress
 ) -> tuple[Task, Pair]:
     """Runs all cells in this process; returns what they trained."""
-    progress.start("importing TensorFlow")
+    progress.start("loading TensorFlow")
     load = partial(make_task, folder=folder, progress=progress)
     end, task, pair = run_here(GridRun(config, grid, folder, load), progress)
     raise_if_stopped(
@@ -276,7 +275,7 @@ def make_task(config: CoevolutionConfig, folder: GridFolder, progress: Progress)
 
     if config.task != "showers":
         return find_task(config, progress=progress)
-    return find_task(config, Run(folder.path).config, _shower_store(folder, progress), progress)
+    return find_task(config, folder.run.config(), _shower_store(folder, progress), progress)
 
 
 def _set_threads(config: CoevolutionConfig) -> None:
@@ -298,7 +297,7 @@ def _set_threads(config: CoevolutionConfig) -> None:
 
 def _shower_store(folder: GridFolder, progress: Progress) -> Path:
     """Returns the store of the run's showers; converts them first if necessary."""
-    from cloudgan.api.training_showers import as_store, find_showers
+    from cloudgan.training.showers import as_store, find_showers
 
-    _, showers = find_showers(Run(folder.path).config, folder.run)
+    _, showers = find_showers(folder.run.config(), folder.run)
     return as_store(showers, folder.run, progress)

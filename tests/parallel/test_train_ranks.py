@@ -2,9 +2,9 @@
 
 import pytest
 
-from cloudgan.api.ranks import has_ranks
-from cloudgan.api.train_ranks import worker_config
 from cloudgan.core.errors import ConfigError
+from cloudgan.parallel.train_ranks import worker_config
+from cloudgan.ranks.placement import has_ranks
 from cloudgan.schema.config import RunConfig
 
 

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 
 import pytest
 
 from bench.processes import is_gone
-from cloudgan.bench.child import Child
+from cloudgan.bench import processes
+from cloudgan.bench.processes import Child, Process
 from cloudgan.core.errors import CloudganError, ConfigError
 
 WORK = "cloudgan.bench.generate:parametric_rows"
 SMALL = {"cells": (5, 5), "energy_gev": (10.0, 100.0)}
 PARENT = """
-from cloudgan.bench.child import Child
+from cloudgan.bench.processes import Child
 with Child("orphan", "works:endless") as child:
     print(child.process_id, flush=True)
     child.facts()
@@ -103,3 +105,29 @@ def test_it_ends_when_its_parent_is_killed(started):
 def test_what_libraries_print_is_no_answer(started):
     with started("speaking") as child:
         assert child.facts() == {"cells": 1}
+
+
+SLEEPS = (sys.executable, "-c", "import time; time.sleep(1000)")
+
+
+def test_a_program_that_takes_too_long_is_named_and_ended():
+    with (
+        pytest.raises(CloudganError, match="2 ranks did not end within 0 s"),
+        Process("2 ranks", SLEEPS) as process,
+    ):
+        process.wait(0.1)
+    assert is_gone(process.process_id)
+
+
+def test_ctrl_c_while_a_program_starts_ends_it(monkeypatch):
+    start, started = subprocess.Popen, []
+
+    def interrupted(*words, **options):
+        started.append(start(*words, **options))
+        os.kill(os.getpid(), signal.SIGINT)
+        return started[0]
+
+    monkeypatch.setattr(processes.subprocess, "Popen", interrupted)
+    with pytest.raises(KeyboardInterrupt), Process("a program", SLEEPS):
+        pytest.fail("it started")
+    assert started[0].poll() is not None

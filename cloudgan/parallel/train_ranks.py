@@ -11,9 +11,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from cloudgan.api.ranks import local_layout
-from cloudgan.api.tensorflow_import import import_tensorflow
-from cloudgan.api.training_showers import as_store, find_showers
 from cloudgan.core import settings
 from cloudgan.core.documents import read_json, write_json
 from cloudgan.core.errors import ConfigError
@@ -26,13 +23,16 @@ from cloudgan.parallel.run_keeper import RunKeeper
 from cloudgan.parallel.trace import Profile, new_spans, write_trace
 from cloudgan.parallel.worker import PREFIX, Worker
 from cloudgan.ranks.launch import LocalRanks
+from cloudgan.ranks.placement import local_layout
 from cloudgan.ranks.process import RunEnd, rank_stop_flag, run_as_rank
 from cloudgan.ranks.world import World
 from cloudgan.schema.config import RunConfig
 from cloudgan.schema.run_folder import RunFolder
 from cloudgan.training.checkpoint import Checkpoint, read_checkpoint
 from cloudgan.training.cluster import prepare_environment, share_gpus
+from cloudgan.training.showers import as_store, find_showers
 from cloudgan.training.stopping import Outcome
+from cloudgan.training.tensorflow_import import import_tensorflow
 
 
 def start_ranks(
@@ -130,9 +130,9 @@ def _share_devices(world: World, *, is_training: bool) -> int:
         rank for rank, (host, trains) in enumerate(found) if trains and host == found[world.rank][0]
     ]
     if is_training:
-        settings.set_for_tensorflow(share_gpus(len(here))[here.index(world.rank)])
+        settings.set_variables(share_gpus(len(here))[here.index(world.rank)])
     else:
-        settings.set_for_tensorflow({"CUDA_VISIBLE_DEVICES": "-1"})
+        settings.set_variables({"CUDA_VISIBLE_DEVICES": "-1"})
     return len(here)
 
 
@@ -141,11 +141,11 @@ def _measurer(
 ) -> Callable[[Sequence[Any]], tuple[dict[str, float], int]]:
     """Returns the function that measures the quality of a generator on the held-out showers."""
     import_tensorflow()
-    from cloudgan.data.batches import open_training_set
+    from cloudgan.data.batches import TrainingSet
     from cloudgan.training.quality import HeldOutMetrics
     from cloudgan.validation.acceptance.assess import quick_metrics
 
-    showers = open_training_set(store, config.model, config.data, progress=Silent())
+    showers = TrainingSet.open(store, config.model, config.data, progress=Silent())
     held_out = HeldOutMetrics(
         config.model, showers, seed=config.training.seed, measure=quick_metrics
     )
@@ -206,9 +206,9 @@ def _worker(rank: Rank, store: Path, ranks_here: int, start_time: float) -> None
     from cloudgan.parallel.gan_networks import GanNetworks
     from cloudgan.training.run import Among, train
 
-    def join(*networks: Any) -> Worker:
+    def join(*training: Any) -> Worker:
         trained = saved.state.train_seconds if saved else 0.0
-        return Worker(rank, GanNetworks(*networks), rule_state, trained_before=trained)
+        return Worker(rank, GanNetworks(*training), rule_state, trained_before=trained)
 
     with port, rank_stop_flag() as flag:
         train(
@@ -235,7 +235,7 @@ def _join_group(group: World) -> AbstractContextManager[object]:
     resolve to its loopback.
     """
     if group.size == 1:
-        settings.set_for_tensorflow({"TF_CONFIG": ""})
+        settings.set_variables({"TF_CONFIG": ""})
         return nullcontext()
     held = hold_port()
     own = settings.agent_host()
@@ -243,5 +243,5 @@ def _join_group(group: World) -> AbstractContextManager[object]:
     host = "127.0.0.1" if len(set(hosts)) == 1 else own or socket.getfqdn()
     peers = group.gather(f"{host}:{number_of(held)}")
     task = {"cluster": {"worker": peers}, "task": {"type": "worker", "index": group.rank}}
-    settings.set_for_tensorflow({"TF_CONFIG": json.dumps(task), **SHARED})
+    settings.set_variables({"TF_CONFIG": json.dumps(task), **SHARED})
     return held

@@ -59,7 +59,7 @@ def import_tensorflow() -> None:
 def _unused() -> tuple[str, ...]:
     if not _is_program():
         return ()
-    return _UNUSED if settings.keras_uses_jax() else _UNUSED + _UNUSED_WITHOUT_JAX
+    return _UNUSED if settings.variable("KERAS_BACKEND") == "jax" else _UNUSED + _UNUSED_WITHOUT_JAX
 
 
 def require_package(package: str | None, name: str | None = None) -> None:

@@ -98,8 +98,7 @@ def test_the_mixture_takes_exactly_its_shares_and_the_same_seed_gives_the_same_s
 
 
 def test_a_single_cell_generates_what_its_weights_would_in_an_ordinary_run(grid, cells, tmp_path):
-    from cloudgan.training.conditions import Conditions
-    from cloudgan.training.inference import ShowerGenerator
+    from cloudgan.training.inference import Conditions, ShowerGenerator
 
     generate(grid, tmp_path / "best.h5", showers=5, cell="best", seed=3)
     generate(grid, tmp_path / "first.h5", showers=5, cell="0,0", seed=3)

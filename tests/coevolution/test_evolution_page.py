@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from cloudgan.api import evolve as evolve_module
+from cloudgan.coevolution import evolve as evolve_module
 from cloudgan.coevolution.ensemble import compare
 from cloudgan.coevolution.files import GridFolder
 from cloudgan.coevolution.grid import check_grid

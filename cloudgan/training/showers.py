@@ -11,7 +11,7 @@ from typing import Any
 from cloudgan.core import settings
 from cloudgan.core.errors import ConfigError
 from cloudgan.core.progress import Progress
-from cloudgan.data.batches import Preprocessing
+from cloudgan.data.batches import check_cells
 from cloudgan.data.convert import convert, is_current
 from cloudgan.data.manifest import SourceInfo, has_manifest, read_manifest
 from cloudgan.data.sources import ShowerSource, open_source
@@ -37,7 +37,7 @@ def find_showers(
     data, showers = config.data, _find(config, folder, may_convert=may_convert)
     if isinstance(showers, ShowerSource):
         config = with_geometry(config, showers.files[0].info)
-        Preprocessing.of(config.model).check(showers.shape, data.path, showers.layout)
+        check_cells(config.model, showers.shape, data.path, showers.layout)
         return config, showers
     manifest = read_manifest(showers) if isinstance(showers, Path) else showers.manifest
     return with_geometry(config, manifest.sources[0]), showers

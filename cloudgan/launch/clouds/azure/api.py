@@ -1,0 +1,90 @@
+"""Azure Resource Manager: what the rows do with its requests; `transport` sends them.
+
+Planners import this module without Azure's SDK.
+"""
+
+from __future__ import annotations
+
+import base64
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from typing import Any, Final
+from urllib.parse import quote, urlencode, urlsplit
+
+from cloudgan.core.documents import parse_json
+from cloudgan.core.errors import CredentialsError
+from cloudgan.launch.clouds.azure.errors import AssignedError, MissingError, error_text
+from cloudgan.launch.clouds.rows import Kind
+from cloudgan.schema.plan import Step
+
+SCOPE: Final = "https://management.azure.com/.default"
+_ENDED: Final = ("Failed", "Canceled")
+
+
+class ArmApi(ABC):
+    """The Resource Manager of one login; implements `Transport`.
+
+    Attributes:
+        operations: URLs of the operations that the latest PUT requests started, by the resources' names.
+    """
+
+    def __init__(self) -> None:
+        self.operations: dict[str, str] = {}
+
+    @abstractmethod
+    def send(self, method: str, path: str, body: Any = None) -> dict[str, Any]:
+        """Sends a request; returns its JSON response, empty without a body."""
+
+    @abstractmethod
+    def token(self, scope: str) -> str:
+        """Returns an access token for a scope."""
+
+    def get(self, kind: Kind, name: str) -> dict[str, Any] | None:
+        """Returns the description of a resource; None if it does not exist."""
+        return self.read(f"{name}?api-version={kind.request}")
+
+    def create(self, kind: Kind, step: Step, body: Any) -> None:
+        """Sends a step's request; a role that the principal has is no error."""
+        self.put(kind, kind.name_of(step.ref), body)
+
+    def put(self, kind: Kind, name: str, body: Any) -> None:
+        """Creates or replaces a resource, and remembers the operation that this starts."""
+        with suppress(AssignedError):
+            self.send("PUT", f"{name}?api-version={kind.request}", body)
+
+    def delete(self, kind: Kind, name: str) -> None:
+        """Requests deletion; a missing resource is no error."""
+        with suppress(MissingError):
+            self.send("DELETE", f"{name}?api-version={kind.request}")
+
+    def read(self, path: str) -> dict[str, Any] | None:
+        """Returns what is at a path; None if it does not exist."""
+        try:
+            return self.send("GET", path)
+        except MissingError:
+            return None
+
+    def list(self, path: str, **query: str) -> Iterator[dict[str, Any]]:
+        """Yields the items of a list, page by page; nothing if the list does not exist."""
+        found = self.read(f"{path}&{urlencode(query, quote_via=quote)}" if query else path) or {}
+        yield from found.get("value") or ()
+        while (after := urlsplit(found.get("nextLink") or "")).path:
+            found = self.send("GET", f"{after.path}?{after.query}")  # a page that exists
+            yield from found.get("value") or ()
+
+    def why_failed(self, name: str) -> str:
+        """Returns the error of the operation that a PUT of a resource started; empty: no error."""
+        operation = urlsplit(self.operations.get(name) or "")
+        if not operation.path:
+            return ""
+        found = self.read(f"{operation.path}?{operation.query}") or {}
+        return error_text(found.get("error")) if found.get("status") in _ENDED else ""
+
+    def claims(self) -> Mapping[str, Any]:
+        """Returns the claims of the login's token."""
+        _, payload, *_ = self.token(SCOPE).split(".")
+        padded = payload + "=" * (-len(payload) % 4)
+        content = base64.urlsafe_b64decode(padded)
+        found: Mapping[str, Any] = parse_json(content, "token of this login", CredentialsError)
+        return found
