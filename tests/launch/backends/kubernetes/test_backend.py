@@ -325,11 +325,14 @@ def test_a_run_that_is_being_stopped_starts_again_when_its_workers_have_ended(la
         lab.cluster.wait_for(lambda: lab.backend.state("gan").phase == "stopping")
         starting = threads.submit(begin, lab, plan)
         try:
-            lab.cluster.wait_for(lambda: "is being stopped" in " ".join(lab.said))
+            lab.cluster.wait_for(
+                lambda: starting.done() or "is being stopped" in " ".join(lab.said)
+            )
         finally:
             hold.unlink()
         assert starting.result()
         stopping.result()
+    assert "is being stopped" in " ".join(lab.said)
     running(lab, plan)
     assert lab.pod("gan", 0) != before
 
