@@ -1,4 +1,4 @@
-"""The secrets of a run: that with which its workers sign their requests, and variables of the user.
+"""The secrets of a run: that by which its workers know each other, and variables of the user.
 
 `deploy` makes the first one. It is delivered as a file that only the user of the workers can read: a
 Kubernetes Secret as a volume, or a file with mode 0600 on this machine and on Slurm. It is in no plan, no
@@ -83,7 +83,7 @@ def take_variables(variable: Callable[[str], str | None], key_file: str | None) 
 
 @dataclass(frozen=True)
 class RunSecret:
-    """Signs and verifies messages with HMAC-SHA256 (RFC 2104)."""
+    """Makes and checks the tokens of a run's workers."""
 
     _key: bytes = field(repr=False)
 
@@ -111,15 +111,10 @@ class RunSecret:
             )
         return cls(key)
 
-    def sign(self, *parts: str | bytes) -> str:
-        """Returns the signature of `parts`; where one ends is part of what is signed."""
-        whole = hmac.new(self._key, digestmod=hashlib.sha256)
-        for part in parts:
-            content = part.encode() if isinstance(part, str) else part
-            whole.update(len(content).to_bytes(8, "big"))
-            whole.update(content)
-        return whole.hexdigest()
+    def token(self, role: str) -> str:
+        """Returns what proves a role in this run: HMAC-SHA256 (RFC 2104), which shows neither the secret nor another token."""
+        return hmac.new(self._key, role.encode(), hashlib.sha256).hexdigest()
 
-    def verifies(self, signature: str, *parts: str | bytes) -> bool:
-        """Whether `signature` is that of `parts`; compares in constant time."""
-        return hmac.compare_digest(signature.encode(), self.sign(*parts).encode())
+    def is_token(self, given: str, role: str) -> bool:
+        """Whether `given` proves the role; compares in constant time."""
+        return hmac.compare_digest(given.encode(), self.token(role).encode())

@@ -41,7 +41,6 @@ from cloudgan.worker.rendezvous import AgentStatus, Rendezvous
 from cloudgan.worker.rendezvous_client import (
     ChiefRendezvousClient,
     FollowerRendezvousClient,
-    IndependentClient,
     RendezvousClient,
 )
 from cloudgan.worker.restart_rounds import RestartCounter, RestartRounds
@@ -103,7 +102,7 @@ class WorkerAgent:
         self._state = AgentState(pod.peers.index, pod.peers.world, status)
         logs = pod.work / "logs"
         self._log = WorkerLog(logs / f"{self._state.status.incarnation}.log", show)
-        self._rendezvous = Rendezvous(pod.peers.world, fresh_seconds=timeouts.fresh_seconds)
+        self._rendezvous = Rendezvous(self._own_peers.world, fresh_seconds=timeouts.fresh_seconds)
         own = open_store(f"{pod.run_url}/workers/{pod.peers.index}")
         counted = own if self._is_alone else self._store
         self._restarts = RestartCounter(counted, timeouts.max_restarts)
@@ -125,7 +124,7 @@ class WorkerAgent:
         """Runs until the run ends; returns the exit code."""
         peers = self._pod.peers
         host, port = peers.listening_host(), peers.control(peers.index)[1]
-        rendezvous = self._rendezvous if peers.is_chief and not self._is_alone else None
+        rendezvous = self._rendezvous if peers.is_chief else None
         try:
             control = ControlServer((host, port), self._state, rendezvous, self._pod.secret)
         except OSError as error:
@@ -273,9 +272,7 @@ class WorkerAgent:
 
     def _rendezvous_client(self) -> RendezvousClient:
         peers, secret = self._pod.peers, self._pod.secret
-        if self._is_alone:
-            return IndependentClient(self._state, self._count_restart)
-        if peers.is_chief or secret is None:
+        if self._own_peers.is_chief or secret is None:
             return ChiefRendezvousClient(self._state, self._rendezvous, self._before_begin)
         return FollowerRendezvousClient(
             peers, self._state, self._timeouts, secret, say=self._log.say

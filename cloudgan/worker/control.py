@@ -1,12 +1,12 @@
 """HTTP between the agents of a run: `/state` for probes and, on the chief, `/join` for the other workers.
 
 It accepts no commands. `/state` is open, because a kubelet's probe has no secret, and shows phase and step only.
-`/join` is signed with the secret of the run in both directions (HMAC-SHA256 of time and content): who does not
-have the secret can neither join nor pose as the chief.
+`/join` needs the token of the run's workers, and its answer carries that of the chief: who does not have the
+secret of the run can neither join nor pose as the chief.
 
 Threat model: the run's NetworkPolicy keeps other pods from this port as from TensorFlow's, which has no
 authentication at all; `deploy` probes whether it does. So neither encryption nor limits for one address are here,
-and who can read the traffic may send a request again for five minutes, which repeats an old status of a worker.
+and who can read the traffic learns both tokens.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from typing import Any, Final, cast
 
 from pydantic import Field, ValidationError
 
-from cloudgan.core.clock import utc_moment
 from cloudgan.core.documents import parse_json
 from cloudgan.core.errors import DataError
 from cloudgan.core.run_secret import RunSecret
@@ -34,10 +33,10 @@ _AT_A_TIME: Final = 64
 _PATIENCE_SECONDS: Final = 5.0
 _MOST_REQUEST_BYTES: Final = 1024
 _MOST_ANSWER_BYTES: Final = 65_536
-_MOST_SKEW_SECONDS: Final = 300
-_MOST_DIGITS: Final = 11
+_MOST_DIGITS: Final = 10
 _JOIN: Final = "/join"
-_TIME, _SIGNED = "Cloudgan-Time", "Cloudgan-Signature"
+_WORKER, _CHIEF = "worker", "chief"
+_TOKEN: Final = "Cloudgan-Token"  # noqa: S105  the name of a header
 
 
 class RejectedError(ValueError):
@@ -50,8 +49,11 @@ class JoinRequest(AgentStatus):
     index: int = Field(ge=1)
 
 
-class ControlServer:
+class ControlServer(ThreadingHTTPServer):
     """Serves requests in threads until it is closed."""
+
+    daemon_threads = True
+    request_queue_size = 128
 
     def __init__(
         self,
@@ -61,35 +63,6 @@ class ControlServer:
         secret: RunSecret | None = None,
     ) -> None:
         """Listens on `address`; serves `/join` if there is a rendezvous and a secret."""
-        self._server = _Server(address, state, rendezvous, secret)
-        self._thread = threading.Thread(
-            target=self._server.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True
-        )
-        self._thread.start()
-
-    @property
-    def port(self) -> int:
-        """The port of the server."""
-        return int(self._server.server_address[1])
-
-    def close(self) -> None:
-        """Stops the server."""
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
-
-
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    request_queue_size = 128
-
-    def __init__(
-        self,
-        address: tuple[str, int],
-        state: AgentState,
-        rendezvous: Rendezvous | None,
-        secret: RunSecret | None,
-    ) -> None:
         self.state, self.rendezvous, self.secret = state, rendezvous, secret
         self._free = threading.BoundedSemaphore(_AT_A_TIME)
         if ":" in address[0] or (not address[0] and socket.has_dualstack_ipv6()):
@@ -97,6 +70,19 @@ class _Server(ThreadingHTTPServer):
         # The supervisor of nodes on this machine holds the ports of their agents.
         self.allow_reuse_port = address[0] in {"127.0.0.1", "::1", "localhost"}
         super().__init__(address, _Handler)
+        self._thread = threading.Thread(target=self.serve_forever, args=(0.1,), daemon=True)
+        self._thread.start()
+
+    @property
+    def port(self) -> int:
+        """The port of the server."""
+        return int(self.server_address[1])
+
+    def close(self) -> None:
+        """Stops the server."""
+        self.shutdown()
+        self._thread.join()
+        self.server_close()
 
     def server_bind(self) -> None:
         """Listens on IPv4 and IPv6 unless an address is given."""
@@ -130,68 +116,61 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         """Serves `/state`."""
         if self.path.partition("?")[0] == "/state":
-            self._send(HTTPStatus.OK, cast("_Server", self.server).state.as_json())
+            self._send(HTTPStatus.OK, cast("ControlServer", self.server).state.as_json())
         else:
-            self._refuse(HTTPStatus.NOT_FOUND, "valid: GET /state and, on worker 0, POST /join")
+            self._refuse_path()
 
     def do_POST(self) -> None:
         """Serves `/join`."""
-        server = cast("_Server", self.server)
+        server = cast("ControlServer", self.server)
         length = self.headers.get("Content-Length", "")
         if self.path != _JOIN or server.rendezvous is None or server.secret is None:
-            self._refuse(HTTPStatus.NOT_FOUND, "valid: GET /state and, on worker 0, POST /join")
-        elif not (length.isascii() and length.isdigit() and len(length) < _MOST_DIGITS):
+            self._refuse_path()
+        elif not (length.isascii() and length.isdigit() and len(length) <= _MOST_DIGITS):
             self._refuse(HTTPStatus.LENGTH_REQUIRED, "no Content-Length")
         elif int(length) > _MOST_REQUEST_BYTES:
             self._refuse(
                 HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"at most {_MOST_REQUEST_BYTES} bytes"
             )
         else:
-            self._join(server.rendezvous, server.secret, self.rfile.read(int(length)))
+            body = self.rfile.read(int(length))
+            if server.secret.is_token(self.headers.get(_TOKEN, ""), _WORKER):
+                self._join(server.rendezvous, server.secret.token(_CHIEF), body)
+            else:
+                self._refuse(HTTPStatus.UNAUTHORIZED, "the request has no token of this run")
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  http.server's own name
         """Logs nothing: requests come every second."""
 
-    def _join(self, rendezvous: Rendezvous, secret: RunSecret, body: bytes) -> None:
-        at, signature = self.headers.get(_TIME, ""), self.headers.get(_SIGNED, "")
-        is_time = at.isascii() and at.isdigit() and len(at) <= _MOST_DIGITS
-        if not (is_time and secret.verifies(signature, "POST", _JOIN, at, body)):
-            self._refuse(HTTPStatus.UNAUTHORIZED, "the request is not signed")
-            return
-        sign = (secret, signature)
-        skew = abs(utc_moment().timestamp() - int(at))
-        if skew > _MOST_SKEW_SECONDS:
-            why = f"the clocks of the two workers differ by {skew:.0f} s"
-            self._send(HTTPStatus.UNAUTHORIZED, {"error": why}, sign)
-            return
+    def _join(self, rendezvous: Rendezvous, proof: str, body: bytes) -> None:
         response = None
         try:
             asked = JoinRequest.model_validate_json(body)
         except ValidationError:
             asked = None
-        if asked and asked.index < cast("_Server", self.server).state.world:
+        if asked and asked.index < cast("ControlServer", self.server).state.world:
             response = rendezvous.join(asked.index, asked, time.monotonic())
         if response is None:
             why = "invalid worker, phase or generation"
-            self._send(HTTPStatus.BAD_REQUEST, {"error": why}, sign)
+            self._send(HTTPStatus.BAD_REQUEST, {"error": why}, proof)
         else:
-            self._send(HTTPStatus.OK, response.model_dump(), sign)
+            self._send(HTTPStatus.OK, response.model_dump(), proof)
+
+    def _refuse_path(self) -> None:
+        self._refuse(HTTPStatus.NOT_FOUND, "valid: GET /state and, on worker 0, POST /join")
 
     def _refuse(self, status: HTTPStatus, why: str) -> None:
         self.close_connection = True
         self._send(status, {"error": why})
 
-    def _send(
-        self, status: HTTPStatus, content: dict[str, Any], sign: tuple[RunSecret, str] | None = None
-    ) -> None:
-        """Sends an answer; `sign` are the secret and the signature of the request."""
+    def _send(self, status: HTTPStatus, content: dict[str, Any], proof: str = "") -> None:
+        """Sends an answer, with the token of the chief to a worker of the run."""
         body = json.dumps(content).encode()
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))
-        if sign:
-            secret, asked = sign
-            self.send_header(_SIGNED, secret.sign("answer", asked, body))
+        if proof:
+            self.send_header(_TOKEN, proof)
         self.end_headers()
         self.wfile.write(body)
 
@@ -206,14 +185,12 @@ def join_chief(
         RejectedError: The chief rejects the request, or the response is not from a chief.
     """
     body = JoinRequest(index=index, **dict(status)).model_dump_json().encode()
-    at = f"{utc_moment().timestamp():.0f}"
-    asked = secret.sign("POST", _JOIN, at, body)
     connection = http.client.HTTPConnection(*address, timeout=_PATIENCE_SECONDS)
     try:
-        connection.request("POST", _JOIN, body, {_TIME: at, _SIGNED: asked})
+        connection.request("POST", _JOIN, body, {_TOKEN: secret.token(_WORKER)})
         answer = connection.getresponse()
         content = answer.read(_MOST_ANSWER_BYTES)
-        if not secret.verifies(answer.getheader(_SIGNED, ""), "answer", asked, content):
+        if not secret.is_token(answer.getheader(_TOKEN, ""), _CHIEF):
             raise RejectedError("it does not have the secret of this run")
         if answer.status != HTTPStatus.OK:
             raise RejectedError(str(parse_json(content, "answer")["error"]))

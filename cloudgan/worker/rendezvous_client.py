@@ -6,6 +6,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable
+from typing import Protocol
 
 from cloudgan.core.run_secret import RunSecret
 from cloudgan.storage.store import StoreError
@@ -18,28 +19,20 @@ from cloudgan.worker.timeouts import Timeouts
 _STORE_PAUSE_SECONDS = 5.0
 
 
-class RendezvousClient:
-    """What a worker needs to know of the others; as it is, that of a worker without others."""
+class RendezvousClient(Protocol):
+    """What a worker needs to know of the others."""
 
     def next_generation(self) -> int | None:
         """Returns the generation to start now; None while this worker waits."""
-        return None
 
     def restart_reason(self) -> str | None:
         """Returns why the present generation must end; None if it need not."""
-        return None
 
     def response(self) -> JoinResponse:
         """Returns the chief's last response, which describes the present generation."""
-        return JoinResponse()
 
     def missing_workers(self) -> tuple[int, ...]:
         """Returns the workers without a recent status."""
-        return ()
-
-    def is_over(self) -> bool:
-        """Whether the chief has ended the run with success."""
-        return self.response().exit_code == 0
 
     def notify(self) -> None:
         """Sends a changed status at once."""
@@ -48,28 +41,8 @@ class RendezvousClient:
         """Reports the exit of this worker."""
 
 
-class IndependentClient(RendezvousClient):
-    """Client of a worker that works without the others, as in a simulation: the backend replaces lost ones."""
-
-    def __init__(self, state: AgentState, before_begin: Callable[[], object]) -> None:
-        self._state, self._before_begin = state, before_begin
-        self._generation = 0
-
-    def next_generation(self) -> int | None:
-        """Starts as soon as this worker is ready."""
-        if self._state.status.phase != "waiting":
-            return None
-        try:
-            self._before_begin()
-        except StoreError:
-            time.sleep(_STORE_PAUSE_SECONDS)
-            return None
-        self._generation += 1
-        return self._generation
-
-
-class ChiefRendezvousClient(RendezvousClient):
-    """Client of worker 0, which holds the rendezvous."""
+class ChiefRendezvousClient:
+    """Client of the worker that holds the rendezvous: worker 0, or one that works without the others."""
 
     def __init__(
         self,
@@ -132,7 +105,7 @@ class ChiefRendezvousClient(RendezvousClient):
         self._rendezvous.exit_code = exit_code
 
 
-class FollowerRendezvousClient(RendezvousClient):
+class FollowerRendezvousClient:
     """Client of the other workers: a thread sends their status to the chief every second."""
 
     def __init__(
@@ -145,7 +118,7 @@ class FollowerRendezvousClient(RendezvousClient):
         say: Callable[[str], None] = lambda _: None,
         ask: Callable[..., JoinResponse] = join_chief,
     ) -> None:
-        """Signs the requests with `secret`; reports a chief that rejects them to `say`."""
+        """Has the `secret` of the run; reports a chief that rejects them to `say`."""
         self._peers, self._state, self._timeouts, self._ask = peers, state, timeouts, ask
         self._secret, self._say, self._rejected = secret, say, ""
         self._latest: tuple[AgentStatus | None, JoinResponse] = (None, JoinResponse())

@@ -135,7 +135,7 @@ class RestartRounds:
             if generation is not None:
                 return generation
             self.state.missing_workers = self.rendezvous_client.missing_workers()
-            if self.rendezvous_client.is_over():
+            if self.rendezvous_client.response().exit_code == _FINISHED:
                 return None
             if not (self.state.missing_workers or unresolved):
                 all_there = now

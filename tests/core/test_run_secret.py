@@ -1,4 +1,4 @@
-"""The secret of a run: its file and its signatures."""
+"""The secret of a run: its file and its tokens."""
 
 from __future__ import annotations
 
@@ -16,17 +16,16 @@ def test_a_secret_has_256_random_bits_and_a_private_file(tmp_path):
     assert new_secret() != new_secret()
 
 
-def test_a_signature_belongs_to_its_secret_and_parts(tmp_path):
+def test_a_token_belongs_to_its_secret_and_role(tmp_path):
     paths = [tmp_path / "a", tmp_path / "b"]
     for path in paths:
         write_secret(path)
     one, other = map(RunSecret.read, paths)
-    signature = one.sign("POST", b"body")
-    assert one.verifies(signature, "POST", b"body")
-    assert not one.verifies(signature, "POSTb", b"ody")
-    assert not one.verifies(signature, "POST", b"body", b"")
-    assert not other.verifies(signature, "POST", b"body")
-    assert not one.verifies("", "POST", b"body")
+    token = one.token("worker")
+    assert one.is_token(token, "worker")
+    assert not one.is_token(token, "chief")
+    assert not other.is_token(token, "worker")
+    assert not one.is_token("", "worker")
 
 
 @pytest.mark.parametrize("content", [b"", b"short", b"x" * 257])

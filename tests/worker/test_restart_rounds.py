@@ -17,7 +17,7 @@ from cloudgan.schema.liveness import LivenessFile
 from cloudgan.storage.store import open_store
 from cloudgan.worker.pod_environment import PeerResolver, Peers
 from cloudgan.worker.preemption import StopRequest
-from cloudgan.worker.rendezvous import AgentStatus
+from cloudgan.worker.rendezvous import AgentStatus, JoinResponse
 from cloudgan.worker.restart_rounds import (
     FILE_NAME,
     RestartCounter,
@@ -65,8 +65,9 @@ def test_an_unresolved_name_is_reported(team):
             raise OSError
 
     class Alone:
-        next_generation = is_over = lambda self: None
+        next_generation = lambda self: None
         missing_workers = lambda self: (1,)
+        response = JoinResponse
 
     waiting = RestartRounds(
         peers,
