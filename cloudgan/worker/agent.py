@@ -10,8 +10,9 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import NamedTuple
+
+from pydantic import ValidationError
 
 from cloudgan.core import settings
 from cloudgan.core.clock import utc_now
@@ -21,12 +22,13 @@ from cloudgan.core.held_port import SHARED, hold_port, number_of
 from cloudgan.ranks.layout import divide_ranks, make_layout, ranks_per_node
 from cloudgan.schema.grid_status import FILE_NAME as GRID_STATUS
 from cloudgan.schema.heartbeat import FILE_NAME as HEARTBEAT
+from cloudgan.schema.heartbeat import Heartbeat
 from cloudgan.schema.liveness import LivenessFile
 from cloudgan.schema.run_folder import checkpoint_steps
 from cloudgan.schema.run_state import PREEMPTS
 from cloudgan.schema.search_exchange import search_prefix
 from cloudgan.schema.simulation import SHARD_INFO
-from cloudgan.storage.store import StoreError, open_store, retry_on_store_error
+from cloudgan.storage.store import ObjectMissingError, StoreError, open_store, retry_on_store_error
 from cloudgan.worker.control import ControlServer
 from cloudgan.worker.pod_environment import PeerResolver, PodEnvironment
 from cloudgan.worker.preemption import (
@@ -37,14 +39,14 @@ from cloudgan.worker.preemption import (
     record_notice,
 )
 from cloudgan.worker.rank_processes import RankLauncher
-from cloudgan.worker.rendezvous import AgentStatus, Rendezvous
+from cloudgan.worker.rendezvous import AgentStatus, JoinResponse, Rendezvous
 from cloudgan.worker.rendezvous_client import (
     ChiefRendezvousClient,
     FollowerRendezvousClient,
     RendezvousClient,
 )
 from cloudgan.worker.restart_rounds import RestartCounter, RestartRounds
-from cloudgan.worker.state import AgentState, heartbeat_key, read_heartbeat, run_succeeded
+from cloudgan.worker.state import AgentState, heartbeat_key, read_heartbeat
 from cloudgan.worker.store_sync import (
     Background,
     RunSync,
@@ -181,7 +183,10 @@ class WorkerAgent:
         if self._stop.requested:
             grace = timeouts.grace_seconds - timeouts.trainer_grace_seconds
             patience = min(patience, grace, self._stop.remaining_seconds)
-        remains = uploader.close(self._final_uploads(), patience_seconds=patience)
+        is_writer = self._pod.peers.is_chief and not self._is_alone
+        push = self._run_sync.push_checkpoints  # what the trainer did not copy
+        last = (Upload("checkpoints", lambda: True, push),) if is_writer else ()
+        remains = uploader.close(last, patience_seconds=patience)
         for left in remains:
             self._log.say(f"not uploaded within {patience:.0f} s: {left}")
         if remains:
@@ -192,24 +197,20 @@ class WorkerAgent:
                 self._preemption_watcher.acknowledge()
 
     def _watch_preemption(self, rendezvous_client: RendezvousClient) -> PreemptionWatcher | None:
-        """Starts polling the cloud's metadata service, on a provisioned node."""
+        """Starts polling the cloud's metadata service, on a provisioned node; a notice requests a stop in its time."""
         pod, every = self._pod, self._timeouts.notice_every_seconds
         if pod.cloud is None:
             return None
 
         def take(notice: PreemptionNotice) -> None:
-            self._on_notice_received(notice)
+            left = "" if notice.seconds is None else f" in {notice.seconds:.0f} s"
+            self._log.say(f"{notice.cloud} {PREEMPTS}{left}")
+            self._state.change(notice=notice)
+            self._stop.request(notice.seconds)
             rendezvous_client.notify()
 
         service = MetadataService(pod.cloud, pod.metadata_url)
         return PreemptionWatcher(service, take, self._log.say, every_seconds=every)
-
-    def _on_notice_received(self, notice: PreemptionNotice) -> None:
-        """Requests a stop within the time that the notice leaves."""
-        left = "" if notice.seconds is None else f" in {notice.seconds:.0f} s"
-        self._log.say(f"{notice.cloud} {PREEMPTS}{left}")
-        self._state.change(notice=notice)
-        self._stop.request(notice.seconds)
 
     def _uploads(self) -> tuple[Upload, ...]:
         pod, timeouts, store = self._pod, self._timeouts, self._store
@@ -263,13 +264,6 @@ class WorkerAgent:
     def _finished_shards(self) -> int:
         return len(self._store.list(f"{SHARD_INFO}/"))
 
-    def _final_uploads(self) -> tuple[Upload, ...]:
-        """Returns the upload of checkpoints that the trainer did not copy."""
-        if not self._pod.peers.is_chief or self._is_alone:
-            return ()
-        push = self._run_sync.push_checkpoints
-        return (Upload("checkpoints", lambda: True, push, every_seconds=0.0),)
-
     def _rendezvous_client(self) -> RendezvousClient:
         peers, secret = self._pod.peers, self._pod.secret
         if self._own_peers.is_chief or secret is None:
@@ -289,7 +283,7 @@ class WorkerAgent:
         else:
             counts = ranks_per_node(make_layout(parallel.ranks or nodes, parallel), nodes)
         host, _ = pod.peers.control(0)
-        return RankLauncher(counts, host, pod.work / "rank-processes", self._log, pod.network)
+        return RankLauncher(counts, host, pod.work / "rank-processes", self._log.line, pod.network)
 
     def _trainer_timeouts(self) -> Timeouts:
         """Returns the timeouts of the trainer.
@@ -315,7 +309,7 @@ class WorkerAgent:
             stop=self._stop,
             liveness=self._liveness_file,
             prepare=self._prepare_in_background,
-            start=partial(self._start, rendezvous_client),
+            start=self._start,
             ends_all=self._ranks is not None,
             is_finished=self._is_finished,
             say=self._log.say,
@@ -373,41 +367,42 @@ class WorkerAgent:
 
     def _before_begin(self) -> tuple[str, ...]:
         """Counts a restart; returns the arguments with which each worker starts its ranks."""
-        self._count_restart()
-        return self._ranks.launch() if self._ranks else ()
-
-    def _count_restart(self) -> None:
         try:
             self._state.restarts = self._restarts.begin(self._progress())
         except StoreError as error:
             self._log.say(f"all workers are ready, but the store failed: {error}; retrying")
             raise
+        return self._ranks.launch() if self._ranks else ()
 
     def _is_finished(self) -> bool:
+        """Whether this run, with this run.yaml, was trained to its end."""
         try:
-            return run_succeeded(self._store, self._pod)
+            last = Heartbeat.model_validate_json(self._store.read(HEARTBEAT))
+        except (ObjectMissingError, ValidationError):
+            return False
         except StoreError as error:
             self._log.say(f"cannot determine whether the run has finished: {error}")
             return False
+        ended_well = last.phase == "ended" and last.exit_code == 0
+        return ended_well and last.config_hash == self._pod.config_hash
 
-    def _start(self, rendezvous_client: RendezvousClient, ports: tuple[int, ...]) -> TrainerProcess:
+    def _start(self, response: JoinResponse) -> TrainerProcess:
         seconds, self._smoke_seconds = self._smoke_seconds, None
         environment = self._environment(
-            TF_CONFIG=None if self._ranks else self._own_peers.tf_config(ports),
+            TF_CONFIG=None if self._ranks else self._own_peers.tf_config(response.ports),
             CLOUDGAN_LIVENESS=str(self._pod.work / "liveness.json"),
             CLOUDGAN_SMOKE_SECONDS=None if seconds is None else f"{seconds:.3f}",
         )
         if self._ranks:
             host, _ = self._own_peers.control(self._own_peers.index)
             environment["CLOUDGAN_HOST"] = f"[{host}]" if ":" in host else host
-            return self._ranks.start(
-                rendezvous_client.response().launch, self._command, environment
-            )
-        return self._process(self._command, environment)
+            return self._ranks.start(response.launch, self._command, environment)
+        return TrainerProcess(self._command, environment, self._log.line, self._pod.network)
 
     def _start_smoke_step(self) -> TrainerProcess:
         self._offer_port()
-        return self._process(self._smoke_step, self._environment(TF_CONFIG=None))
+        environment = self._environment(TF_CONFIG=None)
+        return TrainerProcess(self._smoke_step, environment, self._log.line, self._pod.network)
 
     def _environment(self, **changes: str | None) -> dict[str, str]:
         settings.quiet_tensorflow()
@@ -421,10 +416,3 @@ class WorkerAgent:
             **pjrt_library(),
             **loader_environment(),
         )
-
-    def _process(self, command: Sequence[str], environment: dict[str, str]) -> TrainerProcess:
-        network = self._pod.network
-        if network is None:
-            return TrainerProcess(command, environment, self._log)
-        inside = network.command(command)
-        return TrainerProcess(inside, environment, self._log, pass_fds=network.descriptors)

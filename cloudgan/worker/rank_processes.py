@@ -11,19 +11,19 @@ import contextlib
 import os
 import shutil
 import signal
-import subprocess
-import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from shlex import join
-from typing import IO
 
 from cloudgan.core.errors import TryAgain
 from cloudgan.core.loopback_network import LoopbackNetwork
+from cloudgan.core.settings import child_environment
 from cloudgan.ranks import hydra
-from cloudgan.worker.trainer_process import TrainerProcess, WorkerLog
+from cloudgan.worker.trainer_process import TrainerProcess
 
 _LAUNCH_SECONDS = 30.0
+_POLL_SECONDS = 0.02
 _END_SECONDS = 5.0
 _SIGNAL = 128
 """A shell adds this to the number of the signal that ended a process."""
@@ -37,36 +37,28 @@ class RankLauncher:
         ranks: Sequence[int],
         host: str,
         folder: Path,
-        log: WorkerLog,
+        tell: Callable[[str], None],
         network: LoopbackNetwork | None,
     ) -> None:
+        """Prepares `ranks` processes on each node; `tell` gets the output of this worker's."""
         self._ranks, self._host, self._folder = ranks, host, folder
-        self._log, self._network = log, network
-        self._mpiexec: subprocess.Popen[str] | None = None
+        self._tell, self._network = tell, network
+        self._mpiexec: TrainerProcess | None = None
 
     def launch(self) -> tuple[str, ...]:
         """Starts mpiexec, in place of an earlier one; returns the arguments of each worker's proxy."""
         self.close()
+        said: list[str] = []
         command = hydra.manual_command(self._ranks, self._host)
         with _sigterm_blocked():
-            self._mpiexec = process = subprocess.Popen(  # noqa: S603  cloudgan's own command
-                self._inside(command),
-                pass_fds=self._descriptors,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                errors="replace",
-            )
-        assert process.stdout  # noqa: S101  it is a pipe
-        limit = threading.Timer(_LAUNCH_SECONDS, process.kill)
-        limit.start()
-        said: list[str] = []
-        try:
-            found = hydra.read_launch(_remember(process.stdout, said))
-        finally:
-            limit.cancel()
-            threading.Thread(target=_drain, args=(process.stdout,), daemon=True).start()
+            process = TrainerProcess(command, child_environment(), said.append, self._network)
+        self._mpiexec = process
+        process.close_input()
+        deadline = time.monotonic() + _LAUNCH_SECONDS
+        while (found := hydra.read_launch(tuple(said))) is None:
+            if process.poll() is not None or time.monotonic() > deadline:
+                break
+            time.sleep(_POLL_SECONDS)
         if found is None or len(found) != len(self._ranks):
             self.close()
             raise TryAgain(f"mpiexec cannot start the ranks: {' '.join(said)[-500:]}")
@@ -79,51 +71,39 @@ class RankLauncher:
         shutil.rmtree(self._folder, ignore_errors=True)
         self._folder.mkdir(parents=True)
         own = {hydra.COMMAND: join(command), hydra.FOLDER: str(self._folder)}
-        return RankProcesses(
-            self._inside(hydra.proxy_command(arguments)),
-            {**environment, **own},
-            self._log,
-            folder=self._folder,
-            end=self.close,
-            pass_fds=self._descriptors,
-        )
+        with _sigterm_blocked():
+            return RankProcesses(
+                hydra.proxy_command(arguments),
+                {**environment, **own},
+                self._tell,
+                self._network,
+                folder=self._folder,
+                end=self.close,
+            )
 
     def close(self, patience_seconds: float = 0.0) -> None:
         """Ends mpiexec, which ends by itself after the ranks of all workers."""
         process, self._mpiexec = self._mpiexec, None
-        if process is None:
-            return
-        if patience_seconds:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(patience_seconds)
-        process.kill()
-        process.wait()
-
-    def _inside(self, command: list[str]) -> list[str]:
-        return self._network.command(command) if self._network else command
-
-    @property
-    def _descriptors(self) -> tuple[int, ...]:
-        return self._network.descriptors if self._network else ()
+        if process:
+            process.close(patience_seconds)
 
 
 class RankProcesses(TrainerProcess):
-    """The ranks of a worker under their proxy, supervised as one trainer."""
+    """The ranks of a worker under their proxy, watched as one process."""
 
     def __init__(
         self,
         command: Sequence[str],
         environment: Mapping[str, str],
-        log: WorkerLog,
+        tell: Callable[[str], None],
+        network: LoopbackNetwork | None,
         *,
         folder: Path,
         end: Callable[[float], None],
-        pass_fds: Sequence[int] = (),
     ) -> None:
         """Starts the proxy; the standard input of its ranks closes when the agent dies."""
         self._folder, self._end = folder, end
-        with _sigterm_blocked():
-            super().__init__(command, environment, log, pass_fds=pass_fds)
+        super().__init__(command, environment, tell, network)
 
     @property
     def last_error(self) -> str:
@@ -147,28 +127,24 @@ class RankProcesses(TrainerProcess):
         signalled = sorted(code for code in found if code < 0)
         return next(iter((*lasting, *signalled)), TryAgain.exit_code)
 
-    def request_stop(self, *, stepped: bool) -> None:
-        """Requests a checkpoint and exit of the ranks."""
-        if stepped:
-            super().request_stop(stepped=True)
-        else:
-            self._signal(signal.SIGTERM)
-
-    def dump_stacks(self) -> None:
-        """Makes all threads of the ranks print their stack traces."""
-        self._signal(signal.SIGUSR1)
-        self._signal(signal.SIGCONT)
+    def send_signal(self, number: signal.Signals) -> None:
+        """Sends a signal to the ranks that run."""
+        ended = {rank for rank, _ in self._codes()}
+        for path in self._folder.glob("pid-*"):
+            if path.name.partition("-")[2] not in ended:
+                with contextlib.suppress(OSError, ValueError):
+                    os.kill(int(path.read_text(encoding="ascii")), number)
 
     def kill(self) -> None:
         """Kills the ranks and their proxy without waiting."""
         super().kill()
-        self._signal(signal.SIGKILL)
+        self.send_signal(signal.SIGKILL)
 
-    def close(self) -> None:
+    def close(self, patience_seconds: float = 0.0) -> None:
         """Ends what still runs, and reads the last lines."""
         was_running = super().poll() is None
-        self._signal(signal.SIGKILL)
-        super().close()
+        self.send_signal(signal.SIGKILL)
+        super().close(patience_seconds)
         self._end(0.0 if was_running else _END_SECONDS)
 
     def _codes(self) -> Iterator[tuple[str, int]]:
@@ -177,13 +153,6 @@ class RankProcesses(TrainerProcess):
             with contextlib.suppress(OSError, ValueError):
                 code = int(path.read_text(encoding="ascii"))
                 yield path.name.partition("-")[2], code if code < _SIGNAL else _SIGNAL - code
-
-    def _signal(self, number: signal.Signals) -> None:
-        ended = {rank for rank, _ in self._codes()}
-        for path in self._folder.glob("pid-*"):
-            if path.name.partition("-")[2] not in ended:
-                with contextlib.suppress(OSError, ValueError):
-                    os.kill(int(path.read_text(encoding="ascii")), number)
 
 
 @contextlib.contextmanager
@@ -197,16 +166,3 @@ def _sigterm_blocked() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def _remember(lines: IO[str], said: list[str]) -> Iterator[str]:
-    for line in lines:
-        said.append(line.strip())
-        yield line
-
-
-def _drain(output: IO[str]) -> None:
-    """Reads what mpiexec says about ranks that end, which the agents say better."""
-    with contextlib.suppress(OSError, ValueError), output:
-        for _ in output:
-            pass

@@ -22,6 +22,7 @@ from cloudgan.schema.liveness import LivenessFile
 from cloudgan.storage.store import ObjectMissingError, Store
 from cloudgan.worker.pod_environment import PeerResolver, Peers
 from cloudgan.worker.preemption import StopRequest
+from cloudgan.worker.rendezvous import JoinResponse
 from cloudgan.worker.rendezvous_client import RendezvousClient
 from cloudgan.worker.state import AgentState
 from cloudgan.worker.store_sync import Background
@@ -37,7 +38,7 @@ class RestartRounds:
     """Runs generations until the run ends.
 
     Attributes:
-        start: Starts the trainer process with the ports of TensorFlow's servers.
+        start: Starts the trainer process of the generation that the chief describes.
         start_smoke_step: Starts the process of a smoke step, which waits for TF_CONFIG; None: the worker needs
             none.
         ends_all: Whether a trainer that fails ends those of all workers, so that their wait for a restart
@@ -52,7 +53,7 @@ class RestartRounds:
     stop: StopRequest
     liveness: LivenessFile
     prepare: Callable[[], Background]
-    start: Callable[[tuple[int, ...]], TrainerProcess]
+    start: Callable[[JoinResponse], TrainerProcess]
     is_finished: Callable[[], bool]
     say: Callable[[str], None]
     start_smoke_step: Callable[[], TrainerProcess] | None = None
@@ -187,7 +188,7 @@ class RestartRounds:
         work, world = self.work, self.state.world
         self.say(f"generation {generation}: {work} with {world} workers")
         self.liveness.clear()
-        self._trainer = trainer = self.start(self.rendezvous_client.response().ports)
+        self._trainer = trainer = self.start(self.rendezvous_client.response())
         self._supervise(trainer, self.timeouts)
         self._end_trainer()
         code = trainer.poll() or 0

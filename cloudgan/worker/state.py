@@ -6,14 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import ValidationError
-
 from cloudgan.core.clock import utc_now
 from cloudgan.schema import record
-from cloudgan.schema.heartbeat import FILE_NAME, Heartbeat
+from cloudgan.schema.heartbeat import Heartbeat
 from cloudgan.schema.liveness import Liveness
 from cloudgan.schema.quality import quality_of
-from cloudgan.storage.store import ObjectMissingError, Store
 from cloudgan.worker.pod_environment import PodEnvironment
 from cloudgan.worker.preemption import PreemptionNotice
 from cloudgan.worker.rendezvous import AgentStatus
@@ -97,13 +94,3 @@ def heartbeat_key(state: AgentState, notices: Mapping[int, PreemptionNotice]) ->
     """Returns the parts whose change is uploaded at once."""
     ended = (state.exit_code, state.message)
     return (state.status, state.missing_workers, state.restarts, *ended, tuple(notices.items()))
-
-
-def run_succeeded(store: Store, pod: PodEnvironment) -> bool:
-    """Whether this run, with this run.yaml, was trained to its end."""
-    try:
-        last = Heartbeat.model_validate_json(store.read(FILE_NAME))
-    except (ObjectMissingError, ValidationError):
-        return False
-    ended_well = last.phase == "ended" and last.exit_code == 0
-    return ended_well and last.config_hash == pod.config_hash

@@ -1,4 +1,4 @@
-"""The status of a search's block in the store, written at every beat and at once when it changes."""
+"""The status of a search's block in the store, written at every beat and soon after it changes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 from cloudgan.schema.search_exchange import STATUS, BlockStatus
-from cloudgan.storage.store import Store, StoreError
+from cloudgan.storage.store import Store
+from cloudgan.worker.store_sync import Upload, Uploader
 
 _LAST_SECONDS = 10.0
 
@@ -19,12 +20,12 @@ class StatusBeat:
     def __init__(
         self, store: Store, status: BlockStatus, say: Callable[[str], None], *, every_seconds: float
     ) -> None:
-        self._store, self._say, self._every_seconds = store, say, every_seconds
-        self._status, self._lock = status, threading.Lock()
+        """Starts it; a failing store is logged once until it works again."""
+        self._store = store
+        self._status, self._changes, self._lock = status, 0, threading.Lock()
         self._began = self._written = time.monotonic()
-        self._changed, self._closing = threading.Event(), False
-        self._thread = threading.Thread(target=self._run, name="beat", daemon=True)
-        self._thread.start()
+        beat = Upload(STATUS, lambda: self._changes, self._put, every_seconds, periodic=True)
+        self._uploader = Uploader([beat], say)
 
     @property
     def status(self) -> BlockStatus:
@@ -45,33 +46,18 @@ class StatusBeat:
         """Changes the status and writes it soon."""
         with self._lock:
             self._status = self._status.model_copy(update=values)
-        self._changed.set()
+            self._changes += 1
 
     def close(self) -> None:
         """Writes that the block has left, and ends the thread."""
-        self._closing = True
         self.change(left=True)
-        self._thread.join(_LAST_SECONDS)
+        self._uploader.close([], patience_seconds=_LAST_SECONDS)
 
-    def _run(self) -> None:
-        while True:
-            self._changed.clear()
-            is_last = self._closing
-            began = time.monotonic()
-            try:
-                self._put(began)
-            except StoreError as error:
-                self._say(f"{error}; retrying")
-                is_last = is_last and self.silent_seconds > _LAST_SECONDS
-            else:
-                self._written = began
-            if is_last:
-                return
-            self._changed.wait(self._every_seconds)
-
-    def _put(self, now: float) -> None:
+    def _put(self) -> None:
+        began = time.monotonic()
         with self._lock:
-            values = {"beat": self._status.beat + 1, "seconds": now - self._began}
+            values = {"beat": self._status.beat + 1, "seconds": began - self._began}
             self._status = self._status.model_copy(update=values)
             content = self._status.model_dump_json().encode()
         self._store.put(STATUS, content)
+        self._written = began

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import math
 import shutil
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from cloudgan.core.atomic_file import write_atomic
@@ -28,45 +30,41 @@ _LOOK_SECONDS = 0.2
 _RETRY_SECONDS = 1.0
 
 
+@dataclass
 class Upload:
-    """One object in the store that is replaced when its content changes."""
+    """One object in the store that is replaced when its content changes.
 
-    def __init__(
-        self,
-        name: str,
-        key: Callable[[], object],
-        put: Callable[[], None],
-        *,
-        every_seconds: float,
-        periodic: bool = False,
-    ) -> None:
-        """`key` returns a value that changes with the content, None without content.
+    Attributes:
+        key: Returns a value that changes with the content; None: there is none.
+        periodic: Whether it is also uploaded at every interval, and at once when the key changes.
+    """
 
-        A periodic one uploads at every interval, and at once when the key changes.
-        """
-        self.name = name
-        self._key, self._put = key, put
-        self._every_seconds, self._periodic = every_seconds, periodic
-        self._uploaded_key: object = None
-        self._tried_seconds = float("-inf")
+    name: str
+    key: Callable[[], object]
+    put: Callable[[], None]
+    every_seconds: float = 0.0
+    periodic: bool = False
+    _uploaded_key: object = field(default=None, init=False)
+    _tried_seconds: float = field(default=-math.inf, init=False)
 
     def is_pending(self) -> bool:
         """Whether the content differs from the store's."""
-        key = self._key()
+        key = self.key()
         return key is not None and key != self._uploaded_key
 
     def is_due(self, now_seconds: float) -> bool:
         """Whether it is time for the upload."""
         waited = now_seconds - self._tried_seconds
-        if self._periodic:
-            return waited >= self._every_seconds or (waited >= _RETRY_SECONDS and self.is_pending())
-        return waited >= self._every_seconds and self.is_pending()
+        if self.periodic and waited >= self.every_seconds:
+            return True
+        least = _RETRY_SECONDS if self.periodic else self.every_seconds
+        return waited >= least and self.is_pending()
 
     def upload(self, now_seconds: float) -> None:
         """Uploads the content."""
         self._tried_seconds = now_seconds
-        key = self._key()
-        self._put()
+        key = self.key()
+        self.put()
         self._uploaded_key = key
 
 
@@ -92,9 +90,9 @@ def file_upload(
 class Uploader:
     """Uploads in a thread, so that a slow store does not block the worker."""
 
-    def __init__(self, shipments: Sequence[Upload], say: Callable[[str], None]) -> None:
+    def __init__(self, uploads: Sequence[Upload], say: Callable[[str], None]) -> None:
         """Starts the thread; a failing upload is logged once until it succeeds."""
-        self._uploads, self._say = shipments, say
+        self._uploads, self._say = uploads, say
         self._failing: set[str] = set()
         self._problem = ""
         self._closing = threading.Event()
@@ -156,9 +154,10 @@ class RunSync:
         """Downloads the record if the store's is longer; uploads missing checkpoints."""
         if not self._folder.config_file.exists() and (there := self._read("run.yaml")):
             write_atomic(self._folder.config_file, there)
-        stored = self._read(self._folder.record_file.name)
-        if stored and len(stored) > _size(self._folder):
-            write_atomic(self._folder.record_file, stored)
+        own = self._folder.record_file
+        stored = self._read(own.name)
+        if stored and len(stored) > (own.stat().st_size if own.exists() else 0):
+            write_atomic(own, stored)
         self._folder.check(config)
         self._write_config(config)
         self.push_checkpoints()
@@ -202,16 +201,11 @@ class RunSync:
             return None
 
 
-def _size(folder: RunFolder) -> int:
-    return folder.record_file.stat().st_size if folder.record_file.exists() else 0
-
-
 def stage_showers(pod: PodEnvironment, progress: Progress) -> None:
     """Downloads the store of showers that run.yaml names, unless they are a local folder or the task has none.
 
     A relative path is relative to the store. The run's folder links to it; `data.path`
     stays unchanged, so that the run keeps its identity.
-
     """
     named, grid = pod.config.data.path, pod.config.grid
     if grid and grid.task != "showers":

@@ -14,6 +14,7 @@ from typing import IO
 from cloudgan.core import settings
 from cloudgan.core.clock import utc_now
 from cloudgan.core.errors import ConfigError
+from cloudgan.core.loopback_network import LoopbackNetwork
 from cloudgan.core.masking import masked
 from cloudgan.core.progress import Progress
 
@@ -41,40 +42,34 @@ def pjrt_library() -> dict[str, str]:
 
 
 class TrainerProcess:
-    """One trainer process, in the agent's process group so that signals to the pod reach both."""
+    """A process that the agent watches, in its process group so that signals to the pod reach both."""
 
     def __init__(
         self,
         command: Sequence[str],
         environment: Mapping[str, str],
-        log: WorkerLog,
-        *,
-        pass_fds: Sequence[int] = (),
+        tell: Callable[[str], None],
+        network: LoopbackNetwork | None = None,
     ) -> None:
-        """Starts it; its standard input closes when the agent dies."""
-        self._log = log
+        """Starts it in a network; its standard input closes when the agent dies, and its output is told by lines."""
+        self._tell = tell
         self._last_error = ""
         self.line_count = 0
         """Number of output lines."""
         self.was_killed = False
         """Whether the agent killed it."""
         self._process = subprocess.Popen(  # noqa: S603  cloudgan's own command
-            list(command),
+            network.command(command) if network else list(command),
             env=dict(environment),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            pass_fds=pass_fds,
+            pass_fds=network.descriptors if network else (),
         )
         self._reader = threading.Thread(
             target=self._listen, args=(self._process.stdout,), name="child", daemon=True
         )
         self._reader.start()
-
-    @property
-    def pid(self) -> int:
-        """Process ID."""
-        return self._process.pid
 
     @property
     def last_error(self) -> str:
@@ -85,17 +80,20 @@ class TrainerProcess:
         """Returns the exit code, negative for a signal; None while it runs."""
         return self._process.poll()
 
+    def send_signal(self, number: signal.Signals) -> None:
+        """Sends a signal, unless the process has ended."""
+        self._process.send_signal(number)
+
     def request_stop(self, *, stepped: bool) -> None:
         """Requests a checkpoint and exit, as SIGTERM does.
 
         After the first step, closing standard input has the same effect and is idempotent: a
         second SIGTERM, after one to the whole group, would end it without a checkpoint.
         """
-        if not stepped:
-            self._process.terminate()
-        elif self._process.stdin:
-            with contextlib.suppress(OSError):
-                self._process.stdin.close()
+        if stepped:
+            self.close_input()
+        else:
+            self.send_signal(signal.SIGTERM)
 
     def send(self, line: str) -> None:
         """Writes a line to its standard input; a process that has ended reads nothing."""
@@ -104,25 +102,32 @@ class TrainerProcess:
                 self._process.stdin.write(line.encode() + b"\n")
                 self._process.stdin.flush()
 
+    def close_input(self) -> None:
+        """Closes its standard input."""
+        if self._process.stdin:
+            with contextlib.suppress(OSError):
+                self._process.stdin.close()
+
     def dump_stacks(self) -> None:
         """Makes all threads print their stack traces, also while blocked in C++."""
-        self._process.send_signal(signal.SIGUSR1)
-        self._process.send_signal(signal.SIGCONT)
+        self.send_signal(signal.SIGUSR1)
+        self.send_signal(signal.SIGCONT)
 
     def kill(self) -> None:
         """Kills it without waiting, so that a signal handler can call this."""
         self.was_killed = self.was_killed or self.poll() is None
         self._process.kill()
 
-    def close(self) -> None:
-        """Kills it if it still runs, and reads its last lines."""
+    def close(self, patience_seconds: float = 0.0) -> None:
+        """Kills it if it still runs after a time, and reads its last lines."""
+        if patience_seconds:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(patience_seconds)
         if self.poll() is None:
             self.kill()
             self._process.wait()
         self._reader.join(_LAST_LINES_SECONDS)
-        if self._process.stdin:
-            with contextlib.suppress(OSError):
-                self._process.stdin.close()
+        self.close_input()
         if self._process.stdout and not self._reader.is_alive():
             self._process.stdout.close()
 
@@ -133,7 +138,7 @@ class TrainerProcess:
                 if text.startswith(_ERROR_PREFIX):
                     self._last_error = masked(text.removeprefix(_ERROR_PREFIX))
                 self.line_count += 1
-                self._log.line(text)
+                self._tell(text)
 
 
 class WorkerLog:
