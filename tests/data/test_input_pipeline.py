@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import itertools
+import threading
 import time
 
 import numpy as np
@@ -32,13 +33,23 @@ def training_set(store):
 
 
 class SlowSet:
-    """Showers with slow reads: each batch takes a while, as from a bucket."""
+    """Showers with slow reads: each batch takes a while, as from a bucket; counts the reads."""
+
+    SECONDS = 0.1
 
     def __init__(self, training_set):
         self.model, self._set = training_set.model, training_set
+        self.begun = self.at_once = self.most_at_once = 0
+        self._lock = threading.Lock()
 
     def train_cells(self, rows):
-        time.sleep(0.1)
+        with self._lock:
+            self.begun += 1
+            self.at_once += 1
+            self.most_at_once = max(self.most_at_once, self.at_once)
+        time.sleep(self.SECONDS)
+        with self._lock:
+            self.at_once -= 1
         return self._set.train_cells(rows)
 
 
@@ -166,26 +177,28 @@ def test_a_damaged_file_surfaces_as_a_data_error(store, training_set, monkeypatc
 
 
 def test_a_feed_that_is_drained_keeps_its_readers_busy_and_a_full_one_lets_them_rest(training_set):
-    def busy(pause):
-        reading = ReadingTime()
-        order = EpochSampler(training_set.train_counts, 3, GLOBAL_BATCH, blocks_per_group=2)
-        dataset = input_pipeline(
-            SlowSet(training_set),
-            order,
-            worker_first_replica=0,
-            local_replicas=1,
-            replicas=1,
-            start_step=0,
-            threads=2,
-            reading=reading,
-        )
-        elements = iter(dataset)
+    slow, reading = SlowSet(training_set), ReadingTime()
+    order = EpochSampler(training_set.train_counts, 3, GLOBAL_BATCH, blocks_per_group=2)
+    dataset = input_pipeline(
+        slow,
+        order,
+        worker_first_replica=0,
+        local_replicas=1,
+        replicas=1,
+        start_step=0,
+        threads=2,
+        reading=reading,
+    )
+    elements = iter(dataset)
+    for _ in range(12):
         next(elements)
-        before, began = reading.seconds, time.perf_counter()
-        for _ in range(12):
-            time.sleep(pause)
-            next(elements)
-        return (reading.seconds - before) / (2 * (time.perf_counter() - began))
-
-    assert busy(pause=0.0) > 0.7
-    assert busy(pause=0.4) < 0.3
+    assert slow.most_at_once == 2
+    settled = None
+    while settled != (slow.begun, 0):
+        settled = (slow.begun, slow.at_once)
+        time.sleep(5 * slow.SECONDS)
+        assert slow.begun < 12 + 24, "nobody takes batches, and the readers go on"
+    assert reading.seconds >= slow.begun * slow.SECONDS
+    before = reading.seconds
+    time.sleep(2 * slow.SECONDS)
+    assert (reading.seconds, slow.begun) == (before, settled[0])
