@@ -121,7 +121,7 @@ class Report:
         limit = limit_of(self.ceilings, row.precision, row.flops, row.moved_bytes)
         return {
             **row._asdict(),
-            "seconds": row.seconds.as_json(),
+            "seconds": vars(row.seconds),
             "samples_per_second": row.samples_per_second,
             "limit": limit and limit._asdict(),
             "share_of_limit": limit and limit.seconds / row.seconds.median,

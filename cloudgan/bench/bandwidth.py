@@ -13,6 +13,7 @@ import os
 import platform
 import statistics
 import time
+import timeit
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import combinations, pairwise, permutations, product
 from typing import Any, NamedTuple
@@ -65,20 +66,17 @@ def measure(options: BenchBandwidthOptions, progress: Progress) -> Measurement |
             rounds=options.rounds,
         )
         return bandwidth_measurement(options.preset, links)
-    found: list[Measurement] = []
 
-    def work(world: World) -> None:
+    def work(world: World) -> dict[str, Any]:
         _check(world.size)
         if options.ranks not in {None, world.size}:
             raise ConfigError(
                 f"--ranks={options.ranks}, but the MPI world has {world.size}: omit --ranks"
             )
-        links = measure_links(world, sizes, options.rounds)
-        if world.rank == 0:
-            found.append(bandwidth_measurement(options.preset, links))
+        return measure_links(world, sizes, options.rounds)
 
-    as_rank(work)
-    return found[0] if found else None
+    rank, links = as_rank(work)
+    return None if rank else bandwidth_measurement(options.preset, links)
 
 
 def _check(ranks: int) -> None:
@@ -255,12 +253,7 @@ def _turn(world: World, sender: int, receiver: int, buffer: Any) -> tuple[float,
 def _fastest(work: Callable[[], object], repeats: int) -> float:
     """Returns the seconds of the fastest of several calls, after one that counts for nothing."""
     work()
-    found = []
-    for _ in range(repeats):
-        began = time.perf_counter()
-        work()
-        found.append(time.perf_counter() - began)
-    return min(found)
+    return min(timeit.repeat(work, number=1, repeat=repeats))
 
 
 LEAST_RATIO = 1.5

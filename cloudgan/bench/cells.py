@@ -180,14 +180,14 @@ def cells_measurement(options: BenchCellsOptions, runs: Runs, cores: int) -> Mea
             impossible += [name] if both.median > _TOLERANCE * cores else []
         ours = f"{predicted:.3g}", f"{speedup:.3g}"
         rows.append((name, "predicted", grid.cells, mean(one), *ours, theirs))
-        found = ranks.spread("iteration_seconds").as_json() if ranks else None
+        found = ranks.spread("iteration_seconds") if ranks else None
         grids.append(
             {
                 "grid": name,
                 "cells": grid.cells,
-                "single_core_seconds": seconds.as_json(),
+                "single_core_seconds": seconds,
                 "distributed_seconds": found,
-                "speedup": both.as_json() if both else None,
+                "speedup": both,
                 "predicted": {"cores": grid.cells, "seconds": predicted, "speedup": speedup},
                 "routines": {"single_core": single, "distributed": distributed},
             }

@@ -9,8 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -24,7 +23,7 @@ from cloudgan.bench.harness import (
     Measured,
     Measurement,
     bench,
-    in_turns,
+    children_in_turns,
     table_of,
     timed,
     variants_json,
@@ -36,18 +35,19 @@ from cloudgan.core.hardware import this_machine
 from cloudgan.core.progress import Progress
 from cloudgan.core.settings import geant4_data
 from cloudgan.schema.options.bench import BenchGenerateOptions
-from cloudgan.schema.presets import find_preset
+from cloudgan.schema.presets import Preset, find_preset
 from cloudgan.schema.run_folder import RunFolder
 from cloudgan.simulation.geant4.engine import PLANE_CELLS
 from cloudgan.simulation.geant4.events import check_energy
 from cloudgan.simulation.geant4.workers import prepare_geant4
+from cloudgan.training.checkpoint import find_checkpoint
+from cloudgan.training.inference import usual_block
 
 GENERATOR, ONNX = "generator, TensorFlow", "generator, ONNX Runtime"
 PARAMETRIC, GEANT4 = "parametric source", "Geant4"
 RECORDED_SECONDS_PER_GEV = 0.0098
 RECORDED = "recorded: Geant4 11.4.1, 0.0098 s of one core per GeV, November 2026"
 """Used where Geant4 cannot run: 200 electrons of 10 GeV, 60 of 50 GeV, range cut 0.7 mm."""
-_HERE = "cloudgan.bench.generate:{}_rows"
 
 COLUMNS = (
     Column("showers_per_second", "showers/s"),
@@ -69,51 +69,44 @@ def measure(options: BenchGenerateOptions, progress: Progress) -> Measurement:
     if options.run and options.preset:
         raise ConfigError("--run sets the preset: give --run or --preset, not both")
     check_energy(options.energy)
+    run = RunFolder(options.run) if options.run else None
+    model = find_preset(options.preset or "mini")
+    if run:
+        model = find_checkpoint(run, None).state.config.model
+    given: dict[str, Any] = {"preset": model.preset, "run": options.run, "threads": options.threads}
+    given["batch"] = options.batch or usual_block(model)
     affinity = getattr(os, "sched_getaffinity", None)
     core = max(affinity(0)) if affinity and options.threads == 1 else None
     cores = frozenset() if core is None else frozenset({core})
+
+    def child(name: str, work: str, **given: Any) -> Child:
+        work = f"cloudgan.bench.generate:{work}_rows"
+        return Child(name, work, cores=cores, energy_gev=options.energy, **given)
+
     left_out: dict[str, str] = {}
-    children: dict[str, Child] = {}
-    facts: dict[str, dict[str, Any]] = {}
-    with ExitStack() as stack:
-
-        def begin(name: str, work: str, **given: Any) -> None:
-            """Builds a source alone: its warm-up turn finds how many showers half a second holds."""
-            child = Child(name, _HERE.format(work), cores=cores, energy_gev=options.energy, **given)
-            stack.enter_context(child)
-            children[name], facts[name] = child, child.facts()
-            child()
-
-        progress.start("building the generator")
-        given = {
-            "preset": options.preset or "mini",
-            "run": options.run,
-            "batch": options.batch,
-            "threads": options.threads,
-        }
-        begin(GENERATOR, "generator", **given)
-        built = facts[GENERATOR]
-        missing = [name for name in ("onnx", "onnxruntime", "tf2onnx") if find_spec(name) is None]
-        if missing:
-            left_out[ONNX] = f"the package {missing[0]} is missing; run {install_command('export')}"
-        else:
-            begin(ONNX, "onnx", **given | {"batch": built["batch"]})
-        begin(PARAMETRIC, "parametric", cells=built["cells"][:2])
+    children = [child(GENERATOR, "generator", **given)]
+    missing = [name for name in ("onnx", "onnxruntime", "tf2onnx") if find_spec(name) is None]
+    if missing:
+        left_out[ONNX] = f"the package {missing[0]} is missing; run {install_command('export')}"
+    else:
+        children.append(child(ONNX, "onnx", **given))
+    children.append(child(PARAMETRIC, "parametric", cells=model.image_shape[:2]))
+    with TemporaryDirectory(prefix="cloudgan-") as folder:
         progress.start("preparing Geant4")
-        tables, reason = usable_tables(stack)
+        tables, reason = usable_tables(Path(folder))
         if tables:
-            begin(GEANT4, "geant4", tables=tables)
+            children.append(child(GEANT4, "geant4", tables=tables))
         else:
             left_out[GEANT4] = reason
-        measured, interrupted = in_turns(children, options.rounds, progress)
+        measured, interrupted = children_in_turns(children, options.rounds, progress)
     return generate_measurement(
-        options, built, measured, left_out=left_out, core=core, interrupted=interrupted
+        options, model, measured, left_out=left_out, core=core, interrupted=interrupted
     )
 
 
 def generate_measurement(
     options: BenchGenerateOptions,
-    built: Mapping[str, Any],
+    model: Preset,
     measured: Sequence[Measured],
     *,
     left_out: Mapping[str, str],
@@ -133,18 +126,18 @@ def generate_measurement(
     lines += [f"{name} is left out: {reason}" for name, reason in left_out.items()]
     if not geant4:
         lines.append(f"Geant4's time is {RECORDED}")
-    x, y, z = built["cells"]
+    x, y, z = model.image_shape
     energy = f"{low:g} GeV" if low == high else f"{low:g} to {high:g} GeV"
     where = "sharing one core" if core is not None else f"{options.threads} threads"
     caption = (
-        f"{built['preset']}, {x}x{y}x{z} cells, electrons of {energy}, {where},"
+        f"{model.preset}, {x}x{y}x{z} cells, electrons of {energy}, {where},"
         f" {this_machine().describe()}. Medians (least to most) of {len(first.rows)} rounds in turns."
     )
     if geant4:
         caption += f" Geant4 simulates {PLANE_CELLS}x{PLANE_CELLS}x25 cells for any preset."
     return Measurement(
-        preset=built["preset"],
-        cells=built["cells"],
+        preset=model.preset,
+        cells=model.image_shape,
         energy_gev=options.energy,
         threads=options.threads,
         core=core,
@@ -157,11 +150,10 @@ def generate_measurement(
     )
 
 
-def usable_tables(stack: ExitStack) -> tuple[dict[str, str] | None, str]:
-    """Returns the Geant4 tables, valid while `stack` is open, or None and the reason."""
-    folder = stack.enter_context(TemporaryDirectory(prefix="cloudgan-"))
+def usable_tables(folder: Path) -> tuple[dict[str, str] | None, str]:
+    """Writes the Geant4 tables to a folder and returns them, or None and the reason."""
     try:
-        return prepare_geant4(Path(folder), geant4_data()).tables.as_json(), ""
+        return prepare_geant4(folder, geant4_data()).tables.as_json(), ""
     except ModuleNotFoundError as error:
         return None, f"the package {error.name} is missing; run {install_command('geant4')}"
     except ConfigError as error:
@@ -175,14 +167,17 @@ _BLOCK_OF_SOURCE = 50  # showers of the parametric source at a time
 _ANGLE_RAD, _THETA_DEG = (1.05, 2.09), (60.0, 120.0)
 
 
-def _rows(
-    make: Callable[[int, int], object], least: int, facts: Mapping[str, Any] | None = None
-) -> Iterator[dict[str, Any]]:
-    """Yields facts, then rows: seconds per shower of half a second of showers, and of requests for one.
+def _rows(make: Callable[[int, int], object], least: int) -> Iterator[dict[str, Any]]:
+    """Yields no facts, then rows: seconds per shower of half a second of showers, and of requests for one.
 
     `make` makes a number of showers with a seed; a round makes a multiple of `least`.
     """
-    yield dict(facts or {})
+
+    def make_singly(seed: int) -> None:
+        for number in range(_SINGLE_SHOWERS):
+            make(1, seed + number)
+
+    yield {}
     make(least, 0)
     make(1, 0)
     seconds, _ = timed(lambda: make(least, 1))
@@ -191,8 +186,7 @@ def _rows(
         wall, cpu = timed(partial(make, count, seed), count)
         latency = wall, cpu
         if count > 1:  # else a round is a request for one shower
-            seeds = range(seed, seed + _SINGLE_SHOWERS)
-            latency = timed(partial(_each, partial(make, 1), seeds), _SINGLE_SHOWERS)
+            latency = timed(partial(make_singly, seed), _SINGLE_SHOWERS)
         yield {
             "seconds_per_shower": wall,
             "cpu_seconds_per_shower": cpu,
@@ -204,17 +198,11 @@ def _rows(
         }
 
 
-def _each(call: Callable[[int], object], values: Iterable[int]) -> None:
-    for value in values:
-        call(value)
-
-
 def generator_rows(
-    preset: str, run: str | None, batch: int | None, threads: int, energy_gev: tuple[float, float]
+    preset: str, run: str | None, batch: int, threads: int, energy_gev: tuple[float, float]
 ) -> Iterator[dict[str, Any]]:
     """Measures a generator with the newest weights of a run, else with initial ones, as `generate` uses it."""
     from cloudgan.schema.training_config import TrainingConfig
-    from cloudgan.training.checkpoint import find_checkpoint
     from cloudgan.training.inference import Conditions, ShowerGenerator, TrainedGenerator
     from cloudgan.training.tensorflow_backend import set_up_devices
 
@@ -231,9 +219,7 @@ def generator_rows(
         if sum(map(len, generator.showers(asked, seed=seed))) != count:
             raise CloudganError("the generator returned a wrong number of showers")
 
-    built = generator.preset
-    facts = {"preset": built.preset, "cells": built.image_shape, "batch": generator.block}
-    yield from _rows(make, generator.block, facts)
+    yield from _rows(make, batch)
 
 
 def onnx_rows(
@@ -253,7 +239,6 @@ def onnx_rows(
         shower_model,
         trained_network,
     )
-    from cloudgan.training.checkpoint import find_checkpoint
 
     if run is None:
         model = find_preset(preset)

@@ -14,13 +14,14 @@ import statistics
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from pydantic import ConfigDict, Field
 
+from cloudgan.bench.processes import Child
 from cloudgan.core.documents import parse_json, read_text
 from cloudgan.core.errors import CloudganError, ConfigError, Interrupted
 from cloudgan.core.hardware import this_machine
@@ -44,10 +45,6 @@ class Spread:
     lower_quartile: float
     upper_quartile: float
     count: int
-
-    def as_json(self) -> dict[str, float]:
-        """Returns the numbers by name."""
-        return vars(self)
 
     def describe(self) -> str:
         """Returns median and range, such as ``2.51 (2.43 to 2.6)``."""
@@ -134,6 +131,23 @@ def in_turns(
     return measured, interrupted
 
 
+def children_in_turns(
+    children: Sequence[Child], rounds: int, progress: Progress, *, warm_up: bool = True
+) -> tuple[list[Measured], bool]:
+    """Starts processes, which build their variants at the same time, and measures them as `in_turns` does.
+
+    With `warm_up` each has a turn before that is not counted.
+    """
+    with ExitStack() as stack:
+        progress.start("building " + ", ".join(child.variant for child in children))
+        turns = {child.variant: stack.enter_context(child) for child in children}
+        facts = {name: child.facts() for name, child in turns.items()}
+        if warm_up:
+            for child in children:
+                child()
+        return in_turns(turns, rounds, progress, facts=facts)
+
+
 @contextmanager
 def _sigterm_interrupts() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
@@ -196,7 +210,7 @@ def variants_json(variants: Sequence[Measured], columns: Sequence[Column]) -> li
     return [
         {"name": one.name}
         | one.facts
-        | {key: one.spread(key).as_json() if one.values(key) else None for key in keys}
+        | {key: one.spread(key) if one.values(key) else None for key in keys}
         | {"rounds": one.rows}
         for one in variants
     ]

@@ -19,7 +19,7 @@ from cloudgan.bench.harness import (
     Measurement,
     Spread,
     bench,
-    in_turns,
+    children_in_turns,
     table_of,
     variants_json,
 )
@@ -80,7 +80,7 @@ def measure(options: BenchInputOptions, progress: Progress) -> Measurement:
             training = {"batch_per_replica": batch, "threads": threads}
             found = plain_step(options.preset, training, 3, progress)
             step = found.spread("showers_per_second").median
-        TrainingSet.open(store, preset, progress=progress)  # refuses bad showers
+        showers = TrainingSet.open(store, preset, progress=progress).count  # refuses bad ones
         child = Child(
             "store",
             "cloudgan.bench.input:rows",
@@ -90,9 +90,7 @@ def measure(options: BenchInputOptions, progress: Progress) -> Measurement:
             threads=threads,
             seconds=options.seconds,
         )
-        stack.enter_context(child)
-        facts = child.facts()
-        measured, interrupted = in_turns({"store": child}, options.rounds, progress)
+        measured, interrupted = children_in_turns([child], options.rounds, progress, warm_up=False)
     x, y, z = preset.image_shape
     image_bytes = x * y * z * _IMAGE_BYTES
     (one,) = measured
@@ -103,11 +101,11 @@ def measure(options: BenchInputOptions, progress: Progress) -> Measurement:
     if step:
         one.put_ratio("ratio_to_step", "showers_per_second", step)
         columns, said = (*COLUMNS, _RATIO), f"A step takes {step:.4g} showers/s."
-    caption = f"{options.preset}, batches of {batch}, {threads} readers, {facts['showers']} showers"
+    caption = f"{options.preset}, batches of {batch}, {threads} readers, {showers} showers"
     return Measurement(
         data=str(store),
         preset=options.preset,
-        showers=facts["showers"],
+        showers=showers,
         batch=batch,
         threads=threads,
         rounds=len(one.rows),
@@ -123,11 +121,11 @@ def measure(options: BenchInputOptions, progress: Progress) -> Measurement:
 def rows(
     *, store: str, preset: str, batch: int, threads: int, seconds: float
 ) -> Iterator[dict[str, Any]]:
-    """Work of the child: yields the number of showers to train on, then turns of `seconds` after the cold part."""
+    """Work of the child: yields no facts, then turns of `seconds` after the cold part."""
     from cloudgan.data.input_pipeline import input_pipeline
 
     path, view = Path(store), find_preset(preset)
-    yield {"showers": TrainingSet.open(path, view).count}
+    yield {}
     while True:
         _forget_pages(path)
         began = time.perf_counter()

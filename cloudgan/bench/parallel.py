@@ -10,19 +10,21 @@ from __future__ import annotations
 import math
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 
-from cloudgan.bench.harness import Measurement, bench
-from cloudgan.bench.sleeping_ranks import MeasuredWorld, run_world
+from cloudgan.bench.harness import Measurement, Row, bench
+from cloudgan.bench.sleeping_ranks import run_world
 from cloudgan.bench.step import plain_step
 from cloudgan.core.errors import ConfigError
 from cloudgan.core.progress import Progress
 from cloudgan.gan.footprint import learned
-from cloudgan.parallel.prediction import NNLO, NNLO_PUBLISHED, Prediction, Times, predict
+from cloudgan.parallel.prediction import NNLO, NNLO_PUBLISHED, SteadyState, Times, predict
 from cloudgan.parallel.update_rules import make_rule
 from cloudgan.reports.charts import Axis, Line, Plot, Point, PointSeries
 from cloudgan.reports.table import Cell, Table
@@ -49,35 +51,12 @@ def measure(options: BenchParallelOptions, progress: Progress) -> Measurement:
             f"--masters={','.join(map(str, options.masters))}: each master needs a worker, and --predict has at most"
             f" {most}"
         )
-    measured: tuple[MeasuredWorld, ...] = ()
+    measured: list[dict[str, Any]] = []
     if options.workers:
         measured, times, origin = measure_worlds(options, progress)
     else:
         times, origin = find_times(options, progress)
     return parallel_measurement(times, origin, options.predict, options.masters, measured)
-
-
-def _service_and_copy(options: BenchParallelOptions) -> dict[str, float]:
-    """Returns CPU seconds of a master's update with the two copies of a receive and a send, and of one copy.
-
-    They are medians, which other load on the machine hardly changes.
-    """
-    size = sum(learned(find_preset(options.preset)))
-    rng = np.random.default_rng(0)
-    centre, received, answer = (rng.normal(size=size).astype(np.float32) for _ in range(3))
-    rule = make_rule(
-        ParallelConfig(mode=options.mode), workers=8, trainable=size, learning_rate=1e-3
-    )
-    service, copy = [], []
-    for _ in range(_REPEATS):
-        began = time.thread_time()
-        answer[:] = received
-        copied = time.thread_time()
-        answer[:] = centre
-        rule.at_master(centre, received, staleness=3)
-        service.append(time.thread_time() - began)
-        copy.append(copied - began)
-    return {"service": statistics.median(service), "message": statistics.median(copy)}
 
 
 def find_times(options: BenchParallelOptions, progress: Progress) -> tuple[Times, str]:
@@ -91,7 +70,7 @@ def find_times(options: BenchParallelOptions, progress: Progress) -> tuple[Times
     how = dict.fromkeys(values, "given")
     if not {"service", "message"} <= values.keys():
         progress.start("timing the master's update")
-        values = _service_and_copy(options) | values
+        values = _service_and_message(options) | values
         how = {
             "service": "measured here (the update with the copies of a receive and a send)",
             "message": "measured here (a copy in memory, a lower bound)",
@@ -104,40 +83,59 @@ def find_times(options: BenchParallelOptions, progress: Progress) -> tuple[Times
     return Times(**values, sync_every=options.sync_every), f"Times: {origin}."
 
 
+def _service_and_message(options: BenchParallelOptions) -> Row:
+    """Returns CPU seconds of a master's update with the two copies of a receive and a send, and of one copy.
+
+    They are medians, which other load on the machine hardly changes.
+    """
+    size = sum(learned(find_preset(options.preset)))
+    rng = np.random.default_rng(0)
+    centre, received, answer = (rng.normal(size=size).astype(np.float32) for _ in range(3))
+    parallel = ParallelConfig(mode=options.mode)
+    rule = make_rule(parallel, workers=8, trainable=size, learning_rate=1e-3)
+    service, copy = [], []
+    for _ in range(_REPEATS):
+        began = time.thread_time()
+        answer[:] = received
+        copy.append(time.thread_time() - began)
+        answer[:] = centre
+        rule.at_master(centre, received, staleness=3)
+        service.append(time.thread_time() - began)
+    return {"service": statistics.median(service), "message": statistics.median(copy)}
+
+
 def measure_worlds(
     options: BenchParallelOptions, progress: Progress
-) -> tuple[tuple[MeasuredWorld, ...], Times, str]:
+) -> tuple[list[dict[str, Any]], Times, str]:
     """Measures worlds whose step sleeps, first that of one worker.
 
     Returns:
-        The worlds; the times of the one with one worker, and their origin.
+        A row of `run_world` for each; the times of the one with one worker, and their origin.
     """
     counts, every = sorted({1, *options.workers}), options.sync_every
-    step = options.step_seconds or _SLEEP_SECONDS
-    steps = every * math.ceil(options.seconds / step / every)
+    sleep = options.step_seconds or _SLEEP_SECONDS
+    steps = every * math.ceil(options.seconds / sleep / every)
     found = []
     progress.start("ranks whose step sleeps", len(counts), "worlds")
     for count in counts:
-        config = RunConfig.model_validate(
-            {
-                "model": {"preset": options.preset},
-                "training": {"max_steps": steps * count},
-                "parallel": {"mode": options.mode, "ranks": count + 1, "sync_every": every},
-            }
-        )
+        asked = {
+            "model": {"preset": options.preset},
+            "training": {"max_steps": steps * count},
+            "parallel": {"mode": options.mode, "ranks": count + 1, "sync_every": every},
+        }
+        config = RunConfig.model_validate(asked)
         with TemporaryDirectory() as folder:
             values = sum(learned(config.model))
-            found.append(run_world(Path(folder) / "run", config, values=values, sleep_seconds=step))
+            run = Path(folder) / "run"
+            found.append(run_world(run, config, values=values, sleep_seconds=sleep))
         progress.advance()
-    one = found[0]
-    message = max(0.0, (one.exchange_seconds - one.service_seconds) / 2)
+    step, service = found[0]["step_seconds"], found[0]["service_seconds"]
+    message = max(0.0, (found[0]["exchange_seconds"] - service) / 2)
     origin = (
-        f"Times: measured with one worker whose step sleeps {1e3 * step:g} ms (takes"
-        f" {1e3 * one.step_seconds:.3g} ms): service {1e3 * one.service_seconds:.3g} ms; message"
-        f" {1e3 * message:.3g} ms."
+        f"Times: measured with one worker whose step sleeps {1e3 * sleep:g} ms (takes {1e3 * step:.3g} ms):"
+        f" service {1e3 * service:.3g} ms; message {1e3 * message:.3g} ms."
     )
-    times = Times(one.step_seconds, one.service_seconds, message, sync_every=every)
-    return tuple(found), times, origin
+    return found, Times(step, service, message, sync_every=every), origin
 
 
 def parallel_measurement(
@@ -145,18 +143,19 @@ def parallel_measurement(
     origin: str,
     workers: Sequence[int],
     masters: Sequence[int],
-    measured: Sequence[MeasuredWorld] = (),
+    measured: Sequence[Mapping[str, Any]] = (),
 ) -> Measurement:
     """Predicts layouts and shows them beside those that were measured, and beside NNLO's curve.
 
     Each number of workers is predicted under each number of masters that has a worker for each, those of a
     measured world, whose step sleeps, under one. `origin` says where each of the times is from.
     """
-    layouts = [(each.workers, 1) for each in measured]
+    layouts = [(int(each["workers"]), 1) for each in measured]
     layouts += [(n, m) for n in workers for m in masters if m <= n]
     predicted = [predict(times, n, masters=m) for n, m in layouts]
     ours, nnlo = ({n: predict(one, n) for n in _CURVE_WORKERS} for one in (times, NNLO))
     last, plain = predicted[-1], times.plain_step or times.step
+    said = f"{last.workers} workers, {last.masters} masters: speed-up {last.speedup:.1f}, predicted"
     theirs_said = (
         "NNLO's curve follows from two numbers: a distributed worker takes twice the time of a plain"
         " training, so each adds half a worker, and the master a twentieth of a plain step per update,"
@@ -168,20 +167,15 @@ def parallel_measurement(
         f" ms each: one master limits the speed-up to {plain * times.sync_every / times.service:,.0f}."
         f" {origin}"
     )
-    said = f"{last.workers} workers, {last.masters} masters: speed-up {last.speedup:.1f}, predicted"
     caption = "Predicted by discrete-event simulation, not measured"
+    rows = [_layout("predicted", each) for each in predicted]
+    worlds = []
     if measured:
         caption = "Ranks on this machine whose step sleeps, and discrete-event simulation"
-    rows = [
-        _layout(world, 1, world.service_seconds * world.steps_per_second / times.sync_every, None)
-        for world in measured
-    ]
-    rows += [_layout(one, one.masters, one.master_load, one.top_load) for one in predicted]
-    tables = [Table.of(rows, caption, align="l" + "r" * 8)]
-    if measured:
-        one = measured[0].steps_per_second
-        worlds = [_world(each, one) for each in measured]
-        tables.append(Table.of(worlds, "Exchange, and the master per update", align="r" * 8))
+        rows = [_layout("measured", _state_of(each, times)) for each in measured] + rows
+        one = measured[0]["steps_per_second"]
+        exchanges = [_exchange(each, one) for each in measured]
+        worlds = [Table.of(exchanges, "Exchange, and the master per update", align="r" * 8)]
     return Measurement(
         times={
             "step_seconds": times.step,
@@ -191,9 +185,7 @@ def parallel_measurement(
             "sync_every": times.sync_every,
             "origin": origin,
         },
-        measured=[
-            each.model_dump(exclude={"centre"}) | {"speedup": each.speedup} for each in measured
-        ],
+        measured=[{key: each[key] for key in each if key != "centre"} for each in measured],
         predicted=[each.as_json() for each in predicted],
         nnlo={
             "published": {str(n): value for n, value in NNLO_PUBLISHED.items()},
@@ -201,89 +193,96 @@ def parallel_measurement(
         },
         explanation=[theirs_said, ours_said],
         lines=(said, theirs_said, ours_said),
-        tables=(*tables, _beside_nnlo(nnlo, ours)),
+        tables=(
+            Table.of(rows, caption, align="l" + "r" * 8),
+            *worlds,
+            _beside_nnlo(nnlo, ours),
+        ),
         pictures=lambda: (_plot(predicted, measured, ours, nnlo),),
     )
 
 
-def _layout(
-    one: Prediction | MeasuredWorld, masters: int, load: float, top: float | None
-) -> dict[str, Cell]:
-    """Returns the row of a layout."""
-    is_predicted = isinstance(one, Prediction)
-    waiting = one.waiting if isinstance(one, Prediction) else 1 - one.speedup / one.workers
+def _state_of(world: Mapping[str, Any], times: Times) -> SteadyState:
+    """Returns a measured world as predictions are."""
+    return SteadyState(
+        workers=int(world["workers"]),
+        masters=1,
+        speedup=world["speedup"],
+        staleness=world["staleness"],
+        master_load=world["service_seconds"] * world["steps_per_second"] / times.sync_every,
+        top_load=None,
+        waiting=1 - world["speedup"] / world["workers"],
+    )
+
+
+def _layout(kind: str, one: SteadyState) -> dict[str, Cell]:
     return {
-        "kind": "predicted" if is_predicted else "measured",
+        "kind": kind,
         "workers": one.workers,
-        "masters": masters,
+        "masters": one.masters,
         "speed-up": f"{one.speedup:.1f}",
         "per worker": f"{one.speedup / one.workers:.2f}",
         "staleness": f"{one.staleness:.1f}",
-        "master load": f"{load:.0%}",
-        "rank 0 load": "-" if top is None else f"{top:.0%}",
-        "workers wait": f"{waiting:.0%}",
+        "master load": f"{one.master_load:.0%}",
+        "rank 0 load": "-" if one.top_load is None else f"{one.top_load:.0%}",
+        "workers wait": f"{one.waiting:.0%}",
     }
 
 
-def _world(one: MeasuredWorld, of_one_worker: float) -> dict[str, Cell]:
+def _exchange(one: Mapping[str, Any], of_one_worker: float) -> dict[str, Cell]:
     """Returns what the exchange and the master cost, and the speed over that of as many single workers."""
-    memory = one.peak_memory_bytes
+    memory = one["peak_memory_bytes"]
     return {
-        "workers": one.workers,
-        "steps/s": f"{one.steps_per_second:.1f}",
-        "of n times one": f"{one.steps_per_second / one.workers / of_one_worker:.2f}",
-        "exchange ms": f"{1e3 * one.exchange_seconds:.1f}",
-        "master ms": f"{1e3 * one.service_seconds:.1f}",
-        "its CPU ms": f"{1e3 * one.service_cpu_seconds:.1f}",
-        "CPU while waiting": f"{one.waiting_cpu_share:.1%}",
+        "workers": one["workers"],
+        "steps/s": f"{one['steps_per_second']:.1f}",
+        "of n times one": f"{one['steps_per_second'] / one['workers'] / of_one_worker:.2f}",
+        "exchange ms": f"{1e3 * one['exchange_seconds']:.1f}",
+        "master ms": f"{1e3 * one['service_seconds']:.1f}",
+        "its CPU ms": f"{1e3 * one['service_cpu_seconds']:.1f}",
+        "CPU while waiting": f"{one['waiting_cpu_share']:.1%}",
         "peak MiB": "-" if memory is None else f"{memory / 2**20:.0f}",
     }
 
 
-def _beside_nnlo(nnlo: dict[int, Prediction], ours: dict[int, Prediction]) -> Table:
+def _beside_nnlo(nnlo: dict[int, SteadyState], ours: dict[int, SteadyState]) -> Table:
     """Returns NNLO's published speed-ups beside their reproduction and ours."""
-    rows = tuple(
-        (
-            n,
-            f"{NNLO_PUBLISHED[n]:g}" if n in NNLO_PUBLISHED else "-",
-            *(f"{nnlo[n].speedup:.1f}", f"{nnlo[n].master_load:.0%}"),
-            *(f"{ours[n].speedup:.1f}", f"{ours[n].master_load:.0%}"),
-        )
-        for n in _TABLE_WORKERS
-    )
     heads = (
         *("workers", "NNLO, published", "NNLO, predicted", "master load"),
         *("cloudgan, predicted", "master load"),
     )
-    return Table(heads, rows, "Speed-up under one master beside NNLO's", "r" * 6)
+    rows: list[tuple[Cell, ...]] = []
+    for n in _TABLE_WORKERS:
+        published = f"{NNLO_PUBLISHED[n]:g}" if n in NNLO_PUBLISHED else "-"
+        both = ((f"{one[n].speedup:.1f}", f"{one[n].master_load:.0%}") for one in (nnlo, ours))
+        rows.append((n, published, *chain.from_iterable(both)))
+    return Table(heads, tuple(rows), "Speed-up under one master beside NNLO's", "r" * 6)
 
 
 def _plot(
-    predicted: Sequence[Prediction],
-    measured: Sequence[MeasuredWorld],
-    ours: dict[int, Prediction],
-    nnlo: dict[int, Prediction],
+    predicted: Sequence[SteadyState],
+    measured: Sequence[Mapping[str, Any]],
+    ours: dict[int, SteadyState],
+    nnlo: dict[int, SteadyState],
 ) -> Plot:
     """Returns the speed-up over workers: points of layouts, and lines for one master."""
-    series = {
-        "measured, step sleeps": [(n.workers, n.speedup, f"{n.workers} workers") for n in measured],
-        "predicted": [
-            (n.workers, n.speedup, f"{n.workers} workers, {n.masters} masters") for n in predicted
-        ],
-        "NNLO, published": [(n, y, f"{n} workers") for n, y in NNLO_PUBLISHED.items()],
+    points: dict[str, list[tuple[float, float, str]]] = {
+        "measured, step sleeps": [(n["workers"], n["speedup"], "") for n in measured],
+        "predicted": [(n.workers, n.speedup, f", {n.masters} masters") for n in predicted],
+        "NNLO, published": [(n, y, "") for n, y in NNLO_PUBLISHED.items()],
     }
     workers = tuple(map(float, _CURVE_WORKERS))
-    curves = {"one master, predicted": ours, "NNLO, predicted": nnlo}
-    lines = {"ideal": workers} | {
-        name: tuple(one.speedup for one in curve.values()) for name, curve in curves.items()
+    lines = {
+        "ideal": workers,
+        "one master, predicted": tuple(one.speedup for one in ours.values()),
+        "NNLO, predicted": tuple(one.speedup for one in nnlo.values()),
     }
     return Plot(
         "Speed-up over a plain training",
         Axis("workers", from_zero=True),
         Axis("speed-up", from_zero=True),
         tuple(
-            PointSeries(name, tuple(Point(*point) for point in points))
-            for name, points in series.items()
+            PointSeries(name, tuple(Point(n, y, f"{n} workers{more}") for n, y, more in several))
+            for name, several in points.items()
         ),
         tuple(Line(name, workers, y) for name, y in lines.items()),
     )

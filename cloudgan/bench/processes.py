@@ -1,23 +1,24 @@
 """Processes that measure: programs that run to their end, and children that yield a row on request.
 
 TensorFlow reads threads and libraries once on import, so each variant has its own process. A child is
-`python -m cloudgan.bench.processes`: the first line of its standard input is a task, each further one asks for
-a row; answers are JSON lines. It exits when the pipe closes, also if the parent is killed.
+`python -m cloudgan.bench.processes TASK`; each line of its standard input asks for a row, and answers are JSON
+lines. It exits when the pipe closes, also if the parent is killed.
 """
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
+import pkgutil
 import queue
 import signal
 import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from typing import Any, Self
 
 from cloudgan.core import settings
@@ -25,51 +26,42 @@ from cloudgan.core.documents import parse_json
 from cloudgan.core.errors import CloudganError, ConfigError
 from cloudgan.core.tail import last_lines
 
-_CHILD_SECONDS = 5.0
-_PROGRAM_SECONDS = 90.0  # a step of the paper preset, and its checkpoint
+_END_SECONDS = 90.0  # a step of the paper preset, and its checkpoint
 
 
+@dataclass
 class Process:
-    """Context manager of a process in its own session, without the terminal's Ctrl-C; it ends with the context."""
+    """Context manager of a process in its own session, without the terminal's Ctrl-C; it ends with the context.
 
-    def __init__(
-        self,
-        name: str,
-        command: Sequence[str],
-        *,
-        environment: Mapping[str, str] | None = None,
-        cores: frozenset[int] = frozenset(),
-        answers: bool = False,
-        descriptors: Sequence[int] = (),
-    ) -> None:
-        """Describes the process.
+    Attributes:
+        name: What it is, for errors.
+        command: Its words.
+        environment: Additional variables.
+        cores: To which it is pinned; empty: to none.
+        descriptors: Which it inherits.
+        answers: It reads requests and writes answers.
+    """
 
-        Args:
-            name: What it is, for errors.
-            command: Its words.
-            environment: Additional variables.
-            cores: To which it is pinned; empty: to none.
-            answers: It reads requests and writes answers, and ends with its standard input.
-            descriptors: Which it inherits.
-        """
-        self._name, self._command, self._answers = name, command, answers
-        self._environment, self._cores = dict(environment or {}), cores
-        self._descriptors = descriptors
+    name: str
+    command: Sequence[str]
+    environment: Mapping[str, str] | None = None
+    cores: frozenset[int] = frozenset()
+    descriptors: Sequence[int] = ()
+    answers: bool = False
 
     def __enter__(self) -> Self:
         """Starts the process."""
         self._said = tempfile.TemporaryFile()
+        own = {"TF_CONFIG": None, "CLOUDGAN_SUPERVISED": None, **(self.environment or {})}
         try:
-            with _deferred_signals(), pinned(self._cores):
+            with _deferred_signals(), pinned(self.cores):
                 self._process = subprocess.Popen(  # noqa: S603
-                    self._command,
-                    env=settings.child_environment(
-                        **{"TF_CONFIG": None, "CLOUDGAN_SUPERVISED": None, **self._environment}
-                    ),
-                    stdin=subprocess.PIPE if self._answers else subprocess.DEVNULL,
-                    stdout=subprocess.PIPE if self._answers else self._said,
+                    self.command,
+                    env=settings.child_environment(**own),
+                    stdin=subprocess.PIPE if self.answers else subprocess.DEVNULL,
+                    stdout=subprocess.PIPE if self.answers else self._said,
                     stderr=self._said,
-                    pass_fds=self._descriptors,
+                    pass_fds=self.descriptors,
                     encoding="utf-8",
                     start_new_session=True,
                 )
@@ -80,21 +72,18 @@ class Process:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Asks it to end, and kills it if it does not, or at a second Ctrl-C."""
+        """Asks it to end, so that it ends its own workers; kills it if it does not, or at a second Ctrl-C."""
         process = self._process
-        if process.stdin and process.stdout:
-            with suppress(BrokenPipeError):  # it died before it read the last request
-                process.stdin.close()
-        elif process.poll() is None:
-            process.terminate()  # so that it ends its own workers
+        process.terminate()
         try:
-            process.wait(_CHILD_SECONDS if self._answers else _PROGRAM_SECONDS)
+            process.wait(_END_SECONDS)
         except (subprocess.TimeoutExpired, KeyboardInterrupt):
             process.kill()
             process.wait()
-        if process.stdout:
-            process.stdout.close()
-        self._said.close()
+        for pipe in (process.stdin, process.stdout, self._said):
+            with suppress(BrokenPipeError):  # it died before it read the last request
+                if pipe:
+                    pipe.close()
 
     @property
     def process_id(self) -> int:
@@ -107,19 +96,17 @@ class Process:
             if self._process.wait(seconds):
                 raise self.death()
         except subprocess.TimeoutExpired as error:
-            raise CloudganError(f"{self._name} did not end within {seconds:.0f} s") from error
+            raise CloudganError(f"{self.name} did not end within {seconds:.0f} s") from error
 
     def death(self) -> CloudganError:
         """Returns the error of a process that ended: how, and its last lines."""
         code = self._process.wait()
-        how = (
-            f"died with {signal.Signals(-code).name}"
-            if code < 0
-            else f"ended with exit code {code}"
-        )
+        how = f"ended with exit code {code}"
+        if code < 0:
+            how = f"died with {signal.Signals(-code).name}"
         self._said.seek(0)
         said = last_lines(self._said.read().decode(errors="replace"))
-        return CloudganError(f"{self._name} {how}{said}")
+        return CloudganError(f"{self.name} {how}{said}")
 
 
 @contextmanager
@@ -160,7 +147,7 @@ class Child(Process):
 
     def __init__(
         self,
-        name: str,
+        variant: str,
         work: str,
         *,
         environment: Mapping[str, str] | None = None,
@@ -168,56 +155,36 @@ class Child(Process):
         **given: Any,
     ) -> None:
         """Describes it: `work`, a generator function as ``module:function``, yields facts, then rows."""
-        self._variant, self._task = name, {"work": work, "given": given}
-        super().__init__(
-            f"the process that measures {name}",
-            (sys.executable, "-m", "cloudgan.bench.processes"),
-            environment=environment,
-            cores=cores,
-            answers=True,
-        )
-
-    def __enter__(self) -> Self:
-        """Starts the process with its task."""
-        super().__enter__()
-        self._send(self._task)
-        return self
+        self.variant, task = variant, json.dumps({"work": work, "given": given})
+        command = (sys.executable, "-m", "cloudgan.bench.processes", task)
+        name = f"the process that measures {variant}"
+        super().__init__(name, command, environment, cores, answers=True)
 
     def facts(self) -> dict[str, Any]:
         """Waits until the variant is built and returns its facts; raises what a call raises."""
         line = self._process.stdout.readline()  # type: ignore[union-attr]
         if not line.endswith("\n"):
             raise self.death()
-        answer: dict[str, Any] = parse_json(line, self._variant)
+        answer: dict[str, Any] = parse_json(line, self.variant)
         if "missing" in answer:
             raise ModuleNotFoundError(answer["error"], name=answer["missing"])
         if "error" in answer:
             kind = ConfigError if answer["exit_code"] == ConfigError.exit_code else CloudganError
-            raise kind(f"{self._variant}: {answer['error']}")
+            raise kind(f"{self.variant}: {answer['error']}")
         return answer
 
     def __call__(self) -> dict[str, Any]:
         """Measures the next row."""
-        self._send(None)
-        return self.facts()
-
-    def _send(self, request: Any) -> None:
         try:
-            self._process.stdin.write(json.dumps(request) + "\n")  # type: ignore[union-attr]
+            self._process.stdin.write("\n")  # type: ignore[union-attr]
             self._process.stdin.flush()  # type: ignore[union-attr]
         except BrokenPipeError:
             raise self.death() from None
-
-
-def named_function(name: str) -> Callable[..., Any]:
-    """Imports a function by its name, ``module:function``."""
-    module, _, function = name.partition(":")
-    found: Callable[..., Any] = getattr(importlib.import_module(module), function)
-    return found
+        return self.facts()
 
 
 def main() -> None:
-    """Serves requests until standard input ends, then exits at once, even within a turn."""
+    """Answers with facts, then with a row per request until standard input ends; then exits, even within a turn."""
     settings.quiet_tensorflow()
     # Libraries write to standard output, so answers get a pipe of their own.
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
@@ -230,11 +197,11 @@ def main() -> None:
         os._exit(0)
 
     threading.Thread(target=listen, daemon=True).start()
-    task = parse_json(requests.get(), "task")
+    task = parse_json(sys.argv[1], "task")
     rows: Iterator[dict[str, Any]] | None = None
     while True:
         try:
-            rows = rows or named_function(task["work"])(**task["given"])
+            rows = rows or pkgutil.resolve_name(task["work"])(**task["given"])
             answer = next(rows)
         except CloudganError as error:
             answer = {"error": str(error), "exit_code": error.exit_code}

@@ -72,29 +72,21 @@ def run_train(config: RunConfig, folder: Path, *, copies: int = 1) -> tuple[Row,
     written = folder / "asked.yaml"  # JSON is YAML too
     written.write_text(config.model_dump_json(), encoding="utf-8")
     runs = [RunFolder(folder / f"run-{number}") for number in range(copies)]
-    shares = zip(runs, share_gpus(copies), core_shares(copies), strict=True)
+    programs = []
+    for run, gpus, cores in zip(runs, share_gpus(copies), core_shares(copies), strict=True):
+        words = ("train", f"--config={written}", f"--run={run.path}", "--json")
+        programs.append(program(*words, environment=gpus, cores=cores))
     cpu, began = _children_cpu_seconds(), time.perf_counter()
-    run_programs(
-        *(
-            program(
-                *("train", f"--config={written}", f"--run={run.path}", "--json"),
-                environment=gpus,
-                cores=cores,
-            )
-            for run, gpus, cores in shares
-        )
-    )
+    run_programs(*programs)
     seconds, cpu = time.perf_counter() - began, _children_cpu_seconds() - cpu
     records = [record.read(run.record_file) for run in runs]
     times = [_training_times(found) for found in records]
-    showers = sum(one["showers"] for one in times)
-    row = {
-        "showers": showers,
-        "showers_per_second": sum(one["showers_per_second"] for one in times),
-        "end_to_end_showers_per_second": showers / seconds,
+    sums = {key: sum(one[key] for one in times) for key in ("showers", "showers_per_second")}
+    longest = ("startup_seconds", "first_call_seconds")
+    row = sums | {
+        "end_to_end_showers_per_second": sums["showers"] / seconds,
         "program_seconds": seconds,
-        "startup_seconds": max(one["startup_seconds"] for one in times),
-        "first_call_seconds": max(one["first_call_seconds"] for one in times),
+        **{key: max(one[key] for one in times) for key in longest},
         "cpu_seconds": cpu,
     }
     return row, records[0]

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import pkgutil
 import sys
 from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from cloudgan.bench.processes import Process, named_function
+from cloudgan.bench.processes import Process
 from cloudgan.core.documents import parse_json
 from cloudgan.core.errors import CloudganError, ConfigError
 from cloudgan.core.loopback_network import IsolationError, LoopbackNetwork
@@ -46,32 +48,29 @@ def run_ranks(work: str, ranks: int, *, limit: float, remedy: str, **given: Any)
         return parse_json(result.read_bytes(), "the result of the ranks")
 
 
-def as_rank(work: Callable[[World], None]) -> None:
-    """Joins the world of this process, does the work of its rank, and leaves in order.
+def as_rank(work: Callable[[World], Any]) -> tuple[int, Any]:
+    """Joins the world of this process, does the work of its rank, and leaves in order; returns the rank and its result.
 
     A rank that fails ends by `os._exit`, as a training rank does, and the others with it.
     """
     world = mpi.world()
     mpi.end_with_parent(1)
     try:
-        work(world)
+        found = work(world)
         world.gather(None)
         mpi.finalize()
     except CloudganError as error:
         sys.stderr.write(f"rank {world.rank}: {error}\n")
         mpi.leave(error.exit_code)
+    return world.rank, found
 
 
 def main() -> None:
     """Does this process' rank of the task on its command line."""
     task = parse_json(sys.argv[1], "task")
-
-    def work(world: World) -> None:
-        found = named_function(task["work"])(world, **task["given"])
-        if world.rank == 0:
-            Path(task["result"]).write_text(json.dumps(found), encoding="utf-8")
-
-    as_rank(work)
+    rank, found = as_rank(partial(pkgutil.resolve_name(task["work"]), **task["given"]))
+    if rank == 0:
+        Path(task["result"]).write_text(json.dumps(found), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -16,7 +16,6 @@ import numpy as np
 from cloudgan.bench.rank_world import run_ranks
 from cloudgan.core.atomic_file import write_atomic
 from cloudgan.core.clock import utc_now
-from cloudgan.core.document import Document
 from cloudgan.core.hardware import this_machine
 from cloudgan.core.memory import peak_memory_bytes
 from cloudgan.core.progress import Silent
@@ -42,42 +41,22 @@ _NAME = "generator/000/kernel"
 _LIMIT_SECONDS = 120.0
 
 
-class MeasuredWorld(Document):
-    """What one world measured: steps of all workers, updates of rank 0; means per step, exchange and update.
-
-    A busy machine wakes a process late, so a step is longer than its sleep. The exchange is as a worker sees it,
-    service, CPU and memory are the master's. Staleness is the number of updates between fetch and update; the centre is
-    the first value of the weights at the end.
-    """
-
-    workers: int
-    steps: int
-    updates: int
-    steps_per_second: float
-    step_seconds: float
-    exchange_seconds: float
-    service_seconds: float
-    service_cpu_seconds: float
-    waiting_cpu_share: float
-    peak_memory_bytes: int | None
-    staleness: float
-    centre: float
-
-    @property
-    def speedup(self) -> float:
-        """Steps per second of all workers, over those of one that only sleeps."""
-        return self.steps_per_second * self.step_seconds
-
-
 def run_world(
     folder: Path, config: RunConfig, *, values: int, sleep_seconds: float, showers: int = 10**9
-) -> MeasuredWorld:
+) -> dict[str, Any]:
     """Runs one world with float32 `values` as weights in a new folder.
 
     Of `config` count ranks, rule, intervals and the limit of steps; with `validate_every` the quality metric of
     a centre is its first weight. An epoch has `showers`; by default none ends.
+
+    Returns:
+        `workers`; `steps` of all of them and their `steps_per_second`, and `speedup`, this over that of one that
+        only sleeps; `updates` of rank 0; means per step and exchange as a worker sees them (a busy machine wakes a
+        process late, so a step is longer than its sleep); the master's service and its CPU time per update, memory,
+        and `waiting_cpu_share`; `staleness`, the mean number of updates between fetch and update; `centre`, the first
+        value of the weights at the end.
     """
-    found = run_ranks(
+    found: dict[str, Any] = run_ranks(
         "cloudgan.bench.sleeping_ranks:run_rank",
         config.parallel.ranks or 0,
         limit=_LIMIT_SECONDS + (config.training.max_steps or 0) * sleep_seconds,
@@ -88,13 +67,13 @@ def run_world(
         sleep_seconds=sleep_seconds,
         showers=showers,
     )
-    return MeasuredWorld.model_validate(found)
+    return found
 
 
 def run_rank(
     world: World, *, run: str, config: Any, values: int, sleep_seconds: float, showers: int
 ) -> dict[str, Any] | None:
-    """Runs this process' rank; rank 0 returns a `MeasuredWorld`. The arguments are those of `run_world`."""
+    """Runs this process' rank; arguments, and what rank 0 returns, are those of `run_world`."""
     asked, folder, measured = RunConfig.model_validate(config), RunFolder(run), None
     profile = Profile(new_spans(world.size) if asked.parallel.trace else None)
     rank = Rank.join(world, asked, folder, profile)
@@ -116,25 +95,27 @@ def run_rank(
             outcome = master.run()
         assert outcome  # noqa: S101  of rank 0
         workers = [found for found in world.gather(None) if found]
-        with np.load(outcome.checkpoint, allow_pickle=False) as archive:
-            centre = float(archive[_NAME][0])
         lines = record.read(folder.record_file).lines
         own = [line for line in lines if line.kind == "exchanged" and line.rank == 0]
         stale = sum(int(age) * count for line in own for age, count in line.staleness.items())
+        speed = sum(each["steps"] / each["seconds"] for each in workers)
+        step = mean(each["step"] for each in workers)
         measured = {
             "workers": rank.layout.workers,
             "steps": outcome.step,
             "updates": master.updates,
-            "steps_per_second": sum(each["steps"] / each["seconds"] for each in workers),
-            "step_seconds": mean(each["step"] for each in workers),
+            "steps_per_second": speed,
+            "step_seconds": step,
             "exchange_seconds": mean(each["exchange"] for each in workers),
             "service_seconds": sum(line.seconds["update"] for line in own) / master.updates,
             "service_cpu_seconds": master.service_cpu / master.updates,
             "waiting_cpu_share": master.waiting_cpu / sum(line.seconds["wait"] for line in own),
             "peak_memory_bytes": peak_memory_bytes(),
             "staleness": stale / master.updates,
-            "centre": centre,
+            "speedup": speed * step,
         }
+        with np.load(outcome.checkpoint, allow_pickle=False) as archive:
+            measured["centre"] = float(archive[_NAME][0])
     if profile.spans:
         write_trace(world, rank.layout, folder.trace_file, profile.spans)
     return measured

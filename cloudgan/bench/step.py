@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from typing import Any, NamedTuple, get_args
 
 from cloudgan.bench.harness import (
@@ -18,7 +17,7 @@ from cloudgan.bench.harness import (
     Measured,
     Measurement,
     bench,
-    in_turns,
+    children_in_turns,
     ratios,
     spread,
     table_of,
@@ -100,21 +99,10 @@ def measure_step(
     variants: Sequence[Variant], rounds: int, progress: Progress
 ) -> tuple[list[Measured], bool]:
     """Measures variants in turns, each in its own process, after a turn that warms up."""
-    with ExitStack() as stack:
-        progress.start("building and tracing")
-        children = {one.name: stack.enter_context(_child(one, "steps")) for one in variants}
-        facts = {
-            one.name: {
-                "environment": dict(one.environment),
-                "precision": one.config.training.precision,
-                **children[one.name].facts(),
-            }
-            for one in variants
-        }
-        for child in children.values():
-            child()
-        measured, interrupted = in_turns(children, rounds, progress, facts=facts)
-    for one in measured:
+    children = [_child(one, "steps") for one in variants]
+    measured, interrupted = children_in_turns(children, rounds, progress)
+    for one, variant in zip(measured, variants, strict=False):
+        one.facts["environment"] = dict(variant.environment)
         add_limits(one, variants[0].config.model)
     return measured, interrupted
 
@@ -250,16 +238,16 @@ def step_measurement(
         global_batch=batch,
         rounds=rounds,
         variants=variants_json(variants, COLUMNS),
-        ratio=ratio.as_json() if ratio else None,
-        cpu_ratio=cpu_ratio.as_json() if cpu_ratio else None,
-        share_of_direct_limit=share.as_json(),
+        ratio=ratio,
+        cpu_ratio=cpu_ratio,
+        share_of_direct_limit=share,
         limit={
             "of": "direct convolution by phases, at the measured speed of matrix products",
             "gflop_per_shower": _gflop(preset, "phases"),
             "published_gflop_per_shower": _gflop(preset, "published"),
             "generator_gflop": 2e-9 * generator_macs(preset, "phases"),
             "parts_gflop": {n: 2e-9 * macs for n, macs in step_macs(preset, "phases").items()},
-            "seconds_per_step": limit.as_json(),
+            "seconds_per_step": limit,
         },
         copy_gb_per_second=copy_gb_per_second,
         layers=layers,

@@ -49,7 +49,7 @@ _REPEATS = 3
 def steps(config: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Yields what was built, then seconds of a step and the machine's matrix speed right after it."""
     run = parse_config(config, "the variant")
-    training, threads, strategy = run.training, _threads(run), _strategy(run)
+    threads, strategy = _set_up(run)
     replicas = int(strategy.num_replicas_in_sync)
     batch = run.global_batch(replicas)
     conv_impl = choose_conv_impl(run, device_kind())
@@ -75,6 +75,7 @@ def steps(config: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         return wall, cpu, float(loss) / count
 
     yield {
+        "precision": run.training.precision,
         "conv_impl": conv_impl,
         "device": device_kind(),
         "threads": threads,
@@ -85,14 +86,14 @@ def steps(config: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     count = 1
     if sum(step_macs(run.model, "phases").values()) * batch < _MACS_OF_A_ROUND:
         count = min(_MOST_STEPS, math.ceil(_LEAST_ROUND_SECONDS / run_steps(1)[0]))
-    multiply, matrix, flop = _matrix_product(training.precision)
+    multiply, matrix, flop = _matrix_product(run.training.precision)
     while True:
         wall, cpu, _ = run_steps(count)
         yield {
             "seconds_per_step": wall,
             "cpu_seconds_per_step": cpu,
             "showers_per_second": batch / wall,
-            "matmul_gflops": flop / _best_seconds(multiply, matrix, matrix) / 1e9,
+            "matmul_gflops": flop / min(_seconds(multiply, matrix, matrix)) / 1e9,
             "steps": count,
         }
 
@@ -104,17 +105,16 @@ def layers(config: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     what they have in common; `matmul_gflops` is measured just before.
     """
     run = parse_config(config, "the variant")
-    _threads(run)
-    replicas = int(_strategy(run).num_replicas_in_sync)
+    replicas = int(_set_up(run)[1].num_replicas_in_sync)
     stages = make_stages(choose_conv_impl(run, device_kind()))
     source = tf.zeros((_COPIED_BYTES // 4,), tf.float32)
     copy = tf.function(lambda values: values + 1.0)  # TensorFlow elides a plain copy
     copy(source)
-    yield {"copy_gb_per_second": 2 * _COPIED_BYTES / _best_seconds(copy, source) / 1e9}
+    yield {"copy_gb_per_second": 2 * _COPIED_BYTES / min(_seconds(copy, source)) / 1e9}
     multiply, matrix, flop = _matrix_product(run.training.precision)
     keras.config.set_dtype_policy(POLICIES[run.training.precision])
     for number, layer in enumerate(convolutions(run.model)):
-        peak = flop / _best_seconds(multiply, matrix, matrix) / 1e9
+        peak = flop / min(_seconds(multiply, matrix, matrix)) / 1e9
         image = keras.Input((*layer.cells, layer.channels))
         glorot = keras.initializers.get("glorot_uniform")
         block = layer.block._replace(normalise=False)
@@ -129,7 +129,11 @@ def layers(config: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
                 (*layer.output_cells, layer.block.filters),
             )
         )
-        times = {name: _median_seconds(call, x, slope) for name, call in _passes(network).items()}
+        times = {}
+        for name, call in _passes(network).items():
+            compiled = tf.function(call, autograph=False)
+            _seconds(compiled, x, slope, calls=1)
+            times[name] = statistics.median(_seconds(compiled, x, slope))
         yield times | {"matmul_gflops": peak}
 
 
@@ -154,25 +158,15 @@ def _passes(network: keras.Model) -> dict[str, Callable[..., Any]]:
     }
 
 
-def _median_seconds(call: Callable[..., Any], *values: Any) -> float:
-    compiled = tf.function(call, autograph=False)
-    _seconds(compiled, *values)
-    return statistics.median(_seconds(compiled, *values) for _ in range(_REPEATS))
-
-
-def _best_seconds(call: Callable[..., Any], *values: Any) -> float:
-    return min(_seconds(call, *values) for _ in range(_REPEATS))
-
-
-def _seconds(call: Callable[..., Any], *values: Any) -> float:
-    """Returns the wall seconds of one call; the device has finished."""
+def _seconds(call: Callable[..., Any], *values: Any, calls: int = _REPEATS) -> list[float]:
+    """Returns the wall seconds of calls; after each the device has finished."""
 
     def work() -> None:
         call(*values)
         if tf.config.list_logical_devices("GPU"):
             tf.test.experimental.sync_devices()
 
-    return timed(work)[0]
+    return [timed(work)[0] for _ in range(calls)]
 
 
 def _matrix_product(precision: str) -> tuple[Callable[..., Any], tf.Tensor, int]:
@@ -184,15 +178,11 @@ def _matrix_product(precision: str) -> tuple[Callable[..., Any], tf.Tensor, int]
     return multiply, matrix, 2 * side**3
 
 
-def _threads(run: RunConfig) -> int:
-    """Sets up the devices; returns the threads."""
+def _set_up(run: RunConfig) -> tuple[int, tf.distribute.Strategy]:
+    """Sets up the devices; returns the threads and the strategy."""
     threads = run.training.threads or this_machine().cores
     set_up_devices(run.training, threads=threads)
-    return threads
-
-
-def _strategy(run: RunConfig) -> tf.distribute.Strategy:
-    return make_strategy(run, choose_strategy(run.training, None))
+    return threads, make_strategy(run, choose_strategy(run.training, None))
 
 
 def _gan_step(

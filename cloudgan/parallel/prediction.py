@@ -38,7 +38,7 @@ class Times:
 
 
 @dataclass(frozen=True)
-class Prediction:
+class SteadyState:
     """The steady state of a layout.
 
     `speedup` is steps per second of all workers, over those of the plain training; `staleness` the mean
@@ -81,7 +81,7 @@ NNLO_PUBLISHED: Final = {20: 10.0, 100: 20.0}
 
 def predict(
     times: Times, workers: int, *, masters: int = 1, master_sync_every: int = 8, seed: int = 0
-) -> Prediction:
+) -> SteadyState:
     """Simulates a layout until its steady state is known to about one percent."""
     return _Simulation(times, workers, masters, master_sync_every, random.Random(seed)).run()
 
@@ -112,7 +112,7 @@ class _Simulation:
         self._now = self._begin = 0.0
         self._served = self._staleness = 0
 
-    def run(self) -> Prediction:
+    def run(self) -> SteadyState:
         """Serves the updates of the warm-up, then those that are counted."""
         handlers = {
             "arrives": self._arrives,
@@ -134,12 +134,12 @@ class _Simulation:
                 handlers[kind](number)
         return self._result(workers)
 
-    def _result(self, workers: int) -> Prediction:
+    def _result(self, workers: int) -> SteadyState:
         elapsed, times = self._now - self._begin, self._times
         masters = len(self._masters)
         steps = self._served * times.sync_every
         busy = sum(master.busy_seconds for master in self._masters)
-        return Prediction(
+        return SteadyState(
             workers,
             masters,
             speedup=steps * (times.plain_step or times.step) / elapsed,

@@ -97,7 +97,7 @@ def test_the_seconds_by_routine_are_shown_with_the_published_profile(speeds):
 def test_json_and_page_have_the_figures_and_say_what_bounds_the_speed_up(speeds):
     found = measurement(speeds)
     four, nine = found.grids
-    assert four["speedup"]["median"] == pytest.approx(2.1)
+    assert four["speedup"].median == pytest.approx(2.1)
     assert nine["speedup"] is None
     assert nine["predicted"]["cores"] == 9
     assert "2x2 was measured with more ranks than the 2 cores" in found.explanation

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
-from pathlib import Path
-
 import pytest
 
 from cloudgan.bench.generate import (
@@ -19,6 +16,7 @@ from cloudgan.bench.harness import Measured
 from cloudgan.bench.processes import Child
 from cloudgan.reports.table import cell_text
 from cloudgan.schema.options.bench import BenchGenerateOptions
+from cloudgan.schema.presets import find_preset
 
 SECONDS = {GENERATOR: 0.02, ONNX: 0.01, PARAMETRIC: 0.002, GEANT4: 0.5}
 
@@ -31,15 +29,14 @@ def measurement(*names, left_out=None):
         row |= {"showers_per_cpu_second": 2 / wall, "latency_seconds": 2 * wall}
         sources.append(Measured(name, {}, [row | {"latency_cpu_seconds": wall}] * 1))
         sources[-1].rows = [dict(sources[-1].rows[0]) for _ in range(3)]
-    built = {"preset": "mini", "cells": (51, 51, 25)}
     more = {"left_out": left_out or {}, "core": 1, "interrupted": False}
-    return generate_measurement(BenchGenerateOptions(), built, sources, **more)
+    return generate_measurement(BenchGenerateOptions(), find_preset("mini"), sources, **more)
 
 
 def test_each_source_is_compared_with_geant4():
     found = measurement(*SECONDS)
     (table,) = found.tables
-    assert "mini, 51x51x25 cells, electrons of 50 GeV, sharing one core" in table.caption
+    assert "mini, 17x17x25 cells, electrons of 50 GeV, sharing one core" in table.caption
     assert "Geant4 simulates 75x75x25 cells for any preset" in table.caption
     rows = [list(map(cell_text, row)) for row in table.rows]
     assert rows[0] == [GENERATOR, "50", "25 (25 to 25)", "25", "100", "40", "20"]
@@ -57,21 +54,18 @@ def test_a_missing_geant4_is_reported_and_its_time_is_the_recorded_one():
     assert "Geant4's time is recorded: Geant4 11.4.1, 0.0098 s of one core per GeV" in said
 
 
-def test_geant4_simulates_what_it_is_asked_for():
-    with ExitStack() as stack:
-        tables, left_out = usable_tables(stack)
-        if left_out:
-            pytest.skip(left_out)
-        work = "cloudgan.bench.generate:geant4_rows"
-        child = stack.enter_context(Child("Geant4", work, tables=tables, energy_gev=[2.0, 2.0]))
+def test_geant4_simulates_what_it_is_asked_for(tmp_path):
+    tables, left_out = usable_tables(tmp_path)
+    if left_out:
+        pytest.skip(left_out)
+    work = "cloudgan.bench.generate:geant4_rows"
+    with Child("Geant4", work, tables=tables, energy_gev=[2.0, 2.0]) as child:
         child.facts()
         assert min(child().values()) > 0
-    assert not Path(tables["folder"]).exists()
 
 
 def test_without_data_it_is_left_out_with_the_reason(tmp_path, monkeypatch):
     monkeypatch.setenv("GEANT4_DATA_DIR", str(tmp_path))
-    with ExitStack() as stack:
-        tables, left_out = usable_tables(stack)
+    tables, left_out = usable_tables(tmp_path)
     assert tables is None
     assert "has no G4EMLOW" in left_out or "is missing" in left_out

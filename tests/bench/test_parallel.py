@@ -5,18 +5,18 @@ from __future__ import annotations
 import pytest
 
 from cloudgan.bench.parallel import find_times, measure, parallel_measurement
-from cloudgan.bench.sleeping_ranks import MeasuredWorld
 from cloudgan.core.errors import ConfigError
 from cloudgan.core.progress import Silent
 from cloudgan.parallel.prediction import Times
 from cloudgan.reports.page import page_csv, render
 from cloudgan.schema.options.bench import BenchParallelOptions
 
-ONE = MeasuredWorld(
-    workers=1, steps=100, updates=10, steps_per_second=16, step_seconds=0.05, exchange_seconds=0.1,
-    service_seconds=0.025, service_cpu_seconds=0.02, waiting_cpu_share=0.032,
-    peak_memory_bytes=90 * 2**20, staleness=0.0, centre=1.0,
-)  # fmt: skip
+ONE = {
+    "workers": 1, "steps": 100, "updates": 10, "steps_per_second": 16, "step_seconds": 0.05,
+    "exchange_seconds": 0.1, "service_seconds": 0.025, "service_cpu_seconds": 0.02,
+    "waiting_cpu_share": 0.032, "peak_memory_bytes": 90 * 2**20, "staleness": 0.0, "centre": 1.0,
+    "speedup": 0.8,
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -61,10 +61,8 @@ def test_masters_without_a_worker_each_are_refused_before_anything_is_measured()
 
 
 def test_measured_worlds_are_shown_with_their_predictions_and_n_times_one_worker():
-    four = ONE.model_copy(
-        update={"workers": 4, "steps_per_second": 48.0, "peak_memory_bytes": None}
-    )
-    found = parallel_measurement(Times(0.05, 0.025, sync_every=10), "", [8], [1], (ONE, four))
+    four = {"workers": 4, "steps_per_second": 48.0, "peak_memory_bytes": None, "speedup": 2.4}
+    found = parallel_measurement(Times(0.05, 0.025, sync_every=10), "", [8], [1], (ONE, ONE | four))
     layouts, worlds, _ = found.tables
     kind, workers, _, speedup, per_worker, _, load, _, waits = layouts.rows[1]
     assert (kind, workers) == ("measured", 4)
@@ -73,4 +71,4 @@ def test_measured_worlds_are_shown_with_their_predictions_and_n_times_one_worker
     assert worlds.rows[0] == (1, "16.0", "1.00", "100.0", "25.0", "20.0", "3.2%", "90")
     assert worlds.rows[1][:3] == (4, "48.0", "0.75")
     assert worlds.rows[1][-1] == "-"
-    assert found.measured[0]["speedup"] == pytest.approx(0.8)
+    assert "centre" not in found.measured[0]
