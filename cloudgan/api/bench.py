@@ -6,7 +6,7 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
-from cloudgan.bench.harness import Measurement
+from cloudgan.bench.harness import Measurement, run
 from cloudgan.core.command import command
 from cloudgan.core.progress import Progress
 from cloudgan.reports.notebook_progress import usual_progress
@@ -18,8 +18,7 @@ def _bench(name: str, model: type[options.BenchOptions]) -> Callable[..., Any]:
 
     def measure(options: Any, *, progress: Progress | None = None) -> Measurement | None:
         module = importlib.import_module(f"cloudgan.bench.{name}")
-        found: Measurement | None = module.measure(options, progress or usual_progress())
-        return found
+        return run(module.measure, options, progress or usual_progress())
 
     measure.__name__, measure.__annotations__["options"] = name, model
     return command(measure)

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cloudgan.bench.harness import Measurement, bench
+from cloudgan.bench.harness import Measurement
 from cloudgan.bench.rank_world import as_rank, run_ranks
 from cloudgan.core import settings
 from cloudgan.core.errors import ConfigError
@@ -49,7 +49,6 @@ _SUMMARIES: dict[str, Callable[[Sequence[float]], float]] = {
 }
 
 
-@bench("How fast do ranks exchange messages, and which ranks belong together?")
 def measure(options: BenchBandwidthOptions, progress: Progress) -> Measurement | None:
     """Measures ranks on this machine, or those of the MPI world of this process; None on its ranks above 0."""
     sizes = (bucket_bytes(options.preset), _SMALL)
@@ -134,6 +133,7 @@ def bandwidth_measurement(preset: str, links: Mapping[str, Any]) -> Measurement:
             f" {_UNDISTURBED:.0%} of the best; repeat it on idle cores."
         )
     return Measurement(
+        title="How fast do ranks exchange messages, and which ranks belong together?",
         preset=preset,
         rounds=rounds,
         seconds=links["seconds"],

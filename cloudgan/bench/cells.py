@@ -15,7 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
-from cloudgan.bench.harness import Measured, Measurement, Row, bench, in_turns
+from cloudgan.bench.harness import Measured, Measurement, Row, in_turns
 from cloudgan.bench.programs import core_shares, program, run_programs
 from cloudgan.coevolution.files import GridFolder
 from cloudgan.coevolution.grid import Grid
@@ -62,7 +62,6 @@ def _named(grid: Grid) -> str:
     return f"{grid.rows}x{grid.columns}"
 
 
-@bench("What does a grid of cells gain from a core per cell?")
 def measure(options: BenchCellsOptions, progress: Progress) -> Measurement:
     """Runs `cloudgan evolve` for each grid and engine in turns."""
     cores = this_machine().cores
@@ -206,6 +205,7 @@ def cells_measurement(options: BenchCellsOptions, runs: Runs, cores: int) -> Mea
     why = _explanation(crowded, impossible, cores)
     last = f"{grids[-1]['grid']}: {speedup:.3g} times as fast with a core per cell, predicted"
     return Measurement(
+        title="What does a grid of cells gain from a core per cell?",
         task="ring",
         iterations=options.iterations,
         batches=options.batches,

@@ -22,7 +22,6 @@ from cloudgan.bench.harness import (
     Column,
     Measured,
     Measurement,
-    bench,
     children_in_turns,
     table_of,
     timed,
@@ -60,7 +59,6 @@ COLUMNS = (
 )
 
 
-@bench("How fast are showers generated, and how much faster than Geant4?")
 def measure(options: BenchGenerateOptions, progress: Progress) -> Measurement:
     """Measures the generator in TensorFlow and ONNX Runtime, the parametric source and Geant4.
 
@@ -136,6 +134,7 @@ def generate_measurement(
     if geant4:
         caption += f" Geant4 simulates {PLANE_CELLS}x{PLANE_CELLS}x25 cells for any preset."
     return Measurement(
+        title="How fast are showers generated, and how much faster than Geant4?",
         preset=model.preset,
         cells=model.image_shape,
         energy_gev=options.energy,

@@ -2,13 +2,11 @@
 
 A turn of a variant is a `Row`: numbers by name, and each name ends with its unit. `in_turns` takes one row of
 each variant per round, so that each meets the same noise of the machine. A `Column` says how a number is
-summed up and under which head it stands; table and JSON follow from it. `bench` turns a function that
-measures into one that also compares with an earlier result.
+summed up and under which head it stands; table and JSON follow from it. `run` compares with an earlier result.
 """
 
 from __future__ import annotations
 
-import functools
 import signal
 import statistics
 import threading
@@ -227,7 +225,7 @@ class Measurement(Result):
         default_factory=git_commit, description="of the checkout; null: an installed package"
     )
     interrupted: bool = Field(False, description="whether Ctrl-C ended it early")
-    title: str = Field("", description="the question that it answers")
+    title: str = Field(description="the question that it answers")
     lines: tuple[str, ...] = Field(exclude=True)
     """The first one is the result."""
     tables: tuple[Table, ...] = Field(exclude=True)
@@ -253,27 +251,18 @@ class Measurement(Result):
         return Interrupted("stopped before the last round; the result has the rounds until then")
 
 
-Measure = Callable[[Any, Progress], Measurement | None]
-
-
-def bench(question: str) -> Callable[[Measure], Measure]:
-    """Makes a function that measures a bench: it gets its title, and is compared with `options.compare`.
+def run(
+    measure: Callable[[Any, Progress], Measurement | None],
+    options: BenchOptions,
+    progress: Progress,
+) -> Measurement | None:
+    """Measures, and compares the result with `options.compare`.
 
     An earlier result that cannot be read is refused before anything is measured.
     """
-
-    def decorate(measure: Measure) -> Measure:
-        @functools.wraps(measure)
-        def run(options: BenchOptions, progress: Progress) -> Measurement | None:
-            earlier = _read_earlier(options.compare) if options.compare else None
-            if (found := measure(options, progress)) is None:
-                return None
-            found = found.model_copy(update={"title": question})
-            return _compared(found, earlier, options.compare) if earlier else found
-
-        return run
-
-    return decorate
+    earlier = _read_earlier(options.compare) if options.compare else None
+    found = measure(options, progress)
+    return _compared(found, earlier, options.compare) if found and earlier else found
 
 
 def _read_earlier(path: Path) -> dict[str, Any]:

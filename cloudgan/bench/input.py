@@ -18,7 +18,6 @@ from cloudgan.bench.harness import (
     Column,
     Measurement,
     Spread,
-    bench,
     children_in_turns,
     table_of,
     variants_json,
@@ -58,7 +57,6 @@ COLUMNS = (
 _RATIO = Column("ratio_to_step", "times the step", lambda found: round(found.median, 1))
 
 
-@bench("How fast are batches read?")
 def measure(options: BenchInputOptions, progress: Progress) -> Measurement:
     """Measures how fast the showers of `data`, or simulated ones, are read."""
     preset, step = find_preset(options.preset), options.step_showers_per_second
@@ -103,6 +101,7 @@ def measure(options: BenchInputOptions, progress: Progress) -> Measurement:
         columns, said = (*COLUMNS, _RATIO), f"A step takes {step:.4g} showers/s."
     caption = f"{options.preset}, batches of {batch}, {threads} readers, {showers} showers"
     return Measurement(
+        title="How fast are batches read?",
         data=str(store),
         preset=options.preset,
         showers=showers,

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from cloudgan.bench.harness import Measurement, Row, bench
+from cloudgan.bench.harness import Measurement, Row
 from cloudgan.bench.sleeping_ranks import run_world
 from cloudgan.bench.step import plain_step
 from cloudgan.core.errors import ConfigError
@@ -39,7 +39,6 @@ _CURVE_WORKERS = (1, 2, 4, 8, 15, 20, 30, 40, 60, 80, 100)
 _TABLE_WORKERS = (2, 8, 15, 20, 40, 100)
 
 
-@bench("How many workers can masters serve?")
 def measure(options: BenchParallelOptions, progress: Progress) -> Measurement:
     """Measures the times that are not given, and predicts layouts from them."""
     if options.workers and (options.service_seconds or options.message_seconds):
@@ -177,6 +176,7 @@ def parallel_measurement(
         exchanges = [_exchange(each, one) for each in measured]
         worlds = [Table.of(exchanges, "Exchange, and the master per update", align="r" * 8)]
     return Measurement(
+        title="How many workers can masters serve?",
         times={
             "step_seconds": times.step,
             "plain_step_seconds": plain,

@@ -21,7 +21,6 @@ from cloudgan.bench.harness import (
     Measured,
     Measurement,
     Row,
-    bench,
     in_turns,
     table_of,
     variants_json,
@@ -150,7 +149,6 @@ def _largest_batch(kind: Kind, study: Study) -> int:
     return max(min(fits) // several, 1) * several
 
 
-@bench("What do replicas and processes gain, and what do they cost?")
 def measure(options: BenchScalingOptions, progress: Progress) -> Measurement:
     """Runs `train` for each variant in turns on simulated showers; the last finished study stays after Ctrl-C."""
     if options.strong == options.weak:
@@ -271,6 +269,7 @@ def scaling_measurement(
     facts = {"preset": "preset", "showers per step": "global_batch"}
     reached = last.spread("training_only").describe()
     return Measurement(
+        title="What do replicas and processes gain, and what do they cost?",
         scaling=kind,
         studies=[
             {

@@ -10,22 +10,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple, get_args
 
 from cloudgan.bench.harness import (
     Column,
     Measured,
     Measurement,
-    bench,
     children_in_turns,
     ratios,
-    spread,
     table_of,
     variants_json,
 )
 from cloudgan.bench.processes import Child
 from cloudgan.core.atomic_file import write_atomic
-from cloudgan.core.errors import CloudganError, ConfigError, UnknownNameError
+from cloudgan.core.errors import ConfigError, Interrupted, UnknownNameError
 from cloudgan.core.hardware import this_machine
 from cloudgan.core.progress import Progress
 from cloudgan.gan.arithmetic import PASSES, Pass, generator_macs, step_macs
@@ -150,7 +149,6 @@ COLUMNS = (
 )
 
 
-@bench("How fast is a training step, and how near to the limit of the machine?")
 def measure(options: BenchStepOptions, progress: Progress) -> Measurement:
     """Measures a step against a variant of it, and with `roofline` each convolution alone."""
     training = {
@@ -164,36 +162,32 @@ def measure(options: BenchStepOptions, progress: Progress) -> Measurement:
     if options.against != "none":
         variants.append(parse_against(options.against, own, options.preset, training))
     measured, interrupted = measure_step(variants, options.rounds, progress)
-    timed: list[Mapping[str, float]] = []
-    copy = None
+    layers, model = None, own.config.model
     if options.roofline and not interrupted:
-        with _child(own, "layers") as child:
-            copy = child.facts()["copy_gb_per_second"]
-            progress.start("timing convolutions", len(convolutions(own.config.model)), "layers")
-            try:
-                for layer in convolutions(own.config.model):
-                    timed.append(child())
-                    progress.advance(1, f"{layer.network} {layer.name}")
-            except KeyboardInterrupt:
-                interrupted = True
-    found = step_measurement(own.config.model, measured, timed, copy)
-    if options.roofline and not interrupted:
+        one = own._replace(name="each convolution")
+        count = len(convolutions(model))
+        with suppress(Interrupted):  # before the first one: the step is measured
+            (layers,), interrupted = children_in_turns(
+                [_child(one, "layers")], count, progress, warm_up=False
+            )
+        interrupted = interrupted or not layers
+    if options.roofline and layers and not interrupted:
         with Drawing(height_inches=6.0) as drawing:
-            draw_roofline(drawing, measured[0], own.config.model, timed, copy)
+            draw_roofline(drawing, measured[0], model, layers)
             write_atomic(options.roofline, drawing.png())
-    return found.model_copy(update={"interrupted": interrupted})
+    return step_measurement(model, measured, layers, interrupted)
 
 
 def step_measurement(
     preset: Preset,
     variants: Sequence[Measured],
-    timed: Sequence[Mapping[str, float]] = (),
-    copy_gb_per_second: float | None = None,
+    timed: Measured | None = None,
+    interrupted: bool = False,
 ) -> Measurement:
     """Returns what was measured as JSON, tables, sentences and the roofline for a page.
 
-    The first variant is the requested one, another is compared with it. `timed` are its convolutions' seconds by pass,
-    and matmul_gflops; `copy_gb_per_second` is what a large copy then reads and writes.
+    The first variant is the requested one, another is compared with it. `timed` has a row for each of its convolutions:
+    seconds by pass, and matmul_gflops; its fact copy_gb_per_second is what a large copy then reads and writes.
     """
     own, *others = variants
     rounds = min(len(one.rows) for one in variants)
@@ -223,17 +217,18 @@ def step_measurement(
         f"Preset {preset.preset}, {batch} showers a step, {rounds} rounds in turns,"
         f" {this_machine().describe()}."
     )
-    layers = layer_passes(own, preset, timed)
+    layers = layer_passes(own, preset, timed) if timed else []
 
     def pictures() -> tuple[Graphic, ...]:
-        if not layers:
+        if not timed:
             return ()
         with Drawing(height_inches=5.5) as drawing:
-            draw_roofline(drawing, own, preset, timed, copy_gb_per_second)
+            draw_roofline(drawing, own, preset, timed)
             drawn = drawing.svg("roofline: speed of each convolution against its intensity")
         return (Graphic(drawn, "Roofline"),)
 
     return Measurement(
+        title="How fast is a training step, and how near to the limit of the machine?",
         preset=preset.preset,
         global_batch=batch,
         rounds=rounds,
@@ -249,8 +244,9 @@ def step_measurement(
             "parts_gflop": {n: 2e-9 * macs for n, macs in step_macs(preset, "phases").items()},
             "seconds_per_step": limit,
         },
-        copy_gb_per_second=copy_gb_per_second,
+        copy_gb_per_second=timed.facts["copy_gb_per_second"] if timed else None,
         layers=layers,
+        interrupted=interrupted,
         lines=tuple(lines),
         tables=(
             table_of(shown, COLUMNS, caption),
@@ -271,14 +267,12 @@ def _counted(own: Measured) -> Form:
     return "published" if own.facts["conv_impl"] == "published" else "phases"
 
 
-def layer_passes(
-    own: Measured, preset: Preset, timed: Sequence[Mapping[str, float]]
-) -> list[dict[str, Any]]:
+def layer_passes(own: Measured, preset: Preset, timed: Measured) -> list[dict[str, Any]]:
     """Returns a row per timed convolution and pass: seconds and 10^9 operations of a batch, intensity."""
     batch = own.facts["global_batch"] // own.facts["replicas"]
     width = _BYTES[own.facts["precision"]]
     found = []
-    for layer, seconds in zip(convolutions(preset), timed, strict=False):
+    for layer, seconds in zip(convolutions(preset), timed.rows, strict=False):
         gflop = 2e-9 * layer.macs(_counted(own)) * batch
         moved = width * (layer.values * batch + layer.weights)
         short = f"{layer.network[0].upper()}{int(layer.name.removeprefix('conv')) + 1}"
@@ -320,18 +314,11 @@ def _layer_table(own: Measured, layers: Sequence[Mapping[str, Any]]) -> Table:
 _MARKERS: dict[Pass, str] = {"forward": "o", "input_gradient": "^", "weight_gradient": "s"}
 
 
-def draw_roofline(
-    drawing: Drawing,
-    own: Measured,
-    preset: Preset,
-    timed: Sequence[Mapping[str, float]],
-    bandwidth: float | None,
-) -> None:
+def draw_roofline(drawing: Drawing, own: Measured, preset: Preset, timed: Measured) -> None:
     """Draws all passes below the roof; the arguments are those of `step_measurement`."""
     layers = layer_passes(own, preset, timed)
-    if not layers or bandwidth is None:
-        raise CloudganError("no layer was timed, so there is no roofline to draw")
-    peak = spread([one["matmul_gflops"] for one in timed]).median
+    bandwidth = timed.facts["copy_gb_per_second"]
+    peak = timed.spread("matmul_gflops").median
     (axes,) = drawing.axes()
     axes.set_xscale("log", base=2)
     axes.set_yscale("log", base=2)

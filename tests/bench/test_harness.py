@@ -12,9 +12,9 @@ from cloudgan.bench.harness import (
     Column,
     Measured,
     Measurement,
-    bench,
     in_turns,
     ratios,
+    run,
     spread,
     table_of,
     variants_json,
@@ -105,8 +105,8 @@ def measure(options, seconds=(2.0,)):
     variants = [variant(seconds)]
     table = table_of(variants, COLUMNS, "")
     listed = variants_json(variants, COLUMNS[:2])
-    found = Measurement(variants=listed, lines=("done",), tables=(table,))
-    return bench("How fast?")(lambda *_: found)(options, Silent())
+    found = Measurement(title="How fast?", variants=listed, lines=("done",), tables=(table,))
+    return run(lambda *_: found, options, Silent())
 
 
 def test_an_earlier_result_stands_beside_the_new_one(tmp_path):
@@ -131,6 +131,5 @@ def test_an_earlier_result_stands_beside_the_new_one(tmp_path):
 def test_what_is_no_earlier_result_is_refused_before_anything_is_measured(tmp_path, text):
     path = tmp_path / "earlier.json"
     path.write_text(text)
-    asked = bench("?")(lambda *_: pytest.fail("it was measured"))
     with pytest.raises(ConfigError, match="earlier"):
-        asked(BenchOptions(compare=path), Silent())
+        run(lambda *_: pytest.fail("it was measured"), BenchOptions(compare=path), Silent())
