@@ -28,7 +28,7 @@ _EXPORTS = {
     "offers": "api.offers",
     "open_run": "api.run",
     "plan": "api.plan",
-    "prices": "api.prices",
+    "prices": "money.prices",
     "report": "api.run_pages",
     "search": "api.search",
     "setup": "launch.operations.setup",

@@ -11,8 +11,8 @@ from cloudgan.api.deploy import DeployResult as DeployResult
 from cloudgan.api.export import Export as Export
 from cloudgan.api.offers_report import OffersReport as OffersReport
 from cloudgan.api.plan_result import PlanResult as PlanResult
-from cloudgan.api.prices import PriceList as PriceList
-from cloudgan.api.prices import RefreshedPrices as RefreshedPrices
+from cloudgan.money.prices import PriceList as PriceList
+from cloudgan.money.prices import RefreshedPrices as RefreshedPrices
 from cloudgan.api.run import Run as Run
 from cloudgan.api.run import open_run as open_run
 from cloudgan.api.run_pages import OpenedPage as OpenedPage

@@ -64,7 +64,7 @@ def test_a_machine_in_an_example_is_on_sale(words):
     name, _, count = given.get("--accelerator", "").partition(":")
     if name and given.get("--provider") in CLOUDS:
         rows = load_catalog().find(provider=given["--provider"])
-        rows = [row for row in rows if is_of(row, name) or row.node_type == name]
+        rows = [row for row in rows if is_of(row.accelerator, name) or row.node_type == name]
         assert [row for row in rows if not count or row.accelerator_count == int(count)]
 
 

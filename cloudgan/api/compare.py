@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cloudgan.api.cost import price
-from cloudgan.api.paper_comparison import replay_paper
 from cloudgan.api.quality_comparison import cost_to_quality
 from cloudgan.api.run import open_run
 from cloudgan.api.scaling_comparison import compare_scaling, published_scaling
 from cloudgan.core.command import command
 from cloudgan.core.errors import ConfigError
 from cloudgan.money.comparison import RunSummary, summarize
+from cloudgan.money.paper_comparison import replay_paper
 from cloudgan.reports.page import Bullets, Page, Section
 from cloudgan.reports.result import Result, View
 from cloudgan.reports.table import Table, time_cell, usd_cell

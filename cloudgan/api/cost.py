@@ -5,37 +5,32 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from cloudgan.api import cost_page
-from cloudgan.api.cost_difference import CostDifference, figures_of_run, read_figures
-from cloudgan.api.fit import fit_and_predict
 from cloudgan.api.run import open_run
 from cloudgan.core.clock import utc_today
-from cloudgan.core.clouds import title_of
 from cloudgan.core.command import command
 from cloudgan.core.documents import parse_json, read_bytes, write_json
 from cloudgan.core.errors import ConfigError, DataError, show
 from cloudgan.launch.plan.candidates import usual_node_pool, why_not_sold
 from cloudgan.money.catalog import Catalog, offers_for_demo
+from cloudgan.money.cost_difference import CostDifference, figures_of_run, read_figures
 from cloudgan.money.fees import load_fees
 from cloudgan.money.focus import read_bill
 from cloudgan.money.forecast_vs_actual import USD, forecast_vs_actual
 from cloudgan.money.paper_replay import BASIS, SOURCE, replayed_runs
-from cloudgan.money.price_file import catalog_with
+from cloudgan.money.price_file import catalog_with, named_row
 from cloudgan.money.reconciliation import reconcile
 from cloudgan.money.report import cost_report as make_report
 from cloudgan.money.report import price_run
-from cloudgan.reports.page import Page, Section
-from cloudgan.reports.result import Result, View
-from cloudgan.reports.table import Table, usd_text
+from cloudgan.money.run_cost import RunCost
+from cloudgan.reports.result import Result
 from cloudgan.schema import launch, record
 from cloudgan.schema import plan as plans
 from cloudgan.schema.candidate import Candidate
 from cloudgan.schema.cost_report import (
     CostReport,
     ForecastVsActual,
-    PricedOffer,
     PublishedRun,
 )
 from cloudgan.schema.launch import Launch
@@ -43,100 +38,13 @@ from cloudgan.schema.options.money import CostOptions
 from cloudgan.schema.record import RunRecord
 from cloudgan.schema.run_folder import RunFolder
 from cloudgan.speed.candidates import price_within
+from cloudgan.speed.fit import fit_and_predict
 from cloudgan.speed.model import ThroughputModel
 from cloudgan.speed.network import throughput_model
 
-EXAMPLE_OFFER = "gcp/n1-standard-8+1xV100/us-central1/spot"
 _PAPER_RUNS = ("8 x V100 (", "128 x V100 (", "4 x TPU-v2 (", "4 x TPU-v3 (", "16 x TPU-v3 (")
 _GIB = 2**30
 _LONG_UNSEEN_SECONDS = 300
-_SHOWN_OFFERS = 20
-_CENT = 0.01
-
-
-class RunCost(Result):
-    """Cost of a run, by item and on other offers: cost.json."""
-
-    report: CostReport
-
-    def as_json(self) -> dict[str, Any]:
-        """Returns the whole report."""
-        return self.report.model_dump(mode="json")
-
-    def view(self) -> View:
-        """Returns the total and its largest items; without a price one line with an example."""
-        report = self.report
-        basis: tuple[str | Table, ...] = (
-            *cost_page.tables(report, _SHOWN_OFFERS),
-            *cost_page.bill_notes(report),
-        )
-        if report.priced_as is None and not report.billed_attempts:
-            line = f"{report.run}: no price for this machine; {self._example()}"
-            return View(line, warnings=report.warnings, basis=basis)
-        return View(
-            line=f"{report.run}: {self._total()}",
-            table=cost_page.largest_items(report),
-            notes=tuple(cost_page.notes(report)),
-            warnings=report.warnings,
-            basis=basis,
-        )
-
-    def _example(self) -> str:
-        """Such as ``as g2-standard-4 on GCP at most 0.016 USD: --price-as=...``."""
-        known = [one for one in self.report.priced_offers if one.usd_per_run is not None]
-        if not known:
-            return f"name one: --price-as={EXAMPLE_OFFER}"
-        one = min(known, key=lambda offer: offer.usd_per_run or 0.0)
-        node_type = one.row.node_type.removeprefix("Standard_")
-        where = f"{node_type} on {title_of(one.row.provider)}"
-        usd = usd_text(one.usd_per_run or 0.0)
-        return f"as {where} at most {usd} USD: --price-as={one.row.offer}"
-
-    def _total(self) -> str:
-        report = self.report
-        if report.known_usd is None:
-            return "unknown"
-        usd, count = f"{usd_text(report.totals.known_usd)} USD", len(report.totals.unknown)
-        return f"at least {usd}, {count} unknown item{'' if count == 1 else 's'}" if count else usd
-
-    def own_cost(self) -> str:
-        """Returns the cost of the run itself, in words."""
-        if self.report.priced_as is None and not self.report.billed_attempts:
-            return (
-                "unknown: this machine has no price per hour; price it as a node with"
-                f" `cloudgan cost RUN --price-as={EXAMPLE_OFFER}`"
-            )
-        how = f", as {self.report.priced_as}" if self.report.priced_as else ""
-        return f"{self.report.total()}{how}"
-
-    def cheapest(self) -> PricedOffer | None:
-        """Returns the offer with the least cost per epoch; unknown costs never rank first."""
-        known = [offer for offer in self.report.priced_offers if offer.usd_per_epoch is not None]
-        return min(known, key=lambda offer: offer.usd_per_epoch or 0.0, default=None)
-
-    def key_figure(self) -> tuple[str, str, str]:
-        """Returns the cheapest offer, for the head of a page."""
-        offer = self.cheapest()
-        if offer is None:
-            return "unknown", "per epoch on a cloud node", "no complete epoch was measured"
-        where = (
-            f"{title_of(offer.row.provider)} {offer.row.node_type},"
-            f" {offer.row.market.replace('_', ' ')}"
-        )
-        usd = offer.usd_per_epoch or 0.0
-        return (
-            f"{usd:.2f} USD" if usd >= _CENT else "< 0.01 USD",
-            "per epoch at most, on a cloud node",
-            f"{where}, priced {offer.row.ago_text(offer.age_days)}",
-        )
-
-    def page(self) -> Page:
-        """Returns the page of `--report`."""
-        return cost_page.cost_page(self.report, self.own_cost())
-
-    def section(self) -> Section:
-        """Returns the tables for the page of a demo."""
-        return cost_page.demo_section(self.report, self.own_cost())
 
 
 @command
@@ -200,7 +108,7 @@ def _cost_of(options: CostOptions) -> Result:
             if getattr(options, flag):
                 name = flag.replace("_", "-")
                 raise ConfigError(f"--{name} is of runs that train; omit it")
-        return price_job(folder, offer=offer, price_file=price_file)
+        return price_job(folder, named_row(offer, price_file))
     return run_cost(folder, offer, price_file, options.billing_export)
 
 

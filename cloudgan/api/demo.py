@@ -6,8 +6,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from cloudgan.api.cost import RunCost, run_cost
-from cloudgan.api.cost_page import short_usd
+from cloudgan.api.cost import run_cost
 from cloudgan.api.run import Run
 from cloudgan.api.run_page import ending, run_page
 from cloudgan.api.showers import simulate_parametric
@@ -17,6 +16,7 @@ from cloudgan.api.validation_result import DemoResult
 from cloudgan.core.command import command
 from cloudgan.core.errors import ConfigError
 from cloudgan.core.progress import Progress
+from cloudgan.money.run_cost import RunCost, short_usd
 from cloudgan.reports.notebook_progress import usual_progress
 from cloudgan.reports.page import fragment, write
 from cloudgan.schema.held_out import LEAST_TO_JUDGE, held_out_every

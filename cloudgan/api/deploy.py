@@ -29,6 +29,7 @@ from cloudgan.launch.operations.targets import run_folder
 from cloudgan.launch.plan.job_options import job_options
 from cloudgan.launch.plan.launch_plan import make_launch_plan
 from cloudgan.launch.plan.showers import NO_SHOWERS, simulated_data
+from cloudgan.money.price_file import named_row
 from cloudgan.reports.result import Result, View
 from cloudgan.reports.table import usd_text
 from cloudgan.schema.options.training import CrossvalidateOptions, SearchOptions
@@ -181,7 +182,7 @@ def _result(plan: Plan, options: DeployOptions) -> DeployResult:
         return found
     facts: dict[str, Any] = {}
     with suppress(DataError):  # another machine followed it
-        spent = launch_cost(folder, offer=options.price_as, price_file=options.price_file)
+        spent = launch_cost(folder, named_row(options.price_as, options.price_file))
         facts = {"seconds": spent.seconds, "usd": spent.usd, "usd_unknown": spent.unknown}
     made: dict[str, dict[str, Any]] = {
         "simulate": {"showers": config.simulation.showers, "data": simulated_data(plan)},

@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from pydantic import Field
@@ -19,7 +18,6 @@ from cloudgan.core.durations import HOUR_SECONDS, duration_text
 from cloudgan.core.errors import ConfigError, DataError
 from cloudgan.launch.operations.run_status import read_status
 from cloudgan.money.billing import folder_ledger
-from cloudgan.money.price_file import catalog_with
 from cloudgan.money.shares import WITHOUT_CELL, grid_shares
 from cloudgan.reports.result import Result, View
 from cloudgan.reports.table import Table, time_cell, usd_cell, usd_text
@@ -161,19 +159,11 @@ class LaunchCost(NamedTuple):
         return self.row.row_id if self.row else None
 
 
-def launch_cost(
-    folder: RunFolder, *, offer: str | None = None, price_file: Path | None = None
-) -> LaunchCost:
-    """Prices the attempts of a launched run by its launch.json.
-
-    Args:
-        folder: Of the run.
-        offer: Offer that prices nodes without a price of their own.
-        price_file: File with the prices of your own nodes, for `offer`.
+def launch_cost(folder: RunFolder, given: PriceRow | None = None) -> LaunchCost:
+    """Prices the attempts of a launched run by its launch.json; `given` prices nodes without a price.
 
     Raises:
         DataError: The run has not ended, or its launch.json is missing or damaged.
-        UnknownNameError: No offer has this name.
     """
     known = launch.read(folder.launch_file)
     times = [
@@ -185,21 +175,18 @@ def launch_cost(
         raise DataError(
             f"{folder.path} has no attempt that ended; run `cloudgan status {folder.path.name}`"
         )
-    given = catalog_with(price_file).row(offer) if offer else None
     row = next((one.price for one in reversed(known.attempts) if one.price), given)
     ledger = folder_ledger(folder.launch_file, folder.record_file, given)
     usd = ledger.known_usd if row else None
     return LaunchCost(sum(times), ledger.node_seconds, usd, ledger.total().unknown, row)
 
 
-def simulation_cost(
-    folder: RunFolder, *, offer: str | None = None, price_file: Path | None = None
-) -> JobCostReport:
+def simulation_cost(folder: RunFolder, row: PriceRow | None = None) -> JobCostReport:
     """Prices a run that simulated, in total and per 1,000 showers; see `launch_cost`."""
     config = folder.read_config()
     if config is None:
         raise DataError(f"{folder.path} has no run.yaml; run `cloudgan adopt {folder.path.name}`")
-    found = launch_cost(folder, offer=offer, price_file=price_file)
+    found = launch_cost(folder, row)
     showers = _showers(folder, config)
     each = 1000 * found.usd / showers if found.usd is not None and showers else None
     made = "an unknown number of" if showers is None else f"{showers:,}"
@@ -239,9 +226,7 @@ def _showers(folder: RunFolder, config: RunConfig) -> int | None:
         return None
 
 
-def grid_cost(
-    folder: RunFolder, *, offer: str | None = None, price_file: Path | None = None
-) -> JobCostReport:
+def grid_cost(folder: RunFolder, row: PriceRow | None = None) -> JobCostReport:
     """Prices the iterations of a grid by cell and routine, from the records of its cells."""
     found = read_evolution(folder.path)
     times = found.times
@@ -256,10 +241,9 @@ def grid_cost(
         nodes = status.nodes if status else ()
         ranks = max(sum(node.ranks for node in nodes), found.grid.cells + 1)
         machines = max(1, len(nodes))
-    row, launched = catalog_with(price_file).row(offer) if offer else None, None
-    notes = []
+    launched, notes = None, []
     if folder.launch_file.exists():
-        launched = launch_cost(folder, offer=offer, price_file=price_file)
+        launched = launch_cost(folder, row)
         row, usd = launched.row, "an unknown price"
         if launched.usd is not None:
             usd = _usd_text(launched.usd, bool(launched.unknown))
@@ -290,16 +274,14 @@ def grid_cost(
     )
 
 
-def joined_cost(
-    folder: RunFolder, *, offer: str | None = None, price_file: Path | None = None
-) -> JobCostReport:
+def joined_cost(folder: RunFolder, row: PriceRow | None = None) -> JobCostReport:
     """Prices a deployment that joined a search, by launch.json and the documents of its blocks."""
     name = folder.path.resolve().name
     file = folder.path / plans.FILE_NAME
     if not file.exists():
         raise DataError(f"{folder.path} has no plan.json; run `cloudgan adopt {name}`")
     plan = read_plan(file, name)
-    found = launch_cost(folder, offer=offer, price_file=price_file)
+    found = launch_cost(folder, row)
     check_extra()
     from cloudgan.search.shared import open_published
 
@@ -321,15 +303,10 @@ def joined_cost(
     return cost.model_copy(update={"notes": (*cost.notes, *_unknown(found))})
 
 
-def search_cost(
-    folder: RunFolder, *, offer: str | None = None, price_file: Path | None = None
-) -> JobCostReport:
+def search_cost(folder: RunFolder, row: PriceRow | None = None) -> JobCostReport:
     """Prices a search on this machine, by the time of its processes and the records of its trials.
 
-    Args:
-        folder: Of the search.
-        offer: Offer whose price this machine has; None: that of the search.
-        price_file: File with the prices of your own nodes, for `offer`.
+    Without a row the machine has the price that the search was given.
 
     Raises:
         ConfigError: Deployments trained the trials.
@@ -349,7 +326,6 @@ def search_cost(
         runs = [RunFolder(found.run(run)) for run in config.runs_of(trial.number)]
         if seconds := seconds_of_runs(read_if_whole(run.record_file) for run in runs):
             time[trial.number] = seconds / config.blocks
-    row = catalog_with(price_file).row(offer) if offer else None
     per_hour = row.usd_per_hour if row else config.usd_per_hour
     time = _filled(time, study.machine_seconds or math.fsum(time.values()), IDLE)
     usd = None if per_hour is None else math.fsum(time.values()) / HOUR_SECONDS * per_hour

@@ -10,7 +10,6 @@ from typing import Any, Literal
 from pydantic import Field
 
 from cloudgan import __version__
-from cloudgan.api.cost_difference import Figure, figures_of_run
 from cloudgan.api.validation_page import checks_table, condensed
 from cloudgan.core.atomic_file import write_atomic
 from cloudgan.core.document import Document
@@ -20,6 +19,7 @@ from cloudgan.core.hardware import Hardware
 from cloudgan.data.manifest import has_manifest, manifest_digest, read_manifest
 from cloudgan.exports.layout import Tensor, Validity, inputs, output, validity
 from cloudgan.money.carbon import COVERS
+from cloudgan.money.cost_difference import Figure, figures_of_run
 from cloudgan.reports.page import Bullets, Page, Paragraph, Section, page_markdown
 from cloudgan.reports.table import Table
 from cloudgan.schema import record

@@ -20,8 +20,7 @@ from cloudgan.launch.plan.candidates import (
     usual_node_pool,
 )
 from cloudgan.money.fees import load_fees
-from cloudgan.money.forecast import JobContext
-from cloudgan.money.startup import load_startup_times
+from cloudgan.money.forecast import JobContext, load_startup_times
 from cloudgan.schema.candidate import Candidate, SpotRisk
 from cloudgan.schema.plan import RejectedOffers
 from cloudgan.schema.price_row import PriceRow
@@ -182,7 +181,7 @@ def _risk(one: Candidate, job: PricedJob, on_demand: Mapping[str, float]) -> Spo
     row, work, known = one.row, one.work_seconds or 0.0, job.preemption
     preemption, basis = known.of_node(row), known.basis(row)
     interval = checkpoint_interval(preemption, one.nodes)
-    full = on_demand.get(row.model_copy(update={"market": "on_demand"}).offer)
+    full = on_demand.get(row.in_other_market.offer)
     most = break_even(work, row.usd_per_hour / full, known, one.nodes) if full else None
     return SpotRisk(
         text=f"{describe_risk(work, preemption, one.nodes)} ({basis})",

@@ -1,4 +1,4 @@
-"""The result of `offers`: nodes by price and epoch time, the best for a job, and their screen."""
+"""The result of `offers`: nodes by price and epoch time, the best for a job, as a screen and as a page."""
 
 from __future__ import annotations
 
@@ -6,21 +6,40 @@ import datetime as dt
 
 from pydantic import Field
 
-from cloudgan.api.offer_choice import JobChoice, decision, evidence, nodes_text, where_text
-from cloudgan.api.offers_page import offers_page
-from cloudgan.core.clouds import CLOUDS
+from cloudgan import __version__
+from cloudgan.api.offer_choice import (
+    JobChoice,
+    assumed,
+    decision,
+    evidence,
+    nodes_text,
+    where_text,
+)
+from cloudgan.core.clouds import CLOUDS, title_of
 from cloudgan.core.durations import HOUR_SECONDS, duration_range
 from cloudgan.core.errors import CloudganError, PlanError
 from cloudgan.money.carbon import COVERS
-from cloudgan.reports.page import Page
+from cloudgan.reports.charts import Axis, Plot, Point, PointSeries, Style
+from cloudgan.reports.page import Bullets, Page, Section
 from cloudgan.reports.result import Result, View
-from cloudgan.reports.table import Cell, Number, Table, time_cell, usd_cell, usd_range, usd_text
+from cloudgan.reports.table import (
+    Cell,
+    Mark,
+    Number,
+    Table,
+    time_cell,
+    usd_cell,
+    usd_range,
+    usd_text,
+)
 from cloudgan.schema.candidate import Candidate
 from cloudgan.schema.presets import PROFILES
+from cloudgan.schema.price_row import PriceRow
 from cloudgan.schema.training_config import TrainingConfig
 from cloudgan.speed.measured import PAPER_NETWORK
 
 MOST_ROWS = 8
+_CAPTION = "Offers, one node each, by the upper bound of the cost of an epoch."
 
 
 class OffersReport(Result):
@@ -55,36 +74,53 @@ class OffersReport(Result):
             usd = "unknown" if best.high_usd is None else usd_text(best.high_usd)
             line = f"Cheapest epoch: {best.row.node_type} on {where_text(best)}, at most {usd} USD"
             job = ("cloudgan offers --epochs=60 --max-hours=2", "for a whole job")
-            return View(line=line, table=self.table(), notes=notes, commands=(job,))
+            table = self._offers_table()
+            return View(line=line, table=table, notes=notes, commands=(job,))
         if choice.chosen is None:
             nothing, _, rest = choice.why_none.partition(": the fastest")
             nearest = f"the fastest{rest.partition('; the smallest')[0]}" if rest else ""
-            change = f"smallest change that fits: {self._changes()}"
+            change = " or ".join(choice.changes) or "none; see `cloudgan offers` without --epochs"
+            change = f"smallest change that fits: {change}"
             notes = (*filter(None, (nearest, change)), *notes)
-            return View(line=nothing, table=self.table(), notes=notes, done=False)
+            table = self._options_table(choice)
+            return View(line=nothing, table=table, notes=notes, done=False)
         return View(
             line=decision(choice),
-            table=self.table(),
+            table=self._options_table(choice),
             notes=notes,
             commands=((plan_command(self, choice.chosen), "plans it"),),
             basis=tuple(evidence(choice)),
         )
 
     def page(self) -> Page:
-        """Returns the page of `--report`."""
-        return offers_page(
-            self.choice, self.offers, self.day, self.showers, self.notes, runs=self.measured_runs
-        )
+        """Returns the page of `--report`: time against cost of the options, and every offer."""
+        choice, sections = self.choice, []
+        lead = f"{len(self.offers)} offers; an epoch has {self.showers:,} showers."
+        if choice is not None:
+            text, chosen = decision(choice), choice.chosen
+            is_marked = chosen in choice.pareto_front
+            lead = (
+                f"{text[0].upper()}{text[1:]}.{' It is marked in the table.' if is_marked else ''}"
+            )
+            risk = chosen.spot.text if chosen and chosen.spot else ""
+            risks = Bullets(tuple(filter(None, (risk, assumed(choice)))))
+            front = Table.of(
+                (_option_row(option, option == chosen) for option in choice.pareto_front),
+                f"Pareto front for {choice.epochs} epochs: none of {choice.considered} options is both"
+                " faster and cheaper, by upper bounds.",
+                align="rrrlrrrlrr",
+                interactive=True,
+            )
+            sections.append(Section("Time against cost", (_plot(choice), front, risks)))
+        rows = (_offer_row(one, self.day) for one in self.offers)
+        table = Table.of(rows, _CAPTION, align="rllrrrrlrl", interactive=True)
+        measured = (f"throughput from: {name}" for name in self.measured_runs)
+        basis = Bullets((*self.notes, f"carbon: {COVERS}", *measured))
+        sections += [Section("Offers", (table,)), Section("Basis", (basis,))]
+        return Page("Offers", lead, tuple(sections), f"cloudgan {__version__}")
 
-    def _changes(self) -> str:
-        changes = self.choice.changes if self.choice else ()
-        return " or ".join(changes) or "none; see `cloudgan offers` without --epochs"
-
-    def table(self) -> Table:
-        """Returns the best options of a job, the chosen one first, else the cheapest offers."""
-        choice = self.choice
-        if choice is None:
-            return self._offers_table(None if self.shows_all else MOST_ROWS)
+    def _options_table(self, choice: JobChoice) -> Table:
+        """Returns the best options of a job, the chosen one first."""
         options = (self.shows_all and choice.options) or choice.rows
         is_chosen = {one: "chosen" in one.best_for for one in options}
         ranked = sorted(
@@ -102,20 +138,23 @@ class OffersReport(Result):
         ]
         return Table.of(rows, align="lrrll")
 
-    def _offers_table(self, most: int | None) -> Table:
+    def _offers_table(self) -> Table:
+        """Returns the cheapest offers, those of one price in several regions as one row."""
         folded: dict[tuple[object, ...], Candidate] = {}
         for one in self.offers:
             key = (one.row.provider, one.row.node_type, one.row.market, one.row.usd_per_hour)
             folded.setdefault(key, one)
         rows: list[dict[str, Cell]] = [
             {
-                "nodes": _node_and_accelerators(one),
+                "nodes": _node_and_accelerators(one.row),
                 "USD/epoch": _range(one.low_usd, one.high_usd),
-                "time/epoch": _epoch_time(one),
+                "time/epoch": None
+                if one.low_seconds is None
+                else duration_range(one.low_seconds, one.seconds, " - "),
                 "USD/h": one.row.usd_per_hour,
                 "where": where_text(one),
             }
-            for one in list(folded.values())[:most]
+            for one in list(folded.values())[: None if self.shows_all else MOST_ROWS]
         ]
         return Table.of(rows, align="lrrrl")
 
@@ -138,17 +177,10 @@ class OffersReport(Result):
         return Table.of(rows, f"Upper bounds. Carbon of {COVERS}.", align="llrrl")
 
 
-def _node_and_accelerators(one: Candidate) -> str:
-    row = one.row
+def _node_and_accelerators(row: PriceRow) -> str:
     node_type = row.node_type.removeprefix("Standard_")
     count = "" if row.accelerator_count == 1 else f"{row.accelerator_count} x "
     return node_type if "+" in node_type else f"{node_type}, {count}{row.accelerator}"
-
-
-def _epoch_time(one: Candidate) -> str | None:
-    if one.low_seconds is None:
-        return None
-    return duration_range(one.low_seconds, one.seconds, " - ")
 
 
 def _misses(choice: JobChoice, one: Candidate) -> str:
@@ -192,3 +224,88 @@ def _range(low: float | None, high: float | None) -> Number:
     if low is None or high is None:
         return Number(None, "")
     return Number(high, usd_range(low, high, " - "))
+
+
+def _plot(choice: JobChoice) -> Plot:
+    """Returns time and cost of all options; those of the front have the numbers of their rows."""
+    kinds = sorted({(one.row.provider, one.row.market) for one in choice.options})
+    clouds = list(dict.fromkeys(cloud for cloud, _ in kinds))
+    places = [(option.seconds / HOUR_SECONDS, option.usd) for option in choice.pareto_front]
+    numbers = {place: str(number) for number, place in enumerate(places, 1)}
+
+    def point(option: Candidate) -> Point:
+        hours = option.seconds / HOUR_SECONDS
+        low = f"{(option.low_seconds or 0) / HOUR_SECONDS:.3g} h, {option.low_usd:.4g} USD, low"
+        return Point(
+            hours,
+            option.usd,
+            f"{option.nodes} x {option.row.offer}",
+            f"{hours:.3g} h, {option.usd:.4g} USD, high; {low}\n{option.grade}",
+            numbers.get((hours, option.usd), ""),
+        )
+
+    return Plot(
+        f"Time and cost of {choice.epochs} epochs, upper bounds",
+        Axis("time for the job (h)", log=True),
+        Axis("cost of the job (USD)", log=True),
+        tuple(
+            PointSeries(
+                f"{title_of(cloud)}, {market.replace('_', ' ')}",
+                tuple(
+                    point(one)
+                    for one in choice.options
+                    if (one.row.provider, one.row.market) == (cloud, market)
+                ),
+                Style(clouds.index(cloud), second=market != "on_demand"),
+            )
+            for cloud, market in kinds
+        ),
+        front=tuple(places),
+        caption="The cheapest offer per accelerator, number of nodes and market, at the upper bounds of"
+        " time and cost. Colour: cloud; filled: on demand, hollow: spot. Numbers: rows of the table of the"
+        " Pareto front.",
+    )
+
+
+def _offer_row(one: Candidate, day: dt.date) -> dict[str, Cell]:
+    row = one.row
+    return {
+        "USD/epoch at most": _usd(one.high_usd),
+        "offer": row.offer,
+        "accelerators": f"{row.accelerator_count} x {row.accelerator}",
+        "epoch at most": time_cell(one.high_seconds),
+        "USD/h": _usd(row.usd_per_hour),
+        "USD/epoch at least": _usd(one.low_usd),
+        "epoch at least": time_cell(one.low_seconds),
+        "throughput": one.grade or one.why_not,
+        "g CO2e/epoch at most": one.carbon_g,
+        "price of": price_age(row, day),
+    }
+
+
+def _option_row(option: Candidate, is_chosen: bool) -> dict[str, Cell]:
+    spot, offer = option.spot, option.row.offer
+    chance = spot.interruption if spot else 0.0
+    losses = spot.break_even_losses_per_node_hour if spot else None
+    return {
+        "USD at most": _usd(option.usd),
+        "time at most": time_cell(option.seconds),
+        "nodes": option.nodes,
+        "offer": Mark(True, offer) if is_chosen else offer,
+        "USD at least": _usd(option.low_usd),
+        "time at least": time_cell(option.low_seconds),
+        "chance of a preemption": Number(chance, f"{chance:.0%}"),
+        "throughput": option.grade,
+        "global batch": option.global_batch,
+        "spot pays above (h per preemption)": (1 / losses if losses else None) if spot else "",
+    }
+
+
+def _usd(value: float | None) -> Number:
+    return Number(value, "" if value is None else f"{value:,.2f}" if value >= 1 else f"{value:.3g}")
+
+
+def price_age(row: PriceRow, day: dt.date) -> str:
+    """Returns the age of an offer's price."""
+    text = row.ago_text(row.age_days(day))
+    return f"{text}, not confirmed" if row.confidence == "C" and text != "undated" else text

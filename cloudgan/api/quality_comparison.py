@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import PurePath
 
 from pydantic import Field
@@ -46,8 +46,8 @@ class QualityComparison(Result):
                 {
                     "configuration": f"{row.networks or 'unknown'} {row.configuration}",
                     **_seeds_and_met(row),
-                    "training": _time(row.train_seconds),
-                    "whole run": _time(row.program_seconds),
+                    "training": _spread(row.train_seconds, duration_text),
+                    "whole run": _spread(row.program_seconds, duration_text),
                     "USD": _usd_spread(row),
                 }
                 for row in self.rows
@@ -132,7 +132,9 @@ def cost_to_quality(
         for digest in digests:
             # A run without a verdict stays in a row, with its outcome.
             allowed = {digest, ""} if digest == digests[0] else {digest}
-            rows.append(_merged(digest, [one for one in group if one.gates in allowed]))
+            alike = [one for one in group if one.gates in allowed]
+            its = tuple(run for one in alike for run in one.runs)
+            rows.append(alike[0].model_copy(update={"gates": digest, "runs": its} | _spreads(its)))
     return QualityComparison(goal=goal, rows=tuple(rows))
 
 
@@ -174,11 +176,6 @@ def _row(
     where = (started.hardware, started.numerics) if started else ()
     key = (row.configuration, offer or "", str(billed), *(one.model_dump_json() for one in where))
     return key, row
-
-
-def _merged(gates: str, rows: Sequence[QualityRow]) -> QualityRow:
-    runs = tuple(run for row in rows for run in row.runs)
-    return rows[0].model_copy(update={"gates": gates, "runs": runs} | _spreads(runs))
 
 
 def _spreads(runs: Iterable[RunToQuality]) -> dict[str, Spread]:
@@ -275,23 +272,15 @@ def _run_cells(run: RunToQuality) -> dict[str, Cell]:
     }
 
 
-def _time(found: Spread) -> str:
+def _spread(found: Spread, text_of: Callable[[float], str] = "{:.4g}".format) -> str:
     if found.why in {"unknown", "not judged"}:
         return found.why
     low, median, high = (
-        "never" if value is None else duration_text(value)
+        "never" if value is None else text_of(value)
         for value in (found.low, found.median, found.high)
     )
-    return median if low == high else f"{median} ({low} to {high})"
-
-
-def _spread(found: Spread) -> str:
-    if found.why in {"unknown", "not judged"}:
-        return found.why
-    low, median, high = (
-        "never" if value is None else f"{value:.4g}"
-        for value in (found.low, found.median, found.high)
-    )
+    if text_of is duration_text and low == high:
+        return median
     return f"{median} ({low} to {high})"
 
 

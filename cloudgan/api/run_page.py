@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from cloudgan.api.cost import RunCost
 from cloudgan.api.run import Run, loss_chart
 from cloudgan.api.validation import Validation
 from cloudgan.api.validation_page import headline, validation_sections
 from cloudgan.core.errors import DataError
+from cloudgan.money.run_cost import RunCost
 from cloudgan.reports.charts import Axis, Line, Plot
 from cloudgan.reports.page import Bullets, KeyFigures, Page, Paragraph, Section
 from cloudgan.reports.table import Table

@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
-from cloudgan.api.cost import RunCost, price
+from cloudgan.api.cost import price
 from cloudgan.api.run import Run
 from cloudgan.api.run_page import run_page
 from cloudgan.api.validation import RUN_SHOWERS, Validation
 from cloudgan.core.errors import CloudganError
 from cloudgan.core.progress import Progress
+from cloudgan.money.run_cost import RunCost
 from cloudgan.reports.page import write
 from cloudgan.schema import record
 from cloudgan.schema.held_out import LEAST_TO_COMPARE

@@ -8,7 +8,6 @@ from typing import Any
 
 from cloudgan.api.cost import price
 from cloudgan.api.run import Run
-from cloudgan.api.scaling_page import ScalingComparison
 from cloudgan.core.errors import ConfigError, DataError
 from cloudgan.money.catalog import load_catalog
 from cloudgan.money.paper_replay import replayed_runs, scaling_runs
@@ -21,6 +20,7 @@ from cloudgan.money.scaling_curves import (
     replay_power8,
     scaling_curves,
 )
+from cloudgan.money.scaling_page import ScalingComparison
 from cloudgan.schema.config import RunConfig, differences
 from cloudgan.schema.record import RunRecord, Started
 

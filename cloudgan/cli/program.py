@@ -196,18 +196,8 @@ RUN is a name or a folder. `COMMAND --help` is a screen, --help-all every flag,
 `cloudgan help TOPIC` gcp, aws, azure, slurm, spot, env, input, exit-codes, ..."""
 
 _PLACES = {
-    "cloudgan.api.{}": (
-        *(
-            "search",
-            "export",
-            "compare",
-            "plan",
-            "deploy",
-            "offers",
-            "cost",
-        ),
-        "prices",
-    ),
+    "cloudgan.api.{}": ("search", "export", "compare", "plan", "deploy", "offers", "cost"),
+    "cloudgan.money.prices": ("prices",),
     "cloudgan.launch.operations.{}": ("check", "doctor", "setup", "tensorboard"),
     "cloudgan.cli.commands.{}": (
         *("demo", "init", "train", "validate", "status", "logs", "schema", "completion", "worker"),

@@ -30,8 +30,8 @@ from pydantic import Field
 
 from cloudgan.core.clouds import CLOUDS
 from cloudgan.core.document import Document
-from cloudgan.core.errors import DataError, PlanError
-from cloudgan.core.table import read_table
+from cloudgan.core.errors import PlanError
+from cloudgan.core.table import read_keyed
 
 TABLE = resources.files("cloudgan.core") / "machines.csv"
 NO_ACCELERATOR = "none"
@@ -97,12 +97,7 @@ class Machine(Document):
 @functools.cache
 def table() -> Mapping[tuple[str, str], Machine]:
     """Reads the machines by cloud and node type, in the order of the file."""
-    found: dict[tuple[str, str], Machine] = {}
-    for line, one in read_table(TABLE, Machine):
-        if (one.provider, one.node_type) in found:
-            raise DataError(f"{TABLE}:{line}: duplicate row of {one.provider} {one.node_type}")
-        found[one.provider, one.node_type] = one
-    return found
+    return read_keyed(TABLE, Machine, lambda one: (one.provider, one.node_type))
 
 
 @functools.cache

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Callable, Hashable, Iterator
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import TypeVar
@@ -14,6 +14,7 @@ from cloudgan.core.documents import csv_rows, read_text, validated
 from cloudgan.core.errors import DataError, show
 
 Model = TypeVar("Model", bound=BaseModel)
+Key = TypeVar("Key", bound=Hashable)
 
 
 def read_table(path: Path | Traversable, model: type[Model]) -> Iterator[tuple[int, Model]]:
@@ -44,6 +45,25 @@ def read_table(path: Path | Traversable, model: type[Model]) -> Iterator[tuple[i
             yield line, validated(model, row, where)
     if not columns:
         raise DataError(f"{path}:1: expected the columns {', '.join(model.model_fields)}")
+
+
+def read_keyed(
+    path: Path | Traversable, model: type[Model], key_of: Callable[[Model], Key]
+) -> dict[Key, Model]:
+    """Reads a CSV file as `read_table` does, and returns its rows by key, in the order of the file.
+
+    Raises:
+        DataError: Two rows have the same key, too.
+    """
+    found: dict[Key, Model] = {}
+    lines: dict[Key, int] = {}
+    for line, row in read_table(path, model):
+        key = key_of(row)
+        if key in found:
+            named = " ".join(key) if isinstance(key, tuple) else key
+            raise DataError(f"{path}:{line}: duplicate row of {named}, see line {lines[key]}")
+        found[key], lines[key] = row, line
+    return found
 
 
 def _checked_columns(columns: list[str], model: type[Model], where: str) -> list[str]:

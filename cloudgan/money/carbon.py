@@ -8,25 +8,21 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Literal, NamedTuple
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
-from cloudgan.core.errors import ConfigError, DataError
-from cloudgan.core.table import read_table
+from cloudgan.core.errors import ConfigError
+from cloudgan.core.table import read_keyed
 from cloudgan.schema.price_row import Date, Positive, PriceRow, SourcedRow, Text
 
 COVERS = (
     "accelerators only, without hosts, network and cooling; local grid, without the cloud's offsets"
 )
 _JOULES_PER_KWH = 3.6e6
-_Row = TypeVar("_Row", bound=BaseModel)
-_Key = TypeVar("_Key")
 
 
 class PowerRow(SourcedRow):
@@ -54,22 +50,15 @@ class GridRow(SourcedRow):
     note: str = ""
 
 
-@dataclass(frozen=True)
-class CarbonEstimate:
-    """Grams of CO2 equivalent with the rows used; None and a reason if unknown.
-
-    The energy `kwh` needs no row of the grid.
-    """
+class CarbonEstimate(NamedTuple):
+    """Grams of CO2 equivalent, and the energy, which needs no row of the grid; None and a reason if unknown."""
 
     grams: float | None
     kwh: float | None
     why_unknown: str
-    power: PowerRow | None
-    grid: GridRow | None
 
 
-@dataclass(frozen=True)
-class CarbonFactors:
+class CarbonFactors(NamedTuple):
     """Power by accelerator, and grids by provider and region."""
 
     power: dict[str, PowerRow]
@@ -102,10 +91,10 @@ def carbon_g_per_epoch(
     if grid is None:
         reasons.append(f"no source for the carbon intensity of {row.provider} {row.region}")
     if seconds is None or power is None:
-        return CarbonEstimate(None, None, "; ".join(reasons), power, grid)
+        return CarbonEstimate(None, None, "; ".join(reasons))
     kwh = power.watts * row.accelerator_count * nodes * seconds / _JOULES_PER_KWH
     grams = kwh * grid.g_per_kwh if grid else None
-    return CarbonEstimate(grams, kwh, "; ".join(reasons), power, grid)
+    return CarbonEstimate(grams, kwh, "; ".join(reasons))
 
 
 @functools.cache
@@ -113,18 +102,6 @@ def load_carbon_factors(folder: Path | None = None) -> CarbonFactors:
     """Reads power.csv and grid.csv; without a folder those of the package."""
     place: Path | Traversable = folder or resources.files("cloudgan.money") / "lists"
     return CarbonFactors(
-        _by_key(place / "power.csv", PowerRow, lambda row: row.accelerator),
-        _by_key(place / "grid.csv", GridRow, lambda row: (row.provider, row.region)),
+        read_keyed(place / "power.csv", PowerRow, lambda row: row.accelerator),
+        read_keyed(place / "grid.csv", GridRow, lambda row: (row.provider, row.region)),
     )
-
-
-def _by_key(
-    path: Path | Traversable, model: type[_Row], key_of: Callable[[_Row], _Key]
-) -> dict[_Key, _Row]:
-    found: dict[_Key, _Row] = {}
-    for line, row in read_table(path, model):
-        key = key_of(row)
-        if key in found:
-            raise DataError(f"{path}:{line}: duplicate row of {key}")
-        found[key] = row
-    return found

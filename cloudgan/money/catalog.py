@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Protocol, get_args
+from typing import get_args
 
 from cloudgan.core import settings
 from cloudgan.core.atomic_file import atomic_writer
@@ -86,15 +86,17 @@ class Catalog:
                     f" {of_type.accelerator_count} x {of_type.accelerator}; omit the count"
                 )
             return lambda row: row.node_type == of_type.node_type
-        names = [row.accelerator for row in self.rows if is_of(row, name)]
+        names = [row.accelerator for row in self.rows if is_of(row.accelerator, name)]
         self._check("accelerator", names[0] if names else name, self.accelerators())
-        return lambda row: is_of(row, name) and count in ("", str(row.accelerator_count))
+        return lambda row: (
+            is_of(row.accelerator, name) and count in ("", str(row.accelerator_count))
+        )
 
     def count_hint(self, provider: str | None, accelerator: str) -> str:
         """Returns the sold counts and the nearest for NAME:COUNT that a cloud does not sell, or ""."""
         name, _, count = accelerator.partition(":")
-        rows = [row for row in self.find(provider=provider) if is_of(row, name)]
-        sold = sorted({row.accelerator_count for row in rows})
+        rows = self.find(provider=provider)
+        sold = sorted({row.accelerator_count for row in rows if is_of(row.accelerator, name)})
         if not count or not sold or int(count) in sold:
             return ""
         near = min(sold, key=lambda one: (abs(one - int(count)), one))
@@ -111,13 +113,14 @@ class Catalog:
             UnknownNameError: No row has this id.
             PlanError: It names a discontinued node type.
         """
-        parts = row_id if row_id.count("/") == _SLASHES else f"node/{row_id}/current"
         for row in self.rows:
-            if row.row_id == parts:
+            if row_id == row.row_id or (row_id == row.offer and row.snapshot == "current"):
                 return row
         for part in row_id.split("/"):
             refuse_retired(None, part)
-        raise UnknownNameError("offer", row_id, self._offers())
+        raise UnknownNameError(
+            "offer", row_id, [row.offer for row in self.rows if row.snapshot == "current"]
+        )
 
     def region_hint(self, provider: str | None, regions: Iterable[str | None]) -> str:
         """Returns " Did you mean us-east1?" for a region in which a cloud has no price, or ""."""
@@ -129,34 +132,15 @@ class Catalog:
         """Returns every accelerator that has a price."""
         return tuple(sorted({row.accelerator for row in self.rows}))
 
-    def _offers(self) -> tuple[str, ...]:
-        now = (row for row in self.rows if row.snapshot == "current")
-        return tuple(row.row_id.removeprefix("node/").removesuffix("/current") for row in now)
-
     @staticmethod
     def _check(column: str, name: str, known: list[str] | tuple[str, ...]) -> None:
         if name not in known:
             raise UnknownNameError(column.replace("_", " "), name, set(known))
 
 
-_SLASHES = 5
-
-
-class HasAccelerator(Protocol):
-    """A price row or a node."""
-
-    @property
-    def accelerator(self) -> str:
-        """Name in the catalog."""
-
-
-def is_of(row: HasAccelerator, accelerator: str) -> bool:
-    """Returns whether a row's accelerator is this one or of this family; see `is_same`."""
-    return _is_of(row.accelerator, accelerator)
-
-
 @functools.lru_cache(maxsize=1024)
-def _is_of(have: str, accelerator: str) -> bool:
+def is_of(have: str, accelerator: str) -> bool:
+    """Returns whether an accelerator is this one or of this family; see `is_same`."""
     return is_same(have, accelerator) or any(
         one.startswith(f"{name}-") for one, name in _spellings(have, accelerator)
     )
@@ -181,14 +165,15 @@ def spelt(accelerator: str) -> str:
 
 def load_catalog() -> Catalog:
     """Reads and validates the prices of package and user, merged."""
-    return merge(_package(), checked(read_refreshed(settings.data_folder() / "prices")))
+    return merge(shipped_catalog(), checked(read_refreshed(price_folder())))
+
+
+def price_folder() -> Path:
+    """Returns the folder of refreshed prices (CLOUDGAN_DATA)."""
+    return settings.data_folder() / "prices"
 
 
 @functools.cache
-def _package() -> Catalog:
-    return shipped_catalog()
-
-
 def shipped_catalog(path: Path | None = None) -> Catalog:
     """Reads and validates one file; without a path that of the package."""
     place: Path | Traversable = path or resources.files("cloudgan.money") / "lists" / "nodes.csv"
@@ -206,7 +191,7 @@ def merge(old: Catalog, fresh: Catalog) -> Catalog:
     kept = (
         row
         for row in old.rows
-        if row.row_id not in found and not _contradicts(row, found.get(_other_market(row)))
+        if row.row_id not in found and not _contradicts(row, found.get(row.in_other_market.row_id))
     )
     return Catalog((*kept, *fresh.rows))
 
@@ -220,11 +205,12 @@ def checked(placed: Iterable[tuple[str, PriceRow]]) -> Catalog:
             line = places[row.row_id].rpartition(":")[2].strip()
             before = f"line {line}" if line.isdecimal() else line
             raise DataError(f"{place}: duplicate row of {row.row_id}, see {before}")
-        if _is_placeholder(row):
+        placeholders = (_UNKNOWN_TPU_PRICE, _UNKNOWN_TPU_PRICE * row.accelerator_count)
+        if row.accelerator.startswith("TPU") and row.usd_per_hour in placeholders:
             raise DataError(f"{place}: {row.usd_per_hour} means unknown; remove the row")
         places[row.row_id], rows[row.row_id] = place, row
     for row_id, row in rows.items():
-        other = rows.get(_other_market(row))
+        other = rows.get(row.in_other_market.row_id)
         if other and row.market == "on_demand" and _contradicts(row, other):
             raise DataError(
                 f"{places[row_id]}: {row.node_type} in {row.region} costs"
@@ -239,16 +225,6 @@ def _contradicts(row: PriceRow, other: PriceRow | None) -> bool:
         return False
     full, spot = (row, other) if row.market == "on_demand" else (other, row)
     return full.usd_per_hour <= spot.usd_per_hour
-
-
-def _other_market(row: PriceRow) -> str:
-    before, _, snapshot = row.row_id.rpartition(f"/{row.market}/")
-    return f"{before}/{'spot' if row.market == 'on_demand' else 'on_demand'}/{snapshot}"
-
-
-def _is_placeholder(row: PriceRow) -> bool:
-    prices = (_UNKNOWN_TPU_PRICE, _UNKNOWN_TPU_PRICE * row.accelerator_count)
-    return row.accelerator.startswith("TPU") and row.usd_per_hour in prices
 
 
 FAMILIES = ("T4", "V100", "L4", "A100", "TPU-v3", "TPU-v5e")
@@ -267,16 +243,14 @@ def offers_for_demo(catalog: Catalog) -> tuple[PriceRow, ...]:
                 rows = [
                     row
                     for row in catalog.find(provider=provider, market=market)
-                    if is_of(row, family) and row.confidence != "C"
+                    if is_of(row.accelerator, family) and row.confidence != "C"
                 ]
-                chosen += _cheapest(rows)
+                counts = [
+                    row.accelerator_count for row in rows if row.accelerator.startswith("TPU")
+                ]
+                count = min(counts, default=1)
+                chosen += [row for row in rows if row.accelerator_count == count][:1]
     return tuple(chosen)
-
-
-def _cheapest(rows: list[PriceRow]) -> list[PriceRow]:
-    is_tpu = any(row.accelerator.startswith("TPU") for row in rows)
-    count = min((row.accelerator_count for row in rows), default=1) if is_tpu else 1
-    return [row for row in rows if row.accelerator_count == count][:1]
 
 
 def refreshed_file(folder: Path, provider: str) -> Path:

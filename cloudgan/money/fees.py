@@ -8,8 +8,7 @@ from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
-from cloudgan.core.errors import DataError
-from cloudgan.core.table import read_table
+from cloudgan.core.table import read_keyed
 from cloudgan.schema.price_row import ANY_REGION, FeeKind, FeeRow
 
 
@@ -65,13 +64,4 @@ class Fees:
 def load_fees(path: Path | None = None) -> Fees:
     """Reads and validates the fees; without a path those of the package."""
     place: Path | Traversable = path or resources.files("cloudgan.money") / "lists" / "fees.csv"
-    lines: dict[str, int] = {}
-    rows = []
-    for line, row in read_table(place, FeeRow):
-        if row.row_id in lines:
-            raise DataError(
-                f"{place}:{line}: duplicate row of {row.row_id}, see line {lines[row.row_id]}"
-            )
-        lines[row.row_id] = line
-        rows.append(row)
-    return Fees(tuple(rows))
+    return Fees(tuple(read_keyed(place, FeeRow, lambda row: row.row_id).values()))

@@ -67,7 +67,6 @@ class BillSummary:
         credits: In USD.
         others: By other currency, credits included.
         until: Latest usage of any run.
-        last_of_run: Latest usage of the run.
     """
 
     lines: int = 0
@@ -76,16 +75,14 @@ class BillSummary:
     credits: list[float] = field(default_factory=list)
     others: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     until: dt.datetime | None = None
-    last_of_run: dt.datetime | None = None
 
     def add(self, line: BillLine, run: str) -> None:
         """Adds one line; lines of other runs only extend `until`."""
         self.total_lines += 1
-        self.until = _later(self.until, line.until)
+        self.until = max(filter(None, (self.until, line.until)), default=None)
         if line.run != run:
             return
         self.lines += 1
-        self.last_of_run = _later(self.last_of_run, line.until)
         if line.currency.upper() != _USD:
             self.others[line.currency or "unknown currency"] += [line.amount, line.credit]
             return
@@ -119,7 +116,7 @@ def read_bill(paths: Iterable[Path], run: str) -> BillSummary:
 
 
 def _parse_line(row: Mapping[str, Any]) -> BillLine:
-    amount = _parse_amount(row, "billedcost")
+    amount = _parse_amount(row.get("billedcost"))
     kind = str(row.get("chargecategory") or "").lower()
     is_credit = kind == "credit" or (kind == "adjustment" and amount < 0)
     return BillLine(
@@ -176,13 +173,12 @@ def _parse_tags(cell: object) -> list[tuple[str, object]]:
     raise ValueError(f"tags are {show(cell)}, expected a JSON object")
 
 
-def _parse_amount(row: Mapping[str, Any], column: str) -> float:
+def _parse_amount(cell: Any) -> float:
     """Parses money; an empty cell is zero in exports.
 
     Raises:
         ValueError: The cell is not a number.
     """
-    cell = row.get(column)
     if cell is None or cell == "":
         return 0.0
     try:
@@ -190,7 +186,7 @@ def _parse_amount(row: Mapping[str, Any], column: str) -> float:
     except (TypeError, ValueError):
         found = math.nan
     if not abs(found) <= _MAX_AMOUNT:
-        raise ValueError(f"{column} is {show(cell)}, expected a number")
+        raise ValueError(f"billedcost is {show(cell)}, expected a number")
     return found
 
 
@@ -216,12 +212,6 @@ def _contains_any(text: str, *words: str) -> bool:
     """Returns whether a text contains one of the words, ignoring case."""
     lower = text.lower()
     return any(word in lower for word in words)
-
-
-def _later(one: dt.datetime | None, other: dt.datetime | None) -> dt.datetime | None:
-    if one is None or other is None:
-        return one or other
-    return max(one, other)
 
 
 _PARQUET, _GZIP = b"PAR1", b"\x1f\x8b"

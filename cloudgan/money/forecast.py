@@ -7,12 +7,18 @@ both cost cents.
 from __future__ import annotations
 
 import datetime as dt
+import functools
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from importlib import resources
+from pathlib import Path
 from typing import NamedTuple
 
+from pydantic import Field
+
 from cloudgan.core.durations import HOUR_SECONDS
+from cloudgan.core.table import read_table
 from cloudgan.money.billing import (
     TO_ANOTHER_REGION,
     billing_rule,
@@ -22,13 +28,53 @@ from cloudgan.money.billing import (
 )
 from cloudgan.money.fees import Fees
 from cloudgan.money.ledger import Ledger, Usage
-from cloudgan.money.startup import StartupTime, find_startup_time
 from cloudgan.schema.item import Item
 from cloudgan.schema.plan import ForecastPart, JobCost
-from cloudgan.schema.price_row import DataMove, FeeRow, PoolFee, PriceRow
+from cloudgan.schema.price_row import (
+    DataMove,
+    Date,
+    FeeRow,
+    PoolFee,
+    Positive,
+    PriceRow,
+    SourcedRow,
+    Text,
+)
 
 _FUTURE = dt.datetime.max.replace(tzinfo=dt.UTC)
 """By the newest billing rule."""
+
+
+class StartupTime(SourcedRow):
+    """A row of `startup.csv`; an unmeasured time has no row."""
+
+    provider: Text
+    least_nodes: int = Field(gt=0, description="for this many nodes and more")
+    low_seconds: Positive
+    high_seconds: Positive
+    source: Text
+    date: Date
+    note: str = ""
+
+    @property
+    def basis(self) -> str:
+        """Source and date."""
+        return f"published measurement, {self.source}, {self.date}"
+
+
+@functools.cache
+def load_startup_times(path: Path | None = None) -> tuple[StartupTime, ...]:
+    """Reads the times; without a path those of the package."""
+    place = path or resources.files("cloudgan.money") / "lists" / "startup.csv"
+    return tuple(row for _, row in read_table(place, StartupTime))
+
+
+def find_startup_time(
+    rows: tuple[StartupTime, ...], provider: str, nodes: int
+) -> StartupTime | None:
+    """Returns the time for this many nodes of a cloud; None: not measured."""
+    fitting = [row for row in rows if row.provider == provider and row.least_nodes <= nodes]
+    return max(fitting, key=lambda row: row.least_nodes, default=None)
 
 
 LOCAL_DATA = DataMove()

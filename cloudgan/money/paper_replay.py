@@ -6,6 +6,7 @@ All numbers follow from the published run times and dated prices; cloudgan measu
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeVar
 
 from pydantic import Field
 
@@ -54,6 +55,7 @@ PREFETCH, NO_PREFETCH = "prefetch", "no-prefetch"
 _LAYOUT_GPUS = 32
 _MANY_GPUS = {"accelerator": "V100", "accelerators": _LAYOUT_GPUS, "options": PREFETCH}
 _ONE_HOST_GPUS = 8
+_Run = TypeVar("_Run", bound=PaperRun)
 _JOB_EPOCHS = 60
 
 
@@ -72,25 +74,10 @@ class ScalingEfficiency(Document):
     end_to_end_sample_efficiency: float = Field(gt=0, description="per shower")
 
 
-class ReplayedRun(Document):
+class ReplayedRun(PaperRun):
     """One run of the paper: measured times, recomputed costs."""
 
     name: Text
-    date: Text
-    accelerator: Text
-    accelerators: int = Field(gt=0, description="GPUs, or TPU chips")
-    nodes: int = Field(gt=0)
-    node_type: Text
-    workers: int | None
-    replicas: int = Field(gt=0)
-    batch_per_replica: int = Field(gt=0)
-    options: Text
-    epochs: int = Field(gt=0)
-    showers_per_epoch: int = Field(gt=0)
-    steady_epoch_seconds: float = Field(gt=0)
-    test_seconds: float = Field(gt=0)
-    wall_epoch_seconds: float = Field(gt=0)
-    first_epoch_seconds: float = Field(gt=0)
     showers_per_second: float = Field(gt=0, description="in steady training")
     showers_per_second_per_accelerator: float = Field(gt=0)
     scaling: ScalingEfficiency | None = Field(
@@ -157,17 +144,17 @@ def replayed_runs(
 
 
 def _replayed(run: PaperRun, runs: Sequence[PaperRun], catalog: Catalog) -> ReplayedRun:
-    rate, base = run.showers_per_epoch / run.steady_epoch_seconds, _base(run, runs)
+    rate = run.showers_per_epoch / run.steady_epoch_seconds
     job_epochs = run.first_epoch_seconds + (_JOB_EPOCHS - 1) * run.wall_epoch_seconds
     steady = run.steady_epoch_seconds
     rows = {name: _row(run, name, catalog) for name in PRICES}
     usd = {name: row.cost_usd(steady, run.nodes) if row else None for name, row in rows.items()}
     return ReplayedRun(
-        name=run.name,
-        **run.model_dump(exclude={"steps_per_epoch"}),
+        name=run.title,
+        **dict(run),
         showers_per_second=rate,
         showers_per_second_per_accelerator=rate / run.accelerators,
-        scaling=_scaling(run, base) if base else None,
+        scaling=_scaling(run, runs),
         usd_per_epoch=usd,
         usd_per_60_epochs={
             name: None if each is None else each / steady * job_epochs for name, each in usd.items()
@@ -176,29 +163,19 @@ def _replayed(run: PaperRun, runs: Sequence[PaperRun], catalog: Catalog) -> Repl
     )
 
 
-def _base(run: PaperRun, runs: Sequence[PaperRun]) -> PaperRun | None:
-    """Returns the smallest run on fewer accelerators with the same kind, batch and options."""
-    smaller = [
-        other
-        for other in runs
-        if (other.accelerator, other.batch_per_replica, other.options)
-        == (run.accelerator, run.batch_per_replica, run.options)
-        and other.accelerators < run.accelerators
-    ]
-    return min(
-        smaller,
-        key=lambda other: (other.accelerators, other.steady_epoch_seconds),
-        default=None,
-    )
-
-
-def _scaling(run: PaperRun, base: PaperRun) -> ScalingEfficiency:
+def _scaling(run: PaperRun, runs: Sequence[PaperRun]) -> ScalingEfficiency | None:
+    """Compares a run with the smallest one on fewer accelerators of the same kind, batch and options."""
+    same = {name: getattr(run, name) for name in ("accelerator", "batch_per_replica", "options")}
+    smaller = [other for other in _of(runs, **same) if other.accelerators < run.accelerators]
+    if not smaller:
+        return None
+    base = min(smaller, key=lambda other: (other.accelerators, other.steady_epoch_seconds))
     size = run.accelerators / base.accelerators
     samples = run.showers_per_epoch / base.showers_per_epoch
     speed_up = base.steady_epoch_seconds / run.steady_epoch_seconds
     wall = base.wall_epoch_seconds / run.wall_epoch_seconds
     return ScalingEfficiency(
-        baseline=base.name,
+        baseline=base.title,
         speed_up=speed_up,
         time_efficiency=speed_up / size,
         sample_efficiency=speed_up * samples / size,
@@ -218,12 +195,10 @@ def _prefetch(runs: Sequence[ReplayedRun]) -> _Pairs:
             for name in ("accelerator", "accelerators", "nodes", "workers", "batch_per_replica")
         }
         # Prefer a similar number of epochs: longer runs are from another day.
-        fastest = min(
-            _of(runs, options=PREFETCH, **same),
-            key=lambda run: abs(run.epochs - without.epochs),
-            default=None,
+        alike = sorted(
+            _of(runs, options=PREFETCH, **same), key=lambda run: abs(run.epochs - without.epochs)
         )
-        if fastest:
+        for fastest in alike[:1]:
             title = f"{fastest.accelerators} GPUs: {PREFETCH} against {NO_PREFETCH}"
             yield title, fastest, without
 
@@ -258,7 +233,7 @@ def _tpu_against_gpu(runs: Sequence[ReplayedRun]) -> _Pairs:
             yield f"one {tpu.accelerator} device against 8 V100", tpu, gpus[0]
 
 
-def _of(runs: Sequence[ReplayedRun], **values: object) -> list[ReplayedRun]:
+def _of(runs: Sequence[_Run], **values: object) -> list[_Run]:
     return [
         run for run in runs if all(getattr(run, name) == value for name, value in values.items())
     ]

@@ -90,6 +90,15 @@ def catalog_with(path: Path | None) -> Catalog:
     return load_catalog() if path is None else merge(load_catalog(), read_price_file(path))
 
 
+def named_row(offer: str | None, path: Path | None) -> PriceRow | None:
+    """Returns the row of `--price-as`, among known prices and those of a file; None: none is named.
+
+    Raises:
+        UnknownNameError: No offer has this name.
+    """
+    return catalog_with(path).row(offer) if offer else None
+
+
 def node_in_file(path: Path, accelerator: str | None, count: int) -> PriceRow:
     """Returns the only node of a price file that has these accelerators.
 
@@ -105,7 +114,7 @@ def node_in_file(path: Path, accelerator: str | None, count: int) -> PriceRow:
     found = [
         row
         for row in rows
-        if (accelerator and row.accelerator_count == count and is_of(row, accelerator))
+        if (accelerator and row.accelerator_count == count and is_of(row.accelerator, accelerator))
         or (accelerator is None and (row.accelerator_count == 0 or len(rows) == 1))
     ]
     if len(found) == 1:

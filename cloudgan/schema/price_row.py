@@ -169,6 +169,12 @@ class PriceRow(SourcedRow):
         """Unique id: kind, provider, node type, region, market, snapshot."""
         return f"{self.kind}/{self.offer}/{self.snapshot}"
 
+    @property
+    def in_other_market(self) -> PriceRow:
+        """The same node with the other market; its price stays."""
+        other = "spot" if self.market == "on_demand" else "on_demand"
+        return self.model_copy(update={"market": other})
+
     def hourly_usd(self, nodes: int = 1) -> float:
         """Returns the price of `nodes` nodes per hour."""
         return self.usd_per_hour * nodes

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 
 from pydantic import Field
@@ -10,7 +9,7 @@ from pydantic import Field
 from cloudgan.core.document import Document
 from cloudgan.core.durations import duration_range, duration_text
 from cloudgan.core.errors import ConfigError, DataError
-from cloudgan.reports.charts import Axis, Line, Plot, Point, PointSeries
+from cloudgan.reports.charts import Axis, Plot, Point, PointSeries
 from cloudgan.reports.page import Bullets, Page, Section
 from cloudgan.reports.result import Result, View
 from cloudgan.reports.table import Table
@@ -22,7 +21,9 @@ from cloudgan.speed.scaling import (
     Regime,
     RegimeName,
     ScalingModel,
+    SizeTimings,
     fit_scaling,
+    prediction_line,
     read_timings,
 )
 
@@ -43,16 +44,20 @@ _NO_STEPS = (
 )
 
 
-class FittedSize(Document):
-    """Runs with one number of accelerators."""
+class FittedSize(SizeTimings):
+    """Runs with one number of accelerators, beside the fit."""
 
-    n: int
-    steps: int | None = Field(description="of an epoch; null: unknown")
-    seconds: float = Field(description="of the fastest run")
-    slowest_seconds: float
-    runs: int
     waits_for_input: bool = Field(description="whether the runs are left out of the fit")
     fitted: PredictedTime
+
+    @property
+    def source(self) -> str:
+        """The runs, in words."""
+        waits = ", not fitted: waits for its input" if self.waits_for_input else ""
+        if self.runs == 1:
+            return f"1 run{waits}"
+        slowest = f"the slowest {self.slowest_seconds:.4g} s"
+        return f"fastest of {self.runs} runs, {slowest}{waits}"
 
 
 class FittedRegime(Document):
@@ -66,6 +71,13 @@ class FittedRegime(Document):
     slow_share: float = Field(gt=0, description="of all runs")
     sizes: tuple[FittedSize, ...]
 
+    def describe(self) -> str:
+        """Returns the values in words."""
+        return (
+            f"{self.name}: a {self.step_seconds:.4g} s, b {self.growth_per_doubling:.2%},"
+            f" c {self.fixed_steps:.3g} steps, noise {self.noise:.1%}"
+        )
+
 
 class Fit(Document):
     """The fitted model."""
@@ -76,6 +88,11 @@ class Fit(Document):
     feed_showers_per_second: float | None = Field(description="limit of --feed")
     regimes: tuple[FittedRegime, ...]
     not_in_it: str
+
+    @property
+    def sizes(self) -> tuple[FittedSize, ...]:
+        """The measured sizes of all regimes."""
+        return tuple(size for regime in self.regimes for size in regime.sizes)
 
 
 class FitReport(Result):
@@ -93,19 +110,47 @@ class FitReport(Result):
                 one.n,
                 duration_text(one.seconds),
                 duration_range(one.low_seconds, one.high_seconds),
-                one.extrapolation + (", waits for its input" if one.waits_for_input else ""),
+                one.evidence,
             )
             for one in self.predictions
         )
-        heads = ("accelerators", "epoch", "9 of 10 runs", "evidence")
-        largest = max(size.n for regime in self.fit.regimes for size in regime.sizes)
-        sizes = sum(len(regime.sizes) for regime in self.fit.regimes)
+        sizes = [size.n for size in self.fit.sizes]
         return View(
-            line=f"Times of larger runs, from {sizes} measured sizes of up to {largest}",
-            table=Table(heads, rows, align="rrll"),
-            notes=(f"{self.fit.not_in_it}",),
+            line=f"Times of larger runs, from {len(sizes)} measured sizes of up to {max(sizes)}",
+            table=Table(("accelerators", "epoch", "9 of 10 runs", "evidence"), rows, align="rrll"),
+            notes=(self.fit.not_in_it,),
             warnings=self.warnings,
-            basis=(fit_table(self),),
+            basis=(self.table(),),
+        )
+
+    def table(self) -> Table:
+        """Returns the measured and the predicted seconds, a row per size."""
+        measured = (
+            (size.n, size.seconds, "", "", "", "", "", f"measured, {regime.name}, {size.source}")
+            for regime in self.fit.regimes
+            for size in regime.sizes
+        )
+        predicted = (
+            (
+                one.n,
+                one.seconds,
+                one.healthy_low_seconds,
+                one.healthy_high_seconds,
+                one.low_seconds,
+                one.high_seconds,
+                one.needs_showers_per_second or "",
+                one.evidence,
+            )
+            for one in self.predictions
+        )
+        healthy = ("healthy low", "healthy high")
+        fits = "; ".join(regime.describe() for regime in self.fit.regimes)
+        assumed = "" if self.fit.steps_known else f"; {_NO_STEPS}"
+        return Table(
+            ("n", "seconds", *healthy, "low", "high", "needs showers/s", "source"),
+            (*measured, *predicted),
+            f"{self.fit.model}. {fits}{assumed}. {_BAND}; {self.fit.not_in_it}.",
+            "rrrrrrrl",
         )
 
     def page(self) -> Page:
@@ -118,28 +163,20 @@ class FitReport(Result):
             for regime in self.fit.regimes
         )
         known: dict[int, PredictedTime] = {one.n: one for one in self.predictions}
-        known |= {size.n: size.fitted for regime in self.fit.regimes for size in regime.sizes}
-        order = sorted(known)
-        line = Line(
-            "model",
-            tuple(map(float, order)),
-            tuple(known[n].seconds for n in order),
-            tuple(known[n].low_seconds for n in order),
-            tuple(known[n].high_seconds for n in order),
-        )
+        known |= {size.n: size.fitted for size in self.fit.sizes}
         plot = Plot(
             "Time against accelerators",
             Axis("accelerators", log=True),
             Axis("seconds", log=True),
             measured,
-            (line,),
+            (prediction_line(known),),
             band_label="90 % band",
-            extrapolated_from=max(size.n for regime in self.fit.regimes for size in regime.sizes),
+            extrapolated_from=max(size.n for size in self.fit.sizes),
         )
-        title = f"Predicted times from {self.file}"
         lead = f"{self.fit.not_in_it[0].upper()}{self.fit.not_in_it[1:]}."
         warnings = (Section("Warnings", (Bullets(self.warnings),)),) if self.warnings else ()
-        return Page(title, lead, (*warnings, Section("Scaling", (plot, fit_table(self)))))
+        scaling = Section("Scaling", (plot, self.table()))
+        return Page(f"Predicted times from {self.file}", lead, (*warnings, scaling))
 
 
 def fit_and_predict(
@@ -173,99 +210,25 @@ def fit_and_predict(
     epoch = None if showers is None or batch is None else EpochSteps(showers, batch)
     try:
         scaling = fit_scaling(timings, epoch, feed)
+        fit = Fit(
+            host_size=scaling.host_size,
+            steps_known=all(regime.steps.known for regime in scaling.regimes),
+            feed_showers_per_second=feed,
+            not_in_it=_UNSEEN_LIMITS if feed is None else _OTHER_LIMITS,
+            regimes=tuple(_fitted(scaling, regime) for regime in scaling.regimes),
+        )
         return FitReport(
             file=csv.name,
-            fit=_fit(scaling),
+            fit=fit,
             predictions=tuple(map(scaling.predict, predict)),
-            warnings=tuple(_warnings(scaling)),
+            warnings=tuple(_misfits(regime) for regime in scaling.regimes if regime.misfits),
         )
     except DataError as error:
         raise DataError(f"{csv}: {error}") from error
 
 
-def fit_table(report: FitReport) -> Table:
-    """Returns the measured and the predicted seconds, a row per size."""
-    measured = [
-        (size.n, size.seconds, "", "", "", "", "", f"measured, {regime.name}, {_runs(size)}")
-        for regime in report.fit.regimes
-        for size in regime.sizes
-    ]
-    predicted = [
-        (
-            one.n,
-            one.seconds,
-            one.healthy_low_seconds,
-            one.healthy_high_seconds,
-            one.low_seconds,
-            one.high_seconds,
-            one.needs_showers_per_second or "",
-            one.extrapolation + (", waits for its input" if one.waits_for_input else ""),
-        )
-        for one in report.predictions
-    ]
-    return Table(
-        (
-            "n",
-            "seconds",
-            "healthy low",
-            "healthy high",
-            "low",
-            "high",
-            "needs showers/s",
-            "source",
-        ),
-        (*measured, *predicted),
-        _caption(report),
-        "rrrrrrrl",
-    )
-
-
-def _caption(report: FitReport) -> str:
-    fits = "; ".join(
-        f"{one.name}: a {one.step_seconds:.4g} s, b {one.growth_per_doubling:.2%},"
-        f" c {one.fixed_steps:.3g} steps, noise {one.noise:.1%}"
-        for one in report.fit.regimes
-    )
-    assumed = "" if report.fit.steps_known else f"; {_NO_STEPS}"
-    return f"{report.fit.model}. {fits}{assumed}. {_BAND}; {report.fit.not_in_it}."
-
-
-def _runs(size: FittedSize) -> str:
-    waits = ", not fitted: waits for its input" if size.waits_for_input else ""
-    if size.runs == 1:
-        return f"1 run{waits}"
-    return f"fastest of {size.runs} runs, the slowest {size.slowest_seconds:.4g} s{waits}"
-
-
-def _warnings(scaling: ScalingModel) -> list[str]:
-    return [
-        "the model does not describe its own points: "
-        + ", ".join(
-            f"n={one.n} {one.seconds:.4g} s (model {one.fitted_seconds:.4g} s)"
-            for one in regime.misfits
-        )
-        + "; the intervals are widened. Check that the runs differ only in n (same batch per"
-        " accelerator, no run that waits for its input), or fit more sizes"
-        for regime in scaling.regimes
-        if regime.misfits
-    ]
-
-
-def _time(found: Prediction) -> PredictedTime:
-    return PredictedTime.model_validate(found.model_dump(include=set(PredictedTime.model_fields)))
-
-
-def _fit(scaling: ScalingModel) -> Fit:
-    return Fit(
-        host_size=scaling.host_size,
-        steps_known=all(regime.steps.known for regime in scaling.regimes),
-        feed_showers_per_second=scaling.feed,
-        not_in_it=_UNSEEN_LIMITS if scaling.feed is None else _OTHER_LIMITS,
-        regimes=tuple(_regime(scaling, regime) for regime in scaling.regimes),
-    )
-
-
-def _regime(scaling: ScalingModel, regime: Regime) -> FittedRegime:
+def _fitted(scaling: ScalingModel, regime: Regime) -> FittedRegime:
+    sizes = sorted((*regime.sizes, *regime.waiting), key=lambda size: size.n)
     return FittedRegime(
         name=regime.name,
         step_seconds=regime.posterior.step_seconds,
@@ -275,10 +238,22 @@ def _regime(scaling: ScalingModel, regime: Regime) -> FittedRegime:
         slow_share=regime.slow.share,
         sizes=tuple(
             FittedSize(
-                **dataclasses.asdict(size),
+                **size.model_dump(),
                 waits_for_input=size in regime.waiting,
-                fitted=_time(scaling.predict(size.n, size.steps)),
+                fitted=scaling.predict(size.n, size.steps),
             )
-            for size in sorted((*regime.sizes, *regime.waiting), key=lambda size: size.n)
+            for size in sizes
         ),
+    )
+
+
+def _misfits(regime: Regime) -> str:
+    points = ", ".join(
+        f"n={one.n} {one.seconds:.4g} s (model {one.fitted_seconds:.4g} s)"
+        for one in regime.misfits
+    )
+    return (
+        f"the model does not describe its own points: {points}; the intervals are widened. Check that"
+        " the runs differ only in n (same batch per accelerator, no run that waits for its input), or"
+        " fit more sizes"
     )

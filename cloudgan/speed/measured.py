@@ -13,8 +13,7 @@ from typing import Literal, NamedTuple, Protocol
 from pydantic import Field
 
 from cloudgan.core.document import Document
-from cloudgan.core.errors import DataError
-from cloudgan.core.table import read_table
+from cloudgan.core.table import read_keyed, read_table
 from cloudgan.schema.price_row import Positive, Text
 from cloudgan.schema.record import RunRecord
 
@@ -62,12 +61,7 @@ class AcceleratorSpec(Document):
 def load_accelerator_specs(path: Path | None = None) -> Mapping[str, AcceleratorSpec]:
     """Reads the specs by accelerator; without a path those of the package."""
     place = path or resources.files("cloudgan.speed") / "accelerator_specs.csv"
-    specs: dict[str, AcceleratorSpec] = {}
-    for line, spec in read_table(place, AcceleratorSpec):
-        if spec.accelerator in specs:
-            raise DataError(f"{place}:{line}: duplicate row of {spec.accelerator}")
-        specs[spec.accelerator] = spec
-    return specs
+    return read_keyed(place, AcceleratorSpec, lambda spec: spec.accelerator)
 
 
 def data_sheets(
@@ -120,7 +114,7 @@ class PaperRun(Document):
     batch_per_replica: int = Field(gt=0)
     options: Text
     epochs: int = Field(gt=0)
-    steps_per_epoch: int = Field(gt=0)
+    steps_per_epoch: int = Field(gt=0, exclude=True)
     showers_per_epoch: int = Field(gt=0)
     steady_epoch_seconds: float = Field(gt=0, description="mean of the epochs after the first")
     test_seconds: float = Field(gt=0)
@@ -138,7 +132,7 @@ class PaperRun(Document):
         return self.options != _NO_PREFETCH
 
     @property
-    def name(self) -> str:
+    def title(self) -> str:
         """For example ``8 x V100 (2 x n1-standard-32+4xV100), batch 96, prefetch, 5 epochs``."""
         what = f"{self.accelerators} x {self.accelerator}"
         workers = f", {self.workers} workers" if self.workers not in (None, self.nodes) else ""

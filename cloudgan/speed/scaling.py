@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
@@ -21,6 +21,7 @@ from cloudgan.core.document import Document
 from cloudgan.core.documents import csv_rows, read_text
 from cloudgan.core.errors import ConfigError, DataError, nearest, show
 from cloudgan.core.ranges import MAX_SECONDS, MAX_SIZE
+from cloudgan.reports.charts import Line
 from cloudgan.speed.posterior import (
     FIXED_SCALE,
     NOISE_MEDIAN,
@@ -91,19 +92,14 @@ class EpochSteps(NamedTuple):
         return steps
 
 
-@dataclass(frozen=True)
-class SizeTimings:
-    """All runs on one number of accelerators.
-
-    Attributes:
-        steps: Of that run; None: unknown.
-    """
+class SizeTimings(Document):
+    """All runs on one number of accelerators."""
 
     n: int
-    seconds: float
+    steps: int | None = Field(description="of an epoch; null: unknown")
+    seconds: float = Field(description="of the fastest run")
     slowest_seconds: float
     runs: int
-    steps: int | None = None
 
 
 class Misfit(NamedTuple):
@@ -141,6 +137,24 @@ class Prediction(PredictedTime):
     needs_showers_per_second: float | None = Field(description="so that no step waits for input")
     waits_for_input: bool = Field(description="whether the input rate limits it")
     extrapolation: str = Field(description="position among the measured sizes, in words")
+
+    @property
+    def evidence(self) -> str:
+        """How the time is known, in words."""
+        return self.extrapolation + (", waits for its input" if self.waits_for_input else "")
+
+
+def prediction_line(known: Mapping[int, PredictedTime]) -> Line:
+    """Returns the predicted seconds by size, with their band, as a line of a chart."""
+    sizes = sorted(known)
+    times = [known[n] for n in sizes]
+    return Line(
+        "model",
+        tuple(map(float, sizes)),
+        tuple(one.seconds for one in times),
+        tuple(one.low_seconds for one in times),
+        tuple(one.high_seconds for one in times),
+    )
 
 
 class _Steps(NamedTuple):
@@ -376,8 +390,15 @@ def _sizes(timings: Sequence[Timing]) -> tuple[SizeTimings, ...]:
     found = []
     for n, its in sorted(runs.items()):
         fastest = min(its, key=lambda one: one.seconds)
-        slowest = max(one.seconds for one in its)
-        found.append(SizeTimings(n, fastest.seconds, slowest, len(its), fastest.steps))
+        found.append(
+            SizeTimings(
+                n=n,
+                steps=fastest.steps,
+                seconds=fastest.seconds,
+                slowest_seconds=max(one.seconds for one in its),
+                runs=len(its),
+            )
+        )
     return tuple(found)
 
 

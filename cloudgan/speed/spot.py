@@ -132,11 +132,8 @@ class Preemption(NamedTuple):
 
     def mean_seconds(self, nodes: int) -> float:
         """Returns the mean time between preemptions of any of the nodes."""
-        return _mean_seconds(self.rate * nodes)
-
-
-def _mean_seconds(per_hour: float) -> float:
-    return HOUR_SECONDS / per_hour if per_hour > 0 else math.inf
+        per_hour = self.rate * nodes
+        return HOUR_SECONDS / per_hour if per_hour > 0 else math.inf
 
 
 def checkpoint_interval(preemption: Preemption, nodes: int) -> float:
@@ -144,10 +141,7 @@ def checkpoint_interval(preemption: Preemption, nodes: int) -> float:
 
     If preemptions are more frequent than two checkpoints, returns the mean time between them.
     """
-    return _interval(preemption.mean_seconds(nodes), preemption.checkpoint_seconds)
-
-
-def _interval(mean: float, delta: float) -> float:
+    mean, delta = preemption.mean_seconds(nodes), preemption.checkpoint_seconds
     if math.isinf(mean):
         return math.inf
     if delta >= 2 * mean:
@@ -164,15 +158,10 @@ def expected_seconds(work_seconds: float, preemption: Preemption, nodes: int) ->
 
     inf if it would practically never end.
     """
-    return _expected(work_seconds, preemption.mean_seconds(nodes), preemption)
-
-
-def _expected(work_seconds: float, mean: float, preemption: Preemption) -> float:
-    """Returns `expected_seconds` at a mean time between preemptions, whatever the rate of `preemption`."""
-    delta = preemption.checkpoint_seconds
+    mean, delta = preemption.mean_seconds(nodes), preemption.checkpoint_seconds
     if math.isinf(mean) or work_seconds == 0:
         return work_seconds
-    interval = min(_interval(mean, delta), work_seconds)
+    interval = min(checkpoint_interval(preemption, nodes), work_seconds)
     # A job that ends before its first checkpoint saves its result too.
     try:
         again = math.exp(preemption.restart_seconds / mean)
@@ -198,8 +187,8 @@ def break_even(
     """
 
     def dearer(rate: float) -> bool:
-        took = _expected(work_seconds, _mean_seconds(rate * nodes), preemption)
-        return took * price_ratio > work_seconds
+        at_rate = preemption._replace(per_node_hour=rate)
+        return expected_seconds(work_seconds, at_rate, nodes) * price_ratio > work_seconds
 
     low, high = _NEVER, _MOST_PER_HOUR
     if price_ratio >= 1 or dearer(low):

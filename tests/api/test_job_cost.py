@@ -17,7 +17,7 @@ from cloudgan.api.job_cost import (
 )
 from cloudgan.core.errors import DataError
 from cloudgan.money.catalog import load_catalog
-from cloudgan.money.price_file import read_price_file
+from cloudgan.money.price_file import named_row, read_price_file
 from cloudgan.schema import launch
 from cloudgan.schema import plan as plans
 from cloudgan.schema.config import RunConfig
@@ -86,7 +86,7 @@ def test_an_offer_prices_nodes_without_a_price(run, own_prices):
     folder = run(**TIMES)
     assert simulation_cost(folder).usd is None
     assert "--price-as=OFFER" in simulation_cost(folder).view().line
-    priced = simulation_cost(folder, offer="lab/cpu/room/on_demand", price_file=own_prices)
+    priced = simulation_cost(folder, named_row("lab/cpu/room/on_demand", own_prices))
     assert priced.usd_per_1000_showers == pytest.approx(1.2)
 
 
@@ -104,14 +104,14 @@ def test_a_run_that_ended_after_a_part_is_priced_by_the_showers_it_made(
     config = folder.read_config()
     simulation = config.simulation.model_copy(update={"showers_per_shard": 500})
     folder.write_config(config.model_copy(update={"simulation": simulation}))
-    priced = {"offer": "lab/cpu/room/on_demand", "price_file": own_prices}
-    unknown = simulation_cost(folder, **priced)
+    row = named_row("lab/cpu/room/on_demand", own_prices)
+    unknown = simulation_cost(folder, row)
     assert (unknown.showers, unknown.usd_per_1000_showers) == (None, None)
     plan = plan_of(name="run", store=(tmp_path / "store").as_uri())
     plans.write(folder.path / plans.FILE_NAME, plan)
     for number in range(3):
         open_store(plan.store).put(f"runs/run/{SHARD_INFO}/{number:05d}.json", b"{}")
-    found = simulation_cost(folder, **priced)
+    found = simulation_cost(folder, row)
     assert (found.showers, found.usd) == (1500, pytest.approx(6))
     assert found.usd_per_1000_showers == pytest.approx(4)
 
@@ -154,7 +154,7 @@ def test_a_grid_is_priced_by_cell_and_routine(folder):
         seconds = {"gather": 1.0, "train": 9.0 - wait, "update_genomes": 0, "mutate": 0}
         text = json.dumps(line | {"seconds": seconds | {"wait": wait}})
         (cell_folder / "record.jsonl").write_text(text + "\n")
-    found = grid_cost(folder, offer="gcp/n1-standard-8+1xV100/us-central1/spot")
+    found = grid_cost(folder, load_catalog().row("gcp/n1-standard-8+1xV100/us-central1/spot"))
     assert found.node_seconds == pytest.approx(10)  # five ranks on one machine
     view = found.view()
     assert view.line.startswith(
@@ -175,7 +175,7 @@ def test_a_grid_is_priced_by_cell_and_routine(folder):
     }
     attempts = (launch.Attempt.model_validate(attempt),)
     launch.write(folder.launch_file, launch.Launch(run="grid", config_hash="0", attempts=attempts))
-    launched = grid_cost(folder, offer="gcp/n1-standard-8+1xV100/us-central1/spot")
+    launched = grid_cost(folder, load_catalog().row("gcp/n1-standard-8+1xV100/us-central1/spot"))
     assert launched.as_json()["launched_node_seconds"] == 120
     assert launched.as_json()["launched_usd"] == pytest.approx(12 * found.usd)
     assert "lost iterations: 2 min of nodes" in launched.view().notes[0]

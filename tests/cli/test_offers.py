@@ -6,8 +6,7 @@ import re
 
 import pytest
 
-from cloudgan.api.offers_page import price_age
-from cloudgan.api.offers_report import OffersReport
+from cloudgan.api.offers_report import OffersReport, price_age
 from cloudgan.core import machines
 from cloudgan.reports.table import Mark
 
@@ -147,7 +146,7 @@ def test_eight_rows_have_each_role_measured_and_modelled(offers):
 @pytest.mark.parametrize("limits", [("--max-hours=2",), ("--max-hours=5", "--budget-usd=100"), ()])
 def test_the_cheapest_offer_is_marked_and_no_cheaper_one_that_fits_is_below_it(offers, limits):
     found = OffersReport.model_validate(offers("--epochs=60", *limits))
-    first, *others = found.table().rows
+    first, *others = found.view().table.rows
     assert first[0].startswith("✔ ")
     assert "over" not in first[-1]
     cheaper = [row for row in others if row[1].value < first[1].value]
@@ -194,7 +193,7 @@ def test_only_measured_accelerators_on_request(offers):
 
 def test_a_budget_without_deadline_selects_the_fastest_option(offers):
     found = offers("--epochs=60", "--budget-usd=150", "--accelerator=v100")
-    first, *others = OffersReport.model_validate(found).table().rows
+    first, *others = OffersReport.model_validate(found).view().table.rows
     assert first[0].startswith("✔ ")
     assert {row[-1].rpartition(", ")[2] for row in others if row[1].value < first[1].value} == {
         "slower"
@@ -251,8 +250,8 @@ def test_a_cpu_run_of_the_papers_network_uses_the_papers_throughput(offers, run_
 
 def test_the_table_of_offers_shows_unknown_values_and_counts_omitted_rows(offers):
     found = OffersReport.model_validate(offers())
-    assert len(found.table().rows) == 8
-    everything = found.model_copy(update={"shows_all": True}).table().rows
+    assert len(found.view().table.rows) == 8
+    everything = found.model_copy(update={"shows_all": True}).view().table.rows
     assert len(everything) > 100
     assert None in everything[-1]
 
@@ -304,7 +303,7 @@ def test_with_all_or_a_report_every_configuration_is_there(cloudgan_here, tmp_pa
     flags = (*JOB, "--accelerator=v100", "--measured", "--all", f"--report={file}", "--json")
     found = OffersReport.model_validate_json(cloudgan_here("offers", *flags).stdout)
     assert len(found.choice.options) > len(found.choice.pareto_front)
-    assert len(found.table().rows) == len(found.choice.options) > 8
+    assert len(found.view().table.rows) == len(found.choice.options) > 8
     assert "Time against cost" in file.read_text(encoding="utf-8")
 
 

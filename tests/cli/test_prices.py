@@ -3,10 +3,10 @@
 import datetime as dt
 import re
 
-from cloudgan.api.prices import prices
 from cloudgan.core.clock import utc_today
 from cloudgan.money.catalog import shipped_catalog, write_refreshed
 from cloudgan.money.fees import load_fees
+from cloudgan.money.prices import prices
 
 HEADS = ["node", "USD/h", "market", "where", "days", "old", "grade"]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import yaml
 
 import command_options
-from cloudgan.api.prices import prices
+from cloudgan.money.prices import prices
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "deploy" / "prices-workflow.yaml").read_text()

@@ -87,7 +87,7 @@ def test_every_price_has_accelerators_that_fit_its_name():
         attached = re.search(r"\+(\d+)x(\w+)$", row.node_type)
         if attached:
             assert int(attached[1]) == row.accelerator_count, row.row_id
-            assert is_of(row, attached[2]), row.row_id
+            assert is_of(row.accelerator, attached[2]), row.row_id
         sized = re.search(r"gpu-(\d+)g$", row.node_type)
         assert not sized or int(sized[1]) == row.accelerator_count, row.row_id
         cores = NAMED_BY_CORES.fullmatch(row.node_type)

@@ -4,8 +4,7 @@ import pytest
 
 from cloudgan.money.catalog import load_catalog
 from cloudgan.money.fees import Fees, load_fees
-from cloudgan.money.forecast import JobContext, job_cost
-from cloudgan.money.startup import StartupTime
+from cloudgan.money.forecast import JobContext, StartupTime, job_cost
 from cloudgan.schema.item import Item
 from cloudgan.schema.price_row import DataMove
 from launch.plan.test_build import PRICE

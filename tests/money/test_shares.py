@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from cloudgan.api.cost_page import shares_table
 from cloudgan.money.report import cost_report
+from cloudgan.money.run_cost import RunCost
 from cloudgan.money.shares import grid_shares
 from cloudgan.schema.cell_line import CellLine
 from cloudgan.schema.record import RunRecord
@@ -64,7 +64,8 @@ def test_the_epochs_are_divided_among_the_ranks_and_their_routines():
     known = math.fsum(share.usd for share in report.shares)
     assert known == pytest.approx(report.totals.known_usd, rel=1e-12)
     assert known == pytest.approx(ROW.cost_usd(50))
-    assert shares_table(report).rows[0][0] == "masters"
+    shares = RunCost(report=report).view().basis[1]
+    assert shares.rows[0][0] == "masters"
 
 
 def test_a_group_counts_with_all_its_ranks():

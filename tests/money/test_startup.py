@@ -6,7 +6,7 @@ import pytest
 
 from cloudgan.core.clouds import CLOUDS
 from cloudgan.core.errors import DataError
-from cloudgan.money.startup import find_startup_time, load_startup_times
+from cloudgan.money.forecast import find_startup_time, load_startup_times
 
 HEAD = "provider,least_nodes,low_seconds,high_seconds,source,date,note\n"
 ROWS = load_startup_times()

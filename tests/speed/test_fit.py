@@ -2,8 +2,8 @@
 
 import pytest
 
-from cloudgan.api.fit import fit_and_predict, fit_table
 from cloudgan.core.errors import ConfigError, DataError
+from cloudgan.speed.fit import fit_and_predict
 
 PAPER = "n,seconds\n2,1784.42\n4,900.49\n8,456.62\n16,229.66\n16,227.56\n"
 
@@ -37,7 +37,7 @@ def test_the_fit_lists_its_data_and_its_limits(csv):
 
 
 def test_the_table_shows_measured_and_predicted_sizes_and_the_limits(csv):
-    table = fit_table(fit_and_predict(csv, (64,)))
+    table = fit_and_predict(csv, (64,)).table()
     assert [row[0] for row in table.rows] == [2, 4, 8, 16, 64]
     assert "fastest of 2 runs" in table.rows[3][-1]
     assert table.rows[4][-1] == "extrapolated 4x"
@@ -67,7 +67,7 @@ def test_a_feed_limits_the_time_and_the_table_names_it(csv):
     report = fit_and_predict(csv, (16, 64), showers=124_987, batch=96, feed=845)
     assert [one.waits_for_input for one in report.predictions] == [False, True]
     assert report.predictions[1].seconds == pytest.approx(122_880 / 845, rel=0.01)
-    assert fit_table(report).rows[-1][-1] == "extrapolated 4x, waits for its input"
+    assert report.table().rows[-1][-1] == "extrapolated 4x, waits for its input"
 
 
 @pytest.mark.parametrize("given", [{"showers": 100}, {"batch": 4}, {"feed": 8.0}])

@@ -226,7 +226,7 @@ def _on_one_market(
         either = spot or full
         assert either is not None  # noqa: S101  at least one market
         work = constraints.max_seconds if either.work_seconds is None else either.work_seconds
-        given_up = (constraints.excluded or {}).get(_other(either.row))
+        given_up = (constraints.excluded or {}).get(either.row.in_other_market.offer)
         chosen = choose_market(
             spot.row if spot else None,
             full.row if full else None,
@@ -241,12 +241,6 @@ def _on_one_market(
             else:
                 rejected.append(_rejected(option, OTHER_MARKET))
     return kept
-
-
-def _other(row: PriceRow) -> str:
-    """Returns the offer of the same node type on the other market."""
-    market = "spot" if row.market == "on_demand" else "on_demand"
-    return row.model_copy(update={"market": market}).offer
 
 
 def _within(

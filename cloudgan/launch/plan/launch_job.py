@@ -166,7 +166,7 @@ def _accelerator(request: LaunchRequest, node: Node | None) -> tuple[str | None,
         return (node.accelerator, node.accelerator_count) if node.accelerator_count else (None, 0)
     if request.is_provisioned:  # the search has matched them
         return node.accelerator, node.accelerator_count
-    if count != node.accelerator_count or not is_of(node, name):
+    if count != node.accelerator_count or not is_of(node.accelerator, name):
         raise ConfigError(
             f"--price-as={request.price_as} has {node.accelerator_count} x {node.accelerator}, and"
             f" --accelerator={name}:{count} was given; they must agree"

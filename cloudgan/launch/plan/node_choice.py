@@ -30,8 +30,7 @@ from cloudgan.launch.plan.request import AttemptHistory, LaunchRequest
 from cloudgan.money.billing import data_move
 from cloudgan.money.catalog import load_catalog
 from cloudgan.money.fees import load_fees
-from cloudgan.money.forecast import JobContext, job_cost
-from cloudgan.money.startup import load_startup_times
+from cloudgan.money.forecast import JobContext, job_cost, load_startup_times
 from cloudgan.schema.candidate import Candidate
 from cloudgan.schema.config import RunConfig
 from cloudgan.schema.plan import JobCost, NodePool, Selection, Showers

@@ -118,7 +118,9 @@ def _check_offer(row: PriceRow, request: LaunchRequest) -> None:
     name, count = request.accelerator_name, request.accelerator_count
     if name is None or name.casefold() == row.node_type.casefold():
         return
-    if not is_of(row, name) or (request.has_accelerator_count and count != row.accelerator_count):
+    if not is_of(row.accelerator, name) or (
+        request.has_accelerator_count and count != row.accelerator_count
+    ):
         raise ConfigError(
             f"--price-as={row.offer} has {row.accelerator_count} x {row.accelerator}, and"
             f" --accelerator={name}:{count} was given; they must agree"
@@ -210,7 +212,7 @@ def unpriced_node(request: LaunchRequest, catalog: Catalog) -> UnpricedNode:
             "--budget-usd and --max-usd-per-hour need a price, and this node type has none: omit"
             " them and limit the run by --max-hours"
         )
-    if any(is_of(row, name) for row in catalog.rows):
+    if any(is_of(row.accelerator, name) for row in catalog.rows):
         raise ConfigError(
             f"--accelerator={name} is an accelerator; with --allow-unknown-price give a node type,"
             " such as a2-highgpu-1g or g5.xlarge"

@@ -18,8 +18,7 @@ from cloudgan.launch.plan.candidates import (
 )
 from cloudgan.money.catalog import load_catalog
 from cloudgan.money.fees import load_fees
-from cloudgan.money.forecast import JobContext
-from cloudgan.money.startup import load_startup_times
+from cloudgan.money.forecast import JobContext, load_startup_times
 from cloudgan.schema.plan import NodePool
 from cloudgan.speed.candidates import BatchRule, PricedJob
 from cloudgan.speed.measured import (

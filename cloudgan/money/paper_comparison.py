@@ -6,12 +6,12 @@ from typing import Any
 
 from cloudgan.money.catalog import load_catalog
 from cloudgan.money.paper_replay import Replay, ReplayedRun, replay, scaling_runs
-from cloudgan.reports.charts import Axis, Line, Plot, Point, PointSeries
+from cloudgan.reports.charts import Axis, Plot, Point, PointSeries
 from cloudgan.reports.page import Page, Paragraph, Section
 from cloudgan.reports.result import Result, View
 from cloudgan.reports.table import Table
 from cloudgan.speed.measured import PAPER_BATCH, PAPER_SHOWERS
-from cloudgan.speed.scaling import EpochSteps, Timing, fit_scaling
+from cloudgan.speed.scaling import EpochSteps, Timing, fit_scaling, prediction_line
 
 _PRICES = {
     "on_demand_2021": "2020/21",
@@ -191,23 +191,15 @@ def _scaling_plot(replayed: Replay) -> Plot:
         ],
         EpochSteps(PAPER_SHOWERS, PAPER_BATCH),
     )
-    known = [fitted.predict(n) for n in _SIZES]
     points = tuple(
         Point(run.accelerators, run.steady_epoch_seconds, run.name, _detail(run)) for run in runs
-    )
-    line = Line(
-        "model",
-        tuple(map(float, _SIZES)),
-        tuple(one.seconds for one in known),
-        tuple(one.low_seconds for one in known),
-        tuple(one.high_seconds for one in known),
     )
     return Plot(
         "Time of an epoch on V100, fitted to 2 to 16 GPUs",
         Axis("GPUs", log=True, ticks=tuple(map(float, _SIZES))),
         Axis("time of an epoch (s)", log=True),
         (PointSeries("measured, one worker a node", points),),
-        (line,),
+        (prediction_line({n: fitted.predict(n) for n in _SIZES}),),
         band_label="90 % band",
         extrapolated_from=float(max(_FITTED_GPUS)),
         caption="Runs on 32, 64 and 128 GPUs were not fitted: they test the extrapolation.",

@@ -9,7 +9,6 @@ from typing import Any
 
 from pydantic import Field
 
-from cloudgan.core import settings
 from cloudgan.core.clock import parse_time, utc_now, utc_today
 from cloudgan.core.clouds import title_of
 from cloudgan.core.command import command
@@ -17,23 +16,19 @@ from cloudgan.core.errors import CloudganError, CredentialsError
 from cloudgan.core.progress import Progress, Silent
 from cloudgan.money.catalog import (
     load_catalog,
+    price_folder,
     shipped_catalog,
     updated,
     write_catalog,
 )
 from cloudgan.money.fees import load_fees
-from cloudgan.money.refresh.feeds import RefreshResult
+from cloudgan.money.refresh.feeds import RefreshResult, feeds_by_provider, refresh
 from cloudgan.reports.result import Result, View
 from cloudgan.reports.table import Number, Table
 from cloudgan.schema.options.money import PricesOptions
 from cloudgan.schema.price_row import ANY_REGION, STALE_DAYS, FeeRow, Market, PriceRow
 
 _MAX_REJECTED = 10
-
-
-def price_folder() -> Path:
-    """Returns the folder of refreshed prices (CLOUDGAN_DATA)."""
-    return settings.data_folder() / "prices"
 
 
 class PriceList(Result):
@@ -208,8 +203,6 @@ def prices(
 
 def _refreshed(provider: str | None, output: Path | None, progress: Progress) -> RefreshedPrices:
     """Downloads the clouds' price lists into the data folder; a cloud that failed keeps its old prices."""
-    from cloudgan.money.refresh.feeds import feeds_by_provider, refresh
-
     now = parse_time(utc_now())
     results = tuple(
         refresh(name, feeds, price_folder())
