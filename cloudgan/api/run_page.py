@@ -5,7 +5,7 @@ from __future__ import annotations
 from cloudgan.api.run import Run, loss_chart
 from cloudgan.api.validation import Validation
 from cloudgan.api.validation_page import headline, validation_sections
-from cloudgan.core.errors import DataError
+from cloudgan.core.errors import DataError, counted
 from cloudgan.money.run_cost import RunCost
 from cloudgan.reports.charts import Axis, Line, Plot
 from cloudgan.reports.page import Bullets, KeyFigures, Page, Paragraph, Section
@@ -80,7 +80,7 @@ def ending(reason: StopReason, step: int) -> str:
         "finished": "at the last epoch",
         "plateau": "without further improvement",
     }
-    return f"Training ended after {step:,} steps, {why.get(reason, reason)}."
+    return f"Training ended after {counted(step, 'step')}, {why.get(reason, reason)}."
 
 
 def _key_figures(

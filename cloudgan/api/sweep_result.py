@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from pydantic import Field
 
 from cloudgan.api.cost import price
-from cloudgan.core.errors import DataError
+from cloudgan.core.errors import DataError, counted
 from cloudgan.launch.plan.request import LaunchRequest
 from cloudgan.reports.result import Result, View
 from cloudgan.reports.table import Cell, Number, Table, usd_text
@@ -114,7 +114,7 @@ class SweepResult(Result):
         usd = f", {usd_text(self.usd)} USD" if self.usd is not None else ""
         compare = f"cloudgan compare 'runs/{self.sweep}-seed-*'"
         return View(
-            f"{self.sweep}: {len(self.runs)} runs finished{usd}",
+            f"{self.sweep}: {counted(len(self.runs), 'run')} finished{usd}",
             self.table(),
             commands=(
                 (compare, "shows speed and cost"),

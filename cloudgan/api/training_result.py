@@ -10,6 +10,7 @@ from pydantic import Field
 
 from cloudgan.core.document import Document
 from cloudgan.core.durations import format_duration
+from cloudgan.core.errors import counted
 from cloudgan.core.hardware import this_machine
 from cloudgan.core.memory import in_gib
 from cloudgan.gan.convolutions import plan
@@ -67,8 +68,8 @@ class TrainingResult(Result):
 
     def view(self) -> View:
         """Returns one line, losses and memory, and the next commands."""
-        plural, time = "" if self.epoch == 1 else "s", format_duration(self.train_seconds)
-        epochs = f"{self.epoch:,} epoch{plural}, " if self.epoch else ""
+        time = format_duration(self.train_seconds)
+        epochs = f"{counted(self.epoch, 'epoch')}, " if self.epoch else ""
         facts = [self.preset]
         facts += [f"{self.training_showers:,} showers"] if self.training_showers else []
         facts += [f"{self.held_out_showers:,} held out"] if self.held_out_showers else []
@@ -97,7 +98,7 @@ class TrainingResult(Result):
         against, other = ("", "held-out") if enough else (" --against=FILE", "other")
         page = f"figures ({self.report})" if self.report else "writes figures"
         return View(
-            line=f"{Path(self.run).name}: {epochs}{self.step:,} steps in {time} ({', '.join(facts)})",
+            line=f"{Path(self.run).name}: {epochs}{counted(self.step, 'step')} in {time} ({', '.join(facts)})",
             notes=tuple(filter(None, notes)),
             warnings=(self.why_no_report,) if self.why_no_report else (),
             commands=(
@@ -154,7 +155,7 @@ class TrainingDescription(Result):
             notes += [f"peak memory about {in_gib(memory.peak_bytes)}{free}{largest}"]
         bench = f"cloudgan bench step --preset={self.preset}"
         return View(
-            line=f"{self.preset}: {cells} cells, {training.epochs:,} epochs; nothing was started",
+            line=f"{self.preset}: {cells} cells, {counted(training.epochs, 'epoch')}; nothing was started",
             table=table,
             notes=tuple(notes),
             commands=((bench, "the time of a step on this machine"),),

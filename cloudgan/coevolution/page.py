@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from cloudgan.coevolution.files import GridFolder, pictured, read_pictures
 from cloudgan.coevolution.record import Ancestor, RoutineTimes, ancestry, routine_times
 from cloudgan.coevolution.run_result import Evolution, comparison_table
+from cloudgan.core.errors import counted
 from cloudgan.reports.charts import COLOURS, GREY, INK, Axis, Bar, Figure, Line, Plot, StackedBars
 from cloudgan.reports.page import Block, KeyFigures, Page, Paragraph, Section
 from cloudgan.reports.table import Table
@@ -55,8 +56,8 @@ def evolution_page(found: Evolution) -> Page:
     ]
     return Page(
         f"Evolution of {config.rows}x{config.columns} cells",
-        f"Task {config.task}, {found.iteration} iterations of {config.batches} batches of"
-        f" {config.batch_size}, neighbourhood {config.neighbourhood.replace('_', ' ')}, engine"
+        f"Task {config.task}, {counted(found.iteration, 'iteration')} of"
+        f" {counted(config.batches, 'batch', 'batches')} of {config.batch_size}, neighbourhood {config.neighbourhood.replace('_', ' ')}, engine"
         f" {config.engine}. {_winner(found)}",
         tuple(section for section in sections if section.blocks),
         f"Written by cloudgan from {found.path.name}. The page loads nothing from the network.",

@@ -11,7 +11,7 @@ from pydantic import Field, computed_field
 from cloudgan.coevolution.files import GridFolder
 from cloudgan.coevolution.grid import Grid
 from cloudgan.coevolution.record import RoutineTimes, routine_times
-from cloudgan.core.errors import DataError
+from cloudgan.core.errors import DataError, counted
 from cloudgan.reports.result import Result, View
 from cloudgan.reports.table import Mark, Table
 from cloudgan.schema.cell_line import CellLine
@@ -109,7 +109,7 @@ class Evolution(Result):
             (longer, "goes on"),
         )
         return View(
-            f"{path}: {size} cells, {self.iteration} iterations; {said}",
+            f"{path}: {size} cells, {counted(self.iteration, 'iteration')}; {said}",
             self._table(shown) if shown else None,
             notes=tuple(notes),
             commands=commands if self.best else (),

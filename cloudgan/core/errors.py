@@ -45,6 +45,11 @@ def show(value: object) -> str:
     return shorten(repr(value))
 
 
+def counted(number: int, noun: str, plural: str = "") -> str:
+    """Returns such as ``1 epoch`` or ``1,200 epochs``; `plural` where it is not the noun with an s."""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
 def install_command(extra: str, options: str = "") -> str:
     """Returns the command for a message that installs an extra, from where pip installed cloudgan.
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
-from cloudgan.core.errors import ConfigError
+from cloudgan.core.errors import ConfigError, counted
 from cloudgan.schema.parallel import ParallelConfig
 
 Kind = Literal["top master", "master", "leader", "member"]
@@ -94,8 +94,8 @@ class Layout:
         """Returns a line such as ``5 ranks: 1 master, 2 workers of 2 ranks``."""
         masters, workers = len(self.masters), self.workers
         return (
-            f"{self.size} ranks: {'rank 0 above ' if self.has_top else ''}{masters}"
-            f" master{'s' * (masters > 1)}, {workers} worker{'s' * (workers > 1)}"
+            f"{self.size} ranks: {'rank 0 above ' if self.has_top else ''}"
+            f"{counted(masters, 'master')}, {counted(workers, 'worker')}"
             + (f" of {self.group} ranks" if self.group > 1 else "")
         )
 
@@ -186,7 +186,7 @@ def _does_not_fit(size: int, parallel: ParallelConfig) -> str:
     smallest, group = smallest_size(parallel), parallel.group
     below = size - (size - smallest) % group
     near = [smallest] if size < smallest else [below, below + group]
-    parts = [f"{parallel.masters} master{'s' * (parallel.masters > 1)}"]
+    parts = [counted(parallel.masters, "master")]
     if parallel.masters > 1:
         parts.append("rank 0 above them")
     each = f"{group} ranks each" if group > 1 else "1 rank each"
@@ -212,7 +212,7 @@ def _check_force(layout: Layout, parallel: ParallelConfig) -> None:
     fewest = min(len(layout.children(role.rank)) for role in layout.roles if role.is_master)
     if parallel.mode != "easgd" or 0 < force < fewest or (force == 0 and layout.workers == 1):
         return
-    served = f"a master serves {fewest} worker{'s' * (fewest > 1)}"
+    served = f"a master serves {counted(fewest, 'worker')}"
     raise ConfigError(
         f"--elastic-force={force:g} is outside of (0, {fewest}): {served}, and an exchange moves by"
         f" force/{fewest} of the distance between the two; use --elastic-force=0.9"

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final, Literal, NamedTuple, Self
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from cloudgan.core.document import Document
-from cloudgan.core.errors import ConfigError, nearest, show
+from cloudgan.core.errors import ConfigError, counted, nearest, show
 from cloudgan.core.flags import Text, argument, flag
 from cloudgan.core.ranges import MAX_BATCH, MAX_EPOCHS, MAX_SEED, MAX_STEP
 
@@ -190,7 +190,7 @@ class CoevolutionConfig(Document):
 
     def describe(self) -> str:
         """Returns such as ``20 iterations of 2x3 cells``."""
-        return f"{self.iterations} iterations of {self.rows}x{self.columns} cells"
+        return f"{counted(self.iterations, 'iteration')} of {self.rows}x{self.columns} cells"
 
     def mathematics(self) -> dict[str, Any]:
         """Returns the keys that determine what is computed; the others may change when a run continues."""

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from pydantic import Field
 
+from cloudgan.core.errors import counted
 from cloudgan.reports.page import KeyFigures, Page, Section
 from cloudgan.reports.result import Result, View
 from cloudgan.reports.table import Mark, Table
@@ -99,7 +100,7 @@ class Search(Result):
         """Returns such as ``9 trials (8 complete, 1 failed)``."""
         states = [trial.state for trial in self.trials]
         counts = ", ".join(f"{states.count(name)} {name}" for name in dict.fromkeys(states))
-        return f"{len(states)} trials" + (f" ({counts})" if counts else "")
+        return counted(len(states), "trial") + (f" ({counts})" if counts else "")
 
     @property
     def _has_folds(self) -> bool:

@@ -12,7 +12,7 @@ from pydantic import Field
 from cloudgan.core import settings
 from cloudgan.core.document import Document
 from cloudgan.core.durations import format_duration
-from cloudgan.core.errors import ConfigError
+from cloudgan.core.errors import ConfigError, counted
 from cloudgan.core.hardware import nvidia_gpus
 from cloudgan.core.memory import FreeMemory, free_memory, in_gib
 from cloudgan.gan.convolutions import choose_conv_impl
@@ -31,13 +31,12 @@ _GIB = 1 << 30
 def describe_work(config: RunConfig, showers: int) -> str:
     """Returns such as ``mini, 20 epochs of 540 showers``, where it trains on `showers`."""
     training = config.training
-    limits = [f"{training.max_steps:,} steps"] if training.max_steps else []
+    limits = [counted(training.max_steps, "step")] if training.max_steps else []
     limits += [format_duration(training.max_seconds)] if training.max_seconds else []
-    plural = "s" if training.epochs > 1 else ""
     work = (
-        f"at most {' or '.join(limits)} on" if limits else f"{training.epochs:,} epoch{plural} of"
+        f"at most {' or '.join(limits)} on" if limits else f"{counted(training.epochs, 'epoch')} of"
     )
-    return f"{config.model.preset}, {work} {showers:,} showers"
+    return f"{config.model.preset}, {work} {counted(showers, 'shower')}"
 
 
 def training_share(config: RunConfig, showers: int) -> int:

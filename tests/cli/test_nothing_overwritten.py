@@ -87,7 +87,7 @@ def test_a_run_that_train_is_making_is_not_deployed(refused):
     ("flags", "said"),
     [
         ("--cpus=4096", f"--cpus=4096: this machine has {this_machine().cores} cores"),
-        ("--memory-gib=100000", "--memory-gib=100000 of 1 workers is 100000 GiB"),
+        ("--memory-gib=100000", "--memory-gib=100000 of 1 worker is 100000 GiB"),
         ("--nodes=2 --batch=10000000", "a batch of 10000000 per replica takes about"),
     ],
 )

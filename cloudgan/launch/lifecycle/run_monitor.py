@@ -14,6 +14,7 @@ from cloudgan.core.errors import (
     CloudganError,
     LaunchError,
     StockOutError,
+    counted,
 )
 from cloudgan.launch.backends.job_backend import JobBackend
 from cloudgan.schema.heartbeat import Heartbeat
@@ -98,7 +99,7 @@ class RunMonitor:
     def _report(self, state: RunState) -> None:
         wanted = self.plan.workers.nodes
         up = state.count("running", "done")
-        lines = {"phase": f"{state.phase}: {up} of {wanted} workers running"}
+        lines = {"phase": f"{state.phase}: {up} of {counted(wanted, 'worker')} running"}
         if state.reason:
             lines["why"] = state.reason
         for key, line in lines.items():
@@ -162,7 +163,7 @@ class RunMonitor:
             return
         up = state.count("running", "done")
         why = (
-            f"only {up} of {self.plan.workers.nodes} workers started within {limit:.0f} s"
+            f"only {up} of {counted(self.plan.workers.nodes, 'worker')} started within {limit:.0f} s"
             f" ({state.reason or 'no reason reported'})"
         )
         if hint := _HINTS.get(state.cause):

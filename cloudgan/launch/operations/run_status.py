@@ -11,6 +11,7 @@ from pydantic import Field
 from cloudgan.core.clock import parse_time, utc_moment
 from cloudgan.core.documents import read_json
 from cloudgan.core.durations import format_duration, short_duration
+from cloudgan.core.errors import counted
 from cloudgan.reports.result import Result, View
 from cloudgan.reports.table import Cell, Number, Table
 from cloudgan.schema.grid_status import FILE_NAME, GridStatus
@@ -234,7 +235,7 @@ def grid_lines(status: GridStatus, age: float) -> Iterator[str]:
     yield f"  ({', '.join(f'{mark} {state}' for state, mark in _MARKS.items())})"
     for node in status.nodes:
         cells = ", ".join(node.cells) or "none"
-        yield f"{node.host}: {node.cores} cores, {node.ranks} ranks, cells {cells}"
+        yield f"{node.host}: {counted(node.cores, 'core')}, {counted(node.ranks, 'rank')}, cells {cells}"
 
 
 def grid_table(status: GridStatus, age: float) -> Table:

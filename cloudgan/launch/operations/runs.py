@@ -12,7 +12,7 @@ from pydantic import Field
 from cloudgan.core.clock import utc_moment
 from cloudgan.core.command import command
 from cloudgan.core.durations import parse_since
-from cloudgan.core.errors import CloudganError, ConfigError, UnknownNameError
+from cloudgan.core.errors import CloudganError, ConfigError, UnknownNameError, counted
 from cloudgan.core.file_lock import holder
 from cloudgan.core.progress import Progress, Silent
 from cloudgan.core.tail import tail_lines
@@ -87,7 +87,9 @@ class DownResult(Result):
         """Returns what was deleted, and the cost."""
         count = len(self.removed)
         notes = (
-            [f"{self.purged_files} files deleted from {self.store}"] if self.purged_files else []
+            [f"{counted(self.purged_files, 'file')} deleted from {self.store}"]
+            if self.purged_files
+            else []
         )
         commands = []
         if self.usd is not None:
@@ -106,7 +108,7 @@ class SweepResults(Result):
     def view(self) -> View:
         """Returns a line per run."""
         notes = tuple(line for one in self.runs for line in (one.view().line, *one.view().notes))
-        return View(f"{self.sweep}: {len(self.runs)} runs", notes=notes, done=True)
+        return View(f"{self.sweep}: {counted(len(self.runs), 'run')}", notes=notes, done=True)
 
 
 class AdoptResult(Result):

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from cloudgan.core.clouds import region_of
 from cloudgan.core.command import command
-from cloudgan.core.errors import ConfigError, ResourcesLeftError
+from cloudgan.core.errors import ConfigError, ResourcesLeftError, counted
 from cloudgan.core.progress import Progress, Silent
 from cloudgan.launch.clouds.engine import Engine, names_of_gone
 from cloudgan.launch.clouds.planner import cloud_planner, open_cloud, with_login
@@ -169,10 +169,10 @@ def _empty_buckets(
         if not names:
             continue
         runs = ", ".join(sorted({one.run for one in survey.folders if one.store == store.url}))
-        size = f"{len(names)} files, {store.size_bytes() / 2**20:.1f} MiB"
+        size = f"{counted(len(names), 'file')}, {store.size_bytes() / 2**20:.1f} MiB"
         confirm(f"{store.url} has {size} of {runs or 'no run'}: delete them permanently?")
         left = delete_objects(store, names)
-        progress.say(f"{len(names) - len(left)} files deleted from {store.url}")
+        progress.say(f"{counted(len(names) - len(left), 'file')} deleted from {store.url}")
         if left:
             progress.say(f"{store.url}: {undeletable(left)}")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from cloudgan.core.errors import ConfigError
+from cloudgan.core.errors import ConfigError, counted
 from cloudgan.core.hardware import this_machine
 from cloudgan.core.lock import locked
 from cloudgan.core.progress import Progress
@@ -51,7 +51,7 @@ def check_this_machine(plan: Plan) -> str | None:
     total_gib = workers.nodes * workers.memory_gib
     if machine.memory_gib and total_gib > max(workers.nodes, machine.memory_gib + 1):
         raise ConfigError(
-            f"--memory-gib={workers.memory_gib:g} of {workers.nodes} workers is {total_gib:g} GiB, and this"
+            f"--memory-gib={workers.memory_gib:g} of {counted(workers.nodes, 'worker')} is {total_gib:g} GiB, and this"
             f" machine has {machine.memory_gib:g}; give less, or omit it"
         )
     if not config.trains_one:

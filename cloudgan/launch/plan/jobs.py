@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cloudgan.coevolution.grid import check_grid
-from cloudgan.core.errors import ConfigError
+from cloudgan.core.errors import ConfigError, counted
 from cloudgan.core.labels import checked_name
 from cloudgan.launch.kubernetes.manifests import CLAIM
 from cloudgan.launch.plan.flags import WorkerFlags
@@ -320,7 +320,7 @@ def _check_join(given: Mapping[str, Any], file: str | None, request: WorkerFlags
 
 
 def _showers_text(config: RunConfig) -> str:
-    return f"{config.simulation.showers:,} showers"
+    return counted(config.simulation.showers, "shower")
 
 
 def _trials_text(config: RunConfig) -> str:

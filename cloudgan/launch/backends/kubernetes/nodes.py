@@ -6,7 +6,7 @@ import time
 from typing import Any, Final
 
 from cloudgan.core.clock import monotonic_seconds
-from cloudgan.core.errors import StockOutError
+from cloudgan.core.errors import StockOutError, counted
 from cloudgan.core.labels import RUN
 from cloudgan.launch.kubernetes.api import ClusterApi
 from cloudgan.schema.launch import Node
@@ -83,6 +83,6 @@ def _allocatable(node: dict[str, Any], plan: Plan) -> bool:
 def _why(found: int, ready: int, able: int, plan: Plan) -> str:
     wanted = plan.workers.nodes
     if found < wanted or ready < wanted:
-        return f"{ready} of {wanted} nodes are ready"
+        return f"{ready} of {counted(wanted, 'node')} ready"
     resource = plan.workers.resource
     return f"{able} of {wanted} ready nodes show {resource}: the driver or its device plugin is not ready"

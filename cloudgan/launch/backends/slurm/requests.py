@@ -9,6 +9,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Final
 
+from cloudgan.core.errors import counted
 from cloudgan.launch.kubernetes.job_spec import CONFIG, KEY_FOLDER, RESTART_CODES, WORK, JobSpec
 from cloudgan.launch.kubernetes.manifests import PLAN_PLACEHOLDER, job, opens_ports, run_yaml
 from cloudgan.schema.plan import Plan, Step
@@ -45,7 +46,7 @@ def slurm_steps(
         *(before if prologue else ()),
         Step(ensure="script of the job", method="PUT", path=SCRIPT_FILE, body=body),
         Step(
-            ensure=f"job {job_name(plan.run)}, {plan.workers.nodes} nodes",
+            ensure=f"job {job_name(plan.run)}, {counted(plan.workers.nodes, 'node')}",
             method="RUN",
             path=f"sbatch {SCRIPT_FILE}",
             find=job_name(plan.run),

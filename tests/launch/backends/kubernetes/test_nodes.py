@@ -57,7 +57,7 @@ def test_it_waits_until_each_node_shows_its_accelerators(made, api, plan_of):
 
 def test_nodes_that_do_not_come_in_time_are_no_capacity(made, api, plan_of):
     made.add_node("one", gpus=8, labels={RUN: "gan"})
-    with pytest.raises(CapacityError, match="1 of 2 nodes are ready after 0 s; reduce --nodes"):
+    with pytest.raises(CapacityError, match="1 of 2 nodes ready after 0 s; reduce --nodes"):
         wait_for_nodes(api, two_gpus(plan_of), 0.01)
 
 
@@ -67,7 +67,7 @@ def test_a_node_that_is_not_ready_does_not_count(made, api, plan_of):
     made.wait_for(
         lambda: made.find("nodes", None, "one")["status"]["conditions"][0]["status"] != "True"
     )
-    with pytest.raises(CapacityError, match="0 of 1 nodes are ready"):
+    with pytest.raises(CapacityError, match="0 of 1 node ready"):
         wait_for_nodes(api, plan_of(gang_timeout_seconds=0.1), 0.01)
 
 
