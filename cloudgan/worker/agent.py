@@ -9,7 +9,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 from pydantic import ValidationError
@@ -294,10 +293,10 @@ class WorkerAgent:
         """
         if not self._ranks:
             return self._timeouts
-        found = replace(self._timeouts, end_seconds=min(2.0, self._timeouts.end_seconds))
-        if self._pod.peers.is_chief and not self._pod.config.grid:
-            return found
-        return replace(found, first_step_seconds=math.inf, stall_seconds=math.inf)
+        changes = {"end_seconds": min(2.0, self._timeouts.end_seconds)}
+        if not self._pod.peers.is_chief or self._pod.config.grid:
+            changes |= {"first_step_seconds": math.inf, "stall_seconds": math.inf}
+        return self._timeouts.model_copy(update=changes)
 
     def _restart_rounds(self, rendezvous_client: RendezvousClient) -> RestartRounds:
         return RestartRounds(

@@ -62,7 +62,7 @@ class Rendezvous:
         self._seen: dict[int, float] = {}
         self._began: dict[int, str] = {}
         self._noticed: dict[str, tuple[int, PreemptionNotice]] = {}
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._newest = 0
         self.generation = 0
         self.ports: tuple[int, ...] = ()
@@ -89,7 +89,7 @@ class Rendezvous:
                 start=member.phase in _READY
                 and began
                 and member.generation < self.generation
-                and self._waiting_member() is None,
+                and self.waiting_member() is None,
                 restart=member.phase in {"training", "checking"} and self._is_over(),
                 exit_code=self.exit_code,
                 ports=self.ports,
@@ -97,23 +97,13 @@ class Rendezvous:
                 launch=self.launch[index] if self.launch else "",
             )
 
-    def all_waiting(self, now_seconds: float) -> bool:
-        """Whether a generation can start."""
-        with self._lock:
-            return self._all_waiting(now_seconds)
-
-    def is_smoke_step_due(self) -> bool:
-        """Whether the next generation is a smoke step, because a worker has not had one."""
-        with self._lock:
-            return self._is_smoke_step_due()
-
     def begin(self, now_seconds: float, launch: tuple[str, ...] = ()) -> int | None:
         """Starts a generation if all workers wait for one; returns its number."""
         with self._lock:
-            if not self._all_waiting(now_seconds):
+            if not self.all_waiting(now_seconds):
                 return None
             self._began = {i: member.incarnation for i, member in self._members.items()}
-            self.smoke = self._is_smoke_step_due()
+            self.smoke = self.is_smoke_step_due()
             self._newest += 1
             self.generation = self._newest
             given = tuple(member.port for _, member in sorted(self._members.items()))
@@ -133,44 +123,43 @@ class Rendezvous:
     def missing_members(self, now_seconds: float) -> tuple[int, ...]:
         """Returns the workers without a recent status."""
         with self._lock:
-            return self._missing_members(now_seconds)
+            seen = self._seen.items()
+            fresh = {i for i, at in seen if now_seconds - at <= self._fresh_seconds}
+        return tuple(index for index in range(self._world) if index not in fresh)
+
+    def all_waiting(self, now_seconds: float) -> bool:
+        """Whether a generation can start."""
+        with self._lock:
+            waiting = all(member.phase in _READY for member in self._members.values())
+            return waiting and not (self.missing_members(now_seconds) or self._is_beginning())
+
+    def is_smoke_step_due(self) -> bool:
+        """Whether the next generation is a smoke step, because a worker has not had one."""
+        with self._lock:
+            return any(member.phase == "gathering" for member in self._members.values())
 
     def waiting_member(self) -> int | None:
         """Returns a worker of this generation that waits again or was replaced."""
         with self._lock:
-            return self._waiting_member()
-
-    def _all_waiting(self, now_seconds: float) -> bool:
-        waiting = all(member.phase in _READY for member in self._members.values())
-        return waiting and not (self._missing_members(now_seconds) or self._is_beginning())
+            again = {"gathering"} if self.smoke else {"gathering", "staging", "waiting"}
+            for index, incarnation in self._began.items():
+                member = self._members[index]
+                if member.incarnation != incarnation:
+                    return index
+                if member.generation >= self.generation and member.phase in again:
+                    return index
+            return None
 
     def _is_beginning(self) -> bool:
         """Whether a worker will take part in the present generation but does not know of it yet."""
-        return self._waiting_member() is None and any(
+        return self.waiting_member() is None and any(
             self._began.get(index) == member.incarnation and member.generation < self.generation
             for index, member in self._members.items()
         )
-
-    def _is_smoke_step_due(self) -> bool:
-        return any(member.phase == "gathering" for member in self._members.values())
 
     def _is_over(self) -> bool:
         """Whether the present generation cannot finish."""
         chief = self._members.get(0)
         if chief is None or self._began.get(0) != chief.incarnation:
             return True  # started by another chief
-        return self._waiting_member() is not None
-
-    def _waiting_member(self) -> int | None:
-        again = {"gathering"} if self.smoke else {"gathering", "staging", "waiting"}
-        for index, incarnation in self._began.items():
-            member = self._members[index]
-            if member.incarnation != incarnation:
-                return index
-            if member.generation >= self.generation and member.phase in again:
-                return index
-        return None
-
-    def _missing_members(self, now_seconds: float) -> tuple[int, ...]:
-        fresh = {i for i, seen in self._seen.items() if now_seconds - seen <= self._fresh_seconds}
-        return tuple(index for index in range(self._world) if index not in fresh)
+        return self.waiting_member() is not None

@@ -6,7 +6,6 @@ import socket
 import threading
 import time
 from collections.abc import Callable
-from typing import Protocol
 
 from cloudgan.core.run_secret import RunSecret
 from cloudgan.storage.store import StoreError
@@ -17,28 +16,6 @@ from cloudgan.worker.state import AgentState
 from cloudgan.worker.timeouts import Timeouts
 
 _STORE_PAUSE_SECONDS = 5.0
-
-
-class RendezvousClient(Protocol):
-    """What a worker needs to know of the others."""
-
-    def next_generation(self) -> int | None:
-        """Returns the generation to start now; None while this worker waits."""
-
-    def restart_reason(self) -> str | None:
-        """Returns why the present generation must end; None if it need not."""
-
-    def response(self) -> JoinResponse:
-        """Returns the chief's last response, which describes the present generation."""
-
-    def missing_workers(self) -> tuple[int, ...]:
-        """Returns the workers without a recent status."""
-
-    def notify(self) -> None:
-        """Sends a changed status at once."""
-
-    def close(self, exit_code: int) -> None:
-        """Reports the exit of this worker."""
 
 
 class ChiefRendezvousClient:
@@ -60,7 +37,7 @@ class ChiefRendezvousClient:
         self._not_before_seconds = float("-inf")
 
     def next_generation(self) -> int | None:
-        """Starts a generation when all workers wait."""
+        """Starts a generation when all workers wait; returns its number, None while this worker waits."""
         self.notify()
         now = time.monotonic()
         if not self._rendezvous.all_waiting(now) or now < self._not_before_seconds:
@@ -79,13 +56,13 @@ class ChiefRendezvousClient:
         return generation
 
     def restart_reason(self) -> str | None:
-        """Returns a reason if a worker of this generation waits again."""
+        """Returns why the present generation must end: a worker of it waits again; None if it need not."""
         self.notify()
         who = self._rendezvous.waiting_member()
         return None if who is None else f"worker {who} waits for a restart"
 
     def response(self) -> JoinResponse:
-        """Returns the response to the chief's own status."""
+        """Returns the response to the chief's own status, which describes the present generation."""
         found = self._rendezvous.join(0, self._state.status, time.monotonic())
         assert found is not None  # noqa: S101  the chief has begun its generation itself
         return found
@@ -115,11 +92,10 @@ class FollowerRendezvousClient:
         timeouts: Timeouts,
         secret: RunSecret,
         *,
-        say: Callable[[str], None] = lambda _: None,
-        ask: Callable[..., JoinResponse] = join_chief,
+        say: Callable[[str], None],
     ) -> None:
         """Has the `secret` of the run; reports a chief that rejects them to `say`."""
-        self._peers, self._state, self._timeouts, self._ask = peers, state, timeouts, ask
+        self._peers, self._state, self._timeouts = peers, state, timeouts
         self._secret, self._say, self._rejected = secret, say, ""
         self._latest: tuple[AgentStatus | None, JoinResponse] = (None, JoinResponse())
         self._heard_seconds = time.monotonic()
@@ -129,12 +105,12 @@ class FollowerRendezvousClient:
         self._thread.start()
 
     def next_generation(self) -> int | None:
-        """Returns the generation that the chief started with this worker."""
+        """Returns the generation that the chief started with this worker; None while it waits."""
         answer = self._present_answer()
         return answer.generation if answer and answer.start else None
 
     def restart_reason(self) -> str | None:
-        """Returns the chief's request, or its timeout."""
+        """Returns why the present generation must end: the chief says so, or nothing; None if it need not."""
         silent = self._silent_seconds()
         if silent > self._timeouts.chief_timeout_seconds:
             return f"worker 0 did not respond for {silent:.0f} s"
@@ -169,12 +145,11 @@ class FollowerRendezvousClient:
 
     def _run(self) -> None:
         address = self._peers.control(0)
-        pause = self._timeouts.join_every_seconds
         while not self._closed:
             status = self._state.status
             pause = self._timeouts.join_every_seconds
             try:
-                answer = self._ask(address, self._state.index, status, self._secret)
+                answer = join_chief(address, self._state.index, status, self._secret)
             except socket.gaierror:
                 pause = self._timeouts.resolve_every_seconds  # a starting pod has no DNS name yet
             except RejectedError as error:
@@ -192,3 +167,6 @@ class FollowerRendezvousClient:
             self._rejected = reason
             host, port = self._peers.control(0)
             self._say(f"worker 0 ({host}:{port}) is not accepted: {reason}")
+
+
+RendezvousClient = ChiefRendezvousClient | FollowerRendezvousClient

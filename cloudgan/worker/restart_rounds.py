@@ -7,11 +7,12 @@ the next generation in the same pod, without a new node, image or download.
 from __future__ import annotations
 
 import contextlib
+import math
 import signal
 import socket
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from pydantic import Field, ValidationError
 
@@ -188,11 +189,8 @@ class RestartRounds:
         work, world = self.work, self.state.world
         self.say(f"generation {generation}: {work} with {world} workers")
         self.liveness.clear()
-        self._trainer = trainer = self.start(self.rendezvous_client.response())
-        self._supervise(trainer, self.timeouts)
-        self._end_trainer()
-        code = trainer.poll() or 0
-        self._report_exit(trainer, code)
+        self._trainer = self.start(self.rendezvous_client.response())
+        code, _ = self._supervise(self._trainer, self.timeouts)
         return code
 
     def _smoke_step(self) -> int:
@@ -203,19 +201,16 @@ class RestartRounds:
         self._trainer = trainer = self._trainer or start()
         trainer.send(self.peers.tf_config(self.rendezvous_client.response().ports) or "null")
         seconds = self.timeouts.smoke_seconds
-        limits = replace(self.timeouts, first_step_seconds=seconds)
-        stalled = self._supervise(trainer, limits)
-        self._end_trainer()
-        code = trainer.poll() or 0
-        self._report_exit(trainer, code, self._who)
-        if stalled:
-            self.state.message = (
-                f"{self._who}: the smoke step did not end within {seconds:.0f} s: a device of this node"
-                " does not respond, or the network between the workers loses data"
-            )
-            self.say(self.state.message)
-            return _FAULT
-        return code
+        limits = self.timeouts.model_copy(update={"first_step_seconds": seconds})
+        code, stalled = self._supervise(trainer, limits, self._who)
+        if not stalled:
+            return code
+        self.state.message = (
+            f"{self._who}: the smoke step did not end within {seconds:.0f} s: a device of this node"
+            " does not respond, or the network between the workers loses data"
+        )
+        self.say(self.state.message)
+        return _FAULT
 
     def _count_failed_smoke_step(self) -> None:
         self._failed_smoke_steps += 1
@@ -225,10 +220,20 @@ class RestartRounds:
                 f" {self.state.message or 'another worker was lost'}; the log shows the causes"
             )
 
-    def _supervise(self, trainer: TrainerProcess, timeouts: Timeouts) -> bool:
+    def _supervise(
+        self, trainer: TrainerProcess, timeouts: Timeouts, who: str = ""
+    ) -> tuple[int, bool]:
+        """Waits for the end of the trainer, or ends it; returns its exit code and whether it stalled."""
+        stalled = self._watch(trainer, timeouts)
+        self._end_trainer()
+        code = trainer.poll() or 0
+        self._report_exit(trainer, code, who)
+        return code, stalled
+
+    def _watch(self, trainer: TrainerProcess, timeouts: Timeouts) -> bool:
         """Waits until the trainer has exited or must be killed; returns whether it stalled."""
         watchdog = Watchdog(timeouts, time.monotonic())
-        kill_at: float | None = None
+        kill_at = math.inf
         stop_requested = False
         while trainer.poll() is None:
             now = time.monotonic()
@@ -242,24 +247,21 @@ class RestartRounds:
                 left = min(timeouts.grace_seconds, self.stop.remaining_seconds)
                 kill_at = now + timeouts.trainer_share_seconds(left)
                 trainer.request_stop(stepped=liveness is not None)
-            if kill_at is None and (why := self.rendezvous_client.restart_reason()):
+            if kill_at == math.inf and (why := self.rendezvous_client.restart_reason()):
                 self.say(f"{why}; the trainer ends within {timeouts.end_seconds:.0f} s")
                 kill_at = now + timeouts.end_seconds
-            if kill_at is not None and now > kill_at:
+            if now > kill_at:
                 return False
             if watchdog.is_stalled(now):
-                self._dump_stacks(trainer, watchdog.limit_seconds)
+                self.say(
+                    f"no step finished for {watchdog.limit_seconds:.0f} s; stack traces follow, then"
+                    " the trainer is killed and restarted"
+                )
+                trainer.dump_stacks()
+                time.sleep(timeouts.dump_seconds)
                 return True
             time.sleep(timeouts.poll_seconds)
         return False
-
-    def _dump_stacks(self, trainer: TrainerProcess, limit_seconds: float) -> None:
-        self.say(
-            f"no step finished for {limit_seconds:.0f} s; stack traces follow, then the trainer"
-            " is killed and restarted"
-        )
-        trainer.dump_stacks()
-        time.sleep(self.timeouts.dump_seconds)
 
     @property
     def _who(self) -> str:
@@ -309,7 +311,7 @@ class RestartCounter:
         same = before is not None and before.checkpoint_step == newest_step
         restarts = before.restarts + 1 if before and same else 0
         if restarts > self._most:
-            self.reset()
+            self._store.delete(FILE_NAME)
             where = (
                 "no checkpoint" if newest_step is None else f"the checkpoint of step {newest_step}"
             )
@@ -322,7 +324,3 @@ class RestartCounter:
         count = Count(checkpoint_step=newest_step, restarts=restarts)
         self._store.put(FILE_NAME, count.model_dump_json().encode())
         return restarts
-
-    def reset(self) -> None:
-        """Resets the count."""
-        self._store.delete(FILE_NAME)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from cloudgan.core.atomic_file import write_atomic
 from cloudgan.core.documents import write_json
-from cloudgan.core.errors import CloudganError, ConfigError
+from cloudgan.core.errors import ConfigError
 from cloudgan.core.progress import Progress
 from cloudgan.schema import coevolution, record
 from cloudgan.schema.coevolution import CoevolutionConfig
@@ -95,6 +95,7 @@ class Uploader:
         self._uploads, self._say = uploads, say
         self._failing: set[str] = set()
         self._problem = ""
+        self._deadline = math.inf
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="upload", daemon=True)
         self._thread.start()
@@ -104,35 +105,28 @@ class Uploader:
 
         Returns the names that were not uploaded in time, with the last error.
         """
-        deadline = time.monotonic() + patience_seconds
+        self._uploads = (*self._uploads, *last)
+        self._deadline = time.monotonic() + patience_seconds
         self._closing.set()
-        everything = (*self._uploads, *last)
-        final = threading.Thread(target=self._finish, args=(everything, deadline), daemon=True)
-        final.start()
-        final.join(max(0.0, deadline - time.monotonic()))
+        self._thread.join(max(0.0, patience_seconds))
         why = f" ({self._problem})" if self._problem else ""
-        return tuple(f"{each.name}{why}" for each in everything if each.is_pending())
+        return tuple(f"{each.name}{why}" for each in self._uploads if each.is_pending())
 
     def _run(self) -> None:
         while not self._closing.wait(_LOOK_SECONDS):
             for each in self._uploads:
                 if not self._closing.is_set() and each.is_due(time.monotonic()):
                     self._try(each)
-
-    def _finish(self, everything: Sequence[Upload], deadline: float) -> None:
-        self._thread.join(max(0.0, deadline - time.monotonic()))
-        while time.monotonic() < deadline:
-            for each in everything:
-                if each.is_pending():
-                    self._try(each)
-            if not any(each.is_pending() for each in everything):
-                return
-            time.sleep(_LOOK_SECONDS)
+        while time.monotonic() < self._deadline and any(map(Upload.is_pending, self._uploads)):
+            for each in filter(Upload.is_pending, self._uploads):
+                self._try(each)
+            if self._failing:
+                time.sleep(_LOOK_SECONDS)
 
     def _try(self, upload: Upload) -> None:
         try:
             upload.upload(time.monotonic())
-        except (CloudganError, OSError) as error:
+        except Exception as error:  # noqa: BLE001  one upload must not end the others
             self._problem = str(error)
             if upload.name not in self._failing:
                 self._failing.add(upload.name)

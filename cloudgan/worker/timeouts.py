@@ -4,37 +4,31 @@ from __future__ import annotations
 
 import statistics
 from collections import deque
-from dataclasses import dataclass
+
+from cloudgan.schema.options.runs import WorkerOptions
 
 
-@dataclass(frozen=True)
-class Timeouts:
-    """Timeouts and intervals in seconds; `cloudgan worker` has flags for some.
+class Timeouts(WorkerOptions):
+    """Timeouts and intervals in seconds: those of the flags of `cloudgan worker`, and others.
 
     Attributes:
         barrier_seconds: Until all workers are ready. The Job controller replaces a pod that was lost often
             after 10 min (MaxJobPodFailureBackOff in kubernetes/pkg/controller/job/job_controller.go, read
             2026-11-25), which then has the gang timeout of 20 min to start: workers that gave up earlier
             would be replaced later and later themselves.
+        stall_seconds: Until the next step, at least `stall_medians` times the median step time.
         store_seconds: Until the store works, and the identity of this pod, which may take minutes to be
             ready (https://cloud.google.com/iam/docs/access-change-propagation, read 2026-11-22).
-        first_step_seconds: Until a trainer finishes its first steps.
         smoke_seconds: Until the smoke step prints another line or ends.
-        stall_seconds: Until the next step, at least `stall_medians` times the median step time.
-        grace_seconds: From SIGTERM to SIGKILL of the pod.
         end_seconds: For a trainer to exit by itself when a restart is needed.
         chief_timeout_seconds: Without a response of the chief.
         upload_seconds: For the final uploads.
         notice_every_seconds: Polling interval for preemption notices; None: the cloud's default.
     """
 
-    barrier_seconds: float = 1800.0
     store_seconds: float = 600.0
-    first_step_seconds: float = 900.0
     smoke_seconds: float = 60.0
-    stall_seconds: float = 120.0
     stall_medians: float = 20.0
-    grace_seconds: float = 15.0
     end_seconds: float = 15.0
     chief_timeout_seconds: float = 20.0
     upload_seconds: float = 20.0

@@ -18,6 +18,9 @@ from cloudgan.worker.preemption import (
 )
 
 CLOUDS = ("aws", "azure", "gcp")
+STOPPED = record.Stopped(
+    time="2026-11-21T12:00:00Z", step=7, reason="terminated", program_seconds=9, train_seconds=5
+)
 
 
 @pytest.mark.parametrize(("cloud", "seconds"), [("aws", 120), ("azure", 30), ("gcp", 30)])
@@ -100,10 +103,21 @@ def on(cloud, double):
     return {"CLOUDGAN_CLOUD": cloud, "CLOUDGAN_METADATA": double.url}
 
 
-def test_after_a_notice_the_trainer_saves_and_the_worker_exits_with_75(team, metadata):
-    double, one = metadata("gcp"), team(1, orders={"steps": LONG})
-    worker = one.start(0, **on("gcp", double))
-    one.checkpoint(10)
+@pytest.fixture
+def training(team, metadata):
+    """Returns a function that starts a worker on a cloud's node: its metadata service, team and worker, with a checkpoint."""
+
+    def start(cloud, *, deaf=False, **timeouts):
+        double, one = metadata(cloud), team(1, orders={"steps": LONG, "deaf": deaf}, **timeouts)
+        worker = one.start(0, **on(cloud, double))
+        one.checkpoint(10)
+        return double, one, worker
+
+    return start
+
+
+def test_after_a_notice_the_trainer_saves_and_the_worker_exits_with_75(training):
+    double, one, worker = training("gcp")
     double.preempt(30)
     assert worker.wait() == 75
     assert "stopped when asked" in worker.output
@@ -114,28 +128,22 @@ def test_after_a_notice_the_trainer_saves_and_the_worker_exits_with_75(team, met
     assert beat.exit_code == 75
 
 
-def test_the_azure_event_is_acknowledged_after_the_uploads(team, metadata):
-    double, one = metadata("azure"), team(1, orders={"steps": LONG})
+def test_the_azure_event_is_acknowledged_after_the_uploads(training):
+    double, one, worker = training("azure")
     seen = []
-    double_post = double.posted.append
 
     class Posted(list):
         def append(self, body):
             seen.append(one.newest())
-            double_post(body)
 
     double.posted = Posted()
-    worker = one.start(0, **on("azure", double))
-    one.checkpoint(10)
     double.preempt(30)
     assert worker.wait() == 75
     assert seen == [one.newest()], "after the last checkpoint"
 
 
-def test_the_azure_event_is_not_acknowledged_without_the_uploads(team, metadata, wait_until):
-    double, one = metadata("azure"), team(1, orders={"steps": LONG}, grace_seconds=1.0)
-    worker = one.start(0, **on("azure", double))
-    one.checkpoint(10)
+def test_the_azure_event_is_not_acknowledged_without_the_uploads(training, wait_until):
+    double, one, worker = training("azure", grace_seconds=1.0)
     wait_until((one.run / "logs").is_dir, "a first log")
     logs = one.run / "logs"
     logs.rename(one.run / "elsewhere")
@@ -144,6 +152,13 @@ def test_the_azure_event_is_not_acknowledged_without_the_uploads(team, metadata,
     assert worker.wait() == 75
     assert double.posted == []
     assert "not uploaded within" in worker.output
+
+
+def test_a_notice_shortens_the_grace_period(training):
+    """A trainer that does not stop is killed early enough for the uploads."""
+    double, _, worker = training("aws", deaf=True, grace_seconds=600)
+    double.preempt(2)
+    assert worker.wait(20) == 75
 
 
 def test_an_unreachable_metadata_service_is_logged_once_and_training_runs(team, metadata):
@@ -158,11 +173,8 @@ def test_an_unreachable_metadata_service_is_logged_once_and_training_runs(team, 
 def test_the_chief_records_another_workers_notice(team, metadata, wait_until):
     """The follower exits; the chief has the notice in heartbeat and record."""
     double, two = metadata("azure"), team(2, orders={"steps": LONG, "record": False})
-    stopped = record.Stopped(
-        time="2026-11-21T12:00:00Z", step=7, reason="terminated", program_seconds=9, train_seconds=5
-    )
     two.run.mkdir(parents=True)
-    (two.run / "record.jsonl").write_text(stopped.model_dump_json() + "\n")
+    record.append(two.run / "record.jsonl", STOPPED)
     chief, other = two.start(0), two.start(1, **on("azure", double))
     two.checkpoint(10)
     double.preempt(30)
@@ -242,30 +254,18 @@ def test_the_first_sigterm_after_a_notice_does_not_kill():
         signal.signal(signal.SIGINT, interrupt)
 
 
-def test_a_notice_shortens_the_grace_period(team, metadata):
-    """A trainer that does not stop is killed early enough for the uploads."""
-    double, one = metadata("aws"), team(1, orders={"steps": LONG, "deaf": True}, grace_seconds=600)
-    worker = one.start(0, **on("aws", double))
-    one.checkpoint(10)
-    double.preempt(2)
-    assert worker.wait(20) == 75
-
-
 def test_a_notice_is_recorded_after_the_end_of_the_process(tmp_path):
     path = tmp_path / "record.jsonl"
     record_notice(path, 1, PreemptionNotice("gcp", 30.0))
     assert not path.exists(), "a run without a record gets none"
-    stopped = record.Stopped(
-        time="2026-11-21T12:00:00Z", step=7, reason="terminated", program_seconds=9, train_seconds=5
-    )
-    record.append(path, stopped)
+    record.append(path, STOPPED)
     record_notice(path, 1, PreemptionNotice("gcp", 30.0))
     found = record.read(path)
     noticed = found.lines[-1]
     assert (noticed.worker, noticed.cloud, noticed.seconds, noticed.step) == (1, "gcp", 30, 7)
-    assert found.stopped() == stopped
+    assert found.stopped() == STOPPED
     (process,) = processes(enumerate(found.lines, start=1))
-    assert process.stopped == stopped
-    record.append(path, stopped.model_copy(update={"step": 9}))
+    assert process.stopped == STOPPED
+    record.append(path, STOPPED.model_copy(update={"step": 9}))
     assert len(record.read(path).processes()) == 2, "later lines are of another process"
     assert json.loads(path.read_text().splitlines()[1])["kind"] == "noticed"

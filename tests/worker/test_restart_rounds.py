@@ -32,7 +32,25 @@ LONG = 1_000_000  # steps: it will not end before it is ended
 HEAVY = {"tensorflow", "keras", "numpy", "scipy", "h5py", "matplotlib"}
 
 
-def test_workers_wait_for_each_other_and_train_to_the_end(team, wait_until):
+@pytest.fixture
+def training(team):
+    """Returns a function that starts a team and its workers, in threads or processes: all train, with a checkpoint."""
+
+    def start(world=2, *, processes=(), orders=None, environment=None, **timeouts):
+        some = team(world, orders={"steps": LONG} | (orders or {}), **timeouts)
+        workers = [
+            some.start_process(index)
+            if index in processes
+            else some.start(index, **(environment or {}))
+            for index in range(world)
+        ]
+        some.checkpoint(20)
+        return some, *workers
+
+    return start
+
+
+def test_workers_wait_for_each_other_and_train_to_the_end(team):
     two = team(2)
     other = two.start(1)
     time.sleep(0.3)
@@ -88,10 +106,8 @@ def test_an_unresolved_name_is_reported(team):
     assert "worker 0 (" not in str(raised.value)
 
 
-def test_after_a_killed_trainer_all_pods_restart(team, wait_until):
-    two = team(2, orders={"steps": LONG})
-    chief, other = two.start(0), two.start(1)
-    two.checkpoint(20)
+def test_after_a_killed_trainer_all_pods_restart(training):
+    two, chief, other = training()
     end = two.end_soon()
     os.kill(two.trainer_pid(1), signal.SIGKILL)
     assert (chief.wait(), other.wait()) == (0, 0)
@@ -106,11 +122,9 @@ def test_after_a_killed_trainer_all_pods_restart(team, wait_until):
 
 
 @pytest.mark.parametrize("index", [0, 1])
-def test_a_failure_after_a_lost_worker_is_no_user_error(team, index):
+def test_a_failure_after_a_lost_worker_is_no_user_error(training, index):
     """TensorFlow reports a lost peer with various errors."""
-    two = team(2, orders={"steps": LONG, "lost": 1})
-    workers = [two.start(0), two.start(1)]
-    two.checkpoint(20)
+    two, *workers = training(orders={"lost": 1})
     two.end_soon()
     os.kill(two.trainer_pid(index), signal.SIGKILL)
     assert [worker.wait() for worker in workers] == [0, 0]
@@ -124,11 +138,8 @@ def test_a_failure_of_all_workers_ends_the_run(team, world):
     assert {worker.wait() for worker in workers} == {1}
 
 
-def test_the_other_workers_wait_for_a_lost_pod(team, wait_until):
-    two = team(2, orders={"steps": LONG})
-    chief = two.start(0)
-    lost = two.start_process(1)
-    two.checkpoint(20)
+def test_the_other_workers_wait_for_a_lost_pod(training, wait_until):
+    two, chief, lost = training(processes=[1])
     end = two.end_soon()
     os.killpg(lost.pid, signal.SIGKILL)
     lost.wait()
@@ -143,11 +154,8 @@ def test_the_other_workers_wait_for_a_lost_pod(team, wait_until):
     assert two.newest() == end
 
 
-def test_a_replaced_chief_resumes_from_record_and_checkpoint(team, wait_until):
-    two = team(2, orders={"steps": LONG})
-    lost = two.start_process(0)
-    other = two.start(1)
-    two.checkpoint(20)
+def test_a_replaced_chief_resumes_from_record_and_checkpoint(training, wait_until):
+    two, lost, other = training(processes=[0])
     wait_until((two.run / "record.jsonl").exists, "a record in the store")
     end = two.end_soon()
     os.killpg(lost.pid, signal.SIGKILL)
@@ -160,10 +168,8 @@ def test_a_replaced_chief_resumes_from_record_and_checkpoint(team, wait_until):
     assert (lines[0], lines[-1]) == ("step 1", f"step {end}")
 
 
-def test_followers_leave_a_frozen_chief_and_rejoin_it(team, wait_until):
-    two = team(2, orders={"steps": LONG}, grace_seconds=5.0)
-    chief, other = two.start_process(0), two.start(1)
-    two.checkpoint(20)
+def test_followers_leave_a_frozen_chief_and_rejoin_it(training, wait_until):
+    two, chief, other = training(processes=[0], grace_seconds=5.0)
     end = two.end_soon()
     os.killpg(chief.pid, signal.SIGSTOP)
     wait_until(lambda: "worker 0 did not respond for 1 s" in other.output, "silence")
@@ -175,10 +181,8 @@ def test_followers_leave_a_frozen_chief_and_rejoin_it(team, wait_until):
     assert two.newest() >= end
 
 
-def test_a_frozen_trainer_is_killed_when_the_others_wait(team, wait_until):
-    two = team(2, orders={"steps": LONG})
-    chief, other = two.start(0), two.start(1)
-    two.checkpoint(20)
+def test_a_frozen_trainer_is_killed_when_the_others_wait(training):
+    two, chief, other = training()
     two.end_soon()
     frozen = two.trainer_pid(1)
     os.kill(frozen, signal.SIGSTOP)
@@ -199,10 +203,8 @@ def test_a_stalled_trainer_dumps_its_stacks_and_restarts(team, wait_until):
     assert one.began(0) == [0, 20]
 
 
-def test_a_stopped_trainer_is_continued_to_dump_its_stacks(team, wait_until):
-    one = team(1, orders={"steps": LONG}, stall_seconds=0.4)
-    worker = one.start(0)
-    one.checkpoint(20)
+def test_a_stopped_trainer_is_continued_to_dump_its_stacks(training):
+    one, worker = training(1, stall_seconds=0.4)
     end = one.end_soon()
     os.kill(one.trainer_pid(0), signal.SIGSTOP)
     assert worker.wait() == 0
@@ -230,10 +232,8 @@ def test_a_user_error_ends_the_worker_with_its_code_and_message(team):
 
 
 @pytest.mark.parametrize("index", [0, 1])
-def test_sigterm_ends_one_pod_after_a_checkpoint_while_the_others_wait(team, index, wait_until):
-    two = team(2, orders={"steps": LONG})
-    workers = [two.start(0), two.start(1)]
-    two.checkpoint(20)
+def test_sigterm_ends_one_pod_after_a_checkpoint_while_the_others_wait(training, index):
+    two, *workers = training()
     end = two.end_soon()
     workers[index].stop.request()
     assert workers[index].wait() == 75
@@ -243,10 +243,8 @@ def test_sigterm_ends_one_pod_after_a_checkpoint_while_the_others_wait(team, ind
     assert two.newest() == end
 
 
-def test_after_sigterm_all_files_are_in_the_store(team):
-    one = team(1, orders={"steps": LONG})
-    process = one.start_process(0)
-    one.checkpoint(20)
+def test_after_sigterm_all_files_are_in_the_store(training):
+    one, process = training(1, processes=[0])
     process.terminate()
     out, _ = process.communicate(timeout=600)
     assert process.returncode == 75, out
@@ -258,11 +256,9 @@ def test_after_sigterm_all_files_are_in_the_store(team):
     assert last == f"step {one.newest()}"
 
 
-def test_a_second_sigterm_kills_at_once(team, wait_until):
-    one = team(1, orders={"steps": LONG, "deaf": True}, grace_seconds=3600.0)
-    process = one.start_process(0)
+def test_a_second_sigterm_kills_at_once(training, wait_until):
+    one, process = training(1, processes=[0], orders={"deaf": True}, grace_seconds=3600.0)
     child = one.trainer_pid(0)
-    one.checkpoint(10)
     process.terminate()
     time.sleep(0.3)
     assert process.poll() is None
@@ -272,10 +268,8 @@ def test_a_second_sigterm_kills_at_once(team, wait_until):
     wait_until(lambda: is_dead(child), "the end of the training")
 
 
-def test_a_trainer_that_does_not_stop_is_killed_within_the_grace_period(team):
-    one = team(1, orders={"steps": LONG, "deaf": True}, grace_seconds=1.0)
-    worker = one.start(0)
-    one.checkpoint(10)
+def test_a_trainer_that_does_not_stop_is_killed_within_the_grace_period(training):
+    one, worker = training(1, orders={"deaf": True}, grace_seconds=1.0)
     worker.stop.request()
     assert worker.wait(5) == 75
     assert one.heartbeat().message == "the trainer did not exit in time and was killed"
@@ -311,10 +305,8 @@ def test_a_replacement_after_the_end_exits_with_0(team):
     assert two.start(1).wait() == 0
 
 
-def test_a_transient_store_failure_does_not_end_the_training(team, wait_until):
-    one = team(1, orders={"steps": LONG})
-    worker = one.start(0)
-    one.checkpoint(20)
+def test_a_transient_store_failure_does_not_end_the_training(training, wait_until):
+    one, worker = training(1)
     beat = one.run / "heartbeat.json"
     wait_until(beat.exists, "a heartbeat")
     beat.unlink()
@@ -360,10 +352,8 @@ def test_an_invalid_count_is_ignored(store, content):
     assert RestartCounter(store, 3).begin(1) == 0
 
 
-def test_workers_agree_on_new_random_ports_for_each_generation(team, wait_until):
-    two = team(2, orders={"steps": LONG})
-    started = [two.start(index, CLOUDGAN_PORTS="random") for index in range(2)]
-    two.checkpoint(20)
+def test_workers_agree_on_new_random_ports_for_each_generation(training):
+    two, *started = training(environment={"CLOUDGAN_PORTS": "random"})
     two.end_soon()
     os.kill(two.trainer_pid(1), signal.SIGKILL)
     assert [worker.wait() for worker in started] == [0, 0]
@@ -386,10 +376,8 @@ def test_trainers_share_a_network_that_the_workers_are_not_in(team):
     assert one != str(Path("/proc/self/ns/net").readlink())
 
 
-def test_requests_without_the_secret_do_not_end_a_training(team):
-    two = team(2, orders={"steps": LONG})
-    started = [two.start(index) for index in range(2)]
-    two.checkpoint(20)
+def test_requests_without_the_secret_do_not_end_a_training(training):
+    two, *started = training()
     host, port = two.peers[0].split(":")
     for number in range(5):
         connection = http.client.HTTPConnection(host, int(port) + 1, timeout=5)

@@ -11,7 +11,18 @@ from cloudgan.worker.trainer_process import pjrt_library
 from worker.conftest import Worker
 
 LIBRARY = "TF_PLUGGABLE_DEVICE_LIBRARY_PATH"
-SHOW = f"import os; print('library', os.environ.get('{LIBRARY}'))"
+
+
+def output(team, program, **variables):
+    """Returns what a worker says whose trainer is a program in Python."""
+    pod = read_pod_environment(team.environment(0, **variables).get)
+    worker = Worker(pod, team.timeouts, (sys.executable, "-S", "-c", program), ())
+    assert worker.wait() == 0, worker.output
+    return worker.output
+
+
+def variable(team, name):
+    return output(team, f"import os; print('it is', os.environ.get({name!r}))")
 
 
 @pytest.fixture
@@ -47,11 +58,9 @@ def test_a_secret_reaches_the_trainer_and_is_masked_in_the_log_and_its_copy_in_t
     variables = {"LAB_LOGIN": "pl4nted secret", "CLOUDGAN_SECRETS": "LAB_LOGIN"}
     if in_file:
         del variables["LAB_LOGIN"]
-    pod = read_pod_environment(made.environment(0, **variables).get)
-    worker = Worker(pod, made.timeouts, (sys.executable, "-S", "-c", TELL), ())
-    assert worker.wait() == 0, worker.output
-    assert "login ***" in worker.output
-    assert "\nnted secret" in worker.output, "the trainer had the value"
+    said = output(made, TELL, **variables)
+    assert "login ***" in said
+    assert "\nnted secret" in said, "the trainer had the value"
     (log,) = made.run.glob("logs/0/*.gz")
     assert b"login ***" in gzip.decompress(log.read_bytes())
     assert b"pl4nted" not in gzip.decompress(log.read_bytes())
@@ -65,11 +74,7 @@ def test_a_worker_without_its_secret_is_refused(team):
 
 @pytest.mark.usefixtures("plan_selects_pjrt")
 def test_the_trainer_on_a_new_tpu_gets_the_path_of_libtpu_in_its_pod(team, libtpu):
-    made = team(1)
-    pod = read_pod_environment(made.environment(0).get)
-    worker = Worker(pod, made.timeouts, (sys.executable, "-S", "-c", SHOW), ())
-    assert worker.wait() == 0, worker.output
-    assert f"library {libtpu}" in worker.output
+    assert f"it is {libtpu}" in variable(team(1), LIBRARY)
 
 
 def test_the_trainer_on_an_older_tpu_gets_no_path(libtpu):
@@ -97,10 +102,6 @@ def test_the_trainer_finds_the_libraries_of_the_wheels_that_its_pod_installed(
     folder.mkdir(parents=True)
     monkeypatch.syspath_prepend(tmp_path / "site")
     monkeypatch.setenv("LD_LIBRARY_PATH", "/own/lib")
-    made = team(1)
-    pod = read_pod_environment(made.environment(0).get)
-    show = "import os; print('path', os.environ.get('LD_LIBRARY_PATH'))"
-    worker = Worker(pod, made.timeouts, (sys.executable, "-S", "-c", show), ())
-    assert worker.wait() == 0, worker.output
-    assert f"path {folder}:" in worker.output
-    assert ":/own/lib\n" in worker.output
+    said = variable(team(1), "LD_LIBRARY_PATH")
+    assert f"it is {folder}:" in said
+    assert ":/own/lib\n" in said

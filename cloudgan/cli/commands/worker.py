@@ -21,12 +21,7 @@ def worker(options: WorkerOptions, *, as_json: bool = False) -> None:
     from cloudgan.worker.preemption import StopRequest
     from cloudgan.worker.timeouts import Timeouts
 
-    timeouts = Timeouts(
-        barrier_seconds=options.barrier_seconds,
-        first_step_seconds=options.first_step_seconds,
-        stall_seconds=options.stall_seconds,
-        grace_seconds=options.grace_seconds,
-    )
+    timeouts = Timeouts(**options.model_dump())
     stop = StopRequest()
     agent = WorkerAgent(read_pod_environment(settings.variable), timeouts, _print_line, stop=stop)
     stop.install_signal_handlers(agent.kill)
