@@ -43,10 +43,6 @@ _HUGE_PAGE_BYTES = 2 << 20
 _GIGA = 1e9
 _UNDISTURBED = 0.7
 """Median over best, of most pairs of ranks on idle cores."""
-_SUMMARIES: dict[str, Callable[[Sequence[float]], float]] = {
-    "median": statistics.median,
-    "best": max,
-}
 
 
 def measure(options: BenchBandwidthOptions, progress: Progress) -> Measurement | None:
@@ -92,19 +88,18 @@ def bucket_bytes(preset: str) -> int:
 
 def bandwidth_measurement(preset: str, links: Mapping[str, Any]) -> Measurement:
     """Returns the matrices of `measure_links`, and the islands: of the best bandwidths of the larger message."""
-    hosts, (large, _) = links["hosts"], links["turns"]
+    hosts = links["hosts"]
     names = [f"{n} ({host})" if len(set(hosts)) > 1 else str(n) for n, host in enumerate(hosts)]
-    rounds = len(large[0][0])
     messages, tables, maps = [], [], []
-    for size, turns in zip(links["sizes"], links["turns"], strict=True):
-        bandwidth = {
-            how: [[of(one) for one in row] for row in turns] for how, of in _SUMMARIES.items()
-        }
-        messages.append({"bytes": size} | bandwidth)
+    for size, turns in zip(links["sizes"], map(np.array, links["turns"]), strict=True):
+        rounds = turns.shape[-1]
+        bandwidth = {"median": np.median(turns, -1), "best": turns.max(-1)}
+        messages.append({"bytes": size} | {how: one.tolist() for how, one in bandwidth.items()})
         what = f"messages of {'1 kB' if size == _SMALL else f'{size / 1e6:.3g} MB'}"
+        which = "a small message" if size == _SMALL else f"the gradients of {preset}"
         caption = (
             f"GB/s from each rank (row) to each, own memory on the diagonal: median (best) of {rounds} turns,"
-            f" {what}, {f'the gradients of {preset}' if turns is large else 'a small message'}."
+            f" {what}, {which}."
         )
         rows = tuple(
             (name, *(f"{a / _GIGA:.3g} ({b / _GIGA:.3g})" for a, b in zip(*both, strict=True)))
@@ -117,7 +112,7 @@ def bandwidth_measurement(preset: str, links: Mapping[str, Any]) -> Measurement:
                 "GB/s",
                 tuple(names),
                 tuple(names),
-                tuple(tuple(one / _GIGA for one in row) for row in values),
+                tuple(map(tuple, (values / _GIGA).tolist())),
                 corner="from \\ to",
                 caption="The diagonal is a copy in the rank's own memory.",
             )
@@ -197,18 +192,13 @@ def measure_links(world: World, sizes: Sequence[int], rounds: int) -> dict[str, 
                     found[receiver].append(turn)
         if max(world.gather(time.perf_counter() - began)) > _LONGEST_SECONDS:
             break
-
-    def speeds(turns: Sequence[tuple[float, float]], size: int) -> list[float]:
-        empty = min(turn[1] for turn in turns)
-        return [size / max(both / 2, both - empty / 2) for both, _ in turns]
-
-    mine = [
-        [speeds(turns, size) for turns in found] for found, size in zip(own, sizes, strict=True)
-    ]
-    everyone = world.gather({"turns": mine, "host": platform.node()})
+    both, empty = np.moveaxis(np.array(own), -1, 0)  # size, receiver, round
+    way = np.maximum(both / 2, both - empty.min(-1, keepdims=True) / 2)
+    speeds = np.array(sizes)[:, None, None] / way
+    everyone = world.gather({"speeds": speeds.tolist(), "host": platform.node()})
     return {
         "sizes": list(sizes),
-        "turns": [[one["turns"][size] for one in everyone] for size in range(len(sizes))],
+        "turns": [[one["speeds"][size] for one in everyone] for size in range(len(sizes))],
         "hosts": [one["host"] for one in everyone],
         "seconds": time.perf_counter() - began,
     }

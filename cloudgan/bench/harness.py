@@ -11,7 +11,7 @@ import signal
 import statistics
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -82,19 +82,18 @@ class Measured:
         """Sums up a number of all turns."""
         return spread(self.values(key))
 
-    def put(self, key: str, values: Iterable[float]) -> None:
-        """Adds a number to each row; of a ratio to another variant, to those that have a partner."""
-        for row, value in zip(self.rows, values, strict=False):
-            row[key] = value
-
     def ratio(self, of: str, to: Measured) -> Spread:
         """Sums up the ratios of a number to that of another variant."""
         return spread(ratios(self.values(of), to.values(of)))
 
     def put_ratio(self, key: str, of: str, to: Measured | float, per: float = 1) -> None:
-        """Adds the ratio of a number to that of another variant, or to one number, divided by `per`."""
+        """Adds the ratio of a number to that of another variant, or to one number, divided by `per`.
+
+        A row without a partner in the other variant gets none.
+        """
         theirs = to.values(of) if isinstance(to, Measured) else [to] * len(self.rows)
-        self.put(key, [ratio / per for ratio in ratios(self.values(of), theirs)])
+        for row, ratio in zip(self.rows, ratios(self.values(of), theirs), strict=False):
+            row[key] = ratio / per
 
 
 def in_turns(

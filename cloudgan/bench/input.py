@@ -6,6 +6,7 @@ A turn drops the page cache, opens the store, reads the first showers cold and t
 from __future__ import annotations
 
 import itertools
+import math
 import os
 import tempfile
 import time
@@ -38,7 +39,7 @@ from cloudgan.schema.presets import find_preset, find_profile
 from cloudgan.storage.bucket_showers import local_copy
 
 _COLD_SHOWERS = 4096
-_IMAGE_BYTES = 4
+_CELL_BYTES = 4
 
 
 def _range(found: Spread) -> Cell:
@@ -89,11 +90,7 @@ def measure(options: BenchInputOptions, progress: Progress) -> Measurement:
             seconds=options.seconds,
         )
         measured, interrupted = children_in_turns([child], options.rounds, progress, warm_up=False)
-    x, y, z = preset.image_shape
-    image_bytes = x * y * z * _IMAGE_BYTES
     (one,) = measured
-    rates = one.values("showers_per_second")
-    one.put("image_bytes_per_second", [image_bytes * rate for rate in rates])
     columns: tuple[Column, ...] = COLUMNS
     said = "The rate of a step is unknown; give --step-showers-per-second=N or --measure-step."
     if step:
@@ -108,7 +105,7 @@ def measure(options: BenchInputOptions, progress: Progress) -> Measurement:
         batch=batch,
         threads=threads,
         rounds=len(one.rows),
-        bytes_per_image=image_bytes,
+        bytes_per_image=math.prod(preset.image_shape) * _CELL_BYTES,
         step_showers_per_second=step,
         variants=variants_json(measured, columns),
         interrupted=interrupted,
@@ -155,6 +152,7 @@ def rows(
             "open_seconds": open_seconds,
             "cold_showers_per_second": cold * batch / cold_seconds,
             "showers_per_second": read / spent,
+            "image_bytes_per_second": math.prod(view.image_shape) * _CELL_BYTES * read / spent,
             "cpu_seconds": (time.process_time() - cpu) / read,
         }
 

@@ -18,7 +18,6 @@ from cloudgan.bench.harness import (
     Measured,
     Measurement,
     children_in_turns,
-    ratios,
     table_of,
     variants_json,
 )
@@ -102,7 +101,6 @@ def measure_step(
     measured, interrupted = children_in_turns(children, rounds, progress)
     for one, variant in zip(measured, variants, strict=False):
         one.facts["environment"] = dict(variant.environment)
-        add_limits(one, variants[0].config.model)
     return measured, interrupted
 
 
@@ -110,14 +108,6 @@ def _child(variant: Variant, work: str) -> Child:
     config = variant.config.model_dump(mode="json")
     work = f"cloudgan.bench.step_work:{work}"
     return Child(variant.name, work, environment=variant.environment, config=config)
-
-
-def add_limits(measured: Measured, preset: Preset) -> None:
-    """Adds the seconds of direct convolution at the matrix speed of each round, and their share of the step's."""
-    gflop = _gflop(preset, "phases") * measured.facts["global_batch"]
-    limits = [gflop / speed for speed in measured.values("matmul_gflops")]
-    measured.put("limit_seconds", limits)
-    measured.put("share_of_direct_limit", ratios(limits, measured.values("seconds_per_step")))
 
 
 def plain_step(

@@ -83,17 +83,20 @@ def steps(config: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         "global_batch": batch,
         "first_loss": run_steps(1)[2],
     }
-    count = 1
-    if sum(step_macs(run.model, "phases").values()) * batch < _MACS_OF_A_ROUND:
+    count, macs = 1, sum(step_macs(run.model, "phases").values()) * batch
+    if macs < _MACS_OF_A_ROUND:
         count = min(_MOST_STEPS, math.ceil(_LEAST_ROUND_SECONDS / run_steps(1)[0]))
     multiply, matrix, flop = _matrix_product(run.training.precision)
     while True:
         wall, cpu, _ = run_steps(count)
+        speed = flop / min(_seconds(multiply, matrix, matrix))
         yield {
             "seconds_per_step": wall,
             "cpu_seconds_per_step": cpu,
             "showers_per_second": batch / wall,
-            "matmul_gflops": flop / min(_seconds(multiply, matrix, matrix)) / 1e9,
+            "matmul_gflops": speed / 1e9,
+            "limit_seconds": 2 * macs / speed,  # of direct convolution
+            "share_of_direct_limit": 2 * macs / speed / wall,
             "steps": count,
         }
 

@@ -92,13 +92,13 @@ COLUMNS = (Column("seconds", "time, ms", with_range, 1000), Column("seconds"), C
 
 def test_table_and_json_follow_from_one_description():
     one = variant([0.002, 0.001])
-    one.put("more", [3.0])
+    one.put_ratio("more", "seconds", variant([0.001]), 2)
     table = table_of([one], COLUMNS, "said", {"where": "device"})
     assert table.columns == ("variant", "where", "time, ms")
     assert [cell_text(cell) for cell in table.rows[0]] == ["own", "CPU", "1.5 (1 to 2)"]
     (said,) = variants_json([one], COLUMNS)
     assert (said["device"], said["seconds"].median, said["more"].count) == ("CPU", 0.0015, 1)
-    assert said["rounds"] == [{"seconds": 0.002, "more": 3.0}, {"seconds": 0.001}]
+    assert said["rounds"] == [{"seconds": 0.002, "more": 1.0}, {"seconds": 0.001}]
 
 
 def measure(options, seconds=(2.0,)):

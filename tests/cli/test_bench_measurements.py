@@ -26,6 +26,12 @@ def test_two_variants_of_a_step_alternate(run_cloudgan, tmp_path):
     assert own["seconds_per_step"]["min"] > 0
     # The same weights, showers and draws: whatever the form, the first step's loss is the same.
     assert own["first_loss"] == pytest.approx(other["first_loss"], rel=1e-5)
+    # The limit is the counted operations at the speed that was measured right after the step.
+    for row in own["rounds"]:
+        counted = 4 * said["limit"]["gflop_per_shower"]
+        assert row["limit_seconds"] * row["matmul_gflops"] == pytest.approx(counted)
+        share = row["limit_seconds"] / row["seconds_per_step"]
+        assert row["share_of_direct_limit"] == pytest.approx(share)
     assert 0 < said["share_of_direct_limit"]["median"] < 1
     assert len(said["layers"]) == 15
     assert all(one["seconds"] > 0 for one in said["layers"])
