@@ -79,27 +79,25 @@ def measure(options: BenchCellsOptions, progress: Progress) -> Measurement:
         engines[f"{_named(grid)} one"] = grid, "one"
         if grid in small:
             engines[f"{_named(grid)} ranks"] = grid, "ranks"
-    with tempfile.TemporaryDirectory(prefix="cloudgan-bench-") as name:
-        turns = {key: partial(_run, *one, options, Path(name)) for key, one in engines.items()}
-        measured, interrupted = in_turns(turns, options.rounds, progress)
+    turns = {key: partial(_run, *one, options) for key, one in engines.items()}
+    measured, interrupted = in_turns(turns, options.rounds, progress)
     runs = {engines[one.name]: one for one in measured}
-    found = cells_measurement(options, runs, cores)
-    return found.model_copy(update={"interrupted": interrupted})
+    return cells_measurement(options, runs, cores, interrupted)
 
 
-def _run(grid: Grid, engine: Engine, options: BenchCellsOptions, folder: Path) -> Row:
+def _run(grid: Grid, engine: Engine, options: BenchCellsOptions) -> Row:
     """Runs `cloudgan evolve` once and reads its records."""
-    with tempfile.TemporaryDirectory(dir=folder) as place:
-        path = Path(place)
+    with tempfile.TemporaryDirectory(prefix="cloudgan-bench-") as folder:
+        run = Path(folder, "run")
         words = (
-            *("evolve", f"--run={path / 'run'}", f"--grid={_named(grid)}", "--task=ring"),
+            *("evolve", f"--run={run}", f"--grid={_named(grid)}", "--task=ring"),
             *(f"--engine={engine}", "--threads=1", "--json", "--neighbourhood=von_neumann"),
             *(f"--iterations={options.iterations}", f"--batches={options.batches}"),
             f"--batch={options.batch}",
         )
         cores = core_shares(this_machine().cores)[0] if engine == "one" else frozenset()
         run_programs(program(*words, cores=cores))
-        files = GridFolder(path / "run", grid)
+        files = GridFolder(run, grid)
         return summarize(engine, [files.cell(number).lines() for number in range(grid.cells)])
 
 
@@ -152,7 +150,9 @@ def predict(grid: Grid, runs: Runs) -> float:
     return slowest + exchange * neighbours(grid) / max(1, neighbours(known))
 
 
-def cells_measurement(options: BenchCellsOptions, runs: Runs, cores: int) -> Measurement:
+def cells_measurement(
+    options: BenchCellsOptions, runs: Runs, cores: int, interrupted: bool = False
+) -> Measurement:
     """Returns the two tables of the source with our figures: speed-up of grids, and seconds by routine."""
 
     def mean(measured: Measured) -> Cell:
@@ -218,6 +218,7 @@ def cells_measurement(options: BenchCellsOptions, runs: Runs, cores: int) -> Mea
             "source": "arXiv:2004.04633",
         },
         explanation=why,
+        interrupted=interrupted,
         lines=(last, why),
         tables=(Table(heads, tuple(rows), caption, "llrrrrr"), *routines),
     )

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import math
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
-from itertools import count
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -204,21 +203,19 @@ def measure_study(study: Study, rounds: int, progress: Progress) -> tuple[list[M
     most = max(one["global_batch"] for one in facts.values())
     showers = max(_LEAST_SHOWERS, math.ceil(2 * most / _TRAINED_SHARE))
 
-    def turn(variant: ScalingVariant, config: RunConfig, numbers: Iterator[int]) -> Row:
-        place = folder / variant.name / str(next(numbers))
-        row, found = run_train(config, place, copies=variant.copies)
-        started, own = found.started(), facts[variant.name]
-        own["device"] = started.numerics.device if started else "unknown"
-        return row | {"seconds_per_step": own["global_batch"] / row["showers_per_second"]}
+    with tempfile.TemporaryDirectory(prefix="cloudgan-bench-") as folder:
+        store = make_showers(Path(folder), showers, progress, model.image_shape[:2])
 
-    with tempfile.TemporaryDirectory(prefix="cloudgan-bench-") as name:
-        folder = Path(name)
-        store = make_showers(folder, showers, progress, model.image_shape[:2])
-        turns = {}
-        for variant, config in study.items():
+        def turn(variant: ScalingVariant) -> Row:
+            config = study[variant]
             data = config.data.model_copy(update={"path": str(store)})
-            trained = config.model_copy(update={"data": data})
-            turns[variant.name] = partial(turn, variant, trained, count())
+            config, place = config.model_copy(update={"data": data}), tempfile.mkdtemp(dir=folder)
+            row, found = run_train(config, Path(place, "turn"), copies=variant.copies)
+            started, own = found.started(), facts[variant.name]
+            own["device"] = started.numerics.device if started else "unknown"
+            return row | {"seconds_per_step": own["global_batch"] / row["showers_per_second"]}
+
+        turns = {one.name: partial(turn, one) for one in study}
         measured, interrupted = in_turns(turns, rounds, progress, facts=facts)
     add_efficiencies(measured)
     return measured, interrupted

@@ -25,6 +25,7 @@ from cloudgan.schema.presets import networks
 from cloudgan.schema.training_config import ConvImplOption, Precision
 
 Batch = int | Literal["usual", "largest"]
+_SIZES: dict[str, Batch] = {"usual": "usual", "largest": "largest"}
 
 
 def _counts(high: int, low: int = 1) -> Text:
@@ -42,17 +43,13 @@ def _counts(high: int, low: int = 1) -> Text:
 
 
 def _batches(shown: str, text: str) -> tuple[Batch, ...]:
-    found: list[Batch] = []
-    for word in dict.fromkeys(word.strip() for word in text.split(",")):
-        if word in {"usual", "largest"}:
-            found.append("usual" if word == "usual" else "largest")
-        elif word.isdecimal():
-            found.append(parse_whole(shown, word, Range(1, MAX_BATCH)))
-        else:
-            raise ConfigError(
-                f"{shown}={text}: expected usual, largest or numbers of at least 1, such as usual,64"
-            )
-    return tuple(found)
+    words = dict.fromkeys(word.strip() for word in text.split(","))
+    if not all(word in _SIZES or word.isdecimal() for word in words):
+        raise ConfigError(
+            f"{shown}={text}: expected usual, largest or numbers of at least 1, such as usual,64"
+        )
+    high = Range(1, MAX_BATCH)
+    return tuple(_SIZES.get(word) or parse_whole(shown, word, high) for word in words)
 
 
 def _grids(shown: str, text: str) -> tuple[tuple[int, int], ...]:
