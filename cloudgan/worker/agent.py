@@ -29,7 +29,7 @@ from cloudgan.schema.search_exchange import search_prefix
 from cloudgan.schema.simulation import SHARD_INFO
 from cloudgan.storage.store import ObjectMissingError, StoreError, open_store, retry_on_store_error
 from cloudgan.worker.control import ControlServer
-from cloudgan.worker.pod_environment import PeerResolver, PodEnvironment
+from cloudgan.worker.pod_environment import PodEnvironment
 from cloudgan.worker.preemption import (
     MetadataService,
     PreemptionNotice,
@@ -47,11 +47,11 @@ from cloudgan.worker.rendezvous_client import (
 from cloudgan.worker.restart_rounds import RestartCounter, RestartRounds
 from cloudgan.worker.state import AgentState, heartbeat_key, read_heartbeat
 from cloudgan.worker.store_sync import (
-    Background,
     RunSync,
     Upload,
     Uploader,
     file_upload,
+    in_background,
     stage_showers,
 )
 from cloudgan.worker.timeouts import Timeouts
@@ -304,7 +304,6 @@ class WorkerAgent:
             self._state,
             self._trainer_timeouts(),
             rendezvous_client=rendezvous_client,
-            resolver=PeerResolver(self._own_peers),
             stop=self._stop,
             liveness=self._liveness_file,
             prepare=self._prepare_in_background,
@@ -323,7 +322,7 @@ class WorkerAgent:
                 before.close()
             self._state.change(port=number_of(self._held))
 
-    def _prepare_in_background(self) -> Background:
+    def _prepare_in_background(self) -> Callable[[], bool]:
         timeouts = self._timeouts
         if self._pod.smoke_step and not self._is_staged:
             self._smoke_seconds = time.monotonic() - self._began
@@ -334,7 +333,7 @@ class WorkerAgent:
             pause_seconds=timeouts.store_retry_seconds,
             say=self._log.say,
         )
-        return Background(prepare, "prepare")
+        return in_background(prepare, "prepare")
 
     def _prepare(self) -> None:
         """Stages the showers once, and syncs the run folder before each generation."""

@@ -5,11 +5,9 @@ from __future__ import annotations
 import contextlib
 import ipaddress
 import json
-import socket
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from cloudgan.core import settings
 from cloudgan.core.clouds import CLOUDS
@@ -92,6 +90,7 @@ def read_pod_environment(variable: Callable[[str], str | None]) -> PodEnvironmen
     if (cloud := variable(_CLOUD) or None) not in (None, *CLOUDS):
         raise ConfigError(f"{_CLOUD} is {cloud!r}; valid: {', '.join(CLOUDS)}, or not set")
     is_alone = not config.works_together
+    is_one_machine = peers.world == 1 or peers.listening_host()
     secret, store = None, found["CLOUDGAN_STORE"]
     if peers.world > 1 and not is_alone:
         if not (secret_file := variable(_SECRET)):
@@ -113,7 +112,7 @@ def read_pod_environment(variable: Callable[[str], str | None]) -> PodEnvironmen
         network=LoopbackNetwork.parse(variable(_NETWORK)),
         random_ports=variable(_PORTS) == _RANDOM,
         smoke_step=not is_alone
-        and (settings.planned_accelerators(variable) > 0 or not peers.share_machine),
+        and (settings.planned_accelerators(variable) > 0 or not is_one_machine),
     )
 
 
@@ -198,11 +197,6 @@ class Peers:
             )
         return host.strip("[]"), int(port) + 1
 
-    @property
-    def share_machine(self) -> bool:
-        """Whether there is one worker, or all are on this machine."""
-        return self.world == 1 or bool(self.listening_host())
-
     def listening_host(self) -> str:
         """Returns the address to listen on: loopback if the peer address is, else all interfaces."""
         host, _ = self.control(self.index)
@@ -222,24 +216,3 @@ class Peers:
         text = json.dumps({"cluster": {"worker": workers}, "task": task})
         read_cluster(text)
         return text
-
-
-class PeerResolver:
-    """Resolves the workers' names; a resolved name is cached until `reset`."""
-
-    def __init__(self, peers: Peers, look_up: Callable[..., Any] = socket.getaddrinfo) -> None:
-        self._peers, self._look_up = peers, look_up
-        self._unknown: set[int] = set()
-        self.reset()
-
-    def reset(self) -> None:
-        """Clears the cache: a replaced worker has another address."""
-        self._unknown = set(range(self._peers.world))
-
-    def unresolved(self) -> tuple[int, ...]:
-        """Resolves the remaining names; returns the workers whose names do not resolve."""
-        for index in sorted(self._unknown):
-            with contextlib.suppress(OSError):
-                self._look_up(*self._peers.control(index))
-                self._unknown.discard(index)
-        return tuple(sorted(self._unknown))

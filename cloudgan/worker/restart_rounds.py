@@ -21,12 +21,11 @@ from cloudgan.core.errors import CloudganError, ConfigError, NoProgress, TryAgai
 from cloudgan.schema.heartbeat import Phase
 from cloudgan.schema.liveness import LivenessFile
 from cloudgan.storage.store import ObjectMissingError, Store
-from cloudgan.worker.pod_environment import PeerResolver, Peers
+from cloudgan.worker.pod_environment import Peers
 from cloudgan.worker.preemption import StopRequest
 from cloudgan.worker.rendezvous import JoinResponse
 from cloudgan.worker.rendezvous_client import RendezvousClient
 from cloudgan.worker.state import AgentState
-from cloudgan.worker.store_sync import Background
 from cloudgan.worker.timeouts import Timeouts, Watchdog
 from cloudgan.worker.trainer_process import TrainerProcess
 
@@ -39,6 +38,7 @@ class RestartRounds:
     """Runs generations until the run ends.
 
     Attributes:
+        prepare: Begins to prepare a generation; its result says whether that is done, and raises its error.
         start: Starts the trainer process of the generation that the chief describes.
         start_smoke_step: Starts the process of a smoke step, which waits for TF_CONFIG; None: the worker needs
             none.
@@ -50,16 +50,16 @@ class RestartRounds:
     state: AgentState
     timeouts: Timeouts
     rendezvous_client: RendezvousClient
-    resolver: PeerResolver
     stop: StopRequest
     liveness: LivenessFile
-    prepare: Callable[[], Background]
+    prepare: Callable[[], Callable[[], bool]]
     start: Callable[[JoinResponse], TrainerProcess]
     is_finished: Callable[[], bool]
     say: Callable[[str], None]
     start_smoke_step: Callable[[], TrainerProcess] | None = None
     work: str = "training"
     ends_all: bool = False
+    look_up: Callable[..., object] = socket.getaddrinfo
     _trainer: TrainerProcess | None = field(default=None, init=False)
     _failed_smoke_steps: int = field(default=0, init=False)
 
@@ -119,9 +119,8 @@ class RestartRounds:
         """Waits for all workers; returns the generation to start, or None if the run has ended."""
         timeouts = self.timeouts
         ready, is_prepared = self._prepare()
-        self.resolver.reset()
         all_there = asked_store = time.monotonic()
-        unresolved: tuple[int, ...] = tuple(range(self.peers.world))
+        unresolved = frozenset(range(self.peers.world))  # a replaced worker has another address
         asked_names = float("-inf")
         while True:
             if self.stop.requested:
@@ -130,7 +129,7 @@ class RestartRounds:
                 )
             now = time.monotonic()
             if unresolved and now - asked_names >= timeouts.resolve_every_seconds:
-                unresolved, asked_names = self.resolver.unresolved(), now
+                unresolved, asked_names = frozenset(filter(self._is_unresolved, unresolved)), now
             phase = ready if is_prepared() and not unresolved else "staging"
             self.state.change(phase=phase)
             generation = self.rendezvous_client.next_generation()
@@ -158,7 +157,7 @@ class RestartRounds:
         Before its first smoke step a worker stages no data: a node that cannot compute costs seconds.
         """
         if self._smoke_step_done or self.start_smoke_step is None:
-            return "waiting", self.prepare().is_done
+            return "waiting", self.prepare()
         trainer = self._trainer = self.start_smoke_step()
 
         def has_not_failed() -> bool:
@@ -173,9 +172,16 @@ class RestartRounds:
 
         return "gathering", has_not_failed
 
-    def _missing_message(self, unresolved: tuple[int, ...]) -> str:
+    def _is_unresolved(self, index: int) -> bool:
+        try:
+            self.look_up(*self.peers.control(index))
+        except OSError:
+            return True
+        return False
+
+    def _missing_message(self, unresolved: frozenset[int]) -> str:
         reasons = []
-        for index in sorted({*self.state.missing_workers, *unresolved}):
+        for index in sorted(unresolved | set(self.state.missing_workers)):
             host, port = self.peers.control(index)
             why = "its name does not resolve" if index in unresolved else "no response"
             reasons.append(f"worker {index} ({host}:{port}): {why}")

@@ -9,6 +9,7 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -220,25 +221,16 @@ def stage_showers(pod: PodEnvironment, progress: Progress) -> None:
     store.symlink_to(target, target_is_directory=True)
 
 
-class Background:
-    """A function in a thread; `is_done` raises its exception."""
+def in_background(function: Callable[[], None], name: str) -> Callable[[], bool]:
+    """Calls a function in a thread; the result says whether it has returned, and raises its exception."""
+    future: Future[bool] = Future()
 
-    def __init__(self, function: Callable[[], None], name: str) -> None:
-        self._function = function
-        self._error: BaseException | None = None
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
-        self._thread.start()
-
-    def is_done(self) -> bool:
-        """Whether the function has returned."""
-        if self._thread.is_alive():
-            return False
-        if self._error:
-            raise self._error
-        return True
-
-    def _run(self) -> None:
+    def run() -> None:
         try:
-            self._function()
-        except Exception as error:  # noqa: BLE001  raised again in is_done
-            self._error = error
+            function()
+            future.set_result(True)
+        except Exception as error:  # noqa: BLE001  raised again by the result
+            future.set_exception(error)
+
+    threading.Thread(target=run, name=name, daemon=True).start()
+    return lambda: future.done() and future.result()

@@ -3,7 +3,7 @@ import json
 import pytest
 
 from cloudgan.core.errors import ConfigError
-from cloudgan.worker.pod_environment import PeerResolver, Peers, read_pod_environment
+from cloudgan.worker.pod_environment import Peers, read_pod_environment
 
 
 def test_the_environment_of_a_pod_is_read(team):
@@ -122,21 +122,3 @@ def test_a_pod_listens_on_all_interfaces_and_a_local_worker_on_loopback():
     assert Peers.parse(TEMPLATE, world=1, index=0).listening_host() == ""
     assert Peers.parse("127.0.0.1:4001", world=1, index=0).listening_host() == "127.0.0.1"
     assert Peers.parse("[::1]:4001", world=1, index=0).listening_host() == "::1"
-
-
-def test_a_resolved_name_is_cached_until_the_next_generation():
-    known, asked = {"run-1-0.run-1"}, []
-
-    def look_up(host, port):
-        asked.append(host)
-        if host not in known:
-            raise OSError(host)
-
-    names = PeerResolver(Peers.parse(TEMPLATE, world=2, index=0), look_up)
-    assert names.unresolved() == (1,)
-    known.add("run-1-1.run-1")
-    assert names.unresolved() == ()
-    assert asked == ["run-1-0.run-1", "run-1-1.run-1", "run-1-1.run-1"]
-    names.reset()
-    names.unresolved()
-    assert len(asked) == 5

@@ -15,7 +15,7 @@ from cloudgan.core.loopback_network import LoopbackNetwork
 from cloudgan.core.run_secret import write_secret
 from cloudgan.schema.liveness import LivenessFile
 from cloudgan.storage.store import open_store
-from cloudgan.worker.pod_environment import PeerResolver, Peers
+from cloudgan.worker.pod_environment import Peers
 from cloudgan.worker.preemption import StopRequest
 from cloudgan.worker.rendezvous import AgentStatus, JoinResponse
 from cloudgan.worker.restart_rounds import (
@@ -24,7 +24,6 @@ from cloudgan.worker.restart_rounds import (
     RestartRounds,
 )
 from cloudgan.worker.state import AgentState
-from cloudgan.worker.store_sync import Background
 from cloudgan.worker.timeouts import Timeouts
 from worker.conftest import is_dead
 
@@ -75,10 +74,11 @@ def test_a_missing_worker_is_named_and_the_worker_can_restart(team):
     assert other.wait() == 75  # the chief is gone
 
 
-def test_an_unresolved_name_is_reported(team):
-    peers = Peers.parse("run-{index}.run:2222", world=2, index=0)
+def test_an_unresolved_name_is_reported_and_others_are_looked_up_once():
+    peers, asked = Peers.parse("run-{index}.run:2222", world=2, index=0), []
 
     def look_up(host, port):
+        asked.append(host)
         if host == "run-1.run":
             raise OSError
 
@@ -90,20 +90,21 @@ def test_an_unresolved_name_is_reported(team):
     waiting = RestartRounds(
         peers,
         AgentState(0, 2, AgentStatus(incarnation="pod-0")),
-        Timeouts(barrier_seconds=0.2),
+        Timeouts(barrier_seconds=0.5, resolve_every_seconds=0.05),
         rendezvous_client=Alone(),
-        resolver=PeerResolver(peers, look_up),
         stop=StopRequest(),
         liveness=LivenessFile(None),
-        prepare=lambda: Background(lambda: None, "prepare"),
+        prepare=lambda: lambda: True,
         start=None,
         is_finished=None,
         say=None,
+        look_up=look_up,
     )
     with pytest.raises(TryAgain) as raised:
         waiting.run()
     assert "worker 1 (run-1.run:2223): its name does not resolve" in str(raised.value)
     assert "worker 0 (" not in str(raised.value)
+    assert (asked.count("run-0.run"), asked.count("run-1.run") > 1) == (1, True)
 
 
 def test_after_a_killed_trainer_all_pods_restart(training):
