@@ -12,8 +12,9 @@ from cloudgan.api.run import open_run
 from cloudgan.api.scaling_comparison import compare_scaling, published_scaling
 from cloudgan.core.command import command
 from cloudgan.core.errors import ConfigError
+from cloudgan.money.catalog import load_catalog
 from cloudgan.money.comparison import RunSummary, summarize
-from cloudgan.money.paper_comparison import replay_paper
+from cloudgan.money.paper_replay import replay
 from cloudgan.reports.page import Bullets, Page, Section
 from cloudgan.reports.result import Result, View
 from cloudgan.reports.table import Table, time_cell, usd_cell
@@ -101,7 +102,7 @@ def compare(options: CompareOptions) -> Result:
     """
     offer = options.price_as
     if options.paper:
-        return published_scaling() if options.scaling else replay_paper()
+        return published_scaling() if options.scaling else replay(load_catalog())
     runs = [open_run(path) for path in _folders(options.runs)]
     if options.scaling:
         return compare_scaling(runs, price_as=offer)

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
-
+from cloudgan.core.document import Document
 from cloudgan.core.documents import parse_json, parse_model, read_bytes
 from cloudgan.core.durations import HOUR_SECONDS
 from cloudgan.core.errors import BudgetError, CloudganError, ConfigError, DataError
@@ -30,10 +29,8 @@ _NAMES = {
 }
 
 
-class Figure(BaseModel):
+class Figure(Document):
     """A value without its unknown parts; None: unknown, with the reason."""
-
-    model_config = ConfigDict(frozen=True)
 
     value: float | None
     unknown: tuple[str, ...] = ()
@@ -53,10 +50,8 @@ class Figure(BaseModel):
         )
 
 
-class CostFigures(BaseModel):
+class CostFigures(Document):
     """The figures of one run or plan, by the keys of the JSON output."""
-
-    model_config = ConfigDict(frozen=True)
 
     name: str
     basis: str

@@ -12,8 +12,13 @@ from pydantic import Field
 
 from cloudgan.core.document import Document
 from cloudgan.money.catalog import Catalog
+from cloudgan.reports.charts import Axis, Plot, Point, PointSeries
+from cloudgan.reports.page import Page, Paragraph, Section
+from cloudgan.reports.result import Result, View
+from cloudgan.reports.table import Table
 from cloudgan.schema.price_row import Market, PriceRow, Snapshot, Text
-from cloudgan.speed.measured import PAPER_BATCH, PaperRun, paper_runs
+from cloudgan.speed.measured import PAPER_BATCH, PAPER_SHOWERS, PaperRun, paper_runs
+from cloudgan.speed.scaling import EpochSteps, Timing, fit_scaling, prediction_line
 
 SOURCE = "run logs behind arXiv:2111.04628 (doi 10.1051/epjconf/202125102073), December 2020"
 BASIS = (
@@ -21,19 +26,20 @@ BASIS = (
     " us-central1 if offered there, TPU without a user's VM"
 )
 _HOME = "us-central1"
-
-
-PRICES: dict[str, tuple[Snapshot, Market]] = {
-    "on_demand_2021": ("2021", "on_demand"),
-    "preemptible_2021": ("2021", "spot"),
-    "on_demand": ("current", "on_demand"),
-    "spot": ("current", "spot"),
+_PRICES: dict[str, tuple[str, Snapshot, Market]] = {
+    "on_demand_2021": ("2020/21", "2021", "on_demand"),
+    "preemptible_2021": ("preempt.", "2021", "spot"),
+    "on_demand": ("now", "current", "on_demand"),
+    "spot": ("spot", "current", "spot"),
 }
+"""Head of a column, snapshot and market of each price."""
+_FITTED_GPUS = (2, 4, 8, 16)
+_SIZES = (2, 4, 8, 16, 32, 64, 128)
 
 
 def _row(run: PaperRun, price: str, catalog: Catalog) -> PriceRow | None:
     """Returns the row of us-central1; else the one of highest confidence, then lowest price; None: unknown."""
-    snapshot, market = PRICES[price]
+    _, snapshot, market = _PRICES[price]
     rows = (
         row
         for row in catalog.rows
@@ -101,10 +107,9 @@ class RunComparison(Document):
     usd_ratio: float | None = Field(description="ratio of current spot cost")
 
 
-class Replay(Document):
-    """All runs and their comparisons."""
+class Replay(Result):
+    """The runs of arXiv:2111.04628 at the prices of 2020/21 and of today, and their comparisons."""
 
-    schema_version: int = 1
     statement: Text = RECOMPUTED
     source: Text = SOURCE
     basis: Text = BASIS
@@ -113,6 +118,171 @@ class Replay(Document):
     layouts: tuple[RunComparison, ...] = Field(description="32 GPUs on different nodes and workers")
     batches: tuple[RunComparison, ...] = Field(description="32 GPUs, batch 96 against smaller ones")
     tpu_against_gpu: tuple[RunComparison, ...] = Field(description="one TPU device against 8 V100")
+
+    def view(self) -> View:
+        """Returns the fastest run of each size; the basis has all runs with their efficiencies."""
+        slowest_first = sorted(self.runs, key=lambda run: -run.steady_epoch_seconds)
+        fastest = {(run.accelerator, run.accelerators): run for run in slowest_first}
+        table = Table.of(
+            (
+                {
+                    "on": f"{run.accelerators} {run.accelerator}",
+                    "batch, input": f"{run.batch_per_replica} {_input(run)}",
+                    "s/epoch": run.steady_epoch_seconds,
+                    "speed-up": run.scaling.speed_up if run.scaling else "",
+                    "USD 2020/21": run.usd_per_epoch["on_demand_2021"],
+                    "spot now": run.usd_per_epoch["spot"],
+                }
+                for _, run in sorted(fastest.items())
+            ),
+            align="llrrrr",
+        )
+        statement, *rest = self.statement.split(". ")
+        return View(
+            line=statement,
+            table=table,
+            notes=(
+                *rest,
+                "USD of an epoch: on demand in 2020/21, and spot nodes now",
+                f"-v shows all {len(self.runs)} runs, their efficiencies and the comparisons",
+            ),
+            basis=(
+                f"Basis: {self.basis}.",
+                *self._tables(),
+                self._findings(),
+            ),
+        )
+
+    def page(self) -> Page:
+        """Returns the page of `--report`."""
+        return Page(
+            "The paper, replayed",
+            self.statement,
+            (
+                Section("Time and cost of an epoch", (self._cost_plot(),)),
+                Section("Scaling", (self._scaling_plot(),)),
+                Section("Runs", (Paragraph(f"Basis: {self.basis}."), *self._tables())),
+                Section("Findings", (self._findings(),)),
+                Section("Source", (Paragraph(self.source),)),
+            ),
+        )
+
+    def _tables(self) -> tuple[Table, Table]:
+        """Returns times and costs of the paper's runs as two tables for a terminal of 120 columns."""
+        runs = sorted(self.runs, key=lambda run: (run.accelerator, run.accelerators))
+        times = Table.of(
+            (
+                {
+                    "on": f"{run.accelerators} {run.accelerator}",
+                    "nodes": f"{run.nodes} x {run.accelerators // run.nodes}",
+                    "workers": run.workers or "",
+                    "batch": run.batch_per_replica,
+                    "input": _input(run),
+                    "s/epoch": run.steady_epoch_seconds,
+                    "showers/s": run.showers_per_second,
+                    "speed-up": run.scaling.speed_up if run.scaling else "",
+                    "time": run.scaling.time_efficiency if run.scaling else "",
+                    "samples": run.scaling.sample_efficiency if run.scaling else "",
+                    "end to end": run.scaling.end_to_end_time_efficiency if run.scaling else "",
+                }
+                for run in runs
+            ),
+            "Time, samples, end to end: efficiencies. They and the speed-up are over the smallest run with"
+            " fewer accelerators and the same batch and input.",
+        )
+        costs = Table.of(
+            (
+                {
+                    "on": f"{run.accelerators} {run.accelerator}",
+                    "nodes": f"{run.nodes} x {run.node_type}",
+                    "input": f"{run.batch_per_replica} {_input(run)}",
+                    **{head: run.usd_per_epoch[name] for name, (head, *_) in _PRICES.items()},
+                    "day": run.date,
+                }
+                for run in runs
+            ),
+            "USD per epoch: the steady time of an epoch times whole nodes, on demand and preemptible in"
+            " 2020/21, on demand and spot now.",
+        )
+        return times, costs
+
+    def _findings(self) -> Table:
+        """Returns the comparisons of the paper."""
+        found = (
+            *self.prefetch,
+            *self.layouts,
+            *self.batches,
+            *self.tpu_against_gpu,
+        )
+        return Table.of(
+            (
+                {
+                    "comparison": one.title,
+                    "time": one.seconds_ratio,
+                    "preemptible cost 2020/21": one.usd_ratio_2021,
+                    "spot cost now": one.usd_ratio,
+                }
+                for one in found
+            ),
+            "Ratios of the second over the first: above 1 the first is faster, or cheaper.",
+        )
+
+    def _cost_plot(self) -> Plot:
+        kinds = sorted({run.accelerator for run in self.runs})
+        return Plot(
+            "An epoch on each of the paper's machines, at preemptible prices of 2020/21",
+            Axis("time of an epoch (s)", log=True),
+            Axis("cost of an epoch (USD)", log=True),
+            tuple(
+                PointSeries(
+                    kind,
+                    tuple(
+                        Point(run.steady_epoch_seconds, usd, run.name, _detail(run))
+                        for run in self.runs
+                        if run.accelerator == kind
+                        and (usd := run.usd_per_epoch["preemptible_2021"]) is not None
+                    ),
+                )
+                for kind in kinds
+            ),
+            caption="Left is faster, below is cheaper. A V100 that waits for its input costs more for the"
+            " same epoch.",
+        )
+
+    def _scaling_plot(self) -> Plot:
+        runs = scaling_runs(self.runs)
+        fitted = fit_scaling(
+            [
+                Timing(run.accelerators, run.steady_epoch_seconds)
+                for run in runs
+                if run.accelerators in _FITTED_GPUS
+            ],
+            EpochSteps(PAPER_SHOWERS, PAPER_BATCH),
+        )
+        points = tuple(
+            Point(run.accelerators, run.steady_epoch_seconds, run.name, _detail(run))
+            for run in runs
+        )
+        return Plot(
+            "Time of an epoch on V100, fitted to 2 to 16 GPUs",
+            Axis("GPUs", log=True, ticks=tuple(map(float, _SIZES))),
+            Axis("time of an epoch (s)", log=True),
+            (PointSeries("measured, one worker a node", points),),
+            (prediction_line({n: fitted.predict(n) for n in _SIZES}),),
+            band_label="90 % band",
+            extrapolated_from=float(max(_FITTED_GPUS)),
+            caption="Runs on 32, 64 and 128 GPUs were not fitted: they test the extrapolation.",
+        )
+
+
+def _input(run: ReplayedRun) -> str:
+    """Returns how the input is read, without the market of the run's nodes."""
+    return run.options.partition(";")[0].removeprefix("no-prefetch+")
+
+
+def _detail(run: ReplayedRun) -> str:
+    costs = (f"{name.replace('_', ' ')}: {run.usd_per_epoch[name]}" for name in _PRICES)
+    return f"{run.steady_epoch_seconds:.4g} s per epoch\n" + "\n".join(costs)
 
 
 def replay(catalog: Catalog, runs: Iterable[PaperRun] | None = None) -> Replay:
@@ -147,7 +317,7 @@ def _replayed(run: PaperRun, runs: Sequence[PaperRun], catalog: Catalog) -> Repl
     rate = run.showers_per_epoch / run.steady_epoch_seconds
     job_epochs = run.first_epoch_seconds + (_JOB_EPOCHS - 1) * run.wall_epoch_seconds
     steady = run.steady_epoch_seconds
-    rows = {name: _row(run, name, catalog) for name in PRICES}
+    rows = {name: _row(run, name, catalog) for name in _PRICES}
     usd = {name: row.cost_usd(steady, run.nodes) if row else None for name, row in rows.items()}
     return ReplayedRun(
         name=run.title,

@@ -202,7 +202,10 @@ def prices(
 
 
 def _refreshed(provider: str | None, output: Path | None, progress: Progress) -> RefreshedPrices:
-    """Downloads the clouds' price lists into the data folder; a cloud that failed keeps its old prices."""
+    """Downloads the clouds' price lists into the data folder; a cloud that failed keeps its old prices.
+
+    `output` receives the prices of the package with the refreshed ones, as a new nodes.csv.
+    """
     now = parse_time(utc_now())
     results = tuple(
         refresh(name, feeds, price_folder())
@@ -210,31 +213,22 @@ def _refreshed(provider: str | None, output: Path | None, progress: Progress) ->
         if provider in {None, name}
     )
     if any(result.state == "refreshed" for result in results):
+        changed = None
+        if output:
+            old = shipped_catalog()
+            new = updated(old, load_catalog())
+            write_catalog(output, new.rows)
+            changed = len(set(new.rows) - set(old.rows))
         return RefreshedPrices(
             folder=str(price_folder()),
             sources=results,
             output=str(output) if output else None,
-            changed=_write_prices(output) if output else None,
+            changed=changed,
         )
     reasons = "\n".join(line for result in results for line in refresh_lines(result))
     if all(result.state == "skipped" for result in results):
         raise CredentialsError(f"no prices were refreshed\n{reasons}")
     raise CloudganError(f"no prices were refreshed\n{reasons}")
-
-
-def _write_prices(path: Path) -> int:
-    """Writes the prices of the package with the refreshed ones as a new nodes.csv.
-
-    Returns:
-        The number of prices that differ from those of the package.
-
-    Raises:
-        StoreError: The file cannot be written.
-    """
-    old = shipped_catalog()
-    new = updated(old, load_catalog())
-    write_catalog(path, new.rows)
-    return len(set(new.rows) - set(old.rows))
 
 
 def refresh_lines(result: RefreshResult) -> Iterator[str]:

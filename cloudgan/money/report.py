@@ -324,6 +324,7 @@ def cost_report(
     line_items = ledger.line_items()
     totals, paid, started = ledger.total(), _last_price(bills, row), record.started()
     any_known = any(item.usd is not None for item in line_items)
+    rate = record.samples_per_second()
     return CostReport(
         run=run,
         priced_as=paid[0].row_id if paid else None,
@@ -336,7 +337,21 @@ def cost_report(
         line_items=line_items,
         totals=totals,
         shares=rank_shares(record, ledger, group=group),
-        unit_costs=_unit_costs(record, paid, totals, accepted, any_known),
+        unit_costs=UnitCosts(
+            per_epoch=_cost_of_time(
+                record.steady_epoch_seconds(),
+                paid,
+                "steady_epoch_seconds",
+                "the record contains no complete epoch after the first",
+            ),
+            per_million_showers=_cost_of_time(
+                _MILLION / rate if rate else None,
+                paid,
+                "one million showers at the median throughput of the epochs",
+                "no throughput was recorded",
+            ),
+            per_accepted_model=_per_model(totals, accepted, any_known),
+        ),
         billed_attempts=tuple(map(_billed, bills)),
         rows=ledger.rows(),
         warnings=(*record_warnings(record), *_free_nodes_notes(bills)),
@@ -398,31 +413,6 @@ def _recommendations(
     spot = [one for one in spot_rows if (one.provider, one.node_type, one.region) == of]
     other = spot[0] if spot else None
     return recommendations(record, items, row=row, other_market=other, nodes=nodes)
-
-
-def _unit_costs(
-    record: RunRecord,
-    paid: tuple[PriceRow, int] | None,
-    totals: Totals,
-    accepted: bool | None,
-    any_known: bool,
-) -> UnitCosts:
-    rate = record.samples_per_second()
-    return UnitCosts(
-        per_epoch=_cost_of_time(
-            record.steady_epoch_seconds(),
-            paid,
-            "steady_epoch_seconds",
-            "the record contains no complete epoch after the first",
-        ),
-        per_million_showers=_cost_of_time(
-            _MILLION / rate if rate else None,
-            paid,
-            "one million showers at the median throughput of the epochs",
-            "no throughput was recorded",
-        ),
-        per_accepted_model=_per_model(totals, accepted, any_known),
-    )
 
 
 def _cost_of_time(

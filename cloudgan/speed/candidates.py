@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from cloudgan.core.durations import HOUR_SECONDS, duration_text
 from cloudgan.core.errors import BudgetError, PlanError
@@ -36,25 +36,40 @@ def node_counts(row: PriceRow) -> tuple[int, ...]:
 
 def price_epoch(row: PriceRow, nodes: int, throughput: ThroughputModel, batch: float) -> Candidate:
     """Returns an epoch with `batch` showers per replica, at the price of the nodes alone."""
-    asked = {"row": row, "nodes": nodes, "batch": batch}
     epoch = _epoch(row, nodes, throughput, batch)
     if epoch is None:
         why = throughput.why_unknown(row.accelerator)
         if row.accelerator_count == 0:
             why = "the node has no accelerator, and no CPU was measured"
-        return Candidate.model_validate(asked | {"why_not": why})
-    usd = row.cost_usd(epoch.high_seconds, nodes)
-    known = {
-        "low_seconds": epoch.low_seconds,
-        "high_seconds": epoch.high_seconds,
-        "expected_seconds": epoch.seconds,
-        "low_usd": row.cost_usd(epoch.low_seconds, nodes),
-        "known_usd": usd,
-        "high_usd": usd,
-        "grade": epoch.grade,
-        "basis": epoch.basis,
-    }
-    return Candidate.model_validate(asked | known)
+        return Candidate(row=row, nodes=nodes, batch=batch, why_not=why)
+    edges = (epoch.low_seconds, epoch.high_seconds)
+    return _candidate(row, nodes, batch, epoch, edges, expected_seconds=epoch.seconds)
+
+
+def _candidate(
+    row: PriceRow,
+    nodes: int,
+    batch: float,
+    epoch: EpochEstimate,
+    edges: tuple[float, float],
+    **more: Any,
+) -> Candidate:
+    """Returns nodes for the seconds of both edges, at the price of the nodes alone."""
+    low, high = edges
+    usd = row.cost_usd(high, nodes)
+    return Candidate(
+        row=row,
+        nodes=nodes,
+        batch=batch,
+        low_seconds=low,
+        high_seconds=high,
+        low_usd=row.cost_usd(low, nodes),
+        known_usd=usd,
+        high_usd=usd,
+        grade=epoch.grade,
+        basis=epoch.basis,
+        **more,
+    )
 
 
 def _epoch(
@@ -169,30 +184,17 @@ def candidates(
             epoch = _epoch(row, nodes, throughput, batch)
             if epoch is None:
                 break
-            low, high = low_work, work = epoch.job_seconds(job.epochs)
+            edges = low_work, work = epoch.job_seconds(job.epochs)
             if row.market == "spot":
                 preemption = job.preemption.of_node(row)
-                low = expected_seconds(low_work, preemption, nodes)
-                high = expected_seconds(work, preemption, nodes)
-            if math.isfinite(high):
-                usd = row.cost_usd(high, nodes)
-                found.append(
-                    Candidate(
-                        row=row,
-                        nodes=nodes,
-                        batch=batch,
-                        global_batch=round(batch * replicas(row, nodes)),
-                        low_work_seconds=low_work,
-                        work_seconds=work,
-                        low_seconds=low,
-                        high_seconds=high,
-                        low_usd=row.cost_usd(low, nodes),
-                        known_usd=usd,
-                        high_usd=usd,
-                        grade=epoch.grade,
-                        basis=epoch.basis,
-                    )
+                edges = (
+                    expected_seconds(low_work, preemption, nodes),
+                    expected_seconds(work, preemption, nodes),
                 )
+            if math.isfinite(edges[1]):
+                more = {"low_work_seconds": low_work, "work_seconds": work}
+                more["global_batch"] = round(batch * replicas(row, nodes))
+                found.append(_candidate(row, nodes, batch, epoch, edges, **more))
     return tuple(found)
 
 

@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from cloudgan.api.compare import replay_paper
 from cloudgan.money.catalog import load_catalog
+from cloudgan.money.paper_replay import replay
 from cloudgan.schema.quality_row import QualityRow
 from cloudgan.schema.run_folder import RunFolder
 from records import epoch, numerics, started, stopped, validated, write_run
@@ -105,7 +105,7 @@ def test_the_papers_fastest_runs_are_a_row_per_size_and_the_report_has_all(cloud
     assert len(table) == 11
     assert max(map(len, table)) <= 80
     assert "-v shows all 31 runs" in said
-    times, costs = replay_paper().view().basis[1:3]
+    times, costs = replay(load_catalog()).view().basis[1:3]
     assert len(times.rows) == len(costs.rows) == 31
     page = (tmp_path / "paper.html").read_text()
     assert "<h1>The paper, replayed</h1>" in page
