@@ -119,7 +119,7 @@ def _startup_dominates(run: _Run) -> Recommendation | None:
     share = total / (total + work)
     evidence = f"start-up and tracing took {total:.0f} s, {share:.0%} of the run"
     if processes == 1:
-        enough = _epochs_until(STARTUP_SHARE, total, work / epochs)
+        enough = int(total * (1 - STARTUP_SHARE) / STARTUP_SHARE / (work / epochs)) + 1
         return run.recommend(
             "the first epoch dominates",
             f"{evidence}; with {enough} or more epochs it is less than {STARTUP_SHARE:.0%}",
@@ -163,11 +163,6 @@ def _work_seconds(run: _Run) -> float | None:
     )
 
 
-def _epochs_until(share: float, startup_seconds: float, epoch_seconds: float) -> int:
-    """Returns the fewest epochs for which start-up takes less than `share`."""
-    return int(startup_seconds * (1 - share) / share / epoch_seconds) + 1
-
-
 def _checkpoint_too_often(run: _Run) -> Recommendation | None:
     one, steady = _checkpoint_seconds(run.record), run.record.steady_epoch_seconds()
     trained = sum(epoch.train_seconds for epoch in run.epochs)
@@ -200,7 +195,9 @@ def _checkpoint_seconds(record: RunRecord) -> float | None:
 def _spot(run: _Run, spot: PriceRow | None) -> Recommendation | None:
     starts, one, work = _startup_seconds(run), _checkpoint_seconds(run.record), _work_seconds(run)
     row = run.row
-    if row is None or spot is None or not _are_markets_of_one_node(row, spot):
+    if row is None or spot is None or spot.market != "spot":
+        return None
+    if spot.row_id != row.in_other_market.row_id:  # another node, or spot itself
         return None
     if starts is None or one is None or not work:
         return None
@@ -222,12 +219,6 @@ def _spot(run: _Run, spot: PriceRow | None) -> Recommendation | None:
         saves_usd=share * usd,
         action="nodes of `cloudgan offers --market=spot`",
     )
-
-
-def _are_markets_of_one_node(row: PriceRow, spot: PriceRow) -> bool:
-    one = (row.provider, row.node_type, row.region, row.snapshot)
-    other = (spot.provider, spot.node_type, spot.region, spot.snapshot)
-    return one == other and (row.market, spot.market) == ("on_demand", "spot")
 
 
 class _Throughput(NamedTuple):

@@ -27,9 +27,7 @@ from cloudgan.schema.cost_report import (
     CostReport,
     Duration,
     Durations,
-    LineItem,
     PricedOffer,
-    Recommendation,
     ReportProvenance,
     Totals,
     UnitCost,
@@ -325,6 +323,9 @@ def cost_report(
     totals, paid, started = ledger.total(), _last_price(bills, row), record.started()
     any_known = any(item.usd is not None for item in line_items)
     rate = record.samples_per_second()
+    price, nodes = paid or (None, 1)
+    spot_id = price.in_other_market.row_id if price else None
+    other = next((one for one in spot_rows if one.row_id == spot_id), None)
     return CostReport(
         run=run,
         priced_as=paid[0].row_id if paid else None,
@@ -355,7 +356,9 @@ def cost_report(
         billed_attempts=tuple(map(_billed, bills)),
         rows=ledger.rows(),
         warnings=(*record_warnings(record), *_free_nodes_notes(bills)),
-        recommendations=_recommendations(record, line_items, paid, spot_rows),
+        recommendations=recommendations(
+            record, line_items, row=price, other_market=other, nodes=nodes
+        ),
         provenance=ReportProvenance(
             cloudgan=__version__,
             today=today.isoformat(),
@@ -400,19 +403,6 @@ def _last_price(bills: Sequence[AttemptBill], row: PriceRow | None) -> tuple[Pri
         return (row, 1) if row else None
     last = next((bill for bill in reversed(bills) if bill.nodes.lines), None)
     return (last.row, last.concurrent_nodes) if last and last.row else None
-
-
-def _recommendations(
-    record: RunRecord,
-    items: Sequence[LineItem],
-    paid: tuple[PriceRow, int] | None,
-    spot_rows: Sequence[PriceRow],
-) -> tuple[Recommendation, ...]:
-    row, nodes = paid or (None, 1)
-    of = (row.provider, row.node_type, row.region) if row else None
-    spot = [one for one in spot_rows if (one.provider, one.node_type, one.region) == of]
-    other = spot[0] if spot else None
-    return recommendations(record, items, row=row, other_market=other, nodes=nodes)
 
 
 def _cost_of_time(

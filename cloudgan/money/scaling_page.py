@@ -12,7 +12,6 @@ from cloudgan.money.scaling_curves import (
     ScalingCurve,
     ScalingRun,
     ScalingSize,
-    SerialShare,
     Speed,
 )
 from cloudgan.reports.charts import Axis, Bar, Chart, Line, Plot, Point, PointSeries, StackedBars
@@ -272,19 +271,16 @@ def _shares(curve: ScalingCurve) -> Iterator[str]:
         ("end to end", curve.end_to_end_share),
     ):
         if share:
-            yield f"Amdahl's serial share, {curve.kind} scaling, {what}: {_share(share)}"
+            yield (
+                f"Amdahl's serial share, {curve.kind} scaling, {what}: {share.share:.2%}"
+                f" ({share.low:.2%} to {share.high:.2%}, 90 % interval); beside it a step grows by"
+                f" {share.growth_per_doubling:.2%} per doubling"
+            )
     if curve.misfits:
         yield (
             f"The model does not describe the speed at n = {', '.join(map(str, curve.misfits))}, so the"
             " intervals are wide and the shares uncertain; compare runs of more sizes"
         )
-
-
-def _share(share: SerialShare) -> str:
-    return (
-        f"{share.share:.2%} ({share.low:.2%} to {share.high:.2%}, 90 % interval); beside it a step grows by"
-        f" {share.growth_per_doubling:.2%} per doubling"
-    )
 
 
 def _activities(runs: Sequence[ScalingRun]) -> tuple[str, ...]:

@@ -1,10 +1,20 @@
 """The cost of a whole job, with start-up and fees."""
 
+import datetime as dt
+
 import pytest
 
+from cloudgan.core.clouds import CLOUDS
+from cloudgan.core.errors import DataError
 from cloudgan.money.catalog import load_catalog
 from cloudgan.money.fees import Fees, load_fees
-from cloudgan.money.forecast import JobContext, StartupTime, job_cost
+from cloudgan.money.forecast import (
+    JobContext,
+    StartupTime,
+    find_startup_time,
+    job_cost,
+    load_startup_times,
+)
 from cloudgan.schema.item import Item
 from cloudgan.schema.price_row import DataMove
 from launch.plan.test_build import PRICE
@@ -149,3 +159,36 @@ def test_data_in_a_bucket_of_the_same_cloud_are_bounded_by_its_own_price_between
     )
     assert "data transfer" in found.cost.unknown
     assert found.worst_case_usd - without.worst_case_usd == pytest.approx(400 * 0.138)
+
+
+# Published start-up times of nodes.
+
+STARTUP_HEAD = "provider,least_nodes,low_seconds,high_seconds,source,date,note\n"
+STARTUPS = load_startup_times()
+
+
+def test_each_cloud_has_a_time_with_its_source_and_its_day():
+    assert {row.provider for row in STARTUPS} == set(CLOUDS)
+    for row in STARTUPS:
+        assert row.low_seconds <= row.high_seconds
+        assert row.source.startswith("https://github.com/")
+        assert dt.date.fromisoformat(row.date) < dt.date(2026, 11, 21)
+        assert row.source in row.basis
+        assert row.date in row.basis
+
+
+def test_azure_needs_longer_for_two_nodes_than_for_one():
+    one, two, many = (find_startup_time(STARTUPS, "azure", nodes) for nodes in (1, 2, 16))
+    assert one.high_seconds < two.high_seconds
+    assert two == many
+
+
+def test_an_unmeasured_startup_time_is_none():
+    assert find_startup_time(STARTUPS, "elsewhere", 1) is None
+
+
+def test_a_broken_row_is_named(tmp_path):
+    file = tmp_path / "startup.csv"
+    file.write_text(f"{STARTUP_HEAD}gcp,1,0,540,a list,2022-03-06,\n")
+    with pytest.raises(DataError, match=r"startup.csv:2: low_seconds"):
+        load_startup_times(file)
