@@ -44,7 +44,7 @@ from cloudgan.worker.rendezvous_client import (
     FollowerRendezvousClient,
     RendezvousClient,
 )
-from cloudgan.worker.restart_rounds import RestartCounter, RestartRounds
+from cloudgan.worker.restart_rounds import RestartRounds, count_restart
 from cloudgan.worker.state import AgentState, heartbeat_key, read_heartbeat
 from cloudgan.worker.store_sync import (
     RunSync,
@@ -105,11 +105,10 @@ class WorkerAgent:
         self._log = WorkerLog(logs / f"{self._state.status.incarnation}.log", show)
         self._rendezvous = Rendezvous(self._own_peers.world, fresh_seconds=timeouts.fresh_seconds)
         own = open_store(f"{pod.run_url}/workers/{pod.peers.index}")
-        counted = own if self._is_alone else self._store
-        self._restarts = RestartCounter(counted, timeouts.max_restarts)
+        self._counted = own if self._is_alone else self._store
         self._run_sync = RunSync(pod.folder, self._store)
         self._ranks = self._rank_launcher()
-        self._liveness_file = LivenessFile(pod.work / "liveness.json")
+        self._liveness_file = pod.work / "liveness.json"
         self._is_staged = False
         self._rounds: RestartRounds | None = None
         self._preemption_watcher: PreemptionWatcher | None = None
@@ -305,7 +304,7 @@ class WorkerAgent:
             self._trainer_timeouts(),
             rendezvous_client=rendezvous_client,
             stop=self._stop,
-            liveness=self._liveness_file,
+            liveness=LivenessFile(self._liveness_file),
             prepare=self._prepare_in_background,
             start=self._start,
             ends_all=self._ranks is not None,
@@ -366,7 +365,8 @@ class WorkerAgent:
     def _before_begin(self) -> tuple[str, ...]:
         """Counts a restart; returns the arguments with which each worker starts its ranks."""
         try:
-            self._state.restarts = self._restarts.begin(self._progress())
+            most = self._timeouts.max_restarts
+            self._state.restarts = count_restart(self._counted, self._progress(), most)
         except StoreError as error:
             self._log.say(f"all workers are ready, but the store failed: {error}; retrying")
             raise
@@ -388,7 +388,7 @@ class WorkerAgent:
         seconds, self._smoke_seconds = self._smoke_seconds, None
         environment = self._environment(
             TF_CONFIG=None if self._ranks else self._own_peers.tf_config(response.ports),
-            CLOUDGAN_LIVENESS=str(self._pod.work / "liveness.json"),
+            CLOUDGAN_LIVENESS=str(self._liveness_file),
             CLOUDGAN_SMOKE_SECONDS=None if seconds is None else f"{seconds:.3f}",
         )
         if self._ranks:

@@ -29,9 +29,7 @@ _REQUIRED = {
     "CLOUDGAN_CONFIG": "path of run.yaml",
     "CLOUDGAN_WORK": "writable folder",
 }
-_CLOUD, _METADATA = "CLOUDGAN_CLOUD", "CLOUDGAN_METADATA"
-_SECRET, _NETWORK, _PORTS = "CLOUDGAN_SECRET_FILE", "CLOUDGAN_NETWORK", "CLOUDGAN_PORTS"
-_RANDOM = "random"
+_CLOUD, _SECRET = "CLOUDGAN_CLOUD", "CLOUDGAN_SECRET_FILE"
 
 
 @dataclass(frozen=True)
@@ -71,14 +69,12 @@ class PodEnvironment:
 
 def read_pod_environment(variable: Callable[[str], str | None]) -> PodEnvironment:
     """Reads the environment variables of a pod."""
-    given = {name: variable(name) for name in _REQUIRED}
-    if missing := [name for name, value in given.items() if not value]:
-        names = "; ".join(f"{name} ({_REQUIRED[name]})" for name in missing)
+    found = {name: variable(name) or "" for name in _REQUIRED}
+    if missing := [f"{name} ({_REQUIRED[name]})" for name in found if not found[name]]:
         raise ConfigError(
-            f"not set: {names}. `cloudgan worker` runs in the pods of `cloudgan deploy`;"
-            " on this machine run `cloudgan train`"
+            f"not set: {'; '.join(missing)}. `cloudgan worker` runs in the pods of `cloudgan"
+            " deploy`; on this machine run `cloudgan train`"
         )
-    found = {name: str(value) for name, value in given.items()}
     path = Path(found["CLOUDGAN_CONFIG"])
     config = parse_config(read_yaml(path), str(path))
     peers = Peers.parse(
@@ -107,10 +103,10 @@ def read_pod_environment(variable: Callable[[str], str | None]) -> PodEnvironmen
         config_hash=config_hash(path.read_bytes()),
         work=Path(found["CLOUDGAN_WORK"]),
         cloud=cloud,
-        metadata_url=variable(_METADATA),
+        metadata_url=variable("CLOUDGAN_METADATA"),
         secret=secret,
-        network=LoopbackNetwork.parse(variable(_NETWORK)),
-        random_ports=variable(_PORTS) == _RANDOM,
+        network=LoopbackNetwork.parse(variable("CLOUDGAN_NETWORK")),
+        random_ports=variable("CLOUDGAN_PORTS") == "random",
         smoke_step=not is_alone
         and (settings.planned_accelerators(variable) > 0 or not is_one_machine),
     )

@@ -61,11 +61,8 @@ class RestartRounds:
     ends_all: bool = False
     look_up: Callable[..., object] = socket.getaddrinfo
     _trainer: TrainerProcess | None = field(default=None, init=False)
+    _smoke_step_done: bool = field(default=False, init=False)
     _failed_smoke_steps: int = field(default=0, init=False)
-
-    def __post_init__(self) -> None:
-        """Needs a smoke step first, if there is one."""
-        self._smoke_step_done = self.start_smoke_step is None
 
     def run(self) -> int:
         """Runs until the run ends; returns the exit code of this worker."""
@@ -298,35 +295,25 @@ class Count(Document):
     restarts: int = Field(ge=0)
 
 
-class RestartCounter:
-    """Counts restarts without a newer checkpoint in `restarts.json`; used by the chief."""
+def count_restart(store: Store, newest_step: int | None, most: int) -> int:
+    """Counts a start in `restarts.json`; returns the number of earlier starts from this checkpoint.
 
-    def __init__(self, store: Store, most: int) -> None:
-        """Stores the count in `store`, the run's folder; raises after `most` restarts."""
-        self._store, self._most = store, most
-
-    def begin(self, newest_step: int | None) -> int:
-        """Counts a start; returns the number of earlier starts from this checkpoint.
-
-        Raises:
-            NoProgress: Too many. The count is reset, so that the run can be started again.
-        """
-        before = None
-        with contextlib.suppress(ObjectMissingError, ValidationError):
-            before = Count.model_validate_json(self._store.read(FILE_NAME))
-        same = before is not None and before.checkpoint_step == newest_step
-        restarts = before.restarts + 1 if before and same else 0
-        if restarts > self._most:
-            self._store.delete(FILE_NAME)
-            where = (
-                "no checkpoint" if newest_step is None else f"the checkpoint of step {newest_step}"
-            )
-            raise NoProgress(
-                f"{self._most} restarts from {where} without a newer one; the log shows the"
-                " causes. If the trainer ran out of memory, use a"
-                " smaller --batch or a larger node; if nodes are lost before a checkpoint is"
-                " saved, lower checkpoint.every_seconds"
-            )
-        count = Count(checkpoint_step=newest_step, restarts=restarts)
-        self._store.put(FILE_NAME, count.model_dump_json().encode())
-        return restarts
+    Raises:
+        NoProgress: More than `most`. The count is reset, so that the run can be started again.
+    """
+    before = None
+    with contextlib.suppress(ObjectMissingError, ValidationError):
+        before = Count.model_validate_json(store.read(FILE_NAME))
+    same = before is not None and before.checkpoint_step == newest_step
+    restarts = before.restarts + 1 if before and same else 0
+    if restarts > most:
+        store.delete(FILE_NAME)
+        where = "no checkpoint" if newest_step is None else f"the checkpoint of step {newest_step}"
+        raise NoProgress(
+            f"{most} restarts from {where} without a newer one; the log shows the causes. If the"
+            " trainer ran out of memory, use a smaller --batch or a larger node; if nodes are lost"
+            " before a checkpoint is saved, lower checkpoint.every_seconds"
+        )
+    count = Count(checkpoint_step=newest_step, restarts=restarts)
+    store.put(FILE_NAME, count.model_dump_json().encode())
+    return restarts

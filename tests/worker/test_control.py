@@ -126,18 +126,6 @@ def test_a_join_without_the_token_of_the_run_changes_nothing(chief, token):
     assert rendezvous.missing_members(0.0) == (0, 1)
 
 
-def test_joins_by_get_do_not_end_a_generation(chief):
-    server, rendezvous = chief
-    for index, name in enumerate(("pod-0", "pod-1")):
-        rendezvous.join(index, AgentStatus(incarnation=name, phase="waiting"), 0.0)
-    assert rendezvous.begin(0.0) == 1
-    for _ in range(3):
-        query = "index=1&incarnation=other&phase=waiting&generation=999999"
-        assert ask(server, "GET", f"/join?{query}")[0] == 404
-    assert rendezvous.waiting_member() is None
-    assert rendezvous.generation == 1
-
-
 def test_a_generation_that_has_not_begun_is_rejected(chief):
     server, rendezvous = chief
     for index in range(2):

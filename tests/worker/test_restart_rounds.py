@@ -7,6 +7,7 @@ import os
 import signal
 import time
 from pathlib import Path
+from urllib.parse import urlencode
 
 import pytest
 
@@ -18,11 +19,7 @@ from cloudgan.storage.store import open_store
 from cloudgan.worker.pod_environment import Peers
 from cloudgan.worker.preemption import StopRequest
 from cloudgan.worker.rendezvous import AgentStatus, JoinResponse
-from cloudgan.worker.restart_rounds import (
-    FILE_NAME,
-    RestartCounter,
-    RestartRounds,
-)
+from cloudgan.worker.restart_rounds import FILE_NAME, RestartRounds, count_restart
 from cloudgan.worker.state import AgentState
 from cloudgan.worker.timeouts import Timeouts
 from worker.conftest import is_dead
@@ -330,27 +327,23 @@ def store(tmp_path):
 
 
 def test_restarts_from_one_checkpoint_are_counted_and_a_newer_one_resets(store):
-    assert [RestartCounter(store, 3).begin(step) for step in (None, None, 0, 0, 0, 50)] == [
-        *(0, 1),
-        *(0, 1, 2),
-        0,
-    ]
+    steps = (None, None, 0, 0, 0, 50)
+    assert [count_restart(store, step, 3) for step in steps] == [0, 1, 0, 1, 2, 0]
 
 
 def test_too_many_restarts_end_the_run_and_reset_the_count(store):
-    restarts = RestartCounter(store, 3)
     for _ in range(4):
-        restarts.begin(40)
+        count_restart(store, 40, 3)
     with pytest.raises(NoProgress, match="3 restarts from the checkpoint of step 40") as e:
-        restarts.begin(40)
+        count_restart(store, 40, 3)
     assert e.value.exit_code == 76
-    assert restarts.begin(40) == 0
+    assert count_restart(store, 40, 3) == 0
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b'{"checkpoint_step": 1, "restarts": -1}'])
 def test_an_invalid_count_is_ignored(store, content):
     store.put(FILE_NAME, content)
-    assert RestartCounter(store, 3).begin(1) == 0
+    assert count_restart(store, 1, 3) == 0
 
 
 def test_workers_agree_on_new_random_ports_for_each_generation(training):
@@ -381,11 +374,16 @@ def test_requests_without_the_secret_do_not_end_a_training(training):
     two, *started = training()
     host, port = two.peers[0].split(":")
     for number in range(5):
-        connection = http.client.HTTPConnection(host, int(port) + 1, timeout=5)
-        query = f"index=1&incarnation=pod-{number}&phase=waiting&generation=0"
-        connection.request("GET", f"/join?{query}")
-        assert connection.getresponse().status == 404
-        connection.close()
+        status = {"index": 1, "incarnation": f"pod-{number}", "phase": "waiting", "generation": 0}
+        query = urlencode(status)
+        for request, expected in {
+            ("GET", f"/join?{query}"): 404,
+            ("POST", "/join", json.dumps(status)): 401,
+        }.items():
+            connection = http.client.HTTPConnection(host, int(port) + 1, timeout=5)
+            connection.request(*request)
+            assert connection.getresponse().status == expected
+            connection.close()
     two.end_soon()
     two.checkpoint(two.newest() + 20)
     assert two.heartbeat().generation == 1
