@@ -11,7 +11,6 @@ from pydantic import Field
 
 from cloudgan.api import crossvalidation, search
 from cloudgan.api.crossvalidation import CrossValidation
-from cloudgan.api.job_cost import launch_cost
 from cloudgan.api.job_file import with_job_file
 from cloudgan.api.plan_result import PlanResult
 from cloudgan.api.sweep import Sweep, SweepPlan
@@ -29,6 +28,7 @@ from cloudgan.launch.operations.targets import run_folder
 from cloudgan.launch.plan.job_options import job_options
 from cloudgan.launch.plan.launch_plan import make_launch_plan
 from cloudgan.launch.plan.showers import NO_SHOWERS, simulated_data
+from cloudgan.money.billing import launch_cost
 from cloudgan.money.price_file import named_row
 from cloudgan.reports.result import Result, View
 from cloudgan.reports.table import usd_text

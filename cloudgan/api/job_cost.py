@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from pydantic import Field
 
@@ -17,7 +17,7 @@ from cloudgan.coevolution.samples import is_grid
 from cloudgan.core.durations import HOUR_SECONDS, duration_text
 from cloudgan.core.errors import ConfigError, DataError
 from cloudgan.launch.operations.run_status import read_status
-from cloudgan.money.billing import folder_ledger
+from cloudgan.money.billing import LaunchCost, launch_cost
 from cloudgan.money.shares import WITHOUT_CELL, grid_shares
 from cloudgan.reports.result import Result, View
 from cloudgan.reports.table import Table, time_cell, usd_cell, usd_text
@@ -134,51 +134,6 @@ def job_pricing(folder: RunFolder) -> Callable[..., JobCostReport] | None:
     if config is not None and config.task == "join":
         return joined_cost
     return grid_cost if is_grid(folder) else None
-
-
-class LaunchCost(NamedTuple):
-    """What the nodes of a launched run cost, whatever its program did.
-
-    Attributes:
-        seconds: Sum of the program times of all attempts that ended.
-        node_seconds: Billed time of the nodes, start-up included, summed over the nodes.
-        usd: The known cost; None: the nodes have no price.
-        unknown: What it lacks.
-        row: Price of a node; None: unknown.
-    """
-
-    seconds: float
-    node_seconds: float
-    usd: float | None
-    unknown: tuple[str, ...]
-    row: PriceRow | None
-
-    @property
-    def price_row(self) -> str | None:
-        """Its identifier."""
-        return self.row.row_id if self.row else None
-
-
-def launch_cost(folder: RunFolder, given: PriceRow | None = None) -> LaunchCost:
-    """Prices the attempts of a launched run by its launch.json; `given` prices nodes without a price.
-
-    Raises:
-        DataError: The run has not ended, or its launch.json is missing or damaged.
-    """
-    known = launch.read(folder.launch_file)
-    times = [
-        (one.program_ended_at - one.program_started_at).total_seconds()
-        for one in known.attempts
-        if one.program_started_at and one.program_ended_at
-    ]
-    if not times:
-        raise DataError(
-            f"{folder.path} has no attempt that ended; run `cloudgan status {folder.path.name}`"
-        )
-    row = next((one.price for one in reversed(known.attempts) if one.price), given)
-    ledger = folder_ledger(folder.launch_file, folder.record_file, given)
-    usd = ledger.known_usd if row else None
-    return LaunchCost(sum(times), ledger.node_seconds, usd, ledger.total().unknown, row)
 
 
 def simulation_cost(folder: RunFolder, row: PriceRow | None = None) -> JobCostReport:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from cloudgan.core.clock import parse_time, utc_moment
 from cloudgan.core.clouds import CLOUDS, BillingRule, has_system_node, of_bucket
+from cloudgan.core.errors import DataError
 from cloudgan.money.fees import Fees, load_fees
 from cloudgan.money.ledger import Ledger, Usage
 from cloudgan.schema import launch as launches
@@ -29,6 +30,7 @@ from cloudgan.schema.price_row import (
     PriceRow,
 )
 from cloudgan.schema.record import PreemptionNotice, RunRecord, read_if_whole
+from cloudgan.schema.run_folder import RunFolder
 
 TO_THE_INTERNET, TO_ANOTHER_REGION = "to the internet", "to another region"
 """Names in fees.csv."""
@@ -116,6 +118,51 @@ def folder_ledger(launch_file: Path, record_file: Path, row: PriceRow | None = N
         return Ledger()
     notices = notices_of(read_if_whole(record_file))
     return launch_ledger(launches.read(launch_file), None, notices, row=row)
+
+
+class LaunchCost(NamedTuple):
+    """What the nodes of a launched run cost, whatever its program did.
+
+    Attributes:
+        seconds: Sum of the program times of all attempts that ended.
+        node_seconds: Billed time of the nodes, start-up included, summed over the nodes.
+        usd: The known cost; None: the nodes have no price.
+        unknown: What it lacks.
+        row: Price of a node; None: unknown.
+    """
+
+    seconds: float
+    node_seconds: float
+    usd: float | None
+    unknown: tuple[str, ...]
+    row: PriceRow | None
+
+    @property
+    def price_row(self) -> str | None:
+        """Its identifier."""
+        return self.row.row_id if self.row else None
+
+
+def launch_cost(folder: RunFolder, given: PriceRow | None = None) -> LaunchCost:
+    """Prices the attempts of a launched run by its launch.json; `given` prices nodes without a price.
+
+    Raises:
+        DataError: The run has not ended, or its launch.json is missing or damaged.
+    """
+    known = launches.read(folder.launch_file)
+    times = [
+        (one.program_ended_at - one.program_started_at).total_seconds()
+        for one in known.attempts
+        if one.program_started_at and one.program_ended_at
+    ]
+    if not times:
+        raise DataError(
+            f"{folder.path} has no attempt that ended; run `cloudgan status {folder.path.name}`"
+        )
+    row = next((one.price for one in reversed(known.attempts) if one.price), given)
+    ledger = folder_ledger(folder.launch_file, folder.record_file, given)
+    usd = ledger.known_usd if row else None
+    return LaunchCost(sum(times), ledger.node_seconds, usd, ledger.total().unknown, row)
 
 
 def notices_of(record: RunRecord) -> tuple[PreemptionNotice, ...]:

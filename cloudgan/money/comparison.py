@@ -1,4 +1,4 @@
-"""Summarizes a run in one row, to compare runs with each other."""
+"""Runs side by side: each summarized in one row, and their tables."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from pydantic import Field
 
 from cloudgan.core.document import Document
 from cloudgan.money.advice import batch_recommendation
+from cloudgan.reports.page import Bullets, Page, Section
+from cloudgan.reports.result import Result, View
+from cloudgan.reports.table import Table, time_cell, usd_cell
 from cloudgan.schema.cost_report import CostReport, Recommendation
 from cloudgan.schema.price_row import Text
 from cloudgan.schema.record import RunRecord
@@ -35,6 +38,75 @@ class RunSummary(Document):
     recommendations: tuple[Recommendation, ...] = Field(
         description="savings found in all compared runs"
     )
+
+
+class Comparison(Result):
+    """Runs side by side."""
+
+    runs: tuple[RunSummary, ...]
+
+    def view(self) -> View:
+        """Returns a row per run; the basis has machines, batches and unknown parts of the cost."""
+        table = Table.of(
+            (
+                {
+                    "run": one.run,
+                    "epochs": one.epochs,
+                    "time/epoch": time_cell(one.steady_epoch_seconds),
+                    "showers/s": one.showers_per_second,
+                    "whole run": time_cell(one.program_seconds),
+                    "USD": usd_cell(one.known_usd if not one.unknown or one.known_usd else None),
+                }
+                for one in self.runs
+            ),
+            align="lrrrrr",
+        )
+        is_part = any(one.unknown and one.known_usd for one in self.runs)
+        notes = ("USD: known part; -v names the unknown ones",) if is_part else ()
+        return View(
+            line=f"{len(self.runs)} run{'' if len(self.runs) == 1 else 's'} side by side",
+            table=table,
+            notes=(*notes, *(f"recommendation for {one}" for one in self.recommendations())),
+            basis=(self.table(),),
+        )
+
+    def recommendations(self) -> tuple[str, ...]:
+        """Returns what would save money, run by run."""
+        return tuple(
+            f"{one.run}: {each.describe()}" for one in self.runs for each in one.recommendations
+        )
+
+    def table(self) -> Table:
+        """Returns a row per run."""
+        return Table.of(
+            (
+                {
+                    "run": one.run,
+                    "on": one.measured_on,
+                    "strategy": one.strategy,
+                    "loop": one.loop,
+                    "replicas": one.replicas,
+                    "global batch": one.global_batch_size,
+                    "epochs": one.epochs,
+                    "s/epoch": one.steady_epoch_seconds,
+                    "first epoch s": one.first_epoch_seconds,
+                    "showers/s": one.showers_per_second,
+                    "program s": one.program_seconds,
+                    "cost": one.total,
+                }
+                for one in self.runs
+            ),
+            "s/epoch: median of the complete epochs after the first. Program: process start to end.",
+            interactive=True,
+            priority="035643207120",
+        )
+
+    def page(self) -> Page:
+        """Returns the table and the recommendations as a page."""
+        sections = [Section("Runs", (self.table(),))]
+        if advice := self.recommendations():
+            sections.append(Section("Recommendations", (Bullets(advice),)))
+        return Page(f"{len(self.runs)} runs side by side", sections=tuple(sections))
 
 
 def summarize(
