@@ -66,6 +66,29 @@ def test_report_and_roofline_are_written_and_a_result_is_compared_with_it_again(
     assert f"Medians beside those of {earlier}" in " ".join(again.split())
 
 
+@pytest.mark.parametrize("count", [0, 2])
+def test_after_ctrl_c_between_convolutions_the_step_and_those_before_remain(
+    cloudgan_here, monkeypatch, tmp_path, count
+):
+    calls = iter([Layers.__call__] * count)
+
+    class Stopped(Layers):
+        def __call__(self):
+            if call := next(calls, None):
+                return call(self)
+            raise KeyboardInterrupt
+
+    found = [measured("auto", [5.0])]
+    monkeypatch.setattr("cloudgan.bench.step.measure_step", lambda *_: (found, False))
+    monkeypatch.setattr("cloudgan.bench.step.Child", Stopped)
+    picture = tmp_path / "roof.png"
+    words = (f"--roofline={picture}", "--against=none", "--json")
+    said = cloudgan_here("bench", "step", *words, exits=130).json()
+    assert said["interrupted"]
+    assert (len(said["variants"]), len(said["layers"])) == (1, 3 * count)
+    assert not picture.exists()
+
+
 def test_predictions_are_printed_as_a_table_as_json_and_as_a_page(cloudgan_here, tmp_path):
     page = tmp_path / "page.html"
     shown = cloudgan_here(
