@@ -5,8 +5,8 @@ It accepts no commands. `/state` is open, because a kubelet's probe has no secre
 secret of the run can neither join nor pose as the chief.
 
 Threat model: the run's NetworkPolicy keeps other pods from this port as from TensorFlow's, which has no
-authentication at all; `deploy` probes whether it does. So neither encryption nor limits for one address are here,
-and who can read the traffic learns both tokens.
+authentication at all; `deploy` probes whether it does. So neither encryption nor limits for one address are here.
+Who can read the traffic learns both tokens, and who answers at the address of the chief that of the workers.
 """
 
 from __future__ import annotations
