@@ -189,7 +189,7 @@ def test_the_python_api_refuses_a_secret(traces, secret):
 FAILING = """
 import json, logging, sys, warnings
 from pathlib import Path
-from cloudgan.api import prices
+from cloudgan.money import prices
 from cloudgan.cli.main import main
 from cloudgan.core.command import command
 from cloudgan.core.flags import Options
