@@ -9,6 +9,7 @@ from typing import Any
 
 from cloudgan.core.clouds import CLOUDS, title_of
 from cloudgan.core.durations import HOUR_SECONDS, duration_range, duration_text, format_duration
+from cloudgan.core.errors import counted
 from cloudgan.launch.plan.jobs import KINDS, grid_ranks
 from cloudgan.launch.plan.node_choice import NONE_THERE
 from cloudgan.launch.plan.showers import SIMULATED
@@ -64,9 +65,9 @@ class PlanResult(Result):
         """Returns the question before the plan is carried out."""
         plan, target, pool = self.plan, self.plan.target, self.plan.node_pool
         count = plan.workers.nodes
-        nodes = f"{count} node{'' if count == 1 else 's'}"
+        nodes = counted(count, "node")
         if pool is None:
-            return f"Start {count} worker{'' if count == 1 else 's'} in {target.describe()}?"
+            return f"Start {counted(count, 'worker')} in {target.describe()}?"
         kind = {"gcp": "project", "azure": "subscription"}.get(target.provider, "account")
         where = f"{kind} {target.account}, {target.region}"
         if others := target.zones[1:]:
@@ -100,7 +101,7 @@ def _machines(plan: Plan) -> str:
         each = f"{workers.accelerators_per_node} x {workers.accelerator}"
         nodes = each if count == 1 else f"{count} nodes of {each}"
     else:
-        nodes = f"{count} worker{'' if count == 1 else 's'}"
+        nodes = counted(count, "worker")
     if provider == "local":
         return f"this machine, {nodes}"
     return nodes if plan.node_pool else f"{nodes} of {provider}"
@@ -251,7 +252,7 @@ def _basis(plan: Plan) -> Iterator[str]:
         yield f"ranks      {_ranks(plan)}"
     if workers.image:
         count = len(plan.wheels)
-        how = f", installs {count} wheel{'' if count == 1 else 's'}" if count else ""
+        how = f", installs {counted(count, 'wheel')}" if count else ""
         how += " and others that `deploy` downloads" if plan.lacks_wheels else ""
         digest = "" if "@" in workers.image else "; its digest is recorded when a node pulls it"
         yield f"image      {workers.image}{how}{digest}"

@@ -22,6 +22,7 @@ from cloudgan.core.errors import (
     ConfirmationError,
     Interrupted,
     PlanError,
+    counted,
     shorten,
 )
 from cloudgan.core.labels import checked_name
@@ -116,8 +117,7 @@ class SweepPlan(Result):
 
     def question(self) -> str:
         """Returns the question before the sweep is carried out."""
-        count = len(self.seeds)
-        return f"{self._first().question()[:-1]} for {count} run{'' if count == 1 else 's'}?"
+        return f"{self._first().question()[:-1]} for {counted(len(self.seeds), 'run')}?"
 
 
 class Sweep:

@@ -221,6 +221,10 @@ class Terminated(KeyboardInterrupt):
     exit_code = TryAgain.exit_code
 
 
+MOST_RESTARTS = 3
+"""Of a run, without a newer checkpoint."""
+
+
 class NoProgress(CloudganError):
     """Several restarts produced no newer checkpoint."""
 

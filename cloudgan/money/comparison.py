@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pydantic import Field
 
 from cloudgan.core.document import Document
+from cloudgan.core.errors import counted
 from cloudgan.money.advice import batch_recommendation
 from cloudgan.reports.page import Bullets, Page, Section
 from cloudgan.reports.result import Result, View
@@ -64,7 +65,7 @@ class Comparison(Result):
         is_part = any(one.unknown and one.known_usd for one in self.runs)
         notes = ("USD: known part; -v names the unknown ones",) if is_part else ()
         return View(
-            line=f"{len(self.runs)} run{'' if len(self.runs) == 1 else 's'} side by side",
+            line=f"{counted(len(self.runs), 'run')} side by side",
             table=table,
             notes=(*notes, *(f"recommendation for {one}" for one in self.recommendations())),
             basis=(self.table(),),
@@ -106,7 +107,7 @@ class Comparison(Result):
         sections = [Section("Runs", (self.table(),))]
         if advice := self.recommendations():
             sections.append(Section("Recommendations", (Bullets(advice),)))
-        return Page(f"{len(self.runs)} runs side by side", sections=tuple(sections))
+        return Page(f"{counted(len(self.runs), 'run')} side by side", sections=tuple(sections))
 
 
 def summarize(

@@ -8,6 +8,7 @@ from typing import Any
 
 from cloudgan.core.clouds import title_of
 from cloudgan.core.durations import duration_text
+from cloudgan.core.errors import counted
 from cloudgan.money.forecast_vs_actual import USD
 from cloudgan.reports.charts import COLOURS, Axis, Bar, StackedBars
 from cloudgan.reports.page import Block, Bullets, Page, Paragraph, Section
@@ -173,7 +174,7 @@ class RunCost(Result):
         if self.report.known_usd is None:
             return "unknown"
         usd, count = f"{usd_text(totals.known_usd)} USD", len(totals.unknown)
-        return f"at least {usd}, {count} unknown item{'' if count == 1 else 's'}" if count else usd
+        return f"at least {usd}, {counted(count, 'unknown item')}" if count else usd
 
     def _notes(self) -> Iterator[str]:
         """Yields the lines below the items: unit costs, forecast, bill, ages of the prices, advice."""

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from cloudgan.core.documents import parse_json, read_bytes, read_json
-from cloudgan.core.errors import CloudganError, NoProgress, TryAgain
+from cloudgan.core.errors import MOST_RESTARTS, CloudganError, NoProgress, TryAgain
 from cloudgan.core.loopback_network import LoopbackNetwork
 from cloudgan.core.progress import Progress
 from cloudgan.core.settings import child_environment
@@ -24,9 +24,6 @@ from cloudgan.core.stop_signal import RESUMES, StopSignal
 from cloudgan.ranks.hydra import find_program
 from cloudgan.ranks.process import Failure, failure_file, processes_file
 from cloudgan.schema.run_folder import RunFolder
-
-MOST_RESTARTS = 3
-"""Without a newer checkpoint, as for the workers of a launched run."""
 
 _GRACE_SECONDS = 60.0
 _POLL_SECONDS = 0.1

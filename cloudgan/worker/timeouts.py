@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from collections import deque
 
+from cloudgan.core.errors import MOST_RESTARTS
 from cloudgan.schema.options.runs import WorkerOptions
 
 
@@ -42,7 +43,7 @@ class Timeouts(WorkerOptions):
     notice_every_seconds: float | None = None
     dump_seconds: float = 2.0
     poll_seconds: float = 0.1
-    max_restarts: int = 3
+    max_restarts: int = MOST_RESTARTS
 
     @property
     def trainer_grace_seconds(self) -> float:

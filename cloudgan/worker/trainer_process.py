@@ -51,7 +51,7 @@ class TrainerProcess:
         tell: Callable[[str], None],
         network: LoopbackNetwork | None = None,
     ) -> None:
-        """Starts it in a network; its standard input closes when the agent dies, and its output is told by lines."""
+        """Starts it in a network; its input closes when the agent dies, and `tell` gets each line of its output."""
         self._tell = tell
         self._last_error = ""
         self.line_count = 0
