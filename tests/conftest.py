@@ -306,7 +306,9 @@ def asked_of():
             "target": Target(**cluster | dict(target)),
             "workers": Workers(**kind | dict(workers)),
             "store": "gs://lab/cloudgan",
-            "showers": Showers(**{"source": "gs://lab/data/electrons"} | dict(showers)),
+            "showers": Showers(
+                **{"source": "gs://lab/data/electrons", "records": 1000} | dict(showers)
+            ),
             "owner": "Marie Curie",
             "wheels": wheels,
         }

@@ -267,6 +267,11 @@ class Showers(Document):
     minutes: float | None = Field(default=None, ge=0, description="upload time at 100 Mbit/s")
     usd: Usd | None = Field(default=None, description="cost of the upload; None: unknown")
 
+    @property
+    def are_counted(self) -> bool:
+        """Whether their number is known; else a forecast assumes the paper's, and refuses nothing."""
+        return self.records is not None
+
 
 class ForecastPart(Document):
     """A part of the cost of a job, in USD; None: unknown, with the reason in `why_unknown`."""

@@ -10,6 +10,7 @@ from pydantic import AfterValidator, Field, model_validator
 from cloudgan.core import machines
 from cloudgan.core.document import Document
 from cloudgan.core.durations import HOUR_SECONDS
+from cloudgan.core.errors import counted
 from cloudgan.core.ranges import MAX_USD
 from cloudgan.schema.item import Item
 
@@ -71,7 +72,7 @@ class SourcedRow(Document):
             return f"{self.date}, dated in the future"
         if self.has_earliest_date:
             return f"{self.date} or later, at most {days} days old"
-        return f"{self.date}, {days} day{'' if days == 1 else 's'} old"
+        return f"{self.date}, {counted(days, 'day')} old"
 
     def ago_text(self: _Dated, days: int | None) -> str:
         """Returns an age for a table, such as ``20 days ago``; ≤ marks a bound."""

@@ -14,6 +14,7 @@ from cloudgan.cli.program import Program
 from cloudgan.schema import launch
 from cloudgan.schema.launch import Attempt
 from cloudgan.schema.plan import Plan
+from cloudgan.storage.folder import FolderStore
 from data.conftest import make_any_store
 from launch.lifecycle.cloud_double import CloudDouble, clouds
 
@@ -79,3 +80,11 @@ class Desk:
 def few_showers(folder: Path, records: int = 8) -> None:
     """Writes a store as `cloudgan convert` does, of files that nobody reads."""
     make_any_store(folder, 1, records=records)
+
+
+def showers_in_bucket(monkeypatch: Any, folder: Path, records: int = 8) -> None:
+    """Puts a few showers into a folder that replaces the bucket of `--data`."""
+    few_showers(folder, records)
+    monkeypatch.setattr(
+        "cloudgan.storage.bucket_showers.open_store", lambda url: FolderStore(folder)
+    )

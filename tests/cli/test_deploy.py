@@ -4,18 +4,26 @@ import datetime as dt
 import hashlib
 import json
 import re
+from dataclasses import dataclass
 
 import pytest
 
-from cli.provisioned import RUN
+from cli.provisioned import RUN, showers_in_bucket
 from cloudgan.core import settings
 from cloudgan.core.clock import utc_today
 from cloudgan.core.errors import OpenPortsError
 from cloudgan.launch.kubernetes.manifests import PROBE, run_yaml
 from cloudgan.money.catalog import load_catalog, write_refreshed
 from cloudgan.schema.plan import Plan
+from cloudgan.schema.run_document import read_plan
 from cloudgan.schema.run_state import RunState
 from cloudgan.storage.folder import FolderStore
+from cloudgan.storage.store import (
+    BucketMissingError,
+    ObjectMissingError,
+    StoreCredentialsError,
+    StoreError,
+)
 from launch.lifecycle.place_double import PlaceDouble
 from money.refresh.conftest import lists as prices_server
 from records import heartbeat
@@ -32,9 +40,10 @@ DEPLOY = ("deploy", *FLAGS)
 
 
 @pytest.fixture
-def cluster(user_folder, monkeypatch):
-    """A cluster that records its requests."""
+def cluster(user_folder, monkeypatch, tmp_path):
+    """A cluster that records its requests, and a bucket with showers."""
     double = PlaceDouble()
+    showers_in_bucket(monkeypatch, tmp_path / "showers")
     monkeypatch.setattr(
         "cloudgan.launch.operations.deployment.open_backend", lambda place, say, **_: double
     )
@@ -74,6 +83,53 @@ def test_a_dry_run_is_the_plan(cloudgan_here, cluster, user_folder, form):
     )
     assert dry == plan
     assert (cluster.calls, cluster.made, left_in(user_folder)) == ([], [], [])
+
+
+def test_the_showers_of_a_bucket_are_counted_before_anything_starts(
+    cloudgan_here, cluster, store, user_folder
+):
+    price = "--price-as=gcp/n1-standard-8+1xT4/us-central1/on_demand"
+    limits = ("--epochs=1000", price, "--budget-usd=0.5", "--max-hours=0.2")
+    before = planned(cloudgan_here, *limits)  # refuses no limit, since it asks no bucket
+    assert "assume 124,987, as in the paper" in " ".join(before.warnings)
+    assert before.forecast.low_seconds > before.limits.deadline_seconds
+    cloudgan_here(*DEPLOY, *limits, "--yes", "--detach")
+    started = read_plan(user_folder / "runs" / "gan" / "plan.json", "gan")
+    assert started.showers.records == 8
+    assert started.forecast.low_seconds < before.forecast.low_seconds / 10
+    assert "as in the paper" not in " ".join(started.warnings)
+
+
+@dataclass(frozen=True)
+class _Failing:
+    """The bucket of --data, in which nothing can be read."""
+
+    error: Exception
+    url: str = "s3://lab/cloudgan/data/x"
+
+    def read(self, name):
+        raise self.error
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (ObjectMissingError("none"), "s3://lab/cloudgan/data/x holds no complete store"),
+        (BucketMissingError("there is no bucket lab"), "there is no bucket lab"),
+        (StoreCredentialsError("no login"), "the showers were not counted: no login"),
+        (StoreError("no network"), "the showers were not counted: no network"),
+    ],
+)
+@pytest.mark.usefixtures("store")
+def test_a_bucket_without_showers_starts_nothing_and_one_that_is_silent_is_not_empty(
+    cloudgan_here, cluster, monkeypatch, error, said
+):
+    bucket = "cloudgan.storage.bucket_showers.open_store"
+    monkeypatch.setattr(bucket, lambda url: _Failing(error))
+    is_silent = "not counted" in said
+    done = cloudgan_here(*DEPLOY, "--yes", "--detach", exits=0 if is_silent else 2)
+    assert said in done.stderr
+    assert bool(cluster.made) == is_silent
 
 
 @pytest.mark.parametrize("form", [(), ("--json",)])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.provisioned import basis
+from cli.provisioned import basis, showers_in_bucket
 from cloudgan.launch.kubernetes.manifests import manifest_steps
 from cloudgan.launch.operations import staging
 from cloudgan.launch.operations.staging import known_wheels
@@ -41,6 +41,7 @@ def cluster(user_folder, monkeypatch, tmp_path):
     monkeypatch.setattr(
         "cloudgan.launch.operations.deployment.open_backend", lambda place, say, **_: double
     )
+    showers_in_bucket(monkeypatch, tmp_path / "showers")
     bucket = FolderStore(tmp_path / "bucket")
     monkeypatch.setattr("cloudgan.launch.lifecycle.run_results.open_store", lambda url: bucket)
     return double

@@ -40,6 +40,7 @@ from cloudgan.launch.operations.staging import (
     check_startable,
     check_this_machine,
     known_wheels,
+    showers_in_bucket,
     upload_data,
     upload_wheels,
     with_pulled_image,
@@ -57,11 +58,12 @@ from cloudgan.launch.plan.request import NO_ATTEMPTS, AttemptHistory, LaunchRequ
 from cloudgan.money.catalog import Catalog
 from cloudgan.money.forecast import without_startup
 from cloudgan.schema import plan as plans
-from cloudgan.schema.plan import Plan, Target
+from cloudgan.schema.plan import Plan, Showers, Target
 from cloudgan.schema.price_row import PriceRow
 from cloudgan.schema.run_document import read_plan
 from cloudgan.schema.run_state import RunState
 from cloudgan.speed.spot import Preemption, break_even
+from cloudgan.storage.bucket_showers import is_url
 
 
 def deploy_run(
@@ -117,6 +119,7 @@ class _Deployment:
 
     Attributes:
         plan: Of the newest attempt; without placeholders once the attempt has started.
+        showers: Those of a bucket, once they are counted.
     """
 
     request: LaunchRequest
@@ -126,13 +129,18 @@ class _Deployment:
     detach: bool
     preferred_offer: str | None
     plan: Plan = field(init=False)
+    showers: Showers | None = field(init=False, default=None)
 
     def replan(self, history: AttemptHistory) -> Plan:
-        """Returns the plan of the next attempt; downloads the wheels that it needs."""
-        history = replace(history, offer=history.offer or self.preferred_offer)
+        """Returns the plan of the next attempt; counts the showers of a bucket, downloads the wheels that it needs."""
+        offer = history.offer or self.preferred_offer
+        history = replace(history, offer=offer, showers=self.showers)
         plan_with = partial(make_launch_plan, self.request, clouds=self.clouds, history=history)
         plan = plan_with(known_wheels)
         check_startable(plan)
+        if self.showers is None and is_url(plan.showers.source):
+            self.showers = showers_in_bucket(plan.showers.source, self.progress)
+            return self.replan(history)
         if not plan.lacks_wheels:
             return plan
         if plan.target.is_provisioned:  # a missing login is found before the download

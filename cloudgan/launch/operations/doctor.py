@@ -15,6 +15,7 @@ from cloudgan.core.errors import (
     ConfigError,
     CredentialsError,
     ResourcesLeftError,
+    counted,
 )
 from cloudgan.core.progress import Progress, Silent
 from cloudgan.launch.clouds.engine import Engine, names_of_gone
@@ -134,7 +135,7 @@ def _folder_line(one: dict[str, Any]) -> str:
 
 
 def _count(number: int, noun: str) -> str:
-    return f"{number or 'no'} {noun}{'' if number == 1 else 's'}"
+    return counted(number, noun) if number else f"no {noun}s"
 
 
 def _usd(usd: float | None) -> str:
@@ -178,7 +179,7 @@ def doctor(
     if not (found.orphaned and options.delete):
         return found
     show(found)
-    confirm(f"Delete {found.orphaned} orphaned resource{'' if found.orphaned == 1 else 's'}?")
+    confirm(f"Delete {counted(found.orphaned, 'orphaned resource')}?")
     deleted: list[str] = []
     for name, survey in surveys.items():
         if isinstance(survey, CloudganError):

@@ -23,10 +23,10 @@ from cloudgan.ranks.placement import check_mpi
 from cloudgan.schema.config import RunConfig
 from cloudgan.schema.image import tagged
 from cloudgan.schema.launch import LOCAL, Launch
-from cloudgan.schema.plan import NO_DATA, Plan, Wheel
+from cloudgan.schema.plan import NO_DATA, Plan, Showers, Wheel
 from cloudgan.schema.run_folder import RunFolder
 from cloudgan.storage.bucket_showers import BucketShowers, is_url
-from cloudgan.storage.store import open_store
+from cloudgan.storage.store import StoreError, open_store
 
 _OF_MPI = ("mpi4py", "mpich")
 _OF_TENSORFLOW = ("absl-py", "h5py", "ml-dtypes", "numpy", "optree", "protobuf")
@@ -91,6 +91,23 @@ def check_startable(plan: Plan) -> None:
         raise ConfigError(
             "--data is missing; give --data=FILE.h5, a folder from `cloudgan convert`, or a bucket"
         )
+
+
+def showers_in_bucket(url: str, progress: Progress) -> Showers:
+    """Returns the showers of a store in a bucket, counted by its manifest, if this machine may read it.
+
+    Raises:
+        ConfigError: There is no such bucket.
+        DataError: The bucket holds no complete store of showers there.
+    """
+    bucket = BucketShowers.from_url(url)
+    try:
+        manifest = bucket.manifest
+    except StoreError as error:  # the workers may have a login or a network that this machine lacks
+        progress.say(f"the showers were not counted: {error}")
+        return Showers(source=url)
+    size = sum(file.bytes for file in manifest.files)
+    return Showers(source=url, records=manifest.records, gib=size / 2**30, gib_is_exact=True)
 
 
 def upload_data(plan: Plan, folder: RunFolder, progress: Progress) -> None:

@@ -31,6 +31,7 @@ from cloudgan.schema.plan import (
     longest_seconds,
 )
 from cloudgan.schema.price_row import PriceRow
+from cloudgan.speed.measured import PAPER_SHOWERS
 from cloudgan.speed.model import ThroughputModel
 
 _KEPT_HOURS = 7 * 24
@@ -169,7 +170,12 @@ def _check_budget(plan: Plan, spent_usd: float) -> None:
     budget, low = plan.limits.budget_usd, plan.forecast.low_usd
     if low is not None and plan.cost is not None:
         low = plan.cost.known_low_usd
-    if budget is not None and low is not None and low > budget - spent_usd:
+    if (
+        budget is not None
+        and low is not None
+        and low > budget - spent_usd
+        and plan.showers.are_counted
+    ):
         raise BudgetError(
             f"{_amount(plan)} cost at least {low:.2f} USD ({plan.forecast.basis}), more"
             f" than the remaining {budget - spent_usd:.2f} USD; {KINDS[plan.config.job].less}, change the nodes or"
@@ -180,7 +186,7 @@ def _check_budget(plan: Plan, spent_usd: float) -> None:
 def _check_deadline(plan: Plan) -> None:
     """Refuses a plan whose deadline ends the run before its last epoch, by its own forecast."""
     end, low = plan.limits.deadline_seconds, plan.forecast.low_seconds
-    if low is None or low <= end:
+    if low is None or low <= end or not plan.showers.are_counted:
         return
     hours = math.ceil(10 * low / HOUR_SECONDS) / 10
     sentence = (
@@ -202,8 +208,11 @@ def _warnings(plan: Plan) -> list[str]:
             f"the deadline of {end / HOUR_SECONDS:.3g} h ({plan.limits.deadline_reason}) may end the run"
             f" early: {_amount(plan)} take up to {ahead.high_seconds / HOUR_SECONDS:.3g} h"
         )
-    if plan.showers.records is None and plan.config.trains_one:
-        found.append("the number of showers is unknown, so there is no forecast")
+    if not plan.showers.are_counted and plan.config.trains_one:
+        found.append(
+            f"the number of showers in {plan.showers.source} is unknown here: time and cost assume"
+            f" {PAPER_SHOWERS:,}, as in the paper; `cloudgan deploy` counts those of a bucket"
+        )
     if plan.node_pool is not None:
         found += plan.node_pool.notes
     if plan.limits.budget_usd is not None and plan.cost is not None and plan.cost.unpriced:

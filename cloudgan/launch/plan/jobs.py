@@ -157,8 +157,7 @@ def _train_work(plan: Plan) -> str:
 
 
 def _epochs_text(config: RunConfig) -> str:
-    epochs = config.training.epochs
-    return f"{epochs} epoch{'' if epochs == 1 else 's'}"
+    return counted(config.training.epochs, "epoch")
 
 
 _OF_GRIDS = {

@@ -20,6 +20,7 @@ from cloudgan.launch.kubernetes.manifests import CLAIM, manifest_steps
 from cloudgan.launch.plan.build import PlanRequest, all_steps, make_plan, with_node_pool
 from cloudgan.launch.plan.environment import missing_variables
 from cloudgan.launch.plan.launch_job import (
+    AskedJob,
     asked_job,
     memory_warnings,
     usd_of_earlier_attempts,
@@ -73,10 +74,10 @@ def make_launch_plan(
     check_request(request)
     if request.is_provisioned:
         return _on_new_nodes(request, wheels, clouds, history)
-    return _on_existing_nodes(request, wheels)
+    return _on_existing_nodes(request, wheels, history)
 
 
-def _on_existing_nodes(request: LaunchRequest, wheels: Wheels) -> Plan:
+def _on_existing_nodes(request: LaunchRequest, wheels: Wheels, history: AttemptHistory) -> Plan:
     nodes, price = request.nodes or 1, _own_price(request)
     limit = request.max_usd_per_hour
     if price and limit and price.hourly_usd(nodes) > limit:
@@ -96,7 +97,7 @@ def _on_existing_nodes(request: LaunchRequest, wheels: Wheels) -> Plan:
     )
     store = _store(request, target, RunFolder(RUNS / config.name))
     _check_movable(request, config, workers, target)
-    found = job.kind.showers(job.config)
+    found = _found_showers(job, history)
     inputs = _inputs(
         request,
         found,
@@ -121,7 +122,7 @@ def _on_new_nodes(
     if request.reservation:
         request = request.model_copy(update={"market": "on_demand"})
     job, first = asked_job(request), history.first
-    found = job.kind.showers(job.config)
+    found = _found_showers(job, history)
     speeds = throughput_model(job.config, found.showers.records or PAPER_SHOWERS)
     chosen = NodeChoice(request, history, job.config, found.showers, speeds, clouds).choose()
     node = chosen.node
@@ -154,6 +155,12 @@ def _on_new_nodes(
     plan = make_plan(inputs, speeds, lambda plan: all_steps(plan, clouds), utc_moment())
     warnings = (*_market_warnings(plan, request), *_waiting_warnings(plan, request))
     return plan.model_copy(update={"warnings": (*plan.warnings, *warnings)})
+
+
+def _found_showers(job: AskedJob, history: AttemptHistory) -> Found:
+    found = job.kind.showers(job.config)
+    read = history.showers
+    return Found(read) if read and read.source == found.showers.source else found
 
 
 def _own_price(request: LaunchRequest) -> PriceRow | None:

@@ -150,7 +150,9 @@ class NodeChoice:
             max_usd_per_hour=request.max_usd_per_hour,
             allowed_accelerators=named,
             allow_unmeasured=request.allow_unmeasured,
-            must_finish=first is None and self.config.ends_with_its_epochs,
+            must_finish=first is None
+            and self.config.ends_with_its_epochs
+            and self.showers.are_counted,
             apply_break_even=request.fixed_market is None,
             excluded=self.history.excluded,
         )

@@ -17,7 +17,7 @@ from cloudgan.launch.plan.job_options import read_job
 from cloudgan.money.catalog import spelt
 from cloudgan.schema.config import RunConfig
 from cloudgan.schema.options.training import TRAINED, Training, TrainingFlags
-from cloudgan.schema.plan import Plan
+from cloudgan.schema.plan import Plan, Showers
 
 
 class LaunchRequest(NodeFlags, WorkerFlags, TrainingFlags):
@@ -66,18 +66,20 @@ class LaunchRequest(NodeFlags, WorkerFlags, TrainingFlags):
 
 @dataclass(frozen=True)
 class AttemptHistory:
-    """The failed attempts of a run, as constraints on the next plan.
+    """The failed attempts of a run, as constraints on the next plan, and the showers that `deploy` counted.
 
     Attributes:
         first: Plan of the first attempt, whose batch and accelerators later ones keep.
         stores: Store of the run by cloud; each cloud has one.
         offer: Offer to prefer if it still matches the request; None: the best one.
+        showers: Those in the bucket of the request, as counted there; None: not read.
     """
 
     first: Plan | None = None
     excluded: Mapping[str, str] = field(default_factory=dict)
     stores: Mapping[str, str] = field(default_factory=dict)
     offer: str | None = None
+    showers: Showers | None = None
 
     def after(self, plan: Plan, why: str) -> AttemptHistory:
         """Returns the history with one more failed attempt."""
