@@ -11,8 +11,6 @@ from cloudgan.api.deploy import DeployResult as DeployResult
 from cloudgan.api.export import Export as Export
 from cloudgan.api.offers_report import OffersReport as OffersReport
 from cloudgan.api.plan_result import PlanResult as PlanResult
-from cloudgan.money.prices import PriceList as PriceList
-from cloudgan.money.prices import RefreshedPrices as RefreshedPrices
 from cloudgan.api.run import Run as Run
 from cloudgan.api.run import open_run as open_run
 from cloudgan.api.run_pages import OpenedPage as OpenedPage
@@ -32,6 +30,8 @@ from cloudgan.launch.operations.runs import DownResult as DownResult
 from cloudgan.launch.operations.runs import SweepResults as SweepResults
 from cloudgan.launch.operations.setup import SetupPlan as SetupPlan
 from cloudgan.launch.operations.setup import Teardown as Teardown
+from cloudgan.money.prices import PriceList as PriceList
+from cloudgan.money.prices import RefreshedPrices as RefreshedPrices
 from cloudgan.reports.result import Result as Result
 from cloudgan.schema.coevolution import Change as Change
 from cloudgan.schema.run_state import LogLine as LogLine
@@ -390,6 +390,8 @@ def offers(
     max_hours: float | None = ...,
     budget_usd: float | None = ...,
     run: str | PathLike[str] | None = ...,
+    preset: str | PathLike[str] = ...,
+    showers: int | None = ...,
     price_file: Path | None = ...,
     measured: bool = ...,
     carbon: bool = ...,

@@ -17,7 +17,7 @@ from cloudgan.money.carbon import carbon_g_per_epoch
 from cloudgan.money.price_file import catalog_with
 from cloudgan.schema import record
 from cloudgan.schema.candidate import Candidate
-from cloudgan.schema.config import RunConfig
+from cloudgan.schema.config import parse_config
 from cloudgan.schema.options.money import OffersOptions
 from cloudgan.schema.price_row import STALE_DAYS, PriceRow
 from cloudgan.schema.run_folder import find_run_folder
@@ -56,7 +56,7 @@ def offers(options: OffersOptions) -> OffersReport:
         )
     named = frozenset(row.accelerator for row in rows) if accelerator else frozenset()
     rows, rejected = _sold(rows, named)
-    speeds, notes, rule = _throughput(options.run)
+    speeds, notes, rule = _throughput(options)
     if options.measured:
         rows = _only_measured(rows, speeds)
     choice = None
@@ -128,12 +128,15 @@ def _sold(
     return kept, rejected
 
 
-def _throughput(run: str | None) -> tuple[ThroughputModel, list[str], BatchRule]:
+def _throughput(options: OffersOptions) -> tuple[ThroughputModel, list[str], BatchRule]:
     """The throughput model, notes about it, and the possible batches."""
+    run, showers = options.run, options.showers or PAPER_SHOWERS
     if run is None:
-        note = f"epochs of the paper: {PAPER_SHOWERS:,} showers, its 51x51x25 network"
-        paper = RunConfig()
-        return throughput_model(paper, PAPER_SHOWERS), [note], batch_rule(paper)
+        config = parse_config({"model": {"preset": options.preset}}, f"--preset={options.preset}")
+        size = "x".join(map(str, config.model.image_shape))
+        whose = " of the paper" if showers == PAPER_SHOWERS else ""
+        note = f"epochs{whose}: {showers:,} showers; networks {options.preset}, {size} cells"
+        return throughput_model(config, showers), [note], batch_rule(config)
     folder = find_run_folder(run)
     config, lines = folder.read_config(), record.read(folder.record_file)
     started = lines.started()
@@ -143,7 +146,7 @@ def _throughput(run: str | None) -> tuple[ThroughputModel, list[str], BatchRule]
         )
     own = measured_run(folder.path.name, lines)
     notes = [f"throughput of the run not used: {own}"] if isinstance(own, str) else []
-    speeds = throughput_model(config, started.training_showers, folder)
+    speeds = throughput_model(config, options.showers or started.training_showers, folder)
     return speeds, notes, batch_rule(config)
 
 

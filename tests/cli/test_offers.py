@@ -9,6 +9,7 @@ import pytest
 from cloudgan.api.offers_report import OffersReport, price_age
 from cloudgan.core import machines
 from cloudgan.reports.table import Mark
+from cloudgan.schema.presets import PROFILES
 
 ANSWERS = {}
 """What the command printed, by its arguments: the catalog is the same in every test."""
@@ -44,6 +45,17 @@ def test_offers_are_sorted_by_cost_bound_with_unknown_ones_last(offers):
     assert known == sorted(known)
     assert costs == known + [None] * (len(costs) - len(known))
     assert len(known) < len(costs)
+
+
+def test_a_job_of_other_networks_and_showers_keeps_their_usual_batch(offers, refused):
+    paper, mini = offers("--epochs=60"), offers("--epochs=60", "--preset=mini", "--showers=20000")
+    assert (mini["network"], mini["showers"]) == ("mini", 20_000)
+    assert "epochs: 20,000 showers; networks mini, 17x17x25 cells" in mini["notes"]
+    assert mini["choice"]["chosen"]["high_usd"] < paper["choice"]["chosen"]["high_usd"]
+    batches = {one["batch"] for one in mini["choice"]["rows"]}
+    assert batches == {PROFILES["mini"].batch}, "nothing is known of larger ones"
+    said = refused("offers", "--preset=mini", "--run=mine")
+    assert "--run and --preset exclude each other" in said
 
 
 def test_filters_hold_together(offers):

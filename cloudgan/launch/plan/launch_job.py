@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -106,15 +105,21 @@ def _has_accelerator(request: LaunchRequest) -> bool | None:
 
 
 def batch_rule(config: RunConfig, global_batch: int | None = None) -> BatchRule:
-    """Returns the batches that a run may have: the requested one, or those that fit the memory."""
-    training, trained = config.training, trained_batches()
+    """Returns the batches that a run may have.
+
+    Those that were requested; else for the paper's network all that fit the memory, up to the largest that the paper
+    trained to the end; else the usual one on each replica: nothing is known of the physics with a larger one.
+    """
+    training, usual = config.training, find_profile(config.model.networks).batch
     is_paper = config.model.network_name == PAPER_NETWORK
+    whole = global_batch or training.global_batch_size
+    kept = None if is_paper or whole else usual
     footprint = footprint_on(config, "GPU")
     return BatchRule(
-        per_replica=None if global_batch else training.batch_per_replica,
-        global_batch=global_batch or training.global_batch_size,
-        usual=find_profile(config.model.networks).batch,
-        most_global=max(trained) if is_paper else math.inf,
+        per_replica=None if global_batch else training.batch_per_replica or kept,
+        global_batch=whole,
+        usual=usual,
+        most_global=max(trained_batches()),
         replica_bytes=lambda batch: footprint.of_replica(batch) * (1 + ERROR),
     )
 

@@ -22,6 +22,7 @@ from cloudgan.core.ranges import (
     parse_whole,
 )
 from cloudgan.schema.options.shared import PRICE_AS, PRICE_FILE, REPORT
+from cloudgan.schema.presets import networks
 
 
 def _sizes(shown: str, text: str) -> tuple[int, ...]:
@@ -40,6 +41,7 @@ class OffersOptions(Options):
     Examples:
         cloudgan offers --accelerator=h100
         cloudgan offers --epochs=60 --max-hours=2
+        cloudgan offers --epochs=60 --preset=mini --showers=20000
         cloudgan offers --epochs=60 --run=mine --market=spot
     """
 
@@ -81,6 +83,23 @@ class OffersOptions(Options):
         words="the paper's",
         placeholder="RUN",
     )
+    preset: str = flag(
+        "paper",
+        "networks to train; {names}",
+        "Job",
+        screen=True,
+        names=networks,
+        placeholder="NAME",
+    )
+    showers: int | None = flag(
+        None,
+        "showers of an epoch",
+        "Job",
+        screen=True,
+        ge=1,
+        le=MAX_SHOWERS,
+        words="those of --run, else the paper's 124,987",
+    )
     price_file: Annotated[Path | None, FILE] = PRICE_FILE
     measured: bool = flag(
         False, "only accelerators that were measured; with this network", "Show", screen=True
@@ -111,6 +130,8 @@ class OffersOptions(Options):
 
     @model_validator(mode="after")
     def _limits_a_job(self) -> Self:
+        if self.run is not None and "preset" in self.model_fields_set:
+            raise ConfigError("--run and --preset exclude each other: a run has its own networks")
         for name, value in (("max-hours", self.max_hours), ("budget-usd", self.budget_usd)):
             if value is not None and self.epochs is None:
                 raise ConfigError(f"--{name} limits a job; give its length, such as --epochs=60")
