@@ -115,12 +115,22 @@ def test_the_rate_of_interruptions_is_that_of_public_traces_and_else_marked_as_a
     assert {(one["losses_per_node_hour"], one["losses_basis"]) for one in spot} == {(0.5, "given")}
 
 
-def test_plan_and_offers_choose_the_same_nodes_and_batch(offers, cloudgan_here):
-    way = offers(*JOB, "--provider=aws")["choice"]["chosen"]
-    flags = ("--provider=aws", "--nodes=auto", "--max-hours=2", "--json")
-    plan = cloudgan_here("plan", *flags).json()
+@pytest.mark.parametrize(
+    ("hours", "market_reason"),
+    [
+        ("2", "spot costs 23% of on demand, cheaper below"),
+        ("0.46", "no number of spot nodes is certain to meet the limits there"),
+    ],
+)
+def test_plan_and_offers_choose_the_same_nodes_and_batch(
+    offers, cloudgan_here, hours, market_reason
+):
+    where = ("--provider=aws", f"--max-hours={hours}")
+    way = offers("--epochs=60", *where)["choice"]["chosen"]
+    plan = cloudgan_here("plan", *where, "--nodes=auto", "--json").json()
     row = plan["price"]
     assert way["row"] == row
+    assert plan["selection"]["market_reason"].startswith(market_reason)
     assert way["nodes"] == plan["workers"]["nodes"]
     assert way["global_batch"] == plan["config"]["training"]["global_batch_size"]
 

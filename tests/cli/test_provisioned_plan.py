@@ -187,6 +187,9 @@ def test_the_market_is_selected_by_break_even_or_by_flag(desk):
     assert "cheaper below one preemption" in chosen["auto"][0]
     assert chosen["spot"] == ("--market=spot", [])
     assert chosen["on_demand"][0] == "--market=on_demand"
+    named = "gcp/n1-standard-64+8xV100/us-central1/spot"
+    reason = desk.plan(*GCP, f"--price-as={named}", "--nodes=2")["selection"]["market_reason"]
+    assert reason == f"--price-as={named}", "the other market was not looked at"
     full = load_catalog().row("gcp/n1-standard-64+8xV100/us-central1/on_demand").usd_per_hour
     assert f"on-demand nodes for {2 * full:.2f} USD per hour" in chosen["auto"][1][0]
 

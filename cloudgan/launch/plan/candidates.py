@@ -81,11 +81,11 @@ class Ranking(NamedTuple):
 def rank(found: Ranking, constraints: OfferConstraints) -> Ranking:
     """Ranks options of `usable_options` by the worst-case cost of the whole job, within the constraints."""
     options, rejected = list(found.usable), list(found.rejected)
+    if constraints.nodes is None:
+        options = _within(options, constraints, rejected)  # the cheaper market may be too slow
     if constraints.apply_break_even:
         options = _on_one_market(options, constraints, rejected)
-    if constraints.nodes is None:
-        options = _within(options, constraints, rejected)
-    elif constraints.must_finish:
+    if constraints.nodes is not None and constraints.must_finish:
         options = _able_to_finish(options, constraints, rejected)
     return Ranking(tuple(sorted(options, key=lambda option: option.sort_key)), tuple(rejected))
 
@@ -226,7 +226,7 @@ def _on_one_market(
         either = spot or full
         assert either is not None  # noqa: S101  at least one market
         work = constraints.max_seconds if either.work_seconds is None else either.work_seconds
-        given_up = (constraints.excluded or {}).get(either.row.in_other_market.offer)
+        given_up = _why_not_other(either.row.in_other_market, constraints, rejected)
         chosen = choose_market(
             spot.row if spot else None,
             full.row if full else None,
@@ -241,6 +241,17 @@ def _on_one_market(
             else:
                 rejected.append(_rejected(option, OTHER_MARKET))
     return kept
+
+
+def _why_not_other(
+    other: PriceRow, constraints: OfferConstraints, rejected: list[Candidate]
+) -> str:
+    """Why an offer's other market was dropped before both were compared; empty: it was not."""
+    if why := (constraints.excluded or {}).get(other.offer):
+        return why
+    is_beyond = constraints.nodes is None and other.offer in {one.row.offer for one in rejected}
+    nodes = "spot nodes" if other.market == "spot" else "on-demand nodes"
+    return f"no number of {nodes} is certain to meet the limits there" if is_beyond else ""
 
 
 def _within(

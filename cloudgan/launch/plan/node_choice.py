@@ -153,7 +153,7 @@ class NodeChoice:
             must_finish=first is None
             and self.config.ends_with_its_epochs
             and self.showers.are_counted,
-            apply_break_even=request.fixed_market is None,
+            apply_break_even=request.fixed_market is None and self._price_as is None,
             excluded=self.history.excluded,
         )
 
@@ -164,7 +164,14 @@ class NodeChoice:
             return f"--reservation={request.reservation}"
         if request.market != "auto":
             return f"--market={request.market}"
-        return "--flex-start" if request.flex_start else ""
+        if request.flex_start:
+            return "--flex-start"
+        return f"--price-as={self._price_as}" if self._price_as else ""
+
+    @property
+    def _price_as(self) -> str | None:
+        """The offer that --price-as names; later attempts may leave it."""
+        return self.request.price_as if self.history.first is None else None
 
     def _markets(
         self,
