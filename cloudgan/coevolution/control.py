@@ -247,7 +247,7 @@ class GridMaster:
 
     def follow(self) -> None:
         """Follows the cells until all have finished."""
-        self._progress.start("evolving", self._config.iterations, "iterations")
+        self._progress.start("starting the cells")
         while any(cell.sign.state != "finished" for cell in self._cells):
             self.look()
             time.sleep(_LOOK_SECONDS)
@@ -318,9 +318,12 @@ class GridMaster:
         self._liveness.update(done, done)
         if not self._have_begun and all(cell.sign.has_begun for cell in self._cells):
             self._have_begun = True
-            if start := min(cell.sign.start for cell in self._cells):
+            self._shown = start = min(cell.sign.start for cell in self._cells)
+            if start:
                 self._progress.say(f"the cells continue after iteration {start}")
-        if done > self._shown:
+            total = self._config.iterations
+            self._progress.start("evolving", total, "iterations", done=start)
+        if self._have_begun and done > self._shown:
             scores = [cell.sign.score for cell in self._cells if cell.sign.score is not None]
             best = min(scores) if scores else None
             self._progress.say(iteration_row(done, best))

@@ -252,7 +252,8 @@ def run_cell(
         control.show("processing", cells.start, cells.iteration, *lines)
 
     cells = Cells(run, config, task, task.make_pair(), flag=flag, show=show, ranks=ranks)
-    control.show("processing", cells.start, cells.iteration)
+    newest = run.folder.cell(ranks.rank).lines()[-1:]
+    control.show("processing", cells.start, cells.iteration, *newest)
     reason = cells.run()
     control.show("finished", cells.start, cells.iteration)
     return reason, cells.cells[0].state

@@ -7,7 +7,7 @@ from pathlib import Path
 from cloudgan.coevolution.engine import GridRun, run_rank
 from cloudgan.coevolution.files import GridFolder
 from cloudgan.coevolution.grid import check_grid
-from cloudgan.core.progress import Silent
+from cloudgan.core.progress import Progress
 from cloudgan.ranks.process import run_as_rank
 from coevolution.quadratic_game import QuadraticGame, QuadraticPair
 
@@ -23,9 +23,17 @@ class SlowGame(QuadraticGame):
         return SlowPair()
 
 
+class Printed(Progress):
+    def start(self, task, total=None, unit="", **of_run):
+        print(task, total, of_run, flush=True)
+
+    def say(self, line):
+        print(line, flush=True)
+
+
 path, seconds = Path(sys.argv[1]), [float(part) for part in sys.argv[2].split(",")]
 config = GridFolder(path).read_config()
 grid = check_grid(config)
 folder = GridFolder(path, grid)
 run = GridRun(config, grid, folder, make_task=lambda _: SlowGame())
-run_as_rank(folder.run, lambda world: run_rank(world, run, Silent()), unit="iteration")
+run_as_rank(folder.run, lambda world: run_rank(world, run, Printed()), unit="iteration")

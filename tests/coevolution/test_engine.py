@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -144,6 +145,13 @@ def test_cells_that_are_stopped_by_ctrl_c_and_continued_have_the_bits_of_one_pro
     assert {cell.state for cell in found.cells} == {"finished"}
     assert all(cell.iteration == 40 and cell.memory_bytes > 1e7 for cell in found.cells)
     assert found.nodes[0].cells == ("0-0", "0-1", "1-0", "1-1")
+    assert f"evolving 40 {{'done': {stopped}}}" in said
+    assert not re.search(rf"^iteration +{stopped}\b", said, re.MULTILINE)
+    with started(folder) as process:  # with nothing left to do
+        code, said = ended(process)
+    assert (code, re.findall("^iteration .*", said, re.MULTILINE)) == (0, [])
+    again = [(cell.fitness, cell.score) for cell in status(folder).cells]
+    assert again == [(cell.fitness, cell.score) for cell in found.cells]
 
 
 @pytest.mark.slow
