@@ -78,8 +78,9 @@ def evolve(options: EvolveOptions, *, progress: Progress | None = None) -> Evolu
 
     @contextmanager
     def prepared() -> Iterator[None]:
-        _check_task(config, preset)
+        _check_task(config, options)
         with folder.run.locked():
+            _check_iterations(folder, options.config_keys.get("iterations"))
             _write(folder, config, preset, unit, begun=begun)
             if config.task == "showers":
                 _shower_store(folder, progress)  # before the ranks read them
@@ -178,10 +179,22 @@ def _store(folder: GridFolder) -> Store | None:
     return open_store(run_config.checkpoint.url) if run_config else None
 
 
-def _check_task(config: CoevolutionConfig, preset: str | None) -> None:
-    """Checks that the task has what it needs, before a folder holds the run."""
-    if config.task != "showers" and preset is not None:
-        raise ConfigError(f"--preset is an option of --task=showers, not of {config.task}")
+def _check_iterations(folder: GridFolder, wanted: int | None) -> None:
+    """Checks that a grid is not asked for fewer iterations than its cells have done."""
+    done = folder.newest_common()
+    if wanted is not None and wanted < done:
+        raise ConfigError(
+            f"--iterations={wanted}: the cells in {folder.path} have done {done}; give more than {done} to"
+            " continue"
+        )
+
+
+def _check_task(config: CoevolutionConfig, options: EvolveOptions) -> None:
+    """Checks that the task has what it needs, and no more, before a folder holds the run."""
+    of_showers = {"DATA": config.data, "--preset": options.preset, "--unit": options.unit}
+    given = [name for name, value in of_showers.items() if value is not None]
+    if config.task != "showers" and given:
+        raise ConfigError(f"{given[0]} is an option of --task=showers, not of {config.task}")
     if config.task == "showers" and not config.data:
         raise ConfigError(
             "--task=showers, the default, needs --data=FILE, such as --data=showers.h5; --task=ring needs"

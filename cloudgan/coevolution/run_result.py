@@ -100,12 +100,14 @@ class Evolution(Result):
             shown = dict(sorted(cells.items(), key=lambda one: one[1].score)[:_MOST_ROWS])
             notes.append(f"the best {len(shown)} of {len(cells)} cells; -v shows all")
         compared = comparison_table(self)
-        if compared:
+        if compared and self.quality:
+            notes.append(f"{self.quality.samples:,} new samples each, of the last generators:")
             notes += [f"{name}: score {score:.4g}" for name, score, *_ in compared.rows]
         longer = f"cloudgan evolve --run={path} --iterations={2 * self.config.iterations}"
+        output = "out.h5" if self.config.task == "showers" else "out.npz"
         commands = (
             (f"cloudgan report {path}", "samples, ancestry, seconds"),
-            (f"cloudgan generate {path} out.h5 --cell=mixture", "samples of the best mixture"),
+            (f"cloudgan generate {path} {output} --cell=mixture", "samples of the best mixture"),
             (longer, "goes on"),
         )
         return View(

@@ -15,6 +15,11 @@ from cloudgan.core.errors import ConfigError
             {"task": "ring", "preset": "mini"},
             "--preset is an option of --task=showers, not of ring",
         ),
+        (
+            {"task": "ring", "data": "showers.h5"},
+            "DATA is an option of --task=showers, not of ring",
+        ),
+        ({"task": "ring", "unit": "mev"}, "--unit is an option of --task=showers, not of ring"),
     ],
 )
 def test_a_task_without_what_it_needs_is_refused_before_a_folder_holds_the_run(
@@ -55,3 +60,19 @@ def test_the_values_of_a_start_that_failed_are_not_those_of_the_next_command(tmp
     options = {"task": "ring", "grid": "1x2", "iterations": 1, "batches": 1, "score_samples": 20}
     cg.evolve(**options, run=folder.path)
     assert (folder.read_config().rows, folder.read_config().seed) == (1, 1)
+
+
+@pytest.mark.tf
+def test_a_grid_names_commands_that_work_and_refuses_fewer_iterations_than_it_has_done(
+    tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    options = {"task": "ring", "grid": "1x2", "iterations": 2, "batches": 1, "score_samples": 20}
+    found = cg.evolve(**options, run="runs/grid")
+    commands = [line.split() for line, _ in found.view().commands]
+    (_, _, run, output, cell), *_ = [words for words in commands if words[1] == "generate"]
+    cg.generate(run, output, cell=cell.removeprefix("--cell="))
+    before = (tmp_path / "runs/grid/coevolution.json").read_bytes()
+    with pytest.raises(ConfigError, match=r"--iterations=1: .* have done 2; give more than 2"):
+        cg.evolve(run="runs/grid", iterations=1)
+    assert (tmp_path / "runs/grid/coevolution.json").read_bytes() == before
