@@ -132,11 +132,11 @@ def _throughput(options: OffersOptions) -> tuple[ThroughputModel, list[str], Bat
     """The throughput model, notes about it, and the possible batches."""
     run, showers = options.run, options.showers or PAPER_SHOWERS
     if run is None:
-        config = parse_config({"model": {"preset": options.preset}}, f"--preset={options.preset}")
-        size = "x".join(map(str, config.model.image_shape))
+        planned = parse_config({"model": {"preset": options.preset}}, f"--preset={options.preset}")
+        size = "x".join(map(str, planned.model.image_shape))
         whose = " of the paper" if showers == PAPER_SHOWERS else ""
         note = f"epochs{whose}: {showers:,} showers; networks {options.preset}, {size} cells"
-        return throughput_model(config, showers), [note], batch_rule(config)
+        return throughput_model(planned, showers), [note], batch_rule(planned)
     folder = find_run_folder(run)
     config, lines = folder.read_config(), record.read(folder.record_file)
     started = lines.started()

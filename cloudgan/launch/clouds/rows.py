@@ -18,6 +18,10 @@ Body = Mapping[str, Any]
 """A resource as its cloud describes it."""
 
 
+class AbsentError(LaunchError):
+    """The resource does not exist."""
+
+
 class BusyError(LaunchError):
     """Another operation of the cloud has to end first; the request may be repeated."""
 

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from cloudgan.core.errors import CapacityError, CredentialsError, LaunchError, StockOutError
-from cloudgan.launch.clouds.azure.errors import MissingError
+from cloudgan.launch.clouds.rows import AbsentError
 from emulators.azure.faults import Refusal as AzureRefusal
 from emulators.gcp.kubernetes_engine import STOCK_OUT
 from emulators.gcp.refusal import Refusal
@@ -145,7 +145,7 @@ AZURE_REFUSES = (
     (403, "AuthorizationFailed", UNAUTHORIZED, CredentialsError, LACKS),
     (401, "InvalidAuthenticationToken", "bad", CredentialsError, "az login"),
     (403, "AuthorizationFailed", f"{UNAUTHORIZED} scope '/subscriptions/QuotaExceeded'", CredentialsError, LACKS),
-    (404, "ResourceGroupNotFound", "no group 'SkuNotAvailable'", MissingError, "404"),
+    (404, "ResourceGroupNotFound", "no group 'SkuNotAvailable'", AbsentError, "404"),
     (400, "InvalidParameter", "The value is wrong", LaunchError, "InvalidParameter"),
 )  # fmt: skip
 GOOGLE_REFUSES = (

@@ -16,13 +16,14 @@ from cloudgan.core.errors import (
     LaunchError,
     StockOutError,
 )
+from cloudgan.launch.clouds.rows import AbsentError
 from cloudgan.schema.resource import ResourceCause
 
 LOGIN: Final = (
     "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or name a configured profile by"
     " --profile or AWS_PROFILE"
 )
-ABSENT: Final = re.compile(r"404|NoSuch\w+|ResourceNotFoundException|\w+\.NotFound(Exception)?")
+_ABSENT: Final = re.compile(r"404|NoSuch\w+|ResourceNotFoundException|\w+\.NotFound(Exception)?")
 """Codes of a resource that does not exist."""
 _OF_LOGIN: Final = (
     (
@@ -78,16 +79,11 @@ _SKEW_SECONDS: Final = 240
 
 
 class RefusedError(LaunchError):
-    """AWS refused a request, but not for its login; `code` is the AWS error code."""
+    """AWS refused a request, but not for its login or an absent resource; `code` is the AWS error code."""
 
     def __init__(self, message: str, code: str) -> None:
         super().__init__(message)
         self.code = code
-
-    @property
-    def is_absent(self) -> bool:
-        """Whether the resource does not exist."""
-        return ABSENT.fullmatch(self.code) is not None
 
 
 def cause_of(message: str) -> ResourceCause:
@@ -118,7 +114,8 @@ def error_of(response: Mapping[str, Any], request: str, service: str) -> Cloudga
         kind = StockOutError if cause == "capacity" else CapacityError
         return kind(f"AWS: {request}: {said}")
     hint = f"; {_HINTS[code]}" if code in _HINTS else ""
-    return RefusedError(f"AWS: {request}: {said} ({code}){hint}", code)
+    message = f"AWS: {request}: {said} ({code}){hint}"
+    return AbsentError(message) if _ABSENT.fullmatch(code) else RefusedError(message, code)
 
 
 def _remedy(request: str, service: str) -> str:

@@ -20,7 +20,7 @@ from cloudgan.launch.clouds.aws import naming
 from cloudgan.launch.clouds.aws.account_kinds import KINDS as ACCOUNT_KINDS
 from cloudgan.launch.clouds.aws.errors import RefusedError, cause_of, is_permanent
 from cloudgan.launch.clouds.aws.requests import Aws, Requests, asked, row, tags_of
-from cloudgan.launch.clouds.rows import Body, resolve
+from cloudgan.launch.clouds.rows import AbsentError, Body, resolve
 from cloudgan.schema.plan import Step
 from cloudgan.schema.resource import Resource, ResourceCause, ResourceState
 
@@ -206,11 +206,12 @@ def _create_schedule(aws: Aws, step: Step, body: Any) -> None:
     try:
         aws.request("scheduler", region, "CreateSchedule", body)
     except RefusedError as error:
-        if error.code == "ConflictException":
-            aws.request("scheduler", region, "UpdateSchedule", body)
-            return
+        if error.code != "ConflictException":
+            raise
+        aws.request("scheduler", region, "UpdateSchedule", body)
+    except AbsentError:
         ensured = aws.ensured.get(f"{region}/{step.ref['group']}")
-        if not error.is_absent or not ensured:
+        if not ensured:
             raise
         for one in ensured.values():
             aws.request("scheduler", region, one.method, resolve(one.body, str))

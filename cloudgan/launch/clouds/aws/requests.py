@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any, Final
 
 from cloudgan.launch.clouds.aws.errors import RefusedError
-from cloudgan.launch.clouds.rows import Body, BusyError, Kind
+from cloudgan.launch.clouds.rows import AbsentError, Body, BusyError, Kind
 from cloudgan.schema.plan import Step
 from cloudgan.schema.resource import Resource
 
@@ -95,10 +95,8 @@ class Aws(ABC):
         where = call.service, ref.get("region", GLOBAL_REGION)
         try:
             found = list(self.items(*where, call.get, call.found, **self._filled(call.which, ref)))
-        except RefusedError as error:
-            if error.is_absent:
-                return None
-            raise
+        except AbsentError:
+            return None
         return call.complete(self, name, _described(call, found[0])) if found else None
 
     def create(self, kind: Kind, step: Step, body: Any) -> None:
@@ -135,10 +133,8 @@ class Aws(ABC):
         """Sends a request; returns None if its resource does not exist."""
         try:
             return self.request(service, region, operation, body)
-        except RefusedError as error:
-            if error.is_absent:
-                return None
-            raise
+        except AbsentError:
+            return None
 
     def _filled(self, part: Any, ref: Mapping[str, str]) -> Any:
         if isinstance(part, Mapping):

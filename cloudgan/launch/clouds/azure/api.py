@@ -14,8 +14,8 @@ from urllib.parse import quote, urlencode, urlsplit
 
 from cloudgan.core.documents import parse_json
 from cloudgan.core.errors import CredentialsError
-from cloudgan.launch.clouds.azure.errors import AssignedError, MissingError, error_text
-from cloudgan.launch.clouds.rows import Kind
+from cloudgan.launch.clouds.azure.errors import AssignedError, error_text
+from cloudgan.launch.clouds.rows import AbsentError, Kind
 from cloudgan.schema.plan import Step
 
 SCOPE: Final = "https://management.azure.com/.default"
@@ -55,14 +55,14 @@ class ArmApi(ABC):
 
     def delete(self, kind: Kind, name: str) -> None:
         """Requests deletion; a missing resource is no error."""
-        with suppress(MissingError):
+        with suppress(AbsentError):
             self.send("DELETE", f"{name}?api-version={kind.request}")
 
     def read(self, path: str) -> dict[str, Any] | None:
         """Returns what is at a path; None if it does not exist."""
         try:
             return self.send("GET", path)
-        except MissingError:
+        except AbsentError:
             return None
 
     def list(self, path: str, **query: str) -> Iterator[dict[str, Any]]:

@@ -13,11 +13,11 @@ from cloudgan.core.documents import parse_yaml
 from cloudgan.core.errors import ConfigError, CredentialsError, LaunchError
 from cloudgan.launch.clouds.azure import ids, kinds, preflight, reservations
 from cloudgan.launch.clouds.azure.api import ArmApi
-from cloudgan.launch.clouds.azure.errors import MissingError, failure
+from cloudgan.launch.clouds.azure.errors import failure
 from cloudgan.launch.clouds.azure.planner import store_url
 from cloudgan.launch.clouds.azure.transport import PipelineApi, find_subscription, login_name
 from cloudgan.launch.clouds.client import CloudClient
-from cloudgan.launch.clouds.rows import Kind, look_up
+from cloudgan.launch.clouds.rows import AbsentError, Kind, look_up
 from cloudgan.launch.kubernetes.api import ClusterApi
 from cloudgan.launch.kubernetes.kubeconfig import (
     ApiClient,
@@ -171,7 +171,7 @@ class AzureClient(CloudClient):
             return None  # being created
         try:
             client = _connect(self._api, address)
-        except MissingError:
+        except AbsentError:
             return None
         return ClusterApi(client, say=self._say)
 

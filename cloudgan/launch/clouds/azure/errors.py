@@ -15,7 +15,7 @@ from cloudgan.core.errors import (
     LaunchError,
     StockOutError,
 )
-from cloudgan.launch.clouds.rows import BusyError
+from cloudgan.launch.clouds.rows import AbsentError, BusyError
 from cloudgan.schema.resource import ResourceCause
 
 # https://learn.microsoft.com/azure/virtual-machines/allocation-failure and
@@ -53,10 +53,6 @@ class AssignedError(LaunchError):
     """The principal has the role on this scope, by an assignment of another name."""
 
 
-class MissingError(LaunchError):
-    """The resource does not exist."""
-
-
 _MOVE: Final = "delete it, or pass its location as --region"
 _Errors = dict[int | str, tuple[type[CloudganError], str]]
 _TABLE: Final[_Errors] = {
@@ -84,7 +80,7 @@ _TABLE: Final[_Errors] = {
         "the name is or lately was of another subscription: pass another --region, or your own --store",
     ),
     "RoleAssignmentExists": (AssignedError, ""),
-    404: (MissingError, ""),
+    404: (AbsentError, ""),
     409: (BusyError, ""),
 }
 """Errors by code, which decides first, or status, with what to do."""

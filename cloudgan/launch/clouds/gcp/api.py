@@ -16,13 +16,12 @@ from cloudgan.core.clock import monotonic_seconds
 from cloudgan.core.errors import LaunchError
 from cloudgan.launch.clouds.gcp import names
 from cloudgan.launch.clouds.gcp.errors import (
-    AbsentError,
     Answer,
     TakenError,
     error_of,
     host_of,
 )
-from cloudgan.launch.clouds.rows import Kind
+from cloudgan.launch.clouds.rows import AbsentError, Kind
 from cloudgan.schema.plan import Step
 
 _OK: Final = 300

@@ -14,7 +14,7 @@ from cloudgan.core.errors import (
     LaunchError,
     StockOutError,
 )
-from cloudgan.launch.clouds.rows import BusyError
+from cloudgan.launch.clouds.rows import AbsentError, BusyError
 from cloudgan.schema.resource import ResourceCause
 
 _LONGEST_SENTENCE: Final = 300
@@ -35,10 +35,6 @@ _BUSY = re.compile(
 
 class DisabledApiError(CredentialsError):
     """The API is not enabled in the project."""
-
-
-class AbsentError(LaunchError):
-    """The resource does not exist."""
 
 
 class TakenError(LaunchError):
