@@ -118,7 +118,7 @@ def _markets(plan: Plan) -> Table | None:
         f"{_CHOSEN} {title_of(provider)}",
         *_nodes_and_market(plan.workers.nodes, pool.node_type, pool.market),
         _usd(cost.known_low_usd, cost.known_usd) if cost and known else Number(None, ""),
-        _time(ahead.low_seconds, ahead.high_seconds),
+        _time(cost.training_low_seconds, cost.training_seconds) if cost else Number(None, ""),
         _usd_per_hour(plan.usd_per_hour),
     )
     others: list[tuple[bool, float, tuple[Cell, ...]]] = []

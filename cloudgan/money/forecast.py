@@ -194,13 +194,15 @@ class Priced:
 
     Attributes:
         startup: Of the nodes; None: not measured.
-        seconds: Upper estimate of the training; None: unknown.
+        low_seconds: Lower estimate of the training, preemptions included; None: unknown.
+        seconds: Upper estimate.
     """
 
     job: Job
     low: Ledger
     high: Ledger
     startup: StartupTime | None
+    low_seconds: float | None
     seconds: float | None
 
     @property
@@ -234,6 +236,8 @@ class Priced:
             fees_usd_per_hour=sum(by_hour.values()),
             cluster_usd_per_hour=sum(usd for fee, usd in by_hour.items() if not fee.per_node),
             unpriced=tuple(fee.item.display for fee, price in job.fees if price is None),
+            training_low_seconds=self.low_seconds,
+            training_seconds=self.seconds,
             once_usd=self.high.of(Item.TRANSFER, Item.WAITING).known_usd,
             startup_low_seconds=startup.low_seconds if startup else None,
             startup_seconds=startup.high_seconds if startup else None,
@@ -274,7 +278,7 @@ def job_cost(
         job.usage(time, wait, dearest=dearest)
         for time, wait, dearest in zip(edges, waits, (False, True), strict=True)
     )
-    return Priced(job, low, high, startup, edges[1])
+    return Priced(job, low, high, startup, *edges)
 
 
 def _parts(low: Ledger, high: Ledger) -> tuple[ForecastPart, ...]:

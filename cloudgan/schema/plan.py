@@ -289,6 +289,10 @@ class JobCost(Document):
     known_low_usd: Usd = Field(description="sum of the known parts")
     known_usd: Usd = Field(description="sum of the known parts, at the slow edge")
     unknown: tuple[Text, ...] = Field(default=(), description="titles of the unknown parts")
+    training_low_seconds: Seconds | None = Field(
+        default=None, description="training that is paid for, preemptions included; None: unknown"
+    )
+    training_seconds: Seconds | None = Field(default=None, description="at the slow edge")
     startup_low_seconds: Seconds | None = Field(
         default=None, description="until the nodes are ready"
     )
@@ -333,7 +337,9 @@ class Forecast(Document):
     epoch_seconds: Seconds | None = None
     low_epoch_seconds: Seconds | None = None
     high_epoch_seconds: Seconds | None = None
-    low_seconds: Seconds | None = Field(default=None, description="whole training")
+    low_seconds: Seconds | None = Field(
+        default=None, description="whole training, without preemptions"
+    )
     high_seconds: Seconds | None = None
     low_usd: Usd | None = None
     high_usd: Usd | None = None

@@ -65,6 +65,10 @@ def test_the_same_job_has_a_row_per_cloud_and_market_and_the_chosen_one_is_marke
     assert [row[0].strip() for row in others] == ["GCP", "AWS", "Azure"]
     assert others[-1][1] == "no L4"
     assert all(row[3].value > first[3].value for row in others[:-1])
+    spot, on_demand = (row[4].value for row in (first, others[0]))
+    assert spot > on_demand, "the time has the preemptions that the cost has"
+    training = found["cost"]["parts"][0]["usd"]
+    assert training == pytest.approx(found["price"]["usd_per_hour"] * 2 * spot / 3600)
     part = ("--provider=azure", "--accelerator=Standard_NV6ads_A10_v5", "--nodes=1")
     unknown = view_of(desk.plan(*part))
     assert {row[3].value for row in unknown.table.rows if row[2]} == {None}

@@ -201,12 +201,14 @@ def _check_deadline(plan: Plan) -> None:
 
 
 def _warnings(plan: Plan) -> list[str]:
-    found, ahead = [], plan.forecast
-    end = plan.limits.deadline_seconds
-    if ahead.high_seconds is not None and ahead.high_seconds > end:
+    found: list[str] = []
+    end, most = plan.limits.deadline_seconds, plan.forecast.high_seconds
+    if plan.cost is not None and plan.cost.training_seconds is not None:
+        most = plan.cost.training_seconds  # with preemptions
+    if most is not None and most > end:
         found.append(
             f"the deadline of {end / HOUR_SECONDS:.3g} h ({plan.limits.deadline_reason}) may end the run"
-            f" early: {_amount(plan)} take up to {ahead.high_seconds / HOUR_SECONDS:.3g} h"
+            f" early: {_amount(plan)} take up to {most / HOUR_SECONDS:.3g} h"
         )
     if not plan.showers.are_counted and plan.config.trains_one:
         found.append(
