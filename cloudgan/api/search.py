@@ -146,9 +146,23 @@ def _continued(path: Path, fixed: list[str], changes: dict[str, Any]) -> SearchC
             f"{path} continues as it began: {', '.join(fixed)} cannot be given; only --trials,"
             " --blocks, --max-hours and --budget-usd can change"
         )
+    _check_trials(path, changes.get("trials"))
     if found.store:
         check_pods(path.resolve().name, found, changes)
     return found.model_copy(update=changes)
+
+
+def _check_trials(path: Path, wanted: int | None) -> None:
+    """Checks that a search is not asked for fewer trials than it has begun."""
+    from cloudgan.search.study import read_study
+
+    begun = (
+        0 if wanted is None else sum(bool(trial.params) for trial in read_study(path)[2].trials())
+    )
+    if wanted is not None and wanted < begun:
+        raise ConfigError(
+            f"--trials={wanted}: {path} has begun {begun}; give --trials={begun} or more"
+        )
 
 
 def shared_store(store: str) -> str:
@@ -227,7 +241,7 @@ def start_search(
     config = config.model_copy(update={"base": base})
     count = count_showers(showers)
     check_folds(config.fold_count, count)
-    check_can_validate(config.base, count)
+    check_can_validate(config.base, count, asks="a search")
     _check_reaches_validation(config, count)
     with RunFolder(path).locked():
         if config.store:  # before long work

@@ -32,8 +32,11 @@ def check_folds(folds: int, showers: int) -> None:
     )
 
 
-def check_can_validate(config: RunConfig, showers: int) -> None:
-    """Checks that of so many showers, held-out ones included, a run holds out enough for its validations."""
+def check_can_validate(config: RunConfig, showers: int, *, asks: str = "") -> None:
+    """Checks that of so many showers, held-out ones included, a run holds out enough for its validations.
+
+    `asks` is what needs them, such as a search; empty: a flag of the run, which can be omitted.
+    """
     if not config.training.validates_every or showers < 1:
         return
     fraction = config.data.held_out_fraction
@@ -41,12 +44,14 @@ def check_can_validate(config: RunConfig, showers: int) -> None:
     count = showers // every
     if count >= LEAST_TO_JUDGE:
         return
-    asked = "--until" if config.training.until else "--validate-every"
+    flag = "--until" if config.training.until else "--validate-every"
     share = sufficient_share(showers)
+    ways = [f"--held-out={share:g} or more"] if share else []
+    ways += [f"at least {LEAST_TO_JUDGE * max(2, round(1 / fraction))} showers"]
+    given = f"give {', '.join(ways)}, or omit {flag}" if not asks else f"give {', or '.join(ways)}"
     raise ConfigError(
-        f"{asked} needs at least {LEAST_TO_JUDGE} held-out showers, and {count} of {showers} are held out:"
-        f" give{f' --held-out={share:g} or more,' if share else ''} at least"
-        f" {LEAST_TO_JUDGE * max(2, round(1 / fraction))} showers, or omit {asked}"
+        f"{asks or flag} needs at least {LEAST_TO_JUDGE} held-out showers, and {count} of {showers} are held"
+        f" out: {given}"
     )
 
 

@@ -63,6 +63,15 @@ def test_the_trials_of_a_search_are_shown_and_other_settings_refused(space, clou
     assert "model.preset, sampler cannot be given" in done.stderr
 
 
+def test_fewer_trials_than_a_search_has_begun_are_refused(space, cloudgan_here):
+    folder, *_ = write_search(space.parent / "found", 0.4, 0.2, "no memory", trials=3)
+    before = folder.config_file.read_bytes()
+    done = cloudgan_here("search", folder.path, "--trials=2", exits=2)
+    assert "--trials=2: " in done.stderr
+    assert "has begun 3; give --trials=3 or more" in done.stderr
+    assert folder.config_file.read_bytes() == before
+
+
 def test_a_search_of_many_trials_fits_a_screen_with_the_best_marked(space, monkeypatch, capsys):
     from cloudgan.api.search import read_search
     from cloudgan.cli import emit
@@ -129,6 +138,16 @@ def test_the_lock_of_a_killed_write_to_the_journal_blocks_for_seconds_only(cut):
     study.complete(2, [0.1])
     assert study.trials()[2].values == [0.1]
     assert not lock.is_symlink()
+
+
+def test_a_search_with_too_few_showers_to_validate_names_only_what_helps(space, cloudgan_here):
+    write_hdf5(space.parent / "x.h5", simulate(600, seed=1, cells=(9, 9)))
+    done = cloudgan_here("search", space, "--data=x.h5", "--preset=smoke", exits=2)
+    assert "a search needs at least 200 held-out showers, and 60 of 600 are held out: give" in (
+        done.stderr
+    )
+    assert done.stderr.endswith("give --held-out=0.34 or more, or at least 2000 showers\n")
+    assert not (space.parent / "runs").exists()
 
 
 def test_trials_that_end_before_their_first_validation_are_refused(space, cloudgan_here):
