@@ -28,6 +28,7 @@ def search_result(
         path=folder.path,
         objective=config.objective,
         trials=trials,
+        size=study.size,
         best=best.number if best else None,
         second=config.second,
         front=tuple(one.number for one in study.front()),

@@ -29,6 +29,7 @@ class Search(Result):
     path: Path = Field(description="folder; trials/NNNN in it are ordinary runs")
     objective: str = Field(description="validation number that ranks the trials")
     trials: tuple[Trial, ...] = Field(description="by number")
+    size: int = Field(description="number of trials that were asked for")
     best: int | None = Field(description="number of the complete trial with the best objective")
     second: Second | None = Field(None, description="second objective, minimized")
     front: tuple[int, ...] = Field(
@@ -55,6 +56,7 @@ class Search(Result):
         commands = [(f"cloudgan search {self.path} --trials={len(self.trials) + 25}", "asks more")]
         if self.limit:
             warnings.append(f"{self.limit} ended the search before its last trial")
+        if len(self.trials) < self.size or any(one.state == "running" for one in self.trials):
             commands = [(f"cloudgan search {self.path}", "continues it")]
         if best:
             commands += [
@@ -97,10 +99,12 @@ class Search(Result):
         )
 
     def states(self) -> str:
-        """Returns such as ``9 trials (8 complete, 1 failed)``."""
+        """Returns such as ``9 of 25 trials (8 complete, 1 failed)``."""
         states = [trial.state for trial in self.trials]
         counts = ", ".join(f"{states.count(name)} {name}" for name in dict.fromkeys(states))
-        return counted(len(states), "trial") + (f" ({counts})" if counts else "")
+        begun = "" if len(states) >= self.size else f"{len(states)} of "
+        whole = counted(max(self.size, len(states)), "trial")
+        return f"{begun}{whole}" + (f" ({counts})" if counts else "")
 
     @property
     def _has_folds(self) -> bool:

@@ -20,7 +20,9 @@ def search_of(values):
         )
         for number, ((fold, seed), value) in enumerate(values.items())
     )  # fmt: skip
-    return Search(path=Path("runs/cv"), objective="metric", trials=trials, best=None)
+    return Search(
+        path=Path("runs/cv"), objective="metric", trials=trials, size=len(trials), best=None
+    )
 
 
 def test_mean_and_spread_are_those_of_the_folds():

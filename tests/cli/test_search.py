@@ -63,6 +63,17 @@ def test_the_trials_of_a_search_are_shown_and_other_settings_refused(space, clou
     assert "model.preset, sampler cannot be given" in done.stderr
 
 
+def test_a_search_with_trials_left_names_how_many_and_the_command_that_continues_it(
+    space, cloudgan_here
+):
+    folder, *_ = write_search(space.parent / "found", 0.4, 0.2, trials=3)
+    said = cloudgan_here("search", folder.path, "--show").stdout
+    assert "2 of 3 trials (2 complete); best: trial 1" in said
+    assert f"cloudgan search {folder.path} " in said
+    assert "continues it" in said
+    assert "--trials=" not in said
+
+
 def test_fewer_trials_than_a_search_has_begun_are_refused(space, cloudgan_here):
     folder, *_ = write_search(space.parent / "found", 0.4, 0.2, "no memory", trials=3)
     before = folder.config_file.read_bytes()
