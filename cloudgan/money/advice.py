@@ -116,7 +116,7 @@ def _startup_dominates(run: _Run) -> Recommendation | None:
     total, processes = sum(starts), len(starts)
     if total < STARTUP_SHARE * (total + work):
         return None
-    share = total / (total + work)
+    share = total / max(total + work, _program_seconds(run))
     evidence = f"start-up and tracing took {total:.0f} s, {share:.0%} of the run"
     if processes == 1:
         enough = int(total * (1 - STARTUP_SHARE) / STARTUP_SHARE / (work / epochs)) + 1
@@ -161,6 +161,12 @@ def _work_seconds(run: _Run) -> float | None:
         + e.checkpoint_seconds
         for e in run.epochs
     )
+
+
+def _program_seconds(run: _Run) -> float:
+    """Returns the known time of all processes, as the cost has it."""
+    of_programs = (one for one in run.items if one.duration == "program_seconds")
+    return math.fsum(one.seconds or 0.0 for one in of_programs)
 
 
 def _checkpoint_too_often(run: _Run) -> Recommendation | None:

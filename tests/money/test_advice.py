@@ -139,6 +139,13 @@ def test_a_long_startup_is_reported_with_the_epochs_needed():
     assert titles(begun(1500, epochs=7)) == []
 
 
+def test_the_share_of_a_startup_is_of_all_time_that_the_cost_lists():
+    lines = begun(1500).lines
+    end = records.stopped(400, 7500.0)
+    (recommendation,) = recommend(RunRecord(lines=(*lines, end)), row=row())
+    assert "took 1500 s, 20% of the run" in recommendation.evidence, "of 7500 s, not of 5500 s"
+
+
 BEGIN = STARTUP_SHARE / (1 - STARTUP_SHARE) * 4 * EPOCH_SECONDS
 SAVE = CHECKPOINT_SHARE / (1 - CHECKPOINT_SHARE) * EPOCH_SECONDS
 
