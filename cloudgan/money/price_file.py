@@ -20,6 +20,7 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, Field, field_validator
 
+from cloudgan.core.clock import utc_today
 from cloudgan.core.clouds import CLOUDS, choices
 from cloudgan.core.document import Document
 from cloudgan.core.documents import read_yaml, validated
@@ -30,6 +31,10 @@ from cloudgan.schema.price_row import Date, Market, Positive, PriceRow, Text
 NO_ACCELERATOR = "none"
 _OFFER = re.compile(r"[\w.+-]{1,64}(/[\w.+()-]{1,64}){2}", re.ASCII)
 _ACCELERATOR = re.compile(r"[\w.+()-]{1,64}(:[1-9][0-9]{0,4})?", re.ASCII)
+_TIMES = re.compile(
+    r"(?P<first>[1-9]\d*)x(?P<last>.+)|(?P<name>.+)x(?P<count>[1-9]\d*)", re.ASCII | re.IGNORECASE
+)
+
 # YAML reads 2026-11-20 as a date, and Date is the text of one.
 _YamlDate = Annotated[
     Date, BeforeValidator(lambda day: day.isoformat() if type(day) is dt.date else day)
@@ -63,6 +68,10 @@ class _OwnNode(Document):
     def _is_name_and_count(cls, text: str | None) -> str | None:
         if text is not None and not _ACCELERATOR.fullmatch(text):
             raise ValueError("write NAME or NAME:COUNT, such as H100:8")
+        if text is not None and (found := _TIMES.fullmatch(text)):
+            name, count = found["name"] or found["last"], found["count"] or found["first"]
+            if any(is_of(known, name) for known in load_catalog().accelerators()):
+                raise ValueError(f"write NAME:COUNT, here {name}:{count}")
         return text
 
 
@@ -78,9 +87,14 @@ def read_price_file(path: Path) -> Catalog:
     """Reads a price file.
 
     Raises:
+        ConfigError: The file has another form, or a date that has not come.
         DataError: An offer has two prices, or costs more on spot than on demand.
     """
     file = validated(_PriceFile, read_yaml(path), str(path), ConfigError)
+    newest = max(file.date, *(node.date or "" for node in file.nodes))
+    today = utc_today()
+    if newest > (today + dt.timedelta(days=1)).isoformat():  # some time zones are a day ahead
+        raise ConfigError(f"{path}: date {newest} has not come: today is {today}")
     rows = (_row(node, file, path.name) for node in file.nodes)
     return checked((f"{path}: node {number}", row) for number, row in enumerate(rows, start=1))
 
