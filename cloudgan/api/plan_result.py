@@ -244,10 +244,7 @@ def _basis(plan: Plan) -> Iterator[str]:
         yield f"           {plan.target.server}"
     if plan.node_pool is not None:
         yield f"nodes      {_node_pool(plan)}"
-    each = f"{workers.cpus:g} cores, {workers.memory_gib:g} GiB"
-    if workers.accelerators_per_node:
-        each = f"{workers.accelerators_per_node} x {workers.accelerator}, {each}"
-    yield f"workers    {workers.nodes} x ({each})"
+    yield f"workers    {workers.nodes} x ({workers.each})"
     if plan.config.has_ranks:
         yield f"ranks      {_ranks(plan)}"
     if workers.image:

@@ -8,7 +8,7 @@ from typing import Any
 
 from cloudgan.api.cost import price
 from cloudgan.api.run import Run
-from cloudgan.core.errors import ConfigError, DataError
+from cloudgan.core.errors import ConfigError, DataError, counted
 from cloudgan.money.catalog import load_catalog
 from cloudgan.money.paper_replay import replayed_runs, scaling_runs
 from cloudgan.money.processes import NO_END, process_times
@@ -178,7 +178,7 @@ def _notes(
 ) -> list[str]:
     machines = sorted({started.hardware.describe() for started in starts})
     notes = [
-        f"{run.run} used {run.devices} threads, and its first machine has {started.hardware.cores} cores:"
+        f"{run.run} used {counted(run.devices, 'thread')}, and its first machine has {counted(started.hardware.cores, 'core')}:"
         " if that was its only machine, its efficiency is over cores that it did not have"
         for run, started in zip(runs, starts, strict=True)
         if started.numerics.device == "CPU" and run.devices > started.hardware.cores

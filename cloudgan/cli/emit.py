@@ -9,6 +9,7 @@ from rich.text import Text
 
 from cloudgan.cli.views.output import print_json
 from cloudgan.cli.views.table_text import table_lines, width_of, wrapped
+from cloudgan.core import settings
 from cloudgan.core.user_text import printable
 from cloudgan.reports.result import Result, View
 from cloudgan.reports.table import Table
@@ -54,7 +55,8 @@ def _lines(view: View, width: int, *, verbose: bool) -> Iterator[Text]:
         first, *rest = wrapped(f"warning: {warning}", width, indent="  ")
         yield Text().append("warning:", "yellow").append(first.removeprefix("warning:"))
         yield from map(Text, rest)
-    yield from _commands(view.commands, width)
+    if not settings.is_watched():  # the person who reads the log of a node is not on it
+        yield from _commands(view.commands, width)
     for basis in view.basis if verbose else ():
         yield Text()
         if isinstance(basis, Table):

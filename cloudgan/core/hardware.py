@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 from cloudgan.core.document import Document
+from cloudgan.core.errors import counted
 
 _BFLOAT16 = frozenset({"avx512_bf16", "amx_bf16", "avx_ne_convert", "bf16"})
 
@@ -34,7 +35,7 @@ class Hardware(Document):
         memory = f"{self.memory_gib:.0f} GiB" if self.memory_gib else "unknown memory"
         return (
             found + " on " if found else ""
-        ) + f"{self.cores} cores of {self.processor}, {memory}"
+        ) + f"{counted(self.cores, 'core')} of {self.processor}, {memory}"
 
 
 def this_machine(accelerators: tuple[Accelerator, ...] = ()) -> Hardware:

@@ -216,6 +216,13 @@ class Workers(Document):
     grace_seconds: int = Field(default=60, ge=1, description="from SIGTERM to SIGKILL")
     allow_open_ports: bool = Field(False, description="whether other users may reach the ports")
 
+    @property
+    def each(self) -> str:
+        """Resources of a worker, such as ``1 x L4, 4 cores, 8 GiB``."""
+        count, cores = self.accelerators_per_node, "core" if self.cpus == 1 else "cores"
+        found = f"{self.cpus:g} {cores}, {self.memory_gib:g} GiB"
+        return f"{count} x {self.accelerator or 'GPU'}, {found}" if count else found
+
 
 class Limits(Document):
     """Limits that end the run on the server."""

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from cloudgan.core.errors import ConfigError
+from cloudgan.core.errors import ConfigError, counted
 from cloudgan.core.file_lock import holder
 from cloudgan.core.hardware import this_machine
 from cloudgan.core.settings import child_environment
@@ -86,7 +86,9 @@ def blocks_of_machine(count: int) -> list[Block]:
     """Divides this machine into blocks."""
     cores, shares = this_machine().cores, share_gpus(count)
     if not any(shares) and count > cores:
-        raise ConfigError(f"--blocks={count}: this machine has {cores} cores; give at most {cores}")
+        raise ConfigError(
+            f"--blocks={count}: this machine has {counted(cores, 'core')}; give at most {cores}"
+        )
     return [Block(index, share) for index, share in enumerate(shares)]
 
 

@@ -308,18 +308,27 @@ def beat(**values):
     return heartbeat(time="2026-01-01T00:00:00Z", epochs=60, **values)
 
 
-def test_a_launched_run_is_one_screen(launched, cloudgan_here, monkeypatch):
+@pytest.fixture
+def reports(monkeypatch):
+    """Replaces what the store has of each run by this report of its workers."""
+
+    def put(report):
+        found = SimpleNamespace(heartbeat=lambda: report, read_launch=lambda: None, write_launch=id)
+        monkeypatch.setattr(
+            "cloudgan.launch.lifecycle.run_results.RunResults.from_plan", lambda plan: found
+        )
+
+    return put
+
+
+def test_a_launched_run_is_one_screen(launched, cloudgan_here, reports):
     why = "waits for a node"
     workers = (
         WorkerState(0, "running", node="a"),
         WorkerState(1, "waiting", reason=why, restarts=2),
     )
     launched(ours=RunState("running", workers, nodes=(Node(name="a"),)), price=PRICE)
-    report = beat(epoch=6, step=1234, seconds_per_epoch=10.0, damaged_checkpoints=(30, 20))
-    results = SimpleNamespace(heartbeat=lambda: report, read_launch=lambda: None, write_launch=id)
-    monkeypatch.setattr(
-        "cloudgan.launch.lifecycle.run_results.RunResults.from_plan", lambda plan: results
-    )
+    reports(beat(epoch=6, step=1234, seconds_per_epoch=10.0, damaged_checkpoints=(30, 20)))
     said = cloudgan_here("status", "ours").stdout
     for part in (
         "ours: ● running, 6/60 epochs, on kubernetes",
@@ -334,6 +343,34 @@ def test_a_launched_run_is_one_screen(launched, cloudgan_here, monkeypatch):
     found = cloudgan_here("status", "ours", "--json").json()
     assert found["job"]["nodes"][0]["name"] == "a"
     assert found["heartbeat"]["step"] == 1234
+
+
+@pytest.mark.parametrize(
+    ("phase", "commands"),
+    [
+        ("absent", ["down"]),
+        ("finished", ["logs", "cost", "down"]),
+        ("stopped", ["logs", "down"]),
+        ("waiting", ["cancel"]),
+        ("running", ["logs", "cancel"]),
+    ],
+)
+def test_a_launched_run_suggests_the_commands_that_have_something_to_do(
+    launched, cloudgan_here, reports, phase, commands
+):
+    launched(ours=RunState(phase))
+    reports(beat() if "logs" in commands else None)
+    said = cloudgan_here("status", "ours").stdout
+    never = "none of its workers has started; rerun the command that started it"
+    assert (never in said) == (commands == ["down"])
+    lines = (line.split() for line in said.splitlines())
+    assert [words[1] for words in lines if words[:1] == ["cloudgan"]] == commands
+
+
+def test_a_log_of_a_node_has_no_commands_for_that_node(launched, cloudgan_here, monkeypatch):
+    launched(ours=RunState("waiting"))
+    monkeypatch.setenv("CLOUDGAN_LIVENESS", "alive")
+    assert cloudgan_here("status", "ours").stdout == "ours: ○ waiting, on kubernetes\n"
 
 
 def write_grid(seconds_ago=5):

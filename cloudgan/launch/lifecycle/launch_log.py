@@ -251,9 +251,6 @@ def _attempt(plan: Plan) -> Attempt:
     """Returns a new attempt; of nodes that existed before, without a price, no region and market is known."""
     price, pool, workers = plan.price, plan.node_pool, plan.workers
     sold = price or pool
-    kind = f"{workers.cpus:g} cores, {workers.memory_gib:g} GiB"
-    if workers.accelerators_per_node:
-        kind = f"{workers.accelerators_per_node} x {workers.accelerator or 'GPU'}, {kind}"
     fees: tuple[PoolFee, ...] = ()
     if pool:
         in_cluster = pool.engine == "cluster"
@@ -262,7 +259,7 @@ def _attempt(plan: Plan) -> Attempt:
         provider=price.provider if price else plan.target.provider,
         account=plan.target.describe(),
         region=price.region if price else plan.target.region if pool else None,
-        node_type=sold.node_type if sold else f"{workers.nodes} x ({kind})",
+        node_type=sold.node_type if sold else f"{workers.nodes} x ({workers.each})",
         market=sold.market if sold else None,
         node_count=workers.nodes,
         price_rows=(price,) if price else (),

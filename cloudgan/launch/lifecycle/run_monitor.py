@@ -99,7 +99,8 @@ class RunMonitor:
     def _report(self, state: RunState) -> None:
         wanted = self.plan.workers.nodes
         up = state.count("running", "done")
-        lines = {"phase": f"{state.phase}: {up} of {counted(wanted, 'worker')} running"}
+        running = "" if state.is_over else f": {up} of {counted(wanted, 'worker')} running"
+        lines = {"phase": f"{state.phase}{running}"}
         if state.reason:
             lines["why"] = state.reason
         for key, line in lines.items():

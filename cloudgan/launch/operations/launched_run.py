@@ -55,12 +55,16 @@ def launched_status(plan: Plan, backend: JobBackend, *, is_ours: bool = True) ->
     started = _started(known) or found.pop("started_at", None)
     age = (utc_moment() - parse_time(started)).total_seconds() if started else None
     warning = budget_warning(plan, found["usd"])
+    has_begun = phase != "absent" or not results or beat or found.get("step")
+    never = (
+        "" if has_begun else "none of its workers has started; rerun the command that started it"
+    )
     facts: dict[str, Any] = {
         "run": plan.run,
         "folder": str(folder.path) if is_here else None,
         "task": plan.config.job,
         "state": _STATES[phase],
-        "reason": job.reason or (beat.message if beat and phase == "failed" else ""),
+        "reason": job.reason or (beat.message if beat and phase == "failed" else never),
         "provider": plan.target.provider,
         "where": where_of(plan),
         "budget": warning.line if warning else None,

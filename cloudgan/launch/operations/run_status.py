@@ -156,9 +156,14 @@ class RunStatus(Result):
 
     def _commands(self) -> Iterator[tuple[str, str]]:
         if self.phase is not None:
-            yield f"cloudgan logs {self.run}", "prints what its workers printed"
+            if self.heartbeat or (self.job and self.job.workers):
+                yield f"cloudgan logs {self.run}", "prints what its workers printed"
             if self.state in ("running", "waiting"):
                 yield f"cloudgan cancel {self.run}", "stops it after a checkpoint"
+                return
+            if self.state == "done":
+                yield f"cloudgan cost {self.run}", "shows what the cost is made of"
+            yield f"cloudgan down {self.run}", "deletes its resources"
             return
         again = {
             "train": f"cloudgan train --run={self.folder}",

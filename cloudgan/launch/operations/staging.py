@@ -45,7 +45,7 @@ def check_this_machine(plan: Plan) -> str | None:
     machine = this_machine()
     if workers.cpus > machine.cores:
         raise ConfigError(
-            f"--cpus={workers.cpus:g}: this machine has {machine.cores} cores; give at most"
+            f"--cpus={workers.cpus:g}: this machine has {counted(machine.cores, 'core')}; give at most"
             f" {machine.cores}, or omit it"
         )
     total_gib = workers.nodes * workers.memory_gib
