@@ -7,12 +7,11 @@ from pathlib import Path
 from pydantic import Field
 
 from cloudgan.core.document import Document
-from cloudgan.core.durations import duration_range, duration_text
 from cloudgan.core.errors import ConfigError, DataError
 from cloudgan.reports.charts import Axis, Plot, Point, PointSeries
 from cloudgan.reports.page import Bullets, Page, Section
 from cloudgan.reports.result import Result, View
-from cloudgan.reports.table import Table
+from cloudgan.reports.table import Table, number_text
 from cloudgan.speed.scaling import (
     MODEL,
     EpochSteps,
@@ -108,16 +107,18 @@ class FitReport(Result):
         rows = tuple(
             (
                 one.n,
-                duration_text(one.seconds),
-                duration_range(one.low_seconds, one.high_seconds),
+                one.seconds,
+                f"{number_text(one.low_seconds)} to {number_text(one.high_seconds)}",
                 one.evidence,
             )
             for one in self.predictions
         )
         sizes = [size.n for size in self.fit.sizes]
         return View(
-            line=f"Times of larger runs, from {len(sizes)} measured sizes of up to {max(sizes)}",
-            table=Table(("accelerators", "epoch", "9 of 10 runs", "evidence"), rows, align="rrll"),
+            line=f"Predicted times, from {len(sizes)} measured sizes of {min(sizes)} to {max(sizes)}",
+            table=Table(
+                ("accelerators", "epoch (s)", "9 of 10 runs", "evidence"), rows, align="rrll"
+            ),
             notes=(self.fit.not_in_it,),
             warnings=self.warnings,
             basis=(self.table(),),

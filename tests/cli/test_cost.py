@@ -254,6 +254,21 @@ def test_larger_sizes_are_predicted_from_timings(timings, said):
     assert said(f"--fit={timings}", "--predict=32")["predictions"] == found["predictions"][:1]
 
 
+def test_predicted_seconds_are_those_of_the_result_and_not_whole_minutes(
+    timings, cloudgan_here, said
+):
+    flags = (f"--fit={timings}", "--predict=1,32")
+    smaller, larger = said(*flags)["predictions"]
+    shown = cloudgan_here("cost", *flags).stdout
+    assert shown.startswith("Predicted times, from 4 measured sizes of 2 to 16\n"), (
+        "smaller ones too"
+    )
+    assert 100 < larger["seconds"] < 120
+    for one in (smaller, larger):
+        interval = f"{one['low_seconds']:,.4g} to {one['high_seconds']:,.4g}"
+        assert re.search(rf" {one['n']} +{one['seconds']:,.4g} +{interval} ", shown), shown
+
+
 def test_a_prediction_has_a_page_and_a_table(timings, cloudgan_here, tmp_path):
     flags = (f"--fit={timings}", "--predict=32,64")
     done = cloudgan_here("cost", *flags, f"--report={tmp_path}/fit.html")
