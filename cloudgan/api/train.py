@@ -229,7 +229,8 @@ def _check_options(config: RunConfig, progress: Progress, *, has_workers: bool) 
         )
     check_stages(config.parallel.stages, config.model)
     if config.parallel.has_ranks:
-        local_layout(config)
+        if not settings.is_mpi_rank():  # whose world has its own number of ranks
+            local_layout(config)
         check_mpi()
     if config.training.init_from:
         from cloudgan.training.checkpoint import find_warm_start

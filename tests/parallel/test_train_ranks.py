@@ -1,11 +1,20 @@
 """What a run with ranks refuses before anything starts, and the part of each worker."""
 
+import json
+import subprocess
+import sys
+
 import pytest
 
 from cloudgan.core.errors import ConfigError
+from cloudgan.core.settings import child_environment
+from cloudgan.data.hdf5_writer import write_hdf5
 from cloudgan.parallel.train_ranks import worker_config
+from cloudgan.ranks.hydra import find_program
 from cloudgan.ranks.placement import has_ranks
 from cloudgan.schema.config import RunConfig
+from cloudgan.schema.run_folder import RunFolder
+from cloudgan.simulation.gflash import simulate
 
 
 def config(parallel=None, **training):
@@ -42,3 +51,24 @@ def test_workers_share_the_steps_of_a_run_exactly():
 def test_fewer_steps_than_workers_are_refused():
     with pytest.raises(ConfigError, match="--max-steps=2 are fewer than the 3 workers"):
         worker_config(config(max_steps=2), 0, 3)
+
+
+@pytest.mark.slow
+@pytest.mark.tf
+def test_ranks_that_mpiexec_started_need_no_number_of_ranks(tmp_path):
+    pytest.importorskip("mpi4py")
+    write_hdf5(tmp_path / "x.h5", simulate(40, seed=1, cells=(9, 9)))
+    command = [find_program(), "-launcher", "fork", "-n", "3", sys.executable, "-m", "cloudgan"]
+    command += ["train", "x.h5", "--preset=smoke", "--parallel=gem", "--max-steps=2", "--json"]
+    done = subprocess.run(
+        [*map(str, command), "--run=run"],
+        env=child_environment(CUDA_VISIBLE_DEVICES="-1"),
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["ended"] == "max_steps"
+    assert RunFolder(tmp_path / "runs/run").config().parallel.ranks == 3
