@@ -220,12 +220,12 @@ def number_text(value: float) -> str:
     return f"{value:,.4g}" if abs(value) < _PLAIN_BELOW else f"{value:,.0f}"
 
 
-_WHOLE_USD, _LEAST_USD = 100, 0.001
+_WHOLE_USD, _LEAST_USD = 100, 1e-6
 
 
 def usd_text(usd: float) -> str:
     """Returns an amount of money: cents, of less than one USD two digits, of 100 or more none."""
-    return "under 0.001" if 0 < usd < _LEAST_USD else f"{usd:,.{_usd_decimals(usd)}f}"
+    return "under 0.000001" if 0 < usd < _LEAST_USD else f"{usd:,.{_usd_decimals(usd)}f}"
 
 
 def usd_cell(usd: float | None) -> Number:
@@ -239,9 +239,14 @@ def time_cell(seconds: float | None) -> Number:
 
 
 def usd_range(low: float, high: float, between: str = " to ") -> str:
-    """Returns an interval of money with equal decimals, such as ``0.10 to 0.50``."""
+    """Returns an interval of money with equal decimals, such as ``0.10 to 0.50``.
+
+    A lower bound that would be a zero with them has its own, such as ``0.00012 to 0.50``.
+    """
     decimals = _usd_decimals(high)
     first, last = f"{low:,.{decimals}f}", usd_text(high)
+    if low > 0 and not float(first.replace(",", "")):
+        first = usd_text(low)
     return last if first == last else f"{first}{between}{last}"
 
 

@@ -19,6 +19,8 @@ from cloudgan.reports.table import (
     markdown_text,
     number_of,
     number_text,
+    usd_range,
+    usd_text,
 )
 
 NAN = float("nan")
@@ -196,3 +198,36 @@ def test_numbers_have_four_digits_and_their_thousands_are_parted(value, text):
 )
 def test_a_value_has_as_many_digits_as_its_error(value, error, text):
     assert error_text(value, error) == text
+
+
+@pytest.mark.parametrize(
+    ("usd", "text"),
+    [
+        (1234.5, "1,234"),
+        (41.4, "41.40"),
+        (0.16, "0.16"),
+        (0.0019, "0.0019"),
+        (0.000494, "0.00049"),
+        (2.3e-5, "0.000023"),
+        (1.6e-9, "under 0.000001"),
+        (0.0, "0.00"),
+    ],
+)
+def test_an_amount_of_money_is_no_zero_and_no_mere_bound(usd, text):
+    assert usd_text(usd) == text
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "text"),
+    [
+        (0.1, 0.5, "0.10 to 0.50"),
+        (0.0, 0.5, "0.00 to 0.50"),
+        (0.0003, 0.5, "0.00030 to 0.50"),
+        (0.2, 120, "0.20 to 120"),
+        (3.9e-5, 0.0083, "0.000039 to 0.0083"),
+        (1.2e-4, 1.4e-4, "0.00012 to 0.00014"),
+        (0.5, 0.5, "0.50"),
+    ],
+)
+def test_the_lower_end_of_an_interval_of_money_is_zero_only_if_it_is(low, high, text):
+    assert usd_range(low, high) == text
