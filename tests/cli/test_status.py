@@ -370,7 +370,7 @@ def test_a_launched_run_suggests_the_commands_that_have_something_to_do(
 def test_a_log_of_a_node_has_no_commands_for_that_node(launched, cloudgan_here, monkeypatch):
     launched(ours=RunState("waiting"))
     monkeypatch.setenv("CLOUDGAN_LIVENESS", "alive")
-    assert cloudgan_here("status", "ours").stdout == "ours: ○ waiting, on kubernetes\n"
+    assert cloudgan_here("status", "ours").stdout == "ours: ○ waiting, 0 epochs, on kubernetes\n"
 
 
 def write_grid(seconds_ago=5):
