@@ -160,14 +160,14 @@ class RunCost(Result):
         )
 
     def _example(self) -> str:
-        """Such as ``as g2-standard-4 on GCP at most 0.016 USD: --price-as=...``."""
+        """Such as ``its time costs 0.016 USD as g2-standard-4 on GCP: --price-as=...``."""
         known = [one for one in self.report.priced_offers if one.usd_per_run is not None]
         if not known:
             return f"name one: --price-as={EXAMPLE_OFFER}"
         one = min(known, key=lambda offer: offer.usd_per_run or 0.0)
         where = f"{one.row.node_type.removeprefix('Standard_')} on {title_of(one.row.provider)}"
         usd = usd_text(one.usd_per_run or 0.0)
-        return f"as {where} at most {usd} USD: --price-as={one.row.offer}"
+        return f"its time costs {usd} USD as {where}: --price-as={one.row.offer}"
 
     def _total(self) -> str:
         totals = self.report.totals

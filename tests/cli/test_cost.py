@@ -57,10 +57,11 @@ def said(cloudgan_here):
 
 def test_a_run_without_a_price_is_one_line_with_an_example(write, cloudgan_here, tmp_path):
     done = cloudgan_here("cost", write())
-    line = r"mine: no price for this machine; as \S+ on \w+ at most 0\.\d+ USD: --price-as=\S+\n"
-    assert re.fullmatch(line, done.stdout)
+    line = r"mine: no price for this machine; its time costs (0\.\d+) USD as \S+ on \w+: --price-as=\S+\n"
+    found = re.fullmatch(line, done.stdout)
     again = cloudgan_here("cost", tmp_path / "mine", done.stdout.split()[-1])
-    assert "mine: at least 0." in again.stdout, "the example works"
+    assert found
+    assert f"mine: at least {found[1]} USD" in again.stdout, "the example works"
 
 
 def test_a_priced_run_has_its_largest_items_and_the_unknown_ones_by_name(write, cloudgan_here):
