@@ -10,7 +10,7 @@ from pydantic import Field
 from cloudgan.core.clouds import title_of
 from cloudgan.core.document import Document
 from cloudgan.core.durations import HOUR_SECONDS
-from cloudgan.core.errors import BudgetError, PlanError
+from cloudgan.core.errors import BudgetError, PlanError, counted
 from cloudgan.launch.plan.candidates import (
     OfferConstraints,
     Ranking,
@@ -219,7 +219,7 @@ def decision(choice: JobChoice) -> str:
     limits += [f"for at most {choice.budget_usd:g} USD"] if choice.budget_usd else []
     which = "Fastest" if choice.budget_usd and not choice.deadline_seconds else "Cheapest"
     return (
-        f"{which} for {choice.epochs} epochs{' ' if limits else ''}{' and '.join(limits)}:"
+        f"{which} for {counted(choice.epochs, 'epoch')}{' ' if limits else ''}{' and '.join(limits)}:"
         f" {nodes_text(option)} on {where_text(option)}"
     )
 

@@ -9,7 +9,7 @@ from cloudgan.api.offers_report import OffersReport
 from cloudgan.core.clock import utc_today
 from cloudgan.core.command import command
 from cloudgan.core.durations import HOUR_SECONDS
-from cloudgan.core.errors import ConfigError, PlanError
+from cloudgan.core.errors import ConfigError, PlanError, counted
 from cloudgan.core.machines import refuse_missing_accelerator
 from cloudgan.launch.plan.candidates import group_rejected, usual_node_pool, why_not_sold
 from cloudgan.launch.plan.launch_job import batch_rule
@@ -17,7 +17,7 @@ from cloudgan.money.carbon import carbon_g_per_epoch
 from cloudgan.money.price_file import catalog_with
 from cloudgan.schema import record
 from cloudgan.schema.candidate import Candidate
-from cloudgan.schema.config import parse_config
+from cloudgan.schema.config import RunConfig, parse_config
 from cloudgan.schema.options.money import OffersOptions
 from cloudgan.schema.price_row import STALE_DAYS, PriceRow
 from cloudgan.schema.run_folder import find_run_folder
@@ -81,13 +81,15 @@ def offers(options: OffersOptions) -> OffersReport:
     priced = [price_epoch(row, 1, speeds, batch) for row, batch in batches if batch is not None]
     if rejected:
         notes.append(
-            f"{len(rejected)} offers are left out, as in `plan`: unconfirmed, or for an existing quota only"
+            f"{counted(len(rejected), 'offer is', 'offers are')} left out, as in `plan`; -v says why"
         )
     found = sorted(map(_with_carbon, priced), key=lambda one: (one.usd, one.row.usd_per_hour))
+    if options.carbon:
+        found.sort(key=lambda one: (one.carbon_g is None, one.carbon_g or 0.0))
     ages = [one.row.age_days(today) for one in found]
     if old := sum(age is None or age > STALE_DAYS for age in ages):
         notes.append(
-            f"{old} of {len(found)} prices may be older than {STALE_DAYS} days:"
+            f"{old} of {counted(len(found), 'price')} may be older than {STALE_DAYS} days:"
             " `cloudgan prices refresh`"
         )
     ranges = [one.row for one in found if " to " in one.row.range_text]
@@ -106,6 +108,8 @@ def offers(options: OffersOptions) -> OffersReport:
         notes=tuple(notes),
         offers=tuple(found),
         choice=choice,
+        left_out=group_rejected(rejected),
+        price_file=options.price_file,
         shows_all=options.all,
         ranked_by="carbon" if options.carbon else "usd",
     )
@@ -124,7 +128,7 @@ def _sold(
     kept = tuple(one.row for one in found if not one.why_not)
     if not kept:
         reasons = "; ".join(group.reason for group in group_rejected(rejected))
-        raise PlanError(f"none of these {len(rows)} offers can be provisioned: {reasons}")
+        raise PlanError(f"none of {counted(len(rows), 'offer')} can be provisioned: {reasons}")
     return kept, rejected
 
 
@@ -133,9 +137,8 @@ def _throughput(options: OffersOptions) -> tuple[ThroughputModel, list[str], Bat
     run, showers = options.run, options.showers or PAPER_SHOWERS
     if run is None:
         planned = parse_config({"model": {"preset": options.preset}}, f"--preset={options.preset}")
-        size = "x".join(map(str, planned.model.image_shape))
         whose = " of the paper" if showers == PAPER_SHOWERS else ""
-        note = f"epochs{whose}: {showers:,} showers; networks {options.preset}, {size} cells"
+        note = f"epochs{whose}: {_size_of(planned, showers)}"
         return throughput_model(planned, showers), [note], batch_rule(planned)
     folder = find_run_folder(run)
     config, lines = folder.read_config(), record.read(folder.record_file)
@@ -145,9 +148,17 @@ def _throughput(options: OffersOptions) -> tuple[ThroughputModel, list[str], Bat
             f"--run={run} has no run.yaml, or no start in its record; give the folder of a run"
         )
     own = measured_run(folder.path.name, lines)
-    notes = [f"throughput of the run not used: {own}"] if isinstance(own, str) else []
-    speeds = throughput_model(config, options.showers or started.training_showers, folder)
+    showers = options.showers or started.training_showers
+    whose = "" if options.showers else f" of {folder.path.name}"
+    notes = [f"epochs{whose}: {_size_of(config, showers)}"]
+    notes += [f"throughput of the run not used: {own}"] if isinstance(own, str) else []
+    speeds = throughput_model(config, showers, folder)
     return speeds, notes, batch_rule(config)
+
+
+def _size_of(config: RunConfig, showers: int) -> str:
+    cells = "x".join(map(str, config.model.image_shape))
+    return f"{counted(showers, 'shower')}; networks {config.model.network_name}, {cells} cells"
 
 
 def _only_measured(rows: Sequence[PriceRow], speeds: ThroughputModel) -> tuple[PriceRow, ...]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
+from pathlib import Path
 
 from pydantic import Field
 
@@ -17,7 +19,8 @@ from cloudgan.api.offer_choice import (
 )
 from cloudgan.core.clouds import CLOUDS, title_of
 from cloudgan.core.durations import HOUR_SECONDS, duration_range
-from cloudgan.core.errors import CloudganError, PlanError
+from cloudgan.core.errors import CloudganError, PlanError, counted
+from cloudgan.launch.plan.flags import WorkerFlags
 from cloudgan.money.carbon import COVERS
 from cloudgan.reports.charts import Axis, Plot, Point, PointSeries, Style
 from cloudgan.reports.page import Bullets, Page, Section
@@ -33,13 +36,18 @@ from cloudgan.reports.table import (
     usd_text,
 )
 from cloudgan.schema.candidate import Candidate
+from cloudgan.schema.plan import RejectedOffers
 from cloudgan.schema.presets import PROFILES
 from cloudgan.schema.price_row import PriceRow
 from cloudgan.schema.training_config import TrainingConfig
-from cloudgan.speed.measured import PAPER_NETWORK
+from cloudgan.speed.measured import PAPER_NETWORK, PAPER_SHOWERS
 
 MOST_ROWS = 8
-_CAPTION = "Offers, one node each, by the upper bound of the cost of an epoch."
+_PLAN_HOURS: float = WorkerFlags.model_fields["max_hours"].default
+_CAPTIONS = {
+    "usd": "Offers, one node each, by the upper bound of the cost of an epoch.",
+    "carbon": "Offers, one node each, by the upper bound of the emissions of an epoch.",
+}
 
 
 class OffersReport(Result):
@@ -52,6 +60,8 @@ class OffersReport(Result):
     notes: tuple[str, ...]
     offers: tuple[Candidate, ...]
     choice: JobChoice | None
+    left_out: tuple[RejectedOffers, ...] = Field(default=(), description="what `plan` refuses")
+    price_file: Path | None = Field(default=None, description="that of --price-file")
     ranked_by: str = Field(default="usd", description="usd, or carbon: emissions of an epoch")
     shows_all: bool = Field(default=False, description="whether the table has all offers")
 
@@ -68,14 +78,14 @@ class OffersReport(Result):
         notes = (*self.notes, more)
         if self.ranked_by == "carbon":
             line = "Emissions of an epoch, the lowest first"
-            return View(line=line, table=self.carbon_table(), notes=notes)
+            return View(line=line, table=self.carbon_table(), notes=notes, basis=self._basis())
         if choice is None:
             best = self.offers[0]
             usd = "unknown" if best.high_usd is None else usd_text(best.high_usd)
             line = f"Cheapest epoch: {best.row.node_type} on {where_text(best)}, at most {usd} USD"
             job = ("cloudgan offers --epochs=60 --max-hours=2", "for a whole job")
             table = self._offers_table()
-            return View(line=line, table=table, notes=notes, commands=(job,))
+            return View(line=line, table=table, notes=notes, commands=(job,), basis=self._basis())
         if choice.chosen is None:
             nothing, _, rest = choice.why_none.partition(": the fastest")
             nearest = f"the fastest{rest.partition('; the smallest')[0]}" if rest else ""
@@ -83,19 +93,35 @@ class OffersReport(Result):
             change = f"smallest change that fits: {change}"
             notes = (*filter(None, (nearest, change)), *notes)
             table = self._options_table(choice)
-            return View(line=nothing, table=table, notes=notes, done=False)
+            return View(line=nothing, table=table, notes=notes, done=False, basis=self._basis())
         return View(
             line=decision(choice),
             table=self._options_table(choice),
             notes=notes,
             commands=((plan_command(self, choice.chosen), "plans it"),),
-            basis=tuple(evidence(choice)),
+            basis=self._basis(),
         )
+
+    def _basis(self) -> tuple[str, ...]:
+        """Returns how the first row is known, and why offers are left out."""
+        first = self.offers[0]
+        lines = (
+            evidence(self.choice)
+            if self.choice
+            else (f"offer: {first.row.offer}", f"time: {first.grade}, {first.basis}")
+        )
+        left_out = (
+            f"left out: {counted(group.count, 'offer')} such as {group.examples[0]}: {group.reason}"
+            for group in self.left_out
+        )
+        return (*lines, *left_out)
 
     def page(self) -> Page:
         """Returns the page of `--report`: time against cost of the options, and every offer."""
         choice, sections = self.choice, []
-        lead = f"{len(self.offers)} offers; an epoch has {self.showers:,} showers."
+        lead = (
+            f"{counted(len(self.offers), 'offer')}; an epoch has {counted(self.showers, 'shower')}."
+        )
         if choice is not None:
             text, chosen = decision(choice), choice.chosen
             is_marked = chosen in choice.pareto_front
@@ -106,14 +132,14 @@ class OffersReport(Result):
             risks = Bullets(tuple(filter(None, (risk, assumed(choice)))))
             front = Table.of(
                 (_option_row(option, option == chosen) for option in choice.pareto_front),
-                f"Pareto front for {choice.epochs} epochs: none of {choice.considered} options is both"
+                f"Pareto front for {counted(choice.epochs, 'epoch')}: none of {choice.considered} options is both"
                 " faster and cheaper, by upper bounds.",
                 align="rrrlrrrlrr",
                 interactive=True,
             )
             sections.append(Section("Time against cost", (_plot(choice), front, risks)))
         rows = (_offer_row(one, self.day) for one in self.offers)
-        table = Table.of(rows, _CAPTION, align="rllrrrrlrl", interactive=True)
+        table = Table.of(rows, _CAPTIONS[self.ranked_by], align="rllrrrrlrl", interactive=True)
         measured = (f"throughput from: {name}" for name in self.measured_runs)
         basis = Bullets((*self.notes, f"carbon: {COVERS}", *measured))
         sections += [Section("Offers", (table,)), Section("Basis", (basis,))]
@@ -160,10 +186,6 @@ class OffersReport(Result):
 
     def carbon_table(self) -> Table:
         """Returns the emissions of an epoch on each offer, the lowest first, unknown ones last."""
-        ranked = sorted(
-            self.offers,
-            key=lambda one: (one.carbon_g is None, one.carbon_g or 0.0),
-        )
         rows = (
             {
                 "node": one.row.node_type.removeprefix("Standard_"),
@@ -172,7 +194,7 @@ class OffersReport(Result):
                 "USD/epoch": one.high_usd,
                 "where": f"{where_text(one)} {one.row.region}",
             }
-            for one in (ranked if self.shows_all else ranked[:MOST_ROWS])
+            for one in self.offers[: None if self.shows_all else MOST_ROWS]
         )
         return Table.of(rows, f"Upper bounds. Carbon of {COVERS}.", align="llrrl")
 
@@ -203,18 +225,21 @@ def _remark(choice: JobChoice, one: Candidate) -> str:
 
 def plan_command(found: OffersReport, option: Candidate) -> str:
     """Returns the command that plans an option."""
-    choice = found.choice
-    provider = option.row.provider
-    if provider not in CLOUDS:
-        provider = "kubernetes"
+    choice, is_own = found.choice, option.row.provider not in CLOUDS
+    provider = "kubernetes" if is_own else option.row.provider
     words = [f"cloudgan plan --provider={provider} --price-as={option.row.offer}"]
+    words += [f"--price-file={found.price_file}", "--store=s3://BUCKET/PREFIX"] if is_own else []
     words += [f"--nodes={option.nodes}", f"--global-batch={option.global_batch}"]
     is_default = found.network == PAPER_NETWORK or found.network not in PROFILES
     words += [] if is_default else [f"--preset={found.network}"]
+    words += [] if found.showers == PAPER_SHOWERS else ["--data=FILE.h5"]
     if choice is not None:
         words += [] if choice.epochs == TrainingConfig().epochs else [f"--epochs={choice.epochs}"]
-        if choice.deadline_seconds is not None:
-            words.append(f"--max-hours={choice.deadline_seconds / HOUR_SECONDS:g}")
+        seconds = choice.deadline_seconds
+        if seconds is None and option.seconds > _PLAN_HOURS * HOUR_SECONDS:
+            seconds = math.ceil(option.seconds / HOUR_SECONDS) * HOUR_SECONDS
+        if seconds is not None:
+            words.append(f"--max-hours={seconds / HOUR_SECONDS:g}")
         if choice.budget_usd is not None:
             words.append(f"--budget-usd={choice.budget_usd:g}")
     return " ".join(words)
@@ -245,7 +270,7 @@ def _plot(choice: JobChoice) -> Plot:
         )
 
     return Plot(
-        f"Time and cost of {choice.epochs} epochs, upper bounds",
+        f"Time and cost of {counted(choice.epochs, 'epoch')}, upper bounds",
         Axis("time for the job (h)", log=True),
         Axis("cost of the job (USD)", log=True),
         tuple(

@@ -14,6 +14,11 @@ from cloudgan.schema.presets import PROFILES
 ANSWERS = {}
 """What the command printed, by its arguments: the catalog is the same in every test."""
 JOB = ("--epochs=60", "--max-hours=2")
+OWN_PRICES = """
+date: 2026-11-20
+nodes:
+  - {offer: lab/dgx/room-1, accelerator: H100:8, usd_per_hour: 30}
+"""
 
 
 @pytest.fixture
@@ -133,6 +138,51 @@ def test_plan_and_offers_choose_the_same_nodes_and_batch(
     assert plan["selection"]["market_reason"].startswith(market_reason)
     assert way["nodes"] == plan["workers"]["nodes"]
     assert way["global_batch"] == plan["config"]["training"]["global_batch_size"]
+
+
+@pytest.mark.parametrize(
+    ("flags", "has"),
+    [
+        ((), ("--max-hours=43",)),  # without a limit, plan would end it after 24 h
+        (("--max-hours=2",), ("--max-hours=2",)),
+        (("--showers=20000",), ("--data=FILE.h5",)),  # else plan would assume the paper's
+        (("--provider=lab", "--price-file=own.yaml"), ("--price-file=own.yaml", "--store=")),
+    ],
+)
+def test_the_recommended_command_plans_the_recommended_nodes(
+    cloudgan_here, user_folder, flags, has
+):
+    (user_folder / "own.yaml").write_text(OWN_PRICES)
+    said = cloudgan_here("offers", "--epochs=60", *flags, "--json").json()
+    report = OffersReport.model_validate(said)
+    _, *words = report.view().commands[0][0].split()
+    assert all(any(word.startswith(one) for word in words) for one in has)
+    plan = cloudgan_here(*(word for word in words if word != "--data=FILE.h5"), "--json").json()
+    chosen = report.choice.chosen
+    assert plan["workers"]["nodes"] == chosen.nodes
+    assert plan["price"]["usd_per_hour"] == chosen.row.usd_per_hour
+    if "--data=FILE.h5" not in words:
+        seconds = chosen.high_seconds
+        assert (plan["cost"] or {}).get("training_seconds", seconds) == pytest.approx(seconds)
+        assert not any("may end the run early" in one for one in plan["warnings"])
+
+
+def test_a_single_epoch_is_no_plural(cloudgan_here):
+    said = cloudgan_here("offers", "--epochs=1", "--accelerator=h100-nvl", "--market=spot").stdout
+    assert "Cheapest for 1 epoch: " in said
+
+
+def test_verbose_says_how_the_first_row_is_known_and_why_offers_are_left_out(offers):
+    for flags in ((), ("--carbon",), JOB, ("--epochs=1", "--budget-usd=0.01")):
+        exits = 5 if "--budget-usd=0.01" in flags else 0
+        view = OffersReport.model_validate(offers(*flags, exits=exits)).view()
+        said = "\n".join(view.basis)
+        assert "26 offers are left out, as in `plan`; -v says why" in view.notes
+        counts = re.findall(r"^left out: (\d+) offers? such as \S+: \S", said, re.MULTILINE)
+        assert sum(map(int, counts)) == 26
+        assert "existing quota" in said
+        assert "Blackwell" in said
+        assert exits or re.search(r"^time: (measured|modelled), \S", said, re.MULTILINE)
 
 
 def test_what_no_account_can_get_is_neither_listed_nor_recommended(offers):
@@ -348,7 +398,7 @@ def test_an_unconfirmed_price_is_marked(offers):
 
 
 def test_carbon_is_sorted_lowest_first_and_unknown_values_have_a_reason(offers, cloudgan_here):
-    found = OffersReport.model_validate(offers("--accelerator=v100"))
+    found = OffersReport.model_validate(offers("--accelerator=v100", "--carbon"))
     known = [o.carbon_g for o in found.offers if o.carbon_g is not None]
     assert known
     assert all(bool(one.why_carbon_unknown) == (one.carbon_g is None) for one in found.offers)
@@ -357,3 +407,6 @@ def test_carbon_is_sorted_lowest_first_and_unknown_values_have_a_reason(offers, 
     assert shown[: len(known)] == sorted(known)
     assert set(shown[len(known) :]) <= {None}
     assert "CO2e" in cloudgan_here("offers", "--accelerator=v100", "--carbon").stdout
+    listed = offers("--accelerator=v100", "--carbon")["offers"]
+    grams = [one["carbon_g"] for one in listed if one["carbon_g"] is not None]
+    assert grams == sorted(grams), "of the file, too"

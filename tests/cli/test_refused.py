@@ -229,6 +229,8 @@ CASES = r"""
 2 | offers --market=spott | Did you mean 'spot'?
 2 | offers --max-hours=2 | such as --epochs=60
 2 | offers --epochs=60 --max-hours=2h | --max-hours must be a number
+2 | offers --restart-seconds=5 --losses-per-node-hour=5 | --losses-per-node-hour and --restart-seconds: the prices of an epoch have no preemptions; give the length of a job, such as --epochs=60
+2 | offers --epochs=60 --carbon | --carbon ranks the emissions of one epoch; omit --epochs
 2 | offers --epochs=0 | --epochs=0: expected at least 1
 2 | offers --epochs=60 --budget-usd=0 | must be above zero
 2 | offers --epochs=6 --restart-seconds=-1 | --restart-seconds=-1: expected at least 0

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from cloudgan.core.clouds import CLOUDS
-from cloudgan.core.errors import BudgetError, PlanError
+from cloudgan.core.errors import BudgetError, PlanError, counted
 from cloudgan.launch.clouds.planner import BUILT_IN_CLOUDS, NodePoolRequest
 from cloudgan.money.forecast import JobContext, job_cost
 from cloudgan.schema.candidate import Candidate
@@ -340,7 +340,7 @@ def selection_of(
         why = f"its throughput is unknown: lowest hourly price of {among}"
     else:
         why = (
-            f"lowest worst-case cost of {epochs} epochs of {among}; unknown costs count at their"
+            f"lowest worst-case cost of {counted(epochs, 'epoch')} of {among}; unknown costs count at their"
             " upper bound, waiting at --gang-timeout"
         )
     return Selection(

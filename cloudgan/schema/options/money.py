@@ -135,6 +135,15 @@ class OffersOptions(Options):
         for name, value in (("max-hours", self.max_hours), ("budget-usd", self.budget_usd)):
             if value is not None and self.epochs is None:
                 raise ConfigError(f"--{name} limits a job; give its length, such as --epochs=60")
+        of_spot = ("losses_per_node_hour", "restart_seconds", "checkpoint_seconds")
+        if self.epochs is None and (given := self.model_fields_set.intersection(of_spot)):
+            flags = " and ".join(f"--{name.replace('_', '-')}" for name in sorted(given))
+            raise ConfigError(
+                f"{flags}: the prices of an epoch have no preemptions; give the length of a job, such"
+                " as --epochs=60"
+            )
+        if self.epochs is not None and self.carbon:
+            raise ConfigError("--carbon ranks the emissions of one epoch; omit --epochs")
         return self
 
 
