@@ -113,7 +113,7 @@ def _workers(seen: tuple[WorkerHistory | None, ...], *, is_over: bool) -> tuple[
 
 def _worker(index: int, note: WorkerHistory | None, *, is_over: bool) -> WorkerState:
     if note is None:
-        return WorkerState(index, "failed" if is_over else "waiting")
+        return WorkerState(index, "stopped" if is_over else "waiting")
     why = ""
     cause: Cause = ""
     phase: WorkerPhase = "running" if note.runs else "waiting"
@@ -129,7 +129,7 @@ def _worker(index: int, note: WorkerHistory | None, *, is_over: bool) -> WorkerS
         if code not in RESTART_CODES and not note.runs:
             phase, cause = "failed", kind
     if is_over and phase in ("running", "waiting"):
-        phase = "failed"
+        phase = "stopped"
     return WorkerState(index, phase, note.node, note.starts - 1, why, cause)
 
 
