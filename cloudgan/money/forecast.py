@@ -87,12 +87,14 @@ class JobContext:
     Attributes:
         startups: Measured startup times of nodes.
         gang_timeout_seconds: Longest wait for nodes, and for their workers.
+        keep_seconds: Longest wait of the nodes for another run afterwards.
     """
 
     fees: Fees
     startups: tuple[StartupTime, ...]
     data_move: DataMove = LOCAL_DATA
     gang_timeout_seconds: float = 1200.0
+    keep_seconds: float = 0.0
 
 
 class Job(NamedTuple):
@@ -100,14 +102,12 @@ class Job(NamedTuple):
 
     Attributes:
         fees: All that is billed beside the nodes, with its price; None: unknown.
-        keep_seconds: Longest wait of the nodes for another run.
     """
 
     row: PriceRow
     nodes: int
     fees: tuple[tuple[PoolFee, FeeRow | None], ...]
     context: JobContext
-    keep_seconds: float = 0.0
 
     def usage(self, seconds: float | None, startup: float | None, *, dearest: bool) -> Ledger:
         """Returns the intended usage.
@@ -119,7 +119,7 @@ class Job(NamedTuple):
         """
         beside = (self.beside(*fee, seconds, startup, dearest=dearest) for fee in self.fees)
         # The next run may come at once or never.
-        waiting = self._waiting() if dearest and self.keep_seconds else ()
+        waiting = self._waiting() if dearest and self.context.keep_seconds else ()
         return Ledger((*self._nodes(seconds, startup), *beside, self._data(), *waiting))
 
     def _nodes(self, seconds: float | None, startup: float | None) -> Iterator[Usage]:
@@ -143,10 +143,11 @@ class Job(NamedTuple):
 
     def _waiting(self) -> Iterator[Usage]:
         """Yields the nodes, and what is billed beside them, while they wait for another run."""
-        yield Usage(item=Item.WAITING, row=self.row, quantity=self.keep_seconds * self.nodes)
+        seconds = self.context.keep_seconds
+        yield Usage(item=Item.WAITING, row=self.row, quantity=seconds * self.nodes)
         for fee, price in self.fees:
             if price is not None:
-                line = self.beside(fee, price, self.keep_seconds, None, dearest=True)
+                line = self.beside(fee, price, seconds, None, dearest=True)
                 yield replace(line, item=Item.WAITING)
 
     def beside(
@@ -253,7 +254,6 @@ def job_cost(
     *,
     on_cluster: bool = True,
     fees: tuple[PoolFee, ...] = (),
-    keep_seconds: float = 0.0,
 ) -> Priced:
     """Returns the cost of a job on an offer.
 
@@ -264,7 +264,6 @@ def job_cost(
         context: Costs other than training.
         on_cluster: Whether the nodes are in a cluster; Cloud TPU VMs are not.
         fees: Billed beside the nodes: disks, addresses, load balancers.
-        keep_seconds: How long the nodes wait for another run afterwards.
     """
     is_tpu = row.accelerator.startswith("TPU")
     startup = None if is_tpu else find_startup_time(context.startups, row.provider, nodes)
@@ -273,7 +272,7 @@ def job_cost(
         (fee, context.fees.find(fee.kind, row.provider, row.region, fee.product or None))
         for fee in fees_beside(row.provider, fees, on_cluster=on_cluster)
     )
-    job, edges = Job(row, nodes, priced, context, keep_seconds), seconds or (None, None)
+    job, edges = Job(row, nodes, priced, context), seconds or (None, None)
     low, high = (
         job.usage(time, wait, dearest=dearest)
         for time, wait, dearest in zip(edges, waits, (False, True), strict=True)
@@ -298,6 +297,7 @@ def _at_worst(job: Job, high: Ledger, seconds: float) -> float:
     fees, timeout = job.context.fees, job.context.gang_timeout_seconds
     bound = job.row.cost_usd(timeout, job.nodes)
     waited = (high.of(Item.STARTUP).lines[0].seconds or 0.0) + seconds + 2 * timeout
+    waited += job.context.keep_seconds
     worst = bound * sum(
         line.item in (Item.STARTUP, Item.STAGING) and line.usd is None for line in high.lines
     )

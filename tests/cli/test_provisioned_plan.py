@@ -355,6 +355,19 @@ def test_data_in_a_bucket_keep_the_search_in_its_cloud(desk, url, cloud):
     assert "data transfer" in found["cost"]["unknown"], "the region of the bucket is unknown"
 
 
+def test_the_rows_of_all_clouds_and_markets_count_the_waiting_of_their_nodes(desk):
+    flags = ("--provider=cheapest", "--accelerator=l4")
+    plain, kept = desk.plan(*flags), desk.plan(*flags, "--keep-nodes=30m")
+    selected = [one["selection"]["markets"] for one in (plain, kept)]
+    for before, after in zip(*selected, strict=True):
+        assert (before["row"]["provider"], before["row"]["market"]) == (
+            after["row"]["provider"],
+            after["row"]["market"],
+        )
+        more = after["known_usd"] - before["known_usd"]
+        assert more == pytest.approx(after["row"]["usd_per_hour"] / 2), "half an hour of the node"
+
+
 def test_a_plan_shows_what_waiting_nodes_cost_and_what_they_save_and_a_budget_pays_for_it(desk):
     flags = (*V100, "--market=spot")
     plain, kept = desk.plan(*flags), desk.plan(*flags, "--keep-nodes=30m")

@@ -98,6 +98,7 @@ class NodeChoice:
             startups=load_startup_times(),
             data_move=data_move(self.showers),
             gang_timeout_seconds=request.effective_gang_timeout_seconds,
+            keep_seconds=request.keep_nodes_seconds,
         )
         constraints = self._constraints(found.named)
         offers: dict[str, tuple[PriceRow, ...]] = {}
@@ -229,7 +230,6 @@ class NodeChoice:
             context,
             on_cluster=pool.engine == "cluster",
             fees=pool.fees,
-            keep_seconds=self.request.keep_nodes_seconds,
         ).cost
 
     def _refuse_price_limit(self) -> None:
