@@ -10,7 +10,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from cloudgan import __version__
-from cloudgan.api.validation_page import checks_table, condensed
+from cloudgan.api.validation_page import LIMITS_NOTE, checks_table, condensed
 from cloudgan.core.atomic_file import write_atomic
 from cloudgan.core.document import Document
 from cloudgan.core.documents import parse_json, read_bytes, read_json, validated, write_json
@@ -216,9 +216,7 @@ def _sections(card: ModelCard) -> Iterator[Section]:
         (Paragraph(_verdict_line(card.validation)),)
         if checks is None
         else (
-            checks_table(
-                condensed(checks), "Generated over Monte Carlo; limits: good / acceptable."
-            ),
+            checks_table(condensed(checks), f"Generated over Monte Carlo. {LIMITS_NOTE}"),
             Bullets(checks.failures or ("No gate failed.",)),
         ),
     )

@@ -17,6 +17,9 @@ BASELINE_NOTE = (
     "The MC-MC baseline is the same measure for Monte Carlo against Monte Carlo with as many showers, from random permutations"
     " of both samples: the effect of statistics alone. p is the share of permutations in which any measure is as unusual."
 )
+LIMITS_NOTE = (
+    "Limits of the value: for good / for acceptable, beyond the deviation of the MC-MC baseline."
+)
 _SHOWN = {"auc": "AUC", "fpd": "FPD", "metric": "3DGAN metric"}
 _CHANCE = 0.5
 _FEW = 2
@@ -47,7 +50,9 @@ def headline(assessment: Assessment, verdict: Verdict) -> str:
             return f"acceptable: no check fails; not good: {_listed(short)}"
         case _:
             broken = [text.rstrip(".") for text in verdict.failures] or ["a gate was missed"]
-            more = f" (and {len(broken) - 1} more, below)" if broken[1:] else ""
+            others = len(broken) - 1
+            fails = "property fails" if others == 1 else "properties fail"
+            more = f"; {others} more {fails}" if others else ""
             return f"fail: {_lower_first(broken[0])}{more}"
 
 
@@ -63,7 +68,7 @@ def describe(sample: Sample) -> str:
 def findings(verdict: Verdict) -> Iterator[str]:
     """Yields the failed properties, the worst first, then the notes, as lines."""
     if verdict.failures:
-        yield "Failed checks, worst first:"
+        yield "Failed properties, worst first:"
         yield from (f"  - {text}" for text in verdict.failures)
     if verdict.notes:
         yield "Notes:"
@@ -146,12 +151,20 @@ def probability(measure: Measure) -> Number:
     return Number(measure.p, "" if measure.p is None else f"{measure.p:.3f}")
 
 
-def limits(check: Check) -> str:
-    """Returns the limits: ``1 ± 0.02 / 0.05`` around an ideal of 1, ``< 0.02 / 0.1`` above 0 or 0.5."""
-    ideal = check.measure.ideal
-    if ideal in {0.0, _CHANCE}:
-        return f"< {ideal + check.good:.4g} / {ideal + check.acceptable:.4g}"
-    return f"{ideal:g} ± {check.good:.4g} / {check.acceptable:.4g}"
+def limits(check: Check, *deviations: float) -> str:
+    """Returns the limits of a value: ``1 ± 0.02 / 0.05`` around an ideal of 1, ``< 0.02 / 0.1`` above 0 or 0.5.
+
+    Those of the gate, or `deviations`, begin beyond the deviation of Monte Carlo from Monte Carlo, which is added.
+    """
+    ideal, null = check.measure.ideal, check.measure.null or 0.0
+    around = ideal not in {0.0, _CHANCE}
+    texts = [
+        f"{each + null:.2g}" if null else f"{each:.4g}"
+        for each in deviations or (check.good, check.acceptable)
+    ]
+    if around:
+        return f"{ideal:g} ± {' / '.join(texts)}"
+    return f"< {' / '.join(f'{ideal + float(text):.4g}' for text in texts)}"
 
 
 def grade(check: Check) -> Mark | str:
@@ -204,7 +217,7 @@ def validation_sections(
     yield from drawn[first:]
     table = checks_table(
         verdict.checks,
-        "Ratios are generated over Monte Carlo. Limits: for good / for acceptable.",
+        f"Ratios are generated over Monte Carlo. {LIMITS_NOTE}",
     )
     yield Section("Checks", (table,))
     yield measures_section(assessment, untrained)
@@ -221,7 +234,7 @@ def verdict_section(assessment: Assessment, verdict: Verdict, change: str = "") 
     if change:
         blocks.append(Paragraph(change))
     if verdict.failures:
-        blocks += [Paragraph("Failed checks, worst first:"), Bullets(verdict.failures)]
+        blocks += [Paragraph("Failed properties, worst first:"), Bullets(verdict.failures)]
     else:
         blocks.append(Paragraph("No check failed."))
     return Section(
@@ -270,12 +283,13 @@ def measures_section(assessment: Assessment, untrained: Assessment | None = None
 
 def _key_figures(assessment: Assessment, verdict: Verdict) -> KeyFigures:
     grades = [check.grade for check in verdict.checks]
-    failed = grades.count("fail")
+    unclear = grades.count("cannot tell")
     applied = _applied(verdict)
+    remarks = [f"{grades.count('at the baseline')} as near as Monte Carlo to Monte Carlo"]
+    remarks += [f"{unclear} cannot tell"] * bool(unclear)
     figures = [
         (verdict.grade, "grade", "the worst of the checks"),
-        (f"{applied - failed} of {applied}", "checks passed",
-         f"{grades.count('at the baseline')} as near as Monte Carlo to Monte Carlo"),
+        (f"{applied - grades.count('fail') - unclear} of {applied}", "checks passed", ", ".join(remarks)),
     ]  # fmt: skip
     for measure in assessment.measures:
         if measure.name in _SHOWN and measure.value is not None:

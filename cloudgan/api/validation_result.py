@@ -10,12 +10,14 @@ from pydantic import Field
 
 from cloudgan.api.validation_page import (
     BASELINE_NOTE,
+    LIMITS_NOTE,
     baseline,
     checks_table,
     condensed,
     describe,
     findings,
     headline,
+    limits,
     value,
 )
 from cloudgan.core.errors import CloudganError, VerdictError
@@ -70,7 +72,7 @@ class ValidationResult(Result):
         return (
             f"generated: {describe(self.assessment.generated)}",
             f"reference: {describe(self.assessment.reference)}",
-            checks_table(self.verdict.checks, f"Limits: good / acceptable. {BASELINE_NOTE}"),
+            checks_table(self.verdict.checks, f"{LIMITS_NOTE} {BASELINE_NOTE}"),
             *findings(self.verdict),
         )
 
@@ -127,7 +129,7 @@ def worst_checks(verdict: Verdict) -> tuple[Table, tuple[str, ...]]:
     checks = sorted(condensed(verdict), key=_badness)
     rows = tuple(
         (_short(check.title), value(check.measure), baseline(check.measure, with_error=False),
-         _limit(check), _SIGNS.get(check.grade, "-"))
+         limits(check, check.acceptable), _SIGNS.get(check.grade, "-"))
         for check in checks[:_ROWS]
     )  # fmt: skip
     more = len(checks) - len(rows)
@@ -149,10 +151,3 @@ def _short(title: str) -> str:
 def _badness(check: Check) -> tuple[int, float]:
     grade = _ORDER.index(check.grade) if check.grade in _ORDER else len(_ORDER)
     return grade, -(check.measure.excess or 0.0) / (check.acceptable or 1.0)
-
-
-def _limit(check: Check) -> str:
-    ideal = check.measure.ideal
-    if ideal in {0.0, 0.5}:
-        return f"< {ideal + check.acceptable:.4g}"
-    return f"{ideal:g} ± {check.acceptable:.4g}"

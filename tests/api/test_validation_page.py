@@ -73,7 +73,7 @@ def html(page):
 
 @pytest.mark.slow
 def test_the_page_starts_with_the_grade_and_has_each_family_of_figures(page):
-    assert page.lead == f"fail: {OFF} (and 1 more, below)"
+    assert page.lead == f"fail: {OFF}; 1 more property fails"
     assert [section.title for section in page.sections] == [
         "Showers", "Verdict", "Energy response", "Profiles", "Shape", "Cells", "Angle",
         "Correlations", "Distances", "Checks", "All measures", "Provenance",
@@ -101,6 +101,14 @@ def test_markdown_has_the_same_tables(page, html):
 def test_a_page_without_failures_states_that_no_check_failed():
     page = Page("x", sections=(verdict_section(an_assessment(), a_verdict("good")),))
     assert "No check failed." in render(page)
+
+
+def test_a_page_counts_what_cannot_tell_as_not_passed():
+    checks = [a_check(f"p {n}", AUC, g) for n, g in enumerate(["good", "cannot tell", "fail"])]
+    figures = verdict_section(an_assessment(), a_verdict("fail", *checks)).blocks[0].items
+    assert figures[1] == (
+        "1 of 3", "checks passed", "0 as near as Monte Carlo to Monte Carlo, 1 cannot tell"
+    )  # fmt: skip
 
 
 def graded(**grades):
@@ -142,9 +150,18 @@ def test_a_check_shows_value_error_baseline_limits_and_grade_to_the_same_digits(
 
 @pytest.mark.parametrize(
     ("measure", "shown"),
-    [(RESPONSE, "1 ± 0.02 / 0.05"), (SEPARATION, "< 0.02 / 0.05"), (AUC, "< 0.75 / 0.95")],
+    [
+        (RESPONSE, "1 ± 0.02 / 0.05"),
+        (SEPARATION, "< 0.02 / 0.05"),
+        (AUC, "< 0.75 / 0.95"),
+        (RESPONSE.model_copy(update={"null": 0.014}), "1 ± 0.034 / 0.064"),
+        (SEPARATION.model_copy(update={"null": 0.0564}), "< 0.076 / 0.11"),
+        (AUC.model_copy(update={"null": 0.02}), "< 0.77 / 0.97"),
+    ],
 )
-def test_limits_are_two_sided_for_an_ideal_of_one_and_one_sided_for_zero_and_a_half(measure, shown):
+def test_limits_compare_with_the_value_and_are_one_sided_for_an_ideal_of_zero_and_a_half(
+    measure, shown
+):
     assert limits(a_check("x", measure, "good")) == shown
 
 
@@ -239,7 +256,7 @@ def test_the_terminal_shows_the_worst_of_many_bins_and_all_of_few():
             a_verdict("fail", a_check("x", RESPONSE, "fail", "A layer is off")),
             "fail: a layer is off",
         ),
-        (a_failed_verdict(), f"fail: {OFF} (and 1 more, below)"),
+        (a_failed_verdict(), f"fail: {OFF}; 1 more property fails"),
     ],
 )
 def test_the_headline_states_the_grade_and_its_reason(verdict, shown):
