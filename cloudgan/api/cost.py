@@ -261,8 +261,9 @@ def _with_bill(report: CostReport, folder: RunFolder, files: tuple[Path, ...]) -
     known = read_launch(folder)
     run = known.run if known else report.run
     bill = reconcile(read_bill(files, run), files, report, known)
+    usd = bill.billed_usd if bill.lines and not bill.other_currencies else None
     rows = tuple(
-        row.model_copy(update={"billed": bill.billed_usd}) if row.metric == USD else row
+        row.model_copy(update={"billed": usd}) if row.metric == USD else row
         for row in report.forecast_vs_actual
     )
     return report.model_copy(update={"bill": bill, "forecast_vs_actual": rows})

@@ -77,7 +77,8 @@ class RunCost(Result):
         )
         if self.has_no_price:
             line = f"{report.run}: no price for this machine; {self._example()}"
-            return View(line, warnings=report.warnings, basis=basis)
+            billed = tuple(self._billed())
+            return View(line, notes=billed, warnings=report.warnings, basis=basis)
         return View(
             line=f"{report.run}: {self._total()}",
             table=self._largest_items(),
@@ -188,9 +189,7 @@ class RunCost(Result):
         for one in report.forecast_vs_actual:
             if one.metric == USD and one.low is not None and one.high is not None:
                 yield f"forecast {usd_range(one.low, one.high)} USD"
-        if (bill := report.bill) is not None:
-            billed = usd_text(bill.billed_usd)
-            yield f"billed {billed} USD in {bill.lines} lines of {bill.total_lines}; more with -v"
+        yield from self._billed()
         ages = [row.age_days(self.today) for row in report.rows]
         if ages:
             oldest = max((days for days in ages if days is not None), default=None)
@@ -355,6 +354,21 @@ class RunCost(Result):
             of_all = f"{bill.lines} lines of this run among {bill.total_lines}"
             found.append(Table(heads, tuple(rows), f"Bill of the cloud: {of_all}.", "lrrl"))
         return tuple(found)
+
+    def _billed(self) -> Iterator[str]:
+        """Yields what a bill has of the run, in each of its currencies."""
+        bill = self.report.bill
+        if bill is None:
+            return
+        if not bill.lines:
+            whole = counted(bill.total_lines, "line")
+            yield f"billed is unknown: of {whole} none has the label of this run; more with -v"
+            return
+        others = [f"{amount:,.2f} {name}" for name, amount in bill.other_currencies.items()]
+        usd = [f"{usd_text(bill.billed_usd)} USD"] if bill.billed_usd or not others else []
+        amounts = " and ".join((*usd, *others))
+        of = f"{counted(bill.lines, 'line')} of {bill.total_lines}"
+        yield f"billed {amounts} in {of}; more with -v"
 
     def _bill_notes(self) -> Iterator[str]:
         """Yields credits, other currencies and notes of the bill."""

@@ -316,9 +316,36 @@ def test_a_run_on_cloud_nodes_shows_forecast_measurement_and_bill(
     shown = cloudgan_here(
         "cost", run, f"--billing-export={bill}", f"--report={tmp_path / 'r.md'}"
     ).stdout
-    assert "billed 1.00 USD in 1 lines of 2; more with -v" in shown
+    assert "billed 1.00 USD in 1 line of 2; more with -v" in shown
     assert "forecast 0.010 to 0.020 USD" in shown
     assert "Forecast, measured, billed" in (tmp_path / "r.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        (("1.0,USD,mine", "0.5,USD,mine"), "billed 1.50 USD in 2 lines of 2;"),
+        (("1.0,EUR,mine",), "billed 1.00 EUR in 1 line of 1;"),
+        (("1.0,EUR,mine", "0.5,USD,mine"), "billed 0.50 USD and 1.00 EUR in 2 lines of 2;"),
+        (("1.0,USD,other",), "billed is unknown: of 1 line none has the label of this run;"),
+    ],
+)
+def test_a_bill_is_shown_with_each_currency_and_unknown_without_a_line(
+    write, cloudgan_here, tmp_path, lines, said
+):
+    cells = (line.split(",") for line in lines)
+    bill = tmp_path / "bill.csv"
+    bill.write_text(
+        "BilledCost,BillingCurrency,Tags,ChargeCategory,ServiceCategory\n"
+        + "".join(
+            f'{usd},{currency},"{{""cloudgan-run"": ""{run}""}}",Usage,Compute\n'
+            for usd, currency, run in cells
+        )
+    )
+    run = write()
+    for price in ((), (f"--price-as={OFFER}",)):
+        shown = cloudgan_here("cost", run, f"--billing-export={bill}", *price).stdout
+        assert f"  {said} more with -v" in shown.splitlines()
 
 
 def test_an_invalid_billing_export_is_refused_before_anything_is_written(
