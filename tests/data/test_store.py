@@ -14,12 +14,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cloudgan.core.errors import CloudganError, DataError
+from cloudgan.core.errors import DataError
 from cloudgan.data import store as store_module
-from cloudgan.data.hdf5 import open_hdf5
 from cloudgan.data.showers import Cells, central, measured_angle
 from cloudgan.data.sources import open_source
-from cloudgan.data.store import Store, Writer
+from cloudgan.data.store import Store
 from data.conftest import flip, make_hdf5, make_store, reseal
 
 SHAPE = (13, 13, 25)
@@ -261,21 +260,6 @@ def test_an_unfinished_conversion_is_recognised(folder):
     (folder / "manifest.json").unlink()
     with pytest.raises(DataError, match=r"set is incomplete: it has no manifest\.json"):
         Store(folder)
-
-
-def test_a_full_disk_is_reported_with_what_was_written(tmp_path, hdf5, monkeypatch):
-    file = open_hdf5(hdf5)
-    writer = Writer(tmp_path / "set", part_bytes=1)
-    writer.begin(file.info)
-    block = next(file.raw_blocks(6))
-    writer.append(block)
-
-    def full(*_):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(np, "save", full)
-    with pytest.raises(CloudganError, match=r"could not be written after 6 showers: No space left"):
-        writer.append(block)
 
 
 SOURCE, PART = ("sources", 0), ("parts", 0)
