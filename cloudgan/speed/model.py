@@ -209,9 +209,9 @@ class _AcceleratorRuns:
             basis = near.name + self._conversion(near.batch, batch)
         elif self.scaling is not None:
             is_measured = False
-            step, basis = self._on_curve(
-                self.scaling, n, batch, steps(self.name, n, self.reference)
-            )
+            # a step of the measured epoch, as at a measured size: a shorter one takes its share
+            of_epoch = near.steps * near.accelerators * near.batch / (n * self.reference)
+            step, basis = self._on_curve(self.scaling, n, batch, max(1.0, of_epoch))
         else:
             low, high = self._between(n, batch, steps)
             closest = min(self.runs, key=lambda run: abs(math.log(run.batch / batch)))

@@ -128,6 +128,17 @@ def test_an_epoch_of_other_showers_takes_its_share_and_the_fastest_repeat_counts
     assert (small.seconds, small.between_seconds, small.first_more_seconds) == (50.0, 1.5, 20.0)
 
 
+@pytest.mark.parametrize("batch", [32, 96])
+@pytest.mark.parametrize("n", [1, 2, 24])
+def test_a_short_epoch_takes_its_share_at_sizes_that_were_measured_and_at_others(n, batch):
+    """What an epoch costs besides its steps was counted again for each 96 showers of a short one."""
+    short = build_throughput_model(PAPER_NETWORK, PAPER_SHOWERS // 100, paper_measurements())
+    found, whole = short.epoch("V100", n, batch), PAPER.epoch("V100", n, batch)
+    share = (PAPER_SHOWERS // 100) / PAPER_SHOWERS
+    for edge in ("low_seconds", "seconds", "high_seconds"):
+        assert getattr(found, edge) == pytest.approx(share * getattr(whole, edge), rel=0.01)
+
+
 @pytest.mark.parametrize(("drops", "seconds"), [(False, 10.0), (True, 9.0)])
 def test_the_last_batch_is_carried_or_dropped(drops, seconds):
     known = mini(run("T4", 1, 10.0, 100, 30), showers=100, drops_last=drops)
