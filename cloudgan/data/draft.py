@@ -11,11 +11,18 @@ from numpy.typing import NDArray
 
 from cloudgan.core.errors import DataError
 from cloudgan.data.hdf5_items import opened
-from cloudgan.data.units import SAMPLING_FRACTION, TOLERANCE, median_ratio, rms_along_axes
+from cloudgan.data.units import (
+    SAMPLING_FRACTION,
+    TOLERANCE,
+    median_ratio,
+    rms_along_axes,
+    unit_attribute,
+)
 
 _SAMPLE = 200
 _ANGLES = ("theta", "polar")
-_NAMES_OF_ENERGY = ("incident", "energy", "e0", "primary", "gen")
+_NAMES_OF_PRIMARY = ("incident", "primary", "gen")
+_NAMES_OF_ENERGY = (*_NAMES_OF_PRIMARY, "energy", "e0")
 
 _TEXT = """\
 # How to read {file}: cloudgan convert --verify {file} --binning=dataset.yaml. Check each line: it is a guess.
@@ -54,11 +61,23 @@ def draft(path: Path) -> str:
             )
         sample = found[cells][:_SAMPLE].astype(np.float64)
         energy = found[energies[0]][:_SAMPLE].reshape(-1).astype(np.float64)
-        theta = next((key for key in single if _has(key, _ANGLES)), None)
+        angles = [key for key in single if _has(key, _ANGLES)]
+        # the angle that was requested: not mtheta, which was measured on the image
+        angles.sort(
+            key=lambda key: (
+                key.rsplit("/")[-1].lower() not in _ANGLES,
+                not _has(key, _NAMES_OF_PRIMARY),
+            )
+        )
+        theta = next(iter(angles), None)
+        stated = [
+            unit_attribute(found[key].attrs, f"{path}, {key}") for key in (cells, energies[0])
+        ]
         seen = ", ".join(f"{key} {list(one.shape)}" for key, one in found.items())
     axes, why = _axes(sample)
     ratio = median_ratio(sample.reshape(len(sample), -1).sum(1), energy)
-    unit, energy_unit = _units(ratio, energy)
+    guessed = _units(ratio, energy)
+    unit, energy_unit = (one or guess for one, guess in zip(stated, guessed, strict=True))
     flat = (
         "Cells in a row need bins: {kind: cylindrical, bins: [{x: [0, 5, 10], y: 16, layers: 45}]}"
         if sample.ndim == len("NV")

@@ -257,6 +257,18 @@ def test_the_draft_of_a_mapping_reads_the_file_that_it_was_made_of(tmp_path):
     assert (layout.axes, layout.unit.cells, layout.unit.energy) == ("zxy", "MeV", "GeV")
 
 
+def test_a_draft_takes_the_units_that_a_file_states_and_the_angle_that_was_requested(tmp_path):
+    path = write_own(tmp_path / "own.h5", mtheta=np.full(20, 1.1), theta=np.full(20, 1.2))
+    with h5py.File(path, "a") as file:
+        file["images"][:] *= np.float32(0.05)  # MeV in GeV*50
+        file["images"].attrs["unit"], file["e0"].attrs["unit"] = "GeV*50 (public)", "GeV"
+        del file["angle"]
+    (tmp_path / "dataset.yaml").write_text(draft(Path(path)))
+    layout = open_source(path, binning=str(tmp_path / "dataset.yaml")).layout
+    assert layout.keys.theta == "theta"
+    assert (layout.unit.cells, layout.unit.energy) == ("GeV*50", "GeV")
+
+
 @pytest.mark.parametrize("shapes", [{"x": 5}, {"x": (0, 3, 4, 5), "y": 0}])
 def test_a_file_without_showers_has_no_draft(tmp_path, shapes):
     path = write_file(tmp_path / "a.h5", {key: np.ones(shape) for key, shape in shapes.items()})
