@@ -86,15 +86,14 @@ def offers(options: OffersOptions) -> OffersReport:
     found = sorted(map(_with_carbon, priced), key=lambda one: (one.usd, one.row.usd_per_hour))
     if options.carbon:
         found.sort(key=lambda one: (one.carbon_g is None, one.carbon_g or 0.0))
-    ages = [one.row.age_days(today) for one in found]
-    if old := sum(age is None or age > STALE_DAYS for age in ages):
+    if old := sum(one.row.is_stale(today) for one in found):
         notes.append(
             f"{old} of {counted(len(found), 'price')} may be older than {STALE_DAYS} days:"
             " `cloudgan prices refresh`"
         )
-    ranges = [one.row for one in found if " to " in one.row.range_text]
-    if ranges and choice is None:
-        notes.append(f"spot price: {ranges[0].offer} {ranges[0].range_text}")
+    first = found[0].row if found else None
+    if first and choice is None and " to " in first.range_text:
+        notes.append(f"spot price: {first.offer} {first.range_text}")
     notes.append(
         "USD and time at most; USD with start-up, cluster, disks and lost spot nodes"
         if choice
@@ -166,7 +165,10 @@ def _only_measured(rows: Sequence[PriceRow], speeds: ThroughputModel) -> tuple[P
     kept = tuple(row for row in rows if row.accelerator in names)
     if not kept:
         known = ", ".join(sorted(names)) or "none"
-        raise PlanError(f"none of these offers has a measured throughput; measured: {known}")
+        raise PlanError(
+            f"none of these offers has a measured throughput; measured: {known}. Omit --measured, or give"
+            " --run, a run of these networks on a node"
+        )
     return kept
 
 

@@ -83,9 +83,8 @@ class OffersReport(Result):
             best = self.offers[0]
             usd = "unknown" if best.high_usd is None else usd_text(best.high_usd)
             line = f"Cheapest epoch: {best.row.node_type} on {where_text(best)}, at most {usd} USD"
-            job = ("cloudgan offers --epochs=60 --max-hours=2", "for a whole job")
-            table = self._offers_table()
-            return View(line=line, table=table, notes=notes, commands=(job,), basis=self._basis())
+            notes = (*notes, "--epochs=60 --max-hours=2 beside these flags is for a whole job")
+            return View(line=line, table=self._offers_table(), notes=notes, basis=self._basis())
         if choice.chosen is None:
             nothing, _, rest = choice.why_none.partition(": the fastest")
             nearest = f"the fastest{rest.partition('; the smallest')[0]}" if rest else ""
@@ -165,11 +164,11 @@ class OffersReport(Result):
         return Table.of(rows, align="lrrll")
 
     def _offers_table(self) -> Table:
-        """Returns the cheapest offers, those of one price in several regions as one row."""
+        """Returns each node type and market in its cheapest region; all offers have their region."""
         folded: dict[tuple[object, ...], Candidate] = {}
         for one in self.offers:
-            key = (one.row.provider, one.row.node_type, one.row.market, one.row.usd_per_hour)
-            folded.setdefault(key, one)
+            place = one.row.region if self.shows_all else ""
+            folded.setdefault((one.row.provider, one.row.node_type, one.row.market, place), one)
         rows: list[dict[str, Cell]] = [
             {
                 "nodes": _node_and_accelerators(one.row),
@@ -178,7 +177,7 @@ class OffersReport(Result):
                 if one.low_seconds is None
                 else duration_range(one.low_seconds, one.seconds, " - "),
                 "USD/h": one.row.usd_per_hour,
-                "where": where_text(one),
+                "where": where_text(one) + (f" {one.row.region}" if self.shows_all else ""),
             }
             for one in list(folded.values())[: None if self.shows_all else MOST_ROWS]
         ]

@@ -177,9 +177,9 @@ def test_verbose_says_how_the_first_row_is_known_and_why_offers_are_left_out(off
         exits = 5 if "--budget-usd=0.01" in flags else 0
         view = OffersReport.model_validate(offers(*flags, exits=exits)).view()
         said = "\n".join(view.basis)
-        assert "26 offers are left out, as in `plan`; -v says why" in view.notes
+        assert "30 offers are left out, as in `plan`; -v says why" in view.notes
         counts = re.findall(r"^left out: (\d+) offers? such as \S+: \S", said, re.MULTILINE)
-        assert sum(map(int, counts)) == 26
+        assert sum(map(int, counts)) == 30
         assert "existing quota" in said
         assert "Blackwell" in said
         assert exits or re.search(r"^time: (measured|modelled), \S", said, re.MULTILINE)
@@ -388,6 +388,44 @@ def test_a_spot_price_that_was_read_twice_is_shown_with_its_range(offers, cloudg
     assert row.row.range_text == "1.29 to 2.192 USD/h since 2026-05-17"
     said = "\n".join(found.view().basis)
     assert "price of a node: 1.29 to 2.192 USD/h since 2026-05-17" in said
+
+
+def test_the_range_of_a_spot_price_is_that_of_the_offer_in_the_first_line(offers):
+    found = offers("--accelerator=t4", "--provider=azure")
+    first = found["offers"][0]["row"]["region"]
+    ranges = {
+        one["row"]["region"]
+        for one in found["offers"]
+        if one["row"]["note"] and one["row"]["market"] == "spot"
+    }
+    assert ranges - {first}, "another region has a range"
+    assert not any(note.startswith("spot price:") for note in found["notes"])
+
+
+def test_a_row_of_an_epoch_is_one_node_type_and_market_and_with_all_its_regions(
+    cloudgan_here, offers
+):
+    flags = ("--accelerator=t4", "--provider=azure")
+    few, every = (cloudgan_here("offers", *flags, *more).stdout for more in ((), ("--all",)))
+    rows = [line for line in few.splitlines() if line.startswith("NC")]
+    names = [(line.split()[0], line.partition(" Azure ")[2]) for line in rows]
+    assert len(names) == len(set(names)) == 4
+    shown = [line for line in every.splitlines() if line.startswith("NC")]
+    assert len(shown) == len(offers(*flags)["offers"])
+    assert all(line.endswith(("eastus", "westus2")) for line in shown)
+    assert "--epochs=60 --max-hours=2 beside these flags is for a whole job" in few
+
+
+def test_a_slice_that_deploy_refuses_is_shown_only_if_it_is_asked_for(offers):
+    def slices(*flags):
+        return {one["row"]["node_type"] for one in offers(*flags)["offers"]}
+
+    named = slices("--accelerator=tpu-v5e")
+    assert named - slices("--provider=gcp") == {"v5litepod-16"}
+    (left_out,) = (
+        one for one in offers("--provider=gcp")["left_out"] if "several VMs" in one["reason"]
+    )
+    assert left_out["count"]
 
 
 def test_an_unconfirmed_price_is_marked(offers):

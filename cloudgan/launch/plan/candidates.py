@@ -126,8 +126,11 @@ def why_not_sold(
         pool = node_pool_of(row, 1)
     except PlanError as error:
         return str(error)
-    is_restricted = pool.replacement and row.accelerator not in allowed_accelerators
-    return RESTRICTED if is_restricted else ""
+    if row.accelerator in allowed_accelerators:
+        return ""
+    if pool.hosts > 1:
+        return SEVERAL_HOSTS
+    return RESTRICTED if pool.replacement else ""
 
 
 def usual_node_pool(row: PriceRow, nodes: int) -> NodePool:
