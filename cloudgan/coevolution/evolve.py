@@ -31,7 +31,7 @@ from cloudgan.ranks.world import World
 from cloudgan.reports.notebook_progress import usual_progress
 from cloudgan.reports.page import write as write_page
 from cloudgan.schema.coevolution import CoevolutionConfig
-from cloudgan.schema.grid_states import newest_point
+from cloudgan.schema.grid_states import common_iteration, newest_point
 from cloudgan.schema.mixture_quality import EnsembleMethod
 from cloudgan.schema.options.training import EvolveOptions
 from cloudgan.storage.store import Store, open_store
@@ -80,7 +80,7 @@ def evolve(options: EvolveOptions, *, progress: Progress | None = None) -> Evolu
     def prepared() -> Iterator[None]:
         _check_task(config, options)
         with folder.run.locked():
-            _check_iterations(folder, options.config_keys.get("iterations"))
+            _check_iterations(folder, config, options.config_keys.get("iterations"))
             _write(folder, config, preset, unit, begun=begun)
             if config.task == "showers":
                 _shower_store(folder, progress)  # before the ranks read them
@@ -179,9 +179,14 @@ def _store(folder: GridFolder) -> Store | None:
     return open_store(run_config.checkpoint.url) if run_config else None
 
 
-def _check_iterations(folder: GridFolder, wanted: int | None) -> None:
-    """Checks that a grid is not asked for fewer iterations than its cells have done."""
-    done = folder.newest_common()
+def _check_iterations(folder: GridFolder, config: CoevolutionConfig, wanted: int | None) -> None:
+    """Checks that a grid is not asked for fewer iterations than its cells have done.
+
+    An asynchronous cell goes on from its own newest state: none may be past the end.
+    """
+    saved = [folder.cell(number).points() for number in range(config.cells)]
+    newest = [max(each, default=0) for each in saved]
+    done = max(newest) if config.asynchronous else common_iteration(saved)
     if wanted is not None and wanted < done:
         raise ConfigError(
             f"--iterations={wanted}: the cells in {folder.path} have done {done}; give more than {done} to"

@@ -76,3 +76,26 @@ def test_a_grid_names_commands_that_work_and_refuses_fewer_iterations_than_it_ha
     with pytest.raises(ConfigError, match=r"--iterations=1: .* have done 2; give more than 2"):
         cg.evolve(run="runs/grid", iterations=1)
     assert (tmp_path / "runs/grid/coevolution.json").read_bytes() == before
+
+
+@pytest.mark.tf
+def test_asynchronous_cells_are_not_asked_for_fewer_iterations_than_one_has_done(tmp_path):
+    from cloudgan.coevolution.files import GridFolder
+    from cloudgan.coevolution.grid import Grid
+    from cloudgan.schema.coevolution import CoevolutionConfig
+
+    config = CoevolutionConfig(
+        task="ring", rows=1, columns=2, engine="ranks", asynchronous=True, iterations=300
+    )
+    folder = GridFolder(tmp_path / "run", Grid(1, 2))
+    for number, iteration in enumerate((112, 133)):  # where a signal stopped them
+        cell = folder.cell(number).path
+        cell.mkdir(parents=True)
+        (cell / f"state-{iteration:09d}.npz").touch()
+    folder.write_config(config)
+    before = folder.config_file.read_bytes()
+    with pytest.raises(
+        ConfigError, match=r"--iterations=120: .* have done 133; give more than 133"
+    ):
+        cg.evolve(run=folder.path, iterations=120)
+    assert folder.config_file.read_bytes() == before
