@@ -23,7 +23,7 @@ import numpy as np
 from cloudgan.bench.harness import Measurement
 from cloudgan.bench.rank_world import as_rank, run_ranks
 from cloudgan.core import settings
-from cloudgan.core.errors import ConfigError
+from cloudgan.core.errors import ConfigError, counted
 from cloudgan.core.progress import Progress
 from cloudgan.gan.footprint import learned
 from cloudgan.ranks.world import World
@@ -90,15 +90,21 @@ def bandwidth_measurement(preset: str, links: Mapping[str, Any]) -> Measurement:
     """Returns the matrices of `measure_links`, and the islands: of the best bandwidths of the larger message."""
     hosts = links["hosts"]
     names = [f"{n} ({host})" if len(set(hosts)) > 1 else str(n) for n, host in enumerate(hosts)]
-    messages, tables, maps = [], [], []
+    messages, tables, maps, measured = [], [], [], []
+    pairs = list(permutations(range(len(hosts)), 2))
     for size, turns in zip(links["sizes"], map(np.array, links["turns"]), strict=True):
         rounds = turns.shape[-1]
         bandwidth = {"median": np.median(turns, -1), "best": turns.max(-1)}
         messages.append({"bytes": size} | {how: one.tolist() for how, one in bandwidth.items()})
         what = f"messages of {'1 kB' if size == _SMALL else f'{size / 1e6:.3g} MB'}"
+        between = [float(bandwidth["median"][pair]) for pair in pairs]
+        if between:
+            measured.append(
+                {"name": what, "median_gb_per_second": statistics.median(between) / _GIGA}
+            )
         which = "a small message" if size == _SMALL else f"the gradients of {preset}"
         caption = (
-            f"GB/s from each rank (row) to each, own memory on the diagonal: median (best) of {rounds} turns,"
+            f"GB/s from each rank (row) to each, own memory on the diagonal: median (best) of {counted(rounds, 'turn')},"
             f" {what}, {which}."
         )
         rows = tuple(
@@ -121,7 +127,7 @@ def bandwidth_measurement(preset: str, links: Mapping[str, Any]) -> Measurement:
     islands = find_islands(messages[0]["best"])
     said = advice(islands)
     medians, bests = messages[0]["median"], messages[0]["best"]
-    shares = [medians[a][b] / bests[a][b] for a, b in permutations(range(len(hosts)), 2)]
+    shares = [medians[a][b] / bests[a][b] for a, b in pairs]
     if statistics.median(shares) < _UNDISTURBED:
         said += (
             " Other load disturbed this measurement: half of the medians are below"
@@ -134,6 +140,7 @@ def bandwidth_measurement(preset: str, links: Mapping[str, Any]) -> Measurement:
         seconds=links["seconds"],
         hosts=list(hosts),
         messages=messages,
+        measured=measured,
         islands=islands._asdict(),
         lines=(said,),
         tables=tuple(tables),

@@ -29,7 +29,7 @@ from cloudgan.bench.harness import (
     with_range,
 )
 from cloudgan.bench.processes import Child
-from cloudgan.core.errors import CloudganError, ConfigError, install_command
+from cloudgan.core.errors import CloudganError, ConfigError, counted, install_command
 from cloudgan.core.hardware import this_machine
 from cloudgan.core.progress import Progress
 from cloudgan.core.settings import geant4_data
@@ -129,7 +129,7 @@ def generate_measurement(
     where = "sharing one core" if core is not None else f"{options.threads} threads"
     caption = (
         f"{model.preset}, {x}x{y}x{z} cells, electrons of {energy}, {where},"
-        f" {this_machine().describe()}. Medians (least to most) of {len(first.rows)} rounds in turns."
+        f" {this_machine().describe()}. Medians (least to most) of {counted(len(first.rows), 'round')} in turns."
     )
     if geant4:
         caption += f" Geant4 simulates {PLANE_CELLS}x{PLANE_CELLS}x25 cells for any preset."

@@ -274,19 +274,28 @@ def _read_earlier(path: Path) -> dict[str, Any]:
     return found
 
 
+_MEASURED = "measured"
+
+
 def _numbers(value: Any, place: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], float]]:
-    """Yields name and median of each number of a JSON document; an item of a list has its own name."""
+    """Yields name and median of each number of a JSON document; an item of a list has its own name.
+
+    A fraction below `measured` was measured once.
+    """
     if isinstance(value, Mapping):
         if value.keys() >= Spread.__dataclass_fields__.keys():
             yield place, value["median"]
             return
         for key, inner in value.items():
-            yield from _numbers(inner, place if isinstance(inner, list | tuple) else (*place, key))
+            is_list = isinstance(inner, list | tuple) and key != _MEASURED
+            yield from _numbers(inner, place if is_list else (*place, key))
     elif isinstance(value, list | tuple):
         for number, item in enumerate(value):
             named = item if isinstance(item, Mapping) else {}
             own = next((named[key] for key in ("name", "grid", "preset") if key in named), number)
             yield from _numbers(item, (*place, str(own)))
+    elif isinstance(value, float) and _MEASURED in place:
+        yield place, value
 
 
 def _compared(found: Measurement, earlier: Mapping[str, Any], path: Path | None) -> Measurement:

@@ -21,7 +21,7 @@ import numpy as np
 from cloudgan.bench.harness import Measurement, Row
 from cloudgan.bench.sleeping_ranks import run_world
 from cloudgan.bench.step import plain_step
-from cloudgan.core.errors import ConfigError
+from cloudgan.core.errors import ConfigError, counted
 from cloudgan.core.progress import Progress
 from cloudgan.gan.footprint import learned
 from cloudgan.parallel.prediction import NNLO, NNLO_PUBLISHED, SteadyState, Times, predict
@@ -161,8 +161,8 @@ def parallel_measurement(
         " so no number of workers exceeds 20."
     )
     ours_said = (
-        f"Here a worker's step takes {times.step / plain:.3g} plain steps, and a master"
-        f" {1e3 * times.service:.3g} ms for each update of {times.sync_every} steps, {1e3 * plain:.3g}"
+        f"Here a worker's step takes {times.step / plain:.3g} times a plain one, and a master"
+        f" {1e3 * times.service:.3g} ms for each update of {counted(times.sync_every, 'step')}, {1e3 * plain:.3g}"
         f" ms each: one master limits the speed-up to {plain * times.sync_every / times.service:,.0f}."
         f" {origin}"
     )
@@ -185,7 +185,11 @@ def parallel_measurement(
             "sync_every": times.sync_every,
             "origin": origin,
         },
-        measured=[{key: each[key] for key in each if key != "centre"} for each in measured],
+        measured=[
+            {"name": counted(each["workers"], "worker")}
+            | {key: each[key] for key in each if key != "centre"}
+            for each in measured
+        ],
         predicted=[each.as_json() for each in predicted],
         nnlo={
             "published": {str(n): value for n, value in NNLO_PUBLISHED.items()},

@@ -26,7 +26,7 @@ from cloudgan.bench.harness import (
     with_range,
 )
 from cloudgan.bench.programs import make_showers, run_train
-from cloudgan.core.errors import ConfigError, Interrupted
+from cloudgan.core.errors import ConfigError, Interrupted, counted
 from cloudgan.core.hardware import this_machine
 from cloudgan.core.progress import Progress
 from cloudgan.schema.config import RunConfig, parse_config
@@ -253,7 +253,7 @@ def scaling_measurement(
     steps = ", ".join(dict.fromkeys(str(one.facts["steps"]) for one in every))
     said = (
         f"{kind.capitalize()} scaling, {kept}: {steps} steps,"
-        f" {min(len(one.rows) for one in every)} rounds in turns,"
+        f" {counted(min(len(one.rows) for one in every), 'round')} in turns,"
         f" {this_machine().describe()}. Efficiency against the same cores used by threads: median"
         " (least to most) of pairs of one round. Independent runs exchange nothing: the bound of"
         " replicas and processes."

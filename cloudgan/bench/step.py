@@ -23,7 +23,7 @@ from cloudgan.bench.harness import (
 )
 from cloudgan.bench.processes import Child
 from cloudgan.core.atomic_file import write_atomic
-from cloudgan.core.errors import ConfigError, Interrupted, UnknownNameError
+from cloudgan.core.errors import ConfigError, Interrupted, UnknownNameError, counted
 from cloudgan.core.hardware import this_machine
 from cloudgan.core.progress import Progress
 from cloudgan.gan.arithmetic import PASSES, Pass, generator_macs, step_macs
@@ -190,7 +190,7 @@ def step_measurement(
         cpu_ratio = other.ratio("cpu_seconds_per_step", own)
         lines.append(
             f"ratio {_label(other)} / {label}: {ratio.describe()} of wall time, {cpu_ratio.describe()} of CPU"
-            f" time (median, least to most, of {ratio.count} rounds)"
+            f" time (median, least to most, of {counted(ratio.count, 'round')})"
         )
     past = ", because it needs fewer multiplications than direct convolution"
     lines.append(
@@ -204,7 +204,7 @@ def step_measurement(
     )
     shown = [Measured(_label(one), one.facts, one.rows) for one in variants]
     caption = (
-        f"Preset {preset.preset}, {batch} showers a step, {rounds} rounds in turns,"
+        f"Preset {preset.preset}, {batch} showers a step, {counted(rounds, 'round')} in turns,"
         f" {this_machine().describe()}."
     )
     layers = layer_passes(own, preset, timed) if timed else []

@@ -13,8 +13,11 @@ from cloudgan.bench.bandwidth import (
     find_islands,
     measure_links,
 )
+from cloudgan.bench.harness import run
+from cloudgan.core.progress import Silent
 from cloudgan.ranks.world import Alone
 from cloudgan.reports.page import render
+from cloudgan.schema.options.bench import BenchBandwidthOptions
 
 GIGA = 1e9
 
@@ -67,6 +70,16 @@ def test_tables_have_median_and_best_and_json_both_matrices(halves):
     first = halves.messages[0]
     assert first["bytes"] == bucket_bytes("mini")
     assert (first["median"][0][4], first["best"][0][4]) == (8.5 * GIGA, 17 * GIGA)
+
+
+def test_medians_between_ranks_stand_beside_those_of_an_earlier_result(halves, tmp_path):
+    path = tmp_path / "earlier.json"
+    path.write_text(json.dumps(halves.as_json()))
+    found = run(lambda *_: halves, BenchBandwidthOptions(compare=path), Silent())
+    large, small = found.tables[0].rows
+    assert large[0] == "measured: messages of 0.115 MB: median_gb_per_second"
+    assert large[1:] == (8.5, 8.5, 1.0)  # half of 17: more pairs have a slow link than a fast one
+    assert small[1:] == (0.85, 0.85, 1.0)
 
 
 def test_ranks_of_several_machines_are_named_after_them(halves):

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
+from cloudgan.bench.harness import run
 from cloudgan.bench.parallel import find_times, measure, parallel_measurement
 from cloudgan.core.errors import ConfigError
 from cloudgan.core.progress import Silent
@@ -72,3 +75,14 @@ def test_measured_worlds_are_shown_with_their_predictions_and_n_times_one_worker
     assert worlds.rows[1][:3] == (4, "48.0", "0.75")
     assert worlds.rows[1][-1] == "-"
     assert "centre" not in found.measured[0]
+
+
+def test_measured_worlds_stand_beside_those_of_an_earlier_result(tmp_path):
+    path, times = tmp_path / "earlier.json", Times(0.05, 0.025, sync_every=10)
+    path.write_text(json.dumps(parallel_measurement(times, "", [8], [1], (ONE,)).as_json()))
+    now = parallel_measurement(times, "", [8], [1], (ONE | {"exchange_seconds": 0.2},))
+    found = run(lambda *_: now, BenchParallelOptions(compare=path), Silent())
+    beside = {row[0]: row[1:] for row in found.tables[0].rows}
+    assert beside["measured: 1 worker: exchange_seconds"] == (0.1, 0.2, 2.0)
+    assert "for each update of 10 steps" in found.explanation[1]
+    assert "for each update of 1 step," in parallel_measurement(Times(1, 1), "", [8], [1]).lines[2]
