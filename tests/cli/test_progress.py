@@ -131,6 +131,23 @@ def test_a_task_after_the_run_leaves_its_line_again(clock, lines):
     assert lines(work) == ["epoch 1", "comparing: 2 steps in 0.0 s"]
 
 
+@pytest.mark.parametrize(
+    ("total", "done", "now", "said"),
+    [
+        (6, 4, 2, "evolving: 2 iterations in 0.0 s"),
+        (5, 4, 1, "evolving: 1 iteration in 0.0 s"),
+        (4, 4, 0, "evolving: 0.0 s"),
+    ],
+)
+def test_a_continued_task_says_at_its_end_what_took_this_time(lines, total, done, now, said):
+    def work(bars):
+        bars.start("evolving", total, "iterations", done=done)
+        for _ in range(now):
+            bars.advance()
+
+    assert lines(work) == [said]
+
+
 @pytest.mark.parametrize("columns", [20, 30, 40, 60, 80, 120])
 def test_the_live_line_has_one_row_at_any_width_and_drops_whole_parts(columns, clock, screen):
     def work(bars):

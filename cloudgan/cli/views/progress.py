@@ -89,7 +89,7 @@ class ProgressBars(Progress):
             self._run = self._task if count else self._run
             self._last_line = now
         self._task.total, self._task.unit, self._task.count = total, unit, count
-        self._task.done = done
+        self._task.done = self._task.before = done
         if self._live:
             self._live.start()
         elif total is None and not self._run:
@@ -148,6 +148,7 @@ class _Task:
     """A task, and when it advanced.
 
     Attributes:
+        before: What earlier processes had done of it.
         timed: When it first advanced, which includes a compilation, and what was done then.
         advanced: When it last advanced.
         active_from: When it last advanced, or went on after a task within it.
@@ -160,6 +161,7 @@ class _Task:
     unit: str = ""
     count: str = ""
     done: float = 0.0
+    before: float = 0.0
     note: str = ""
     timed: tuple[float, float] | None = None
     advanced: float = 0.0
@@ -199,10 +201,12 @@ class _Task:
             yield 1, _duration(now - self.began)
 
     def last_line(self, seconds: float, *, failed: bool) -> str:
-        """Such as ``converting: 600 showers in 12 s``."""
+        """Such as ``converting: 600 showers in 12 s``: what took this time, of a failed task how far it is."""
         duration = _duration(seconds, tenths=True)
+        done = self.done if failed else self.done - self.before
         of = f"/{self.total:,.0f}" if failed and self.total else ""
-        amount = f"{self.done:,.0f}{of} {self.unit}".rstrip() if self.done else ""
+        unit = self.unit if of or done != 1 else self.unit.removesuffix("s")
+        amount = f"{done:,.0f}{of} {unit}".rstrip() if done else ""
         if failed:
             return f"{self.name}: stopped after {amount + ', ' if amount else ''}{duration}"
         return f"{self.name}: {amount + ' in ' if amount else ''}{duration}"
