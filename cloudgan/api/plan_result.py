@@ -188,8 +188,10 @@ def _notes(plan: Plan) -> Iterator[str]:
         time = duration_text(60 * (showers.minutes or 0))
         yield f"data     {_size(plan)} is uploaded once, {time} at 100 Mbit/s, {cost}"
     if plan.price is not None:
-        age = plan.price.age_text(dt.date.fromisoformat(plan.created_at)).rpartition(", ")[2]
-        refresh = "" if plan.price.provider not in CLOUDS else ": `cloudgan prices refresh`"
+        today = dt.date.fromisoformat(plan.created_at)
+        age = plan.price.age_text(today).rpartition(", ")[2]
+        can_refresh = plan.price.provider in CLOUDS and plan.price.is_stale(today)
+        refresh = ": `cloudgan prices refresh`" if can_refresh else ""
         yield f"price    {age}{refresh}"
     if pool is not None and pool.engine == "cluster":
         yield _abandoned(plan)
@@ -213,7 +215,8 @@ def total(plan: Plan) -> str:
     if ahead.low_usd is None or ahead.high_usd is None:
         rate = price.hourly_usd(count) + (cost.fees_usd_per_hour if cost else 0.0)
         most = rate * plan.limits.deadline_seconds / HOUR_SECONDS
-        return f"unknown; {rate:.2f} USD/h, at most {most:.2f} USD until its deadline"
+        beside = " with all that bills by the hour" if cost and cost.fees_usd_per_hour else ""
+        return f"unknown; {rate:.2f} USD/h{beside}, at most {most:.2f} USD until its deadline"
     low, high = (cost.known_low_usd, cost.known_usd) if cost else (ahead.low_usd, ahead.high_usd)
     text = f"{usd_range(low, high)} USD"
     if cost and cost.unknown:

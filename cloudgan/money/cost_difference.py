@@ -181,13 +181,15 @@ def figures_of_plan(plan: Plan) -> CostFigures:
     if plan.cost is not None and usd.value is not None:
         usd = Figure.of(plan.cost.known_usd, why, plan.cost.unknown)
     per_epoch = price.cost_usd(ahead.high_epoch_seconds, plan.workers.nodes) if price else None
-    energy = [(price, ahead.high_seconds, plan.workers.nodes)] if price else []
+    paid = plan.cost.training_seconds if plan.cost else None  # with preemptions
+    seconds = ahead.high_seconds if paid is None else paid
+    energy = [(price, seconds, plan.workers.nodes)] if price else []
     return CostFigures(
         name=plan.run,
         basis="forecast, slow edge",
         figures={
             "usd": usd,
-            "hours": _hours(ahead.high_seconds, why),
+            "hours": _hours(seconds, why),
             "usd_per_epoch": Figure.of(per_epoch, why),
             **_energy(energy),
         },

@@ -1,5 +1,6 @@
 """`plan` for provisioned nodes: the selected offer, its whole cost, and the reasons against others."""
 
+import datetime as dt
 import re
 
 import pytest
@@ -8,6 +9,7 @@ from cli.provisioned import basis
 from cloudgan.api.plan_result import PlanResult
 from cloudgan.launch.clouds.planner import cloud_planner
 from cloudgan.money.catalog import load_catalog
+from cloudgan.money.cost_difference import figures_of_plan
 from cloudgan.money.fees import load_fees
 from cloudgan.schema.plan import Plan
 from launch.lifecycle.cloud_double import RulesDouble
@@ -69,10 +71,27 @@ def test_the_same_job_has_a_row_per_cloud_and_market_and_the_chosen_one_is_marke
     assert spot > on_demand, "the time has the preemptions that the cost has"
     training = found["cost"]["parts"][0]["usd"]
     assert training == pytest.approx(found["price"]["usd_per_hour"] * 2 * spot / 3600)
+    compared = figures_of_plan(Plan.model_validate(found)).figures
+    assert compared["hours"].value == pytest.approx(spot / 3600), "as cost --ci compares"
     part = ("--provider=azure", "--accelerator=Standard_NV6ads_A10_v5", "--nodes=1")
-    unknown = view_of(desk.plan(*part))
+    planned = desk.plan(*part)
+    unknown = view_of(planned)
     assert {row[3].value for row in unknown.table.rows if row[2]} == {None}
-    assert unknown.notes[0].startswith("total    unknown; ")
+    assert unknown.notes[0].startswith("total    unknown; 0.08 USD/h, at most ")
+    planned["cost"]["fees_usd_per_hour"] = 0.3
+    said = "total    unknown; 0.38 USD/h with all that bills by the hour, at most "
+    assert view_of(planned).notes[0].startswith(said), "more than the nodes of the table"
+
+
+@pytest.mark.parametrize(
+    ("days", "line"),
+    [(0, "price    0 days old"), (91, "price    91 days old: `cloudgan prices refresh`")],
+)
+def test_only_an_old_price_is_to_be_refreshed(desk, days, line):
+    found = desk.plan(*CENTRAL)
+    day = dt.date.fromisoformat(found["created_at"]) - dt.timedelta(days=days)
+    found["price"] |= {"date": day.isoformat(), "note": ""}
+    assert line in PlanResult(plan=Plan.model_validate(found)).view().notes
 
 
 def test_a_run_of_one_s_own_measures_the_network_for_the_next_plan(desk, run_on):

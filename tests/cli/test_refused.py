@@ -124,6 +124,7 @@ CASES = r"""
 5 | plan V100 --zone=asia-east1-c | no price is known for v100:8 on gcp in asia-east1
 5 | plan V100 --region=asia-east1 | no price is known for v100:8 on gcp in asia-east1
 5 | plan --provider=gcp --accelerator=v100 --nodes=auto --max-hours=0.1 | no offer is certain to finish the job within 0.1 h: the fastest takes
+6 | plan --provider=gcp --accelerator=l4 --nodes=auto --budget-usd=5 --data=gs://bucket/showers | The paper's 124,987 showers are assumed, since those of gs://bucket/showers are not counted here: give --nodes=N
 5 | plan V100 --max-usd-per-hour=5 | USD per hour exceeds --max-usd-per-hour=5
 2 | plan V100 --keep-nodes=30 | did you mean 30h?
 2 | plan V100 --keep-nodes=2d | nodes wait at most 12h

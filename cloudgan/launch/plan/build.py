@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import NamedTuple
 
-from cloudgan.core.durations import HOUR_SECONDS
+from cloudgan.core.durations import HOUR_SECONDS, format_duration
 from cloudgan.core.errors import BudgetError, ConfigError, PlanError
 from cloudgan.core.labels import as_value, expiry, spec_digits
 from cloudgan.launch.backends.kubernetes.nodes import wait_step
@@ -190,9 +190,9 @@ def _check_deadline(plan: Plan) -> None:
         return
     hours = math.ceil(10 * low / HOUR_SECONDS) / 10
     sentence = (
-        f"{_amount(plan)} take at least {hours:g} h"
+        f"{_amount(plan)} take at least {format_duration(low)}"
         f" ({plan.forecast.basis}), and {plan.limits.deadline_reason} ends the run after"
-        f" {end / HOUR_SECONDS:.3g} h"
+        f" {format_duration(end)}"
     )
     job = KINDS[plan.config.job]
     if plan.limits.ends_by_budget:

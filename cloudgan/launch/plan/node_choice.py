@@ -37,7 +37,7 @@ from cloudgan.schema.plan import JobCost, NodePool, Selection, Showers
 from cloudgan.schema.price_row import PriceRow
 from cloudgan.schema.run_folder import RUNS, RunFolder
 from cloudgan.speed.candidates import PricedJob
-from cloudgan.speed.measured import replicas
+from cloudgan.speed.measured import PAPER_SHOWERS, replicas
 from cloudgan.speed.model import ThroughputModel
 
 NONE_THERE = "has none of them"
@@ -107,7 +107,7 @@ class NodeChoice:
         near = chain.from_iterable(its for name, its in offers.items() if not self._is_far(name))
         rows = dict.fromkeys((*found.rows, *near))
         options = usable_options(rows, self.speeds, constraints, context, self._node_pool)
-        ranking = rank(options.of(found.rows), constraints)
+        ranking = self._rank(options.of(found.rows), constraints)
         ranking = best_of(ranking, history.offer, found.description)
         best, config = ranking.usable[0], self.config
         why = selection_of(
@@ -127,6 +127,18 @@ class NodeChoice:
             return ChosenNodes(best.row, best.nodes, why, batch)
         cost = self._cost(best, pool, context)
         return ChosenNodes(best.row, best.nodes, why, batch, best.row, cost)
+
+    def _rank(self, options: Ranking, constraints: OfferConstraints) -> Ranking:
+        """Ranks options, and says in an error if the number of showers is assumed."""
+        try:
+            return rank(options, constraints)
+        except (BudgetError, PlanError) as error:
+            if self.showers.are_counted:
+                raise
+            raise type(error)(
+                f"{error}. The paper's {PAPER_SHOWERS:,} showers are assumed, since those of"
+                f" {self.showers.source} are not counted here: give --nodes=N, or --data=FILE.h5"
+            ) from error
 
     def _node_pool(self, row: PriceRow, nodes: int) -> NodePool:
         wanted = pool_request(self.request.name or "draft", self.request, row, nodes)

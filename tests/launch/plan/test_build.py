@@ -125,10 +125,12 @@ def test_a_deadline_before_the_last_epoch_is_warned_of(plan_of, nodes, hours, ex
 def test_a_deadline_before_the_last_epoch_by_the_own_forecast_is_refused(plan_of):
     asked = {"known": KNOWN, "workers": GPUS, "training": {"epochs": 60}}
     with pytest.raises(
-        PlanError, match=r"60 epochs take at least 1\.5 h .*--max-hours=1\.5 or more"
+        PlanError, match=r"60 epochs take at least 89\.5 min .*--max-hours=1\.5 or more"
     ):
         plan_of(**asked, max_hours=1.0)
-    with pytest.raises(BudgetError, match=r"--budget-usd=54 ends the run after 1\..* h"):
+    with pytest.raises(PlanError, match=r"take at least 89\.5 min .* ends the run after 3 s"):
+        plan_of(**asked, max_hours=0.001)
+    with pytest.raises(BudgetError, match=r"--budget-usd=54 ends the run after 88 min"):
         plan_of(**asked, price=PRICE, max_hours=10.0, budget_usd=54)
     resumed = plan_of(**asked, max_hours=1.0, run_spec_hash="0" * 12)
     assert any("may end the run early" in text for text in resumed.warnings)
