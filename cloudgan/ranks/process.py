@@ -82,9 +82,12 @@ def run_as_rank(
     except CloudganError as error:
         fail(folder, rank, error.exit_code, str(error))
     except Exception as error:  # noqa: BLE001  every failure must end the world
+        if mpi.is_lost_message(error):  # a stack of MPI says nothing about the run
+            cause = str(error).splitlines()[-1]
+            lost = f"another rank has ended, as MPI could not exchange a message: {cause}"
+            fail(folder, rank, TryAgain.exit_code, lost)
         traceback.print_exc()
-        code = TryAgain.exit_code if mpi.is_lost_message(error) else 1
-        fail(folder, rank, code, f"{type(error).__name__}: {error}")
+        fail(folder, rank, 1, f"{type(error).__name__}: {error}")
     if settings.has_agent() or settings.is_supervised():
         sys.exit(EXIT_CODES.get(reason, 0) if end or settings.has_agent() else 0)
     if end:

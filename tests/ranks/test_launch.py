@@ -6,14 +6,16 @@ import os
 import sys
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from cloudgan.core.documents import read_json
 from cloudgan.core.errors import CloudganError, NoProgress, TryAgain
 from cloudgan.core.progress import Silent
-from cloudgan.ranks import launch
+from cloudgan.ranks import launch, mpi, process
 from cloudgan.ranks.launch import LocalRanks
-from cloudgan.ranks.process import failure_file
+from cloudgan.ranks.process import Failure, failure_file
 from cloudgan.schema.config import RunConfig
 from cloudgan.schema.run_folder import RunFolder
 
@@ -39,6 +41,30 @@ def test_a_rank_that_fails_for_a_lasting_reason_ends_the_run_with_its_message(tm
     assert caught.value.exit_code == 1
     assert failure_file(folder).exists()
     assert (folder.logs / "ranks.log").read_text().count("IsADirectoryError:") == 2  # one world
+
+
+def test_a_rank_whose_message_is_lost_says_so_in_one_line_and_shows_no_stack_of_mpi(
+    tmp_path, monkeypatch, capsys
+):
+    class Lost(Exception):
+        """As mpi4py's, whose text is a stack."""
+
+    def play(world):
+        raise Lost("Other MPI error, error stack:\nMPI_Test(109): failed\nprocess_vm_readv failed")
+
+    monkeypatch.setitem(sys.modules, "mpi4py.MPI", SimpleNamespace(Exception=Lost))
+    monkeypatch.setenv("CLOUDGAN_SUPERVISED", "1")
+    monkeypatch.setattr(process, "_follow_supervisor", lambda world, folder: None)
+    monkeypatch.setattr(mpi, "world", lambda: SimpleNamespace(rank=2))
+    monkeypatch.setattr(mpi, "end_with_parent", lambda code: None)
+    monkeypatch.setattr(mpi, "leave", sys.exit)
+    folder = RunFolder(tmp_path / "run")
+    with pytest.raises(SystemExit, match=str(TryAgain.exit_code)):
+        process.run_as_rank(folder, play, unit="step")
+    said = read_json(failure_file(folder), Failure).message
+    assert said.startswith("another rank has ended")
+    assert said.endswith(": process_vm_readv failed")
+    assert capsys.readouterr().err == f"cloudgan: rank 2: {said}\n"
 
 
 def test_ranks_of_a_trial_stop_when_the_search_that_started_them_is_killed(tmp_path, monkeypatch):
