@@ -3,7 +3,9 @@
 import pytest
 
 from cloudgan.core.errors import ConfigError, DataError
+from cloudgan.schema.options.money import CostOptions
 from cloudgan.speed.fit import fit_and_predict
+from cloudgan.speed.scaling import FEED_SPREAD
 
 PAPER = "n,seconds\n2,1784.42\n4,900.49\n8,456.62\n16,229.66\n16,227.56\n"
 
@@ -66,7 +68,10 @@ def test_steps_come_from_the_column_or_from_showers_and_batch(csv, tmp_path):
 def test_a_feed_limits_the_time_and_the_table_names_it(csv):
     report = fit_and_predict(csv, (16, 64), showers=124_987, batch=96, feed=845)
     assert [one.waits_for_input for one in report.predictions] == [False, True]
-    assert report.predictions[1].seconds == pytest.approx(122_880 / 845, rel=0.01)
+    least = 122_880 / 845
+    assert report.predictions[1].seconds == pytest.approx(least, rel=0.01)
+    assert report.predictions[1].low_seconds == pytest.approx(least / 1.06**1.645, rel=0.01)
+    assert f"give or take {100 * FEED_SPREAD:g} %" in CostOptions.model_fields["feed"].description
     assert report.table().rows[-1][-1] == "extrapolated 4x, waits for its input"
 
 

@@ -222,7 +222,7 @@ class CostOptions(Options):
     batch: int | None = flag(None, "showers per accelerator and step", "Fit", ge=1, le=MAX_BATCH)
     feed: float | None = flag(
         None,
-        "showers per second that can be read; no predicted epoch is faster; with --showers and --batch, see `cloudgan bench input`",
+        "showers per second that can be read; limits a predicted epoch, give or take 6 %; with --showers and --batch, see `cloudgan bench input`",
         "Fit",
         gt=0,
         le=1e12,
