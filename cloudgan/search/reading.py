@@ -17,6 +17,8 @@ from cloudgan.search.result import Search
 from cloudgan.search.study import REASON, SearchStudy, state_name
 from cloudgan.search.trials import Fold, Trial
 
+_MORE = 25
+
 
 def search_result(
     folder: SearchFolder, config: SearchConfig, study: SearchStudy, limit: str = ""
@@ -29,6 +31,7 @@ def search_result(
         objective=config.objective,
         trials=trials,
         size=study.size,
+        more=0 if config.sampler == "grid" else _MORE,
         best=best.number if best else None,
         second=config.second,
         front=tuple(one.number for one in study.front()),

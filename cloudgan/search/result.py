@@ -30,6 +30,8 @@ class Search(Result):
     objective: str = Field(description="validation number that ranks the trials")
     trials: tuple[Trial, ...] = Field(description="by number")
     size: int = Field(description="number of trials that were asked for")
+    more: int = Field(0, exclude=True)
+    """Trials that can be asked in addition; a grid has an end."""
     best: int | None = Field(description="number of the complete trial with the best objective")
     second: Second | None = Field(None, description="second objective, minimized")
     front: tuple[int, ...] = Field(
@@ -53,7 +55,9 @@ class Search(Result):
         if best:
             said = f"best: trial {best.number}, {self.objective} {best.value:.4g}"
         warnings = [f"trial {failed[-1].number} failed: {failed[-1].reason}"] if failed else []
-        commands = [(f"cloudgan search {self.path} --trials={len(self.trials) + 25}", "asks more")]
+        whole = len(self.trials) + self.more
+        longer = (f"cloudgan search {self.path} --trials={whole}", "asks more")
+        commands = [longer] if self.more else []
         if self.limit:
             warnings.append(f"{self.limit} ended the search before its last trial")
         if len(self.trials) < self.size or any(one.state == "running" for one in self.trials):

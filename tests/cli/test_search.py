@@ -74,6 +74,19 @@ def test_a_search_with_trials_left_names_how_many_and_the_command_that_continues
     assert "--trials=" not in said
 
 
+def test_a_whole_grid_names_no_command_that_would_ask_more(space, cloudgan_here):
+    width = {"model.generator_width": {"choices": [0.5, 1.0, 2.0]}}
+    found = [
+        cloudgan_here("search", folder.path, "--show").stdout
+        for folder, *_ in (
+            write_search(space.parent / "whole", 0.4, 0.2, 0.3, space=width, sampler="grid"),
+            write_search(space.parent / "random", 0.4, 0.2, trials=2, sampler="random"),
+        )
+    ]
+    assert ["--trials=" in said for said in found] == [False, True]
+    assert "--trials=27 " in found[1]
+
+
 def test_fewer_trials_than_a_search_has_begun_are_refused(space, cloudgan_here):
     folder, *_ = write_search(space.parent / "found", 0.4, 0.2, "no memory", trials=3)
     before = folder.config_file.read_bytes()
