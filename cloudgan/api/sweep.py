@@ -113,7 +113,9 @@ class SweepPlan(Result):
             rest = f", plus {', '.join(self.unknown)} (unknown)" if self.unknown else ""
             usd = f"{usd_range(*self.usd)} USD{rest}"
         line = f"Sweep {self.name}: {count} runs, one after another{nodes}\n{view.line}"
-        return replace(view, line=line, notes=(f"all runs {usd}", *view.notes))
+        own, *notes = view.notes
+        own = own.replace("total    ", "first    ", 1)
+        return replace(view, line=line, notes=(f"all runs {usd}", own, *notes))
 
     def question(self) -> str:
         """Returns the question before the sweep is carried out."""

@@ -138,6 +138,8 @@ def test_budget_and_hours_hold_for_all_seeds_together(desk, gcp):
     said = " ".join(desk.type("plan", *given)[0].split())
     assert "Sweep gan: 3 runs, one after another, on the nodes of the first" in said
     assert f"all runs {usd_range(found['low_usd'], found['high_usd'])} USD" in said
+    assert f" first {usd_range(one['known_low_usd'], one['known_usd'])} USD" in said
+    assert " total " not in said
     error = desk.type("plan", *given, f"--budget-usd={BUDGET / 3}", exits=6)[1]
     assert "budget" in error, "which would do for one run only"
 
