@@ -75,31 +75,35 @@ class Update:
     """Header of a worker's update; everything counts since the worker joined.
 
     `step` is of the worker in the run; `trace_seconds` and `trace_steps` are of its first call, which
-    traces and compiles. Losses are sums over all steps, flat.
+    traces and compiles. Losses are sums over all steps, flat. `peak_memory_bytes` is of its process; 0:
+    unknown.
     """
 
     step: int
     seconds: Seconds
     trace_seconds: float
     trace_steps: int
+    peak_memory_bytes: int
     losses: NDArray[np.float64]
 
     def as_array(self) -> NDArray[np.float64]:
         """Returns the numbers that are sent."""
         head = [self.step, *astuple(self.seconds), self.trace_seconds, self.trace_steps]
+        head.append(self.peak_memory_bytes)
         return np.concatenate([np.array(head, Header), np.ravel(self.losses)])
 
     @classmethod
     def from_array(cls, values: NDArray[np.float64]) -> Self:
         """Returns the header from the received numbers."""
         count = len(ROUTINES)
-        step, *rest = values[: count + 3].tolist()
+        step, *rest = values[: count + 4].tolist()
         return cls(
             int(step),
             Seconds(*rest[:count]),
             rest[count],
             int(rest[count + 1]),
-            values[count + 3 :],
+            int(rest[count + 2]),
+            values[count + 4 :],
         )
 
 

@@ -84,6 +84,7 @@ class RunRecord:
         self._epoch_losses = np.zeros((len(PASSES), len(loss_columns())))
         self._trace: dict[int, tuple[float, int]] = {}
         self._is_first = True
+        self._peak_memory_bytes = 0
         self._liveness = LivenessFile(settings.liveness_file())
         self._begin_epoch()
 
@@ -144,6 +145,7 @@ class RunRecord:
         self._losses[worker] = losses
         self._trace.setdefault(worker, (update.trace_seconds, update.trace_steps))
         self.step += steps
+        self._peak_memory_bytes = max(self._peak_memory_bytes, update.peak_memory_bytes)
         self._liveness.update(self.step, self.epoch)
         if steps:
             showers = steps * self._sampler.global_batch_size
@@ -199,7 +201,8 @@ class RunRecord:
 
     def stop(self, reason: StopReason, message: str = "") -> None:
         """Records the end of this world."""
-        self._recorder.stop(self.step, reason, self.train_seconds, message)
+        peak = self._peak_memory_bytes
+        self._recorder.stop(self.step, reason, self.train_seconds, message, peak_elsewhere=peak)
 
     def _begin_epoch(self) -> None:
         before = self._sampler.steps_through(self.epoch - 1) if self.epoch else 0

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cloudgan.core.arrays import as_archive
+from cloudgan.core.memory import peak_memory_bytes
 from cloudgan.parallel.messages import Answer, Described, Tag, Update, Wanted
 from cloudgan.parallel.rank import Rank
 from cloudgan.parallel.update_rules import Floats, UpdateRule, make_rule
@@ -240,7 +241,8 @@ class Worker(Exchange):
 
     def _send_header(self, loop: Loop) -> None:
         losses = loop.loss_sums.astype(np.float64)
-        update = Update(loop.step, self._profile.seconds, *self._trace, losses)
+        peak = peak_memory_bytes() or 0
+        update = Update(loop.step, self._profile.seconds, *self._trace, peak, losses)
         self._rank.world.send(update.as_array(), self._rank.master, Tag.UPDATE)
 
     def _obey(

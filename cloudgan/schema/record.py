@@ -185,7 +185,9 @@ class Stopped(RecordLine):
     train_seconds: Seconds = Field(description="training time of all processes of the run so far")
     message: str = ""
     peak_memory_bytes: int | None = Field(
-        None, ge=0, description="peak resident memory of the process; None: unknown"
+        None,
+        ge=0,
+        description="peak resident memory of the process, with ranks of the largest one; None: unknown",
     )
     gpu_joules: float | None = Field(
         None,

@@ -160,8 +160,19 @@ class Recorder:
         copied = problem is None if self._config.checkpoint.url else None
         self.write(line.model_copy(update={"copied": copied, "time": utc_now()}))
 
-    def stop(self, step: int, reason: StopReason, train_seconds: float, message: str = "") -> None:
-        """Records the end, and shows the reason unless it is a failure, which is shown as an error."""
+    def stop(
+        self,
+        step: int,
+        reason: StopReason,
+        train_seconds: float,
+        message: str = "",
+        *,
+        peak_elsewhere: int = 0,
+    ) -> None:
+        """Records the end, and shows the reason unless it is a failure, which is shown as an error.
+
+        `peak_elsewhere` is the peak memory in bytes of the largest other rank.
+        """
         self._progress.end()
         if message and reason != "failed":
             self._progress.say(message)
@@ -174,7 +185,7 @@ class Recorder:
                 program_seconds=time.perf_counter() - self._start_time,
                 train_seconds=train_seconds,
                 message=message,
-                peak_memory_bytes=peak_memory_bytes(),
+                peak_memory_bytes=max(peak_memory_bytes() or 0, peak_elsewhere) or None,
                 gpu_joules=None if before is None or joules is None else max(0.0, joules - before),
             )
         )

@@ -9,9 +9,11 @@ import pytest
 from cloudgan.core.errors import ConfigError
 from cloudgan.core.settings import child_environment
 from cloudgan.data.hdf5_writer import write_hdf5
+from cloudgan.parallel.rank import rank_folder
 from cloudgan.parallel.train_ranks import worker_config
 from cloudgan.ranks.hydra import find_program
 from cloudgan.ranks.placement import has_ranks
+from cloudgan.schema import record
 from cloudgan.schema.config import RunConfig
 from cloudgan.schema.run_folder import RunFolder
 from cloudgan.simulation.gflash import simulate
@@ -70,5 +72,9 @@ def test_ranks_that_mpiexec_started_need_no_number_of_ranks(tmp_path):
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["ended"] == "max_steps"
-    assert RunFolder(tmp_path / "runs/run").config().parallel.ranks == 3
+    said, folder = json.loads(done.stdout), RunFolder(tmp_path / "runs/run")
+    assert said["ended"] == "max_steps"
+    assert folder.config().parallel.ranks == 3
+    ends = [record.read(rank_folder(folder, rank).record_file).lines[-1] for rank in (1, 2)]
+    largest = max(end.peak_memory_bytes for end in ends)  # the master has no TensorFlow
+    assert said["peak_memory_bytes"] == pytest.approx(largest, rel=0.2)
