@@ -58,9 +58,10 @@ class Preset(SparseDocument):
 
     preset: str = flag(
         "paper",
-        "network: {names}",
+        "{names}",
         "Model",
         screen=True,
+        words="mini; GPU: paper",
         placeholder="NAME",
         names=networks,
     )

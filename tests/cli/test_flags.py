@@ -13,6 +13,7 @@ import cloudgan as cg
 from cloudgan.api.job_file import with_job_file
 from cloudgan.core.options import build
 from cloudgan.launch.operations.launch_options import PlanOptions
+from cloudgan.training.run_options import with_preset
 
 PACKAGE = Path(cg.__file__).parent
 LINE = '    colour: str = flag("red", "paint of the nodes; for the test", "Where", screen=True)\n'
@@ -75,6 +76,12 @@ def test_one_line_in_one_file_adds_a_flag_everywhere(tmp_path):
     assert "colour: Paint of the nodes; for the test. Default: red." in found["docstring"]
     assert found["page"].count("--colour=TEXT") == 2, "plan and deploy"
     assert "--colour=" in completion
+
+
+def test_the_help_names_the_network_that_train_takes_on_each_device(cloudgan_here):
+    assert " [mini; GPU: paper]\n" in cloudgan_here("train", "--help").stdout
+    taken = [with_preset({}, {}, accelerated)["model.preset"] for accelerated in (False, True)]
+    assert taken == ["mini", "paper"]
 
 
 def test_init_writes_files_that_their_commands_take(tmp_path, monkeypatch, cloudgan_here):
