@@ -84,6 +84,25 @@ def test_the_help_names_the_network_that_train_takes_on_each_device(cloudgan_her
     assert taken == ["mini", "paper"]
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("job", "here.yaml"), "here.yaml exists; give --overwrite, or another name"),
+        (("dataset", "own.h5"), "dataset.yaml exists; give --overwrite, or rename it"),
+        (("dataset",), "init dataset needs the file: cloudgan init dataset FILE.h5"),
+        (("dataset", "missing.h5"), "missing.h5 does not exist"),
+    ],
+)
+def test_init_keeps_an_existing_file_and_says_what_can_be_done(
+    tmp_path, monkeypatch, cloudgan_here, words, message
+):
+    monkeypatch.chdir(tmp_path)
+    for name in ("here.yaml", "dataset.yaml", "own.h5"):
+        Path(name).write_text("mine")
+    assert message in cloudgan_here("init", *words, exits=2).stderr
+    assert Path("dataset.yaml").read_text() == "mine"
+
+
 def test_init_writes_files_that_their_commands_take(tmp_path, monkeypatch, cloudgan_here):
     monkeypatch.chdir(tmp_path)
     for kind in ("job", "space", "run"):

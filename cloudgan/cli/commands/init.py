@@ -95,17 +95,24 @@ class WrittenFile(Result):
 @command
 def init(options: InitOptions) -> WrittenFile:
     """Writes the file; an existing one is kept unless --overwrite is given."""
-    data = options.output if options.kind == "dataset" else None
-    path = Path(f"{options.kind}.yaml" if data else options.output or f"{options.kind}.yaml")
-    if path.exists() and not options.overwrite:
-        raise ConfigError(f"{path} exists; give --overwrite, or another name")
-    if options.kind == "dataset":
-        if not data:
-            raise ConfigError("init dataset needs the file: cloudgan init dataset FILE.h5")
+    if options.kind != "dataset":
+        path = Path(options.output or f"{options.kind}.yaml")
+        _refuse_existing(path, options, "another name")
+        text = _TEXTS[options.kind]
+    elif not options.output:
+        raise ConfigError("init dataset needs the file: cloudgan init dataset FILE.h5")
+    else:
+        path, source = Path("dataset.yaml"), Path(options.output)
+        if source.exists():  # otherwise `draft` says what is missing
+            _refuse_existing(path, options, "rename it")
         from cloudgan.data.draft import draft
 
-        text = draft(Path(data))
-    else:
-        text = _TEXTS[options.kind]
+        text = draft(source)
     write_atomic(path, text.encode())
+    data = options.output if options.kind == "dataset" else None
     return WrittenFile(path=str(path), kind=options.kind, data=data)
+
+
+def _refuse_existing(path: Path, options: InitOptions, otherwise: str) -> None:
+    if path.exists() and not options.overwrite:
+        raise ConfigError(f"{path} exists; give --overwrite, or {otherwise}")
