@@ -41,6 +41,7 @@ from cloudgan.simulation.geant4.events import check_energy
 from cloudgan.simulation.geant4.workers import prepare_geant4
 from cloudgan.training.checkpoint import find_checkpoint
 from cloudgan.training.inference import usual_block
+from cloudgan.training.tensorflow_import import import_tensorflow
 
 GENERATOR, ONNX = "generator, TensorFlow", "generator, ONNX Runtime"
 PARAMETRIC, GEANT4 = "parametric source", "Geant4"
@@ -72,6 +73,8 @@ def measure(options: BenchGenerateOptions, progress: Progress) -> Measurement:
     if run:
         model = find_checkpoint(run, None).state.config.model
     given: dict[str, Any] = {"preset": model.preset, "run": options.run, "threads": options.threads}
+    if options.batch is None:
+        import_tensorflow()  # without its messages
     given["batch"] = options.batch or usual_block(model)
     affinity = getattr(os, "sched_getaffinity", None)
     core = max(affinity(0)) if affinity and options.threads == 1 else None

@@ -39,8 +39,10 @@ def test_two_variants_of_a_step_alternate(run_cloudgan, tmp_path):
 
 
 def test_the_generator_and_the_simulations_are_measured_on_the_same_electrons(run_cloudgan):
-    flags = ("--preset=smoke", "--rounds=1", "--batch=16", "--energy=2:4", "--json")
-    said = json.loads(run_cloudgan("bench", "generate", *flags).stdout)
+    flags = ("--preset=smoke", "--rounds=1", "--energy=2:4", "--json")
+    done = run_cloudgan("bench", "generate", *flags, fork=False)
+    said = json.loads(done.stdout)
+    assert done.stderr == "", "TensorFlow's own messages"
     *generators, parametric = (one for one in said["sources"] if one["name"] != "Geant4")
     geant4 = [one for one in said["sources"] if one["name"] == "Geant4"]
     generator = generators[0]
