@@ -155,10 +155,11 @@ class RunKeeper(Above):
         return True
 
     def check(self, master: Master) -> None:
-        """Closes a point that is validated and copied, and looks at the limit of time."""
+        """Closes a point that is validated and copied, and looks at the limit of time while steps are left."""
         master.close_point()
         limit = self._config.training.max_seconds
-        if limit is not None and self._record.train_seconds >= limit:
+        is_late = limit is not None and self._record.train_seconds >= limit
+        if is_late and sum(master.worker_steps.values()) < self._record.last_step:
             master.stop = master.stop or "max_seconds"
 
     def end(self, master: Master) -> Outcome:

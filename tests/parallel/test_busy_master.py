@@ -8,6 +8,7 @@ import pytest
 
 from cloudgan.core.errors import TryAgain
 from cloudgan.core.progress import Silent
+from cloudgan.parallel import master
 from cloudgan.schema import record
 from cloudgan.schema.run_folder import RunFolder
 from cloudgan.storage.folder import FolderStore
@@ -50,6 +51,15 @@ def test_a_master_that_is_never_idle_ends_the_run_at_its_limit_of_time(tmp_path,
     steps = [found[0] for found in others if found]
     assert sum(steps) == outcome.step < MANY
     assert read_checkpoint(outcome.checkpoint).state.worker_steps == tuple(steps)
+
+
+def test_a_run_with_all_its_steps_has_not_ended_at_a_limit_of_time(tmp_path, turns, monkeypatch):
+    monkeypatch.setattr(master, "_LOOK_SECONDS", 0.0)
+    run_world(turns, tmp_path / "run", config_of(workers=3, steps=9))
+    again = config_of(workers=3, steps=9, training={"max_seconds": 1e-9})
+    turns.__post_init__()  # the same clock goes on
+    outcome = run_world(turns, tmp_path / "run", again)[0]
+    assert (outcome.reason, outcome.step) == ("max_steps", 9)
 
 
 def test_a_master_that_is_never_idle_notices_a_frozen_worker(tmp_path, turns):
