@@ -19,7 +19,7 @@ from cloudgan.schema.run_folder import RunFolder
 
 REPORT = "report.html"
 SHORT_SECONDS = 20.0
-"""Training as short gets no page, which takes about 10 s on two cores: `cloudgan report` writes it."""
+"""Training as short gets no page, which takes about 10 s on two cores: `cloudgan validate --report` writes one."""
 _SECONDS = 10.0
 """Of training: so many showers are generated, which takes less time each than a training step."""
 

@@ -96,15 +96,17 @@ class TrainingResult(Result):
         notes += [reasons.get(self.ended, f"{until} was not met" if until else "")]
         run, enough = shown_run(self.run), (self.held_out_showers or 0) >= LEAST_TO_JUDGE
         against, other = ("", "held-out") if enough else (" --against=FILE", "other")
-        page = f"figures ({self.report})" if self.report else "writes figures"
+        name = Path(self.run).name
+        page = "" if self.report else f" --report={name}.html"
+        verdict = f"verdict against {other} showers" if self.report else "verdict, figures"
         return View(
-            line=f"{Path(self.run).name}: {epochs}{counted(self.step, 'step')} in {time} ({', '.join(facts)})",
+            line=f"{name}: {epochs}{counted(self.step, 'step')} in {time} ({', '.join(facts)})",
             notes=tuple(filter(None, notes)),
             warnings=(self.why_no_report,) if self.why_no_report else (),
             commands=(
-                *([] if self.why_no_report else [(f"cloudgan report {run}", page)]),
-                (f"cloudgan validate {run}{against}", f"verdict against {other} showers"),
-                (f"cloudgan export {run} exports/{Path(self.run).name}", "ONNX for Geant4"),
+                *([(f"cloudgan report {run}", f"figures ({self.report})")] if self.report else []),
+                (f"cloudgan validate {run}{against}{page}", verdict),
+                (f"cloudgan export {run} exports/{name}", "ONNX for Geant4"),
             ),
             done=True,
         )

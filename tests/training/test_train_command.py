@@ -194,8 +194,7 @@ def test_the_end_is_one_screen_in_units_with_the_next_commands(short):
         r"  loss of the generator \S+ → \S+ +peak memory [\d.]+ of [\d.]+ GiB", losses
     )
     assert [command.split("  ")[1] for command in commands] == [
-        "cloudgan report short",
-        "cloudgan validate short --against=FILE",
+        "cloudgan validate short --against=FILE --report=short.html",
         "cloudgan export short exports/short",
     ]
     assert max(map(len, done.stdout.splitlines())) <= 80
