@@ -26,7 +26,6 @@ from cloudgan.schema import plan as plans
 from cloudgan.schema.config import RunConfig
 from cloudgan.schema.cost_report import Share
 from cloudgan.schema.price_row import PriceRow
-from cloudgan.schema.record import read_if_whole
 from cloudgan.schema.run_document import read_plan
 from cloudgan.schema.run_folder import RunFolder
 from cloudgan.schema.search import FILE_NAME
@@ -34,7 +33,7 @@ from cloudgan.schema.search_exchange import BlockStatus, search_prefix
 from cloudgan.schema.simulation import SHARD_INFO
 from cloudgan.search.block_watch import BlockWatch
 from cloudgan.search.folder import check_extra
-from cloudgan.search.objectives import seconds_of_runs
+from cloudgan.search.objectives import machine_seconds
 from cloudgan.storage.store import StoreError, open_store
 
 IDLE, REST = "idle blocks", "start and end of the nodes"
@@ -42,7 +41,7 @@ _TRIALS = {
     "complete": "finished trials",
     "pruned": "pruned trials",
     "failed": "failed trials",
-    "running": "unfinished trials",
+    "unfinished": "unfinished trials",
 }
 _MOST_PARTS = 10
 _OF_A_GRID = (
@@ -276,13 +275,11 @@ def search_cost(folder: RunFolder, row: PriceRow | None = None) -> JobCostReport
             f"{folder.path}: deployments trained the trials; give the folder of one, which `cloudgan deploy"
             f" -- join {name}` printed"
         )
-    time: dict[int | str, float] = {}
-    for trial in study.trials():
-        runs = [RunFolder(found.run(run)) for run in config.runs_of(trial.number)]
-        if seconds := seconds_of_runs(read_if_whole(run.record_file) for run in runs):
-            time[trial.number] = seconds / config.blocks
+    of_trials = machine_seconds(found, config, range(len(study.trials())))
+    # A process that was killed noted no time of the machine.
+    whole = max(study.machine_seconds, math.fsum(of_trials.values()))
+    time = _filled(dict(of_trials.items()), whole, IDLE)
     per_hour = row.usd_per_hour if row else config.usd_per_hour
-    time = _filled(time, study.machine_seconds or math.fsum(time.values()), IDLE)
     usd = None if per_hour is None else math.fsum(time.values()) / HOUR_SECONDS * per_hour
     price_row = row.row_id if row else config.priced_as or None
     run, states = str(folder.path), study.states()
@@ -340,7 +337,7 @@ def trials_cost(
     trials = {trial: seconds for trial, seconds in time.items() if isinstance(trial, int)}
     by_state: dict[str, list[float]] = {state: [] for state in _TRIALS}
     for trial, spent in trials.items():
-        by_state[state_of.get(trial, "running")].append(spent)
+        by_state[state_of.get(trial, "unfinished")].append(spent)
     seconds = {part: math.fsum(by_state[state]) for state, part in _TRIALS.items()}
     seconds |= {part: time.get(part, 0.0) for part in (IDLE, REST)}
 

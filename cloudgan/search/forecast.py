@@ -75,7 +75,7 @@ def forecast(space: str, asked: SearchConfig, like: str | None) -> SearchForecas
 
     there = read_study(space) if local_path(space).is_dir() else None
     found = search_result(*there).trials if there else ()
-    ended = [trial for trial in found if trial.state != "running"]
+    ended = [trial for trial in found if trial.state != "unfinished"]
     if like is not None:
         seconds, measured = _seconds_of_run(like) * asked.folds, like
         ratio = float(asked.blocks)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import secrets
 import time
 from collections.abc import Sequence
@@ -17,6 +18,7 @@ from cloudgan.schema.search import SearchConfig
 from cloudgan.schema.search_exchange import TrialRun
 from cloudgan.search.blocks import Block, blocks_of_machine, wait_for_trainers
 from cloudgan.search.folder import SearchFolder
+from cloudgan.search.objectives import machine_seconds
 from cloudgan.search.study import SearchStudy, open_study
 from cloudgan.search.trial_loop import TrialLoop
 
@@ -38,7 +40,10 @@ class Here:
         """`max_hours` limits the time of this process, `budget_usd` the price of the time of all processes."""
         self._folder, self._config, self._study = folder, config, study
         self._max_hours, self._budget_usd = max_hours, budget_usd
-        self._began_seconds, self._earlier_seconds = time.monotonic(), study.machine_seconds
+        # A search that was killed could not note its time: that of its trials is in their records.
+        recorded = machine_seconds(folder, config, range(len(study.trials())))
+        self._earlier_seconds = max(study.machine_seconds, math.fsum(recorded.values()))
+        self._began_seconds = time.monotonic()
 
     def folder(self, run: TrialRun) -> RunFolder:
         """Returns the folder of a run."""

@@ -7,8 +7,10 @@ import statistics
 from collections.abc import Iterable
 
 from cloudgan.core.durations import HOUR_SECONDS
-from cloudgan.schema.record import Epoch, Process, RunRecord, Started, Validated
+from cloudgan.schema.record import Epoch, Process, RunRecord, Started, Validated, read_if_whole
+from cloudgan.schema.run_folder import RunFolder
 from cloudgan.schema.search import GENERATOR_LOSS, SearchConfig
+from cloudgan.search.folder import SearchFolder
 
 _LAST = 3
 
@@ -45,6 +47,18 @@ def seconds_of_runs(runs: Iterable[RunRecord]) -> float | None:
     """Returns the program time of all runs of a trial; None: no run has a time."""
     found = [seconds for seconds in map(spent_seconds, runs) if seconds is not None]
     return sum(found) if found else None
+
+
+def machine_seconds(
+    folder: SearchFolder, config: SearchConfig, trials: Iterable[int]
+) -> dict[int, float]:
+    """Returns the time of this machine that each trial took: of one in a block its share; those without a time are left out."""
+    found = {}
+    for number in trials:
+        runs = [RunFolder(folder.run(run)) for run in config.runs_of(number)]
+        if seconds := seconds_of_runs(read_if_whole(run.record_file) for run in runs):
+            found[number] = seconds / config.blocks
+    return found
 
 
 def _seconds_of(process: Process) -> float:

@@ -60,7 +60,7 @@ class Search(Result):
         commands = [longer] if self.more else []
         if self.limit:
             warnings.append(f"{self.limit} ended the search before its last trial")
-        if len(self.trials) < self.size or any(one.state == "running" for one in self.trials):
+        if len(self.trials) < self.size or any(one.state == "unfinished" for one in self.trials):
             commands = [(f"cloudgan search {self.path}", "continues it")]
         if best:
             commands += [

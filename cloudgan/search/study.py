@@ -405,8 +405,8 @@ def number_of_trials(config: SearchConfig) -> int:
 
 
 def state_name(trial: FrozenTrial) -> str:
-    """Returns complete, pruned, failed or running."""
-    return _STATES.get(trial.state.name, "running")
+    """Returns complete, pruned, failed or unfinished: in training, or stopped with its block."""
+    return _STATES.get(trial.state.name, "unfinished")
 
 
 def _key(name: str, run: TrialRun) -> str:

@@ -23,7 +23,7 @@ class Trial(Document):
     """One trial of a search."""
 
     number: int = Field(description="from 0")
-    state: str = Field(description="complete, pruned, failed or running")
+    state: str = Field(description="complete, pruned, failed or unfinished")
     value: float | None = Field(description="its objective, with folds their mean")
     point: Point = Field(description="values by key of run.yaml")
     seconds: float | None = Field(

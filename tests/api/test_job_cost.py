@@ -265,6 +265,20 @@ def test_a_search_on_this_machine_is_priced_by_its_time_with_idle_blocks(
     assert "unknown: its nodes have no price" in shown
 
 
+def test_the_time_of_a_search_that_was_killed_is_that_of_its_trials(
+    searches, tmp_path, cloudgan_here
+):
+    """It noted only the 40 s of an earlier process; the next one goes on from all that was spent."""
+    folder, study, config = searches.write_search(tmp_path / "s", 0.3, trials=2)
+    searches.write_time(folder.run(TrialRun(0)), 300.0)
+    study.note_machine_seconds(40.0)
+    said = cloudgan_here("cost", folder.path, "--json").json()
+    assert said["node_seconds"]["finished trials"] == pytest.approx(300.0)
+    assert said["node_seconds"][IDLE] == 0
+    importlib.import_module("cloudgan.search.here").Here(folder, config, study).note_time()
+    assert study.machine_seconds == pytest.approx(300.0, abs=5.0)
+
+
 def test_a_search_that_deployments_trained_names_what_has_the_price(
     searches, tmp_path, cloudgan_here
 ):
