@@ -40,7 +40,7 @@ def _of_file(record: RunRecord, *, has_epochs: bool) -> Iterator[str]:
     if record.truncated:
         yield "the last line is cut short, as by a crash, and is left out"
     if not record.lines:
-        yield "the record is empty: nothing of this run is known"
+        yield "the record is empty: what its processes did is unknown"
     elif not has_epochs:
         yield "no epoch was finished, so no time and no cost per epoch is known"
 

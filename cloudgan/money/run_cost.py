@@ -255,7 +255,7 @@ class RunCost(Result):
                 (
                     f"billed node seconds, attempt {one.attempt}",
                     one.billed_node_seconds,
-                    one.why_unknown or f"{one.nodes} nodes; {one.rule or 'no node'}",
+                    one.why_unknown or f"{counted(one.nodes, 'node')}; {one.rule or 'no node'}",
                 )
                 for one in self.report.billed_attempts
             ),

@@ -321,6 +321,20 @@ def test_a_run_on_cloud_nodes_shows_forecast_measurement_and_bill(
     assert "Forecast, measured, billed" in (tmp_path / "r.md").read_text()
 
 
+def test_a_launched_run_that_never_trained_costs_what_its_nodes_cost(write, cloudgan_here):
+    run = write()
+    (run / "record.jsonl").unlink()
+    hour = UP + dt.timedelta(hours=1)
+    node = Node(name="a", started_at=UP, last_seen_at=UP, terminated_at=hour)
+    launched(run, nodes=(node,), end_reason="failed: no GPU")
+    done = cloudgan_here("cost", run, "-v")
+    assert done.stdout.startswith(f"mine: at least {PRICE.usd_per_hour:.2f} USD, ")
+    assert "; 1 nodes" not in done.stdout
+    assert "the record is empty: what its processes did is unknown" in done.stdout
+    (run / "launch.json").unlink()
+    assert "no run record" in cloudgan_here("cost", run, exits=2).stderr, "nothing has a cost"
+
+
 @pytest.mark.parametrize(
     ("lines", "said"),
     [
