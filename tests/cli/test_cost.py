@@ -332,7 +332,7 @@ def test_a_launched_run_that_never_trained_costs_what_its_nodes_cost(write, clou
     assert "; 1 nodes" not in done.stdout
     assert "the record is empty: what its processes did is unknown" in done.stdout
     (run / "launch.json").unlink()
-    assert "no run record" in cloudgan_here("cost", run, exits=2).stderr, "nothing has a cost"
+    assert "is not the folder of a run" in cloudgan_here("cost", run, exits=2).stderr
 
 
 @pytest.mark.parametrize(
