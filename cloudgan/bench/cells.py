@@ -177,8 +177,8 @@ def cells_measurement(
             routines.append(_routine_table(name, single, distributed))
             crowded += [name] if grid.cells > cores else []
             impossible += [name] if both.median > _TOLERANCE * cores else []
-        ours = f"{predicted:.3g}", f"{speedup:.3g}"
-        rows.append((name, "predicted", grid.cells, mean(one), *ours, theirs))
+        of_median = tuple(f"{number:.3g}" for number in (seconds.median, predicted, speedup))
+        rows.append((name, "predicted", grid.cells, *of_median, theirs))
         found = ranks.spread("iteration_seconds") if ranks else None
         grids.append(
             {
@@ -195,8 +195,8 @@ def cells_measurement(
     turns = f"mean ± standard deviation of {rounds} rounds in turns" if rounds > 1 else "one round"
     caption = (
         f"Seconds per iteration: ring, {options.batches} batches of {options.batch} per cell; {turns},"
-        f" {this_machine().describe()}. Predicted: a core per cell, from the slowest cell on one core"
-        " and the measured exchange; not measured."
+        f" {this_machine().describe()}. Predicted: medians, with a core per cell: from the slowest cell"
+        " on one core and the measured exchange; not measured."
     )
     heads = (
         *("grid", "kind", "cores of ranks", "single core s", "distributed s"),

@@ -26,7 +26,7 @@ from cloudgan.bench.harness import (
 from cloudgan.bench.processes import Child
 from cloudgan.bench.programs import make_showers
 from cloudgan.bench.step import plain_step
-from cloudgan.core.errors import ConfigError
+from cloudgan.core.errors import ConfigError, counted
 from cloudgan.core.hardware import this_machine
 from cloudgan.core.progress import Progress
 from cloudgan.data.batches import TrainingSet
@@ -96,7 +96,9 @@ def measure(options: BenchInputOptions, progress: Progress) -> Measurement:
     if step:
         one.put_ratio("ratio_to_step", "showers_per_second", step)
         columns, said = (*COLUMNS, _RATIO), f"A step takes {step:.4g} showers/s."
-    caption = f"{options.preset}, batches of {batch}, {threads} readers, {showers} showers"
+    caption = (
+        f"{options.preset}, batches of {batch}, {counted(threads, 'reader')}, {showers} showers"
+    )
     return Measurement(
         title="How fast are batches read?",
         data=str(store),

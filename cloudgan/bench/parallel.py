@@ -154,7 +154,8 @@ def parallel_measurement(
     predicted = [predict(times, n, masters=m) for n, m in layouts]
     ours, nnlo = ({n: predict(one, n) for n in _CURVE_WORKERS} for one in (times, NNLO))
     last, plain = predicted[-1], times.plain_step or times.step
-    said = f"{last.workers} workers, {last.masters} masters: speed-up {last.speedup:.1f}, predicted"
+    who = f"{counted(last.workers, 'worker')}, {counted(last.masters, 'master')}"
+    said = f"{who}: speed-up {last.speedup:.1f}, predicted"
     theirs_said = (
         "NNLO's curve follows from two numbers: a distributed worker takes twice the time of a plain"
         " training, so each adds half a worker, and the master a twentieth of a plain step per update,"
@@ -271,7 +272,9 @@ def _plot(
     """Returns the speed-up over workers: points of layouts, and lines for one master."""
     points: dict[str, list[tuple[float, float, str]]] = {
         "measured, step sleeps": [(n["workers"], n["speedup"], "") for n in measured],
-        "predicted": [(n.workers, n.speedup, f", {n.masters} masters") for n in predicted],
+        "predicted": [
+            (n.workers, n.speedup, f", {counted(n.masters, 'master')}") for n in predicted
+        ],
         "NNLO, published": [(n, y, "") for n, y in NNLO_PUBLISHED.items()],
     }
     workers = tuple(map(float, _CURVE_WORKERS))
@@ -285,7 +288,10 @@ def _plot(
         Axis("workers", from_zero=True),
         Axis("speed-up", from_zero=True),
         tuple(
-            PointSeries(name, tuple(Point(n, y, f"{n} workers{more}") for n, y, more in several))
+            PointSeries(
+                name,
+                tuple(Point(n, y, f"{counted(int(n), 'worker')}{more}") for n, y, more in several),
+            )
             for name, several in points.items()
         ),
         tuple(Line(name, workers, y) for name, y in lines.items()),

@@ -341,7 +341,7 @@ def draw_roofline(drawing: Drawing, own: Measured, preset: Preset, timed: Measur
     batch = own.facts["global_batch"] // own.facts["replicas"]
     axes.set_title(
         f"{preset.preset}, {own.facts['conv_impl']} kernels, batch {batch},"
-        f" {own.facts['precision']}, {own.facts['threads']} threads"
+        f" {own.facts['precision']}, {counted(own.facts['threads'], 'thread')}"
     )
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_formatter("{x:g}")

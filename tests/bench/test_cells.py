@@ -87,6 +87,12 @@ def test_measured_rows_have_a_spread_and_predicted_ones_are_marked(speeds):
     assert "not measured" in table.caption
 
 
+def test_the_numbers_of_a_predicted_row_divide_to_its_speed_up_although_one_round_was_slow():
+    table = measurement({(FOUR, "one"): runs(4.0, 4.0, 10.0, exchange=(0, 0, 0))}).tables[0]
+    (row,) = [list(map(cell_text, row)) for row in table.rows]
+    assert row[:6] == ["2x2", "predicted", "4", "4", "1", "4"]
+
+
 def test_the_seconds_by_routine_are_shown_with_the_published_profile(speeds):
     rows = {row[0]: row for row in measurement(speeds).tables[1].rows}
     assert list(rows) == ["gather", "train", "update_genomes", "mutate", "wait", "overall"]

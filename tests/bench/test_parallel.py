@@ -69,6 +69,7 @@ def test_measured_worlds_are_shown_with_their_predictions_and_n_times_one_worker
     layouts, worlds, _ = found.tables
     kind, workers, _, speedup, per_worker, _, load, _, waits = layouts.rows[1]
     assert (kind, workers) == ("measured", 4)
+    assert found.lines[0].startswith("8 workers, 1 master: speed-up ")
     assert (speedup, per_worker, load, waits) == ("2.4", "0.60", "12%", "40%")
     assert [row[1] for row in layouts.rows[2:]] == [1, 4, 8]
     assert worlds.rows[0] == (1, "16.0", "1.00", "100.0", "25.0", "20.0", "3.2%", "90")
