@@ -11,6 +11,7 @@ import numpy as np
 from cloudgan.core.errors import ConfigError, DataError
 from cloudgan.core.progress import Progress
 from cloudgan.data.hdf5_items import array_of
+from cloudgan.data.hdf5_writer import GENERATED
 from cloudgan.data.manifest import ArrayValue, Attribute, SourceInfo
 from cloudgan.data.sources import ShowerSource, open_source
 from cloudgan.reports.table import Table
@@ -111,6 +112,15 @@ def refuse_other_particle(
             f"{generated} has {one} showers and {reference} {other} showers, which differ in any"
             f" generator; give a reference of {one} showers"
         )
+
+
+def generated_note(name: str, source: ShowerSource) -> tuple[str, ...]:
+    """Returns the note for a reference that a generator of cloudgan wrote; empty: none is known to have."""
+    texts = (file.info.attributes.get("", {}).get("source") for file in source.files)
+    wrote = sorted({text for text in texts if isinstance(text, str) and text.startswith(GENERATED)})
+    if not wrote:
+        return ()
+    return (f"No Monte Carlo: {name} was written by a {wrote[0]}; give showers of Geant4 instead.",)
 
 
 def _are_copies(generated: Observables, reference: Observables) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cloudgan.api.file_pair import open_pair
+from cloudgan.api.file_pair import generated_note, open_pair
 from cloudgan.api.run import open_run
 from cloudgan.api.validation import RUN_SHOWERS, Validation
 from cloudgan.core.command import command
@@ -118,11 +118,11 @@ def validate_files(
     """Validates a file of showers against a file of Monte Carlo; see `validate`."""
     pair = open_pair(generated, reference, unit=unit, binning=binning)
     ours, theirs = pair.measure(showers or MAX_SHOWERS, progress)
-    notes: tuple[str, ...] = ()
+    notes = generated_note(pair.reference_name, pair.reference)
     if empty := int(theirs.empty.sum()):  # those of a generator stay: they are its fault
         if empty == len(theirs):
             raise DataError(f"{pair.reference_name}: all {empty} showers are empty")
-        notes = (f"{pair.reference_name}: {describe_empty(empty, len(theirs))}",)
+        notes += (f"{pair.reference_name}: {describe_empty(empty, len(theirs))}",)
         theirs = theirs[~theirs.empty]
     names = SampleNames(pair.generated_name, pair.reference_name)
     assessment = assess(

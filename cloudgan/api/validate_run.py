@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from cloudgan.api.file_pair import refuse_other_particle
+from cloudgan.api.file_pair import generated_note, refuse_other_particle
 from cloudgan.api.shower_samples import load_generator
 from cloudgan.api.validation import RUN_SHOWERS, RunFacts, Validation
 from cloudgan.api.validation_page import training_change
@@ -184,7 +184,7 @@ def _held_out(folder: RunFolder, generator: RunGenerator, limit: int) -> Showers
 def _first_showers(
     file: str, limit: int, folder: RunFolder, particle: str | None, *, unit: str, binning: str
 ) -> tuple[Showers, tuple[str, ...]]:
-    """Returns the first `limit` showers that are not empty, and a note about the others."""
+    """Returns the first `limit` showers that are not empty, and notes about the others and who made them."""
     source = open_source(file, unit, binning)
     trained = {particle} if particle else set()
     refuse_other_particle(f"the generator of {folder.path.name}", trained, file, source.particles)
@@ -195,4 +195,5 @@ def _first_showers(
         if count >= limit:
             break
     note = f"{Path(file).name}: {describe_empty(len(empty), count + len(empty))}"
-    return join_showers(blocks)[slice(0, limit)], (note,) * bool(empty)
+    notes = (*generated_note(Path(file).name, source), *(note,) * bool(empty))
+    return join_showers(blocks)[slice(0, limit)], notes

@@ -140,7 +140,8 @@ def worst_checks(verdict: Verdict) -> tuple[Table, tuple[str, ...]]:
 
 def seen_note(verdict: Verdict) -> tuple[str, ...]:
     """Returns the notes that make the verdict worth less than it says."""
-    return tuple(note for note in verdict.notes if note.startswith(("In sample", "It is unknown")))
+    said = ("In sample", "It is unknown", "No Monte Carlo")
+    return tuple(note for note in verdict.notes if note.startswith(said))
 
 
 def _short(title: str) -> str:

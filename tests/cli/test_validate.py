@@ -178,6 +178,21 @@ def test_incomparable_files_are_refused(files, tmp_path, cloudgan_here):
         assert "Traceback" not in done.stderr
 
 
+def test_a_reference_that_a_generator_wrote_is_named_as_no_monte_carlo(
+    files, tmp_path, cloudgan_here
+):
+    showers = join_showers(simulate(210, seed=5, energy_gev=(10, 20), cells=(13, 13)))
+    said = {}
+    for source in ("cloudgan generator, step 7", "made by a test"):
+        other = changed(tmp_path / f"{source[:4]}.h5", showers, source)
+        (generated,) = [flag for flag in files.flags() if flag.startswith("--generated")]
+        done = cloudgan_here("validate", generated, f"--reference={other}")
+        said[source[:4]] = " ".join((done.stdout + done.stderr).split())
+    note = "No Monte Carlo: clou.h5 was written by a cloudgan generator, step 7"
+    assert note in said["clou"]
+    assert "No Monte Carlo" not in said["made"]
+
+
 @pytest.fixture(scope="module")
 def halves(tmp_path_factory):
     """Writes two samples of one Monte Carlo, after `change`; returns the flags that compare them."""
