@@ -95,7 +95,7 @@ def offers(options: OffersOptions) -> OffersReport:
     if first and choice is None and " to " in first.range_text:
         notes.append(f"spot price: {first.offer} {first.range_text}")
     notes.append(
-        "USD and time at most; USD with start-up, cluster, disks and lost spot nodes"
+        "at most: USD with start-up, staging, cluster, disks; both with lost spot nodes"
         if choice
         else "not included: startup of nodes, download of data, storage and traffic"
     )
