@@ -274,10 +274,11 @@ def deadline(
     left = (budget_usd - spent_usd - once_usd) / usd_per_second - reserve_seconds
     if left < 1:
         moved = f" the transfer of the data costs {once_usd:.2f} USD," if once_usd else ""
+        least = math.ceil(100 * (spent_usd + once_usd + reserve_seconds * usd_per_second)) / 100
         raise BudgetError(
             f"a budget of {budget_usd:.2f} USD leaves no time to train: {spent_usd:.2f} USD are spent,"
             f"{moved} and {reserve_seconds:.0f} s reserved for startup and deletion of the nodes cost"
-            f" {reserve_seconds * usd_per_second:.2f} USD"
+            f" {reserve_seconds * usd_per_second:.2f} USD; give more than --budget-usd={least:.2f}"
         )
     if left >= allowed.seconds:
         return allowed

@@ -184,6 +184,7 @@ def test_a_budget_that_leaves_no_time_is_refused_with_the_sums(budget, spent):
     assert f"{budget:.2f} USD leaves no time to train: {spent:.2f} USD" in str(refused.value)
     assert "120 s reserved for startup" in str(refused.value)
     assert "cost 1.20 USD" in str(refused.value)
+    assert str(refused.value).endswith(f"; give more than --budget-usd={spent + 1.2:.2f}")
 
 
 def test_a_budget_without_a_price_is_refused_and_says_how_to_name_one():
