@@ -66,9 +66,10 @@ def test_the_trials_of_a_search_are_shown_and_other_settings_refused(space, clou
 def test_a_search_with_trials_left_names_how_many_and_the_command_that_continues_it(
     space, cloudgan_here
 ):
-    folder, *_ = write_search(space.parent / "found", 0.4, 0.2, trials=3)
+    folder, study, _ = write_search(space.parent / "found", 0.4, 0.2, trials=4)
+    study.ask()  # began, and its search was stopped
     said = cloudgan_here("search", folder.path, "--show").stdout
-    assert "2 of 3 trials (2 complete); best: trial 1" in said
+    assert "3 of 4 trials (2 complete, 1 unfinished); best: trial 1" in said
     assert f"cloudgan search {folder.path} " in said
     assert "continues it" in said
     assert "--trials=" not in said
