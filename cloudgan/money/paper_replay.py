@@ -144,6 +144,7 @@ class Replay(Result):
             notes=(
                 *rest,
                 "USD of an epoch: on demand in 2020/21, and spot nodes now",
+                "speed-up: over the smallest run with this batch and input, which -v shows",
                 f"-v shows all {len(self.runs)} runs, their efficiencies and the comparisons",
             ),
             basis=(

@@ -99,6 +99,20 @@ def test_the_papers_costs_follow_from_its_published_times(cloudgan_here):
     assert set(two) == {"on_demand_2021", "preemptible_2021", "on_demand", "spot"}
 
 
+def test_the_speed_up_of_a_published_run_says_over_which_run_it_is():
+    found = replay(load_catalog())
+    view = found.view()
+    first, row = (
+        next(r for r in view.table.rows if r[0] == name) for name in ("2 V100", "32 V100")
+    )
+    (before,) = (run for run in found.runs if run.accelerators == 2 and run.options == "prefetch")
+    assert row[3] == pytest.approx(before.steady_epoch_seconds / row[2], rel=1e-3)
+    assert first[2] < before.steady_epoch_seconds, (
+        "the row above is another run, without prefetching"
+    )
+    assert "speed-up: over the smallest run with this batch and input, which -v shows" in view.notes
+
+
 def test_the_papers_fastest_runs_are_a_row_per_size_and_the_report_has_all(cloudgan_here, tmp_path):
     said = cloudgan_here("compare", "--paper", f"--report={tmp_path}/paper.html").stdout
     table = [line for line in said.splitlines() if re.match(r"\d+ (V100|TPU-v\d) ", line)]
