@@ -135,6 +135,7 @@ def simulate_parametric(
             " has neither the depth at which a photon converts nor its fluctuations"
         )
     from cloudgan.data.hits import write_showers
+    from cloudgan.simulation.gflash import extrapolations
     from cloudgan.simulation.gflash import simulate as parametric
 
     _require_space(path, showers, _LEAST_BYTES)
@@ -146,7 +147,12 @@ def simulate_parametric(
         PARTICLE_ATTRIBUTE: particle,
     } | program_attributes()
     written = write_showers(path, blocks, attrs=attrs, progress=progress)
-    return ShowerFile(path=str(path), showers=written, bytes=path.stat().st_size)
+    return ShowerFile(
+        path=str(path),
+        showers=written,
+        bytes=path.stat().st_size,
+        notes=extrapolations(energy_gev, theta_deg),
+    )
 
 
 def _geant4(path: Path, options: SimulateOptions, progress: Progress) -> ShowerFile:

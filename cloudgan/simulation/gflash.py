@@ -239,17 +239,38 @@ def _cell(place: NDArray[np.float32], cells: int) -> NDArray[np.int64]:
 
 MIN_ENERGY_GEV, MAX_ENERGY_GEV = 1.0, 1000.0
 """Validity of the formulas: below, 1/(1.25 ln y - 2.5), the spread of ln T, is not small."""
+FITTED_ENERGY_GEV, FITTED_THETA_DEG = (10.0, 100.0), (60.0, 120.0)
+"""Ranges in which the parameters were fitted to Geant4."""
 
 STREAM_SHOWERS = 50
 """Showers that share one random stream, numbered from the start: a function of (seed, number)."""
+
+
+def extrapolations(
+    energy_gev: tuple[float, float], theta_deg: tuple[float, float]
+) -> tuple[str, ...]:
+    """Returns a note for each range that leaves the one in which the parameters were fitted."""
+    asked = (
+        ("energies", energy_gev, FITTED_ENERGY_GEV, "GeV"),
+        ("angles", theta_deg, FITTED_THETA_DEG, "degrees"),
+    )
+    return tuple(
+        f"extrapolated: {what} from {low:g} to {high:g} {unit}, fitted to Geant4 between {_span(fitted)}"
+        for what, (low, high), fitted, unit in asked
+        if not fitted[0] <= low <= high <= fitted[1]
+    )
+
+
+def _span(limits: tuple[float, float]) -> str:
+    return f"{limits[0]:g} and {limits[1]:g}"
 
 
 def simulate(
     count: int,
     *,
     seed: int,
-    energy_gev: tuple[float, float] = (10.0, 100.0),
-    theta_deg: tuple[float, float] = (60.0, 120.0),
+    energy_gev: tuple[float, float] = FITTED_ENERGY_GEV,
+    theta_deg: tuple[float, float] = FITTED_THETA_DEG,
     cells: tuple[int, int] = (51, 51),
     block: int = 250,
     progress: Progress | None = None,
@@ -266,13 +287,13 @@ def simulate(
     if not MIN_ENERGY_GEV <= low <= high <= MAX_ENERGY_GEV:
         raise ConfigError(
             f"energies from {low} to {high} GeV requested; valid range: {MIN_ENERGY_GEV:g} to"
-            f" {MAX_ENERGY_GEV:g} GeV, lower bound first (fitted between 10 and 100)"
+            f" {MAX_ENERGY_GEV:g} GeV, lower bound first (fitted between {_span(FITTED_ENERGY_GEV)})"
         )
     low, high = theta_deg
     if not 0 < low <= high < 180:  # noqa: PLR2004 (a straight angle)
         raise ConfigError(
             f"angles from {low} to {high} degrees requested; valid range: between 0 and 180, exclusive,"
-            " lower bound first (fitted between 60 and 120)"
+            f" lower bound first (fitted between {_span(FITTED_THETA_DEG)})"
         )
     if count < 1:
         raise ConfigError(f"{count} showers requested; at least 1 is required")

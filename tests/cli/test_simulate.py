@@ -35,6 +35,28 @@ def test_the_file_has_the_public_layout_in_the_requested_ranges(tmp_path, cloudg
     assert response.mean() == pytest.approx(0.02, rel=0.2)
 
 
+@pytest.mark.parametrize(
+    ("flags", "notes"),
+    [
+        (("--energy=10:100", "--theta=60:120"), []),
+        (
+            ("--energy=500", "--theta=90"),
+            ["extrapolated: energies from 500 to 500 GeV, fitted to Geant4 between 10 and 100"],
+        ),
+        (
+            ("--energy=5:50", "--theta=10:90"),
+            [
+                "extrapolated: energies from 5 to 50 GeV, fitted to Geant4 between 10 and 100",
+                "extrapolated: angles from 10 to 90 degrees, fitted to Geant4 between 60 and 120",
+            ],
+        ),
+    ],
+)
+def test_ranges_beyond_the_fitted_ones_are_named(tmp_path, cloudgan_here, flags, notes):
+    done = cloudgan_here("simulate", tmp_path / "a.h5", "--showers=2", *flags, "--json")
+    assert done.json()["notes"] == notes
+
+
 def test_output_may_be_a_flag_and_the_file_names_its_program(tmp_path, cloudgan_here):
     cloudgan_here("simulate", f"--output={tmp_path / 'a.h5'}", "--showers=1")
     with h5py.File(tmp_path / "a.h5") as file:
