@@ -63,7 +63,9 @@ class TrainingResult(Result):
     record: str
     report: str | None = Field(description="page with figures; null: not written")
     why_no_report: str | None = Field(None, description="why a report was not written")
-    peak_memory_bytes: int | None = Field(description="of the process; null: unknown")
+    peak_memory_bytes: int | None = Field(
+        description="of the process, with ranks of the largest one; null: unknown"
+    )
     memory: MemoryForecast | None = Field(description="forecast; null: not measured on this device")
 
     def view(self) -> View:
