@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
+from cloudgan.core.errors import counted
 from cloudgan.reports.page import Block, Bullets, Graphic, KeyFigures, Page, Paragraph, Section
 from cloudgan.reports.table import Cell, Mark, Number, Table, error_text
 from cloudgan.schema.words import in_words
@@ -255,7 +256,7 @@ def training_change(trained: Verdict, untrained: Verdict) -> str:
     if not failed and not broken:
         return "Training changed no gate: the untrained network fails none."
     named = f": {_listed(mended)}" if mended else ""
-    said = f"Training: of {len(failed)} checks that the untrained network fails, {len(mended)} pass{named}"
+    said = f"Training: of {counted(len(failed), 'check')} that the untrained network fails, {len(mended)} pass{named}"
     return f"{said}; {len(broken)} fail only since{f': {_listed(broken)}' if broken else ''}."
 
 

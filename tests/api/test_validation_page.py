@@ -121,11 +121,11 @@ def graded(**grades):
     ("before", "after", "said"),
     [
         ({"tail": "fail", "hits": "good"}, {"tail": "good", "hits": "fail"},
-         "Training: of 1 checks that the untrained network fails, 1 pass: tail; 1 fail only since: hits."),
+         "Training: of 1 check that the untrained network fails, 1 pass: tail; 1 fail only since: hits."),
         ({"tail": "fail", "hits": "fail"}, {"tail": "acceptable", "hits": "cannot tell"},
          "Training: of 2 checks that the untrained network fails, 1 pass: tail; 0 fail only since."),
         ({"tail": "fail"}, {"tail": "fail"},
-         "Training: of 1 checks that the untrained network fails, 0 pass; 0 fail only since."),
+         "Training: of 1 check that the untrained network fails, 0 pass; 0 fail only since."),
         ({"tail": "good"}, {"tail": "at the baseline"},
          "Training changed no gate: the untrained network fails none."),
     ],

@@ -42,7 +42,7 @@ def correlation_figures(samples: Samples) -> Iterator[Figure]:
         "Linear correlation of each pair of properties, and the difference. The largest difference is"
         f" {deviation.max():.2f}, of {in_words(HIGH_LEVEL[row])} and"
         f" {in_words(HIGH_LEVEL[column])}; for two halves"
-        f" of the Monte Carlo it is {chance:.2f}.",
+        f" of the Monte Carlo, with half as many showers each, it is {chance:.2f}.",
     )
 
 

@@ -178,6 +178,14 @@ def test_empty_showers_and_few_of_them_are_drawn_without_a_warning(reference, fa
     assert list(family(pair(failures, few)))
 
 
+def test_the_largest_correlation_of_halves_names_their_size(reference):
+    true = observe(reference[slice(60)])
+    (figure,) = correlation_figures(pair(true, true))
+    assert (
+        "for two halves of the Monte Carlo, with half as many showers each, it is" in figure.caption
+    )
+
+
 def test_one_energy_and_one_angle_are_drawn(reference):
     alike = replace(
         reference[slice(60)],
