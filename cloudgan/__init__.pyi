@@ -9,20 +9,19 @@ from cloudgan.api.crossvalidation import CrossValidation as CrossValidation
 from cloudgan.api.demo import Demo as Demo
 from cloudgan.api.deploy import DeployResult as DeployResult
 from cloudgan.api.export import Export as Export
-from cloudgan.api.offers_report import OffersReport as OffersReport
-from cloudgan.api.plan_result import PlanResult as PlanResult
 from cloudgan.api.run import Run as Run
 from cloudgan.api.run import open_run as open_run
-from cloudgan.api.run_pages import OpenedPage as OpenedPage
 from cloudgan.api.showers import ShowerFile as ShowerFile
 from cloudgan.api.sweep import SweepPlan as SweepPlan
 from cloudgan.api.sweep_result import SweepResult as SweepResult
-from cloudgan.api.validation import Validation as Validation
 from cloudgan.coevolution.run_result import Evolution as Evolution
 from cloudgan.core.progress import Progress as Progress
 from cloudgan.launch.clouds.planner import Clouds as Clouds
 from cloudgan.launch.operations.check import AccountCheck as AccountCheck
 from cloudgan.launch.operations.doctor import AccountInventory as AccountInventory
+from cloudgan.launch.operations.offers_report import OffersReport as OffersReport
+from cloudgan.launch.operations.plan_result import PlanResult as PlanResult
+from cloudgan.launch.operations.run_pages import OpenedPage as OpenedPage
 from cloudgan.launch.operations.run_status import RunList as RunList
 from cloudgan.launch.operations.run_status import RunStatus as RunStatus
 from cloudgan.launch.operations.runs import CancelResult as CancelResult
@@ -38,6 +37,7 @@ from cloudgan.schema.run_state import LogLine as LogLine
 from cloudgan.search.forecast import SearchForecast as SearchForecast
 from cloudgan.search.result import Search as Search
 from cloudgan.validation.acceptance.gates import Gates as Gates
+from cloudgan.validation.validation import Validation as Validation
 
 __version__: str
 

@@ -7,8 +7,8 @@ import struct
 
 import pytest
 
-from cloudgan.api.offers import offers
 from cloudgan.core.lock import locked
+from cloudgan.launch.operations.offers import offers
 from gpu_code import code_in
 
 # SM architectures with machine code (SASS) and with PTX in every library of a wheel for x86_64 that TensorFlow loads,

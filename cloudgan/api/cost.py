@@ -255,7 +255,7 @@ def _with_forecast(
         plan = plans.read(path)
         is_billed = report.billed_attempts and plan.cost is not None
         cost = plan.cost if is_billed else None
-        found = forecast_vs_actual(report, plan.forecast, len(run.epochs()), cost)
+        found = forecast_vs_actual(report, plan.forecast, run.finished_epochs(), cost)
     warnings = (*report.warnings, *_unseen(known))
     return report.model_copy(update={"forecast_vs_actual": found, "warnings": warnings})
 

@@ -11,8 +11,6 @@ from cloudgan.api.run import Run
 from cloudgan.api.run_page import ending, run_page
 from cloudgan.api.showers import simulate_parametric
 from cloudgan.api.train import train_run
-from cloudgan.api.validation import Validation
-from cloudgan.api.validation_result import DemoResult
 from cloudgan.core.command import command
 from cloudgan.core.errors import ConfigError
 from cloudgan.core.progress import Progress
@@ -25,6 +23,8 @@ from cloudgan.schema.run_folder import RunFolder
 from cloudgan.training.run_options import resolve
 from cloudgan.training.stopping import Outcome
 from cloudgan.training.tensorflow_import import require_tensorflow
+from cloudgan.validation.result import DemoResult
+from cloudgan.validation.validation import Validation
 
 SIMULATED = "showers.h5"
 HELD_OUT_FRACTION = 0.2

@@ -11,8 +11,6 @@ from pydantic import Field
 
 from cloudgan.api import crossvalidation, search
 from cloudgan.api.crossvalidation import CrossValidation
-from cloudgan.api.job_file import with_job_file
-from cloudgan.api.plan_result import PlanResult
 from cloudgan.api.sweep import Sweep, SweepPlan
 from cloudgan.api.sweep_result import SweepResult
 from cloudgan.core.command import command
@@ -21,8 +19,10 @@ from cloudgan.core.errors import ConfigError, ConfirmationError, DataError
 from cloudgan.core.progress import Progress, Silent
 from cloudgan.launch.clouds.planner import BUILT_IN_CLOUDS, Clouds
 from cloudgan.launch.operations.deployment import deploy_run
+from cloudgan.launch.operations.job_file import with_job_file
 from cloudgan.launch.operations.launch_options import DeployOptions
 from cloudgan.launch.operations.launched_run import where_of
+from cloudgan.launch.operations.plan_result import PlanResult
 from cloudgan.launch.operations.staging import known_wheels
 from cloudgan.launch.operations.targets import run_folder
 from cloudgan.launch.plan.job_options import job_options

@@ -10,7 +10,6 @@ from typing import Any, Literal
 from pydantic import Field
 
 from cloudgan import __version__
-from cloudgan.api.validation_page import LIMITS_NOTE, checks_table, condensed
 from cloudgan.core.atomic_file import write_atomic
 from cloudgan.core.document import Document
 from cloudgan.core.documents import parse_json, read_bytes, read_json, validated, write_json
@@ -28,6 +27,7 @@ from cloudgan.schema.provenance import git_commit
 from cloudgan.schema.run_folder import RunFolder
 from cloudgan.training.checkpoint import Checkpoint
 from cloudgan.validation.acceptance.gates import Verdict
+from cloudgan.validation.page import LIMITS_NOTE, checks_table, condensed
 
 Format = Literal["onnx", "keras", "savedmodel"]
 README, CARD = "README.md", "model_card.json"

@@ -8,8 +8,6 @@ from typing import Any
 
 import yaml
 
-from cloudgan.api.job_file import check_new, save_job, with_job_file
-from cloudgan.api.plan_result import PlanResult
 from cloudgan.api.sweep import Sweep, SweepPlan
 from cloudgan.core.atomic_file import atomic_writer
 from cloudgan.core.command import command
@@ -22,7 +20,9 @@ from cloudgan.launch.kubernetes.manifests import (
     PORT_PROBE,
     filled_secret,
 )
+from cloudgan.launch.operations.job_file import check_new, save_job, with_job_file
 from cloudgan.launch.operations.launch_options import PlanOptions
+from cloudgan.launch.operations.plan_result import PlanResult
 from cloudgan.launch.operations.staging import known_wheels
 from cloudgan.launch.operations.targets import open_backend
 from cloudgan.launch.plan.environment import check_variables_set

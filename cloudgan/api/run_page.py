@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from cloudgan.api.run import Run, loss_chart
-from cloudgan.api.validation import Validation
-from cloudgan.api.validation_page import headline, validation_sections
 from cloudgan.core.errors import DataError, counted
 from cloudgan.money.run_cost import RunCost
 from cloudgan.reports.charts import Axis, Line, Plot
@@ -16,6 +14,8 @@ from cloudgan.schema.record import RunRecord, Started
 from cloudgan.schema.record_line import StopReason
 from cloudgan.schema.words import in_words
 from cloudgan.validation.acceptance.assessment import Assessment
+from cloudgan.validation.page import headline, validation_sections
+from cloudgan.validation.validation import Validation
 
 _LEARNED = (
     ("Fréchet physics distance", "fpd", ""),

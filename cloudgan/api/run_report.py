@@ -8,7 +8,6 @@ from typing import NamedTuple
 from cloudgan.api.cost import price
 from cloudgan.api.run import Run
 from cloudgan.api.run_page import run_page
-from cloudgan.api.validation import RUN_SHOWERS, Validation
 from cloudgan.core.errors import CloudganError
 from cloudgan.core.progress import Progress
 from cloudgan.money.run_cost import RunCost
@@ -16,6 +15,7 @@ from cloudgan.reports.page import write
 from cloudgan.schema import record
 from cloudgan.schema.held_out import LEAST_TO_COMPARE
 from cloudgan.schema.run_folder import RunFolder
+from cloudgan.validation.validation import RUN_SHOWERS, Validation
 
 REPORT = "report.html"
 SHORT_SECONDS = 20.0

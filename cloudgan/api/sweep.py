@@ -13,7 +13,6 @@ from typing import Any
 
 from pydantic import Field
 
-from cloudgan.api.plan_result import PlanResult
 from cloudgan.api.sweep_result import SweepResult, seed_result
 from cloudgan.core import ranges
 from cloudgan.core.errors import (
@@ -30,6 +29,7 @@ from cloudgan.core.progress import Progress
 from cloudgan.core.ranges import MAX_SEED, Range
 from cloudgan.launch.clouds.planner import BUILT_IN_CLOUDS, Clouds
 from cloudgan.launch.operations.deployment import deploy_run
+from cloudgan.launch.operations.plan_result import PlanResult
 from cloudgan.launch.operations.staging import known_wheels
 from cloudgan.launch.operations.targets import open_backend, run_of_seed
 from cloudgan.launch.plan.launch_job import asked_job

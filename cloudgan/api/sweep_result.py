@@ -52,7 +52,7 @@ def seed_result(seed: int, folder: RunFolder, request: LaunchRequest) -> SeedRes
     return SeedResult(
         run=name,
         seed=seed,
-        epochs=len(found.epochs()),
+        epochs=found.finished_epochs(),
         train_seconds=stopped.train_seconds if stopped else None,
         usd=report.known_usd,
         unknown_usd=() if report.known_usd is None else report.totals.unknown,

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from cloudgan.api.file_pair import generated_note, open_pair
 from cloudgan.api.run import open_run
-from cloudgan.api.validation import RUN_SHOWERS, Validation
 from cloudgan.core.command import command
 from cloudgan.core.errors import ConfigError, DataError
 from cloudgan.core.progress import Progress
@@ -16,8 +14,10 @@ from cloudgan.training.tensorflow_import import import_tensorflow
 from cloudgan.validation.acceptance.assess import SampleNames, assess
 from cloudgan.validation.acceptance.gates import Gates, apply_gates
 from cloudgan.validation.figures.samples import Samples
+from cloudgan.validation.file_pair import generated_note, open_pair
 from cloudgan.validation.observables.observables import MAX_SHOWERS
 from cloudgan.validation.observables.overlap import overlap_region
+from cloudgan.validation.validation import RUN_SHOWERS, Validation
 
 
 @command

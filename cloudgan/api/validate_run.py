@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from cloudgan.api.file_pair import generated_note, refuse_other_particle
 from cloudgan.api.shower_samples import load_generator
-from cloudgan.api.validation import RUN_SHOWERS, RunFacts, Validation
-from cloudgan.api.validation_page import training_change
 from cloudgan.core.errors import DataError
 from cloudgan.core.progress import Progress
 from cloudgan.data.batches import TrainingSet
@@ -21,8 +18,11 @@ from cloudgan.training.inference import Conditions, RunGenerator
 from cloudgan.validation.acceptance.assess import SampleNames, assess
 from cloudgan.validation.acceptance.gates import Gates, apply_gates
 from cloudgan.validation.figures.samples import Samples, first_of, pick_pairs
+from cloudgan.validation.file_pair import generated_note, refuse_other_particle
 from cloudgan.validation.observables.observables import Observables, observe, observe_blocks
 from cloudgan.validation.observables.overlap import overlap_region
+from cloudgan.validation.page import training_change
+from cloudgan.validation.validation import RUN_SHOWERS, RunFacts, Validation
 
 UNTRAINED_STEP = 0
 _SEED = 1

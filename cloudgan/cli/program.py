@@ -196,7 +196,9 @@ RUN is a name or a folder. `COMMAND --help` is a screen, --help-all every flag,
 `cloudgan help TOPIC` gcp, aws, azure, slurm, spot, env, input, exit-codes, ..."""
 
 _PLACES = {
-    "cloudgan.api.{}": ("search", "export", "compare", "plan", "deploy", "offers", "cost"),
+    "cloudgan.api.{}": ("search", "export", "compare", "plan", "deploy"),
+    "cloudgan.launch.operations.offers": ("offers",),
+    "cloudgan.api.cost": ("cost",),
     "cloudgan.money.prices": ("prices",),
     "cloudgan.launch.operations.{}": ("check", "doctor", "setup", "tensorboard"),
     "cloudgan.cli.commands.{}": (
@@ -207,7 +209,7 @@ _PLACES = {
     "cloudgan.api.showers": ("generate", "simulate", "convert"),
     "cloudgan.api.crossvalidation": ("crossvalidate",),
     "cloudgan.launch.operations.runs": ("cancel", "down", "adopt"),
-    "cloudgan.api.run_pages": ("report",),
+    "cloudgan.launch.operations.run_pages": ("report",),
     "cloudgan.launch.operations.remote_commands": ("exec", "shell"),
     "cloudgan.launch.operations.image_context": ("image",),
 }

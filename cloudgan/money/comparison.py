@@ -124,7 +124,7 @@ def summarize(
         loop=started.loop if started else None,
         replicas=numerics.replicas if numerics else None,
         global_batch_size=numerics.global_batch_size if numerics else None,
-        epochs=len(record.epochs()),
+        epochs=record.finished_epochs(),
         steady_epoch_seconds=report.durations.steady_epoch_seconds,
         first_epoch_seconds=record.first_epoch_seconds(),
         showers_per_second=record.samples_per_second(),

@@ -7,6 +7,7 @@ Durations are measured by the processes, never differences of `time`.
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -263,6 +264,16 @@ class RunRecord(Document):
         """Returns the epochs that count: of repeated ones the last run."""
         counted, _ = counted_epochs(distinct(self.lines)[0])
         return tuple(each.epoch for each in counted)
+
+    def finished_epochs(self) -> int:
+        """Returns how many epochs are finished; one that several processes trained counts when it has all steps."""
+        epochs = self.epochs()
+        if not epochs:
+            return 0
+        last = epochs[-1]
+        steps = sum(each.steps for each in epochs if each.epoch == last.epoch)
+        whole = min((each.steps for each in epochs if each.complete), default=math.inf)
+        return last.epoch + (last.complete or steps >= whole)
 
     def validations(self) -> tuple[Validated, ...]:
         """Returns the validations that count: of repeated ones the last run."""

@@ -9,8 +9,8 @@ import pytest
 
 from cloudgan.api.deploy import deploy
 from cloudgan.api.plan import plan
-from cloudgan.api.plan_result import PlanResult
 from cloudgan.cli.program import Program
+from cloudgan.launch.operations.plan_result import PlanResult
 from cloudgan.schema import launch
 from cloudgan.schema.launch import Attempt
 from cloudgan.schema.plan import Plan

@@ -56,6 +56,15 @@ def test_runs_are_compared_and_folders_without_a_record_skipped(runs, cloudgan_h
     assert all("compute" in one["total"] or "unknown" in one["total"] for one in said)
 
 
+def test_an_epoch_that_was_cut_short_is_not_counted(tmp_path, cloudgan_here):
+    cut = epoch(1, 3, steps=4, complete=False)
+    write_run(tmp_path / "cut", started(), epoch(0), cut, stopped(14, 20, "max_steps"))
+    rest = epoch(1, 3, steps=6, complete=False, step=20)
+    write_run(tmp_path / "whole", started(), epoch(0), cut, started(), rest, stopped(20, 40))
+    said = cloudgan_here("compare", f"{tmp_path}/*", "--json").json()["runs"]
+    assert [(one["run"], one["epochs"]) for one in said] == [("cut", 1), ("whole", 2)]
+
+
 def test_runs_priced_as_one_offer_cost_in_proportion_to_their_time(runs, cloudgan_here):
     both = f"{runs}/slow,{runs}/fast"
     slow, fast = cloudgan_here("compare", both, f"--price-as={OFFER}", "--json").json()["runs"]

@@ -10,8 +10,8 @@ import jsonschema
 import pytest
 
 import cloudgan as cg
-from cloudgan.api.job_file import with_job_file
 from cloudgan.core.options import build
+from cloudgan.launch.operations.job_file import with_job_file
 from cloudgan.launch.operations.launch_options import PlanOptions
 from cloudgan.training.run_options import with_preset
 
@@ -20,7 +20,7 @@ LINE = '    colour: str = flag("red", "paint of the nodes; for the test", "Where
 ASK = """
 import inspect, json, os, sys
 import cloudgan as cg
-from cloudgan.api.job_file import job_schema, with_job_file
+from cloudgan.launch.operations.job_file import job_schema, with_job_file
 from cloudgan.launch.operations.launch_options import PlanOptions
 from cloudgan.cli.help import every_flag, screen
 from cloudgan.cli.program import PROGRAM, functions
@@ -91,6 +91,7 @@ def test_the_help_names_the_network_that_train_takes_on_each_device(cloudgan_her
         (("dataset", "own.h5"), "dataset.yaml exists; give --overwrite, or rename it"),
         (("dataset",), "init dataset needs the file: cloudgan init dataset FILE.h5"),
         (("dataset", "missing.h5"), "missing.h5 does not exist"),
+        (("job", "own.h5", "--overwrite"), "own.h5 is no name of a YAML file: give own.yaml"),
     ],
 )
 def test_init_keeps_an_existing_file_and_says_what_can_be_done(
@@ -100,7 +101,7 @@ def test_init_keeps_an_existing_file_and_says_what_can_be_done(
     for name in ("here.yaml", "dataset.yaml", "own.h5"):
         Path(name).write_text("mine")
     assert message in cloudgan_here("init", *words, exits=2).stderr
-    assert Path("dataset.yaml").read_text() == "mine"
+    assert {file.read_text() for file in tmp_path.iterdir()} == {"mine"}
 
 
 def test_init_writes_files_that_their_commands_take(tmp_path, monkeypatch, cloudgan_here):

@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from cloudgan.api.offers_report import OffersReport, price_age
 from cloudgan.core import machines
+from cloudgan.launch.operations.offers_report import OffersReport, price_age
 from cloudgan.reports.table import Mark
 from cloudgan.schema.presets import PROFILES
 

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from cli.provisioned import few_showers
-from cloudgan.api.plan_result import PlanResult
+from cloudgan.launch.operations.plan_result import PlanResult
 from cloudgan.schema.plan import Plan
 
 CLUSTER = ("plan", "--provider=kubernetes", "--store=gs://lab/cloudgan")

@@ -6,8 +6,8 @@ import re
 import pytest
 
 from cli.provisioned import basis
-from cloudgan.api.plan_result import PlanResult
 from cloudgan.launch.clouds.planner import cloud_planner
+from cloudgan.launch.operations.plan_result import PlanResult
 from cloudgan.money.catalog import load_catalog
 from cloudgan.money.cost_difference import figures_of_plan
 from cloudgan.money.fees import load_fees

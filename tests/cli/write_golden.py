@@ -14,7 +14,6 @@ from pathlib import Path
 from unittest import mock
 
 from cli.test_compare import three_epochs
-from cloudgan.api.validation_result import ValidationResult
 from cloudgan.cli.emit import emit
 from cloudgan.cli.help import screen
 from cloudgan.cli.main import main
@@ -23,6 +22,7 @@ from cloudgan.core.command import model_of
 from cloudgan.core.documents import read_json
 from cloudgan.validation.acceptance.assessment import Assessment
 from cloudgan.validation.acceptance.gates import apply_gates
+from cloudgan.validation.result import ValidationResult
 
 OFFERS = Path(__file__).parents[2] / "docs" / "cost.md"
 TODAY = dt.date(2026, 11, 22)
@@ -85,8 +85,8 @@ def golden(name: str) -> str:
 def _printed(command: str) -> str:
     text, moment = io.StringIO(), dt.datetime(2026, 11, 22, 12, tzinfo=dt.UTC)
     with contextlib.ExitStack() as stack:
-        for module in ("offers", "cost"):
-            name = f"cloudgan.api.{module}.utc_today"
+        for module in ("launch.operations.offers", "api.cost"):
+            name = f"cloudgan.{module}.utc_today"
             stack.enter_context(mock.patch(name, return_value=TODAY))
         for module in ("launch.plan.launch_plan", "launch.operations.local_runs"):
             name = f"cloudgan.{module}.utc_moment"

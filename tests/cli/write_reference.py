@@ -9,9 +9,9 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from cloudgan.api.job_file import job_schema
 from cloudgan.cli.commands import schema as command
 from cloudgan.cli.program import functions
+from cloudgan.launch.operations.job_file import job_schema
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference.md"
 _HEAD = """\

@@ -213,7 +213,7 @@ def test_a_damaged_checkpoint_assigns_nothing_invalid_once_tensorflow_is_loaded(
 @pytest.fixture
 def unattended(monkeypatch):
     """Lets `serve` end at once: with valid flags it waits for Ctrl-C."""
-    monkeypatch.setattr("cloudgan.api.run_pages.RunServer.wait", lambda self: None)
+    monkeypatch.setattr("cloudgan.launch.operations.run_pages.RunServer.wait", lambda self: None)
 
 
 def one_bad_flag(signature):

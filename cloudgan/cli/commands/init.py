@@ -97,6 +97,10 @@ def init(options: InitOptions) -> WrittenFile:
     """Writes the file; an existing one is kept unless --overwrite is given."""
     if options.kind != "dataset":
         path = Path(options.output or f"{options.kind}.yaml")
+        if path.suffix not in (".yaml", ".yml"):  # such as a file of showers
+            raise ConfigError(
+                f"{path} is no name of a YAML file: give {path.stem or options.kind}.yaml"
+            )
         _refuse_existing(path, options, "another name")
         text = _TEXTS[options.kind]
     elif not options.output:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from cloudgan.api.run_pages import RunServer
 from cloudgan.cli.views.output import print_json
 from cloudgan.core.command import command
+from cloudgan.launch.operations.run_pages import RunServer
 from cloudgan.schema.options.runs import ServeOptions
 
 

@@ -17,7 +17,7 @@ from cloudgan.schema.coevolution import CoevolutionConfig
 from cloudgan.schema.config import RunConfig
 from cloudgan.schema.grid_states import CELLS
 from cloudgan.schema.quality import quality_of
-from cloudgan.schema.record import Epoch, RunRecord
+from cloudgan.schema.record import RunRecord
 from cloudgan.schema.record_line import StopReason
 from cloudgan.schema.run_folder import RunFolder, shown_run
 from cloudgan.search.folder import check_extra
@@ -78,7 +78,7 @@ def record_facts(lines: RunRecord, config: RunConfig | None) -> dict[str, Any]:
     """Returns what the record of a training says of its progress and quality."""
     epochs = lines.epochs()
     total = config.training.epochs if config else None
-    found: dict[str, Any] = {"total": total, "done": _finished_epochs(epochs)}
+    found: dict[str, Any] = {"total": total, "done": lines.finished_epochs()}
     if lines.lines:
         found |= {"started_at": lines.lines[0].time, "step": lines.lines[-1].step}
     if quality := quality_of(lines.validations()):
@@ -112,16 +112,6 @@ def _training(folder: RunFolder) -> dict[str, Any]:
     else:
         found |= {"state": "unknown", "reason": "no training process has started"}
     return found
-
-
-def _finished_epochs(epochs: tuple[Epoch, ...]) -> int:
-    """Returns how many epochs are finished; one that several processes trained counts when it has all steps."""
-    if not epochs:
-        return 0
-    last = epochs[-1]
-    steps = sum(each.steps for each in epochs if each.epoch == last.epoch)
-    whole = min((each.steps for each in epochs if each.complete), default=math.inf)
-    return last.epoch + (last.complete or steps >= whole)
 
 
 def _grid(folder: RunFolder) -> dict[str, Any]:

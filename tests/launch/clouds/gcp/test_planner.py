@@ -2,9 +2,9 @@
 
 import pytest
 
-from cloudgan.api.plan_result import PlanResult
 from cloudgan.launch.clouds.gcp.names import CHANNEL
 from cloudgan.launch.clouds.gcp.planner import target
+from cloudgan.launch.operations.plan_result import PlanResult
 from cloudgan.schema.plan import LOCATION
 from launch.clouds.gcp.lab import gcp_plan
 from launch.clouds.lab import of_cloud

@@ -7,10 +7,10 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from cloudgan.api import run_pages
 from cloudgan.api.run_page import quality_sections
-from cloudgan.api.run_pages import RunServer, report
 from cloudgan.core.errors import ConfigError
+from cloudgan.launch.operations import run_pages
+from cloudgan.launch.operations.run_pages import RunServer, report
 from cloudgan.schema.record import RunRecord
 from cloudgan.schema.run_folder import RunFolder
 from records import validated

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cloudgan import __version__
-from cloudgan.api.validation_page import checks_table, condensed, headline, validation_page
-from cloudgan.api.validation_result import ValidationResult
 from cloudgan.core.atomic_file import write_atomic
 from cloudgan.reports.page import Block, Graphic, Page, Paragraph, Section, fragment
 from cloudgan.reports.table import Table
@@ -14,6 +12,8 @@ from cloudgan.schema.run_folder import RunFolder
 from cloudgan.validation.acceptance.assessment import Assessment
 from cloudgan.validation.acceptance.gates import Verdict
 from cloudgan.validation.figures.samples import Samples
+from cloudgan.validation.page import checks_table, condensed, headline, validation_page
+from cloudgan.validation.result import ValidationResult
 
 RUN_SHOWERS = 1000
 """Showers that a run generates for a validation, by default."""

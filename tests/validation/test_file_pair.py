@@ -5,12 +5,12 @@ import shutil
 import numpy as np
 import pytest
 
-from cloudgan.api.file_pair import open_pair, provenance_table
 from cloudgan.core.errors import ConfigError, DataError
 from cloudgan.core.progress import Silent
 from cloudgan.data.hdf5_writer import write_hdf5
 from cloudgan.data.sources import open_source
 from cloudgan.simulation.gflash import simulate
+from cloudgan.validation.file_pair import open_pair, provenance_table
 
 
 def a_file(path, *, seed=1, count=30, cells=(9, 9)):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cloudgan.api.offer_choice import choose_offers
-from cloudgan.api.offers_report import OffersReport
 from cloudgan.core.clock import utc_today
 from cloudgan.core.command import command
 from cloudgan.core.durations import HOUR_SECONDS
 from cloudgan.core.errors import ConfigError, PlanError, counted
 from cloudgan.core.machines import refuse_missing_accelerator
+from cloudgan.launch.operations.offer_choice import choose_offers
+from cloudgan.launch.operations.offers_report import OffersReport
 from cloudgan.launch.plan.candidates import group_rejected, usual_node_pool, why_not_sold
 from cloudgan.launch.plan.launch_job import batch_rule
 from cloudgan.money.carbon import carbon_g_per_epoch

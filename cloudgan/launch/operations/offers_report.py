@@ -9,7 +9,10 @@ from pathlib import Path
 from pydantic import Field
 
 from cloudgan import __version__
-from cloudgan.api.offer_choice import (
+from cloudgan.core.clouds import CLOUDS, title_of
+from cloudgan.core.durations import HOUR_SECONDS, duration_range
+from cloudgan.core.errors import CloudganError, PlanError, counted
+from cloudgan.launch.operations.offer_choice import (
     JobChoice,
     assumed,
     decision,
@@ -17,9 +20,6 @@ from cloudgan.api.offer_choice import (
     nodes_text,
     where_text,
 )
-from cloudgan.core.clouds import CLOUDS, title_of
-from cloudgan.core.durations import HOUR_SECONDS, duration_range
-from cloudgan.core.errors import CloudganError, PlanError, counted
 from cloudgan.launch.plan.flags import WorkerFlags
 from cloudgan.money.carbon import COVERS
 from cloudgan.reports.charts import Axis, Plot, Point, PointSeries, Style

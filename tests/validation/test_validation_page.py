@@ -17,8 +17,18 @@ from api.verdicts import (
     a_verdict,
     an_assessment,
 )
-from cloudgan.api.file_pair import provenance_table
-from cloudgan.api.validation_page import (
+from cloudgan.data.hdf5_writer import write_hdf5
+from cloudgan.data.showers import join_showers
+from cloudgan.data.sources import open_source
+from cloudgan.reports.page import Page, page_markdown, render
+from cloudgan.reports.table import Mark, cell_text, csv_text
+from cloudgan.simulation.gflash import simulate
+from cloudgan.validation.acceptance.assessment import Measure
+from cloudgan.validation.figures.samples import Samples, pick_pairs
+from cloudgan.validation.file_pair import provenance_table
+from cloudgan.validation.observables.observables import observe
+from cloudgan.validation.observables.overlap import OverlapRegion
+from cloudgan.validation.page import (
     baseline,
     checks_table,
     condensed,
@@ -30,17 +40,7 @@ from cloudgan.api.validation_page import (
     validation_page,
     verdict_section,
 )
-from cloudgan.api.validation_result import ValidationResult
-from cloudgan.data.hdf5_writer import write_hdf5
-from cloudgan.data.showers import join_showers
-from cloudgan.data.sources import open_source
-from cloudgan.reports.page import Page, page_markdown, render
-from cloudgan.reports.table import Mark, cell_text, csv_text
-from cloudgan.simulation.gflash import simulate
-from cloudgan.validation.acceptance.assessment import Measure
-from cloudgan.validation.figures.samples import Samples, pick_pairs
-from cloudgan.validation.observables.observables import observe
-from cloudgan.validation.observables.overlap import OverlapRegion
+from cloudgan.validation.result import ValidationResult
 
 BASELINE = a_check("width", WIDTH, "at the baseline")
 GOOD = a_check("response", RESPONSE, "good")

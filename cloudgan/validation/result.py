@@ -8,7 +8,15 @@ from pathlib import Path
 
 from pydantic import Field
 
-from cloudgan.api.validation_page import (
+from cloudgan.core.errors import CloudganError, VerdictError
+from cloudgan.reports.result import Result, View
+from cloudgan.reports.table import Table
+from cloudgan.schema.cost_report import CostReport
+from cloudgan.schema.record_line import StopReason
+from cloudgan.schema.run_folder import shown_run
+from cloudgan.validation.acceptance.assessment import Assessment
+from cloudgan.validation.acceptance.gates import Check, Verdict
+from cloudgan.validation.page import (
     BASELINE_NOTE,
     LIMITS_NOTE,
     baseline,
@@ -20,14 +28,6 @@ from cloudgan.api.validation_page import (
     limits,
     value,
 )
-from cloudgan.core.errors import CloudganError, VerdictError
-from cloudgan.reports.result import Result, View
-from cloudgan.reports.table import Table
-from cloudgan.schema.cost_report import CostReport
-from cloudgan.schema.record_line import StopReason
-from cloudgan.schema.run_folder import shown_run
-from cloudgan.validation.acceptance.assessment import Assessment
-from cloudgan.validation.acceptance.gates import Check, Verdict
 
 _ROWS = 9
 """Of the checks on a terminal: with the lines around them they fill a screen of 24 lines."""
