@@ -201,7 +201,7 @@ def training_result(
         ended=outcome.reason,
         preset=config.model.preset,
         step=outcome.step,
-        epoch=outcome.epoch,
+        epoch=min(outcome.epoch, config.training.epochs),  # the last batch may reach beyond
         train_seconds=round(outcome.train_seconds, 3),
         training_showers=started.training_showers if started else None,
         held_out_showers=started.held_out_showers if started else None,

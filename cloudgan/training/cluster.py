@@ -22,7 +22,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from cloudgan.core import settings
 from cloudgan.core.cuda_libraries import describe_libraries
 from cloudgan.core.documents import parse_json, validated
-from cloudgan.core.errors import CloudganError, ConfigError, show
+from cloudgan.core.errors import CloudganError, ConfigError, counted, show
 from cloudgan.core.hardware import cpu_features, has_bfloat16, nvidia_gpus, this_machine
 from cloudgan.core.held_port import SHARED, hold_port, number_of
 from cloudgan.core.loopback_network import LoopbackNetwork
@@ -145,7 +145,7 @@ def refuse_missing_accelerators(found: int, library: str = "TensorFlow") -> None
     if hidden := settings.variable(_VISIBLE):
         listed += f", with {_VISIBLE}={hidden}"
     raise ConfigError(
-        f"the plan has {planned} accelerators for this worker (CLOUDGAN_ACCELERATORS), and {library}"
+        f"the plan has {counted(planned, 'accelerator')} for this worker (CLOUDGAN_ACCELERATORS), and {library}"
         f" finds {found}; nothing was trained. nvidia-smi lists {listed}; {describe_libraries()}. Without"
         " a driver, the node or its device plugin is at fault: run `cloudgan check`. Without libraries,"
         " deploy without --image, or use an image with cloudgan[gpu] (`cloudgan image --kind=gpu`)"

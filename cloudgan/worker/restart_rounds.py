@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pydantic import Field, ValidationError
 
 from cloudgan.core.document import Document
-from cloudgan.core.errors import CloudganError, ConfigError, NoProgress, TryAgain
+from cloudgan.core.errors import CloudganError, ConfigError, NoProgress, TryAgain, counted
 from cloudgan.schema.heartbeat import Phase
 from cloudgan.schema.liveness import LivenessFile
 from cloudgan.storage.store import ObjectMissingError, Store
@@ -190,7 +190,7 @@ class RestartRounds:
     def _train(self, generation: int) -> int:
         """Runs one trainer process; returns its exit code."""
         work, world = self.work, self.state.world
-        self.say(f"generation {generation}: {work} with {world} workers")
+        self.say(f"generation {generation}: {work} with {counted(world, 'worker')}")
         self.liveness.clear()
         self._trainer = self.start(self.rendezvous_client.response())
         code, _ = self._supervise(self._trainer, self.timeouts)

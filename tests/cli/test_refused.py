@@ -177,8 +177,8 @@ CASES = r"""
 2 | TRAIN --stages=conv33 | Did you mean 'conv3'?
 2 | TRAIN --parallel=gem --ranks=0 | expected at least 1
 # Searches
-2 | deploy -- join lr | needs the store of the search
-2 | deploy --store=pvc:lab --provider=kubernetes --image=x/y:1 -- join lr | needs the store of the
+2 | deploy -- join lr | the blocks of a search need its store
+2 | deploy --store=pvc:lab --provider=kubernetes --image=x/y:1 -- join lr | the blocks of a search need its store
 2 | deploy --store=st -- join Not_A_Name | Not_A_Name is no name of a search
 2 | deploy STORE --epochs=3 -- join lr | before --: flags of the run stand behind it
 2 | deploy STORE -- join lr --epochs=3 | unknown flag of `cloudgan deploy -- join`
@@ -186,7 +186,7 @@ CASES = r"""
 2 | deploy STORE -- joyn lr | Did you mean 'join'?
 2 | deploy STORE --seeds=1,2 -- join lr | omit --seeds
 2 | deploy STORE --config=join.yaml -- join lr | before --: flags of the run stand behind it
-2 | deploy STORE --provider=gcp -- join lr | not built for the job join
+2 | deploy STORE --provider=gcp -- join lr | its blocks need nodes that exist
 2 | deploy --provider=kubernetes --yes -- search space.yaml x.h5 | needs a store
 2 | deploy --provider=kubernetes --yes STORE -- search space.yaml x.h5 --show | start no search
 2 | deploy --provider=kubernetes --yes STORE -- search space.yaml x.h5 --store=there | --store stands before --

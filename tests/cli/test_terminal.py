@@ -12,7 +12,7 @@ from terminal import Program, run_in_terminal
 pytestmark = pytest.mark.tf
 
 TRAIN = ("--config=run.yaml", "--data=showers.h5", "--preset=smoke")
-OF_PLAN = ("store ", "  1 worker processes ")  # `deploy` prints it before it starts
+OF_PLAN = ("store ", "  1 worker process ")  # `deploy` prints it before it starts
 EPOCH = r"epoch +\d+  G [\d.]+ +D [\d.]+ +\d+ showers  [\d.]+ s"
 
 

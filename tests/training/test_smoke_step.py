@@ -21,7 +21,7 @@ def test_fewer_devices_than_planned_end_it_before_it_waits_for_others(monkeypatc
     monkeypatch.setattr(sys, "stdin", None)  # reading it would fail
     assert smoke_step.main() == 2
     error = capsys.readouterr().err
-    assert error.startswith("cloudgan: the plan has 1 accelerators for this worker")
+    assert error.startswith("cloudgan: the plan has 1 accelerator for this worker")
 
 
 def test_a_lost_agent_ends_it(monkeypatch):

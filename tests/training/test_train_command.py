@@ -14,9 +14,12 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
+from cloudgan.api.training_result import training_result
 from cloudgan.money.record_warnings import record_warnings
 from cloudgan.schema import record
+from cloudgan.schema.config import parse_config
 from cloudgan.schema.run_folder import RunFolder
+from cloudgan.training.stopping import Outcome
 
 pytestmark = pytest.mark.tf
 
@@ -231,6 +234,14 @@ def test_the_result_as_json_has_every_number_of_the_screen_and_more(short, run_c
         "largest_batch",
     }
     assert said["quality"] is said["report"] is None
+
+
+def test_a_last_batch_of_several_epochs_adds_none_to_those_that_were_asked_for(tmp_path):
+    config = parse_config({"name": "mine", "training": {"epochs": 60}}, "a test")
+    outcome = Outcome(
+        reason="finished", step=14, epoch=64, train_seconds=1.0, checkpoint=tmp_path / "step-14.npz"
+    )
+    assert training_result(outcome, RunFolder(tmp_path), config).epoch == 60
 
 
 def test_describe_prints_the_published_parameter_counts(cloudgan_here):

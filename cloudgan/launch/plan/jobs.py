@@ -308,12 +308,12 @@ def _check_join(given: Mapping[str, Any], file: str | None, request: WorkerFlags
     if request.is_provisioned:
         raise ConfigError(
             f"--provider={request.provider} chooses its nodes by the forecast of one run, which a search does"
-            " not have, so it is not built for the job join. Create a cluster, and give --provider=kubernetes"
+            " not have: its blocks need nodes that exist. Create a cluster, and give --provider=kubernetes"
             " --context=NAME"
         )
     if not request.store or request.store.startswith(CLAIM):
         raise ConfigError(
-            "the job join needs the store of the search: give --store=URL before --, that of `cloudgan search` for"
+            "the blocks of a search need its store: give --store=URL before --, that of `cloudgan search` for"
             " join; a bucket or a folder that all nodes see"
         )
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from cloudgan.core.errors import counted
 from cloudgan.money.catalog import Catalog
 from cloudgan.schema.price_row import Market, PriceRow
 
@@ -107,7 +108,7 @@ def _why_not(quote: Quote) -> str | None:
     if not math.isfinite(usd) or usd < _LEAST_USD_PER_HOUR:
         return f"{usd} USD/h is not a valid price"
     if usd > count * _MOST_USD_PER_ACCELERATOR_HOUR:
-        return f"{usd} USD/h is implausibly high for {count} accelerators"
+        return f"{usd} USD/h is implausibly high for {counted(count, 'accelerator')}"
     return None
 
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from cloudgan.core.atomic_file import write_if_changed
 from cloudgan.core.clock import monotonic_seconds
-from cloudgan.core.errors import ConfigError, LaunchError, install_command
+from cloudgan.core.errors import ConfigError, LaunchError, counted, install_command
 from cloudgan.core.loopback_network import LoopbackNetwork
 from cloudgan.core.settings import child_environment
 from cloudgan.launch.backends.job_backend import PolledBackend
@@ -264,7 +264,7 @@ def local_steps(plan: Plan) -> tuple[Step, ...]:
         Step(ensure="run.yaml of the workers", method="PUT", path=CONFIG_FILE, body=run_yaml(plan)),
         Step(ensure="job of the workers", method="PUT", path=JOB_FILE, body=body),
         Step(
-            ensure=f"{plan.workers.nodes} worker processes",
+            ensure=counted(plan.workers.nodes, "worker process", "worker processes"),
             method="RUN",
             path="python -m cloudgan.launch.backends.local",
             find=SUPERVISOR,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from cloudgan.core.durations import HOUR_SECONDS
-from cloudgan.core.errors import ConfigError, PlanError, UnknownNameError, nearest
+from cloudgan.core.errors import ConfigError, PlanError, UnknownNameError, counted, nearest
 from cloudgan.launch.backends.slurm.client import SlurmCommands
 from cloudgan.schema.plan import Plan
 
@@ -73,7 +73,9 @@ def matching_nodes(plan: Plan, known: tuple[Partition, ...]) -> tuple[Partition,
     nodes = sum(one.nodes for one in equipped)
     if nodes < workers.nodes:
         what = " with these accelerators" if workers.accelerators_per_node else ""
-        raise PlanError(f"partition {name} has {nodes} nodes{what}, but --nodes={workers.nodes}")
+        raise PlanError(
+            f"partition {name} has {counted(nodes, 'node')}{what}, but --nodes={workers.nodes}"
+        )
     return equipped
 
 

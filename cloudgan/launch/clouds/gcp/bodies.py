@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from cloudgan.core.clouds import CLUSTER, NAMESPACE, SERVICE_ACCOUNT
 from cloudgan.core.durations import HOUR_SECONDS
-from cloudgan.core.errors import PlanError
+from cloudgan.core.errors import PlanError, counted
 from cloudgan.core.labels import SHARED
 from cloudgan.core.machines import Machine
 from cloudgan.launch.clouds.gcp import iam, kinds, names, network
@@ -155,7 +155,7 @@ def cluster_step(plan: Plan) -> Step:
 def pool_step(plan: Plan, node_pool: NodePool) -> Step:
     """Returns the step for the run's node pool."""
     ref, machine_type = _cluster_ref(plan), host_of(machine(node_pool.node_type))
-    nodes = "flex-start nodes" if node_pool.flex_start else f"{plan.workers.nodes} nodes"
+    nodes = "flex-start nodes" if node_pool.flex_start else counted(plan.workers.nodes, "node")
     return kinds.POOL.step(
         f"pool {node_pool.name} of {nodes} {machine_type}",
         ref | {"name": node_pool.name},
