@@ -10,10 +10,12 @@ from cloudgan.core import machines
 from cloudgan.launch.operations.offers_report import OffersReport, price_age
 from cloudgan.reports.table import Mark
 from cloudgan.schema.presets import PROFILES
+from records import epoch, started, stopped, write_run
 
 ANSWERS = {}
 """What the command printed, by its arguments: the catalog is the same in every test."""
 JOB = ("--epochs=60", "--max-hours=2")
+RUN_OF_TWO = (started(), epoch(0), epoch(1), stopped(20, 9))
 OWN_PRICES = """
 date: 2026-11-20
 nodes:
@@ -61,6 +63,35 @@ def test_a_job_of_other_networks_and_showers_keeps_their_usual_batch(offers, ref
     assert batches == {PROFILES["mini"].batch}, "nothing is known of larger ones"
     said = refused("offers", "--preset=mini", "--run=mine")
     assert "--run and --preset exclude each other" in said
+
+
+@pytest.mark.parametrize(
+    ("batch", "flags", "said"),
+    [
+        (
+            12_288,
+            (),
+            r"no single node of \d+ offers .*; give --epochs=N: the nodes of a job share it",
+        ),
+        (1_000_000, ("--epochs=6",), r"no number of nodes of \d+ offers .* evenly$"),
+    ],
+)
+@pytest.mark.usefixtures("user_folder")
+def test_a_global_batch_that_no_node_holds_is_refused(cloudgan_here, batch, flags, said):
+    write_run("runs/big", *RUN_OF_TWO, training={"global_batch_size": batch})
+    done = cloudgan_here("offers", "--run=big", *flags, exits=5)
+    assert re.search(said, done.stderr.strip())
+
+
+def test_a_job_that_needs_several_nodes_has_a_page_without_a_list_of_single_ones(
+    user_folder, cloudgan_here
+):
+    write_run("runs/big", *RUN_OF_TWO, training={"global_batch_size": 12_288})
+    said = cloudgan_here("offers", "--run=big", "--epochs=6", "--report=page.html").stdout
+    assert re.search(r"--nodes=[2-9]\d* --global-batch=12288", said)
+    page = (user_folder / "page.html").read_text()
+    assert "Time against cost" in page
+    assert "Offers, one node each" not in page
 
 
 def test_filters_hold_together(offers):

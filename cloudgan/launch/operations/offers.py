@@ -11,7 +11,11 @@ from cloudgan.core.errors import ConfigError, PlanError, counted
 from cloudgan.core.machines import refuse_missing_accelerator
 from cloudgan.launch.operations.offer_choice import choose_offers
 from cloudgan.launch.operations.offers_report import OffersReport
-from cloudgan.launch.plan.candidates import group_rejected, usual_node_pool, why_not_sold
+from cloudgan.launch.plan.candidates import (
+    group_rejected,
+    usual_node_pool,
+    why_not_sold,
+)
 from cloudgan.launch.plan.launch_job import batch_rule
 from cloudgan.money.carbon import carbon_g_per_epoch
 from cloudgan.money.price_file import catalog_with
@@ -84,6 +88,8 @@ def offers(options: OffersOptions) -> OffersReport:
             f"{counted(len(rejected), 'offer is', 'offers are')} left out, as in `plan`; -v says why"
         )
     found = sorted(map(_with_carbon, priced), key=lambda one: (one.usd, one.row.usd_per_hour))
+    if not (choice.considered if choice else found):
+        raise _no_batch_fits(len(rows), is_job=choice is not None)
     if options.carbon:
         found.sort(key=lambda one: (one.carbon_g is None, one.carbon_g or 0.0))
     if old := sum(one.row.is_stale(today) for one in found):
@@ -91,9 +97,8 @@ def offers(options: OffersOptions) -> OffersReport:
             f"{old} of {counted(len(found), 'price')} may be older than {STALE_DAYS} days:"
             " `cloudgan prices refresh`"
         )
-    first = found[0].row if found else None
-    if first and choice is None and " to " in first.range_text:
-        notes.append(f"spot price: {first.offer} {first.range_text}")
+    if choice is None and " to " in (text := found[0].row.range_text):
+        notes.append(f"spot price: {found[0].row.offer} {text}")
     notes.append(
         "at most: USD with start-up, staging, cluster, disks; both with lost spot nodes"
         if choice
@@ -153,6 +158,13 @@ def _throughput(options: OffersOptions) -> tuple[ThroughputModel, list[str], Bat
     notes += [f"throughput of the run not used: {own}"] if isinstance(own, str) else []
     speeds = throughput_model(config, showers, folder)
     return speeds, notes, batch_rule(config)
+
+
+def _no_batch_fits(offers: int, *, is_job: bool) -> PlanError:
+    which = "no number of nodes" if is_job else "no single node"
+    more = "" if is_job else "; give --epochs=N: the nodes of a job share it"
+    of = counted(offers, "offer")
+    return PlanError(f"{which} of {of} holds the global batch, divided evenly{more}")
 
 
 def _size_of(config: RunConfig, showers: int) -> str:

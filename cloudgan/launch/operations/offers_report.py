@@ -103,12 +103,11 @@ class OffersReport(Result):
 
     def _basis(self) -> tuple[str, ...]:
         """Returns how the first row is known, and why offers are left out."""
-        first = self.offers[0]
-        lines = (
-            evidence(self.choice)
-            if self.choice
-            else (f"offer: {first.row.offer}", f"time: {first.grade}, {first.basis}")
-        )
+        if self.choice:
+            lines = evidence(self.choice)
+        else:
+            first = self.offers[0]
+            lines = (f"offer: {first.row.offer}", f"time: {first.grade}, {first.basis}")
         left_out = (
             f"left out: {counted(group.count, 'offer')} such as {group.examples[0]}: {group.reason}"
             for group in self.left_out
@@ -137,11 +136,13 @@ class OffersReport(Result):
                 interactive=True,
             )
             sections.append(Section("Time against cost", (_plot(choice), front, risks)))
-        rows = (_offer_row(one, self.day) for one in self.offers)
-        table = Table.of(rows, _CAPTIONS[self.ranked_by], align="rllrrrrlrl", interactive=True)
+        if self.offers:  # else the job needs more than one node
+            rows = (_offer_row(one, self.day) for one in self.offers)
+            table = Table.of(rows, _CAPTIONS[self.ranked_by], align="rllrrrrlrl", interactive=True)
+            sections.append(Section("Offers", (table,)))
         measured = (f"throughput from: {name}" for name in self.measured_runs)
         basis = Bullets((*self.notes, f"carbon: {COVERS}", *measured))
-        sections += [Section("Offers", (table,)), Section("Basis", (basis,))]
+        sections.append(Section("Basis", (basis,)))
         return Page("Offers", lead, tuple(sections), f"cloudgan {__version__}")
 
     def _options_table(self, choice: JobChoice) -> Table:

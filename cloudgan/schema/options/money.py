@@ -129,7 +129,7 @@ class OffersOptions(Options):
     report: str | None = REPORT
 
     @model_validator(mode="after")
-    def _limits_a_job(self) -> Self:
+    def _fit_together(self) -> Self:
         if self.run is not None and "preset" in self.model_fields_set:
             raise ConfigError("--run and --preset exclude each other: a run has its own networks")
         for name, value in (("max-hours", self.max_hours), ("budget-usd", self.budget_usd)):
