@@ -117,7 +117,9 @@ def price(
 ) -> RunCost:
     """Prices a run from its record and launch.json as `cost` does, without writing a file."""
     catalog = catalog_with(Path(price_file) if price_file else None)
-    run, today = _record_of(folder), utc_today()
+    # One that was launched and never trained has nodes, and no line.
+    read = record.read_if_there if folder.launch_file.exists() else record.read
+    run, today = read(folder.record_file), utc_today()
     row = catalog.row(offer) if offer else None
     config, started = folder.read_config(), run.started()
     speeds = throughput_model(config, started.training_showers if started else 0, folder)
@@ -140,13 +142,6 @@ def price(
     }
     report = report.model_copy(update=beside)
     return RunCost(report=_with_forecast(report, folder, run, known))
-
-
-def _record_of(folder: RunFolder) -> RunRecord:
-    """Returns the record of a run; one that was launched and never trained has nodes, and no line."""
-    if folder.launch_file.exists() and not folder.record_file.exists():
-        return RunRecord(lines=())
-    return record.read(folder.record_file)
 
 
 class StoredVerdict(NamedTuple):

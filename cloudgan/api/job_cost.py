@@ -275,10 +275,10 @@ def search_cost(folder: RunFolder, row: PriceRow | None = None) -> JobCostReport
             f"{folder.path}: deployments trained the trials; give the folder of one, which `cloudgan deploy"
             f" -- join {name}` printed"
         )
-    of_trials = machine_seconds(found, config, range(len(study.trials())))
+    of_trials = machine_seconds(found, config, len(study.trials()))
     # A process that was killed noted no time of the machine.
     whole = max(study.machine_seconds, math.fsum(of_trials.values()))
-    time = _filled(dict(of_trials.items()), whole, IDLE)
+    time = _filled(of_trials, whole, IDLE)
     per_hour = row.usd_per_hour if row else config.usd_per_hour
     usd = None if per_hour is None else math.fsum(time.values()) / HOUR_SECONDS * per_hour
     price_row = row.row_id if row else config.priced_as or None

@@ -154,12 +154,12 @@ def _continued(path: Path, fixed: list[str], changes: dict[str, Any]) -> SearchC
 
 def _check_trials(path: Path, wanted: int | None) -> None:
     """Checks that a search is not asked for fewer trials than it has begun."""
+    if wanted is None:
+        return
     from cloudgan.search.study import read_study
 
-    begun = (
-        0 if wanted is None else sum(bool(trial.params) for trial in read_study(path)[2].trials())
-    )
-    if wanted is not None and wanted < begun:
+    begun = sum(bool(trial.params) for trial in read_study(path)[2].trials())
+    if wanted < begun:
         raise ConfigError(
             f"--trials={wanted}: {path} has begun {begun}; give --trials={begun} or more"
         )

@@ -101,7 +101,7 @@ class SweepPlan(Result):
         }
 
     def _first(self) -> PlanResult:
-        return PlanResult(plan=self.plan, price_warning=self.price_warning)
+        return PlanResult(plan=self.plan, price_warning=self.price_warning, is_first=True)
 
     def view(self) -> View:
         """Returns the plan of the next run below the cost of all."""
@@ -113,9 +113,7 @@ class SweepPlan(Result):
             rest = f", plus {', '.join(self.unknown)} (unknown)" if self.unknown else ""
             usd = f"{usd_range(*self.usd)} USD{rest}"
         line = f"Sweep {self.name}: {count} runs, one after another{nodes}\n{view.line}"
-        own, *notes = view.notes
-        own = own.replace("total    ", "first    ", 1)
-        return replace(view, line=line, notes=(f"all runs {usd}", own, *notes))
+        return replace(view, line=line, notes=(f"all runs {usd}", *view.notes))
 
     def question(self) -> str:
         """Returns the question before the sweep is carried out."""

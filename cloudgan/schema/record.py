@@ -384,6 +384,15 @@ def parse(raw: bytes, source: str) -> RunRecord:
     return RunRecord(lines=tuple(lines), truncated=bool(texts[-1]))
 
 
+def read_if_there(path: Path) -> RunRecord:
+    """Reads a record; that of a run that no process has trained has no lines, and no file.
+
+    Raises:
+        DataError: An invalid line.
+    """
+    return read(path) if path.exists() else RunRecord(lines=())
+
+
 def read_if_whole(path: Path) -> RunRecord:
     """Reads a record; a missing or damaged one has no lines."""
     try:

@@ -41,7 +41,7 @@ class Here:
         self._folder, self._config, self._study = folder, config, study
         self._max_hours, self._budget_usd = max_hours, budget_usd
         # A search that was killed could not note its time: that of its trials is in their records.
-        recorded = machine_seconds(folder, config, range(len(study.trials())))
+        recorded = machine_seconds(folder, config, len(study.trials()))
         self._earlier_seconds = max(study.machine_seconds, math.fsum(recorded.values()))
         self._began_seconds = time.monotonic()
 

@@ -50,11 +50,11 @@ def seconds_of_runs(runs: Iterable[RunRecord]) -> float | None:
 
 
 def machine_seconds(
-    folder: SearchFolder, config: SearchConfig, trials: Iterable[int]
-) -> dict[int, float]:
+    folder: SearchFolder, config: SearchConfig, trials: int
+) -> dict[int | str, float]:
     """Returns the time of this machine that each trial took: of one in a block its share; those without a time are left out."""
-    found = {}
-    for number in trials:
+    found: dict[int | str, float] = {}
+    for number in range(trials):
         runs = [RunFolder(folder.run(run)) for run in config.runs_of(number)]
         if seconds := seconds_of_runs(read_if_whole(run.record_file) for run in runs):
             found[number] = seconds / config.blocks

@@ -158,14 +158,12 @@ def limits(check: Check, *deviations: float) -> str:
     Those of the gate, or `deviations`, begin beyond the deviation of Monte Carlo from Monte Carlo, which is added.
     """
     ideal, null = check.measure.ideal, check.measure.null or 0.0
-    around = ideal not in {0.0, _CHANCE}
-    texts = [
-        f"{each + null:.2g}" if null else f"{each:.4g}"
-        for each in deviations or (check.good, check.acceptable)
-    ]
-    if around:
-        return f"{ideal:g} ± {' / '.join(texts)}"
-    return f"< {' / '.join(f'{ideal + float(text):.4g}' for text in texts)}"
+    found = deviations or (check.good, check.acceptable)
+    if null:  # an estimate: two digits
+        found = tuple(float(f"{each + null:.2g}") for each in found)
+    if ideal in {0.0, _CHANCE}:
+        return f"< {' / '.join(f'{ideal + each:.4g}' for each in found)}"
+    return f"{ideal:g} ± {' / '.join(f'{each:.4g}' for each in found)}"
 
 
 def grade(check: Check) -> Mark | str:

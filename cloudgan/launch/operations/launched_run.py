@@ -9,13 +9,14 @@ from cloudgan.core.clock import parse_time, utc_moment
 from cloudgan.core.errors import CloudganError
 from cloudgan.launch.backends.job_backend import JobBackend
 from cloudgan.launch.lifecycle.launch_log import LaunchLog
-from cloudgan.launch.operations.local_runs import read_record, record_facts
+from cloudgan.launch.operations.local_runs import record_facts
 from cloudgan.launch.operations.run_status import THIS_MACHINE, RunStatus, State, age_seconds
 from cloudgan.launch.operations.run_watch import budget_warning
 from cloudgan.launch.plan.jobs import KINDS
 from cloudgan.schema.heartbeat import Heartbeat
 from cloudgan.schema.launch import Launch
 from cloudgan.schema.plan import Plan
+from cloudgan.schema.record import read_if_there
 from cloudgan.schema.run_state import Phase, RunState
 from cloudgan.speed.measured import CORES_PER_CHIP
 
@@ -45,7 +46,7 @@ def launched_status(plan: Plan, backend: JobBackend, *, is_ours: bool = True) ->
     found: dict[str, Any] = {}
     if is_here and plan.config.trains_one:
         with suppress(CloudganError):  # its store has a newer record
-            found = record_facts(read_record(folder), folder.read_config())
+            found = record_facts(read_if_there(folder.record_file), folder.read_config())
     known = launch_log.read()
     found |= _progress(plan, beat, phase)
     found |= {"usd": launch_log.usd(), "usd_per_hour": _usd_per_hour(plan, job, phase)}

@@ -69,11 +69,6 @@ def task_of(folder: RunFolder) -> Literal["evolve", "search", "train"]:
     return "search" if (folder.path / search.FILE_NAME).exists() else "train"
 
 
-def read_record(folder: RunFolder) -> RunRecord:
-    """Returns the record of a training; without one it has no lines."""
-    return record.read(folder.record_file) if folder.record_file.exists() else RunRecord(lines=())
-
-
 def record_facts(lines: RunRecord, config: RunConfig | None) -> dict[str, Any]:
     """Returns what the record of a training says of its progress and quality."""
     epochs = lines.epochs()
@@ -97,7 +92,7 @@ def record_facts(lines: RunRecord, config: RunConfig | None) -> dict[str, Any]:
 
 
 def _training(folder: RunFolder) -> dict[str, Any]:
-    lines = read_record(folder)
+    lines = record.read_if_there(folder.record_file)
     found = record_facts(lines, folder.read_config())
     stopped = lines.stopped()
     if stopped:

@@ -32,6 +32,8 @@ class PlanResult(Result):
 
     plan: Plan
     price_warning: str = ""
+    is_first: bool = False
+    """Whether the plan is that of the first run of several, so that its cost is not the total."""
 
     def as_json(self) -> dict[str, Any]:
         """Returns the document `plan.json`."""
@@ -44,7 +46,7 @@ class PlanResult(Result):
         requests = len(plan.steps)
         more = f"-v shows the basis, {requests} requests and the rejected offers"
         notes = [
-            *_notes(plan),
+            *_notes(plan, "first" if self.is_first else "total"),
             more if plan.selection else more.replace(" and the rejected offers", ""),
         ]
         table, warnings = _markets(plan), [self.price_warning] * bool(self.price_warning)
@@ -166,10 +168,10 @@ def _usd_per_hour(usd: float | None) -> Number:
     return Number(usd, "" if usd is None else f"{usd:.2f}")
 
 
-def _notes(plan: Plan) -> Iterator[str]:
+def _notes(plan: Plan, whose: str) -> Iterator[str]:
     """Yields what the table leaves open: total, data, prices, and what bills afterwards."""
     ahead, limits, pool = plan.forecast, plan.limits, plan.node_pool
-    yield f"total    {total(plan)}"
+    yield f"{whose}    {total(plan)}"
     if ahead.low_seconds is None or ahead.high_seconds is None:
         yield f"time     unknown: {ahead.why_unknown}"
     elif pool is None:

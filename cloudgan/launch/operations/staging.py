@@ -18,7 +18,7 @@ from cloudgan.launch.lifecycle.wheels import (
     own_wheel,
 )
 from cloudgan.launch.plan.jobs import KINDS
-from cloudgan.launch.plan.showers import NO_SHOWERS, NOT_READ
+from cloudgan.launch.plan.showers import NO_SHOWERS, NOT_READ, of_manifest
 from cloudgan.ranks.placement import check_mpi
 from cloudgan.schema.config import RunConfig
 from cloudgan.schema.image import tagged
@@ -102,12 +102,10 @@ def showers_in_bucket(url: str, progress: Progress) -> Showers:
     """
     bucket = BucketShowers.from_url(url)
     try:
-        manifest = bucket.manifest
+        return of_manifest(url, bucket.manifest)
     except StoreError as error:  # the workers may have a login or a network that this machine lacks
         progress.say(f"the showers were not counted: {error}")
         return Showers(source=url)
-    size = sum(file.bytes for file in manifest.files)
-    return Showers(source=url, records=manifest.records, gib=size / 2**30, gib_is_exact=True)
 
 
 def upload_data(plan: Plan, folder: RunFolder, progress: Progress) -> None:

@@ -108,9 +108,10 @@ def make_plan(
         "forecast": KINDS[request.config.job].forecast(request.config, workers, throughput, price),
     }
     plan = Plan(**own)
-    _check_budget(plan, request.spent_usd)
-    if request.run_spec_hash is None:  # else earlier attempts have done a part
-        _check_deadline(plan)
+    if plan.showers.are_counted:  # no limit refuses a forecast for an assumed number
+        _check_budget(plan, request.spent_usd)
+        if request.run_spec_hash is None:  # else earlier attempts have done a part
+            _check_deadline(plan)
     plan = plan.model_copy(update={"warnings": (*_warnings(plan), *request.notes)})
     return plan.model_copy(update={"steps": requests(plan)})
 
@@ -170,12 +171,7 @@ def _check_budget(plan: Plan, spent_usd: float) -> None:
     budget, low = plan.limits.budget_usd, plan.forecast.low_usd
     if low is not None and plan.cost is not None:
         low = plan.cost.known_low_usd
-    if (
-        budget is not None
-        and low is not None
-        and low > budget - spent_usd
-        and plan.showers.are_counted
-    ):
+    if budget is not None and low is not None and low > budget - spent_usd:
         raise BudgetError(
             f"{_amount(plan)} cost at least {low:.2f} USD ({plan.forecast.basis}), more"
             f" than the remaining {budget - spent_usd:.2f} USD; {KINDS[plan.config.job].less}, change the nodes or"
@@ -186,7 +182,7 @@ def _check_budget(plan: Plan, spent_usd: float) -> None:
 def _check_deadline(plan: Plan) -> None:
     """Refuses a plan whose deadline ends the run before its last epoch, by its own forecast."""
     end, low = plan.limits.deadline_seconds, plan.forecast.low_seconds
-    if low is None or low <= end or not plan.showers.are_counted:
+    if low is None or low <= end:
         return
     hours = math.ceil(10 * low / HOUR_SECONDS) / 10
     sentence = (

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from cloudgan.core.errors import ConfigError
 from cloudgan.core.local_path import missing_file
-from cloudgan.data.manifest import MANIFEST, has_manifest, read_manifest
+from cloudgan.data.manifest import MANIFEST, Manifest, has_manifest, read_manifest
 from cloudgan.launch.kubernetes.manifests import CLAIM
 from cloudgan.schema.config import DataConfig
 from cloudgan.schema.plan import NO_DATA, Plan, Showers
@@ -52,14 +52,8 @@ def find_showers(data: DataConfig) -> Found:
         raise missing_file(Path(data.path))
     if has_manifest(data.path):
         folder = Path(data.path)
-        manifest = read_manifest(folder)
-        size = sum(file.bytes for file in manifest.files)
-        return Found(
-            Showers(
-                source=data.path, records=manifest.records, gib=size / 2**30, gib_is_exact=True
-            ),
-            _digest((folder / MANIFEST).read_bytes()),
-        )
+        digest = _digest((folder / MANIFEST).read_bytes())
+        return Found(of_manifest(data.path, read_manifest(folder)), digest)
     from cloudgan.data.sources import open_source
 
     unit = data.unit or ""
@@ -72,6 +66,12 @@ def find_showers(data: DataConfig) -> Found:
     gib = round(gib_of(source.count) * 2**30) / 2**30
     showers = Showers(source=data.path, records=source.count, gib=gib, convert=True)
     return Found(showers, _digest(repr(identity).encode()))
+
+
+def of_manifest(source: str, manifest: Manifest) -> Showers:
+    """Describes the showers of a store, here or in a bucket."""
+    size = sum(file.bytes for file in manifest.files)
+    return Showers(source=source, records=manifest.records, gib=size / 2**30, gib_is_exact=True)
 
 
 def gib_of(showers: int) -> float:
