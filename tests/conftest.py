@@ -208,6 +208,15 @@ def cluster(request):
     return real_cluster
 
 
+@pytest.fixture(autouse=True)
+def usual_precision():
+    """Resets what a test, or the product in it, set of Keras for its whole process."""
+    yield
+    if keras := sys.modules.get("keras"):
+        keras.config.set_floatx("float32")
+        keras.config.set_dtype_policy("float32")
+
+
 @pytest.fixture(scope="session", autouse=True)
 def only_loopback():
     """Fails a test that connects to, or looks up, another machine.

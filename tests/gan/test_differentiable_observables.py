@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -48,11 +47,6 @@ def test_denormal_numbers_stay_finite():
 
 
 POWER, SCALE = 0.85, 50.0
-
-
-@pytest.fixture(autouse=True)
-def float32():
-    keras.config.set_dtype_policy("float32")
 
 
 @pytest.fixture(scope="module")

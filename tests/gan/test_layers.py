@@ -63,7 +63,6 @@ def test_keras_masks_keep_the_requested_share_and_change_per_call():
     ],
 )
 def test_the_phase_convolution_is_the_same_function_of_the_same_kernel(upsample, kernel):
-    keras.config.set_dtype_policy("float32")
     grid = np.random.default_rng(0).normal(size=(2, 3, 4, 5, 2)).astype(np.float32)
     plain = layers.Conv3D(3, kernel, kernel_initializer="he_uniform")
     expected = plain(layers.UpSampling3D(upsample)(grid)).numpy()
@@ -78,7 +77,6 @@ def test_the_phase_convolution_is_the_same_function_of_the_same_kernel(upsample,
 @pytest.mark.parametrize("stages", [PUBLISHED, PhaseStages()])
 @pytest.mark.parametrize("padding", ["valid", "same"])
 def test_a_convolution_along_a_periodic_axis_goes_on_at_the_other_end(stages, padding):
-    keras.config.set_dtype_policy("float32")
     block = Block(3, (3, 4, 2), (1, 2, 2), (1, 0, 0), padding, periodic=(False, True, False))
     start = keras.Input((4, 5, 3, 2))
     stage = Stage(block, 0, "he_uniform", leak=1.0, momentum=0.9, epsilon=1e-6)

@@ -23,11 +23,6 @@ pytestmark = pytest.mark.tf
 PAPER, SMOKE = find_preset("paper"), find_preset("smoke")
 
 
-@pytest.fixture(autouse=True)
-def float32():
-    keras.config.set_dtype_policy("float32")
-
-
 def generator(preset):
     return build_generator(preset)
 

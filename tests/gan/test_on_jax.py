@@ -9,7 +9,6 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
-import keras
 import numpy as np
 import pytest
 
@@ -46,18 +45,10 @@ def answered(tmp_path_factory):
     return found
 
 
-@pytest.fixture
-def under_tensorflow():
-    yield answers
-    keras.config.set_dtype_policy("float32")
-
-
 # In bfloat16 TensorFlow's convolutions on a CPU round their sums too: up to 5 % of a gradient.
 @pytest.mark.parametrize(("policy", "apart"), [("float32", 1e-5), ("mixed_bfloat16", 0.1)])
-def test_networks_and_phase_convolution_agree_under_jax_and_tensorflow(
-    answered, under_tensorflow, policy, apart
-):
-    ours, theirs = answered[policy], under_tensorflow(policy)
+def test_networks_and_phase_convolution_agree_under_jax_and_tensorflow(answered, policy, apart):
+    ours, theirs = answered[policy], answers(policy)
     assert ours.keys() == theirs.keys()
     for name in set(ours) - {"types"}:
         size = np.linalg.norm(theirs[name])

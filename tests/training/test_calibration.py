@@ -22,7 +22,6 @@ COUNT, SUM = 64, 40.0
 
 @pytest.fixture
 def recalibrator():
-    keras.config.set_dtype_policy("float32")
     rng = np.random.default_rng(0)
 
     def column(low, high):

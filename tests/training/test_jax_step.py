@@ -30,13 +30,6 @@ APART = 1e-3
 QUICK = "--xla_backend_optimization_level=0"  # compiles in a fraction of the time
 
 
-@pytest.fixture(autouse=True)
-def floats():
-    yield
-    keras.config.set_floatx("float32")
-    keras.config.set_dtype_policy("float32")
-
-
 def numbers(gan):
     """All that a step changes."""
     return {name: variable.numpy() for name, variable in gan.variables().items()}

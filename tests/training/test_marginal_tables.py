@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import keras
 import numpy as np
 import pytest
 
@@ -39,7 +38,6 @@ def tables(showers):
 
 @pytest.fixture(scope="module")
 def output(tables):
-    keras.config.set_dtype_policy("float32")
     layer = MarginalOutput(PRESET)
     layer.build(None)
     layer.set_tables(tables)
@@ -312,7 +310,6 @@ def of_rings(tmp_path_factory):
     write_hdf5(folder / "showers.h5", [Showers(ecal, energy, angle, angle)])
     convert(str(folder / "showers.h5"), folder / "store")
     tables = measure_marginals(RINGS, TrainingSet.open(folder / "store", RINGS))
-    keras.config.set_dtype_policy("float32")
     layer = MarginalOutput(RINGS)
     layer.build(None)
     layer.set_tables(tables)

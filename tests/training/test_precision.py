@@ -22,12 +22,6 @@ pytestmark = pytest.mark.tf
 PLAIN = SMOKE.model_copy(update={"generator_updates": 1, "loss_weights": LossWeights()})
 
 
-@pytest.fixture(autouse=True)
-def policy_of_others():
-    yield
-    keras.config.set_dtype_policy("float32")
-
-
 @pytest.mark.parametrize(
     ("capabilities", "means"),
     [(((7, 0),), "float16"), (((8, 0),), "bfloat16"), ((None,), "bfloat16")],
