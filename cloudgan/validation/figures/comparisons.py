@@ -28,7 +28,7 @@ _STEPS = np.linspace(-1, 1, 21)
 def correlation_figures(samples: Samples) -> Iterator[Figure]:
     """Yields the correlation matrices of both samples and their difference."""
     true, ours = (correlations(high_level(s)) for s in (samples.reference, samples.generated))
-    chance = np.mean([
+    chance = samples.baseline_scale * np.mean([
         np.abs(correlations(high_level(one)) - correlations(high_level(other))).max()
         for one, other in samples.halves
     ])  # fmt: skip
@@ -41,8 +41,8 @@ def correlation_figures(samples: Samples) -> Iterator[Figure]:
         svg,
         "Linear correlation of each pair of properties, and the difference. The largest difference is"
         f" {deviation.max():.2f}, of {in_words(HIGH_LEVEL[row])} and"
-        f" {in_words(HIGH_LEVEL[column])}; for two halves"
-        f" of the Monte Carlo, with half as many showers each, it is {chance:.2f}.",
+        f" {in_words(HIGH_LEVEL[column])}; for two samples"
+        f" of Monte Carlo of these sizes it is {chance:.2f}.",
     )
 
 

@@ -303,7 +303,10 @@ def _away_deg(sample: Observables) -> Floats:
     return _measured_deg(sample) - _requested_deg(sample)
 
 
-_BAND = "Grey band: the MC-MC baseline, by which two random halves of the Monte Carlo differ from each other."
+_BAND = (
+    "Grey band: the MC-MC baseline, one standard deviation of the difference of two samples of Monte Carlo of"
+    " these sizes."
+)
 
 
 def figures(samples: Samples, assessment: Assessment) -> Iterator[Figure]:

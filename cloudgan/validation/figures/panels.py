@@ -1,7 +1,8 @@
 """Panels of a figure: curve of each sample above, ratio to the Monte Carlo below, MC-MC baseline as a band.
 
 Drawn in the style of high-energy physics: histograms as steps, ticks inward on all four sides. The band is
-the ratio of two random halves of the reference, as root mean square over the halvings.
+the root mean square difference of two samples of Monte Carlo of the compared sizes, from random halves of the
+reference.
 """
 
 from __future__ import annotations
@@ -125,14 +126,15 @@ class Panel:
         return Curve(values, error)
 
     def baseline(self, samples: Samples) -> Floats:
-        """Root mean square difference of the two halves of the reference, per bin; nan: unknown.
+        """Root mean square difference of two samples of Monte Carlo of the compared sizes, per bin; nan: unknown.
 
-        For ratios it is relative to the whole reference, so that an empty half is harmless.
+        It is that of the halves of the reference, scaled to these sizes. For ratios it is relative to the
+        whole reference, so that an empty half is harmless.
         """
         deviation = [
             self.measure(one).values - self.measure(other).values for one, other in samples.halves
         ]
-        found: Floats = np.sqrt(np.square(deviation).mean(0))
+        found: Floats = samples.baseline_scale * np.sqrt(np.square(deviation).mean(0))
         if self.compare == "difference":
             return found
         whole = self.measure(samples.reference).values

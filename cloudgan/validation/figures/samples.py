@@ -111,6 +111,17 @@ class Samples:
         """Random halves of the reference, behind the baseline bands."""
         return tuple(halves(self.overlap, count=HALVINGS, seed=self.seed))
 
+    @property
+    def baseline_scale(self) -> float:
+        """By which the difference of two halves becomes that of two samples of the compared sizes.
+
+        The variance of a difference of means, shares or widths of n and m showers is proportional to
+        1/n + 1/m: the halves of N showers differ sqrt(2) times as much as N showers from N others.
+        """
+        (first, second), *_ = self.halves
+        here = 1 / len(self.generated) + 1 / len(self.reference)
+        return float(np.sqrt(here / (1 / len(first) + 1 / len(second))))
+
 
 def first_of(blocks: Iterable[Showers], kept: list[Showers]) -> Iterator[Showers]:
     """Yields the blocks, and adds the first ones to `kept` until they hold `KEPT` showers."""

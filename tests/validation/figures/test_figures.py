@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from itertools import groupby
 from xml.etree import ElementTree as ET
@@ -7,8 +8,14 @@ from xml.etree import ElementTree as ET
 import numpy as np
 import pytest
 
+from cloudgan.data.showers import join_showers
+from cloudgan.simulation.gflash import simulate
 from cloudgan.validation.acceptance.assessment import Assessment, Measure, Sample
-from cloudgan.validation.figures.comparisons import correlation_figures, distance_figures
+from cloudgan.validation.figures.comparisons import (
+    correlation_figures,
+    correlations,
+    distance_figures,
+)
 from cloudgan.validation.figures.figures import (
     angle_figures,
     cell_figures,
@@ -16,6 +23,7 @@ from cloudgan.validation.figures.figures import (
     response_figures,
 )
 from cloudgan.validation.figures.samples import Samples, pick_pairs
+from cloudgan.validation.observables.features import high_level
 from cloudgan.validation.observables.observables import observe
 from cloudgan.validation.observables.overlap import OverlapRegion
 
@@ -178,12 +186,19 @@ def test_empty_showers_and_few_of_them_are_drawn_without_a_warning(reference, fa
     assert list(family(pair(failures, few)))
 
 
-def test_the_largest_correlation_of_halves_names_their_size(reference):
-    true = observe(reference[slice(60)])
-    (figure,) = correlation_figures(pair(true, true))
-    assert (
-        "for two halves of the Monte Carlo, with half as many showers each, it is" in figure.caption
+def test_the_largest_correlation_is_compared_with_that_of_two_samples_of_these_sizes():
+    true = observe(join_showers(simulate(1200, seed=3, cells=(21, 21))))
+    random, found = np.random.default_rng(6), []
+    for _ in range(12):
+        rows = random.permutation(len(true))
+        one, other = true[np.sort(rows[:120])], true[np.sort(rows[120:240])]
+        apart = correlations(high_level(one)) - correlations(high_level(other))
+        found.append(np.abs(apart).max())
+    (figure,) = correlation_figures(pair(one, other))
+    said = re.search(
+        r"for two samples of Monte Carlo of these sizes it is ([\d.]+)\.", figure.caption
     )
+    assert float(said[1]) == pytest.approx(np.mean(found), rel=0.2)
 
 
 def test_one_energy_and_one_angle_are_drawn(reference):

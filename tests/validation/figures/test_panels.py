@@ -44,15 +44,35 @@ def test_a_ratio_has_the_errors_of_both_and_is_unknown_where_the_reference_is_em
     assert deviation.errors == pytest.approx([np.hypot(0.2, 0.1), 0.1, 0.0])
 
 
-def test_the_baseline_of_a_ratio_is_what_counting_gives_two_halves(true):
+def test_the_baseline_of_a_ratio_is_what_counting_gives_two_samples_of_this_size(true):
     samples = pair(true, true)
     counts, _ = np.histogram(true.hits, EDGES)
     baseline = panel().baseline(samples)
     assert counts.min() > 40
-    # Halves of n: 2 (n1 - n2) / n, where n1 - n2 spreads by sqrt(n).
-    assert baseline == pytest.approx(2 / np.sqrt(counts), rel=0.7)
+    # A ratio n1 / n2 of two equal counts spreads by sqrt(2 / n).
+    assert baseline == pytest.approx(np.sqrt(2 / counts), rel=0.7)
     shares_of_all = counts / len(true)
     assert panel(compare="difference").baseline(samples) == pytest.approx(baseline * shares_of_all)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "matched"),
+    [((600, 600), False), ((600, 200), False), ((200, 600), False), ((600, 600), True)],
+)
+def test_the_baseline_is_how_much_two_samples_of_monte_carlo_of_the_compared_sizes_differ(
+    true, sizes, matched
+):
+    random = np.random.default_rng(5)
+    edges = np.linspace(-1.5, 1.5, 11)
+    shown = Panel(shares(lambda s: s.hits, edges), edges, "x", "y", compare="difference")
+    scatter, band = [], []
+    for seed in range(20):
+        ours, theirs = (replace(true[:n], hits=random.normal(size=n)) for n in sizes)
+        overlap = OverlapRegion(ours, theirs, matched=matched, angle_known=True, notes=())
+        scatter.append(shown.measure(ours).values - shown.measure(theirs).values)
+        band.append(shown.baseline(Samples(overlap, seed=seed)))
+    both = [np.sqrt(np.square(each).mean()) for each in (band, scatter)]
+    assert both[0] == pytest.approx(both[1], rel=0.1)
 
 
 def test_an_empty_bin_of_the_reference_has_no_baseline_and_is_drawn(true):
