@@ -206,6 +206,7 @@ def figures_of_run(report: CostReport) -> CostFigures:
         energy = [
             (rows.get(one.price_row or ""), one.up_node_seconds, 1)
             for one in report.billed_attempts
+            if one.up_node_seconds != 0  # of no node there is no price row
         ]
     else:
         row = rows.get(report.priced_as or "")

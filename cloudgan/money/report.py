@@ -169,24 +169,22 @@ def _attributed(bill: AttemptBill, processes: Sequence[Activities]) -> dict[Item
 
 def _set_up_and_tail(attempt: Attempt) -> tuple[float | None, float | None]:
     """Returns node-seconds before the program started and after it ended (provider's clock)."""
-    staging = tail = None
-    began, ended, all_up = (
-        attempt.program_started_at,
-        attempt.program_ended_at,
-        all_nodes_up_at(attempt),
+    began, ended = attempt.program_started_at, attempt.program_ended_at
+    all_up = all_nodes_up_at(attempt)
+    return (
+        _up_seconds(attempt, all_up, began) if began and all_up else None,
+        _up_seconds(attempt, ended) if ended else None,
     )
-    if began and all_up:
-        waited = max(0.0, (began - all_up).total_seconds())
-        staging = waited * sum(
-            1 for node in attempt.nodes if node.started_at and node.started_at <= began
-        )
-    if ended:
-        tail = math.fsum(
-            max(0.0, (node.terminated_at - max(ended, node.started_at)).total_seconds())
-            for node in attempt.nodes
-            if node.started_at and node.terminated_at
-        )
-    return staging, tail
+
+
+def _up_seconds(attempt: Attempt, since: dt.datetime, until: dt.datetime | None = None) -> float:
+    """Returns the uptime of all nodes between two moments; None: until the known end of each."""
+    spans = (
+        (max(node.started_at, since), min(filter(None, (node.terminated_at, until)), default=None))
+        for node in attempt.nodes
+        if node.started_at
+    )
+    return math.fsum(max(0.0, (end - begin).total_seconds()) for begin, end in spans if end)
 
 
 def processes_of_attempts(
@@ -197,13 +195,17 @@ def processes_of_attempts(
     Both lists are in time order, but a node may start the program more than once, and clocks of
     nodes and providers are not compared.
     """
+    could_run = [
+        number
+        for number, one in enumerate(launch.attempts, start=1)
+        if one.nodes or one.program_started_at or one.end_reason is None
+    ]
     with_nodes = [bill.number for bill in bills if bill.attempt.nodes]
-    if len(processes) == len(launch.attempts):
-        return {number: (one,) for number, one in enumerate(processes, start=1)}
-    if len(processes) == len(with_nodes):
-        return {number: (one,) for number, one in zip(with_nodes, processes, strict=True)}
-    if len(with_nodes) == 1:
-        return {with_nodes[0]: tuple(processes)}
+    for numbers in (could_run, with_nodes):
+        if len(numbers) == len(processes):
+            return {number: (one,) for number, one in zip(numbers, processes, strict=True)}
+        if len(numbers) == 1:
+            return {numbers[0]: tuple(processes)}
     return None
 
 

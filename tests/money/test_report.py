@@ -7,13 +7,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cloudgan.money.catalog import load_catalog
+from cloudgan.money.cost_difference import figures_of_run
 from cloudgan.money.fees import Fees
 from cloudgan.money.report import cost_report
-from cloudgan.schema.launch import KeptNodes, local_attempt
+from cloudgan.schema.launch import KeptNodes, SentRequest, local_attempt
 from cloudgan.schema.provenance import InstalledWheels
 from cloudgan.schema.record import PreemptionNotice, RunRecord
 from records import resumed
 from tests.money.conftest import (
+    NOON,
     ROW,
     TODAY,
     after,
@@ -269,6 +271,35 @@ def test_a_node_that_is_still_up_is_no_zero(record):
     found = report(record, attempt((0, None)))
     assert "nodes of attempt 1" in found.totals.unknown
     assert found.total().startswith("unknown")
+
+
+def test_a_node_that_is_lost_before_the_program_starts_does_not_wait_for_it():
+    """Of the two nodes that came first one is lost at 100 s; its replacement comes at 150 s."""
+    times = {"program_started_at": after(200), "program_ended_at": after(900)}
+    spans = ((0, 100), (0, 1000), (150, 1000))
+    rented = attempt(*spans, node_count=2, end_reason="finished", **times)
+    found = seconds(report(RunRecord(lines=plain_run(700)), rented))
+    assert found["provisioning"] == 100 + 150
+    assert found["node set-up and image pull"] == 2 * 50
+    assert found["idle tail"] == 2 * 100
+    assert found["other program time"] == 2 * (700 - 67)
+    assert found.get("unattributed node time") == 0, "all 1950 s are of an activity"
+
+
+@pytest.mark.parametrize(
+    "unused",
+    [{}, {"requests": (SentRequest(sent_at=NOON, operation="POST /nodePools"),)}],
+    ids=["refused before a request", "no capacity"],
+)
+def test_an_attempt_without_nodes_changes_neither_activities_nor_energy(lines, unused):
+    record = RunRecord(lines=(*lines, started(40), stopped(40, 6)))
+    paid = attempt((0, 200), program_started_at=after(10), program_ended_at=after(150))
+    elsewhere = ROW.model_copy(update={"region": "us-east1"})
+    before = attempt(row=elsewhere, end_reason="no capacity", fees=(), **unused)
+    alone, found = report(record, paid), report(record, before, paid)
+    assert seconds(found) == seconds(alone)
+    assert seconds(found)["steady epochs"] == 30
+    assert figures_of_run(found).figures["kwh"] == figures_of_run(alone).figures["kwh"]
 
 
 SHARED = {"system_node": "e2-medium", "system_nodes": 3, "run_seconds": 9000}
