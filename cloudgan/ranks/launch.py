@@ -134,18 +134,21 @@ class LocalRanks:
         return process.returncode, read_json(path, Failure) if path.exists() else None
 
     def _follow(self, process: subprocess.Popen[bytes]) -> None:
+        """Passes signals on; ranks that have not joined yet have nothing to save, and are not waited for."""
         passed_on, deadline = None, float("inf")
         while process.poll() is None and time.monotonic() < deadline:
             if self._stop.number != passed_on:
                 passed_on = self._stop.number
-                self._signal_ranks(passed_on or signal.SIGTERM)
-                deadline = time.monotonic() + _GRACE_SECONDS
+                have_joined = self._signal_ranks(passed_on or signal.SIGTERM)
+                deadline = time.monotonic() + (_GRACE_SECONDS if have_joined else 0.0)
             time.sleep(_POLL_SECONDS)
 
-    def _signal_ranks(self, number: int) -> None:
-        """Signals each rank: Hydra would, too, but prints about it into the result."""
+    def _signal_ranks(self, number: int) -> bool:
+        """Signals each rank: Hydra would, too, but prints about it into the result; False: none has joined yet."""
         path = processes_file(self._folder)
-        content = read_bytes(path) if path.exists() else b"[]"
-        for pid in parse_json(content, str(path)):
+        if not path.exists():
+            return False
+        for pid in parse_json(read_bytes(path), str(path)):
             with suppress(ProcessLookupError):
                 os.kill(int(pid), number)
+        return True

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import threading
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from cloudgan.core.documents import read_json
-from cloudgan.core.errors import CloudganError, NoProgress, TryAgain
+from cloudgan.core.errors import CloudganError, Interrupted, NoProgress, TryAgain
 from cloudgan.core.progress import Silent
 from cloudgan.ranks import launch, mpi, process
 from cloudgan.ranks.launch import LocalRanks
@@ -73,7 +75,6 @@ def test_ranks_of_a_trial_stop_when_the_search_that_started_them_is_killed(tmp_p
     program.write_text("#!/bin/sh\nsleep 100\n")
     program.chmod(0o700)
     monkeypatch.setattr(launch, "find_program", lambda: program)
-    monkeypatch.setattr(launch, "_GRACE_SECONDS", 0.1)
     stdin = os.fdopen(lifeline)
     monkeypatch.setattr(sys, "stdin", stdin)
     monkeypatch.setenv("CLOUDGAN_SUPERVISED", "1")
@@ -82,3 +83,42 @@ def test_ranks_of_a_trial_stop_when_the_search_that_started_them_is_killed(tmp_p
     threading.Timer(0.3, os.close, [search]).start()
     with stdin, pytest.raises(TryAgain):
         ranks.run()
+
+
+WAITS = "while :; do sleep 0.05; done"
+
+
+@pytest.mark.parametrize(
+    ("ranks_do", "saves"),
+    [
+        pytest.param(WAITS, False, id="before they have joined they are not waited for"),
+        pytest.param(
+            f"trap 'touch saved; exit 0' INT; echo [$$] > new; mv new ranks/processes.json; {WAITS}",
+            True,
+            id="once they have joined they save",
+        ),
+    ],
+)
+def test_ctrl_c_stops_ranks_at_once_unless_they_have_something_to_save(
+    tmp_path, monkeypatch, ranks_do: str, saves: bool
+):
+    """Else Ctrl-C in the first seconds took a minute, in which the ranks trained on."""
+    folder = RunFolder(tmp_path / "run")
+    (folder.path / "ranks").mkdir(parents=True)
+    program = tmp_path / "mpiexec"
+    program.write_text(f"#!/bin/sh\ncd {folder.path}; touch began; {ranks_do}\n")
+    program.chmod(0o700)
+    monkeypatch.setattr(launch, "find_program", lambda: program)
+
+    def interrupt() -> None:
+        while not (folder.path / ("ranks/processes.json" if saves else "began")).exists():
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=interrupt).start()
+    began = time.monotonic()
+    ranks = LocalRanks(("train",), 2, folder, Silent(), newest=lambda: 0, isolated=False)
+    with pytest.raises(Interrupted, match="rerun the command to resume"):
+        ranks.run()
+    assert (folder.path / "saved").exists() == saves
+    assert time.monotonic() - began < 20  # the grace of ranks that save is a minute
