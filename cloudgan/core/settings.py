@@ -257,23 +257,27 @@ def child_environment(**changes: str | None) -> dict[str, str]:
     return environment | {name: value for name, value in changes.items() if value is not None}
 
 
-_OUTER_JOB = re.compile(r"(SLURM|SBATCH|SRUN)_(?!(CONF|CLUSTERS|CLUSTER_NAME)$).*|PMI.*")
+_OF_SLURM = re.compile(
+    r"(SLURM|SBATCH|SRUN|SQUEUE|SINFO|SCANCEL|SACCT)_(?!(CONF|CLUSTERS|CLUSTER_NAME)$).*|PMI.*"
+)
 
 
 def slurm_environment(without: Iterable[str] = ()) -> dict[str, str]:
-    """Returns the environment for a program of Slurm, without what an outer job exports; times are UTC.
+    """Returns the environment for a program of Slurm, without options for it; times are UTC.
 
     Also `without` the secrets of the user: Slurm's controller stores the environment of a job in a file.
 
-    A job would inherit it: `srun` refuses a job of which one variable says memory per core and another
-    memory per node (https://slurm.schedmd.com/sbatch.html#SECTION_INPUT-ENVIRONMENT-VARIABLES, read
-    2026-11-25). JupyterHub, for one, is a job on many clusters.
+    Options are what an outer job exports, as JupyterHub is one on many clusters: `srun` refuses a job of which
+    one variable says memory per core and another memory per node
+    (https://slurm.schedmd.com/sbatch.html#SECTION_INPUT-ENVIRONMENT-VARIABLES, read 2026-11-25). And what a
+    user sets for a terminal: SQUEUE_PARTITION hides the jobs of other partitions, SCANCEL_INTERACTIVE asks
+    (https://slurm.schedmd.com/squeue.html, scancel.html, read 2026-11-30).
     """
     secret = frozenset(without)
     kept = {
         name: value
         for name, value in os.environ.items()
-        if not _OUTER_JOB.fullmatch(name) and name not in secret
+        if not _OF_SLURM.fullmatch(name) and name not in secret
     }
     return kept | {"TZ": "UTC"}
 

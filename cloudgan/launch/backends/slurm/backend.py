@@ -209,7 +209,7 @@ class SlurmBackend(PolledBackend):
         return JobFiles(run_folder(plan, self._runs) / JOB_FOLDER)
 
     def _submit(self, plan: Plan, folder: Path) -> bool:
-        if job_of(self._commands, plan.run) is not None:
+        if self._job_id(plan.run):
             return False
         files = JobFiles(folder / JOB_FOLDER)
         files.clear()
@@ -218,7 +218,12 @@ class SlurmBackend(PolledBackend):
             write_secret(files.folder / KEY / KEY_FILE, plan.workers.secrets)
         command = ("sbatch", "--parsable", str(folder / SCRIPT_FILE))
         try:
-            output = self._commands.run(*command, without=plan.workers.secrets)
+            # The controller may queue a job and time out: a second one would write to the same folder.
+            output = self._commands.run(
+                *command,
+                without=plan.workers.secrets,
+                done_already=lambda: self._job_id(plan.run),
+            )
         except SlurmError as error:
             self._forget_secrets(files)
             raise PlanError(
@@ -228,6 +233,10 @@ class SlurmBackend(PolledBackend):
             ) from error
         files.write_job(output.strip().partition(";")[0])  # the cluster's name may follow
         return True
+
+    def _job_id(self, run: str) -> str | None:
+        job = job_of(self._commands, run)
+        return job.id if job else None
 
     def _cancel(self, *arguments: str) -> None:
         try:

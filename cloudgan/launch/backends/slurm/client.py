@@ -54,11 +54,20 @@ class SlurmCommands:
                 " (`module load slurm` may be needed first)"
             )
 
-    def run(self, *command: str, without: Iterable[str] = ()) -> str:
+    def run(
+        self,
+        *command: str,
+        without: Iterable[str] = (),
+        done_already: Callable[[], str | None] = lambda: None,
+    ) -> str:
         """Runs a program, in the environment but `without` these; returns its output, with times in UTC.
 
+        Args:
+            done_already: Called before a repetition; returns the output of a request that the controller
+                carried out without an answer, None: there is none.
+
         Raises:
-            RefusedError: It failed; carries its words.
+            SlurmError: It failed; carries its words.
         """
         until, was_unreachable = monotonic_seconds() + self._patience, False
         while True:
@@ -77,6 +86,8 @@ class SlurmCommands:
                 self._say(f"Slurm's controller does not respond ({message}); retrying")
                 was_unreachable = True
             time.sleep(self._pause)
+            if (output := done_already()) is not None:
+                return output
 
     def _once(
         self, command: tuple[str, ...], without: Iterable[str]

@@ -45,7 +45,7 @@ class Answers:
     def require(self):
         pass
 
-    def run(self, *command, without=()):
+    def run(self, *command, without=(), done_already=None):
         self.asked.append(command)
         found = self.answers.get(command[0], "")
         found = found(*command[1:]) if callable(found) else found
@@ -62,6 +62,18 @@ def answers():
 @pytest.fixture
 def refused():
     return SlurmError
+
+
+@pytest.fixture
+def program(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+
+    def write(name, text):
+        path = tmp_path / name
+        path.write_text(f"#!/bin/sh\ncd {tmp_path}\n{text}\n", encoding="utf-8")
+        path.chmod(0o755)
+
+    return write
 
 
 @pytest.fixture(scope="session")

@@ -2,6 +2,7 @@ import pytest
 
 from cloudgan.core.errors import ConfigError, LaunchError, PlanError
 from cloudgan.launch.backends.slurm.backend import SlurmBackend
+from cloudgan.launch.backends.slurm.client import SlurmCommands
 from cloudgan.launch.backends.slurm.job_state import JobFiles
 from cloudgan.launch.backends.slurm.requests import (
     JOB_FOLDER,
@@ -98,6 +99,27 @@ def started(provider, plan, tmp_path):
 def test_each_step_is_applied_once(started, plan, cluster):
     assert not any(started.ensure(step, plan) for step in started.steps(plan))
     assert cluster.done == ["sbatch"]
+
+
+@pytest.mark.parametrize("is_queued", [True, False])
+def test_a_job_that_slurm_queues_without_an_answer_is_not_submitted_again(
+    plan, program, tmp_path, is_queued
+):
+    """https://github.com/rwth-i6/sisyphus/issues/281 (2025-11): `sbatch` timed out, and there were two jobs."""
+    queued = tmp_path / "squeue-line"
+    queued.write_text(f"7|PENDING|None|{comment(plan, run_folder(plan))}\n" if is_queued else "")
+    program("sinfo", "echo 'debug*|infinite|2|(null)'")
+    program("squeue", f"[ ! -e tried ] || cat {queued}")
+    lost = "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation"
+    program(
+        "sbatch",
+        f'echo >>tried; [ "$(wc -l <tried)" = 2 ] && echo 8 && exit; echo "{lost}" >&2; exit 1',
+    )
+    commands = SlurmCommands(pause_seconds=0.01)
+    provider = SlurmBackend(tmp_path / "runs", commands, python="/py", poll_seconds=0.01)
+    assert all(provider.ensure(step, plan) for step in provider.steps(plan))
+    assert len((tmp_path / "tried").read_text()) == (1 if is_queued else 2)
+    assert JobFiles(run_folder(plan) / JOB_FOLDER).job() == ("7" if is_queued else "8")
 
 
 def test_a_new_job_starts_without_old_status_files(started, plan, cluster):

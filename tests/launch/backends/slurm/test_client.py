@@ -12,18 +12,6 @@ from cloudgan.launch.backends.slurm.client import (
 )
 
 
-@pytest.fixture
-def program(tmp_path, monkeypatch):
-    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-
-    def write(name, text):
-        path = tmp_path / name
-        path.write_text(f"#!/bin/sh\ncd {tmp_path}\n{text}\n", encoding="utf-8")
-        path.chmod(0o755)
-
-    return write
-
-
 def test_missing_slurm_programs_are_reported_with_a_hint(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ConfigError, match=r"sbatch, squeue.*on a login node of the cluster"):
@@ -55,6 +43,11 @@ def test_times_are_requested_in_utc(program, monkeypatch):
         ("SRUN_CPUS_PER_TASK", False),
         ("PMI_RANK", False),
         ("PMIX_NAMESPACE", False),
+        ("SQUEUE_PARTITION", False),
+        ("SQUEUE_STATES", False),
+        ("SINFO_PARTITION", False),
+        ("SCANCEL_INTERACTIVE", False),
+        ("SACCT_FORMAT", False),
         ("SLURM_CONF", True),
         ("SLURM_CLUSTERS", True),
         ("SLURM_CLUSTER_NAME", True),
@@ -62,7 +55,7 @@ def test_times_are_requested_in_utc(program, monkeypatch):
         ("WANDB_MODE", True),
     ],
 )
-def test_slurms_programs_get_no_variable_of_an_outer_job(program, monkeypatch, name, is_passed):
+def test_slurms_programs_get_no_options_by_variables(program, monkeypatch, name, is_passed):
     if name != "PATH":
         monkeypatch.setenv(name, "outer")
     program("sbatch", f'echo "${{{name}:+passed}}"')
