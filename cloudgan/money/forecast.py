@@ -281,12 +281,13 @@ def job_cost(
 
 
 def _parts(low: Ledger, high: Ledger) -> tuple[ForecastPart, ...]:
-    """Returns each item at both edges."""
+    """Returns each item at both edges; a billing minimum may be at the fast one alone."""
     found = []
-    least_of = low.by(lambda line: line.item)
-    for item, lines in high.by(lambda line: line.item).items():
+    least_of, most_of = (each.by(lambda line: line.item) for each in (low, high))
+    for item in most_of | least_of:
+        least_lines, lines = (of.get(item, Ledger()) for of in (least_of, most_of))
         why = next((line.why for line in lines.lines if line.usd is None), "")
-        least = None if why else least_of.get(item, Ledger()).known_usd
+        least = None if why else least_lines.known_usd
         usd = None if why else lines.known_usd
         found.append(ForecastPart(item=item, low_usd=least, usd=usd, why_unknown=why))
     return tuple(found)

@@ -14,7 +14,7 @@ PER_EPOCH = "seconds per epoch"
 ALL_EPOCHS = "seconds of all epochs"
 USD = "USD"
 _ROUNDING = 1e-9
-"""A forecast and a record add the same seconds in another order."""
+"""A forecast and a record add the same seconds and the same money in another order."""
 _PLANNED_AS = {
     **dict.fromkeys((*TRAINED, Item.OTHER), Item.TRAINING),
     **dict.fromkeys((Item.PROVISIONING, Item.SET_UP), Item.STARTUP),
@@ -97,9 +97,10 @@ def _explain_usd(
         return ""
     names = Totals.of(items).unknown
     unknown = f"; not counted: {', '.join(names)}" if names else ""
-    if usd <= high:
+    if usd <= high * (1 + _ROUNDING):
         why = too_few or "the epochs took less than the forecast"
-        return f"{'inside the band' if usd >= low and not too_few else why}{unknown}"
+        is_inside = usd >= low * (1 - _ROUNDING) and not too_few
+        return f"{'inside the band' if is_inside else why}{unknown}"
     return f"{_largest(items, parts, usd - high)}{unknown}"
 
 

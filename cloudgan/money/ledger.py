@@ -70,6 +70,11 @@ class Usage:
             return 0.0
         return self.units * (self.rule.billed_seconds(self.lasted) if self.rule else self.lasted)
 
+    @property
+    def is_node_time(self) -> bool:
+        """Whether its amount is time of nodes, with a price or without."""
+        return self.item.category == "compute" and not isinstance(self.row, FeeRow)
+
     @cached_property
     def usd(self) -> float | None:
         """The cost; None: unknown."""
@@ -101,8 +106,7 @@ class Ledger:
     @property
     def node_seconds(self) -> float:
         """Billed time of nodes, of the lines where it is known, with a price or without."""
-        timed = (line for line in self.lines if not isinstance(line.row, FeeRow))
-        return math.fsum(line.amount or 0.0 for line in timed)
+        return math.fsum(line.amount or 0.0 for line in self.lines if line.is_node_time)
 
     def total(self) -> Totals:
         """Returns the sum, with the names of the unknown lines."""
@@ -161,7 +165,8 @@ class Ledger:
 
     def rows(self) -> tuple[PriceRow | FeeRow, ...]:
         """Returns each price row of a known line, once."""
-        return tuple({line.row.row_id: line.row for line in self.lines if line.row}.values())
+        known = (line.row for line in self.lines if line.row and line.usd is not None)
+        return tuple({row.row_id: row for row in known}.values())
 
 
 def _line_item(lines: list[Usage], name: str) -> LineItem:
@@ -174,7 +179,7 @@ def _line_item(lines: list[Usage], name: str) -> LineItem:
         item=first.item,
         name=name,
         seconds=seconds,
-        node_seconds=amount if isinstance(row, PriceRow) and is_known else None,
+        node_seconds=amount if first.is_node_time and is_known else None,
         quantity=of_fee.in_units(amount) if of_fee and amount is not None else None,
         unit=of_fee.unit if of_fee else None,
         duration=first.duration,

@@ -88,6 +88,8 @@ def _why_compute(billed: float, counted: float, report: CostReport, launch: Laun
     """Explains the difference by times without observation, else by prices."""
     if _is_close(billed, counted):
         return ""
+    if not counted:
+        return "by the times of the nodes and the cloud's billing rule they cost nothing"
     over = counted - billed
     unseen = _unseen_usd(launch)
     if over > 0 and unseen >= over / 2:
@@ -116,6 +118,10 @@ def _is_close(one: float, other: float) -> bool:
     return abs(one - other) <= max(_SMALL_USD, _CLOSE * max(abs(one), abs(other)))
 
 
+def _minute(moment: dt.datetime) -> str:
+    return f"{moment.astimezone(dt.UTC):%Y-%m-%d %H:%M} UTC"
+
+
 def _notes(
     read: BillSummary, run: str, last: dt.datetime | None, *, is_complete: bool | None
 ) -> Iterable[str]:
@@ -127,8 +133,8 @@ def _notes(
         )
     if is_complete is False and read.until and last:
         yield (
-            f"the export ends at {read.until:%Y-%m-%d %H:%M} UTC, the nodes were up until"
-            f" {last:%Y-%m-%d %H:%M}: export again a day later"
+            f"the export ends at {_minute(read.until)}, the nodes were up until {_minute(last)}: export"
+            " again a day later"
         )
     elif is_complete is None and read.lines:
         yield "the export may be incomplete: the termination of the nodes was not recorded"

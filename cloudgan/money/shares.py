@@ -47,8 +47,7 @@ def rank_shares(record: RunRecord, ledger: Ledger, *, group: int) -> tuple[Share
     order = (MASTERS, TRAIN, EXCHANGE, WAIT, SAVE, OTHER, OUTSIDE, FEES)
 
     def part_of(line: Usage) -> dict[str, float]:
-        is_time = isinstance(line.row, PriceRow) or (line.row is None and line.quantity is not None)
-        return weights.get(line.item) or {OUTSIDE if is_time else FEES: 1.0}
+        return weights.get(line.item) or {OUTSIDE if line.is_node_time else FEES: 1.0}
 
     return shares_of(ledger.shares(part_of), order)
 

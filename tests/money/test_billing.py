@@ -9,9 +9,11 @@ from hypothesis import strategies as st
 from cloudgan.core.clouds import CLOUDS, BillingRule
 from cloudgan.money.billing import billing_rule, launch_ledger
 from cloudgan.money.catalog import load_catalog
+from cloudgan.money.fees import Fees, load_fees
 from cloudgan.money.report import attempt_bills, by_activity
 from cloudgan.schema.item import Item
 from cloudgan.schema.launch import Attempt, local_attempt
+from cloudgan.schema.price_row import PoolFee
 from cloudgan.schema.record import PreemptionNotice
 from tests.money.conftest import NOON, after, attempt, launch_of
 
@@ -159,6 +161,14 @@ def test_a_refused_attempt_changes_nothing():
     assert launch_ledger(launch_of(refused, good)).total() == launch_ledger(launch_of(good)).total()
     assert launch_of(refused, good).billed_seconds() == 36_000
     assert launch_ledger(launch_of(refused)).total() == launch_ledger(launch_of()).total()
+
+
+def test_what_is_billed_beside_the_nodes_is_no_time_of_nodes():
+    """Not even where it has no price: 100 GiB for 100 s, 5 GiB months, 7 GiB of egress."""
+    disk = PoolFee(kind="disk", quantity=100)
+    rented = provisioned((0, 100), fees=(disk,), stored_gib_months=5, egress_gib=7)
+    for fees in (Fees(()), load_fees()):
+        assert launch_ledger(launch_of(rented), fees).node_seconds == 100
 
 
 def test_only_rented_attempts_are_billed():

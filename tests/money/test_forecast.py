@@ -91,12 +91,17 @@ def test_a_system_node_of_one_of_several_sizes_costs_from_the_cheapest_to_the_de
     assert found.usd == pytest.approx(0.08 * 2.2)
 
 
-def test_what_is_known_adds_up_and_what_is_not_is_named():
-    found = cost()
-    known = [one.usd for one in found.cost.parts if one.usd is not None]
-    assert found.cost.known_usd == pytest.approx(sum(known))
-    assert found.cost.unknown == (Item.STAGING.display,)
-    assert all(one.why_unknown for one in found.cost.parts if one.usd is None)
+@pytest.mark.parametrize(
+    "seconds", [KNOWN, (5.0, 100.0)], ids=["hours", "minimum of the fast edge"]
+)
+def test_what_is_known_adds_up_and_what_is_not_is_named(seconds):
+    found = cost(seconds, startups=() if seconds != KNOWN else WAITS)
+    parts = found.cost.parts
+    assert found.cost.known_usd == pytest.approx(sum(one.usd or 0.0 for one in parts))
+    assert found.cost.known_low_usd == pytest.approx(sum(one.low_usd or 0.0 for one in parts))
+    assert all(one.why_unknown for one in parts if one.usd is None)
+    assert found.cost.unknown == tuple(one.item.display for one in parts if one.usd is None)
+    assert Item.STAGING.display in found.cost.unknown
 
 
 def test_an_unknown_part_counts_at_its_worst_in_the_ranking_and_nowhere_else():

@@ -138,6 +138,8 @@ def test_the_forecast_of_the_whole_job_is_compared_with_the_whole_cost():
     assert inside.measured == pytest.approx(usd) == pytest.approx(11 * hourly)
     assert (inside.low, inside.high) == (planned.known_low_usd, planned.known_usd)
     assert inside.explanation == "inside the band"
+    planned = planned.model_copy(update={"known_usd": usd * (1 - 1e-15)})
+    assert usd_row(hours)[0].explanation == "inside the band", "another order of the same sum"
     above, _ = usd_row(hours + 5 * HOUR)
     tail = row.cost_usd(5 * HOUR)
     assert f"largest cause: idle tail, {tail:.4g} USD more than planned" in above.explanation

@@ -1,14 +1,17 @@
 """Reconciliation of a bill with the measured cost, and reasons of differences."""
 
+import datetime as dt
 from pathlib import Path
 
 import pytest
 
+from cloudgan.money.catalog import load_catalog
 from cloudgan.money.fees import load_fees
 from cloudgan.money.focus import BillLine, BillSummary
 from cloudgan.money.reconciliation import reconcile
 from cloudgan.money.report import cost_report
 from cloudgan.schema.launch import Node
+from cloudgan.schema.record import PreemptionNotice, RunRecord
 from tests.money.conftest import (
     NOON,
     ROW,
@@ -31,13 +34,14 @@ def launched(**more):
     return launch_of(attempt(nodes=nodes, **shared))
 
 
-def bill_of(*lines, launch=None, until=7200):
+def bill_of(*lines, launch=None, until=7200, noticed=(), zone=dt.UTC):
     launch = launch or launched()
-    report = cost_report("gan", short_run(), TODAY, launch=launch, fees=load_fees())
-    read = BillSummary()
+    record = RunRecord(lines=(*short_run().lines, *noticed))
+    report = cost_report("gan", record, TODAY, launch=launch, fees=load_fees())
+    read, end = BillSummary(), after(until).astimezone(zone)
     for part, amount, credit in lines:
-        read.add(BillLine("gan", part, amount, credit, "USD", after(until)), "gan")
-    read.add(BillLine(None, "compute", 99.0, 0.0, "USD", after(until)), "gan")
+        read.add(BillLine("gan", part, amount, credit, "USD", end), "gan")
+    read.add(BillLine(None, "compute", 99.0, 0.0, "USD", end), "gan")
     return reconcile(read, [Path("x/bill.csv")], report, launch)
 
 
@@ -57,10 +61,27 @@ def test_what_agrees_needs_no_reason():
 
 
 def test_an_incomplete_export_is_reported():
-    bill = bill_of(("compute", 1.0, 0), until=1800)
+    tokyo = dt.timezone(dt.timedelta(hours=9))
+    bill = bill_of(("compute", 1.0, 0), until=1800, zone=tokyo)
     assert bill.is_complete is False
     assert whys(bill)["compute"] == "the export is incomplete"
-    assert any("export again a day later" in note for note in bill.notes)
+    assert (
+        "the export ends at 2026-11-21 12:30 UTC, the nodes were up until 2026-11-21 13:00 UTC:"
+        " export again a day later"
+    ) in bill.notes
+
+
+def test_a_bill_for_nodes_that_should_be_free_is_explained():
+    """AWS took the only node in its first hour, and its bill has it all the same."""
+    spot = load_catalog().row("aws/g5.xlarge/us-east-1/spot")
+    notice = PreemptionNotice(
+        time=after(580).isoformat(), step=10, worker=0, cloud="aws", seconds=120
+    )
+    launch = launch_of(attempt((0, 600), row=spot, end_reason="preempted"))
+    bill = bill_of(("compute", 0.05, 0), launch=launch, noticed=(notice,))
+    assert whys(bill)["compute"] == (
+        "by the times of the nodes and the cloud's billing rule they cost nothing"
+    )
 
 
 def test_an_export_without_lines_of_the_run_explains_what_to_do():
