@@ -37,9 +37,11 @@ class Block:
     variables: dict[str, str]
     program: tuple[str, ...] = PROGRAM
     _process: subprocess.Popen[bytes] | None = None
+    _is_asked: bool = False
 
     def start(self, path: Path) -> None:
         """Trains the run whose folder holds its run.yaml."""
+        self._is_asked = False
         with (path / LOG).open("ab") as log:
             self._process = subprocess.Popen(  # noqa: S603
                 [*self.program, f"--run={path}"],
@@ -63,8 +65,9 @@ class Block:
         return code
 
     def request_stop(self) -> None:
-        """Asks the run to save a checkpoint and to stop."""
-        if self._process and self._process.poll() is None:
+        """Asks the run to save a checkpoint and to stop, once: a second signal would end it without one."""
+        if self._process and self._process.poll() is None and not self._is_asked:
+            self._is_asked = True
             self._process.send_signal(signal.SIGINT)
 
     def kill(self) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -13,7 +15,7 @@ import pytest
 from optuna.pruners import MedianPruner, SuccessiveHalvingPruner
 from optuna.trial import TrialState
 
-from cloudgan.core.errors import CloudganError, ConfigError
+from cloudgan.core.errors import CloudganError, ConfigError, Interrupted
 from cloudgan.core.hardware import this_machine
 from cloudgan.core.progress import Silent
 from cloudgan.schema.config import parse_config
@@ -265,3 +267,18 @@ def test_a_limit_saves_the_running_trials_and_ends_the_search_with_the_best_so_f
     again = searched(tmp_path / "s", **(asked | {"trials": len(study.trials())}))
     assert again.trials()[-1].state == TrialState.COMPLETE
     assert f"began at epoch {before}" in (started / LOG).read_text()
+
+
+def test_each_block_saves_before_a_search_ends_however_long_the_others_take(tmp_path):
+    """A second signal would end a training without a checkpoint."""
+    trials = [SearchFolder(tmp_path / "s").trial(number) for number in range(2)]
+
+    def interrupt():
+        while not all((trial / "trains").exists() for trial in trials):
+            time.sleep(0.02)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=interrupt).start()
+    with pytest.raises(Interrupted):
+        limited(tmp_path / "s", blocks=2, trials=2, behaviour="saves slowly")
+    assert [(trial / "epoch").read_text() for trial in trials] == ["1", "1"]

@@ -2,7 +2,8 @@
 
 It validates ten times; the metric is a function of the learning rate in run.yaml, and grows by one with
 each fold. It saves its epoch, in the folder of checkpoint.url where there is one, so that a second process
-continues. The environment variable BEHAVIOUR makes it fail, die once, wait, or stay until it is stopped.
+continues. The environment variable BEHAVIOUR makes it fail, die once, wait, stay until it is stopped, or save
+slowly then. A second signal ends it at once, as `StopFlag` does: it saves nothing.
 """
 
 from __future__ import annotations
@@ -44,14 +45,23 @@ def main(run):
         steps = checkpoint_steps(copies.list())
         first = steps[-1] // 10 if steps else 0
     stopped = []
-    signal.signal(signal.SIGINT, lambda *_: stopped.append(1))
+
+    def stop(*_):
+        if stopped:
+            os._exit(130)
+        stopped.append(1)
+
+    signal.signal(signal.SIGINT, stop)
     for epoch in range(first, EPOCHS):
         if behaviour == "dies once" and epoch == 5 and first == 0:
             os.kill(os.getpid(), signal.SIGKILL)
         if behaviour == "waits" or behaviour.startswith("fold"):
             time.sleep(0.1)
-        while behaviour == "stays" and not stopped:
+        (folder.path / "trains").touch()
+        while behaviour in {"stays", "saves slowly"} and not stopped:
             time.sleep(0.02)
+        if behaviour == "saves slowly":
+            time.sleep(0.5 + int(folder.path.name))  # the later trial more so
         value = math.log10(rate / 1e-3) ** 2 + 1 / (epoch + 1) + fold
         line = record.Validated(
             time="2026-11-22T00:00:00Z", step=10 * (epoch + 1), epoch=epoch, showers=200,
