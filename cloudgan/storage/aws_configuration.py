@@ -27,6 +27,8 @@ NO_LOGIN: Final = (
     failures.CredentialRetrievalError,
     failures.TokenRetrievalError,
     failures.SSOError,
+    getattr(failures, "LoginError", failures.SSOError),  # of `aws login`, botocore 1.41 and later
+    RuntimeError,  # botocore.credentials: expired as soon as they were renewed
 )
 """Errors of boto3 that mean that no login was found; the callers say which one they need."""
 

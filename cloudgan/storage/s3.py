@@ -73,8 +73,9 @@ class S3Store(BucketStore):
     failures = (
         errors.ClientError,
         errors.BotoCoreError,
-        OSError,
-    )  # also of the pod's token, a file
+        OSError,  # also of the pod's token, a file
+        *NO_LOGIN,
+    )
 
     def __init__(self, bucket: str, prefix: tuple[str, ...] = (), *, client: Any = None) -> None:
         super().__init__(bucket, prefix)

@@ -15,7 +15,13 @@ from typing import Any, Final
 
 from cloudgan.core.clock import monotonic_seconds
 from cloudgan.core.documents import MAX_BYTES, parse_json, translated
-from cloudgan.core.errors import CapacityError, CloudganError, ConfigError, CredentialsError
+from cloudgan.core.errors import (
+    CapacityError,
+    CloudganError,
+    ConfigError,
+    CredentialsError,
+    LaunchError,
+)
 from cloudgan.launch.kubernetes.kubeconfig import ApiClient
 
 _BAD_REQUEST, _UNAUTHORIZED, _FORBIDDEN, _NOT_FOUND, _CONFLICT, _GONE = 400, 401, 403, 404, 409, 410
@@ -48,8 +54,8 @@ class GoneError(ApiError):
 
 
 def _transport_errors() -> tuple[type[Exception], ...]:
-    """Of the Kubernetes client, which a base installation lacks."""
-    return importlib.import_module("urllib3.exceptions").HTTPError, OSError
+    """Of the Kubernetes client, which a base installation lacks; a LaunchError: no answer of what gives the token."""
+    return importlib.import_module("urllib3.exceptions").HTTPError, OSError, LaunchError
 
 
 class ClusterApi:

@@ -159,7 +159,10 @@ def connect(context: str | None) -> ApiClient:
 
 
 def connect_by_token(server: str, ca_pem: str | None, token: Callable[[], str]) -> ApiClient:
-    """Returns a client that asks for a valid bearer token for each request; without `ca_pem` the CA is public."""
+    """Returns a client that asks for a valid bearer token for each request; without `ca_pem` the CA is public.
+
+    A LaunchError of `token` is retried as a cluster that does not answer, a CredentialsError is raised.
+    """
     client: Any = _library("kubernetes.client")
     configuration = client.Configuration(host=server)
     # Not ssl_ca_cert, which would need a file that outlives this process.

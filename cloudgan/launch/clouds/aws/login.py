@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import base64
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Final
 
 import boto3
+import botocore.exceptions as failures
 from botocore.model import ServiceId
+from botocore.parsers import ResponseParserError
 from botocore.signers import RequestSigner
 
 from cloudgan.core.clock import monotonic_seconds
-from cloudgan.core.errors import CredentialsError
-from cloudgan.launch.clouds.aws.errors import LOGIN
+from cloudgan.core.errors import CredentialsError, LaunchError
+from cloudgan.launch.clouds.aws.errors import LOGIN, error_of
 from cloudgan.storage.aws_configuration import NO_LOGIN, checked_configuration
 
 _PREFIX: Final = "k8s-aws-v1."
@@ -36,6 +39,24 @@ def open_session(profile: str | None, region: str | None) -> boto3.Session:
     return session
 
 
+@contextmanager
+def mapped_errors(service: str, request: str) -> Iterator[None]:
+    """Raises what boto3 raises in the block as an error of cloudgan.
+
+    Raises:
+        CredentialsError: There is no login, it is refused, or it lacks a permission.
+        LaunchError: AWS refuses for another reason, or does not answer.
+    """
+    try:
+        yield
+    except failures.ClientError as error:
+        raise error_of(error.response, request, service) from error
+    except NO_LOGIN as error:
+        raise CredentialsError(f"AWS: {error}; {LOGIN}") from error
+    except (failures.BotoCoreError, ResponseParserError) as error:
+        raise LaunchError(f"AWS: {request}: {error}") from error
+
+
 def signed_token(session: boto3.Session, cluster: str, region: str) -> str:
     """Returns a new token of a cluster: a signed STS request, which is not sent.
 
@@ -48,12 +69,13 @@ def signed_token(session: boto3.Session, cluster: str, region: str) -> str:
     signer = RequestSigner(ServiceId("STS"), region, "sts", "v4", known, session.events)
     address = f"https://sts.{region}.amazonaws.com/?Action=GetCallerIdentity&Version=2011-06-15"
     request = {"method": "GET", "url": address, "body": {}, "context": {}}
-    url = signer.generate_presigned_url(
-        request | {"headers": {_CLUSTER: cluster}},
-        region_name=region,
-        expires_in=_SIGNED_SECONDS,
-        operation_name="",
-    )
+    with mapped_errors("sts", f"token for cluster {cluster}"):  # may renew the login
+        url = signer.generate_presigned_url(
+            request | {"headers": {_CLUSTER: cluster}},
+            region_name=region,
+            expires_in=_SIGNED_SECONDS,
+            operation_name="",
+        )
     return _PREFIX + base64.urlsafe_b64encode(url.encode()).decode().rstrip("=")
 
 

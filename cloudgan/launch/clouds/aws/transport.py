@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from typing import Any, Final
 
 import boto3
 import botocore.config
-import botocore.exceptions as failures
 from botocore import xform_name
-from botocore.parsers import ResponseParserError
 
-from cloudgan.core.errors import CredentialsError, LaunchError
-from cloudgan.launch.clouds.aws.errors import LOGIN, error_of
+from cloudgan.launch.clouds.aws.login import mapped_errors
 from cloudgan.launch.clouds.aws.requests import Aws
-from cloudgan.storage.aws_configuration import NO_LOGIN, checked_configuration
+from cloudgan.storage.aws_configuration import checked_configuration
 
 ATTEMPTS: Final = 8
 """Attempts of one request; about half a minute with botocore's backoff."""
@@ -41,7 +37,7 @@ class BotoAws(Aws):
         self, service: str, region: str, operation: str, body: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
         """Sends one request and returns its response."""
-        with _mapped_errors(service, f"{operation} in {region}"):
+        with mapped_errors(service, f"{operation} in {region}"):
             call = getattr(self._client(service, region), xform_name(operation))
             answer: dict[str, Any] = call(**body or {})
             return answer
@@ -50,7 +46,7 @@ class BotoAws(Aws):
         self, service: str, region: str, operation: str, place: str, **body: Any
     ) -> Iterator[Any]:
         """Yields the items at a place, such as ``Reservations.Instances``, of all pages of an answer."""
-        with _mapped_errors(service, f"{operation} in {region}"):
+        with mapped_errors(service, f"{operation} in {region}"):
             client, method = self._client(service, region), xform_name(operation)
             if client.can_paginate(method):
                 pages = client.get_paginator(method).paginate(**body)
@@ -72,15 +68,3 @@ class BotoAws(Aws):
                     client = self.session.client(service, region_name=region, config=self._config)
                 self._clients[service, region] = client
             return self._clients[service, region]
-
-
-@contextmanager
-def _mapped_errors(service: str, request: str) -> Iterator[None]:
-    try:
-        yield
-    except failures.ClientError as error:
-        raise error_of(error.response, request, service) from error
-    except NO_LOGIN as error:
-        raise CredentialsError(f"AWS: {error}; {LOGIN}") from error
-    except (failures.BotoCoreError, ResponseParserError) as error:
-        raise LaunchError(f"AWS: {request}: {error}") from error

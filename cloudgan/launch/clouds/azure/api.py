@@ -38,7 +38,12 @@ class ArmApi(ABC):
 
     @abstractmethod
     def token(self, scope: str) -> str:
-        """Returns an access token for a scope."""
+        """Returns an access token for a scope.
+
+        Raises:
+            CredentialsError: The login is refused.
+            LaunchError: Azure does not answer.
+        """
 
     def get(self, kind: Kind, name: str) -> dict[str, Any] | None:
         """Returns the description of a resource; None if it does not exist."""

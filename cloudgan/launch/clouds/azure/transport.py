@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 from azure.core.exceptions import AzureError, ClientAuthenticationError
@@ -75,16 +77,11 @@ class PipelineApi(ArmApi):
         """Sends a request; returns its JSON response, empty without a body."""
         operation = f"{method} {path.partition('?')[0]}"
         request = HttpRequest(method, self._client.format_url(path), json=body)
-        try:
+        with _mapped_errors(operation):
             # POST requests here only fetch credentials, so a retry is safe.
             answer = self._client.send_request(
                 request, retry_on_methods=("DELETE", "GET", "POST", "PUT")
             )
-        except ClientAuthenticationError as error:
-            raise _no_login(error) from error
-        except AzureError as error:
-            first = str(error).partition("\n")[0]
-            raise LaunchError(f"{operation}: Azure did not answer ({first})") from error
         found = _json(answer, operation)
         if answer.status_code >= _FAILED:
             raise map_error(answer.status_code, found, operation)
@@ -94,11 +91,20 @@ class PipelineApi(ArmApi):
 
     def token(self, scope: str) -> str:
         """Returns an access token for a scope."""
-        try:
+        with _mapped_errors("access token"):
             token: str = self._credential.get_token(scope).token
-        except ClientAuthenticationError as error:
-            raise _no_login(error) from error
         return token
+
+
+@contextmanager
+def _mapped_errors(request: str) -> Iterator[None]:
+    try:
+        yield
+    except ClientAuthenticationError as error:
+        raise _no_login(error) from error
+    except AzureError as error:
+        first = str(error).partition("\n")[0]
+        raise LaunchError(f"{request}: Azure did not answer ({first})") from error
 
 
 def _json(answer: Any, operation: str) -> Any:

@@ -8,7 +8,6 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import google.auth
-import requests
 from google.auth import exceptions
 from google.auth.transport.requests import AuthorizedSession, Request
 
@@ -19,11 +18,10 @@ from cloudgan.launch.backends.tpu_vm.backend import TpuVmBackend
 from cloudgan.launch.clouds.client import CloudClient
 from cloudgan.launch.clouds.gcp import names, network, preflight
 from cloudgan.launch.clouds.gcp.api import GoogleApi
-from cloudgan.launch.clouds.gcp.errors import sentence
 from cloudgan.launch.clouds.gcp.kinds import KINDS
 from cloudgan.launch.clouds.gcp.listing import list_clusters, list_resources, list_tpus
 from cloudgan.launch.clouds.gcp.machines import machine, select_zones, zones_of
-from cloudgan.launch.clouds.gcp.session import LOG_IN, SessionApi
+from cloudgan.launch.clouds.gcp.session import LOG_IN, LOGIN_ERRORS, SessionApi, login_error
 from cloudgan.launch.kubernetes.api import ClusterApi
 from cloudgan.launch.kubernetes.kubeconfig import connect_by_token
 from cloudgan.schema.plan import LOCATION, ZONES, Plan, Target
@@ -59,15 +57,18 @@ class Login:
         return "the login of a user"
 
     def token(self) -> str:
-        """Returns a valid access token."""
+        """Returns a valid access token.
+
+        Raises:
+            CredentialsError: The login is refused.
+            LaunchError: Google does not answer.
+        """
         with self._lock:
             if not self._credentials.valid:
                 try:
                     self._credentials.refresh(Request())
-                except (exceptions.GoogleAuthError, requests.RequestException) as error:
-                    raise CredentialsError(
-                        f"Google gives no token ({sentence(str(error))}); {LOG_IN}"
-                    ) from error
+                except LOGIN_ERRORS as error:
+                    raise login_error(error) from error
             return str(self._credentials.token)
 
     def api(self, project: str) -> GoogleApi:

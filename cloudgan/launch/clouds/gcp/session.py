@@ -8,7 +8,7 @@ from typing import Any, Final
 import requests
 from google.auth import exceptions as login
 
-from cloudgan.core.errors import CredentialsError
+from cloudgan.core.errors import CredentialsError, LaunchError
 from cloudgan.launch.clouds.gcp.api import GoogleApi
 from cloudgan.launch.clouds.gcp.errors import Answer, parse_answer, sentence
 
@@ -17,6 +17,22 @@ LOG_IN: Final = (
     "type: gcloud auth application-default login, or set GOOGLE_APPLICATION_CREDENTIALS to a key"
     " file, or run where a service account is attached"
 )
+
+
+LOGIN_ERRORS: Final = (login.GoogleAuthError, requests.RequestException)
+"""What google-auth raises when it renews a login."""
+
+
+def login_error(error: Exception) -> CredentialsError | LaunchError:
+    """Returns the error for one of `LOGIN_ERRORS`: the login is refused, or Google did not answer and may later."""
+    is_outage = isinstance(error, login.TransportError | requests.RequestException)
+    if is_outage or getattr(error, "retryable", False):
+        return LaunchError(f"Google did not answer ({_said(error)})")
+    return CredentialsError(f"Google does not renew this login ({sentence(str(error))}); {LOG_IN}")
+
+
+def _said(error: Exception) -> str:
+    return f"{type(error).__name__}: {sentence(str(error))}"
 
 
 class SessionApi(GoogleApi):
@@ -44,10 +60,9 @@ class SessionApi(GoogleApi):
                 json=body,
                 timeout=_TIMEOUT_SECONDS,
             )
-        except login.RefreshError as error:
-            raise CredentialsError(
-                f"Google does not renew this login ({sentence(str(error))}); {LOG_IN}"
-            ) from error
-        except (login.TransportError, requests.RequestException) as error:
-            return Answer(0, f"{type(error).__name__}: {sentence(str(error))}")
+        except LOGIN_ERRORS as error:
+            found = login_error(error)
+            if isinstance(found, CredentialsError):
+                raise found from error
+            return Answer(0, _said(error))
         return parse_answer(answer.status_code, answer.content, answer.headers.get("Retry-After"))
