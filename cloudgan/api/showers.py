@@ -28,7 +28,7 @@ from cloudgan.core.errors import ConfigError
 from cloudgan.core.file_lock import locked_target
 from cloudgan.core.local_path import local_path
 from cloudgan.core.memory import size_text
-from cloudgan.core.progress import Progress
+from cloudgan.core.progress import Progress, Silent
 from cloudgan.reports.notebook_progress import usual_progress
 from cloudgan.reports.result import Result, View
 from cloudgan.schema.options.showers import ConvertOptions, GenerateOptions, SimulateOptions
@@ -61,6 +61,7 @@ class ShowerFile(Result):
     empty: int | None = Field(None, description="showers without energy")
     notes: tuple[str, ...] = ()
     verified: bool = Field(False, description="whether it was read only")
+    told: bool = Field(False, exclude=True, description="whether the progress has said the notes")
 
     def view(self) -> View:
         """Returns what a person reads."""
@@ -78,7 +79,7 @@ class ShowerFile(Result):
         }
         notes = [f"{name}: {text}" for name, text in details.items() if text]
         line = f"{self.path}: {self.showers:,} {self.content} {how}{size}"
-        return View(line, notes=(*notes, *self.notes), done=True)
+        return View(line, notes=(*notes, *(() if self.told else self.notes)), done=True)
 
     def as_json(self) -> dict[str, Any]:
         """Returns what `--json` prints; what does not apply is left out."""
@@ -294,7 +295,8 @@ def convert(options: ConvertOptions, *, progress: Progress | None = None) -> Sho
                 bucket.upload(written.path, progress)
         else:
             written = convert_files(local, path, to=options.to, overwrite=options.overwrite, **how)
-    return ShowerFile(path=named, showers=written.count, notes=tuple(written.notes))
+    told = not isinstance(progress, Silent)
+    return ShowerFile(path=named, showers=written.count, notes=tuple(written.notes), told=told)
 
 
 def _verify(options: ConvertOptions, progress: Progress) -> ShowerFile:

@@ -38,6 +38,7 @@ from cloudgan.data.units import (
     check_axes,
     check_columns,
     check_ecal,
+    check_one_unit,
     decide_units,
     declared_unit,
     energies_gev,
@@ -154,18 +155,21 @@ def _units(
     """Decides the units, and checks the axes unless cloudgan wrote the file."""
     count, where, attributes = len(energies), str(path), file[layout.keys.cells[0]].attrs
     is_3dgan, is_ours = layout is PUBLIC, DECLARED in attributes
-    sums, used = [], []
+    sums, used, events = [], [], []
     for start in np.unique(np.linspace(0, max(0, count - SAMPLE_EVENTS), SAMPLE_PLACES, dtype=int)):
         rows = slice(start, min(start + SAMPLE_EVENTS, count))
         images = _images(path, file, layout, rows)
         sums.append(images.sum((1, 2, 3), dtype=np.float64))
         used.append(energies[rows])
+        events.append(np.arange(count)[rows])
         if not is_ours and (is_3dgan or layout.needs_axes_check):
             check_axes(images, where)
-    ratio = median_ratio(np.concatenate(sums), np.concatenate(used))
+    seen = np.concatenate(sums), np.concatenate(used)
+    ratio = median_ratio(*seen)
     if is_ours:
         is_generated = str(file.attrs.get("source", "")).startswith(GENERATED)
         return declared_unit(attributes[DECLARED], ratio, where, is_generated=is_generated)
+    check_one_unit(*seen, where, np.concatenate(events))
     has_deposits = "mtheta" in file  # which only the authors' files have
     return decide_units(
         ratio,
@@ -294,7 +298,8 @@ def _columns(
         )
     if not {"energy", "target"} & kept.keys():
         raise DataError(
-            f"{path} has no dataset energy [N] (or target [N, 5], fixed angle); it has {names_in(file)}"
+            f"{path} has no dataset energy [N] (or target [N, 5], fixed angle); it has {names_in(file)}. If one of"
+            f" them is the energy, `{INIT_COMMAND} {path}` drafts dataset.yaml; then give --binning=dataset.yaml"
         )
     for column in ("energy", "theta", "mtheta"):
         if column in kept and file[kept[column]].size != count:

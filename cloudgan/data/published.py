@@ -27,6 +27,7 @@ from cloudgan.data.units import (
     check_axes,
     check_columns,
     check_ecal,
+    check_one_unit,
     decide_units,
     median_ratio,
 )
@@ -267,6 +268,7 @@ class _Tfrecord:
 
     def _units(self, sums: NDArray[Any], energies: NDArray[Any], unit: str) -> dict[str, Any]:
         """The authors' code writes deposits, and energies in GeV."""
+        check_one_unit(sums, energies, str(self.path))
         units = decide_units(
             median_ratio(sums, energies),
             energies,

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from cloudgan.core.errors import DataError, show
+from cloudgan.core.errors import DataError, counted, show
 from cloudgan.data.manifest import EMPTY_SHARE, SourceInfo, describe_empty
 from cloudgan.data.showers import Showers, measured_angle
 from cloudgan.schema.ecal_unit import EcalUnit
@@ -61,6 +61,16 @@ ENERGY_RANGE_GEV = (1e-4, 1e7)
 """Primary energies: 0.1 MeV to 10 PeV."""
 
 MAX_ANGLE_RAD = 2 * np.pi
+_FULL_CIRCLE_DEG = 360.0
+
+_GROUP_SHARE = 0.05
+"""Of the showers that must be in each of two units, if a file mixes them; fewer are bad showers."""
+_MIXED_FACTORS = (20.0, 50.0, 1000.0)
+"""Between units that are mixed in practice: MeV and GeV*50, GeV*50 and GeV, GeV and MeV."""
+_SAME_FACTOR = 1.15
+"""Between the medians of electrons of any energies: their share in the cells is 2.03 to 2.18 %."""
+_APART = 5.0
+"""Factor between two units in which no shower is: single showers scatter less."""
 
 MAX_CELL = 1e9
 """Largest content of a cell, in any unit."""
@@ -381,14 +391,15 @@ def check_ecal(ecal: NDArray[Any], where: str, first: int) -> None:
     flat = ecal.reshape(len(ecal), -1)
     row = int(np.argmin((flat.min(1) >= 0) & (flat.max(1).astype(np.float64) <= MAX_CELL)))
     cells = flat[row]
-    if np.isnan(cells).any():
-        kind = "NaN"
-    elif np.isinf(cells).any():
-        kind = "infinite"
+    if nan := int(np.isnan(cells).sum()):
+        has = counted(nan, "NaN cell")
+    elif infinite := int(np.isinf(cells).sum()):
+        has = counted(infinite, "infinite cell")
     else:
         kind = "negative" if cells.min() < 0 else "too large"
+        has = f"{kind} cells (from {cells.min():g} to {cells.max():g})"
     raise DataError(
-        f"{where}, event {first + row}: ECAL has {kind} cells (from {cells.min():g} to {cells.max():g});"
+        f"{where}, event {first + row}: ECAL has {has};"
         f" energies are finite, not negative and at most {MAX_CELL:g}. Remove the event or simulate it"
         " again."
     )
@@ -409,9 +420,52 @@ def check_columns(
         angle = _per_shower(columns[name]) if name in columns else np.zeros(1, np.float32)
         row = int(np.argmin(good := np.abs(angle) <= MAX_ANGLE_RAD))
         if not good[row]:
+            is_degrees = MAX_ANGLE_RAD < float(np.nanmedian(np.abs(angle))) <= _FULL_CIRCLE_DEG
+            remedy = f"; if it is in degrees, write np.radians({name})" if is_degrees else ""
             raise DataError(
-                f"{where}, event {first + row}: {name} is {angle[row]:g}, not an angle in rad"
+                f"{where}, event {first + row}: {name} is {angle[row]:g}, not an angle in rad{remedy}"
             )
+
+
+def check_one_unit(
+    ecal_sums: NDArray[Any],
+    energy: NDArray[Any],
+    where: str,
+    events: NDArray[Any] | None = None,
+) -> None:
+    """Checks that all showers of a file are in the same units, of which the median would not tell.
+
+    Two groups are two units if sum(ECAL)/energy differs by the factor between units, and no shower is between them.
+
+    Args:
+        ecal_sums: Energy in all cells of a shower, in the unit of the file.
+        energy: Of its primary, likewise.
+        where: The file, for messages.
+        events: Numbers of the showers in the file, if they are known.
+    """
+    known = np.flatnonzero((ecal_sums > 0) & np.isfinite(ecal_sums) & (energy > 0))
+    least = max(2, int(np.ceil(_GROUP_SHARE * len(known))))
+    if len(known) < 2 * least:
+        return
+    ratio = np.asarray(ecal_sums, np.float64)[known] / np.asarray(energy, np.float64)[known]
+    order = np.argsort(ratio)
+    gaps = ratio[order][least : -least + 1] / ratio[order][least - 1 : -least]
+    cut = least + int(gaps.argmax())
+    groups = order[:cut], order[cut:]
+    low, high = (float(np.median(ratio[rows])) for rows in groups)
+    factor = high / low
+    unit = min(_MIXED_FACTORS, key=lambda one: abs(np.log(factor / one)))
+    if gaps.max() < _APART or not 1 / _SAME_FACTOR < factor / unit < _SAME_FACTOR:
+        return
+    first, second = (
+        f"{np.median(ratio[rows]):.3g} at energies of {energy[known[rows]].min():.4g} to {energy[known[rows]].max():.4g}"
+        + (f", such as event {events[known[rows]].min()}" if events is not None else "")
+        for rows in groups
+    )
+    raise DataError(
+        f"{where} mixes units: sum(ECAL)/energy is {first}; and {second}: a factor of {unit:g}. Write ECAL and"
+        " energy of all showers in the same units"
+    )
 
 
 def median_ratio(ecal_sums: NDArray[Any], energy_gev: NDArray[Any]) -> float:

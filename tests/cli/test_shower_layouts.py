@@ -182,6 +182,33 @@ def test_unit_and_units_must_agree(write, refused):
 
 
 @pytest.mark.parametrize(
+    ("name", "factor"), [("energy", 1000), ("ECAL", 1000), ("ECAL", 50), ("ECAL", 20)]
+)
+def test_a_file_that_mixes_units_is_refused_with_an_event_of_each(
+    *, write, refused, showers, name, factor
+):
+    other = np.where(np.arange(COUNT) % 5 == 2, np.float32(factor), np.float32(1))
+    values = {"energy": showers.energy_gev, "ECAL": showers.ecal_gev}[name]
+    path = write(**{name: values * other.reshape(-1, *[1] * (values.ndim - 1))})
+    message = refused(path)
+    assert "a.h5 mixes units: " in message
+    assert f"a factor of {factor}. Write ECAL and energy of all showers" in message
+    assert "such as event 0" in message
+    assert "such as event 2" in message
+
+
+@pytest.mark.parametrize(
+    "factors",
+    [[1, 1e-3] * 1 + [1] * 58, [1] * 40 + [0.03] * 20, [0.1, 0.3, 1] * 20, [1] * 30 + [0] * 30],
+    ids=["one nearly empty", "no factor of units", "without a gap", "empty"],
+)
+def test_showers_that_scatter_are_no_mixed_units(write, verify, showers, factors):
+    scale = np.asarray(factors, "f4")[:, None, None, None]
+    found = verify(write(ECAL=showers.ecal_gev * scale), "--unit=GeV")
+    assert found["showers"] == COUNT
+
+
+@pytest.mark.parametrize(
     ("axes", "axis"), [((0, 3, 1, 2), 1), ((0, 1, 3, 2), 2)], ids=["first", "second"]
 )
 @pytest.mark.parametrize("wide", [25, 51])
@@ -301,8 +328,8 @@ def test_empty_showers_are_left_out_of_a_conversion_and_counted(
     if target.endswith("parquet"):
         pytest.importorskip("pyarrow")
     done = cloudgan_here("convert", with_empty, tmp_path / target)
-    for said in (done.stdout, done.stderr):
-        assert "2 of 60 showers are empty and left out" in said
+    note = "2 of 60 showers are empty and left out"
+    assert (done.stdout + done.stderr).count(note) == 1, "a terminal shows both streams"
     found = cloudgan_here("convert", with_empty, tmp_path / target, "--overwrite", "--json").json()
     assert found["showers"] == COUNT - 2
     assert "2 of 60 showers are empty and left out" in found["notes"][-1]

@@ -164,7 +164,7 @@ def test_incomparable_files_are_refused(files, tmp_path, cloudgan_here):
     high = np.float32(200) + good.energy_gev
     bad = {
         changed(tmp_path / "few.h5", good[slice(19)]): "few.h5 holds 19 showers; at least 20",
-        changed(tmp_path / "nan.h5", good, ecal_gev=holes): "event 7: ECAL has NaN cells",
+        changed(tmp_path / "nan.h5", good, ecal_gev=holes): "event 7: ECAL has 1 NaN cell",
         changed(tmp_path / "narrow.h5", good, ecal_gev=good.ecal_gev[:, 1:-1]): "11x13x25 cells",
         changed(tmp_path / "unit.h5", good, ecal_gev=good.ecal_gev / 50): "the ratio of GeV.",
         changed(tmp_path / "poor.h5", good, "cloudgan generator, step 1", ecal_gev=good.ecal_gev / 50): "a different unit",

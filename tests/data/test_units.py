@@ -30,5 +30,5 @@ def test_other_numbers_are_refused(ratio):
 @pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
 def test_cells_of_every_type_are_checked(dtype):
     check_ecal(np.full((2, 1, 1, 1), 60_000, dtype), "a.h5", 0)
-    with pytest.raises(DataError, match=r"a\.h5, event 4: ECAL has infinite cells"):
+    with pytest.raises(DataError, match=r"a\.h5, event 4: ECAL has 1 infinite cell;"):
         check_ecal(np.array([1, np.inf], dtype).reshape(2, 1, 1, 1), "a.h5", 3)
