@@ -56,6 +56,7 @@ _STOP_SECONDS = 60.0
 _ASK_SECONDS = 1.0
 _STORE_PAUSE_SECONDS = 2.0
 _LOG_LINES = 20
+_KEPT = 3  # checkpoints: a record in the store may not name the last ones, see `_drop_unrecorded`
 _SHOWERS = re.compile(r"data/[0-9a-f]{16}", re.ASCII)
 
 
@@ -123,7 +124,8 @@ class Pod:
                 f"{FILE_NAME} names {named}: a trial reads the showers of its store only"
             )
         url = f"{self._store.url}/{path}/{CHECKPOINTS}"
-        checkpoint = config.checkpoint.model_copy(update={"url": url})
+        keep = max(config.checkpoint.keep, _KEPT)
+        checkpoint = config.checkpoint.model_copy(update={"url": url, "keep": keep})
         threads = config.training.threads or self._pod.config.training.threads
         training = config.training.model_copy(update={"threads": threads})
         return config.model_copy(update={"checkpoint": checkpoint, "training": training})

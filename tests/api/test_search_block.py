@@ -167,6 +167,18 @@ def test_a_published_search_cannot_name_other_showers_or_another_place_for_check
     assert block._place._own_config(fair, "trials/0000").checkpoint.url == str(place)
 
 
+@pytest.mark.parametrize(("keep", "kept"), [(1, 3), (3, 3), (5, 5)])
+def test_a_trial_keeps_the_checkpoints_that_its_record_in_the_store_may_not_name_yet(
+    tmp_path, keep, kept
+):
+    """The trainer copies and prunes at once, the record follows: of one checkpoint none would be left."""
+    deployment = Deployment(tmp_path, "d", 0)
+    given = parse_config({"data": {"path": SHOWERS}, "checkpoint": {"keep": keep}}, "test")
+    own = deployment.block(0)._place._own_config(given, "trials/0000")
+    assert own.checkpoint.keep == kept
+    assert own.config_hash() == given.config_hash(), "the same run continues"
+
+
 def test_a_block_that_protects_no_ports_trains_no_trial_whose_ranks_listen(tmp_path):
     _, study, _ = published(tmp_path, 1, parallel={"mode": "easgd", "ranks": 2})
     deployment = Deployment(tmp_path, "d", 0)
