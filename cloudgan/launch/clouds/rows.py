@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any, Protocol
 
 from cloudgan.core.clock import utc_moment
-from cloudgan.core.errors import LaunchError
+from cloudgan.core.errors import CredentialsError, LaunchError
 from cloudgan.schema.plan import Step
 from cloudgan.schema.resource import Listing, Resource, ResourceState
 
@@ -20,6 +20,10 @@ Body = Mapping[str, Any]
 
 class AbsentError(LaunchError):
     """The resource does not exist."""
+
+
+class DeniedError(CredentialsError):
+    """The login lacks a permission; one that has expired or is not recognised says nothing about a resource."""
 
 
 class BusyError(LaunchError):
@@ -181,9 +185,9 @@ class Transport(Protocol):
 
 
 def ask(service: str, listed: Callable[[], Listing]) -> Listing:
-    """Returns what a service lists; one that does not answer keeps no other from being listed."""
+    """Returns what a service lists; one that refuses or does not answer keeps no other from being listed."""
     try:
         found = listed()
-    except LaunchError as error:
+    except (DeniedError, LaunchError) as error:
         return Listing(silent=(f"{service} ({error})",))
     return Listing(found, (f"{one} ({service})" for one in found.silent))

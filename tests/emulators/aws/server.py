@@ -175,7 +175,7 @@ class Amazon:
 
     def _answer(self, call: Call, request: Request) -> Response:
         if call.region in self.state.closed and call.service == "eks":
-            raise Refusal("AccessDeniedException", "closed by the organisation", 403)
+            raise Refusal(self.state.closed[call.region], "closed by the organisation", 403)
         self._authorize(call, request)
         self.calls.append((call.service, call.region, call.operation))
         fault = self.faults.meet(call.operation)

@@ -101,7 +101,7 @@ class State:
     denied: set[str] = field(default_factory=set)
     sold_out: dict[str, str] = field(default_factory=dict)
     """Response to a scaling group for an instance type."""
-    closed: set[str] = field(default_factory=set)
+    closed: dict[str, str] = field(default_factory=dict)
     """Regions that the policy of an organisation closes to all its users."""
     pending: int = 1
     """How many requests, after the first, see a resource being created, changed or deleted."""

@@ -3,6 +3,7 @@
 import pytest
 
 from cloudgan.core.errors import ConfigError, CredentialsError, PlanError, ResourcesLeftError
+from cloudgan.launch.clouds.engine import check_gone
 from emulators.azure.faults import Refusal as AzureRefusal
 from emulators.gcp.refusal import Refusal
 from launch.clouds.lab import EACH, EACH_WHOLE, of_cloud, rows
@@ -235,9 +236,19 @@ def azure_is_down(path):
     return lambda lab: lab.azure.faults.refuse("GET", path, refusal, times=99)
 
 
+def azure_denies(path):
+    refusal = AzureRefusal(403, "AuthorizationFailed", "does not have authorization")
+    return lambda lab: lab.azure.faults.refuse("GET", path, refusal, times=99)
+
+
 def google_is_down(lab):
     refusal = Refusal(503, "The service is currently down.")
     lab.google.server.refuse("", refusal, times=10**6)
+
+
+def google_refuses(method, code):
+    refusal = Refusal(code, "Permission denied." if code == 403 else "Invalid credentials.")
+    return lambda lab: lab.google.server.refuse(method, refusal, times=10**6)
 
 
 REGIONS = {"eu-west-1", "us-east-1", "us-west-2"}
@@ -250,10 +261,12 @@ SILENT = (
     ("azure", "AKS", azure_is_down("/managedClusters$"), {"AKS"}, set()),
     ("azure", "resources", azure_is_down("/resources$"), {"scale sets", "shared resources"}, {"AKS pool"}),
     ("azure", "groups", azure_is_down("/resourcegroups$"), {"resource groups"}, {"AKS pool"}),
+    ("azure", "denied", azure_denies("/resources$"), {"scale sets", "shared resources"}, {"AKS pool"}),
     ("gcp", "clusters in a zone", silent_zone("engine"), {"us-central1-b"}, {"GKE node pool"}),
     ("gcp", "TPUs in a zone", silent_zone("tpus"), {"us-central1-b"}, {"GKE node pool"}),
     ("gcp", "machines in a zone", silent_zone("compute"), {"us-central1-b"}, {"GKE node pool"}),
     ("gcp", "all", google_is_down, GOOGLE, set()),
+    ("gcp", "denied", google_refuses("iam.*list", 403), {"IAM"}, {"GKE node pool"}),
 )  # fmt: skip
 
 
@@ -273,6 +286,26 @@ def test_what_does_not_answer_is_named_and_the_rest_is_listed_and_deleted(
         lab.down()
     if "GKE node pool" in kinds or "EKS node group" in kinds:
         assert not [one for one in lab.left() if "pool" in one or "node group" in one]
+
+
+EXPIRES = (
+    ("gcp", "at machines", google_refuses("compute.instances", 401)),
+    ("gcp", "at TPUs", google_refuses("tpu.*queuedResources.list", 401)),
+    ("aws", "at schedules", lambda lab: lab.aws.fault("ListScheduleGroups", "ExpiredToken", times=99)),
+    ("azure", "at scale sets", lambda lab: lab.azure.faults.refuse("GET", "/resources$", AzureRefusal(401, "ExpiredAuthenticationToken", "expired"), times=99)),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("lab", "expire"), rows(*EXPIRES), indirect=["lab"])
+def test_a_login_that_expires_while_a_cloud_is_listed_does_not_show_that_nothing_is_left(
+    lab, expire
+):
+    expire(lab)
+    found = lab.engine().list("gan")
+    assert found == ()
+    assert len(found.silent) == 1
+    with pytest.raises(ResourcesLeftError, match="no answer from"):
+        check_gone("gan", (), found.silent)
 
 
 NEW_CLUSTER = "cloudgan.launch.lifecycle.provisioned_backend._NEW_CLUSTER_SECONDS"

@@ -21,7 +21,7 @@ from cloudgan.launch.clouds.aws.preflight import findings
 from cloudgan.launch.clouds.aws.requests import GLOBAL_REGION
 from cloudgan.launch.clouds.aws.transport import ATTEMPTS, BotoAws
 from cloudgan.launch.clouds.client import CloudClient
-from cloudgan.launch.clouds.rows import Kind
+from cloudgan.launch.clouds.rows import DeniedError, Kind
 from cloudgan.launch.kubernetes.api import ClusterApi
 from cloudgan.launch.kubernetes.kubeconfig import connect_by_token
 from cloudgan.schema.plan import Plan, Step, Target
@@ -144,7 +144,7 @@ class AwsClient(CloudClient):
                 raise
             # An organisation may deny regions, which then hold no resource of cloudgan.
             self._say(f"cannot list resources in {region}: {error}")
-            if is_asked:
+            if is_asked or not isinstance(error, DeniedError):
                 silent.append(f"{region} ({error})")
         except LaunchError as error:
             silent.append(f"{region} ({error})")
@@ -191,7 +191,7 @@ class AwsClient(CloudClient):
                 self.get(kinds.SCHEDULES, f"{region}/{one['Name']}")
                 for one in self.transport.items(*where, NamePrefix=naming.PREFIX)
             ]
-        except CredentialsError as error:
+        except DeniedError as error:
             if region == self._region:
                 self._say(f"schedules, which are free, are not listed: {error}")
             return []
@@ -209,7 +209,7 @@ class AwsClient(CloudClient):
             for name in names:
                 try:
                     found.append(self.get(kind, name))
-                except CredentialsError as error:
+                except DeniedError as error:
                     self._say(f"cannot read {kind.name} {name}: {error}")
         except LaunchError as error:
             silent.append(f"{kind.name} ({error})")

@@ -16,7 +16,7 @@ from cloudgan.core.errors import (
     LaunchError,
     StockOutError,
 )
-from cloudgan.launch.clouds.rows import AbsentError
+from cloudgan.launch.clouds.rows import AbsentError, DeniedError
 from cloudgan.schema.resource import ResourceCause
 
 LOGIN: Final = (
@@ -25,16 +25,19 @@ LOGIN: Final = (
 )
 _ABSENT: Final = re.compile(r"404|NoSuch\w+|ResourceNotFoundException|\w+\.NotFound(Exception)?")
 """Codes of a resource that does not exist."""
-_OF_LOGIN: Final = (
+_OF_LOGIN: Final[tuple[tuple[type[CredentialsError], str, str], ...]] = (
     (
+        CredentialsError,
         "ExpiredToken|ExpiredTokenException|RequestExpired",
         f"AWS: this login has expired ({{said}}); log in again, or {LOGIN}",
     ),
     (
+        CredentialsError,
         "RequestTimeTooSkewed|SignatureDoesNotMatch|InvalidSignatureException|RequestInTheFuture",
         "AWS: {clock}",
     ),
     (
+        CredentialsError,
         (
             "AuthFailure|IncompleteSignature|InvalidAccessKeyId|InvalidClientTokenId|InvalidToken"
             "|UnrecognizedClientException|401"
@@ -42,11 +45,12 @@ _OF_LOGIN: Final = (
         f"AWS does not recognise this login ({{said}}); {LOGIN}",
     ),
     (
+        DeniedError,
         "AccessDenied|AccessDeniedException|UnauthorizedOperation|AccessDeniedError|403",
         "AWS: {request}: {said}. {remedy}",
     ),
 )
-"""Codes of requests that fail for their login, with the message."""
+"""Errors of requests that fail for their login, by their codes, with the message."""
 _CAUSES: Final[tuple[tuple[ResourceCause, re.Pattern[str]], ...]] = (
     (
         "quota",
@@ -105,14 +109,14 @@ def error_of(response: Mapping[str, Any], request: str, service: str) -> Cloudga
     error = response.get("Error", {})
     code = str(error.get("Code", ""))
     said = " ".join(str(error.get("Message", "")).split()) or code or "no message"
-    for codes, message in _OF_LOGIN:
+    for kind, codes, message in _OF_LOGIN:
         if re.fullmatch(codes, code):
             known = {"clock": _clock(response, said), "remedy": _remedy(request, service)}
-            return CredentialsError(message.format(said=said, request=request, **known))
+            return kind(message.format(said=said, request=request, **known))
     cause = "" if _OF_ONE_RESOURCE.search(code) else cause_of(f"{code} {said}")
     if cause:
-        kind = StockOutError if cause == "capacity" else CapacityError
-        return kind(f"AWS: {request}: {said}")
+        lack = StockOutError if cause == "capacity" else CapacityError
+        return lack(f"AWS: {request}: {said}")
     hint = f"; {_HINTS[code]}" if code in _HINTS else ""
     message = f"AWS: {request}: {said} ({code}){hint}"
     return AbsentError(message) if _ABSENT.fullmatch(code) else RefusedError(message, code)

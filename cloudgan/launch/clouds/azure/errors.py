@@ -15,7 +15,7 @@ from cloudgan.core.errors import (
     LaunchError,
     StockOutError,
 )
-from cloudgan.launch.clouds.rows import AbsentError, BusyError
+from cloudgan.launch.clouds.rows import AbsentError, BusyError, DeniedError
 from cloudgan.schema.resource import ResourceCause
 
 # https://learn.microsoft.com/azure/virtual-machines/allocation-failure and
@@ -156,6 +156,4 @@ def _forbidden(text: str, request: str) -> CloudganError:
     if what.lower() != "microsoft.compute/virtualmachinescalesets/delete":
         having = (role for role in ROLES if what.lower() in map(str.lower, actions(role)))
         remedy = f"an owner grants it with {next(having, ROLES[0])} (docs/clouds.md)"
-    return CredentialsError(
-        f"this login lacks the permission {what} on Azure ({text[:200]}); {remedy}"
-    )
+    return DeniedError(f"this login lacks the permission {what} on Azure ({text[:200]}); {remedy}")

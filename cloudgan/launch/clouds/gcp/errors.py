@@ -14,7 +14,7 @@ from cloudgan.core.errors import (
     LaunchError,
     StockOutError,
 )
-from cloudgan.launch.clouds.rows import AbsentError, BusyError
+from cloudgan.launch.clouds.rows import AbsentError, BusyError, DeniedError
 from cloudgan.schema.resource import ResourceCause
 
 _LONGEST_SENTENCE: Final = 300
@@ -33,7 +33,7 @@ _BUSY = re.compile(
 )
 
 
-class DisabledApiError(CredentialsError):
+class DisabledApiError(DeniedError):
     """The API is not enabled in the project."""
 
 
@@ -66,7 +66,7 @@ _ERRORS: Final[dict[Case, tuple[type[CloudganError], str]]] = {
         ),
     ),
     "forbidden": (
-        CredentialsError,
+        DeniedError,
         (
             "{request}: {message}. deploy/gcp/policy.yaml and resources.yaml list the required"
             " permissions; an owner of the project grants them (docs/clouds.md)"

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from cloudgan.core.clouds import region_of
-from cloudgan.core.errors import CredentialsError, LaunchError
+from cloudgan.core.errors import LaunchError
 from cloudgan.core.labels import RUN
 from cloudgan.launch.clouds.gcp import names
 from cloudgan.launch.clouds.gcp.api import GoogleApi
@@ -25,7 +25,7 @@ from cloudgan.launch.clouds.gcp.kinds import (
     group_url,
     last,
 )
-from cloudgan.launch.clouds.rows import Kind, ask
+from cloudgan.launch.clouds.rows import DeniedError, Kind, ask
 from cloudgan.schema.resource import Listing, Resource
 
 _PREFIX: Final = "cloudgan-"
@@ -116,7 +116,7 @@ def _orphaned_machines(
             for kind, table in _TABLES
             for body in _labelled(api, table, run, silent)
         ]
-    except CredentialsError as error:  # must not hide the pools
+    except DeniedError as error:  # must not hide the pools
         say(f"cannot list machines and disks without a pool: {error}")
         return Listing()
     own = (one for one, body in found if one.run not in held and not body.get("users"))
@@ -180,7 +180,7 @@ def list_tpus(api: GoogleApi, run: str | None, say: Callable[[str], None]) -> Li
                 queue[parent.name] = replace(parent, labels=node.labels)
     except DisabledApiError:
         return Listing()
-    except CredentialsError as error:
+    except DeniedError as error:
         say(f"cannot list TPUs: {error}")
         return Listing()
     found = (one for one in (*queue.values(), *alone) if one.run and run in (None, one.run))

@@ -113,15 +113,21 @@ def test_a_bucket_that_this_login_may_not_read_does_not_end_the_list(lab, operat
     assert any(f"cannot read S3 bucket {BUCKET}: " in one for one in lab.said)
 
 
-def test_a_denied_region_is_skipped_with_a_warning(lab):
+@pytest.mark.parametrize(
+    ("code", "silent"), [("AccessDeniedException", ()), ("ExpiredTokenException", ("eu-west-1",))]
+)
+def test_a_denied_region_is_skipped_with_a_warning_and_an_expired_login_denies_none(
+    lab, code, silent
+):
     denied = {"code": "AccessDeniedException", "status": 403}
     lab.aws.fault("ListClusters", **denied, times=3)
     with pytest.raises(CredentialsError):
         lab.cloud().list_resources()
     lab.aws.faults.planned.clear()
-    lab.aws.state.closed.add("eu-west-1")
-    kinds = [one.kind for one in lab.cloud().list_resources()]
-    assert kinds == [*["IAM role"] * len(ROLES), "IAM policy"]
+    lab.aws.state.closed["eu-west-1"] = code
+    found = lab.cloud().list_resources()
+    assert [one.kind for one in found] == [*["IAM role"] * len(ROLES), "IAM policy"]
+    assert tuple(one.partition(" (")[0] for one in found.silent) == silent
     assert any("cannot list resources in eu-west-1" in one for one in lab.said)
 
 
