@@ -277,12 +277,9 @@ def transfer_checkpoints(
             return there
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "copied"
-            for name in _checkpoints(old, step, path):
+            for name in _to_copy(old, step, path):
                 old.store.get(name, path)
                 new.store.put(name, path)
-            record = f"runs/{old.run}/{record_lines.FILE_NAME}"
-            if record in old.store.list(record):
-                new.store.put(record, old.store.read(record))
     except CloudganError as error:
         say(
             f"the checkpoints in {old.store.url} cannot be copied, so training restarts at step 0: {error}"
@@ -292,8 +289,8 @@ def transfer_checkpoints(
     return step
 
 
-def _checkpoints(old: RunResults, newest: int, path: Path) -> tuple[str, ...]:
-    """Names of the checkpoints to copy, the newest last: its presence marks a complete copy."""
+def _to_copy(old: RunResults, newest: int, path: Path) -> tuple[str, ...]:
+    """Names of record and checkpoints to copy, the newest last: its presence marks a complete copy."""
     there = old.store.list(f"runs/{old.run}/")
     record = f"runs/{old.run}/{record_lines.FILE_NAME}"
     best = None
@@ -302,7 +299,7 @@ def _checkpoints(old: RunResults, newest: int, path: Path) -> tuple[str, ...]:
         best = best_step(record_lines.read_if_whole(path).validations())
     steps = [step for step in (best, newest) if step is not None]
     names = [f"runs/{old.run}/checkpoints/{checkpoint_name(step)}" for step in dict.fromkeys(steps)]
-    return tuple(name for name in names if name in there)
+    return tuple(name for name in (record, *names) if name in there)
 
 
 def _newest(results: RunResults) -> int | None:

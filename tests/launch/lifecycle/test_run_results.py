@@ -279,6 +279,31 @@ def test_newest_and_best_checkpoint_and_the_record_go_along_to_another_store(  #
     assert [f"step {step} from" in line for line in said] == [True] * bool(copied), "once"
 
 
+class Full(FolderStore):
+    """A store that takes only so many objects."""
+
+    left = 0
+
+    def put(self, name, content, *, if_absent=False):
+        if self.left == 0:
+            raise StoreError("gs://lab: no answer")
+        self.left -= 1
+        super().put(name, content, if_absent=if_absent)
+
+
+def test_a_copy_that_was_cut_short_is_completed_by_the_next_one(tmp_path):
+    old, new = RunResults(FolderStore(tmp_path / "old"), "gan"), Full(tmp_path / "new")
+    record.append(tmp_path / "record.jsonl", validated(0, 0.2, step=10))
+    old.store.put("runs/gan/record.jsonl", tmp_path / "record.jsonl")
+    for step in (10, 20):
+        old.store.put(checkpoint(step), str(step).encode())
+    for new.left in range(3):
+        assert transfer_checkpoints(old, RunResults(new, "gan"), lambda _: None) is None
+    new.left = 3
+    assert transfer_checkpoints(old, RunResults(new, "gan"), lambda _: None) == 20
+    assert new.list() == old.store.list()
+
+
 def test_a_store_that_cannot_be_read_is_reported_and_training_restarts_at_step_0(tmp_path):
     said, new = [], RunResults(FolderStore(tmp_path / "new"), "gan")
     assert transfer_checkpoints(RunResults(Away(str(tmp_path)), "gan"), new, said.append) is None
