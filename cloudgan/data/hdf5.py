@@ -22,7 +22,7 @@ from cloudgan.core.errors import DataError
 from cloudgan.data.geometry import image_shape, to_images
 from cloudgan.data.hdf5_items import attributes_of, first_unreadable, item_of, names_in, opened
 from cloudgan.data.hdf5_writer import GENERATED
-from cloudgan.data.layouts import INIT_COMMAND, LAYOUTS, PUBLIC, Layout, read_layouts
+from cloudgan.data.layouts import INIT_COMMAND, LAYOUTS, OWN, PUBLIC, Layout, read_layouts
 from cloudgan.data.manifest import (
     MAX_CELLS,
     ColumnInfo,
@@ -241,6 +241,12 @@ def _cells(
         raise DataError(
             f"{path}: {', '.join(layout.keys.cells)} is {', '.join(map(str, given))}, and the binning has"
             f" {layout.geometry.voxels} cells in {layout.geometry.shape[2]} layers: give the --binning of this file"
+        )
+    if image is None and layout.name == OWN:
+        raise DataError(
+            f"{path}: {layout.keys.cells[0]} is {given[0]}, showers without a grid, and {OWN} has no bins: give their"
+            " cells as geometry: {kind: cylindrical, bins: [{x: [0, 5, 10], y: 16, layers: 45}]}, with the edges of"
+            " the rings in mm and the number of angles"
         )
     if image is None:
         raise DataError(

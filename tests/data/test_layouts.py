@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 
 import h5py
@@ -24,6 +25,8 @@ from cloudgan.schema.presets import find_preset
 from cloudgan.schema.run_folder import RunFolder
 from cloudgan.training.showers import find_showers
 from shower_layouts import (
+    SECOND,
+    THIRD,
     datasets,
     layer_sums,
     write_calogan,
@@ -247,7 +250,7 @@ def test_every_public_layout_has_keys_of_its_own():
 
 def test_the_draft_of_a_mapping_reads_the_file_that_it_was_made_of(tmp_path):
     path = write_own(tmp_path / "own.h5", theta=np.full(20, 1.2))
-    (tmp_path / "dataset.yaml").write_text(draft(Path(path)))
+    (tmp_path / "dataset.yaml").write_text(draft(Path(path))[0])
     layout = open_source(path, binning=str(tmp_path / "dataset.yaml")).layout
     assert (layout.keys.cells, layout.keys.energy, layout.keys.theta) == (
         ("images",),
@@ -263,10 +266,55 @@ def test_a_draft_takes_the_units_that_a_file_states_and_the_angle_that_was_reque
         file["images"][:] *= np.float32(0.05)  # MeV in GeV*50
         file["images"].attrs["unit"], file["e0"].attrs["unit"] = "GeV*50 (public)", "GeV"
         del file["angle"]
-    (tmp_path / "dataset.yaml").write_text(draft(Path(path)))
+    (tmp_path / "dataset.yaml").write_text(draft(Path(path))[0])
     layout = open_source(path, binning=str(tmp_path / "dataset.yaml")).layout
     assert layout.keys.theta == "theta"
     assert (layout.unit.cells, layout.unit.energy) == ("GeV*50", "GeV")
+
+
+@pytest.mark.parametrize(
+    ("write", "layers", "said"),
+    [
+        (write_par04, None, "is read without it, as Par04 / LEMURS"),
+        (write_calogan, None, "is read without it, as CaloGAN"),
+        (partial(write_challenge, layers=SECOND), SECOND, ""),
+        (partial(write_challenge, layers=THIRD, count=4), THIRD, ""),
+    ],
+    ids=["Par04", "CaloGAN", "dataset 2", "dataset 3"],
+)
+def test_the_draft_of_a_public_file_has_its_axes_units_and_geometry(tmp_path, write, layers, said):
+    path = write(tmp_path / "a.h5")
+    text, note = draft(Path(path))
+    assert note == (f"{path} {said}" if said else "")
+    (tmp_path / "dataset.yaml").write_text(text)
+    drafted = open_source(path, binning=str(tmp_path / "dataset.yaml"))
+    known = open_source(path, binning=write_xml(tmp_path / "b.xml", layers) if layers else "")
+    first, second = (next(iter(source.blocks(9))) for source in (drafted, known))
+    np.testing.assert_array_equal(first.ecal_gev, second.ecal_gev)
+    np.testing.assert_array_equal(first.energy_gev, second.energy_gev)
+    mine, theirs = drafted.layout, known.layout
+    assert (mine.axes, mine.unit, mine.keys) == (theirs.axes, theirs.unit, theirs.keys)
+    assert (mine.threshold_mev or 0) == pytest.approx(theirs.threshold_mev or 0, rel=1e-3)
+    assert mine.geometry.kind == theirs.geometry.kind
+    for one, other in zip(mine.geometry.bins, theirs.geometry.bins, strict=True):
+        assert (one.y, one.layers) == (other.y, other.layers)
+        assert one.x == pytest.approx(other.x)
+
+
+def test_the_draft_of_cells_in_a_row_asks_for_bins(tmp_path):
+    path = write_challenge(tmp_path / "a.hdf5", IRREGULAR)
+    text, note = draft(Path(path))
+    assert note == "first complete its line geometry: cells in a row need bins"
+    (tmp_path / "dataset.yaml").write_text(text)
+    with pytest.raises(DataError, match=r"dataset.yaml has no bins: give their cells as geometry"):
+        open_source(path, binning=str(tmp_path / "dataset.yaml"))
+
+
+def test_a_fixed_angle_file_needs_no_draft(tmp_path):
+    values = {"ECAL": np.ones((2, 5, 5, 5), "f4"), "target": np.ones((2, 1, 5))}
+    path = write_file(tmp_path / "a.h5", values)
+    with pytest.raises(DataError, match=r"needs no dataset.yaml.*cloudgan convert --verify"):
+        draft(Path(path))
 
 
 @pytest.mark.parametrize("shapes", [{"x": 5}, {"x": (0, 3, 4, 5), "y": 0}])

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
+from pydantic import Field
+
 from cloudgan.core.atomic_file import write_atomic
 from cloudgan.core.command import command
 from cloudgan.core.errors import ConfigError
@@ -82,11 +84,13 @@ class WrittenFile(Result):
     path: str
     kind: str
     data: str | None = None
+    note: str | None = Field(None, description="what its reader must know")
 
     def view(self) -> View:
         """Returns the command that takes it."""
         return View(
             f"{self.path} written",
+            notes=(self.note,) if self.note else (),
             commands=((_NEXT[self.kind].format(self.path, self.data), ""),),
             done=True,
         )
@@ -102,7 +106,7 @@ def init(options: InitOptions) -> WrittenFile:
                 f"{path} is no name of a YAML file: give {path.stem or options.kind}.yaml"
             )
         _refuse_existing(path, options, "another name")
-        text = _TEXTS[options.kind]
+        text, note = _TEXTS[options.kind], ""
     elif not options.output:
         raise ConfigError("init dataset needs the file: cloudgan init dataset FILE.h5")
     else:
@@ -111,10 +115,10 @@ def init(options: InitOptions) -> WrittenFile:
             _refuse_existing(path, options, "rename it")
         from cloudgan.data.draft import draft
 
-        text = draft(source)
+        text, note = draft(source)
     write_atomic(path, text.encode())
     data = options.output if options.kind == "dataset" else None
-    return WrittenFile(path=str(path), kind=options.kind, data=data)
+    return WrittenFile(path=str(path), kind=options.kind, data=data, note=note or None)
 
 
 def _refuse_existing(path: Path, options: InitOptions, otherwise: str) -> None:
