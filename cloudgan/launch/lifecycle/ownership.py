@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 from cloudgan.core.clock import utc_moment
 from cloudgan.core.errors import CloudganError, LaunchError
@@ -45,7 +45,8 @@ def own_resources(
     users: list[DesiredState] = []
     if may_be_shared(plans) and any(one.node_type for one in own):
         try:
-            users = [one for one in _others(registry, run) if one.uses_nodes]
+            others = (name for name in registry.list_runs() if name != run)
+            users = [one for one in _newest(registry, others) if one.uses_nodes]
         except CloudganError:
             users = []  # without its store, the labels decide
     for resource in [one for one in own if one.node_type]:
@@ -59,7 +60,7 @@ def own_resources(
 def unused_cluster(
     engine: Engine, registry: RunRegistry, found: DesiredState | None, parents: Collection[str]
 ) -> Listing:
-    """Returns the cluster created by cloudgan, if a run used it and no other run does.
+    """Returns the cluster created by cloudgan, if a run used it and none does: not this one, started again, either.
 
     Args:
         parents: The clusters that had nodes of the run; empty: unknown.
@@ -69,11 +70,11 @@ def unused_cluster(
     if plan is None or pool is None or pool.keep_cluster or plan.cluster_place is None:
         return Listing()
     try:
-        others = _others(registry, plan.run)
+        states = _newest(registry, registry.list_runs())
     except CloudganError as error:
         engine.say(f"the cluster stays, because another run may use it: {error}")
         return Listing()
-    if any(one.uses_nodes and one.plan.cluster_place == plan.cluster_place for one in others):
+    if any(one.uses_nodes and one.plan.cluster_place == plan.cluster_place for one in states):
         return Listing()
     resources = engine.list(None, (plan.target.region or "",))
     if resources.silent:
@@ -113,6 +114,5 @@ def _plans(registry: RunRegistry, run: str) -> list[Plan]:
         return []
 
 
-def _others(registry: RunRegistry, run: str) -> list[DesiredState]:
-    names = [name for name in registry.list_runs() if name != run]
-    return [found for name in names if (found := registry.read(name))]
+def _newest(registry: RunRegistry, runs: Iterable[str]) -> list[DesiredState]:
+    return [found for name in runs if (found := registry.read(name))]

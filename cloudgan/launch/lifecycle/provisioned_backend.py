@@ -260,7 +260,7 @@ class ProvisionedBackend(JobBackend):
         if unreachable and close and not unused:
             raise unreachable  # the cluster stays, with the run's objects in it
         if close and found and found.is_open:
-            self._registry.write(found.plan, "removed", force=True)
+            self._registry.write(found.plan, "removed", force=True, after=found)
 
     def _seen_to_go(self, run: str, deletions: Iterable[Deletion]) -> Iterator[Deletion]:
         for one in deletions:

@@ -90,15 +90,25 @@ class RunRegistry:
         return tuple(self._one(run, name) for name in self._states(run))
 
     def write(
-        self, plan: Plan, state: RunStateName, *, leased: bool = False, force: bool = False
+        self,
+        plan: Plan,
+        state: RunStateName,
+        *,
+        leased: bool = False,
+        force: bool = False,
+        after: DesiredState | None = None,
     ) -> DesiredState:
         """Adds a state.
 
         Args:
             leased: Whether to hold a lease on the run for 10 minutes.
             force: Whether to ignore the lease of another launcher, as for a deletion.
+            after: The newest state as this launcher knows it; None: any.
+
+        Raises:
+            ConfigError: Another launcher holds the lease, or has added a state meanwhile.
         """
-        before = self.read(plan.run)
+        before = after or self.read(plan.run)
         now = utc_moment()
         if not force:
             self._refuse_held(before, now)

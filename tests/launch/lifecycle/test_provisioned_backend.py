@@ -162,6 +162,22 @@ def test_a_start_ends_when_another_client_removes_the_run_meanwhile(lab):
     assert "pool" not in lab.left()
 
 
+@pytest.mark.parametrize("keep_cluster", [True, False])
+def test_a_run_that_another_launcher_starts_while_it_is_deleted_stays_registered(lab, keep_cluster):
+    plan = lab.plan(keep_cluster=keep_cluster)
+    lab.apply(plan)
+    deletion = lab.backend("another laptop").destroy("gan")
+    while "pool" in lab.left():
+        next(deletion)
+    assert lab.apply(plan)
+    with pytest.raises(
+        ConfigError, match="another launcher changes run gan; check `cloudgan status"
+    ):
+        list(deletion)
+    assert (lab.desired_state(), lab.left()) == ("started", ALL)
+    assert lab.backend().state("gan").phase == "running"
+
+
 @pytest.mark.parametrize("until", ["its end", "its last node"])
 def test_of_two_launchers_that_resume_a_run_none_deletes_the_nodes_of_the_other(lab, until):
     plan = lab.plan()
