@@ -73,13 +73,11 @@ def draft(path: Path) -> tuple[str, str]:
         seen = ", ".join(f"{key} {list(one.shape)}" for key, one in found.items())
     ratio = median_ratio(np.asarray(sums), energy)
     geometry = (known and known.geometry) or _CHALLENGE.get(sample[0].size) or Geometry()
+    axes, why = _axes(sample)
+    guessed = _units(ratio, energy)
     if known:
-        (axes, why), guessed = (
-            (known.axes, f"as in {known.name}"),
-            tuple(known.unit.model_dump().values()),
-        )
-    else:
-        (axes, why), guessed = _axes(sample), _units(ratio, energy)
+        axes, why = known.axes, f"as in {known.name}"
+        guessed = known.unit.cells, known.unit.energy
     unit, energy_unit = (one or guess for one, guess in zip(stated, guessed, strict=True))
     is_row = sample.ndim == len("NV") and not geometry.bins
     text = _TEXT.format(
