@@ -20,6 +20,7 @@ from cloudgan.reports.page import Page, Section
 from cloudgan.reports.result import Result, View
 from cloudgan.reports.table import Cell, Table
 from cloudgan.schema.config import RunConfig
+from cloudgan.schema.cost_report import at_least
 from cloudgan.schema.launch import Launch
 from cloudgan.schema.price_row import PriceRow
 from cloudgan.schema.quality_row import Outcome, QualityRow, RunToQuality, Spread
@@ -259,7 +260,7 @@ def _seeds_and_met(row: QualityRow) -> dict[str, Cell]:
 def _run_cells(run: RunToQuality) -> dict[str, Cell]:
     met, usd = run.outcome == "met", "unknown"
     if run.usd is not None:
-        usd = f"{'at least ' if run.usd_unknown else ''}{run.usd:.4g}"
+        usd = at_least(run.usd, run.usd_unknown)
     return {
         "run": run.run,
         "seed": run.seed,

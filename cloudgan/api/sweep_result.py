@@ -15,6 +15,7 @@ from cloudgan.launch.plan.request import LaunchRequest
 from cloudgan.reports.result import Result, View
 from cloudgan.reports.table import Cell, Number, Table, usd_text
 from cloudgan.schema import record
+from cloudgan.schema.cost_report import at_least
 from cloudgan.schema.run_folder import RunFolder
 
 _FIRST_HEADS = ("run", "seed", "epochs", "train s", "USD")
@@ -165,6 +166,4 @@ class SweepResult(Result):
 
 
 def _usd(usd: float | None, unknown: tuple[str, ...]) -> Cell:
-    if usd is None:
-        return None
-    return Number(usd, f"at least {usd:.4g}" if unknown else f"{usd:.4g}")
+    return None if usd is None else Number(usd, at_least(usd, unknown))

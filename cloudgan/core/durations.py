@@ -92,4 +92,5 @@ def duration_range(low: float, high: float, between: str = " to ") -> str:
     if first == last:
         return last
     number, _, unit = first.partition(" ")
-    return f"{number if unit == last.partition(' ')[2] else first}{between}{last}"
+    has_one_unit = " " not in unit and unit == last.partition(" ")[2]
+    return f"{number if has_one_unit else first}{between}{last}"

@@ -50,6 +50,16 @@ def counted(number: int, noun: str, plural: str = "") -> str:
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
+_PLAIN_BELOW = 9999.5  # rounded to four digits it would be 1e+04
+
+
+def number_text(value: float) -> str:
+    """Returns four digits with thousands separators; integers in full."""
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:,.4g}" if abs(value) < _PLAIN_BELOW else f"{value:,.0f}"
+
+
 def install_command(extra: str, options: str = "") -> str:
     """Returns the command for a message that installs an extra, from where pip installed cloudgan.
 

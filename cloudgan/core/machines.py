@@ -4,8 +4,7 @@ Sources, read 2026-11-21 where nothing else is said. GCP: GPUs per machine and c
 (AI-Hypercomputer/xpk, src/xpk/core/system_characteristics.py; its docs say "A3 Mega only" of the newest on
 demand, 2026-11-22); disk types, and which a3-highgpu are on demand: from memory. TPU slices:
 https://docs.cloud.google.com/tpu/docs (pages v2 to v6e, runtimes, types-zones, whose version with TPU7x lists
-no v2 or v3); the image of slices with several hosts holds TensorFlow's servers, and 2.18 is the newest in the
-documentation. AWS: https://aws.amazon.com/ec2/instance-types/ (accelerated computing), supported by the image
+no v2 or v3), with the image of a generation's single VMs on slices of several, as JAX takes it. AWS: https://aws.amazon.com/ec2/instance-types/ (accelerated computing), supported by the image
 of https://docs.aws.amazon.com/eks/latest/userguide/ml-eks-optimized-ami.html; quotas:
 https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-instance-quotas.html and .../using-spot-limits.html.
 Azure: its price list; families of skypilot-org/skypilot, sky/catalog/data_fetchers/fetch_azure.py, compared
@@ -22,6 +21,7 @@ asked its users to leave by 2025-12-20; from the day in the table on its API is 
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Mapping
 from importlib import resources
 from typing import Annotated, Literal
@@ -30,12 +30,13 @@ from pydantic import Field
 
 from cloudgan.core.clouds import CLOUDS
 from cloudgan.core.document import Document
-from cloudgan.core.errors import PlanError
+from cloudgan.core.errors import ConfigError, PlanError, shorten
 from cloudgan.core.table import read_keyed
 
 TABLE = resources.files("cloudgan.core") / "machines.csv"
 NO_ACCELERATOR = "none"
 _BLACKWELL = 10.0
+_REQUEST = re.compile(r"[^:]+(:[1-9][0-9]{0,4})?", re.DOTALL)
 
 Known = Annotated[float, Field(gt=0, allow_inf_nan=False)] | None
 
@@ -128,6 +129,14 @@ def refuse_retired(provider: str | None, node_type: str) -> None:
     """Refuses a machine that the cloud retired."""
     if gone := retired(provider, node_type):
         raise PlanError(gone.retirement)
+
+
+def check_accelerator(text: str) -> None:
+    """Refuses what is no accelerator or node type, alone or with a count."""
+    if not _REQUEST.fullmatch(text):
+        raise ConfigError(
+            f"--accelerator={shorten(text)} must be NAME or NAME:COUNT, such as v100 or v100:8"
+        )
 
 
 def refuse_missing_accelerator(provider: str | None, accelerator: str, count: int | None) -> None:

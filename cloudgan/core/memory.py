@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from cloudgan.core.errors import number_text
+
 _UNLIMITED = 1 << 60
 """Cgroups v1 write "no limit" as the largest whole number of pages."""
 
@@ -124,7 +126,7 @@ def _of_process(name: str, root: Path) -> int | None:
 def size_text(size_bytes: float) -> str:
     """Returns a size with three digits and a decimal unit, as disks have them: ``4.56 MB``."""
     for unit in ("B", "kB", "MB", "GB"):
-        if size_bytes < 1000:  # noqa: PLR2004 -- the step of the units
+        if size_bytes < 999.5:  # noqa: PLR2004 -- above, three digits of it are 1000 of this unit
             return f"{size_bytes:.3g} {unit}"
         size_bytes /= 1000
-    return f"{size_bytes:,.3g} TB"
+    return f"{number_text(size_bytes)} TB"

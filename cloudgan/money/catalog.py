@@ -21,7 +21,7 @@ from cloudgan.core import settings
 from cloudgan.core.atomic_file import atomic_writer
 from cloudgan.core.clouds import CLOUDS
 from cloudgan.core.errors import ConfigError, DataError, UnknownNameError, nearest
-from cloudgan.core.machines import refuse_retired, retired
+from cloudgan.core.machines import check_accelerator, refuse_retired, retired
 from cloudgan.core.table import read_table
 from cloudgan.schema.price_row import Market, PriceRow, Snapshot
 from cloudgan.storage.store import StoreError
@@ -58,7 +58,7 @@ class Catalog:
 
         Raises:
             UnknownNameError: No row has this provider, accelerator, node type or region.
-            ConfigError: The count is not that of the node type.
+            ConfigError: The count is no number, or not that of the node type.
         """
         rows = [row for row in self.rows if row.snapshot == snapshot]
         filters = {"provider": provider, "node_type": node_type, "region": region}
@@ -74,6 +74,7 @@ class Catalog:
 
     def _with_accelerator(self, text: str) -> Callable[[PriceRow], bool]:
         """Returns whether a row has the requested accelerators, or is of the requested node type."""
+        check_accelerator(text)
         name, _, count = text.partition(":")
         types = {row.node_type: row for row in self.rows if row.snapshot == "current"}
         of_type = next(

@@ -10,12 +10,18 @@ from typing import Any
 from cloudgan.core.document import Document
 from cloudgan.core.documents import parse_json, parse_model, read_bytes
 from cloudgan.core.durations import HOUR_SECONDS
-from cloudgan.core.errors import BudgetError, CloudganError, ConfigError, DataError
+from cloudgan.core.errors import (
+    BudgetError,
+    CloudganError,
+    ConfigError,
+    DataError,
+    number_text,
+)
 from cloudgan.money.carbon import COVERS, carbon_g_per_epoch
 from cloudgan.reports.page import Bullets, Page, Section, page_markdown
 from cloudgan.reports.result import Result, View
-from cloudgan.reports.table import Number, Table, number_text
-from cloudgan.schema.cost_report import CostReport
+from cloudgan.reports.table import Number, Table
+from cloudgan.schema.cost_report import CostReport, at_least
 from cloudgan.schema.plan import Plan
 from cloudgan.schema.price_row import PriceRow
 
@@ -45,9 +51,7 @@ class Figure(Document):
         """Returns the value for a table, such as ``at least 3.1``."""
         if self.value is None:
             return Number(None, "unknown")
-        return Number(
-            self.value, f"{'at least ' if self.unknown else ''}{number_text(float(self.value))}"
-        )
+        return Number(self.value, at_least(self.value, self.unknown))
 
 
 class CostFigures(Document):

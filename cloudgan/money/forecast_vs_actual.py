@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
+from cloudgan.core.errors import number_text
 from cloudgan.money.processes import TRAINED
 from cloudgan.schema.cost_report import CostReport, ForecastVsActual, LineItem, Totals
 from cloudgan.schema.item import Item
@@ -114,7 +115,10 @@ def _largest(items: Iterable[LineItem], parts: Iterable[ForecastPart], over: flo
     causes = {item: usd - planned.get(item, 0.0) for item, usd in measured.items()}
     cause, usd = max(causes.items(), key=lambda one: one[1])
     name = "epochs slower than the band" if cause is Item.TRAINING else cause.display
-    return f"{over:.4g} USD above the band; largest cause: {name}, {usd:.4g} USD more than planned"
+    return (
+        f"{number_text(over)} USD above the band; largest cause: {name}, {number_text(usd)} USD more than"
+        " planned"
+    )
 
 
 def _band(value: float | None, low: float | None, high: float | None) -> str:

@@ -26,7 +26,7 @@ from cloudgan.core.document import Document
 from cloudgan.core.documents import read_yaml, validated
 from cloudgan.core.errors import ConfigError
 from cloudgan.money.catalog import Catalog, checked, is_of, load_catalog, merge, spelt
-from cloudgan.schema.price_row import Date, Market, Positive, PriceRow, Text
+from cloudgan.schema.price_row import UNKNOWN_DATE, Date, Market, Positive, PriceRow, Text
 
 NO_ACCELERATOR = "none"
 _OFFER = re.compile(r"[\w.+-]{1,64}(/[\w.+()-]{1,64}){2}", re.ASCII)
@@ -91,8 +91,8 @@ def read_price_file(path: Path) -> Catalog:
         DataError: An offer has two prices, or costs more on spot than on demand.
     """
     file = validated(_PriceFile, read_yaml(path), str(path), ConfigError)
-    newest = max(file.date, *(node.date or "" for node in file.nodes))
-    today = utc_today()
+    dates = {file.date, *(node.date or UNKNOWN_DATE for node in file.nodes)} - {UNKNOWN_DATE}
+    newest, today = max(dates, default=""), utc_today()
     if newest > (today + dt.timedelta(days=1)).isoformat():  # some time zones are a day ahead
         raise ConfigError(f"{path}: date {newest} has not come: today is {today}")
     rows = (_row(node, file, path.name) for node in file.nodes)

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import get_args
 
+from cloudgan.core.errors import number_text
 from cloudgan.money.focus import BillSummary
 from cloudgan.schema.cost_report import (
     BilledCategory,
@@ -94,7 +95,7 @@ def _why_compute(billed: float, counted: float, report: CostReport, launch: Laun
     unseen = _unseen_usd(launch)
     if over > 0 and unseen >= over / 2:
         return (
-            f"up to {unseen:.4g} USD of the measured cost are times in which the nodes were not"
+            f"up to {number_text(unseen)} USD of the measured cost are times in which the nodes were not"
             " observed"
         )
     ages = sorted({row.date for row in report.rows if not isinstance(row, FeeRow)}, key=str)

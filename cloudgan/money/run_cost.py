@@ -192,8 +192,10 @@ class RunCost(Result):
         yield from self._billed()
         ages = [row.age_days(self.today) for row in report.rows]
         if ages:
-            oldest = max((days for days in ages if days is not None), default=None)
-            yield f"prices up to {oldest} days old" if None not in ages else "prices of unknown age"
+            known = [days for days in ages if days is not None]
+            is_dated = len(known) == len(ages)
+            oldest = f"up to {counted(max(known), 'day')} old" if is_dated else "of unknown age"
+            yield f"prices {oldest}"
         if report.priced_as:
             yield f"as {report.priced_as.removeprefix('node/').removesuffix('/current')}"
         for advice in report.recommendations:

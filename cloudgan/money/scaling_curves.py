@@ -17,6 +17,7 @@ from pydantic import Field, model_validator
 
 from cloudgan.core.document import Document
 from cloudgan.core.errors import ConfigError, DataError
+from cloudgan.schema.cost_report import at_least
 from cloudgan.schema.price_row import Text
 from cloudgan.speed.scaling import COVERAGE, ScalingModel, Timing, fit_scaling
 
@@ -96,9 +97,7 @@ class ScalingRun(Document):
     @property
     def cost(self) -> str:
         """Cost in words."""
-        if self.usd is None:
-            return "unknown"
-        return f"{'at least ' if self.usd_unknown else ''}{self.usd:.4g} USD"
+        return "unknown" if self.usd is None else f"{at_least(self.usd, self.usd_unknown)} USD"
 
 
 class Speed(Document):

@@ -14,7 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from cloudgan.reports.table import UNKNOWN, Cell, Number, Table, number_text
+from cloudgan.core.errors import number_text
+from cloudgan.reports.table import UNKNOWN, Cell, Number, Table
 
 COLOURS = ("#3d7dca", "#d9692a", "#2f9e77", "#b0559d", "#b58a14", "#6c7a89")
 """Colours of series: distinguishable by the colour-blind, readable on white and on black."""

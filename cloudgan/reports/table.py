@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cloudgan.core.durations import duration_text
+from cloudgan.core.errors import number_text
 
 _SIGNS = {True: ("✓", "pass"), False: ("✗", "fail"), None: ("?", "unknown")}
 
@@ -210,16 +211,6 @@ def _is_number_text(text: str) -> bool:
 
 _LEADING_ONE = 2.0
 _MOST_DECIMALS = 6
-_PLAIN_BELOW = 9999.5  # rounded to four digits it would be 1e+04
-
-
-def number_text(value: float) -> str:
-    """Returns four digits with thousands separators; integers in full."""
-    if isinstance(value, int):
-        return f"{value:,}"
-    return f"{value:,.4g}" if abs(value) < _PLAIN_BELOW else f"{value:,.0f}"
-
-
 _WHOLE_USD, _LEAST_USD = 100, 1e-6
 
 

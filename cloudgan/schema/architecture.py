@@ -14,15 +14,17 @@ reads the computed table.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from cloudgan.core.errors import ConfigError
+from cloudgan.core.errors import ConfigError, shorten
 
 Cells = tuple[int, int, int]
 Axes = tuple[bool, bool, bool]
 AXES = ("x", "y", "z")
+_CELLS = re.compile(r"(\d{1,6})x(\d{1,6})x(\d{1,6})", re.ASCII)
 _ADDED_KERNEL = (3, 3, 3)
 _LEAST_SHARE = 5
 """A discriminator keeps a fifth of the cells along an axis or more, as that of smoke does."""
@@ -32,12 +34,12 @@ _FARTHEST = 64
 
 def read_cells(shown: str, text: str) -> Cells:
     """Returns the cells of a text such as 45x16x9, the value of `shown`."""
-    words = text.lower().split("x")
-    if len(words) != len(AXES) or not all(word.isascii() and word.isdecimal() for word in words):
+    found = _CELLS.fullmatch(text.lower())
+    if found is None:
         raise ConfigError(
-            f"{shown}={text[:80]}: expected the cells in x, y and depth, such as 45x16x9"
+            f"{shown}={shorten(text)}: expected the cells in x, y and depth, such as 45x16x9"
         )
-    x, y, z = map(int, words)
+    x, y, z = map(int, found.groups())
     return x, y, z
 
 

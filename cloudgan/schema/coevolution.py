@@ -6,12 +6,13 @@ The parameters and their names follow Perez, Nesmachnow, Toutouh, Hemberg and O'
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Final, Literal, NamedTuple, Self
 
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from cloudgan.core.document import Document
-from cloudgan.core.errors import ConfigError, counted, nearest, show
+from cloudgan.core.errors import ConfigError, counted, nearest, shorten, show
 from cloudgan.core.flags import Text, argument, flag
 from cloudgan.core.ranges import MAX_BATCH, MAX_EPOCHS, MAX_SEED, MAX_STEP
 
@@ -26,6 +27,7 @@ ADVERSARIAL_LOSSES: tuple[AdversarialLoss, ...] = ("bce", "least_squares", "heur
 MAX_CELLS = 1024
 FILE_NAME: Final = "coevolution.json"
 
+_GRID = re.compile(r"0*([1-9]\d{0,5})x0*([1-9]\d{0,5})", re.ASCII)
 _FREE = frozenset({"iterations", "engine", "threads", "save_every", "silence_seconds"})
 """Keys that change no result of the iterations that are done."""
 
@@ -48,9 +50,9 @@ def _changes(shown: str, text: str) -> tuple[Change, ...]:
     changes = []
     for part in text.split(","):
         iteration, _, name = part.strip().partition(":")
-        if not iteration.isdecimal() or name not in valid:
+        if not re.fullmatch(r"\d{1,9}", iteration, re.ASCII) or name not in valid:
             raise ConfigError(
-                f"{shown}={text}: expected ITERATION:NEIGHBOURHOOD, such as 5:moore;"
+                f"{shown}={shorten(text)}: expected ITERATION:NEIGHBOURHOOD, such as 5:moore;"
                 f" the neighbourhoods are {', '.join(valid)}.{nearest(name, valid)}"
             )
         changes.append(Change(int(iteration), name))  # type: ignore[arg-type]
@@ -212,7 +214,7 @@ class CoevolutionConfig(Document):
 
 def parse_grid(shown: str, text: str) -> tuple[int, int]:
     """Returns rows and columns of text such as ``2x3``."""
-    rows, mark, columns = text.lower().partition("x")
-    if not (mark and rows.isdecimal() and columns.isdecimal() and int(rows) and int(columns)):
-        raise ConfigError(f"{shown}={text}: expected ROWSxCOLUMNS, such as --grid=2x3")
-    return int(rows), int(columns)
+    found = _GRID.fullmatch(text.lower())
+    if found is None:
+        raise ConfigError(f"{shown}={shorten(text)}: expected ROWSxCOLUMNS, such as --grid=2x3")
+    return int(found[1]), int(found[2])

@@ -9,6 +9,7 @@ from typing import Literal, Self
 from pydantic import AwareDatetime, Field, model_validator
 
 from cloudgan.core.document import Document
+from cloudgan.core.errors import number_text
 from cloudgan.schema.candidate import Amount, Candidate, Seconds, Usd
 from cloudgan.schema.item import BillCategory, Item
 from cloudgan.schema.price_row import FeeRow, PriceRow, Text
@@ -61,6 +62,11 @@ class Totals(Document):
             known_usd=math.fsum(item.usd for item in items if item.usd is not None),
             unknown=tuple(item.name for item in items if item.usd is None),
         )
+
+
+def at_least(usd: float, unknown: tuple[str, ...]) -> str:
+    """Returns a sum such as ``1.23``, or ``at least 1.23`` where it lacks unknown line items."""
+    return f"{'at least ' if unknown else ''}{number_text(float(usd))}"
 
 
 class UnitCost(Document):
@@ -213,9 +219,8 @@ class CostReport(Document):
         """Returns for example ``at least 1.23 USD (unknown: egress)``."""
         usd, unknown = self.known_usd, self.totals.unknown
         missing = f" (unknown: {', '.join(unknown)})" if unknown or usd is None else ""
-        if usd is None:
-            return f"unknown{missing}"
-        return f"{'at least ' if unknown else ''}{usd:.4g} USD{missing}"
+        known = "unknown" if usd is None else f"{at_least(usd, unknown)} USD"
+        return f"{known}{missing}"
 
 
 class ForecastVsActual(Document):
@@ -275,8 +280,8 @@ class Recommendation(Document):
         """Returns the recommendation as one line."""
         saved = []
         if self.saves_seconds_per_epoch is not None:
-            saved.append(f"{self.saves_seconds_per_epoch:.3g} s per epoch")
+            saved.append(f"{number_text(self.saves_seconds_per_epoch)} s per epoch")
         if self.saves_usd is not None:
-            saved.append(f"{self.saves_usd:.3g} USD")
+            saved.append(f"{number_text(self.saves_usd)} USD")
         saves = f"; saves {' and '.join(saved)}" if saved else ""
         return f"{self.title}: {self.evidence}{saves}. Try {self.action}"

@@ -18,6 +18,7 @@ UNKNOWN_DATE = "unknown"
 STALE_DAYS = 90
 _AS_OF = "as of: "
 _NOT_BEFORE = "not before this date"
+_IN_THE_FUTURE = "dated in the future"
 
 
 def _iso_or_unknown(text: str) -> str:
@@ -69,15 +70,18 @@ class SourcedRow(Document):
             known = self.note.partition(_AS_OF)[2].partition(";")[0]
             return f"age unknown ({known})" if known else "age unknown"
         if days < 0:
-            return f"{self.date}, dated in the future"
+            return f"{self.date}, {_IN_THE_FUTURE}"
         if self.has_earliest_date:
-            return f"{self.date} or later, at most {days} days old"
+            return f"{self.date} or later, at most {counted(days, 'day')} old"
         return f"{self.date}, {counted(days, 'day')} old"
 
     def ago_text(self: _Dated, days: int | None) -> str:
         """Returns an age for a table, such as ``20 days ago``; ≤ marks a bound."""
-        bound = "≤" if self.has_earliest_date else ""
-        return "undated" if days is None else f"{bound}{days} days ago"
+        if days is None:
+            return "undated"
+        if days < 0:
+            return _IN_THE_FUTURE
+        return f"{'≤' if self.has_earliest_date else ''}{counted(days, 'day')} ago"
 
     def is_stale(self: _Dated, today: dt.date) -> bool:
         """Returns whether the row is undated, dated in the future or older than 90 days."""

@@ -8,10 +8,10 @@ import statistics
 from pydantic import Field
 
 from cloudgan.core.durations import HOUR_SECONDS
-from cloudgan.core.errors import ConfigError, DataError
+from cloudgan.core.errors import ConfigError, DataError, number_text
 from cloudgan.core.local_path import local_path
 from cloudgan.reports.result import Result, View
-from cloudgan.reports.table import Number, Table, number_text
+from cloudgan.reports.table import Number, Table
 from cloudgan.schema import record
 from cloudgan.schema.run_folder import find_run_folder
 from cloudgan.schema.search import SearchConfig

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from cloudgan.core.durations import HOUR_SECONDS, duration_text
-from cloudgan.core.errors import BudgetError, PlanError
+from cloudgan.core.errors import BudgetError, PlanError, number_text
 from cloudgan.schema.candidate import Candidate
 from cloudgan.schema.price_row import PriceRow
 from cloudgan.speed.measured import replicas
@@ -274,18 +274,24 @@ def smallest_changes(
         hours = _rounded_up(min(within_budget) / HOUR_SECONDS)
         more = hours - most_seconds / HOUR_SECONDS
         found.append(
-            (hours * HOUR_SECONDS / most_seconds, f"+{more:.3g} h deadline (--max-hours={hours:g})")
+            (
+                hours * HOUR_SECONDS / most_seconds,
+                f"+{number_text(more)} h deadline (--max-hours={hours:.10g})",
+            )
         )
     in_time = [one.usd for one in known if one.seconds <= most_seconds]
     if in_time and min(in_time) > most_usd:
         usd = _rounded_up(min(in_time))
         found.append(
-            (usd / max(most_usd, 1e-9), f"+{usd - most_usd:.3g} USD budget (--budget-usd={usd:g})")
+            (
+                usd / max(most_usd, 1e-9),
+                f"+{number_text(usd - most_usd)} USD budget (--budget-usd={usd:.10g})",
+            )
         )
     if not found and known:
         one = min(known, key=lambda one: max(one.seconds / most_seconds, one.usd / most_usd))
         hours, usd = _rounded_up(one.seconds / HOUR_SECONDS), _rounded_up(one.usd)
-        found.append((0.0, f"--max-hours={hours:g} and --budget-usd={usd:g} together"))
+        found.append((0.0, f"--max-hours={hours:.10g} and --budget-usd={usd:.10g} together"))
     return tuple(text for _, text in sorted(found))
 
 
@@ -299,12 +305,12 @@ def _nearest(known: Sequence[Candidate], most_seconds: float, most_usd: float) -
     fastest = min(known, key=lambda one: one.seconds)
     cheapest = min(known, key=lambda one: one.usd)
     limits = [f"{most_seconds / HOUR_SECONDS:.3g} h"] if math.isfinite(most_seconds) else []
-    limits += [f"{most_usd:.4g} USD"] if math.isfinite(most_usd) else []
+    limits += [f"{number_text(most_usd)} USD"] if math.isfinite(most_usd) else []
     changes = " or ".join(smallest_changes(known, most_seconds, most_usd))
     return (
         f"no offer is certain to finish the job within {' and '.join(limits)}: the fastest takes"
-        f" {duration_text(fastest.seconds)} for {fastest.usd:.4g} USD ({fastest.nodes} x"
-        f" {fastest.row.node_type}), the cheapest {cheapest.usd:.4g} USD in"
+        f" {duration_text(fastest.seconds)} for {number_text(fastest.usd)} USD ({fastest.nodes} x"
+        f" {fastest.row.node_type}), the cheapest {number_text(cheapest.usd)} USD in"
         f" {duration_text(cheapest.seconds)} ({cheapest.nodes} x {cheapest.row.node_type}); the smallest"
         f" change that fits: {changes}"
     )

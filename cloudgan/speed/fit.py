@@ -7,11 +7,11 @@ from pathlib import Path
 from pydantic import Field
 
 from cloudgan.core.document import Document
-from cloudgan.core.errors import ConfigError, DataError
+from cloudgan.core.errors import ConfigError, DataError, number_text
 from cloudgan.reports.charts import Axis, Plot, Point, PointSeries
 from cloudgan.reports.page import Bullets, Page, Section
 from cloudgan.reports.result import Result, View
-from cloudgan.reports.table import Table, number_text
+from cloudgan.reports.table import Table
 from cloudgan.speed.scaling import (
     MODEL,
     EpochSteps,

@@ -108,6 +108,7 @@ PRICED = (
         (3, "  accelerator: H100x8", "accelerator is 'H100x8': write NAME:COUNT, here H100:8"),
         (3, "  accelerator: 8xA100", "accelerator is '8xA100': write NAME:COUNT, here A100:8"),
         (0, "date: 2999-01-02", "prices.yaml: date 2999-01-02 has not come: today is"),
+        (4, "  usd_per_hour: 3\n  date: 2999-01-02", "date 2999-01-02 has not come"),
         (4, "  usd_per_hour: -3", "usd_per_hour is -3: Input should be greater than 0"),
         (4, "  usd_per_hour: 3 EUR", "usd_per_hour is '3 EUR': Input should be a valid number"),
         (4, "  eur_per_hour: 3", "eur_per_hour: Extra inputs are not permitted"),
@@ -123,9 +124,10 @@ def test_a_price_file_is_refused_for_its_own_fault_alone(
     assert "at least 1 item" not in refused, "there is one, and its fault is named"
 
 
-def test_a_node_of_your_price_file_prices_the_run(write, said, tmp_path):
+@pytest.mark.parametrize("date", ["2026-11-20", "unknown"])
+def test_a_node_of_your_price_file_prices_the_run(write, said, tmp_path, date):
     prices = tmp_path / "prices.yaml"
-    prices.write_text("{date: 2026-11-20, nodes: [{offer: lab/cpu/room-1, usd_per_hour: 3.6}]}")
+    prices.write_text(f"{{date: {date}, nodes: [{{offer: lab/cpu/room-1, usd_per_hour: 3.6}}]}}")
     found = said(write(), f"--price-file={prices}", "--price-as=lab/cpu/room-1/on_demand")
     assert found["totals"]["known_usd"] == pytest.approx(60 * 0.001)
 

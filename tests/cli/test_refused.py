@@ -131,6 +131,8 @@ CASES = r"""
 2 | plan V100 --keep-nodes=30m --flex-start | omit one of them
 2 | plan --provider=kubernetes --keep-nodes=30m | --keep-nodes: only valid with --provider=
 5 | plan --provider=aws --accelerator=l4:2 | Nodes of aws have 1, 4 or 8 x l4; the nearest: --accelerator=l4:1.
+2 | offers --accelerator=l4:abc | must be NAME or NAME:COUNT, such as v100 or v100:8
+2 | prices --accelerator=l4:0 | must be NAME or NAME:COUNT, such as v100 or v100:8
 5 | offers --provider=aws --accelerator=l4:2 | Nodes of aws have 1, 4 or 8 x l4; the nearest: --accelerator=l4:1.
 # Limits that the forecast exceeds
 5 | plan --provider=cheapest --nodes=auto TWO_HOURS --budget-usd=40 --global-batch=64 | smallest change that fits: +

@@ -7,7 +7,7 @@ import pytest
 from cloudgan.coevolution.grid import Grid, check_grid, place_cells
 from cloudgan.core.errors import ConfigError
 from cloudgan.core.hardware import Accelerator, Hardware
-from cloudgan.schema.coevolution import CoevolutionConfig
+from cloudgan.schema.coevolution import CoevolutionConfig, parse_grid
 
 # Cells row by row; of each cell west, north, east, south, each once.
 VON_NEUMANN = {
@@ -55,6 +55,13 @@ def test_a_cell_is_read_by_the_cells_that_have_it_as_a_neighbour(size, neighbour
         assert len(set(around)) == len(around)
         for other in around:
             assert cell in grid.readers(other, neighbourhood)
+
+
+@pytest.mark.parametrize("text", ["2", "2y3", "0x2", "2x", "2x-3", f"{'9' * 5000}x2"])
+def test_what_is_no_grid_is_refused(text):
+    assert parse_grid("--grid", "2X03") == (2, 3)
+    with pytest.raises(ConfigError, match="expected ROWSxCOLUMNS, such as --grid=2x3"):
+        parse_grid("--grid", text)
 
 
 def test_one_cell_with_a_neighbourhood_is_refused():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cloudgan.core.durations import format_duration, parse_duration
+from cloudgan.core.durations import duration_range, format_duration, parse_duration
 from cloudgan.core.errors import ConfigError
 
 
@@ -40,3 +40,17 @@ def test_a_number_without_unit_is_asked_back():
 
 def test_times_are_shown_in_the_unit_that_reads_best():
     assert [format_duration(one) for one in (45, 750, 13_032)] == ["45 s", "12.5 min", "3.62 h"]
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "text"),
+    [
+        (180, 1860, "3 to 31 min"),
+        (1860, 12_000, "31 min to 3 h 20 min"),
+        (12_000, 19_200, "3 h 20 min to 5 h 20 min"),
+        (183_600, 442_800, "2 d 3 h to 5 d 3 h"),
+        (1860, 1861, "31 min"),
+    ],
+)
+def test_an_interval_of_times_has_its_unit_once_if_each_time_has_one(low, high, text):
+    assert duration_range(low, high) == text

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from cloudgan.core.memory import FreeMemory, free_memory
+from cloudgan.core.memory import FreeMemory, free_memory, size_text
 
 GIB = 1 << 30
 
@@ -70,3 +70,18 @@ def test_a_cgroup_without_limit_leaves_the_machine_to_count(machine):
 def test_this_very_machine_says_something_plausible():
     found = free_memory()
     assert 0 < found.free_bytes <= found.all_bytes
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [
+        (999, "999 B"),
+        (4_560_000, "4.56 MB"),
+        (999_400, "999 kB"),
+        (999_600, "1 MB"),
+        (999_999_999, "1 GB"),
+        (2_340 * 10**12, "2,340 TB"),
+    ],
+)
+def test_a_size_has_three_digits_and_never_an_exponent(size, text):
+    assert size_text(size) == text

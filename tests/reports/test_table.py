@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 
+from cloudgan.core.errors import number_text
 from cloudgan.reports.table import (
     Mark,
     Number,
@@ -18,7 +19,6 @@ from cloudgan.reports.table import (
     markdown,
     markdown_text,
     number_of,
-    number_text,
     usd_range,
     usd_text,
 )

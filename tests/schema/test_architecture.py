@@ -4,6 +4,7 @@ import pytest
 
 from cloudgan.core.errors import ConfigError
 from cloudgan.gan.convolutions import discriminator_convolutions, generator_convolutions
+from cloudgan.schema.architecture import read_cells
 from cloudgan.schema.config import RunConfig, parse_config
 from cloudgan.schema.presets import (
     PROFILES,
@@ -20,6 +21,13 @@ def of_shape(name, shape, *periodic):
     return find_preset(name).model_copy(
         update={"image_shape": shape, "periodic_axes": tuple(periodic)}
     )
+
+
+@pytest.mark.parametrize("text", ["45x16", "45x16x9x2", "45x16x-9", "x16x9", f"{'9' * 5000}x16x9"])
+def test_what_is_no_shape_is_refused(text):
+    assert read_cells("--image-shape", "45X16x009") == (45, 16, 9)
+    with pytest.raises(ConfigError, match="expected the cells in x, y and depth, such as 45x16x9"):
+        read_cells("--image-shape", text)
 
 
 @pytest.mark.parametrize("name", PROFILES)

@@ -57,6 +57,7 @@ def report(*parts, **more):
     [
         ({"a": 1.25}, 1.25, (), "1.25 USD"),
         ({"a": 1.25, "b": 0.5, "c": None}, 1.75, ("c",), "at least 1.75 USD (unknown: c)"),
+        ({"a": 12_345.6, "b": None}, 12_345.6, ("b",), "at least 12,346 USD (unknown: b)"),
         ({"a": None, "b": None}, 0, ("a", "b"), "unknown (unknown: a, b)"),
     ],
 )
@@ -117,7 +118,9 @@ def test_fees_are_among_the_rows():
 def test_a_recommendation_names_its_known_savings_only():
     silent = Recommendation(title="it waits", evidence="90 % of the time", action="--cache")
     assert silent.describe() == "it waits: 90 % of the time. Try --cache"
-    known = silent.model_copy(update={"saves_seconds_per_epoch": 0.0, "saves_usd": 1.25})
-    assert known.describe() == (
-        "it waits: 90 % of the time; saves 0 s per epoch and 1.25 USD. Try --cache"
-    )
+    for seconds, usd, saves in (
+        (0.0, 1.25, "0 s per epoch and 1.25 USD"),
+        (1234.5, 12_345.6, "1,234 s per epoch and 12,346 USD"),
+    ):
+        known = silent.model_copy(update={"saves_seconds_per_epoch": seconds, "saves_usd": usd})
+        assert known.describe() == f"it waits: 90 % of the time; saves {saves}. Try --cache"

@@ -72,26 +72,28 @@ def test_a_fee_that_is_no_fact_is_refused(column, value):
 
 
 @pytest.mark.parametrize(
-    ("date", "note", "text", "stale"),
+    ("date", "note", "text", "ago", "stale"),
     [
-        ("2026-11-21", "", "2026-11-21, 0 days old", False),
-        ("2026-11-20", "", "2026-11-20, 1 day old", False),
-        ("2026-08-23", "", "2026-08-23, 90 days old", False),
-        ("2026-08-22", "", "2026-08-22, 91 days old", True),
-        ("2026-11-22", "", "2026-11-22, dated in the future", True),
-        ("unknown", "", "age unknown", True),
+        ("2026-11-21", "", "2026-11-21, 0 days old", "0 days ago", False),
+        ("2026-11-20", "", "2026-11-20, 1 day old", "1 day ago", False),
+        ("2026-08-23", "", "2026-08-23, 90 days old", "90 days ago", False),
+        ("2026-08-22", "", "2026-08-22, 91 days old", "91 days ago", True),
+        ("2026-11-22", "", "2026-11-22, dated in the future", "dated in the future", True),
+        ("unknown", "", "age unknown", "undated", True),
         (
             "2026-01-21",
             "x; not before this date: y",
             "2026-01-21 or later, at most 304 days old",
+            "≤304 days ago",
             True,
         ),
-        ("unknown", "x; as of: about 2024; y", "age unknown (about 2024)", True),
+        ("unknown", "x; as of: about 2024; y", "age unknown (about 2024)", "undated", True),
     ],
 )
-def test_the_age_is_described_and_old_or_undated_rows_are_stale(date, note, text, stale):
+def test_the_age_is_described_and_old_or_undated_rows_are_stale(date, note, text, ago, stale):
     row = fee("disk", 0.1, date=date, note=note)
     assert row.age_text(TODAY) == text
+    assert row.ago_text(row.age_days(TODAY)) == ago
     assert row.is_stale(TODAY) is stale
 
 

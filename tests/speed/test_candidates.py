@@ -206,6 +206,12 @@ def test_the_smallest_change_fits_and_a_smaller_one_does_not(limits):
             cheapest_within(PRICED, *smaller)
 
 
+def test_a_large_change_is_written_out_so_that_it_fits():
+    dear = PRICED[0].model_copy(update={"high_usd": 1_234_567.2, "known_usd": 1_234_567.2})
+    (change,) = smallest_changes([dear], 1e9, 1000.0)
+    assert change == "+1,233,567 USD budget (--budget-usd=1234567.2)"
+
+
 def test_only_unknown_offers_are_an_error():
     with pytest.raises(PlanError, match="the speed of all these offers is unknown"):
         cheapest_within([])

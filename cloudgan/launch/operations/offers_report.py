@@ -11,7 +11,7 @@ from pydantic import Field
 from cloudgan import __version__
 from cloudgan.core.clouds import CLOUDS, title_of
 from cloudgan.core.durations import HOUR_SECONDS, duration_range
-from cloudgan.core.errors import CloudganError, PlanError, counted
+from cloudgan.core.errors import CloudganError, PlanError, counted, number_text
 from cloudgan.launch.operations.offer_choice import (
     JobChoice,
     assumed,
@@ -260,12 +260,12 @@ def _plot(choice: JobChoice) -> Plot:
 
     def point(option: Candidate) -> Point:
         hours = option.seconds / HOUR_SECONDS
-        low = f"{(option.low_seconds or 0) / HOUR_SECONDS:.3g} h, {option.low_usd:.4g} USD, low"
+        low = f"{(option.low_seconds or 0) / HOUR_SECONDS:.3g} h, {number_text(option.low_usd or 0.0)} USD, low"
         return Point(
             hours,
             option.usd,
             f"{option.nodes} x {option.row.offer}",
-            f"{hours:.3g} h, {option.usd:.4g} USD, high; {low}\n{option.grade}",
+            f"{hours:.3g} h, {number_text(option.usd)} USD, high; {low}\n{option.grade}",
             numbers.get((hours, option.usd), ""),
         )
 

@@ -18,6 +18,7 @@ from cloudgan.core.durations import HOUR_SECONDS
 from cloudgan.core.errors import ConfigError, UnknownNameError, shorten
 from cloudgan.core.flags import DURATION, FILE, Options, Text, flag
 from cloudgan.core.local_path import local_path
+from cloudgan.core.machines import check_accelerator
 from cloudgan.core.ranges import MAX_CORES, MAX_GIB, MAX_PROCESSES, MAX_SECONDS, MAX_USD
 from cloudgan.core.user_text import check_texts
 from cloudgan.launch.plan.environment import check_variables
@@ -233,12 +234,8 @@ class WorkerFlags(Options):
         """Checks the values that need no file and no network."""
         check_variables(self.env, self.secrets)
         check_texts("the launch request", dict(self))
-        name, colon, count = (self.accelerator or "none").partition(":")
-        if not name or (colon and not re.fullmatch(r"[1-9][0-9]{0,4}", count)):
-            raise ConfigError(
-                f"--accelerator={shorten(self.accelerator or '')} must be NAME or NAME:COUNT, such as v100 or"
-                " v100:8"
-            )
+        if self.accelerator:
+            check_accelerator(self.accelerator)
         return self
 
     @property
