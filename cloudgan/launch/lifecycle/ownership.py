@@ -45,8 +45,8 @@ def own_resources(
     users: list[DesiredState] = []
     if may_be_shared(plans) and any(one.node_type for one in own):
         try:
-            others = (name for name in registry.list_runs() if name != run)
-            users = [one for one in _newest(registry, others) if one.uses_nodes]
+            runs = (name for name in registry.list_runs() if name != run)
+            users = [one for one in _newest(registry, runs) if one.uses_nodes]
         except CloudganError:
             users = []  # without its store, the labels decide
     for resource in [one for one in own if one.node_type]:
