@@ -1,8 +1,10 @@
 """Targets, and runs found by name."""
 
+from pathlib import Path
+
 import pytest
 
-from cloudgan.core.errors import ConfigError, UnknownNameError
+from cloudgan.core.errors import ConfigError, ResourcesLeftError, UnknownNameError
 from cloudgan.launch.backends.local.backend import LocalBackend
 from cloudgan.launch.operations import targets
 from cloudgan.launch.operations.targets import RunLocator, find_run, run_folder
@@ -90,6 +92,21 @@ def test_a_provisioned_run_is_found_by_its_desired_state_from_any_machine(
     found, provider = find_run("gan", RunLocator(provider="gcp", **flags))
     assert found == plan
     assert provider.desired_state("gan") == plan
+
+
+def test_a_store_that_does_not_answer_or_another_version_wrote_is_no_lack_of_the_run(
+    user_folder, cloud, provisioned, tmp_path
+):
+    plan = provisioned("gan", "started")
+    there = Path(plan.store) / "runs" / "gan" / "desired-state"
+    (state,) = there.iterdir()
+    state.write_text(state.read_text().replace('"schema_version":1', '"schema_version":99'))
+    with pytest.raises(ConfigError, match="gan in .* was started by another version of cloudgan"):
+        find_run("gan", RunLocator(provider="gcp"))
+    there.rename(tmp_path / "away")
+    there.symlink_to(tmp_path / "away")  # which a store refuses to follow
+    with pytest.raises(ResourcesLeftError, match="no answer from .*, where run gan may be"):
+        find_run("gan", RunLocator(provider="gcp"))
 
 
 def test_a_provisioned_run_is_found_by_its_own_store(user_folder, cloud, provisioned, tmp_path):

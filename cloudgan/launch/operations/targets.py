@@ -222,27 +222,29 @@ def _find_provisioned(
     """Finds a run by its desired state, in the stores of an account.
 
     Raises:
+        ConfigError: No store has it, or another version of cloudgan started it.
         ForeignDocumentError: Its desired state names another run, store or account.
         ResourcesLeftError: A part of the account that did not answer may have the run.
     """
     from cloudgan.launch.lifecycle.run_registry import RunRegistry
-    from cloudgan.storage.store import open_store
+    from cloudgan.storage.store import StoreError, open_store
 
     target = account_target(locator)
     cloud = open_cloud(target, say)
     target = with_login(target, cloud.identify())
     known: set[str] = set()
-    denied: CloudganError | None = None
+    denied: CredentialsError | None = None
     silent: list[str] = []
     for url in _stores(cloud, target, locator, silent):
         registry = RunRegistry(open_store(url), _lease_owner(), target)
         try:
             found = registry.read(run)
             known |= set(() if found else registry.list_runs())
-        except ForeignDocumentError:
-            raise
-        except CloudganError as error:  # such as a region without a bucket
-            denied = denied or (error if isinstance(error, CredentialsError) else None)
+        except CredentialsError as error:
+            denied = denied or error
+            continue
+        except StoreError as error:
+            silent.append(f"{url} ({error})")
             continue
         if found:
             here = found.plan.target.model_copy(update={"profile": locator.profile})
