@@ -101,11 +101,11 @@ def test_a_store_that_does_not_answer_or_another_version_wrote_is_no_lack_of_the
     there = Path(plan.store) / "runs" / "gan" / "desired-state"
     (state,) = there.iterdir()
     state.write_text(state.read_text().replace('"schema_version":1', '"schema_version":99'))
-    with pytest.raises(ConfigError, match="gan in .* was started by another version of cloudgan"):
+    with pytest.raises(ConfigError, match=r"gan in .* was started by another version of cloudgan"):
         find_run("gan", RunLocator(provider="gcp"))
     there.rename(tmp_path / "away")
     there.symlink_to(tmp_path / "away")  # which a store refuses to follow
-    with pytest.raises(ResourcesLeftError, match="no answer from .*, where run gan may be"):
+    with pytest.raises(ResourcesLeftError, match=r"no answer from .*, where run gan may be"):
         find_run("gan", RunLocator(provider="gcp"))
 
 
