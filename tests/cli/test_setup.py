@@ -45,7 +45,7 @@ def test_a_teardown_removes_what_no_run_owns_and_leaves_the_bucket(cloudgan_here
     cloudgan_here(*SETUP)
     cloud.add("cluster", "cloudgan")
     said = cloudgan_here("setup", "--provider=gcp", "--teardown", exits=3)
-    assert "Delete 2 resources of gcp lab-1" in said.stderr
+    assert "Delete 2 resources of gcp lab-1 in all regions?" in said.stderr
     assert not cloud.deleted
     said = cloudgan_here(*TEARDOWN, "--dry-run").stdout
     assert "would delete: cluster cloudgan" in said
@@ -98,6 +98,8 @@ def test_another_region_keeps_its_own_and_what_is_of_all_regions(cloudgan_here, 
     cloud.add("cluster", "europe/cloudgan", region="europe-west4-b")
     cloud.add("identity", IDENTITY, region="")
     provisioned("gan", "started")
+    said = cloudgan_here("setup", "--provider=gcp", "--teardown", "--region=europe-west4", exits=3)
+    assert "Delete 1 resource of gcp lab-1 in europe-west4?" in said.stderr
     cloudgan_here(*TEARDOWN, "--region=europe-west4", "--purge")
     assert set(cloud.there) == {BUCKET, IDENTITY}, "a run of another region does not prevent it"
 

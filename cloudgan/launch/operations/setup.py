@@ -146,8 +146,9 @@ def _tear_down(
         return done
     for one in resources:
         progress.say(f"  {one.kind} {one.name}  {one.region}")
-    where = f"{survey.target.provider} {survey.target.account}, {survey.target.region}"
-    confirm(f"Delete {len(resources)} resources of {where}?")
+    where = f"in {survey.target.region}" if account.region else "in all regions"
+    owner = f"{survey.target.provider} {survey.target.account}"
+    confirm(f"Delete {counted(len(resources), 'resource')} of {owner} {where}?")
     buckets = {one.region for one in resources if one.shared == BUCKET}
     _empty_buckets(survey, buckets, progress, confirm)
     deleted = []
