@@ -229,8 +229,11 @@ class Amazon:
         return Response(self.policies[bucket], content_type="application/json")
 
     def _to_moto(self, request: Request) -> Response:
-        environ = dict(request.environ)
-        environ["wsgi.input"] = io.BytesIO(request.get_data(cache=True))
+        body = request.get_data(cache=True)
+        if b"Action=ListAttachedRolePolicies&" in body:
+            body += b"&MaxItems=1"  # "might return fewer", see Simulator
+        environ = request.environ | {"CONTENT_LENGTH": str(len(body))}
+        environ["wsgi.input"] = io.BytesIO(body)
         return Response.from_app(_moto(), environ, buffered=True)
 
 

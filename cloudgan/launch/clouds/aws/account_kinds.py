@@ -8,7 +8,7 @@ from cloudgan.core.documents import parse_json
 from cloudgan.core.errors import ConfigError, CredentialsError, LaunchError
 from cloudgan.launch.clouds.aws import naming
 from cloudgan.launch.clouds.aws.requests import GLOBAL_REGION, Aws, Requests, asked, row, tags_of
-from cloudgan.launch.clouds.rows import Body, Kind
+from cloudgan.launch.clouds.rows import AbsentError, Body, Kind
 from cloudgan.schema.plan import Step
 from cloudgan.schema.resource import Resource
 
@@ -69,9 +69,17 @@ def _find_role(aws: Aws, step: Step) -> Resource | None:
     return ROLE.resource(name, body)
 
 
+def _listed(aws: Aws, operation: str, place: str, role: str) -> list[Any]:
+    """Returns what IAM lists of a role, on all pages; nothing of one that does not exist."""
+    try:
+        return list(aws.items("iam", GLOBAL_REGION, operation, place, RoleName=role))
+    except AbsentError:
+        return []
+
+
 def _attached(aws: Aws, role: str) -> list[str]:
-    found = aws.if_exists("iam", GLOBAL_REGION, "ListAttachedRolePolicies", RoleName=role) or {}
-    return [one["PolicyArn"] for one in found.get("AttachedPolicies", ())]
+    found = _listed(aws, "ListAttachedRolePolicies", "AttachedPolicies", role)
+    return [one["PolicyArn"] for one in found]
 
 
 def _find_attached(aws: Aws, step: Step) -> Resource | None:
@@ -84,8 +92,7 @@ def _strip_role(aws: Aws, resource: Resource) -> None:
     role = {"RoleName": resource.name}
     for policy in _attached(aws, resource.name):
         aws.if_exists("iam", GLOBAL_REGION, "DetachRolePolicy", **role, PolicyArn=policy)
-    own = aws.if_exists("iam", GLOBAL_REGION, "ListRolePolicies", **role) or {}
-    for policy in own.get("PolicyNames", ()):
+    for policy in _listed(aws, "ListRolePolicies", "PolicyNames", resource.name):
         aws.if_exists("iam", GLOBAL_REGION, "DeleteRolePolicy", **role, PolicyName=policy)
 
 

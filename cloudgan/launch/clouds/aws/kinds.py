@@ -92,9 +92,12 @@ def _association(aws: Aws, ref: Mapping[str, str]) -> Mapping[str, str] | None:
     """Adds the id of a pod identity association."""
     which = {"clusterName": ref["cluster"], "namespace": ref["namespace"]}
     which |= {"serviceAccount": ref["account"]}
-    found = aws.if_exists("eks", ref["region"], "ListPodIdentityAssociations", **which)
-    listed = (found or {}).get("associations")
-    return {**ref, "id": listed[0]["associationId"]} if listed else None
+    where = "eks", ref["region"], "ListPodIdentityAssociations", "associations"
+    try:
+        found = next(aws.items(*where, **which), None)
+    except AbsentError:
+        return None
+    return {**ref, "id": found["associationId"]} if found else None
 
 
 def group_name(body: Body) -> str:
