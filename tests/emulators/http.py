@@ -10,7 +10,7 @@ import socket
 import ssl
 import struct
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -28,13 +28,18 @@ class Asked(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """A status, a body and headers; a body that is neither text nor bytes is sent as JSON."""
+    """A status, a body and headers.
+
+    An iterator of bytes is sent in chunks, any other body that is neither text nor bytes as JSON.
+    """
 
     status: int
     body: Any = None
     headers: Mapping[str, str] = MappingProxyType({})
     cut: int = 0
     """So many of the last bytes are in Content-Length and not sent."""
+    takes_over: Callable[[socket.socket], None] | None = None
+    """Gets the connection after status and headers, and uses it to its end."""
 
 
 class AnswerLost(Exception):
@@ -47,6 +52,7 @@ class HttpServer:
     Args:
         answer: Returns what is answered, or raises `AnswerLost`.
         context: For TLS.
+        port: 0: any that is free.
         skew: How far the clock of the server is ahead of ours.
     """
 
@@ -55,9 +61,10 @@ class HttpServer:
         answer: Callable[[Asked], Answer],
         context: ssl.SSLContext | None = None,
         skew: Callable[[], dt.timedelta] = dt.timedelta,
+        port: int = 0,
     ) -> None:
         handler = type("Handler", (_Handler,), {"answer": staticmethod(answer), "skew": skew})
-        self._server = _Server(("127.0.0.1", 0), handler)
+        self._server = _Server(("127.0.0.1", port), handler)
         if context:
             self._server.socket = context.wrap_socket(
                 self._server.socket, server_side=True, do_handshake_on_connect=False
@@ -74,11 +81,34 @@ class HttpServer:
         self._thread.join()
         self._server.server_close()
 
+    def reset(self) -> None:
+        """Resets all open connections."""
+        for connection in list(self._server.open):
+            _reset(connection)
+
+
+def _reset(connection: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+        connection.shutdown(socket.SHUT_RDWR)
+
 
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
     block_on_close = False
     request_queue_size = 64
+
+    def __init__(self, *given: Any) -> None:
+        self.open: set[socket.socket] = set()
+        super().__init__(*given)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        self.open.add(request)
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        self.open.discard(request)
+        super().shutdown_request(request)
 
     def server_bind(self) -> None:
         """Binds without a look-up of this machine's name."""
@@ -126,10 +156,10 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             answer = self.answer(Asked(self.command, self.path, self.headers, asked))
         except AnswerLost:
-            self.close_connection = True
-            with contextlib.suppress(OSError):
-                self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
-                self.connection.shutdown(socket.SHUT_RDWR)
+            self._lose()
+            return
+        if answer.takes_over or isinstance(answer.body, Iterator):
+            self._open(answer)
             return
         body = "" if answer.body is None else answer.body
         text = body if isinstance(body, str | bytes) else json.dumps(body)
@@ -146,5 +176,30 @@ class _Handler(BaseHTTPRequestHandler):
             if self.command != "HEAD":
                 self.wfile.write(content[: len(content) - answer.cut])
         self.close_connection = self.close_connection or bool(answer.cut)
+
+    def _lose(self) -> None:
+        self.close_connection = True
+        _reset(self.connection)
+
+    def _open(self, answer: Answer) -> None:
+        """Answers with what does not exist yet."""
+        chunked = {} if answer.takes_over else {"Transfer-Encoding": "chunked"}
+        with contextlib.suppress(OSError):
+            self.send_response_only(answer.status)
+            for name, value in {**chunked, **answer.headers}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.flush()
+            if answer.takes_over:
+                self.close_connection = True
+                answer.takes_over(self.connection)
+                return
+            try:
+                for chunk in answer.body:
+                    self.wfile.write(b"%x\r\n%b\r\n" % (len(chunk), chunk))
+                    self.wfile.flush()
+                self.wfile.write(b"0\r\n\r\n")
+            except AnswerLost:
+                self._lose()
 
     do_GET = do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = do_CONNECT = _do  # noqa: N815

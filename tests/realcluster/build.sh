@@ -1,8 +1,8 @@
 #!/bin/bash
-# Builds the control plane into a cache and prints the path of the program.
+# Builds the programs of this folder into a cache: `realcluster`, the control plane, and `kueue`.
 #
-#   build.sh          builds it where the cache has none for exactly these sources and this Go
-#   build.sh --find   prints the path if it was built, else exits with 3
+#   build.sh                  builds what the cache lacks for exactly these sources and this Go
+#   build.sh --find PROGRAM   prints the path of one that was built, else exits with 3
 #
 # The cache is $REALCLUSTER_CACHE, by default /var/cache/realcluster: outside HOME and the checkout. Go's modules
 # and compiled packages are kept there, too, so that a change of the sources costs one link.
@@ -13,27 +13,49 @@ if ! command -v go > /dev/null; then
   echo "Go is not installed; the real control plane needs Go 1.26 or newer (https://go.dev/dl)" >&2
   exit 3
 fi
-key=$({ go version; cat go.mod go.sum ./*.go; } | sha256sum | cut -c1-16)
-program=$cache/$key/realcluster
+declare -A sources=([realcluster]="go.mod go.sum $(echo ./*.go)" [kueue]="kueue/go.mod kueue/go.sum")
+
+place_of() {  # PROGRAM: its folder is named by the hash of its sources
+  # shellcheck disable=SC2086
+  echo "$cache/$({ go version; cat ${sources[$1]}; } | sha256sum | cut -c1-16)"
+}
+
+build() {  # PACKAGE PROGRAM FLAGS
+  # -trimpath: the compiler's cache then holds for any place of the module cache.
+  go build -trimpath -p "${JOBS:-2}" -ldflags "-s -w $3" -o "$2.new" "$1" >&2
+  mv "$2.new" "$2"
+}
+
 if [ "${1:-}" = --find ]; then
+  program=$(place_of "$2")/$2
   [ -x "$program" ] || exit 3
-elif [ ! -x "$program" ]; then
-  mkdir -p "$cache/$key"
-  exec 9> "$cache/lock"
-  flock 9
-  if [ ! -x "$program" ]; then
-    echo "building the control plane into $cache: about 11 minutes of processor time and 4 GB, once" >&2
-    export GOMODCACHE=$cache/mod GOCACHE=$cache/gocache GOFLAGS="-mod=readonly -buildvcs=false"
-    version=$(go list -m -f '{{.Version}}' k8s.io/kubernetes)
-    minor=${version#v1.} minor=${minor%%.*}
-    flags="-s -w"
-    for package in k8s.io/component-base/version k8s.io/client-go/pkg/version; do
-      flags+=" -X $package.gitVersion=$version -X $package.gitMajor=1 -X $package.gitMinor=$minor"
-      flags+=" -X $package.gitTreeState=clean"
-    done
-    # -trimpath: the compiler's cache then holds for any place of the module cache.
-    go build -trimpath -p "${JOBS:-2}" -ldflags "$flags" -o "$program.new" . >&2
-    mv "$program.new" "$program"
-  fi
+  echo "$program"
+  exit
 fi
-echo "$program"
+mkdir -p "$cache"
+exec 9> "$cache/lock"
+flock 9
+export GOMODCACHE=$cache/mod GOCACHE=$cache/gocache GOFLAGS="-mod=readonly -buildvcs=false"
+
+place=$(place_of realcluster)
+if [ ! -x "$place/realcluster" ]; then
+  echo "building the control plane into $cache: about 11 minutes of processor time and 4 GB, once" >&2
+  mkdir -p "$place"
+  version=$(go list -m -f '{{.Version}}' k8s.io/kubernetes)
+  minor=${version#v1.} minor=${minor%%.*}
+  flags=
+  for package in k8s.io/component-base/version k8s.io/client-go/pkg/version; do
+    flags+=" -X $package.gitVersion=$version -X $package.gitMajor=1 -X $package.gitMinor=$minor"
+    flags+=" -X $package.gitTreeState=clean"
+  done
+  build . "$place/realcluster" "$flags"
+fi
+
+place=$(place_of kueue)
+if [ ! -x "$place/kueue" ]; then
+  echo "building Kueue into $cache: about KUEUECOST of processor time, once" >&2
+  mkdir -p "$place"
+  cd kueue # a module of its own: it names an older Kubernetes
+  cp -r --no-preserve=mode "$(go list -m -f '{{.Dir}}' sigs.k8s.io/kueue)/config/components" "$place"
+  build sigs.k8s.io/kueue/cmd/kueue "$place/kueue" ""
+fi

@@ -26,11 +26,11 @@ MOST_SECONDS, POLL_SECONDS = 60.0, 0.1
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 
 
-def built():
-    """Returns the program; skips a test where it was not built."""
-    found = subprocess.run([BUILD, "--find"], capture_output=True, text=True)
+def built(program="realcluster"):
+    """Returns the path of a program of `make cluster`; skips a test where it was not built."""
+    found = subprocess.run([BUILD, "--find", program], capture_output=True, text=True)
     if found.returncode:
-        pytest.skip("the real control plane is not built; run `make cluster`")
+        pytest.skip(f"{program} of the real control plane is not built; run `make cluster`")
     return found.stdout.strip()
 
 
@@ -73,8 +73,9 @@ class RealCluster:
 
     def _ask(self, method, path, body=None, *, patch="strategic-merge-patch"):
         kind = f"application/{patch}+json" if method == "PATCH" else "application/json"
+        kind = "application/yaml" if isinstance(body, str) else kind
         headers = {"Authorization": f"Bearer {self._admin}", "Content-Type": kind}
-        content = None if body is None else json.dumps(body)
+        content = body if body is None or isinstance(body, str) else json.dumps(body)
         answer = self._http.request(method, self.url + path, body=content, headers=headers)
         if answer.status == 404 and method == "GET":
             return None
@@ -96,6 +97,8 @@ class RealCluster:
         return (self._ask("GET", self._path(kind, namespace)) or {"items": []})["items"]
 
     def put(self, kind, found):
+        kind = KINDS[kind] if isinstance(kind, str) else kind
+        found = {"apiVersion": kind.api_version, "kind": kind.kind} | found
         self._ask("POST", self._path(kind, found["metadata"].get("namespace")), found)
 
     def wait_for(self, holds, seconds=MOST_SECONDS):

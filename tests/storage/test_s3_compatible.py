@@ -7,8 +7,8 @@ import ssl
 import pytest
 
 from cloudgan.storage.store import ObjectExistsError, StoreError, open_store
+from emulators.certificates import authority
 from emulators.http import Answer, HttpServer
-from emulators.kubernetes.certificates import authority
 
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")  # see conftest
 

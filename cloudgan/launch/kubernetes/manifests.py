@@ -16,7 +16,7 @@ from cloudgan.core import assets, clouds
 from cloudgan.core.documents import parse_yaml
 from cloudgan.core.labels import RUN
 from cloudgan.core.run_secret import SECRET_NAMES, new_secret, secret_key, secret_value
-from cloudgan.launch.kubernetes import capacity_request
+from cloudgan.launch.kubernetes import capacity_request, kueue
 from cloudgan.launch.kubernetes.pod_network import asks_agent, cilium_policy, metadata_rules
 from cloudgan.schema.plan import Plan, Step, Wheel
 
@@ -39,7 +39,6 @@ image for CPUs has no libraries of accelerators.
 PLAN_PLACEHOLDER = "<this plan>"
 KEY_PLACEHOLDER = "<new secret>"
 VALUE_PLACEHOLDER = "<of your environment>"
-QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 
 GPU_NODE: Final[Mapping[str, str]] = {"cloudgan-accelerator": "nvidia"}
 """Labels of the nodes on which NVIDIA's device plugin runs; set when a GPU node pool is created."""
@@ -240,8 +239,7 @@ def job(plan: Plan, *, gang: bool = False) -> dict[str, Any]:
     spec: dict[str, Any] = body["spec"]
     spec |= {"completions": workers.nodes, "parallelism": workers.nodes}
     spec["activeDeadlineSeconds"] = plan.limits.deadline_seconds
-    if plan.target.queue:
-        body["metadata"]["labels"][QUEUE_LABEL] = plan.target.queue
+    body["metadata"]["labels"] |= kueue.labels(plan)
     if gang:
         spec["scheduling"]["schedulingPolicy"]["gang"]["minCount"] = workers.nodes
     if not plan.wheels:

@@ -150,7 +150,7 @@ class Amazon:
 
         def refuses() -> None:
             for code in self.new_clusters_refuse:
-                cluster.answer(code, path="^/api")
+                cluster.answer(code, path=" /api")
 
         self._eks.became_active = refuses
 

@@ -6,7 +6,7 @@ import ssl
 from pathlib import Path
 from typing import NamedTuple
 
-from emulators.kubernetes.certificates import authority
+from emulators.certificates import authority
 
 NAMES = (
     "management.azure.com",

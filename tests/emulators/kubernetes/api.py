@@ -10,6 +10,7 @@ from typing import Any
 
 from jsonschema import Draft202012Validator
 
+from emulators.http import AnswerLost
 from emulators.kubernetes import queued_provisioning, validation
 from emulators.kubernetes.objects import (
     KINDS,
@@ -39,10 +40,6 @@ FIRST_STATUS = {
     "services": {},
     "daemonsets": {},
 }
-
-
-class AnswerLost(Exception):
-    """The connection is closed without an answer."""
 
 
 class Api:

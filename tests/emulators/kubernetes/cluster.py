@@ -13,13 +13,22 @@ from typing import Any
 
 import yaml
 
+from emulators.certificates import authority, server_context
+from emulators.http import AnswerLost
 from emulators.kubernetes.api import Api
-from emulators.kubernetes.certificates import authority, server_context
 from emulators.kubernetes.containers import Image, claim_folder, python_image
 from emulators.kubernetes.controllers import Loss, NodeLifecycle, collect_garbage, show_devices
 from emulators.kubernetes.jobs import JobController
 from emulators.kubernetes.kubelet import Kubelets, Machines
-from emulators.kubernetes.objects import KINDS, Object, Refusal, Resource, is_over, set_condition
+from emulators.kubernetes.objects import (
+    KINDS,
+    REASONS,
+    Object,
+    Refusal,
+    Resource,
+    is_over,
+    set_condition,
+)
 from emulators.kubernetes.ports import PeerPorts
 from emulators.kubernetes.queued_provisioning import (
     FLEX,
@@ -30,7 +39,7 @@ from emulators.kubernetes.queued_provisioning import (
 )
 from emulators.kubernetes.rights import Rights
 from emulators.kubernetes.scheduler import schedule
-from emulators.kubernetes.server import ApiServer, Fault, Request
+from emulators.kubernetes.server import ApiServer, Request
 from emulators.kubernetes.store import Store
 
 GANG = Resource("scheduling.k8s.io", "v1beta1", "podgroups", "PodGroup")
@@ -120,7 +129,7 @@ class Cluster:
         self._store.close()
         self._thread.join(MOST_SECONDS)
         self._kubelets.close()
-        self._server.close()
+        self._server.stop()
         if self._store.troubles:
             raise self._store.troubles[0]
 
@@ -165,8 +174,9 @@ class Cluster:
     def select(self, plural: str | Resource, namespace: str | None = None) -> list[Object]:
         return self._store.select(plural, namespace)
 
-    def put(self, plural: str, found: Object) -> None:
-        self._api.create(KINDS[plural], found["metadata"].get("namespace"), found)
+    def put(self, plural: str | Resource, found: Object) -> None:
+        kind = KINDS[plural] if isinstance(plural, str) else plural
+        self._api.create(kind, found["metadata"].get("namespace"), found)
 
     def wait_for(self, holds: Callable[[], Any], seconds: float = MOST_SECONDS) -> Any:
         """Waits until a function returns something true, and returns that.
@@ -330,12 +340,13 @@ class Cluster:
         self._store.compact()
 
     def answer(self, code: int, *, path: str = "", times: int = 1) -> None:
-        """Answers the next requests whose path (a regular expression) matches with `code`, and does nothing."""
-        self._server.faults.append(Fault("*", path, code, times))
+        """Answers the next requests with `code` and does nothing; `path` is found in their method and path."""
+        error = Refusal(code, f"{REASONS[code]}, please try again later")
+        self._server.faults.plan(path, error, times)
 
-    def lose_answer(self, *, method: str = "*", path: str = "") -> None:
+    def lose_answer(self, *, method: str = "", path: str = "") -> None:
         """Handles the next matching request, and resets the connection before the answer."""
-        self._server.faults.append(Fault(method, path, 0, 1, acts=True))
+        self._server.faults.plan(f"{method} .*{path}", AnswerLost(), acts=True)
 
 
 def _later(seconds: float, act: Callable[[], None]) -> None:

@@ -90,9 +90,7 @@ class JobController:
             pod for pod in pods if is_over(pod) and pod["metadata"]["uid"] not in self._counted
         ]
         why = self._count(job, ended)
-        if "startTime" not in job["status"]:
-            job["status"]["startTime"] = now()
-            self._times[job["metadata"]["uid"], "started"] = time.monotonic()
+        self._start(job)
         self._decide(job, why)
         self._act(job, pods)
         living = [pod for pod in pods if not is_over(pod)]
@@ -109,6 +107,18 @@ class JobController:
         for pod in pods:
             if is_over(pod) and index_of(pod) not in held:
                 self._release(pod)
+
+    def _start(self, job: Object) -> None:
+        """Sets when a job started: a suspension forgets it, so that the deadline begins again."""
+        if job["spec"].get("suspend"):
+            set_condition(job, "Suspended", "True", "JobSuspended", "Job suspended")
+            job["status"].pop("startTime", None)
+            return
+        if condition(job, "Suspended"):
+            set_condition(job, "Suspended", "False", "JobResumed", "Job resumed")
+        if "startTime" not in job["status"]:
+            job["status"]["startTime"] = now()
+            self._times[job["metadata"]["uid"], "started"] = time.monotonic()
 
     @staticmethod
     def _held_indexes(job: Object, pods: list[Object]) -> set[int | None]:
@@ -157,8 +167,10 @@ class JobController:
         if _is_ending(job):
             return
         spec, status = job["spec"], job["status"]
-        seconds = spec.get("activeDeadlineSeconds", NEVER)
-        deadline = self._times[job["metadata"]["uid"], "started"] + seconds
+        deadline = NEVER
+        if "startTime" in status and "activeDeadlineSeconds" in spec:
+            started = self._times[job["metadata"]["uid"], "started"]
+            deadline = started + spec["activeDeadlineSeconds"]
         broken, succeeded = (
             len(numbers(status.get("failedIndexes", ""))),
             status.get("succeeded", 0),
@@ -185,7 +197,7 @@ class JobController:
 
     def _act(self, job: Object, pods: list[Object]) -> None:
         """Creates the pods that are missing, or ends those that are too many."""
-        if _is_ending(job):
+        if _is_ending(job) or job["spec"].get("suspend"):
             self._end(pods)
             return
         spec, uid = job["spec"], job["metadata"]["uid"]

@@ -8,30 +8,31 @@ websocket.go, read 2026-11-22). The refusals are those of pkg/registry/core/pod/
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
+import base64
 import fcntl
+import hashlib
 import json
 import os
 import pty
 import re
-import socket
+import select
 import ssl
 import struct
 import subprocess
 import termios
-import threading
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
+from socket import socket
 from typing import Any, NamedTuple
+from urllib.parse import parse_qs, urlsplit
 
-from aiohttp import web
+from websocket import ABNF, WebSocket, WebSocketException
 
-from emulators.kubernetes.api import AnswerLost, Api
-from emulators.kubernetes.objects import REASONS, Object, Refusal, Resource, at, is_over
+from emulators.faults import Faults
+from emulators.http import Answer, AnswerLost, Asked, HttpServer
+from emulators.kubernetes.api import Api
+from emulators.kubernetes.objects import Object, Refusal, Resource, at, is_over
 from emulators.kubernetes.ports import free_pair
 from emulators.kubernetes.rights import Question, Rights
 from emulators.kubernetes.store import Store
@@ -50,11 +51,10 @@ VERBS = {
 }
 """By method, and whether the path names an object."""
 REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
-RESET = struct.pack("ii", 1, 0)  # closing sends RST: what a client sees when a server dies
 TRUE = {"true", "True", "1"}
 STDIN, STDOUT, STDERR, STATUS, RESIZE = range(5)
 PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
-MOST_REQUESTS, STOP_SECONDS = 256, 20.0
+ACCEPTED = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"  # RFC 6455, section 1.3
 
 
 class Request(NamedTuple):
@@ -66,22 +66,6 @@ class Request(NamedTuple):
     status: int
 
 
-@dataclass
-class Fault:
-    """The next `times` matching requests are answered with `code` (0: by a reset), or done and not answered."""
-
-    method: str
-    path: str
-    code: int
-    times: int
-    acts: bool = False
-
-    def strike(self) -> None:
-        if self.code == 0:
-            raise AnswerLost
-        raise Refusal(self.code, f"{REASONS[self.code]}, please try again later")
-
-
 class ApiServer:
     """Serves on one port of loopback, with pauses on request."""
 
@@ -90,119 +74,54 @@ class ApiServer:
     ) -> None:
         self.store, self.api, self.rights = store, api, rights
         self.requests: list[Request] = []
-        self.faults: list[Fault] = []
-        self._context, self._lock, self._kubelets = context, threading.Lock(), kubelets
-        self._loop, self._workers = asyncio.new_event_loop(), ThreadPoolExecutor(MOST_REQUESTS)
-        self._listener: asyncio.Server | None = None
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
-        self._thread.start()
+        self.faults = Faults()
+        self._context, self._kubelets = context, kubelets
         self.port = free_pair(set())  # stays reserved while the server is away
         self.start()
 
     def start(self) -> None:
-        self._wait(self._open())
+        self._server = HttpServer(self._answer, self._context, port=self.port)
 
     def stop(self) -> None:
         """Refuses new connections and resets those that are open."""
-        self._wait(self._shut())
+        self._server.close()
+        self._server.reset()
 
-    def close(self) -> None:
-        self.stop()
-        self._wait(self._end_tasks())
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(STOP_SECONDS)
-        self._loop.close()
-        self._workers.shutdown(wait=False)
-
-    def _wait(self, coroutine: Any) -> None:
-        asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(STOP_SECONDS)
-
-    def call(self, function: Any, *given: Any) -> Any:
-        """Runs what may wait in a thread of its own."""
-        return self._loop.run_in_executor(self._workers, function, *given)
-
-    async def _open(self) -> None:
-        self._server = web.Server(self._answer)
-        self._listener = await self._loop.create_server(
-            self._server, "127.0.0.1", self.port, ssl=self._context, reuse_address=True
-        )
-
-    async def _shut(self) -> None:
-        if self._listener:
-            self._listener.close()
-            self._listener = None
-            for connection in self._server.connections:
-                _reset(connection.transport)
-
-    async def _end_tasks(self) -> None:
-        tasks = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
-        body = await request.content.read()
+    def _answer(self, asked: Asked) -> Answer:
         try:
-            found = await self.call(self._ask, request, json.loads(body) if body else None)
-            if isinstance(found, ExecSession):
-                return await found.run(self, request)
-            if not isinstance(found, web.Response):
-                return await self._stream(request, found)
+            answer = self._serve(asked)
         except Refusal as refusal:
-            found = web.json_response(refusal.body, status=refusal.code)
+            answer = Answer(refusal.code, refusal.body)
         except AnswerLost:
-            self.note(request, 0)
-            _reset(request.transport)
-            return web.Response()
-        except OSError:
-            return web.Response()  # the client has gone
+            self.requests.append(Request(asked.method, asked.target, 0))
+            raise
         except Exception as error:
             self.store.troubles.append(error)
             raise
-        self.note(request, found.status)
-        return found
+        # Before the answer is sent, so that a client with the answer finds it there.
+        self.requests.append(Request(asked.method, asked.target, answer.status))
+        return answer
 
-    async def _stream(
-        self, request: web.BaseRequest, chunks: Iterator[bytes]
-    ) -> web.StreamResponse:
-        response = web.StreamResponse(headers={"Content-Type": "application/json"})
-        response.enable_chunked_encoding()
-        self.note(request, 200)
-        await response.prepare(request)
-        try:
-            while chunk := await self.call(next, chunks, b""):
-                await response.write(chunk)
-        except AnswerLost:
-            _reset(request.transport)
-        return response
-
-    def note(self, request: web.BaseRequest, status: int) -> None:
-        """Lists the request before its answer is sent, so that a client with the answer finds it there."""
-        self.requests.append(Request(request.method, request.path_qs, status))
-
-    def _meet(self, method: str, path: str) -> Fault | None:
-        """Returns the planned fault of this request, if there is one."""
-        with self._lock:
-            for fault in self.faults:
-                if fault.times and fault.method in {"*", method} and re.search(fault.path, path):
-                    fault.times -= 1
-                    return fault
-        return None
-
-    def _ask(self, request: web.BaseRequest, body: Any) -> Any:
-        """Finds object and verb of a request, checks the permission and acts.
-
-        Returns the answer, the chunks of a stream, or a session.
-        """
-        method, path, query = request.method, request.path, dict(request.query)
-        fault = self._meet(method, path)
+    def _serve(self, asked: Asked) -> Answer:
+        """Answers as the API does, or with the planned fault of this request."""
+        fault = self.faults.meet(f"{asked.method} {urlsplit(asked.target).path}")
         if fault and not fault.acts:
-            fault.strike()
-        who = self.rights.who(request.headers.get("Authorization"))
-        if (method, path) == ("GET", "/apis"):
-            return web.json_response(_groups(self.store.resources))
+            raise fault.error
+        answer = self._ask(asked, json.loads(asked.body) if asked.body else None)
+        if fault:
+            raise fault.error
+        return answer
+
+    def _ask(self, asked: Asked, body: Any) -> Answer:
+        """Finds object and verb of a request, checks the permission and acts."""
+        method, (_, _, path, search, _) = asked.method, urlsplit(asked.target)
+        words = parse_qs(search)
+        query = {name: values[-1] for name, values in words.items()}
+        who = self.rights.who(asked.headers.get("Authorization"))
+        if method == "GET" and (known := _groups(self.store.resources).get(path)):
+            return Answer(200, known)
         if (method, path) == ("POST", REVIEWS):
-            return web.json_response(self.rights.review(who, body), status=201)
+            return Answer(201, self.rights.review(who, body))
         found = OBJECTS.match(path)
         of = {name: text or "" for name, text in (found.groupdict() if found else {}).items()}
         kinds = {one[:3]: one for one in self.store.resources}
@@ -219,35 +138,31 @@ class ApiServer:
         place = name if kind.plural == "namespaces" else namespace
         # Since 1.35 exec requires `create`, too, whatever the method (kubernetes/pull/134577).
         for one in (verb, "create") if part == "exec" else (verb,):
-            asked = Question(one, kind.group, kind.plural, part, place, name)
-            self.rights.require(who, asked, kind)
+            question = Question(one, kind.group, kind.plural, part, place, name)
+            self.rights.require(who, question, kind)
         if part == "exec":
-            return ExecSession(self.store, namespace, name, request.query)
+            return ExecSession(self.store, namespace, name, words).answer(asked)
         if part == "log":
-            return self._read_log(namespace, name, query)
+            return Answer(200, self._read_log(namespace, name, query))
         if verb == "watch":
-            return self.api.watch(kind, namespace or None, query)
-        answer = self._act(verb, kind, (namespace, name), request, body)
-        if fault:
-            fault.strike()
-        return web.json_response(answer, status=201 if verb == "create" else 200)
+            return Answer(200, self.api.watch(kind, namespace or None, query))
+        if verb == "patch" and "merge-patch+json" not in asked.headers.get("Content-Type", ""):
+            raise Refusal(415, "the double knows JSON merge patches only")
+        known = self._act(verb, kind, (namespace, name), query, body)
+        return Answer(201 if verb == "create" else 200, known)
 
     def _act(
-        self, verb: str, kind: Resource, of: tuple[str, str], request: web.BaseRequest, body: Any
+        self, verb: str, kind: Resource, of: tuple[str, str], query: Object, body: Any
     ) -> Object:
-        api, (namespace, name), query = self.api, of, request.query
+        api, (namespace, name) = self.api, of
         if verb == "list":
             return api.list(kind, namespace or None, query.get("labelSelector", ""))
         if verb == "get":
             return self.store.get(kind, namespace, name)
-        if verb == "create" and name:
-            return api.evict(namespace, name)
         if verb == "create":
-            return api.create(kind, namespace, body)
+            return api.evict(namespace, name) if name else api.create(kind, namespace, body)
         if verb == "delete":
             return api.delete(kind, namespace, name, {**query, **(body or {})})
-        if "merge-patch+json" not in request.headers.get("Content-Type", ""):
-            raise Refusal(415, "the double knows JSON merge patches only")
         return api.patch(kind, namespace, name, body)
 
     def _read_log(self, namespace: str, name: str, query: dict[str, str]) -> Iterator[bytes]:
@@ -295,22 +210,16 @@ class ApiServer:
         return is_over(found) or "terminated" in _state_of(found, container)
 
 
-def _reset(transport: Any) -> None:
-    if transport:
-        with contextlib.suppress(OSError, AttributeError):
-            linger = (socket.SOL_SOCKET, socket.SO_LINGER, RESET)
-            transport.get_extra_info("socket").setsockopt(*linger)
-        transport.abort()
-
-
-def _groups(resources: list[Resource]) -> Object:
-    """What `GET /apis` answers."""
-    names = dict.fromkeys((one.group, one.version) for one in resources if one.group)
-    groups = [
-        {"name": group, "versions": [{"groupVersion": f"{group}/{version}", "version": version}]}
-        for group, version in names
-    ]
-    return {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
+def _groups(resources: list[Resource]) -> dict[str, Object]:
+    """What `GET /apis` and `GET /apis/GROUP` answer, by path."""
+    found = {}
+    for one in resources:
+        version = {"groupVersion": one.api_version, "version": one.version}
+        group = {"name": one.group, "versions": [version], "preferredVersion": version}
+        found[f"/apis/{one.group}"] = group
+    del found["/apis/"]
+    everything = {"kind": "APIGroupList", "apiVersion": "v1", "groups": [*found.values()]}
+    return found | {"/apis": everything}
 
 
 def log_of(root: Path, pod: Object, container: str) -> Path:
@@ -325,13 +234,16 @@ def _state_of(pod: Object, container: str) -> Object:
 
 
 class ExecSession:
-    """One command in a running container; `run` serves its connection until the command ends."""
+    """One command in a running container, from the upgrade of its connection until it ends."""
 
-    def __init__(self, store: Store, namespace: str, name: str, query: Any) -> None:
-        pod, container = store.get("pods", namespace, name), query["container"]
+    def __init__(
+        self, store: Store, namespace: str, name: str, words: dict[str, list[str]]
+    ) -> None:
+        pod, container = store.get("pods", namespace, name), words["container"][0]
         if container not in [one["name"] for one in pod["spec"]["containers"]]:
             raise Refusal(400, f"container {container} is not valid for pod {name}")
-        self._command, self._tty = query.getall("command", []), query.get("tty") in TRUE
+        self._command = words.get("command", [])
+        self._tty = bool(TRUE & {*words.get("tty", ())})
         if not self._command:
             raise Refusal(400, "you must specify at least 1 command for the container")
         if "running" not in _state_of(pod, container):
@@ -339,46 +251,43 @@ class ExecSession:
         (status,) = pod["status"]["containerStatuses"]
         self._process = Path("/proc") / status["containerID"].removeprefix("local://")
 
-    async def run(self, server: ApiServer, request: web.BaseRequest) -> web.StreamResponse:
-        """Sends output and Status; a client that goes away ends the command."""
-        wire = web.WebSocketResponse(protocols=PROTOCOLS, timeout=1.0, max_msg_size=0)
-        if not wire.can_prepare(request):
+    def answer(self, asked: Asked) -> Answer:
+        """Returns the upgrade to a WebSocket (RFC 6455)."""
+        key, offered = (asked.headers.get(f"Sec-WebSocket-{one}") for one in ("Key", "Protocol"))
+        if key is None:
             raise Refusal(400, "Upgrade request required")
-        server.note(request, 101)
-        await wire.prepare(request)
-        await wire.send_bytes(bytes([STDOUT]))  # the connection is established
+        digest = hashlib.sha1(f"{key}{ACCEPTED}".encode(), usedforsecurity=False).digest()
+        headers = {"Upgrade": "websocket", "Connection": "Upgrade"}
+        headers["Sec-WebSocket-Accept"] = base64.b64encode(digest).decode()
+        headers["Sec-WebSocket-Protocol"] = next(one for one in PROTOCOLS if one in offered)
+        return Answer(101, headers=headers, takes_over=self._serve)
+
+    def _serve(self, connection: socket) -> None:
+        """Sends output and Status; a client that goes away ends the command."""
+        wire = WebSocket()
+        wire.sock, wire.connected = connection, True
+
+        def send(channel: int, content: bytes) -> None:
+            frame = ABNF.create_frame(bytes([channel]) + content, ABNF.OPCODE_BINARY)
+            frame.mask_value = 0  # only clients mask
+            wire.send_frame(frame)
+
+        send(STDOUT, b"")  # the connection is established
         master, slave = pty.openpty() if self._tty else (-1, -1)
         try:
-            running = await server.call(self._start, slave)
-        except OSError:
+            with self._start(slave) as running:
+                if not self._copy(wire, send, running, master):
+                    running.kill()
+                status = _status(running.wait())
+        except FileNotFoundError:
             text = "unable to start container process: exec: "
             text += f'"{self._command[0]}": executable file not found in $PATH: unknown'
             status = {"metadata": {}, "status": "Failure", "message": text, "code": 500}
-        else:
-            outputs = {master: STDOUT} if self._tty else {}
-            for stream, channel in ((running.stdout, STDOUT), (running.stderr, STDERR)):
-                if stream:
-                    outputs[stream.fileno()] = channel
-
-            async def pump(descriptor: int, channel: int) -> None:
-                with contextlib.suppress(OSError):  # a terminal without a process
-                    while content := await server.call(os.read, descriptor, 65536):
-                        await wire.send_bytes(bytes([channel]) + content)
-
-            taking = asyncio.ensure_future(self._take(wire, running, master))
-            await asyncio.gather(*(pump(*output) for output in outputs.items()))
-            status = _status(await server.call(running.wait))
-            taking.cancel()
-            await asyncio.wait([taking])
-            for stream in filter(None, (running.stdout, running.stderr)):
-                stream.close()
         finally:
             if self._tty:
                 os.close(master)
-        with contextlib.suppress(OSError):
-            await wire.send_bytes(bytes([STATUS]) + json.dumps(status).encode())
-            await wire.close()
-        return wire
+        send(STATUS, json.dumps(status).encode())
+        wire.close()
 
     def _start(self, slave: int) -> subprocess.Popen[bytes]:
         lines = (self._process / "environ").read_bytes().split(b"\0")
@@ -397,16 +306,42 @@ class ExecSession:
             if self._tty:
                 os.close(slave)
 
-    async def _take(self, wire: Any, running: subprocess.Popen[bytes], master: int) -> None:
-        async for message in wire:
-            data = message.data.encode() if isinstance(message.data, str) else message.data
-            if data[:1] == bytes([STDIN]) and self._tty:
-                os.write(master, data[1:])
-            elif data[:1] == bytes([RESIZE]) and self._tty:
-                size = json.loads(data[1:])
-                packed = struct.pack("HHHH", size["Height"], size["Width"], 0, 0)
-                fcntl.ioctl(master, termios.TIOCSWINSZ, packed)
-        running.kill()  # the client has gone
+    def _copy(self, wire: Any, send: Any, running: Any, master: int) -> bool:
+        """Copies what client and command write, until all output has ended; False: the client has gone."""
+        outputs = {master: STDOUT}
+        if not self._tty:
+            outputs = {running.stdout.fileno(): STDOUT, running.stderr.fileno(): STDERR}
+        try:
+            while outputs:
+                ready = [wire.sock] if wire.sock.pending() else None
+                for one in ready or select.select([wire.sock, *outputs], [], [])[0]:
+                    if one is not wire.sock:
+                        if content := _read(one):
+                            send(outputs[one], content)
+                        else:
+                            del outputs[one]
+                    elif not self._take(*wire.recv_data(), master):
+                        return False
+        except (OSError, WebSocketException):
+            return False
+        return True
+
+    def _take(self, opcode: int, data: bytes, master: int) -> bool:
+        """Gives the terminal what the client sent; False: it is the end."""
+        if data[:1] == bytes([STDIN]) and self._tty:
+            os.write(master, data[1:])
+        elif data[:1] == bytes([RESIZE]) and self._tty:
+            size = json.loads(data[1:])
+            packed = struct.pack("HHHH", size["Height"], size["Width"], 0, 0)
+            fcntl.ioctl(master, termios.TIOCSWINSZ, packed)
+        return opcode != ABNF.OPCODE_CLOSE
+
+
+def _read(output: int) -> bytes:
+    try:
+        return os.read(output, 65536)
+    except OSError:  # a terminal without a process
+        return b""
 
 
 def _take_terminal() -> None:

@@ -30,6 +30,7 @@ SUBDOMAIN = re.compile(rf"{LABEL.pattern}(\.{LABEL.pattern})*")
 QUALIFIED = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
 MOST_LABEL, MOST_NAME, MOST_DATA_BYTES = 63, 253, 1024 * 1024
 MUTABLE_OF_JOB = {"parallelism", "activeDeadlineSeconds", "ttlSecondsAfterFinished", "backoffLimit"}
+MUTABLE_OF_JOB |= {"suspend"}
 
 
 @cache

@@ -110,10 +110,12 @@ def test_accelerators_are_requested_and_their_taint_is_tolerated(plan_of):
     assert "tolerations" not in pod_of(plan_of())
 
 
-def test_a_job_for_a_queue_is_created_suspended(plan_of):
+def test_a_job_for_a_queue_is_created_suspended_and_has_its_deadline_over_all_resumptions(plan_of):
     body = job(plan_of(target={"queue": "physics"}))
     assert body["spec"]["suspend"] is True
-    assert body["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "physics"
+    labels, deadline = body["metadata"]["labels"], body["spec"]["activeDeadlineSeconds"]
+    assert labels["kueue.x-k8s.io/queue-name"] == "physics"
+    assert labels["kueue.x-k8s.io/max-exec-time-seconds"] == str(deadline)
     assert "suspend" not in job(plan_of())["spec"]
 
 

@@ -28,6 +28,7 @@ from cloudgan.launch.backends.kubernetes.permissions import (
     check_permissions,
     check_rights,
     has_cilium,
+    kueue_path,
 )
 from cloudgan.launch.backends.kubernetes.pod_exec import execute
 from cloudgan.launch.backends.kubernetes.port_probe import wait_for_port_probe
@@ -35,6 +36,7 @@ from cloudgan.launch.backends.remote_command import CommandStreams
 from cloudgan.launch.kubernetes.api import AlreadyExistsError, ApiError, ClusterApi, GoneError
 from cloudgan.launch.kubernetes.capacity_request import REQUESTS, progress, requested_by
 from cloudgan.launch.kubernetes.job_state import INDEX, run_state
+from cloudgan.launch.kubernetes.kueue import JOB_LABEL, in_queue
 from cloudgan.launch.kubernetes.manifests import (
     COMPONENT,
     PLAN_PLACEHOLDER,
@@ -89,7 +91,7 @@ class KubernetesBackend(JobBackend):
 
     def check(self, plan: Plan) -> tuple[str, ...]:
         """Checks permissions, accelerators, queue and claim before anything is created."""
-        check_permissions(self._api, self._namespace)
+        check_permissions(self._api, self._namespace, queue=plan.target.queue)
         return check_cluster(self._api, plan)
 
     def steps(self, plan: Plan) -> tuple[Step, ...]:
@@ -215,6 +217,8 @@ class KubernetesBackend(JobBackend):
         listed = self._api.list(self._pods, f"{RUN}={run}")
         self._resource_version = str(listed["metadata"].get("resourceVersion", ""))
         found = run_state(job, listed["items"], utc_moment(), self._node_sizes)
+        if job and found.phase == "waiting" and job["spec"].get("suspend"):
+            return in_queue(found, job, self._workload(job))
         if job and not found.is_over and len(found.workers) < int(job["spec"]["completions"]):
             return replace(found, reason=found.reason or self._why_no_pods(run))
         if job and found.phase in ("waiting", "starting") and (name := requested_by(job)):
@@ -222,6 +226,16 @@ class KubernetesBackend(JobBackend):
         if found.phase == "absent" and self._api.get(f"{self._maps}/{run}") is not None:
             return replace(found, phase="stopped")
         return found
+
+    def _workload(self, job: dict[str, Any]) -> dict[str, Any] | None:
+        """Returns what Kueue made of a Job; None: nothing yet, or this login may not read it."""
+        try:
+            path = kueue_path(self._api, self._namespace)
+            label = f"{JOB_LABEL}={job['metadata']['uid']}"
+            made = self._api.list(f"{path}/workloads", label)["items"] if path else []
+        except CredentialsError:
+            return None
+        return made[0] if made else None
 
     def nodes(self, run: str) -> tuple[Node, ...]:
         """Returns the nodes that were provisioned for a run, whose label they have."""
@@ -294,7 +308,10 @@ class KubernetesBackend(JobBackend):
         if job is None:
             self._wait_for_pods(run)
             return
-        if run_state(job, (), utc_moment()).is_over:
+        found = run_state(job, (), utc_moment())
+        if job["spec"].get("suspend"):
+            found = in_queue(found, job, self._workload(job))
+        if found.is_over:
             uid = job["metadata"]["uid"]
             self._delete(path, run, uid)
             self._wait_for_deletion(path, uid)

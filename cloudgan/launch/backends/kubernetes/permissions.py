@@ -12,19 +12,24 @@ from cloudgan.core.clock import monotonic_seconds
 from cloudgan.core.documents import parse_yaml
 from cloudgan.core.errors import ConfigError, CredentialsError, PlanError
 from cloudgan.launch.kubernetes.api import ClusterApi
+from cloudgan.launch.kubernetes.kueue import GROUP as KUEUE
 from cloudgan.launch.kubernetes.manifests import CLAIM
 from cloudgan.launch.kubernetes.pod_network import CILIUM
 from cloudgan.schema.plan import Plan, Step, Target
 
 GPU = "nvidia.com/gpu"
 GANG_GROUP = "scheduling.k8s.io/v1beta1"
-_KUEUE = "kueue.x-k8s.io/"
 _REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 
 
-def check_permissions(api: ClusterApi, namespace: str) -> None:
-    """Checks each permission in deploy/kubernetes/role.yaml."""
-    missing = [name for name, spec in _required(namespace) if not _is_allowed(api, spec)]
+def check_permissions(api: ClusterApi, namespace: str, *, queue: str | None = None) -> None:
+    """Checks each permission in deploy/kubernetes/role.yaml that a run needs here."""
+    asks_kueue = queue is not None and kueue_path(api, namespace) is not None
+    missing = [
+        name
+        for name, spec in _required(namespace)
+        if (spec["group"] != KUEUE or asks_kueue) and not _is_allowed(api, spec)
+    ]
     if missing:
         raise CredentialsError(
             f"missing permissions in namespace {namespace}: {', '.join(missing)}. Ask an"
@@ -123,8 +128,8 @@ def check_cluster(api: ClusterApi, plan: Plan) -> tuple[str, ...]:
         PlanError: The cluster has too few of the accelerators.
     """
     warnings = list(_check_nodes(api, plan))
-    if plan.target.queue and not any(g.startswith(_KUEUE) for g in api.groups()):
-        raise ConfigError(f"--queue={plan.target.queue}: this cluster has no Kueue; omit --queue")
+    if plan.target.queue:
+        _check_queue(api, plan.target.namespace, plan.target.queue)
     if plan.store.startswith(CLAIM):
         name = plan.store.removeprefix(CLAIM)
         path = f"/api/v1/namespaces/{plan.target.namespace}/persistentvolumeclaims/{name}"
@@ -133,6 +138,26 @@ def check_cluster(api: ClusterApi, plan: Plan) -> tuple[str, ...]:
                 f"--store={plan.store}: namespace {plan.target.namespace} has no such PersistentVolumeClaim"
             )
     return tuple(warnings)
+
+
+def _check_queue(api: ClusterApi, namespace: str | None, queue: str) -> None:
+    path = kueue_path(api, namespace)
+    if path is None:
+        raise ConfigError(f"--queue={queue}: this cluster has no Kueue; omit --queue")
+    known = sorted(one["metadata"]["name"] for one in api.list(f"{path}/localqueues")["items"])
+    if queue not in known:
+        raise ConfigError(
+            f"--queue={queue}: namespace {namespace} has no such queue of Kueue; it has"
+            f" {', '.join(known) or 'none'}"
+        )
+
+
+def kueue_path(api: ClusterApi, namespace: str | None) -> str | None:
+    """Returns the path of Kueue's objects in a namespace; None: the cluster has no Kueue."""
+    group = api.get(f"/apis/{KUEUE}")
+    if group is None:
+        return None
+    return f"/apis/{group['preferredVersion']['groupVersion']}/namespaces/{namespace}"
 
 
 _ROLE = "deploy/kubernetes/role.yaml"

@@ -1,0 +1,135 @@
+"""A queue of Kueue in the namespace of the runs: Kueue itself on the real control plane, played on the double.
+
+What is played is what Kueue 0.17 was seen to do here, in its words; the same tests run on both.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+
+from emulators.kubernetes import Cluster
+from emulators.kubernetes.objects import Resource, condition, set_condition
+from launch.backends.kubernetes.lab import IMAGE, NAMESPACE
+
+GROUP, VERSION = "kueue.x-k8s.io", "v1beta2"
+QUEUES = Resource(GROUP, VERSION, "localqueues", "LocalQueue")
+WORKLOADS = Resource(GROUP, VERSION, "workloads", "Workload")
+QUEUE, CPUS = "physics", 2
+QUEUE_LABEL, PRIORITY_LABEL = f"{GROUP}/queue-name", f"{GROUP}/priority-class"
+LACKING = (
+    "couldn't assign flavors to pod set main: insufficient unused quota for cpu in flavor nodes, {} more"
+    " needed"
+)
+
+
+def other_job(name, *, cpus=1, priority=None, image=IMAGE):
+    """A Job of other people in the same queue, which runs until it is deleted."""
+    labels = {QUEUE_LABEL: QUEUE} | ({PRIORITY_LABEL: priority} if priority else {})
+    asked = {"cpu": str(cpus), "memory": "1Gi"}
+    container = {"name": "sleep", "image": image, "command": ["sleep", "600"]}
+    container["resources"] = {"requests": asked, "limits": asked}
+    pod = {"containers": [container], "restartPolicy": "Never", "terminationGracePeriodSeconds": 1}
+    return {
+        "metadata": {"name": name, "namespace": NAMESPACE, "labels": labels},
+        "spec": {"suspend": True, "completions": 1, "parallelism": 1, "template": {"spec": pod}},
+    }
+
+
+@contextlib.contextmanager
+def queue(cluster):
+    """Runs Kueue with one queue of two processors."""
+    played = isinstance(cluster, Cluster)
+    with _played(cluster) if played else _real(cluster):
+        local = {
+            "metadata": {"name": QUEUE, "namespace": NAMESPACE},
+            "spec": {"clusterQueue": "lab"},
+        }
+        cluster.put(QUEUES, local)
+        yield
+
+
+@contextlib.contextmanager
+def _real(cluster):
+    from realcluster.with_kueue import kueue
+
+    quotas = [("cpu", str(CPUS)), ("memory", "64Gi")]
+    flavor = {"name": "nodes", "resources": [{"name": k, "nominalQuota": v} for k, v in quotas]}
+    group = {"coveredResources": ["cpu", "memory"], "flavors": [flavor]}
+    spec = {"namespaceSelector": {}, "resourceGroups": [group]}
+    spec["preemption"] = {"withinClusterQueue": "LowerPriority"}
+    with kueue(cluster):
+        for plural, kind, fields in (
+            ("clusterqueues", "ClusterQueue", {"spec": spec}),
+            ("workloadpriorityclasses", "WorkloadPriorityClass", {"value": 1000}),
+        ):
+            name = "lab" if plural == "clusterqueues" else "urgent"
+            resource = Resource(GROUP, VERSION, plural, kind, namespaced=False)
+            cluster.put(resource, {"metadata": {"name": name}} | fields)
+        yield
+
+
+@contextlib.contextmanager
+def _played(cluster):
+    anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    for one in (QUEUES, WORKLOADS):
+        names = {"plural": one.plural, "kind": one.kind}
+        schema = {"type": "object", "properties": {"spec": anything, "status": anything}}
+        version = {"name": VERSION, "served": True, "storage": True}
+        version["schema"] = {"openAPIV3Schema": schema}
+        spec = {"group": GROUP, "names": names, "scope": "Namespaced", "versions": [version]}
+        cluster.put(
+            "customresourcedefinitions",
+            {"metadata": {"name": f"{one.plural}.{GROUP}"}, "spec": spec},
+        )
+    ended = threading.Event()
+
+    def play():
+        while not ended.wait(0.05):
+            with cluster._store.changed:
+                _sync(cluster._store)
+
+    playing = threading.Thread(target=play, daemon=True)
+    playing.start()
+    yield
+    ended.set()
+    playing.join()
+
+
+def _sync(store):
+    """Admits Jobs while the quota lasts: urgent ones first, then those that run, then the older."""
+    jobs = [one for one in store.select("jobs", NAMESPACE) if QUEUE_LABEL in _labels(one)]
+    jobs = [one for one in jobs if not (condition(one, "Complete") or condition(one, "Failed"))]
+    left = CPUS
+
+    def place(job):
+        own = job["metadata"]
+        return PRIORITY_LABEL not in _labels(job), job["spec"]["suspend"], own["creationTimestamp"]
+
+    for job in sorted(jobs, key=place):
+        own, spec = job["metadata"], job["spec"]
+        (container,) = spec["template"]["spec"]["containers"]
+        cpus = int(container["resources"]["requests"]["cpu"]) * spec.get("parallelism", 1)
+        is_admitted = cpus <= left
+        left -= cpus if is_admitted else 0
+        name = f"job-{own['name']}"
+        workload = store.find(WORKLOADS, NAMESPACE, name) or _workload(store, job, name)
+        text = "" if is_admitted else LACKING.format(cpus - left)
+        for step in ("QuotaReserved", "Admitted"):
+            set_condition(workload, step, str(is_admitted), "" if is_admitted else "Pending", text)
+        store.replace(WORKLOADS, workload)
+        if spec["suspend"] == is_admitted:
+            spec["suspend"] = not is_admitted
+            store.replace("jobs", job)
+
+
+def _workload(store, job, name):
+    own = job["metadata"]
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": own["name"], "uid": own["uid"]}
+    labels = {f"{GROUP}/job-uid": own["uid"]}
+    meta = {"name": name, "namespace": NAMESPACE, "labels": labels, "ownerReferences": [owner]}
+    return store.insert(WORKLOADS, {"metadata": meta, "spec": {"active": True}})
+
+
+def _labels(found):
+    return found["metadata"].get("labels") or {}

@@ -1,0 +1,80 @@
+"""A run in a queue of Kueue: it waits for the quota, is preempted and resumed, and leaves nothing.
+
+On the real control plane Kueue is a second program with its own webhooks.
+"""
+
+import pytest
+
+from cloudgan.core.errors import ConfigError
+from cloudgan.schema.plan import Target
+from launch.backends.kubernetes.lab import NAMESPACE, admin, finish, plan_of
+from launch.backends.kubernetes.queues import LACKING, QUEUE, WORKLOADS, other_job, queue
+
+QUEUED = Target(provider="kubernetes", namespace=NAMESPACE, queue=QUEUE)
+
+
+@pytest.fixture
+def lab(make_lab):
+    lab = make_lab()
+    with queue(lab.cluster):
+        yield lab
+
+
+def remove(lab, job):
+    admin(lab).delete(f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs/{job}")
+
+
+def is_running(lab, job):
+    return lambda: (lab.cluster.find("jobs", NAMESPACE, job).get("status") or {}).get("active")
+
+
+def test_a_run_waits_for_the_quota_of_its_queue_says_so_and_leaves_nothing(lab, begin, follow):
+    lab.cluster.put("jobs", other_job("other"))
+    lab.cluster.wait_for(is_running(lab, "other"))
+    plan = plan_of(target=QUEUED)
+    lab.backend.check(plan)
+    begin(lab, plan)
+    waits = f"waits in queue {QUEUE} until Kueue admits it ({LACKING.format(1)})"
+    lab.cluster.wait_for(lambda: lab.backend.state("gan").reason == waits)
+    state = lab.backend.state("gan")
+    assert (state.phase, state.workers, state.started_at) == ("waiting", (), None)
+    assert not begin(lab, plan), "a second deploy creates nothing"
+    remove(lab, "other")
+    finish(lab, plan)
+    assert follow(lab, plan).phase == "finished"
+    assert waits not in lab.backend.state("gan").reason
+    list(lab.backend.destroy("gan"))
+    lab.cluster.wait_for(lambda: not lab.remaining() and not lab.cluster.select(WORKLOADS))
+
+
+def test_a_run_that_waits_is_stopped_and_deleted(lab, begin):
+    lab.cluster.put("jobs", other_job("other", cpus=2))
+    lab.cluster.wait_for(is_running(lab, "other"))
+    plan = plan_of(target=QUEUED)
+    begin(lab, plan)
+    lab.cluster.wait_for(lambda: LACKING.format(2) in lab.backend.state("gan").reason)
+    lab.backend.stop("gan")
+    assert lab.backend.state("gan").phase == "stopped"
+    list(lab.backend.destroy("gan"))
+    remove(lab, "other")
+    lab.cluster.wait_for(lambda: not lab.remaining() and not lab.cluster.select(WORKLOADS))
+
+
+def test_a_run_that_kueue_preempts_waits_again_and_is_resumed(lab, begin, follow):
+    plan = plan_of(target=QUEUED)
+    begin(lab, plan)
+    first = [lab.pod("gan", index) for index in range(2)]
+    lab.cluster.put("jobs", other_job("urgent", priority="urgent"))
+    lab.cluster.wait_for(is_running(lab, "urgent"))
+    lab.cluster.wait_for(lambda: "waits in queue" in lab.backend.state("gan").reason)
+    assert lab.backend.state("gan").phase == "waiting"
+    remove(lab, "urgent")
+    assert not {lab.pod("gan", index) for index in range(2)} & set(first)
+    finish(lab, plan)
+    assert follow(lab, plan).phase == "finished"
+
+
+def test_a_queue_that_the_namespace_lacks_is_refused_with_the_ones_that_it_has(lab):
+    wanted = plan_of(target=QUEUED.model_copy(update={"queue": "chemistry"}))
+    with pytest.raises(ConfigError, match=f"no such queue of Kueue; it has {QUEUE}"):
+        lab.backend.check(wanted)
