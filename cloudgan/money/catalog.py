@@ -160,7 +160,7 @@ def _spellings(*names: str) -> Iterator[tuple[str, ...]]:
 
 def spelt(accelerator: str) -> str:
     """Returns an accelerator as the catalog spells it; other names and families as given."""
-    known = load_catalog().accelerators()
+    known = shipped_catalog().accelerators()  # those of a refresh are the same
     return next((name for name in known if is_same(name, accelerator)), accelerator)
 
 
@@ -292,13 +292,15 @@ def updated(old: Catalog, fresh: Catalog) -> Catalog:
     return Catalog((*known, *rows.values()))
 
 
-def read_refreshed(folder: Path) -> Iterator[tuple[str, PriceRow]]:
-    """Reads the refreshed prices of all clouds, without those of discontinued node types.
+def read_refreshed(
+    folder: Path, providers: Iterable[str] = tuple(CLOUDS)
+) -> Iterator[tuple[str, PriceRow]]:
+    """Reads the refreshed prices of clouds, without those of discontinued node types.
 
     Yields:
         File and line, and the row.
     """
-    for provider in CLOUDS:
+    for provider in providers:
         path = refreshed_file(folder, provider)
         if not path.exists():
             continue

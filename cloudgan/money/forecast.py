@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import functools
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -31,6 +32,7 @@ from cloudgan.money.ledger import Ledger, Usage
 from cloudgan.schema.item import Item
 from cloudgan.schema.plan import ForecastPart, JobCost
 from cloudgan.schema.price_row import (
+    HOURLY_FEES,
     DataMove,
     Date,
     FeeRow,
@@ -320,17 +322,30 @@ def _at_worst(job: Job, high: Ledger, seconds: float) -> float:
 
 
 def without_startup(cost: JobCost) -> JobCost:
-    """Returns the cost on nodes that are ready."""
-    zero = {"low_usd": 0.0, "usd": 0.0, "why_unknown": ""}
-    started = next((part for part in cost.parts if part.item is Item.STARTUP), None)
-    if started is None:
-        return cost
-    parts = [one.model_copy(update=zero) if one is started else one for one in cost.parts]
+    """Returns the cost on nodes that are ready: what is billed beside them has less time, too."""
+    low, high = (
+        trained / (trained + waited) if trained and waited else 1.0
+        for trained, waited in (
+            (cost.training_low_seconds, cost.startup_low_seconds),
+            (cost.training_seconds, cost.startup_seconds),
+        )
+    )
+
+    def started(part: ForecastPart) -> ForecastPart:
+        if part.item is Item.STARTUP:
+            return ForecastPart(item=part.item, low_usd=0.0, usd=0.0)
+        if part.usd is None or part.item not in HOURLY_FEES:
+            return part
+        return part.model_copy(
+            update={"low_usd": (part.low_usd or 0.0) * low, "usd": part.usd * high}
+        )
+
+    parts = tuple(map(started, cost.parts))
     return cost.model_copy(
         update={
-            "parts": tuple(parts),
-            "known_low_usd": cost.known_low_usd - (started.low_usd or 0.0),
-            "known_usd": cost.known_usd - (started.usd or 0.0),
+            "parts": parts,
+            "known_low_usd": math.fsum(part.low_usd or 0.0 for part in parts),
+            "known_usd": math.fsum(part.usd or 0.0 for part in parts),
             "unknown": tuple(name for name in cost.unknown if name != Item.STARTUP.display),
             "startup_low_seconds": 0.0,
             "startup_seconds": 0.0,

@@ -25,7 +25,15 @@ from cloudgan.core.clouds import CLOUDS, choices
 from cloudgan.core.document import Document
 from cloudgan.core.documents import read_yaml, validated
 from cloudgan.core.errors import ConfigError
-from cloudgan.money.catalog import Catalog, checked, is_of, load_catalog, merge, spelt
+from cloudgan.money.catalog import (
+    Catalog,
+    checked,
+    is_of,
+    load_catalog,
+    merge,
+    shipped_catalog,
+    spelt,
+)
 from cloudgan.schema.price_row import UNKNOWN_DATE, Date, Market, Positive, PriceRow, Text
 
 NO_ACCELERATOR = "none"
@@ -70,7 +78,7 @@ class _OwnNode(Document):
             raise ValueError("write NAME or NAME:COUNT, such as H100:8")
         if text is not None and (found := _TIMES.fullmatch(text)):
             name, count = found["name"] or found["last"], found["count"] or found["first"]
-            if any(is_of(known, name) for known in load_catalog().accelerators()):
+            if any(is_of(known, name) for known in shipped_catalog().accelerators()):
                 raise ValueError(f"write NAME:COUNT, here {name}:{count}")
         return text
 

@@ -281,6 +281,8 @@ _FEE_ITEMS = {
     ("disk", True): Item.DISKS,
     ("public_ip", True): Item.ADDRESSES,
 }
+HOURLY_FEES = frozenset(_FEE_ITEMS.values())
+"""Items that are billed beside the nodes for as long as these exist."""
 
 
 class DataMove(Document):

@@ -85,7 +85,7 @@ def aws_quotes(
 def _address(regions: dict[str, Any], region: str) -> str:
     found = regions.get(region)
     address = found.get("currentVersionUrl") if isinstance(found, dict) else None
-    if not isinstance(address, str) or not address.startswith("/"):
+    if not isinstance(address, str) or not re.match("/[^/]", address):  # of the same host
         raise DataError(f"{_INDEX}: no file for {region}")
     return f"{address.removesuffix('.json')}.csv"
 

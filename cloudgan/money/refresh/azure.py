@@ -9,13 +9,12 @@ import datetime as dt
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote as quoted
-from urllib.parse import urlsplit
 
 from cloudgan.core import settings
 from cloudgan.core.errors import DataError
 from cloudgan.core.progress import Progress
 from cloudgan.money.refresh.quote import HOUR, PriceFeed, Quote, RefreshRequest, parse_price
-from cloudgan.money.refresh.web import Web
+from cloudgan.money.refresh.web import Web, host_of
 from cloudgan.schema.price_row import Market, PriceRow
 
 AZURE_URL = "https://prices.azure.com"
@@ -54,12 +53,12 @@ def _address(url: str, region: str, node_type: str) -> str:
 
 
 def _items(web: Web, address: str) -> Iterator[dict[str, Any]]:
-    first, seen = urlsplit(address).hostname, set[str]()
+    first, seen = host_of(address), set[str]()
     following: str | None = address
     while following:
         if following in seen or len(seen) == _MOST_PAGES:
             raise DataError(f"{address}: endless pagination")
-        if urlsplit(following).hostname != first:
+        if host_of(following) != first:
             raise DataError(f"{address}: its next page is on another host, {following}")
         seen.add(following)
         page = web.json(following)

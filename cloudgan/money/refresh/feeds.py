@@ -71,7 +71,7 @@ def refresh(provider: str, feeds: Iterable[PriceFeed], folder: Path) -> RefreshR
 
 def _before(provider: str, folder: Path) -> Catalog:
     try:
-        rows = tuple(row for _, row in read_refreshed(folder) if row.provider == provider)
+        rows = tuple(row for _, row in read_refreshed(folder, (provider,)))
     except DataError:  # the refresh replaces an invalid file
         return Catalog(())
     return Catalog(rows)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from cloudgan.core.documents import validated
 from cloudgan.core.errors import counted
 from cloudgan.money.catalog import Catalog
 from cloudgan.schema.price_row import Market, PriceRow
@@ -76,6 +77,9 @@ def validate(quotes: Iterable[Quote]) -> ValidatedQuotes:
     """Rejects prices that are not positive, not in USD, ambiguous, or not lower on spot.
 
     If one price of a pair must be wrong, both are rejected.
+
+    Raises:
+        DataError: A price is no row of the catalog, such as one of a day in another form.
     """
     rejected: list[RejectedQuote] = []
     found: dict[str, Quote] = {}
@@ -133,21 +137,20 @@ def _wrong_pairs(found: dict[str, Quote]) -> dict[str, str]:
 
 def _row(quote: Quote) -> PriceRow:
     low, high, since = quote.readings or (None, None, None)
-    return quote.node.model_copy(
-        update={
-            "region": quote.region,
-            "market": quote.market,
-            "usd_per_hour": quote.usd_per_hour,
-            "source": quote.source,
-            "date": quote.date,
-            "confidence": "A" if quote.node.unit_sold == "node" else "B",
-            "snapshot": "current",
-            "note": "",
-            "low_usd_per_hour": low and round(low, _DECIMALS),
-            "high_usd_per_hour": high and round(high, _DECIMALS),
-            "range_since": since,
-        }
-    )
+    read = {
+        "region": quote.region,
+        "market": quote.market,
+        "usd_per_hour": quote.usd_per_hour,
+        "source": quote.source,
+        "date": quote.date,
+        "confidence": "A" if quote.node.unit_sold == "node" else "B",
+        "snapshot": "current",
+        "note": "",
+        "low_usd_per_hour": low and round(low, _DECIMALS),
+        "high_usd_per_hour": high and round(high, _DECIMALS),
+        "range_since": since,
+    }
+    return validated(PriceRow, quote.node.model_dump() | read, quote.name)
 
 
 @dataclass(frozen=True)

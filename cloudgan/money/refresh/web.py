@@ -72,8 +72,8 @@ class Web:
         self._get(url, copy)
 
     def _get(self, url: str, read: Callable[[http.client.HTTPResponse], Any]) -> Any:
-        if urlsplit(url).scheme not in {"http", "https"}:
-            raise ConfigError(f"{url}: expected an http or https address")
+        if not host_of(url):
+            raise _no_address(url)
         for left in reversed(range(self.attempts)):
             try:
                 with urllib.request.urlopen(url, timeout=_TIMEOUT_SECONDS) as answer:  # noqa: S310 - checked above
@@ -83,6 +83,8 @@ class Web:
                     wait = _wait_seconds(error, self.attempts - left)
                     if error.code not in _AGAIN or not left or wait > _LONGEST_WAIT_SECONDS:
                         raise _refusal(url, error) from error
+            except http.client.InvalidURL as error:
+                raise _no_address(url) from error
             except (http.client.HTTPException, EOFError) as error:
                 if not left:
                     raise DataError(f"{url}: the response is incomplete") from error
@@ -93,6 +95,20 @@ class Web:
                 wait = _backoff_seconds(self.attempts - left)
             self.sleep(wait)
         raise AssertionError("unreachable")
+
+
+def host_of(url: str) -> str:
+    """Returns the host of an http or https address; empty: it is none."""
+    try:
+        parts = urlsplit(url)
+        host = (parts.hostname or "").encode("idna").decode()
+    except ValueError:
+        return ""
+    return host if parts.scheme in {"http", "https"} else ""
+
+
+def _no_address(url: str) -> ConfigError:
+    return ConfigError(f"{url}: expected an http or https address")
 
 
 def _page(answer: http.client.HTTPResponse) -> bytes:

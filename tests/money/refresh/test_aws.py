@@ -145,6 +145,10 @@ def test_an_unexpected_file_is_reported(read_file, file, cut, message):
         (b'{"regions": []}', r"region_index\.json"),
         (b'{"regions": {}}', r"region_index\.json"),
         (
+            b'{"regions": {"us-east-1": {"currentVersionUrl": "//evil.example/x.json"}}}',
+            "no file for us-east-1",
+        ),
+        (
             b'{"regions": {"us-east-1": {"currentVersionUrl": "/gone.json"}}}',
             r"/gone\.csv: HTTP 404",
         ),

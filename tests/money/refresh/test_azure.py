@@ -122,6 +122,7 @@ def test_other_products_are_ignored_invalid_prices_rejected_and_the_rest_kept(
             {"Items": [], "NextPageLink": "http://evil.example/prices"},
             "on another host, http://evil.example/prices",
         ),
+        ({"Items": [], "NextPageLink": "http://[bad"}, "on another host, http://[bad"),
     ],
 )
 def test_an_unexpected_response_is_reported(lists, read_azure, body, message):

@@ -54,6 +54,7 @@ def test_refused_prices_are_counted_with_their_reason_and_not_written(folder):
         lambda: [part(quote(9.0)), broken(CloudganError("no answer"))],
         lambda: [broken(CloudganError("is incomplete"), quote(9.0))],
         lambda: [part(quote(-1))],
+        lambda: [part(quote(9.0, date="11/21/2026"))],
         lambda: [part()],
         lambda: [broken(CredentialsError("no key"))],
     ],
@@ -79,6 +80,14 @@ def test_what_an_older_refresh_knew_stays_with_its_own_day(folder):
     full, spot = (load_catalog().row(f"{OFFER}/{market}") for market in ("on_demand", "spot"))
     assert (full.usd_per_hour, full.date) == (2.9, "2026-11-21")
     assert (spot.usd_per_hour, spot.date) == (0.5, "2026-11-01")
+
+
+def test_a_damaged_file_of_another_cloud_costs_no_price(folder):
+    refresh("aws", [part(quote(3.0), quote(0.5, "spot"))], folder)
+    refreshed_file(folder, "azure").write_text("nonsense")
+    refresh("aws", [part(quote(2.9))], folder)
+    refreshed_file(folder, "azure").unlink()
+    assert load_catalog().row(f"{OFFER}/spot").usd_per_hour == 0.5
 
 
 def test_an_invalid_file_is_replaced(folder):

@@ -102,6 +102,11 @@ def test_an_unreachable_server_names_the_network(web, waits):
     assert waits == [1, 2, 4]
 
 
-def test_a_file_is_no_price_list(web):
-    with pytest.raises(ConfigError, match="http or https"):
-        web.json("file:///etc/hostname")
+@pytest.mark.parametrize(
+    "url",
+    ["file:///etc/hostname", "http://[bad", "http://a..b/x", "http://127.0.0.1/x y", "http://"],
+)
+def test_what_is_no_address_of_the_web_is_refused_at_once(web, waits, url):
+    with pytest.raises(ConfigError, match="expected an http or https address"):
+        web.json(url)
+    assert waits == []
