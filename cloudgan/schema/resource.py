@@ -53,11 +53,6 @@ class Resource:
     ends_run: bool = False
 
     @property
-    def is_cluster(self) -> bool:
-        """Whether it is a Kubernetes cluster, whose kind ends so in every cloud: ``GKE cluster``."""
-        return self.kind.rpartition(" ")[2] == "cluster"
-
-    @property
     def run(self) -> str | None:
         """The run that owns it; None: no run."""
         return self.labels.get(RUN)
@@ -66,6 +61,11 @@ class Resource:
     def shared(self) -> str | None:
         """The kind of a shared resource, such as ``cluster``; None: not shared."""
         return self.labels.get(SHARED)
+
+
+def is_cluster(kind: str) -> bool:
+    """Whether resources of a kind are Kubernetes clusters: it ends so in every cloud, as ``GKE cluster``."""
+    return kind.rpartition(" ")[2] == "cluster"
 
 
 class Listing(tuple[Resource, ...]):  # noqa: SLOT001  a tuple has none

@@ -12,6 +12,7 @@ from cloudgan.money.catalog import load_catalog
 from cloudgan.money.cost_difference import figures_of_plan
 from cloudgan.money.fees import load_fees
 from cloudgan.schema.plan import Plan
+from launch.clouds.lab import planned
 from launch.lifecycle.cloud_double import RulesDouble
 
 GCP = ("--provider=gcp",)
@@ -53,6 +54,20 @@ def test_a_plan_names_account_region_zone_cluster_market_and_why(desk):
     assert "4 to 9 min (published measurement, https://github.com/" in lines["startup"]
     assert "gcp/n1-highmem-64+8xV100/us-central1/spot" in lines["next"]
     assert "POST https://cloud.example/us-central1/" in basis(shown)
+
+
+@pytest.mark.parametrize(
+    ("cloud", "node_type", "what"),
+    [
+        ("aws", "g4dn.xlarge", "1 node, and a cluster if it is missing, in account "),
+        ("azure", "Standard_NC4as_T4_v3", "1 node, and a cluster if it is missing, in subscrip"),
+        ("gcp", "g2-standard-4", "1 node, and a cluster if it is missing, in project "),
+        ("gcp", "v3-8", "1 node in project "),
+    ],
+)
+def test_the_question_names_a_cluster_where_one_may_be_created(cloud, node_type, what):
+    plan = planned(cloud, node_type)
+    assert PlanResult(plan=plan).question().startswith(f"Create {what}")
 
 
 def test_the_same_job_has_a_row_per_cloud_and_market_and_the_chosen_one_is_marked(desk):

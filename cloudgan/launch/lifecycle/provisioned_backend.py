@@ -36,7 +36,7 @@ from cloudgan.launch.lifecycle.ownership import own_resources, unused_cluster, u
 from cloudgan.launch.lifecycle.run_registry import PHASES, DesiredState, RunRegistry
 from cloudgan.schema.launch import Cluster, Node
 from cloudgan.schema.plan import Plan, Step
-from cloudgan.schema.resource import Resource
+from cloudgan.schema.resource import Resource, is_cluster
 from cloudgan.schema.run_state import LogLine, RunState
 from cloudgan.storage.store import StoreError
 
@@ -299,7 +299,7 @@ class ProvisionedBackend(JobBackend):
             return None
 
     def _note_ready(self, resource: Resource) -> None:
-        if resource.is_cluster:
+        if is_cluster(resource.kind):
             self._new_until = monotonic_seconds() + _NEW_CLUSTER_SECONDS
             self._opened.clear()
 

@@ -17,6 +17,7 @@ from cloudgan.ranks.layout import make_layout, ranks_per_node
 from cloudgan.reports.result import Result, View
 from cloudgan.reports.table import Cell, Number, Table, usd_range
 from cloudgan.schema.plan import JobCost, Plan, Selection
+from cloudgan.schema.resource import is_cluster
 
 _MIN_SHOWN_USD = 0.005
 _MAX_REASONS = 5
@@ -76,10 +77,9 @@ class PlanResult(Result):
             where += f" (zone {target.zone}, or if it has none {', '.join(others)})"
         if pool.reused:
             return f"Use the {nodes} of run {pool.reused.run} in {where}?"
-        cluster = any(
-            one.ensure.startswith("cluster ") and one.method != "GET" for one in plan.steps
-        )
-        return f"Create {nodes}{' and a cluster' if cluster else ''} in {where}?"
+        has_cluster = any(is_cluster(str(step.kind)) for step in plan.steps)
+        cluster = ", and a cluster if it is missing," if has_cluster else ""
+        return f"Create {nodes}{cluster} in {where}?"
 
 
 def _rows_of(text: str) -> int:
