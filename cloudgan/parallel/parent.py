@@ -16,7 +16,7 @@ from cloudgan.parallel.messages import Answer, Described, Report, Tag, Update, W
 from cloudgan.parallel.rank import Rank
 from cloudgan.parallel.update_rules import UpdateRule, make_rule, make_rule_of_masters
 from cloudgan.parallel.worker import Link
-from cloudgan.training.checkpoint import State, read_checkpoint
+from cloudgan.training.checkpoint import State
 from cloudgan.training.stopping import REASONS
 
 _CENTRE, _RULE, _LINK = "centre", "rule/", "link/"
@@ -102,7 +102,7 @@ class Parent(Above):
     def _restore(self, rule: UpdateRule) -> None:
         """Continues from the own checkpoint, and removes later ones."""
         self._own.remove_later(self._step)
-        arrays = read_checkpoint(self._own.fetch(self._step)).arrays
+        arrays = self._rank.read_part().arrays
         self._link.fetched[:] = arrays[_CENTRE]
         for each, prefix in ((rule, _RULE), (self._rule, _LINK)):
             each.restore(

@@ -10,14 +10,14 @@ from collections.abc import Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 
-from cloudgan.core.errors import DataError
+from cloudgan.core.errors import DataError, TryAgain
 from cloudgan.parallel.trace import Profile
 from cloudgan.parallel.update_rules import State
 from cloudgan.ranks.layout import Layout, Role, make_layout
 from cloudgan.ranks.world import World
 from cloudgan.schema.config import RunConfig
 from cloudgan.schema.run_folder import RunFolder
-from cloudgan.training.checkpoint import Checkpoint, Checkpoints, read_checkpoint
+from cloudgan.training.checkpoint import Checkpoint, Checkpoints, record_damaged
 from cloudgan.training.quality import QualityHistory
 
 KEPT = 3
@@ -132,6 +132,22 @@ class Rank:
         """Returns the checkpoints of this worker or master."""
         return rank_checkpoints(self.config, self.folder, self.leader, copier)
 
+    def read_part(self) -> Checkpoint:
+        """Reads the own checkpoint of the point from which all ranks resume.
+
+        Raises:
+            TryAgain: It is damaged and was set aside: the next start resumes from the point before.
+        """
+        own = self.checkpoints()
+        found, damaged = own.read(self.first_step)
+        if found is None:
+            gone = f"{own.path_of(self.first_step)} is gone"
+            reasons = "; ".join(each.reason for each in damaged) or gone
+            raise TryAgain(
+                f"{reasons}; start all ranks again: they resume from the checkpoint before"
+            )
+        return found
+
 
 def rank_folder(folder: RunFolder, rank: int) -> RunFolder:
     """Returns the folder of what only one rank knows: its record and its checkpoints."""
@@ -158,11 +174,16 @@ def find_point(
     worker_steps: Sequence[Sequence[int]],
     master_steps: Sequence[Sequence[int]] = (),
 ) -> tuple[Checkpoint, State] | None:
-    """Returns the newest checkpoint of the centre that every rank saved, with the rule's arrays."""
-    centre = Checkpoints.of_run(config, folder)
+    """Returns the newest checkpoint of the centre that every rank saved, with the rule's arrays.
+
+    Raises:
+        DataError: There are checkpoints, and all are damaged or lack the part of a rank.
+    """
+    centre, rules = Checkpoints.of_run(config, folder), rank_checkpoints(config, folder, 0)
     below: int | None = None
     while True:
-        found, _ = centre.newest(below=below)
+        found, damaged = centre.newest(below=below)
+        record_damaged(folder, damaged)
         if found is None and below is not None:
             raise DataError(
                 f"{folder.checkpoints}: no checkpoint has its part in every folder below"
@@ -170,13 +191,15 @@ def find_point(
             )
         if found is None:
             return None
-        own = rank_checkpoints(config, folder, 0).fetch(found.state.step)
         # A master begins from the run's centre and saves no step 0.
         have = [*worker_steps, *({0, *steps} for steps in master_steps)]
         steps = (*found.state.worker_steps, *found.state.master_steps)
         is_whole = len(steps) == len(have) and all(
             step in there for step, there in zip(steps, have, strict=True)
         )
-        if is_whole and own.exists():
-            return found, dict(read_checkpoint(own).arrays)
+        if is_whole:
+            own, damaged = rules.read(found.state.step)
+            record_damaged(folder, damaged)
+            if own:
+                return found, dict(own.arrays)
         below = found.state.step

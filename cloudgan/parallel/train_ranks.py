@@ -28,7 +28,7 @@ from cloudgan.ranks.process import RunEnd, rank_stop_flag, run_as_rank
 from cloudgan.ranks.world import World
 from cloudgan.schema.config import RunConfig
 from cloudgan.schema.run_folder import RunFolder
-from cloudgan.training.checkpoint import Checkpoint, read_checkpoint
+from cloudgan.training.checkpoint import Checkpoint
 from cloudgan.training.cluster import prepare_environment, share_gpus
 from cloudgan.training.showers import as_store, find_showers
 from cloudgan.training.stopping import Outcome
@@ -195,7 +195,7 @@ def _worker(rank: Rank, store: Path, ranks_here: int, start_time: float) -> None
         if rank.steps.has_ended:
             ended = config.training.model_copy(update={"max_steps": max(1, first)})
             config = config.model_copy(update={"training": ended})
-        saved, rule_state = _saved_worker(checkpoints.fetch(first))
+        saved, rule_state = _without_rule(rank.read_part())
     if rank.is_leader:
         checkpoints.remove_later(-1 if rank.steps is None else first)
     options = prepare_environment(
@@ -220,9 +220,8 @@ def _worker(rank: Rank, store: Path, ranks_here: int, start_time: float) -> None
         )
 
 
-def _saved_worker(path: Path) -> tuple[Checkpoint, dict[str, Any]]:
-    """Reads a worker's checkpoint; returns it without the arrays of the update rule, and those."""
-    found = read_checkpoint(path)
+def _without_rule(found: Checkpoint) -> tuple[Checkpoint, dict[str, Any]]:
+    """Returns a worker's checkpoint without the arrays of the update rule, and those."""
     rule = {n.removeprefix(PREFIX): a for n, a in found.arrays.items() if n.startswith(PREFIX)}
     arrays = {name: a for name, a in found.arrays.items() if not name.startswith(PREFIX)}
     return replace(found, arrays=arrays), rule

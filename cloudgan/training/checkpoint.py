@@ -337,6 +337,15 @@ class Checkpoints:
             )
         return None, damaged
 
+    def read(self, step: int) -> tuple[Checkpoint | None, list[Damaged]]:
+        """Reads the checkpoint of a step from the folder, else from the bucket.
+
+        Returns it, None if it is missing or damaged, and the damaged ones, which are renamed.
+        """
+        damaged: list[Damaged] = []
+        found = self._read(step, damaged, has_copy=True)
+        return found, [self.set_aside(each) for each in damaged]
+
     def _read(self, step: int, damaged: list[Damaged], *, has_copy: bool) -> Checkpoint | None:
         """Reads the checkpoint of a step from the folder, else from the bucket; None: damaged."""
         path = self.path_of(step)
@@ -406,14 +415,18 @@ class Checkpoints:
                 raise DataError(f"no usable checkpoint is left: {reason}")
             first = Damaged(checkpoint.state.step, checkpoint.path, reason, is_copy=True)
             damaged = [self.set_aside(first), *damaged]
-        for step, path, reason, _ in damaged:
+        for _, path, reason, _ in damaged:
             say(f"checkpoint not used: {reason}; kept as {path.name}")
-            if self.may_rename:
-                line = record.DamagedCheckpoint(
-                    time=utc_now(), step=step, path=str(path), reason=reason
-                )
-                record.append(folder.record_file, line)
+        if self.may_rename:
+            record_damaged(folder, damaged)
         return found
+
+
+def record_damaged(folder: RunFolder, damaged: Sequence[Damaged]) -> None:
+    """Adds checkpoints that were not used to the record of a run."""
+    for step, path, reason, _ in damaged:
+        line = record.DamagedCheckpoint(time=utc_now(), step=step, path=str(path), reason=reason)
+        record.append(folder.record_file, line)
 
 
 def find_checkpoint(folder: RunFolder, step: Step, progress: Progress | None = None) -> Checkpoint:
