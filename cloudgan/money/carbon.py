@@ -9,8 +9,6 @@ from __future__ import annotations
 import functools
 import math
 from importlib import resources
-from importlib.resources.abc import Traversable
-from pathlib import Path
 from typing import Literal, NamedTuple
 
 from pydantic import Field
@@ -98,9 +96,9 @@ def carbon_g_per_epoch(
 
 
 @functools.cache
-def load_carbon_factors(folder: Path | None = None) -> CarbonFactors:
-    """Reads power.csv and grid.csv; without a folder those of the package."""
-    place: Path | Traversable = folder or resources.files("cloudgan.money") / "lists"
+def load_carbon_factors() -> CarbonFactors:
+    """Reads power.csv and grid.csv."""
+    place = resources.files("cloudgan.money") / "lists"
     return CarbonFactors(
         read_keyed(place / "power.csv", PowerRow, lambda row: row.accelerator),
         read_keyed(place / "grid.csv", GridRow, lambda row: (row.provider, row.region)),

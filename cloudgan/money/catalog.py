@@ -13,7 +13,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from importlib import resources
-from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import get_args
 
@@ -175,9 +174,9 @@ def price_folder() -> Path:
 
 
 @functools.cache
-def shipped_catalog(path: Path | None = None) -> Catalog:
-    """Reads and validates one file; without a path that of the package."""
-    place: Path | Traversable = path or resources.files("cloudgan.money") / "lists" / "nodes.csv"
+def shipped_catalog() -> Catalog:
+    """Reads and validates the prices of the package."""
+    place = resources.files("cloudgan.money") / "lists" / "nodes.csv"
     return checked((f"{place}:{line}", row) for line, row in read_table(place, PriceRow))
 
 

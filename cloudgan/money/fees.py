@@ -5,8 +5,6 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass
 from importlib import resources
-from importlib.resources.abc import Traversable
-from pathlib import Path
 
 from cloudgan.core.table import read_keyed
 from cloudgan.schema.price_row import ANY_REGION, FeeKind, FeeRow
@@ -61,7 +59,7 @@ class Fees:
 
 
 @functools.cache
-def load_fees(path: Path | None = None) -> Fees:
-    """Reads and validates the fees; without a path those of the package."""
-    place: Path | Traversable = path or resources.files("cloudgan.money") / "lists" / "fees.csv"
+def load_fees() -> Fees:
+    """Reads and validates the fees."""
+    place = resources.files("cloudgan.money") / "lists" / "fees.csv"
     return Fees(tuple(read_keyed(place, FeeRow, lambda row: row.row_id).values()))

@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import resources
-from pathlib import Path
 from typing import NamedTuple
 
 from pydantic import Field
@@ -65,9 +64,9 @@ class StartupTime(SourcedRow):
 
 
 @functools.cache
-def load_startup_times(path: Path | None = None) -> tuple[StartupTime, ...]:
-    """Reads the times; without a path those of the package."""
-    place = path or resources.files("cloudgan.money") / "lists" / "startup.csv"
+def load_startup_times() -> tuple[StartupTime, ...]:
+    """Reads the times."""
+    place = resources.files("cloudgan.money") / "lists" / "startup.csv"
     return tuple(row for _, row in read_table(place, StartupTime))
 
 

@@ -7,7 +7,6 @@ import re
 import statistics
 from collections.abc import Iterable, Mapping
 from importlib import resources
-from pathlib import Path
 from typing import Literal, NamedTuple, Protocol
 
 from pydantic import Field
@@ -58,9 +57,9 @@ class AcceleratorSpec(Document):
 
 
 @functools.cache
-def load_accelerator_specs(path: Path | None = None) -> Mapping[str, AcceleratorSpec]:
-    """Reads the specs by accelerator; without a path those of the package."""
-    place = path or resources.files("cloudgan.speed") / "accelerator_specs.csv"
+def load_accelerator_specs() -> Mapping[str, AcceleratorSpec]:
+    """Reads the specs by accelerator."""
+    place = resources.files("cloudgan.speed") / "accelerator_specs.csv"
     return read_keyed(place, AcceleratorSpec, lambda spec: spec.accelerator)
 
 
@@ -143,9 +142,9 @@ class PaperRun(Document):
 
 
 @functools.cache
-def paper_runs(path: Path | None = None) -> tuple[PaperRun, ...]:
+def paper_runs() -> tuple[PaperRun, ...]:
     """Reads the paper's runs, in the order of the file."""
-    place = path or resources.files("cloudgan.speed") / "paper_runs.csv"
+    place = resources.files("cloudgan.speed") / "paper_runs.csv"
     return tuple(run for _, run in read_table(place, PaperRun))
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import functools
 import math
 from importlib import resources
-from pathlib import Path
 from typing import Annotated, NamedTuple
 
 from pydantic import Field
@@ -75,9 +74,9 @@ class InterruptionRate(NamedTuple):
 
 
 @functools.cache
-def load_interruption_traces(path: Path | None = None) -> tuple[InterruptionTrace, ...]:
-    """Reads the traces; without a path those of the package."""
-    place = path or resources.files("cloudgan.speed") / "interruptions.csv"
+def load_interruption_traces() -> tuple[InterruptionTrace, ...]:
+    """Reads the traces."""
+    place = resources.files("cloudgan.speed") / "interruptions.csv"
     return tuple(row for _, row in read_table(place, InterruptionTrace))
 
 

@@ -8,9 +8,10 @@ import pytest
 
 from cloudgan.core.clouds import has_system_node
 from cloudgan.core.errors import DataError
+from cloudgan.core.table import read_keyed
 from cloudgan.money.catalog import load_catalog
-from cloudgan.money.fees import load_fees
-from cloudgan.schema.price_row import FeeKind
+from cloudgan.money.fees import Fees, load_fees
+from cloudgan.schema.price_row import FeeKind, FeeRow
 
 GOOD = {
     "provider": "gcp",
@@ -46,7 +47,7 @@ def fees(path, rows):
         writer = csv.DictWriter(file, list(GOOD))
         writer.writeheader()
         writer.writerows(GOOD | row for row in rows)
-    return load_fees(path / "f.csv")
+    return Fees(tuple(read_keyed(path / "f.csv", FeeRow, lambda row: row.row_id).values()))
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ import datetime as dt
 import pytest
 
 from cloudgan.core.clouds import CLOUDS
-from cloudgan.core.errors import DataError
 from cloudgan.money.catalog import load_catalog
 from cloudgan.money.fees import Fees, load_fees
 from cloudgan.money.forecast import (
@@ -187,7 +186,6 @@ def test_data_in_a_bucket_of_the_same_cloud_are_bounded_by_its_own_price_between
 
 # Published start-up times of nodes.
 
-STARTUP_HEAD = "provider,least_nodes,low_seconds,high_seconds,source,date,note\n"
 STARTUPS = load_startup_times()
 
 
@@ -209,10 +207,3 @@ def test_azure_needs_longer_for_two_nodes_than_for_one():
 
 def test_an_unmeasured_startup_time_is_none():
     assert find_startup_time(STARTUPS, "elsewhere", 1) is None
-
-
-def test_a_broken_row_is_named(tmp_path):
-    file = tmp_path / "startup.csv"
-    file.write_text(f"{STARTUP_HEAD}gcp,1,0,540,a list,2022-03-06,\n")
-    with pytest.raises(DataError, match=r"startup.csv:2: low_seconds"):
-        load_startup_times(file)

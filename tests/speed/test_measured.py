@@ -4,7 +4,6 @@ import datetime as dt
 
 import pytest
 
-from cloudgan.core.errors import DataError
 from cloudgan.money.catalog import load_catalog
 from cloudgan.schema.record import RunRecord
 from cloudgan.speed.measured import (
@@ -100,30 +99,6 @@ def test_what_the_paper_measured_lies_within_the_bounds_from_its_other_runs(
     assert slow <= speed_ratio <= fast
     back = speed_bounds(SPECS[other], SPECS[measured])
     assert back == pytest.approx((1 / fast, 1 / slow))
-
-
-@pytest.mark.parametrize(
-    ("load", "head", "row", "said"),
-    [
-        (
-            load_accelerator_specs,
-            "accelerator,float32_tflops,memory_gb_per_second,source,date,checked,note",
-            "X,1,2,a sheet,unknown,no,\nX,1,3,a sheet,unknown,no,",
-            r"table\.csv:3: duplicate row of X",
-        ),
-        (
-            load_interruption_traces,
-            "provider,accelerator,node_type,zone,nodes,node_hours,interruptions,source,date,note",
-            "gcp,V100,n1,a,4,0,3,https://example.org,2022-03-06,",
-            r"table\.csv:2: node_hours",
-        ),
-    ],
-)
-def test_a_broken_row_of_a_table_is_named(tmp_path, load, head, row, said):
-    file = tmp_path / "table.csv"
-    file.write_text(f"{head}\n{row}\n")
-    with pytest.raises(DataError, match=said):
-        load(file)
 
 
 def test_each_trace_has_an_address_of_one_version_and_a_day_or_none():
