@@ -180,7 +180,9 @@ class Master:
 
     def _join(self, child: Child) -> Described | None:
         """Receives what a child joins with; returns the run if it describes it."""
-        message = self.world.wait(child.rank, Tag.JOIN, meanwhile=self._notice_signal)
+        message = self.world.wait(
+            child.rank, Tag.JOIN, seconds=_FIRST_SILENCE_SECONDS, meanwhile=self._notice_signal
+        )
         found = self.world.receive_json(message)
         step = int(found["step"])
         expected = sum(self.worker_steps[number] for number in child.workers)

@@ -9,11 +9,14 @@ import pytest
 from cloudgan.core.errors import TryAgain
 from cloudgan.core.progress import Silent
 from cloudgan.parallel import master
+from cloudgan.parallel.rank import Rank
+from cloudgan.parallel.run_keeper import RunKeeper
 from cloudgan.schema import record
 from cloudgan.schema.run_folder import RunFolder
 from cloudgan.storage.folder import FolderStore
 from cloudgan.training.checkpoint import read_checkpoint
-from parallel.world_in_turns import config_of, run_world
+from cloudgan.training.stopping import StopFlag
+from parallel.world_in_turns import config_of, run_world, work
 from ranks.turns import Turns
 
 TURN_SECONDS = 0.002
@@ -74,6 +77,25 @@ def test_a_master_that_is_never_idle_notices_a_frozen_worker(tmp_path, turns):
     with pytest.raises(TryAgain, match=r"worker 1 \(rank 2\) has sent nothing for 6\d s"):
         run_world(turns, tmp_path / "run", config, step=freeze)
     assert steps[1] < MANY  # the others go on
+
+
+@pytest.mark.parametrize("turns", [3], indirect=True)
+def test_a_worker_that_freezes_before_it_joins_is_noticed(tmp_path, turns, monkeypatch):
+    monkeypatch.setattr(master, "_FIRST_SILENCE_SECONDS", 5.0)
+    config, folder = config_of(workers=2, steps=9), RunFolder(tmp_path / "run")
+
+    def act(world):
+        rank = Rank.join(world, config, folder)
+        if world.rank == 1:
+            work(rank)
+        if world.rank:
+            while turns.problem is None:
+                turns.next(world.rank, moved=True)
+        keeper = RunKeeper(rank, Silent(), start_time=0.0, validator=None)
+        return master.Master(rank, StopFlag(), keeper).run()
+
+    with pytest.raises(TryAgain, match=r"rank 2 has sent nothing for 5 s and may be frozen"):
+        turns.run(act)
 
 
 def test_a_worker_whose_message_a_busy_master_has_not_read_is_not_frozen(tmp_path, turns):
