@@ -231,7 +231,9 @@ def _failed(found: Resource, plan: Plan | None) -> LaunchError:
 
 
 def _undo(plan: Plan | None) -> str:
-    return f"cloudgan down {plan.run}" if plan else "cloudgan setup --teardown"
+    if plan is None:
+        return "cloudgan setup --teardown with the same flags"
+    return f"cloudgan down {plan.run}"
 
 
 def names_of_gone(deletions: Iterable[Deletion], left: list[str] | None = None) -> Iterator[str]:

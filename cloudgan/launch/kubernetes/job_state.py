@@ -297,9 +297,4 @@ def _worst(workers: Iterable[WorkerState]) -> tuple[str, Cause]:
 def _since(pod: Object) -> dt.datetime | None:
     status = pod.get("status") or {}
     text = status.get("startTime") or pod["metadata"].get("creationTimestamp")
-    return moment(text) if text else None
-
-
-def moment(text: str) -> dt.datetime:
-    """Parses a Kubernetes time stamp."""
-    return parse_time(text)
+    return parse_time(text) if text else None

@@ -144,20 +144,20 @@ JOBS: dict[str, type[Job]] = {
 }
 
 
-def job_options(words: Sequence[str], verb: str = "deploy") -> Job:
+def job_options(words: Sequence[str]) -> Job:
     """Returns the options of the job after ``--``."""
     name, *rest = words
     if name not in JOBS:
-        raise UnknownNameError(f"job after `cloudgan {verb} --`", name, JOBS)
-    model, command = JOBS[name], f"cloudgan {verb} -- {name}"
+        raise UnknownNameError("job after `cloudgan deploy --`", name, JOBS)
+    model, command = JOBS[name], f"cloudgan deploy -- {name}"
     own, common = read(command, model, rest)
     if common:
         raise ConfigError(
-            f"--{' and --'.join(common)}: flags of `cloudgan {verb}` stand before --, those of {name} behind it"
+            f"--{' and --'.join(common)}: flags of `cloudgan deploy` stand before --, those of {name} behind it"
         )
     return build(model, own, command=command)
 
 
-def read_job(words: Sequence[str], verb: str = "deploy") -> Training:
+def read_job(words: Sequence[str]) -> Training:
     """Returns what the words after ``--`` request."""
-    return job_options(words, verb).training
+    return job_options(words).training

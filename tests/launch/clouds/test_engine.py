@@ -95,9 +95,11 @@ def test_a_cluster_that_takes_for_ever_is_an_error_and_no_lack_of_capacity(plan,
     assert not isinstance(error.value, CapacityError)
 
 
-def test_a_deletion_by_another_client_during_the_creation_is_an_error(plan, step):
-    with pytest.raises(LaunchError, match="is being deleted by another client"):
-        maker(SlowCloud({"state": "deleting"})).ensure(step, plan)
+@pytest.mark.parametrize("is_of_run", [True, False])
+def test_a_deletion_by_another_client_during_the_creation_is_an_error(plan, step, is_of_run):
+    undo = "cloudgan down gan" if is_of_run else "cloudgan setup --teardown with the same flags"
+    with pytest.raises(LaunchError, match=f"is being deleted by another client.*{undo}$"):
+        maker(SlowCloud({"state": "deleting"})).ensure(step, plan if is_of_run else None)
 
 
 @pytest.mark.parametrize("states", [(), [{"state": "creating"}] * 500], ids=["ready", "creating"])

@@ -87,10 +87,7 @@ class AzureClient(CloudClient):
         )
         identity = self._api.get(kinds.IDENTITY, ids.identity_id(target))
         if identity is None:
-            raise ConfigError(
-                f"region {region} is not set up; an administrator runs once: cloudgan setup"
-                f" --provider=azure --region={region}"
-            )
+            raise ConfigError(preflight.not_set_up(region))
         return {
             ids.SUBSCRIPTION: target.account or "",
             ids.ACCOUNT: ids.store_account(target),

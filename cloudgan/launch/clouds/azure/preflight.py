@@ -37,13 +37,20 @@ def rights(api: ArmApi, target: Target) -> Iterator[Finding]:
         yield Finding(
             f"resource group {ids.group_name(target.region)}",
             "missing",
-            f"region {target.region} is not set up; an administrator runs once: cloudgan setup"
-            f" --provider=azure --region={target.region}",
+            not_set_up(target.region),
         )
     elif target.region:
         found += _missing_rights(api, ROLE, ids.group_id(target))
         found += _missing_rights(api, CREDENTIAL_ROLE, ids.identity_id(target))
     yield from found or [Finding("permissions", "ok", "all of the roles in deploy/azure")]
+
+
+def not_set_up(region: str) -> str:
+    """Returns the sentence about a region without what `setup` creates."""
+    return (
+        f"region {region} is not set up; an administrator runs once: cloudgan setup --provider=azure"
+        f" --region={region}"
+    )
 
 
 def _missing_rights(api: ArmApi, role: str, scope: str) -> Iterator[Finding]:
