@@ -92,6 +92,12 @@ class CloudPlanner(Protocol):
         """
 
 
+def pool_of(plan: Plan) -> NodePool:
+    """Returns the node pool of a plan; each plan on nodes of a cloud has one."""
+    assert plan.node_pool is not None  # noqa: S101
+    return plan.node_pool
+
+
 def with_login(target: Target, login: Mapping[str, str]) -> Target:
     """Returns a target with its placeholders filled from a login."""
     filled = {

@@ -13,6 +13,7 @@ from typing import Final
 from cloudgan.core.clock import utc_moment
 from cloudgan.core.errors import CloudganError
 from cloudgan.core.labels import RUN
+from cloudgan.launch.clouds.planner import pool_of
 from cloudgan.launch.lifecycle.launch_log import LaunchLog
 from cloudgan.launch.lifecycle.run_registry import PHASES, DesiredState
 from cloudgan.schema import launch
@@ -88,8 +89,7 @@ def on_kept_nodes(
 
 
 def _with(plan: Plan, name: str, reused: ReusedNodes | None) -> Plan:
-    assert plan.node_pool is not None  # noqa: S101  checked by the caller
-    pool = plan.node_pool.model_copy(update={"name": name, "reused": reused})
+    pool = pool_of(plan).model_copy(update={"name": name, "reused": reused})
     return plan.model_copy(update={"node_pool": pool})
 
 

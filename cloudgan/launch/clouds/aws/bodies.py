@@ -33,10 +33,10 @@ from cloudgan.core.labels import RUN, SHARED, derived_name
 from cloudgan.launch.clouds.aws import account_kinds, kinds, naming
 from cloudgan.launch.clouds.aws.machines import machine
 from cloudgan.launch.clouds.aws.requests import GLOBAL_REGION
-from cloudgan.launch.clouds.planner import billed_by_reservation
+from cloudgan.launch.clouds.planner import billed_by_reservation, pool_of
 from cloudgan.launch.clouds.rows import Kind
 from cloudgan.launch.kubernetes.manifests import GPU_NODE
-from cloudgan.schema.plan import NodePool, Plan, Step, Target
+from cloudgan.schema.plan import Plan, Step, Target
 
 DEADLINE: Final = "cloudgan-deadline"
 DISK_GIB: Final = 100
@@ -75,12 +75,6 @@ def reservation(text: str) -> Reservation:
             " such as cr-0123456789abcdef0, or block: and the id of a Capacity Block"
         )
     return Reservation(found[2], bool(found[1]))
-
-
-def pool_of(plan: Plan) -> NodePool:
-    """Returns the node pool of a plan; a plan of a cloud has one."""
-    assert plan.node_pool is not None  # noqa: S101
-    return plan.node_pool
 
 
 def step(

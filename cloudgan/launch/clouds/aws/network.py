@@ -7,9 +7,10 @@ from typing import Any, Final
 
 from cloudgan.core.errors import CloudganError, PlanError
 from cloudgan.launch.clouds.aws import naming
-from cloudgan.launch.clouds.aws.bodies import pool_of, reservation
+from cloudgan.launch.clouds.aws.bodies import reservation
 from cloudgan.launch.clouds.aws.kinds import CLUSTER
 from cloudgan.launch.clouds.aws.requests import Aws
+from cloudgan.launch.clouds.planner import pool_of
 from cloudgan.schema.plan import ZONES, Plan
 
 _NO_CONTROL_PLANE: Final = frozenset({"use1-az3", "usw1-az2", "cac1-az3"})

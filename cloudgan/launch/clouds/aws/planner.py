@@ -24,7 +24,12 @@ from cloudgan.core.labels import SHARED
 from cloudgan.launch.backends.kubernetes.permissions import review_step
 from cloudgan.launch.clouds.aws import account_kinds, bodies, naming
 from cloudgan.launch.clouds.aws.machines import machine
-from cloudgan.launch.clouds.planner import NodePoolRequest, desired_state_step, unused_network
+from cloudgan.launch.clouds.planner import (
+    NodePoolRequest,
+    desired_state_step,
+    pool_of,
+    unused_network,
+)
 from cloudgan.launch.kubernetes.manifests import device_plugin_step
 from cloudgan.schema.plan import NodePool, Plan, Step, Target, Workers
 from cloudgan.schema.price_row import PoolFee
@@ -111,7 +116,7 @@ def steps(plan: Plan) -> tuple[Step, ...]:
 
 def keep_steps(plan: Plan) -> tuple[Step, ...]:
     """Returns the request that moves the scheduled end of the nodes to that of their waiting."""
-    return (bodies.scheduled_end(plan, bodies.pool_of(plan).keep_seconds),)
+    return (bodies.scheduled_end(plan, pool_of(plan).keep_seconds),)
 
 
 def setup_steps(target: Target) -> tuple[Step, ...]:

@@ -13,6 +13,7 @@ from cloudgan.core.machines import Machine
 from cloudgan.launch.backends.kubernetes.permissions import review_step
 from cloudgan.launch.clouds.azure import ids, kinds, reservations
 from cloudgan.launch.clouds.azure.ids import Ref
+from cloudgan.launch.clouds.planner import pool_of
 from cloudgan.launch.clouds.rows import Kind
 from cloudgan.launch.kubernetes.manifests import GPU_NODE, device_plugin_step
 from cloudgan.schema.plan import Plan, Step, Target
@@ -52,8 +53,7 @@ def size_of(node_type: str) -> Machine:
 
 def cluster_steps(plan: Plan) -> tuple[Step, ...]:
     """Returns the steps of cluster, pod identity, node pool and GPU device plugin."""
-    assert plan.node_pool is not None  # noqa: S101  provisioned plans only
-    target, cluster = plan.target, ids.cluster(plan.target)
+    pool, target, cluster = pool_of(plan), plan.target, ids.cluster(plan.target)
     return (
         put(
             f"AKS cluster {target.cluster} in {target.region}, with one {_system_size(target)} that always bills",
@@ -69,10 +69,10 @@ def cluster_steps(plan: Plan) -> tuple[Step, ...]:
             credential_body(),
         ),
         put(
-            f"AKS pool {plan.node_pool.name} of {plan.workers.nodes} x {plan.node_pool.node_type},"
-            f" {plan.node_pool.market.replace('_', ' ')}",
+            f"AKS pool {pool.name} of {plan.workers.nodes} x {pool.node_type},"
+            f" {pool.market.replace('_', ' ')}",
             kinds.POOL,
-            cluster | {"pool": plan.node_pool.name},
+            cluster | {"pool": pool.name},
             pool_body(plan),
         ),
         device_plugin_step(),
@@ -129,12 +129,12 @@ def _system_size(target: Target) -> str:
 
 def pool_body(plan: Plan) -> dict[str, Any]:
     """Returns the run's node pool: N nodes, scaled to zero without pods."""
-    assert plan.node_pool is not None  # noqa: S101  see above
+    pool = pool_of(plan)
     properties: dict[str, Any] = {
         "mode": "User",
         "type": "VirtualMachineScaleSets",
         "osType": "Linux",
-        "vmSize": plan.node_pool.node_type,
+        "vmSize": pool.node_type,
         # The default grows with the size of the machine, up to 2 TiB.
         "osDiskSizeGB": DISK_GIB,
         "count": plan.workers.nodes,
@@ -149,10 +149,10 @@ def pool_body(plan: Plan) -> dict[str, Any]:
     }
     if plan.target.zone:  # a region may have none
         properties["availabilityZones"] = [plan.target.zone]
-    if plan.node_pool.reservation:
-        group = reservations.group_id(plan.target, plan.node_pool.reservation)
+    if pool.reservation:
+        group = reservations.group_id(plan.target, pool.reservation)
         properties["capacityReservationGroupID"] = group
-    if plan.node_pool.market == "spot":
+    if pool.market == "spot":
         properties |= {
             "scaleSetPriority": "Spot",
             "scaleSetEvictionPolicy": "Delete",

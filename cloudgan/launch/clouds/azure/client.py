@@ -17,6 +17,7 @@ from cloudgan.launch.clouds.azure.errors import failure
 from cloudgan.launch.clouds.azure.planner import store_url
 from cloudgan.launch.clouds.azure.transport import PipelineApi, find_subscription, login_name
 from cloudgan.launch.clouds.client import CloudClient
+from cloudgan.launch.clouds.planner import pool_of
 from cloudgan.launch.clouds.rows import AbsentError, Kind, look_up
 from cloudgan.launch.kubernetes.api import ClusterApi
 from cloudgan.launch.kubernetes.kubeconfig import (
@@ -76,15 +77,12 @@ class AzureClient(CloudClient):
 
     def resolve_placeholders(self, plan: Plan) -> Mapping[str, str]:
         """Returns subscription, storage account, zone, and the pods' identity."""
-        assert plan.node_pool is not None  # noqa: S101  provisioned plans only
-        target = self._filled(plan.target)
+        pool, target = pool_of(plan), self._filled(plan.target)
         region = target.region or ""
         request = None if target.zone == ids.ZONE else target.zone
-        if plan.node_pool.reservation:
+        if pool.reservation:
             request = reservations.reserved_zone(self._api, plan, target)
-        zones = preflight.zones(
-            self._api, target.account or "", region, plan.node_pool.node_type, request
-        )
+        zones = preflight.zones(self._api, target.account or "", region, pool.node_type, request)
         identity = self._api.get(kinds.IDENTITY, ids.identity_id(target))
         if identity is None:
             raise ConfigError(preflight.not_set_up(region))

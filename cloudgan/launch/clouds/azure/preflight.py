@@ -16,6 +16,7 @@ from cloudgan.launch.clouds.azure import ids, kinds
 from cloudgan.launch.clouds.azure.api import ArmApi
 from cloudgan.launch.clouds.azure.bodies import SYSTEM_NODE, size_of, system_sizes
 from cloudgan.launch.clouds.azure.errors import ROLES, actions
+from cloudgan.launch.clouds.planner import pool_of
 from cloudgan.schema.plan import Plan, Target
 from cloudgan.schema.resource import Finding
 
@@ -106,10 +107,10 @@ _USAGES, _SKUS = "2024-07-01", "2021-07-01"
 
 def quotas(api: ArmApi, subscription: str, plan: Plan, *, has_cluster: bool) -> Iterator[Finding]:
     """Yields a finding for each quota that a plan needs."""
-    assert plan.node_pool is not None  # noqa: S101  provisioned plans only
-    size, region = size_of(plan.node_pool.node_type), plan.target.region or ""
-    if plan.node_pool.reservation:
-        name = f"reservation {plan.node_pool.reservation}"
+    pool, region = pool_of(plan), plan.target.region or ""
+    size = size_of(pool.node_type)
+    if pool.reservation:
+        name = f"reservation {pool.reservation}"
         yield Finding(name, "ok", "it has enough free machines, which count in the quotas already")
         return
     if size.vcpu is None:
@@ -119,7 +120,7 @@ def quotas(api: ArmApi, subscription: str, plan: Plan, *, has_cluster: bool) -> 
     sizes = system_sizes()
     node = sizes.get(plan.target.details.get(SYSTEM_NODE, ""), next(iter(sizes.values())))
     system = 0 if has_cluster else node.vcpu or 0
-    if plan.node_pool.market == "spot":
+    if pool.market == "spot":
         wanted = {SPOT_QUOTA: needed, REGION_QUOTA: system}
     else:
         wanted = {size.quota: needed, REGION_QUOTA: needed + system}

@@ -14,6 +14,7 @@ from typing import Any, Final
 from cloudgan.core.errors import ConfigError, PlanError, shorten
 from cloudgan.launch.clouds.azure import ids, kinds
 from cloudgan.launch.clouds.azure.api import ArmApi
+from cloudgan.launch.clouds.planner import pool_of
 from cloudgan.schema.plan import Plan, Target
 
 _VERSION: Final = "api-version=2024-07-01"
@@ -38,9 +39,7 @@ def group_id(target: Target, reservation: str) -> str:
 
 def reserved_zone(api: ArmApi, plan: Plan, target: Target) -> str | None:
     """Returns the zone of the reserved machines; None: they have none."""
-    pool = plan.node_pool
-    assert pool is not None  # noqa: S101  the caller checked
-    name, region = str(pool.reservation), target.region or ""
+    name, region = str(pool_of(plan).reservation), target.region or ""
     _check_cluster(api, target)
     address = group_id(target, name)
     group = api.read(f"{address}?{_VERSION}&$expand=instanceView")
@@ -67,10 +66,9 @@ def reserved_zone(api: ArmApi, plan: Plan, target: Target) -> str | None:
 
 def _problem(found: dict[str, Any], plan: Plan, used: int, zone: str | None) -> str:
     """Returns why a capacity reservation cannot serve a plan; empty: it can."""
-    assert plan.node_pool is not None  # noqa: S101  the caller checked
-    sku, nodes = found.get("sku") or {}, plan.workers.nodes
-    if str(sku.get("name", "")).lower() != plan.node_pool.node_type.lower():
-        return f"is of {sku.get('name')}, and the run needs {plan.node_pool.node_type}"
+    sku, nodes, node_type = found.get("sku") or {}, plan.workers.nodes, pool_of(plan).node_type
+    if str(sku.get("name", "")).lower() != node_type.lower():
+        return f"is of {sku.get('name')}, and the run needs {node_type}"
     if zone and zone not in (found.get("zones") or ()):
         return f"is in zone {', '.join(found.get('zones') or ['none'])}, not in --zone={zone}"
     free = int(sku.get("capacity") or 0) - used

@@ -21,6 +21,7 @@ from cloudgan.core.errors import ConfigError, CredentialsError, PlanError, short
 from cloudgan.launch.clouds.gcp import names
 from cloudgan.launch.clouds.gcp.api import GoogleApi
 from cloudgan.launch.clouds.gcp.machines import machine
+from cloudgan.launch.clouds.planner import pool_of
 from cloudgan.schema.plan import INTERNAL_IPS, NETWORK, SUBNET, NodePool, Plan, Target
 from cloudgan.schema.resource import Finding
 
@@ -142,10 +143,8 @@ def tpu_reservation(text: str, project: str, zone: str) -> str:
 
 def reserved_zone(api: GoogleApi, plan: Plan) -> str:
     """Returns the zone of a plan's reservation."""
-    pool, target = plan.node_pool, plan.target
-    assert pool is not None  # noqa: S101  the caller checked
-    assert pool.reservation is not None  # noqa: S101
-    one = parse_reservation(pool.reservation)
+    pool, target = pool_of(plan), plan.target
+    one = parse_reservation(str(pool.reservation))
     owner = one.project or api.project
     url = f"{names.COMPUTE}/projects/{owner}/aggregated/reservations"
     found = {
