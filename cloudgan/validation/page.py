@@ -242,7 +242,10 @@ def verdict_section(assessment: Assessment, verdict: Verdict, change: str = "") 
 
 
 def training_change(trained: Verdict, untrained: Verdict) -> str:
-    """Returns which gates training brought to pass and which to fail, as a sentence; what cannot tell is neither."""
+    """Returns which gates training brought to pass and which to fail, as a sentence; what cannot tell is neither.
+
+    Where no gate fails, it is about the checks with a significant difference, of a size that is acceptable.
+    """
     after, before = ({c.title: c.grade for c in v.checks} for v in (trained, untrained))
     failed = [title for title, grade in before.items() if grade == "fail"]
     mended = [title for title in failed if after.get(title, "fail") not in {"cannot tell", "fail"}]
@@ -251,11 +254,31 @@ def training_change(trained: Verdict, untrained: Verdict) -> str:
         for title, grade in after.items()
         if grade == "fail" and before.get(title, "fail") != "fail"
     ]
-    if not failed and not broken:
-        return "Training changed no gate: the untrained network fails none."
-    named = f": {_listed(mended)}" if mended else ""
-    said = f"Training: of {counted(len(failed), 'check')} that the untrained network fails, {len(mended)} pass{named}"
-    return f"{said}; {len(broken)} fail only since{f': {_listed(broken)}' if broken else ''}."
+    if failed or broken:
+        said = f"Training: of {counted(len(failed), 'check')} that the untrained network fails"
+        return f"{said}, {_which(mended, 'pass', 'passes')}; {_which(broken, 'fail only since', 'fails only since')}."
+    said = "Training changed no gate: the untrained network fails none."
+    differ = [title for title, grade in before.items() if grade in _SIGNIFICANT]
+    near = [title for title in differ if after.get(title) == "at the baseline"]
+    since = [
+        title
+        for title, grade in after.items()
+        if grade in _SIGNIFICANT and before.get(title) == "at the baseline"
+    ]
+    if differ or since:
+        said += f" Of {counted(len(differ), 'check')} in which it differs significantly from Monte Carlo,"
+        said += f" {_which(near, 'no longer differ', 'no longer differs')};"
+        said += f" {_which(since, 'differ only since', 'differs only since')}."
+    return said
+
+
+_SIGNIFICANT = ("good", "acceptable")
+
+
+def _which(titles: list[str], many: str, one: str) -> str:
+    """Returns such as ``2 pass: tail, hits``."""
+    named = f": {_listed(titles)}" if titles else ""
+    return f"{len(titles)} {one if len(titles) == 1 else many}{named}"
 
 
 def figure_sections(samples: Samples, assessment: Assessment) -> Iterator[Section]:

@@ -121,13 +121,17 @@ def graded(**grades):
     ("before", "after", "said"),
     [
         ({"tail": "fail", "hits": "good"}, {"tail": "good", "hits": "fail"},
-         "Training: of 1 check that the untrained network fails, 1 pass: tail; 1 fail only since: hits."),
+         "Training: of 1 check that the untrained network fails, 1 passes: tail; 1 fails only since: hits."),
         ({"tail": "fail", "hits": "fail"}, {"tail": "acceptable", "hits": "cannot tell"},
-         "Training: of 2 checks that the untrained network fails, 1 pass: tail; 0 fail only since."),
+         "Training: of 2 checks that the untrained network fails, 1 passes: tail; 0 fail only since."),
         ({"tail": "fail"}, {"tail": "fail"},
          "Training: of 1 check that the untrained network fails, 0 pass; 0 fail only since."),
-        ({"tail": "good"}, {"tail": "at the baseline"},
+        ({"tail": "at the baseline", "hits": "cannot tell"}, {"tail": "at the baseline", "hits": "good"},
          "Training changed no gate: the untrained network fails none."),
+        ({"tail": "good", "AUC": "acceptable", "hits": "at the baseline"},
+         {"tail": "at the baseline", "AUC": "good", "hits": "good"},
+         ("Training changed no gate: the untrained network fails none. Of 2 checks in which it differs significantly"
+          " from Monte Carlo, 1 no longer differs: tail; 1 differs only since: hits.")),
     ],
 )  # fmt: skip
 def test_one_line_says_what_training_changed(before, after, said):

@@ -18,8 +18,9 @@ from cloudgan.validation.observables.overlap import OverlapRegion
 Floats = NDArray[np.float64]
 
 
-_FINE_SHOWERS, _FINE, _COARSE = 1800, 9, 3
-"""Minimum sample size for nine energy bins instead of three."""
+_FINE_SHOWERS, _FINE, _COARSE = 3000, 9, 3
+"""Minimum sample size for nine energy bins instead of three: each has as many showers as a third of 1,000, with which
+the default gates can tell. With fewer, more showers would make the verdict "cannot tell": 2,000 in nine bins do."""
 _REPEATED = 5
 """Showers of each energy, if energies are discrete."""
 _ANGLE_BINS = 3
@@ -62,7 +63,7 @@ def bins_for(overlap: OverlapRegion, energy_bins: int | None = None) -> Bins:
 
     Args:
         overlap: Two samples.
-        energy_bins: Number of energy bins. Default: 9 if both have 1,800 showers or more, else 3.
+        energy_bins: Number of energy bins. Default: 9 if both have 3,000 showers or more, else 3.
     """
     samples = (overlap.generated, overlap.reference)
     if energy_bins is None:

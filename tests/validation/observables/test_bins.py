@@ -41,7 +41,8 @@ def test_energy_bins_are_thirds_of_the_range_rounded_outwards(energies, edges):
 
 
 def test_with_many_showers_there_are_bins_of_ten_gev():
-    assert bins(np.linspace(10, 100, 1800)).energy_gev == pytest.approx(range(10, 101, 10))
+    assert bins(np.linspace(10, 100, 3000)).energy_gev == pytest.approx(range(10, 101, 10))
+    assert bins(np.linspace(10, 100, 2999)).energy_gev == pytest.approx(range(10, 101, 30))
 
 
 def test_bins_are_named_with_their_unit():
