@@ -9,7 +9,7 @@ SUPPORTED := import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13)
 PYTHON ?= $(shell for found in python3 python3.13 python3.12 python3.11; do \
 	$$found -c '$(SUPPORTED)' 2>/dev/null && echo $$found && break; done)
 LOCKED = $(PYTHON) -P cloudgan/core/lock.py
-LOCKS := requirements/lock.txt requirements/gpu.txt
+LOCKS := requirements/lock.txt requirements/gpu.txt requirements/jax-tpu.txt
 PIP := -m pip -qq --disable-pip-version-check --no-input
 CI_TOOLS := .venv-test/bin/
 # Four processes, each takes whole files (with TensorFlow a process needs 1.5 GiB of memory): many tests
@@ -236,6 +236,10 @@ locks: .venv-locks/installed  ## resolves requirements/ again
 	  --output-file requirements/lock.txt
 	$(LOCK) --no-annotate pyproject.toml --extra gpu --constraints requirements/lock.txt \
 	  $$(sed -n 's/^\([a-z0-9-]*\)==.*/--no-emit-package \1/p' requirements/lock.txt) --output-file requirements/gpu.txt
+	sed '/^libtpu==/,/[^\\]$$/d' requirements/lock.txt > .venv-locks/without-libtpu.txt
+	$(LOCK) --no-annotate pyproject.toml --extra jax-tpu --constraints .venv-locks/without-libtpu.txt \
+	  $$(sed -n 's/^\([a-z0-9-]*\)==.*/--no-emit-package \1/p' .venv-locks/without-libtpu.txt) \
+	  --output-file requirements/jax-tpu.txt
 	$(LOCK) --no-annotate --group manifests --output-file requirements/manifests.txt
 
 .venv-locks/installed:

@@ -16,7 +16,7 @@ from cloudgan.money.price_file import catalog_with
 from cloudgan.ranks.layout import make_layout, size_for
 from cloudgan.reports.notebook_progress import usual_progress
 from cloudgan.reports.page import write as write_page
-from cloudgan.schema.held_out import check_can_validate, check_folds, held_out_every
+from cloudgan.schema.held_out import check_can_validate, check_folds
 from cloudgan.schema.options.training import SearchOptions
 from cloudgan.schema.parallel import ParallelConfig
 from cloudgan.schema.run_folder import RunFolder
@@ -27,6 +27,7 @@ from cloudgan.search.forecast import SearchForecast, forecast
 from cloudgan.search.result import PAGE, Search
 from cloudgan.storage.store import open_store
 from cloudgan.training.cluster import visible_gpus
+from cloudgan.training.forecast import training_share
 from cloudgan.training.run_options import resolve
 
 _NUMBERS = {"trials", "blocks"}
@@ -187,6 +188,10 @@ def check_pods(name: str, config: SearchConfig, chosen: dict[str, Any]) -> None:
             f"--blocks={chosen['blocks']} are of this machine; with --store the blocks are the nodes of"
             f" `cloudgan deploy --nodes=N -- join {name}`"
         )
+    if base.uses_jax:
+        raise ConfigError(
+            "--engine=jax with --store is not built: a block in a pod has no JAX; omit it, or omit --store"
+        )
     if base.training.workers > 1:
         raise ConfigError(
             f"--workers={base.training.workers} with --store is not built: a block in a pod trains in one process or"
@@ -292,7 +297,7 @@ def _check_reaches_validation(config: SearchConfig, showers: int) -> None:
     if searched & set(config.space):
         return
     batch = base.global_batch(replicas * workers)
-    trained = showers - showers // held_out_every(base.data.held_out_fraction, showers)
+    trained = training_share(base, showers)
     epochs = base.training.validates_every
     if base.data.last_batch == "drop":
         needed = epochs * (trained // batch)

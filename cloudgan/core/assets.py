@@ -14,6 +14,7 @@ ROOTS = (
     "deploy",
     "k8s",
     "requirements/gpu.txt",
+    "requirements/jax-tpu.txt",
     "requirements/lock.txt",
 )
 """Folders and files of the checkout; pyproject.toml includes the same ones in the wheel."""

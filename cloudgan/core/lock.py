@@ -18,7 +18,7 @@ from importlib.metadata import requires
 from pathlib import Path
 
 _PACKAGE = Path(__file__).resolve().parents[1]
-_GPU = "gpu"
+_FILES = {"gpu": "gpu.txt", "jax-tpu": "jax-tpu.txt"}
 _VIA = "    # via "
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _OWN = re.compile(r"cloudgan\[([a-z0-9,-]+)\]")
@@ -42,8 +42,8 @@ def locked(*extras: str, packages: Iterable[str] = (), without: Collection[str] 
     declared = _declared()
     direct = {each for extra in extras or ("",) for each in _direct(extra, declared)}
     found = _needed(direct | set(packages), users)
-    if _GPU in extras:
-        more, _ = _parsed((folder / "gpu.txt").read_text(encoding="utf-8"))
+    for extra in _FILES.keys() & set(extras):
+        more, _ = _parsed((folder / _FILES[extra]).read_text(encoding="utf-8"))
         blocks |= more
         found |= more.keys()
     return "".join(blocks[name] for name in sorted(found - set(without)))

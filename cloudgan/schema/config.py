@@ -159,6 +159,11 @@ class RunConfig(SparseDocument):
         return self.task == "train"
 
     @property
+    def uses_jax(self) -> bool:
+        """Whether the networks are trained with JAX."""
+        return self.trains_one and self.training.engine == "jax"
+
+    @property
     def has_ranks(self) -> bool:
         """Whether MPI ranks train the run: masters and workers, or the cells of a grid."""
         return self.parallel.has_ranks or self.grid is not None

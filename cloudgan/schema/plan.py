@@ -25,6 +25,8 @@ from cloudgan.schema.item import Item
 from cloudgan.schema.price_row import Market, PoolFee, PriceRow, Text
 
 FILE_NAME = "plan.json"
+GPU = "nvidia.com/gpu"
+"""Extended resource of NVIDIA's device plugin in Kubernetes."""
 
 
 def _known_provider(name: str) -> str:
@@ -209,12 +211,17 @@ class Workers(Document):
     secrets: tuple[Text, ...] = Field((), description="names of variables; a plan has no values")
     kubernetes_secrets: tuple[Text, ...] = Field(default=(), description="names only")
     pull_secret: str | None = Field(default=None, description="image pull secret of the registry")
-    resource: Text = Field(default="nvidia.com/gpu", description="extended resource in Kubernetes")
+    resource: Text = Field(default=GPU, description="extended resource in Kubernetes")
     tolerations: tuple[Toleration, ...] = ()
     pod_labels: dict[str, str] = Field(default_factory=dict)
     environment: dict[str, str] = Field({}, description="variables that the accelerators need")
     grace_seconds: int = Field(default=60, ge=1, description="from SIGTERM to SIGKILL")
     allow_open_ports: bool = Field(False, description="whether other users may reach the ports")
+
+    @property
+    def has_gpus(self) -> bool:
+        """Whether its accelerators are GPUs, not TPUs."""
+        return self.accelerators_per_node > 0 and self.resource == GPU
 
     @property
     def each(self) -> str:

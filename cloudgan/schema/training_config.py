@@ -46,7 +46,6 @@ class TrainingConfig(SparseDocument):
         "library that computes; jax: the same training with the same checkpoints, compiled by XLA",
         "Devices",
         screen=True,
-        is_local=True,
     )
     loop: Loop = flag(
         "custom", "training loop; custom, or fit (Keras); both train identically", "Devices"

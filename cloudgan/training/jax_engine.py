@@ -63,11 +63,10 @@ class JaxEngine:
                 " (in a notebook: the kernel), or train with the command `cloudgan train`"
             )
         self.workers = len(cluster.workers) if cluster else 1
-        self._local = _local_devices(cluster, config.training.replicas)
-        every = self._local if self.workers == 1 else jax.devices()
-        every = sorted(every, key=lambda device: (device.process_index, device.id))
+        self._local = connect(cluster, config.training.replicas)
+        self._mesh = mesh_of(self._local, cluster)
+        every = list(self._mesh.devices)
         self.replicas, self._first_replica = len(every), every.index(self._local[0])
-        self._mesh = Mesh(np.array(every), (REPLICAS,))
         alone = "mirrored" if self.replicas > 1 else "one"
         self.strategy = "multiworker" if self.workers > 1 else alone
         if self.replicas > 1 and config.training.batch_norm == "synchronized":
@@ -221,10 +220,14 @@ class JaxEngine:
         return loss_table(np.mean(tables, axis=0))
 
 
-def _local_devices(cluster: Cluster | None, replicas: int | None) -> list[Any]:
+def connect(cluster: Cluster | None, replicas: int | None) -> list[Any]:
     """Connects the processes, at the address of the first one; returns the devices of this one.
 
     Each process has `replicas`; None: one per device.
+
+    Raises:
+        ConfigError: The devices cannot be used, or are not as many as the plan or `replicas` says.
+        TryAgain: The processes did not connect.
     """
     processes = len(cluster.workers) if cluster else 1
     if replicas:
@@ -257,6 +260,13 @@ def _local_devices(cluster: Cluster | None, replicas: int | None) -> list[Any]:
             " --replicas, or make fewer devices visible"
         )
     return list(found[:replicas])
+
+
+def mesh_of(local: list[Any], cluster: Cluster | None) -> Mesh:
+    """Returns the devices of all processes in the order of the replicas; `local` are those of this one."""
+    every = jax.devices() if cluster and len(cluster.workers) > 1 else local
+    every = sorted(every, key=lambda device: (device.process_index, device.id))
+    return Mesh(np.array(every), (REPLICAS,))
 
 
 def _own_copy(value: Any) -> np.ndarray[Any, Any]:

@@ -94,7 +94,8 @@ class WorkerAgent:
         folder = () if self._is_alone and command is None else (f"--run={pod.folder.path}",)
         self._command = (*(command or (sys.executable, "-m", *self._job.module)), *folder)
         self._own_peers = pod.peers.alone() if self._is_alone else pod.peers
-        self._smoke_step, self._began = smoke_step, time.monotonic()
+        self._smoke_step = (*smoke_step, pod.config.training.engine)
+        self._began = time.monotonic()
         self._smoke_seconds: float | None = None
         self._stop = stop or StopRequest()
         self._store = open_store(pod.run_url)

@@ -263,7 +263,7 @@ def test_the_papers_slices_are_planned_with_its_times_and_the_nearest_that_is_so
     assert warning.endswith(instead)
     # The last step of an epoch is a whole one.
     assert plan["forecast"]["epoch_seconds"] == pytest.approx(epoch_seconds, rel=0.02)
-    assert any("`deploy` refuses it" in one for one in plan["warnings"]) == (hosts > 1)
+    assert any("`-- train --engine=jax` only" in one for one in plan["warnings"]) == (hosts > 1)
     last = plan["steps"][-1]
     assert last["body"]["tpu"]["nodeSpec"][0]["node"]["acceleratorType"] == slice_
     assert "<project>" in last["path"]
@@ -283,10 +283,10 @@ def test_a_tpu_vm_gets_no_secret_but_variables(planned, refused, monkeypatch):
 def test_a_slice_of_several_vms_is_priced_by_name_and_never_selected_for_auto(planned, refused):
     plan = planned(*GCP, "--accelerator=v5litepod-16")
     assert plan["price"]["usd_per_hour"] > 0
-    assert any("`deploy` refuses it" in one for one in plan["warnings"])
+    assert any("`-- train --engine=jax` only" in one for one in plan["warnings"])
     limits = ("--nodes=auto", "--region=us-central1", "--epochs=60", "--max-hours=4")
     said = refused("plan", *GCP[:-1], "--accelerator=tpu-v5e", *limits, exits=5)
-    assert "v5litepod-16" not in said, "only the slice that `deploy` refuses would be fast enough"
+    assert "v5litepod-16" not in said, "only a slice of several VMs would be fast enough"
     plan = planned(*GCP, "--accelerator=tpu-v5e:8", "--market=on_demand")
     pool = plan["node_pool"]
     assert (pool["node_type"], pool["market"]) == ("v5litepod-8", "on_demand")

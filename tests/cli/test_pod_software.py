@@ -18,6 +18,7 @@ from launch.lifecycle.place_double import PlaceDouble
 DIGEST = "sha256:" + "0a" * 32
 PULLED = f"lab/gan:1@{DIGEST}"
 JOIN = {"task": "join", "join": "lr"}
+JAX = {"training": {"engine": "jax"}}
 FLAGS = (
     "--provider=kubernetes",
     "--store=s3://lab/cloudgan",
@@ -119,6 +120,8 @@ def test_an_invalid_reference_is_refused_before_anything_starts(cloudgan_here, u
         ),
         (("TPU-v5e", {}), {"tensorflow-tpu", "libtpu", "boto3"}, {"nvidia-cudnn-cu12"}),
         ((None, {}), {"boto3", "keras"}, {"tensorflow", "nvidia-cudnn-cu12", "optuna"}),
+        (("TPU-v5e", JAX), {"jax", "libtpu", "keras", "boto3"}, {"tensorflow-tpu", "mpich"}),
+        ((None, JAX), {"jax", "jaxlib", "keras", "numpy"}, {"libtpu", "tensorflow"}),
         ((None, JOIN), {"keras", "optuna", "cmaes", "scikit-learn", "sqlalchemy"}, {"mpich"}),
     ],
 )

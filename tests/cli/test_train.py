@@ -9,6 +9,7 @@ from cloudgan.core import loopback_network
 from cloudgan.core.errors import ConfigError
 from cloudgan.launch.operations.staging import check_startable
 from cloudgan.schema.config import parse_config
+from cloudgan.schema.plan import Wheel
 from cloudgan.training import tensorflow_import
 
 
@@ -30,9 +31,15 @@ def test_the_engine_changes_neither_hash_nor_documents_of_other_runs():
     assert jax.model_dump()["training"]["engine"] == "jax"
 
 
-def test_a_deploy_of_jax_is_refused_before_anything_starts(plan_of):
-    with pytest.raises(ConfigError, match="jax is planned but not launched"):
-        check_startable(plan_of(training={"engine": "jax"}))
+def test_jax_on_gpus_needs_an_image_that_has_it(plan_of):
+    wheels = (Wheel(file_name="cloudgan.whl", sha256="0" * 64, bytes=1),)
+    plan = plan_of(training={"engine": "jax"}).model_copy(update={"wheels": wheels})
+    check_startable(plan)
+    gpus = plan.workers.model_copy(update={"accelerators_per_node": 1})
+    on_gpus = plan.model_copy(update={"workers": gpus})
+    with pytest.raises(ConfigError, match="not for GPUs, and nothing was started"):
+        check_startable(on_gpus)
+    check_startable(on_gpus.model_copy(update={"wheels": ()}))
 
 
 # `train` refuses several workers whose ports others could reach, before anything starts

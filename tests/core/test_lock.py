@@ -27,11 +27,12 @@ def names(text):
         (("train",), {"tensorflow", "wrapt", PROGRAM}, {NVIDIA, "boto3", "optuna", "libtpu"}),
         (("gpu",), {"tensorflow", NVIDIA, "nvidia-nccl-cu12"}, {"tensorflow-tpu"}),
         (("pod", "tpu"), {"tensorflow-tpu", "libtpu", "google-cloud-storage"}, {"tensorflow"}),
+        (("pod", "jax-tpu"), {"jax", "jaxlib", "libtpu", "requests"}, {"tensorflow-tpu"}),
         (("aws",), {"botocore", "kubernetes"}, {"azure-core", "tensorflow"}),
         (("physics", "kubernetes", "gcp", "azure", "test"), {"pytest"}, {"tensorflow", "keras"}),
         (("build", "dev"), {"pytest", "jax", "ruff", "hatchling"}, {NVIDIA, "wandb"}),
     ],
-    ids=["none", "build", "train", "gpu", "pod, tpu", "aws", "users", "build, dev"],
+    ids=["none", "build", "train", "gpu", "pod, tpu", "pod, jax-tpu", "aws", "users", "build, dev"],
 )
 def test_an_extra_has_what_it_needs_each_once_with_hashes(extras, has, lacks):
     text = locked(*extras)
@@ -39,6 +40,11 @@ def test_an_extra_has_what_it_needs_each_once_with_hashes(extras, has, lacks):
     assert not lacks & set(names(text))
     assert names(text) == sorted(set(names(text)))
     assert all("--hash=sha256:" in one for one in re.split(r"(?m)^(?=\w)", text)[1:])
+
+
+def test_jax_has_another_libtpu_than_tensorflow():
+    found = [re.search(r"(?m)^libtpu==(\S+)", locked(extra)) for extra in ("tpu", "jax-tpu")]
+    assert [one[1] for one in found] == ["0.0.14", "0.0.42.1"]
 
 
 def test_packages_are_added_with_what_they_need_and_others_are_left_out():

@@ -28,7 +28,6 @@ FETCH_WHEELS = "fetch-wheels"
 """Init container with an image of its own, of rclone; the next one installs what it copies."""
 WHEEL_FILES: Final = ("fetch_wheels.sh", "install_wheels.py")
 """Programs of k8s/ for the nodes."""
-GPU = "nvidia.com/gpu"
 PYTHON_IMAGE: Final = "python:3.11-slim"
 """Default image of workers with accelerators, which install TensorFlow and its libraries as wheels.
 
@@ -130,7 +129,7 @@ def _of_port_probe(kind: str, plan: Plan) -> dict[str, Any]:
 
 def _port_probe_job(plan: Plan) -> dict[str, Any]:
     body, name = _of_port_probe("job", plan), _probe_name(plan)
-    if plan.workers.accelerators_per_node and plan.workers.resource == GPU:
+    if plan.workers.has_gpus:
         body = merge_overlay(body, load_manifest("overlays/accelerator"))
     # Ends the pods of a launcher that died; a live one stops waiting earlier.
     body["spec"]["activeDeadlineSeconds"] = round(plan.limits.gang_timeout_seconds) + 60
@@ -154,7 +153,7 @@ def hold_step(plan: Plan) -> Step:
     """
     assert plan.node_pool is not None  # noqa: S101  only created nodes are kept
     body, workers = load_manifest("keep-nodes-job"), plan.workers
-    if workers.accelerators_per_node and workers.resource == GPU:
+    if workers.has_gpus:
         body = merge_overlay(body, load_manifest("overlays/accelerator"))
     seconds = round(plan.node_pool.keep_seconds)
     body["spec"] |= {
@@ -224,10 +223,9 @@ def _namespace(plan: Plan) -> dict[str, Any]:
 def job(plan: Plan, *, gang: bool = False) -> dict[str, Any]:
     """Returns the Indexed Job."""
     body, workers = load_manifest("job"), plan.workers
-    has_gpus = workers.accelerators_per_node > 0 and workers.resource == GPU
     overlays = {
-        "accelerator": has_gpus,
-        "driver": has_gpus,
+        "accelerator": workers.has_gpus,
+        "driver": workers.has_gpus,
         "claim": plan.store.startswith(CLAIM),
         "queue": plan.target.queue is not None,
         "gang": gang,

@@ -23,6 +23,7 @@ from cloudgan.core.errors import (
 )
 from cloudgan.core.progress import Progress
 from cloudgan.launch.backends.job_backend import JobBackend
+from cloudgan.launch.backends.tpu_vm.requests import put_secret
 from cloudgan.launch.clouds.client import CloudClient
 from cloudgan.launch.clouds.planner import BUILT_IN_CLOUDS, Clouds
 from cloudgan.launch.lifecycle.apply import apply, check_same_run, deprovision, release_after
@@ -349,6 +350,7 @@ class _Deployment:
             upload_wheels(plan, progress)
             if results:
                 results.write_plan(plan)
+                put_secret(plan, results.store)
                 if previous and (old := RunResults.from_plan(previous)):
                     transfer_checkpoints(old, results, say)
 

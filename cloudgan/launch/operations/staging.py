@@ -67,11 +67,10 @@ def check_this_machine(plan: Plan) -> str | None:
 def check_startable(plan: Plan) -> None:
     """Checks that a run can be started on its nodes: a training has data, and ranks can start there."""
     config, provider = plan.config, plan.target.provider
-    if config.works_together and config.training.engine == "jax":
+    if config.uses_jax and plan.wheels and plan.workers.has_gpus:
         raise ConfigError(
-            "training.engine: jax is planned but not launched: workers have no wheels of JAX, and their smoke"
-            " step is TensorFlow's; nothing was started. Run `cloudgan train --engine=jax` on the machine, or"
-            " omit the key"
+            "--engine=jax: pods without --image get wheels of JAX for CPUs and TPUs, not for GPUs, and nothing was"
+            " started; give an --image that has cloudgan[jax] with JAX for CUDA, or omit --engine=jax"
         )
     if config.has_ranks and provider in {"local", "slurm"}:
         grid = config.grid
@@ -153,15 +152,20 @@ def known_wheels(
 
     Args:
         accelerator: Accelerator of the workers; GPUs and TPUs need TensorFlow and its libraries as wheels, too.
-        config: Of the run: MPI ranks need MPICH, and blocks of a search Optuna; None: a training without.
+        config: Of the run: MPI ranks need MPICH, blocks of a search Optuna, and JAX itself, whose image has no
+            TensorFlow; None: a training without.
     """
     folder, platform = cache_folder(), {}
     extras = ("pod", "search") if config and config.join else ("pod",)
     ranks = _OF_MPI if config and config.has_ranks else ()
-    if accelerator is None:
+    is_jax = bool(config and config.uses_jax)
+    if accelerator is not None and accelerator.upper().startswith("TPU"):
+        lock = locked(*extras, "jax-tpu" if is_jax else "tpu", packages=ranks)
+        platform = {"platform": GLIBC_OF_TPU}
+    elif is_jax:
+        lock = locked(*extras, "jax")
+    elif accelerator is None:
         lock = locked(*extras, packages=ranks, without=_OF_TENSORFLOW)
-    elif accelerator.upper().startswith("TPU"):
-        lock, platform = locked(*extras, "tpu", packages=ranks), {"platform": GLIBC_OF_TPU}
     else:
         lock = locked(*extras, "gpu", packages=ranks)
     others = dependency_wheels(lock, folder=folder, fetch=fetch, **platform)

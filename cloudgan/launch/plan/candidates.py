@@ -32,9 +32,7 @@ RESTRICTED = (
 )
 TOO_SLOW = "cannot finish within the limits of time and cost on this number of nodes"
 UNCERTAIN = "may not finish within --max-hours, and others certainly do"
-SEVERAL_HOSTS = (
-    "`deploy` refuses a slice of several VMs; name it with --accelerator to see its price"
-)
+SEVERAL_HOSTS = "a slice of several VMs trains with --engine=jax only; name it with --accelerator to see its price"
 OTHER_MARKET = "the other market costs less there, preemptions included"
 
 

@@ -16,10 +16,11 @@ from cloudgan.core.clouds import NAMESPACE
 from cloudgan.core.errors import BudgetError, ConfigError
 from cloudgan.core.local_path import local_path
 from cloudgan.launch.clouds.planner import BUILT_IN_CLOUDS, Clouds
-from cloudgan.launch.kubernetes.manifests import CLAIM, manifest_steps
+from cloudgan.launch.kubernetes.manifests import CLAIM, PYTHON_IMAGE, manifest_steps
 from cloudgan.launch.plan.build import PlanRequest, all_steps, make_plan, with_node_pool
 from cloudgan.launch.plan.environment import missing_variables
 from cloudgan.launch.plan.launch_job import (
+    PUBLIC_IMAGE,
     AskedJob,
     asked_job,
     memory_warnings,
@@ -258,6 +259,8 @@ def _inputs(
     folder = RunFolder(RUNS / config.name)
     showers = found.showers if target.provider == "local" else in_store(found, store)
     config = _with_data(config, showers, folder)
+    if config.uses_jax and workers.image == PUBLIC_IMAGE:  # TensorFlow's
+        workers = workers.model_copy(update={"image": PYTHON_IMAGE})
     package = config.training.tracker_package
     given: dict[str, Any] = {
         "config": config,

@@ -15,9 +15,8 @@ from cloudgan.launch.kubernetes.api import ClusterApi
 from cloudgan.launch.kubernetes.kueue import GROUP as KUEUE
 from cloudgan.launch.kubernetes.manifests import CLAIM
 from cloudgan.launch.kubernetes.pod_network import CILIUM
-from cloudgan.schema.plan import Plan, Step, Target
+from cloudgan.schema.plan import GPU, Plan, Step, Target
 
-GPU = "nvidia.com/gpu"
 GANG_GROUP = "scheduling.k8s.io/v1beta1"
 _REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 

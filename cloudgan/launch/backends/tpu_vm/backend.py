@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, Final
 
 from cloudgan.core.clock import monotonic_seconds, utc_moment
@@ -13,7 +14,14 @@ from cloudgan.core.durations import HOUR_SECONDS
 from cloudgan.core.errors import CloudganError, ConfigError, LaunchError
 from cloudgan.launch.backends.job_backend import PolledBackend
 from cloudgan.launch.backends.remote_command import CommandStreams
-from cloudgan.launch.backends.tpu_vm.requests import DEADLINE, STOP_FILE, full_name, steps
+from cloudgan.launch.backends.tpu_vm.requests import (
+    DEADLINE,
+    SECRET,
+    STOP_FILE,
+    full_name,
+    put_secret,
+    steps,
+)
 from cloudgan.launch.backends.tpu_vm.state import (
     VmStatus,
     current_status,
@@ -91,8 +99,10 @@ class TpuVmBackend(PolledBackend):
             super().wait_for_change(run, seconds)
 
     def log_sources(self, run: str) -> dict[str, Callable[[bool], Iterator[LogLine]]]:
-        """Returns iterators over the worker's uploaded log lines; True follows them."""
-        return {"worker-0": lambda follow: self._lines(run, follow=follow)}
+        """Returns iterators over the uploaded log lines of the worker of each VM; True follows them."""
+        pool = self._plan.node_pool
+        hosts = range(pool.hosts if pool else 1)
+        return {f"worker-{host}": partial(self._lines, run, host) for host in hosts}
 
     def execute(
         self, run: str, worker: int, command: Sequence[str], streams: CommandStreams
@@ -117,7 +127,7 @@ class TpuVmBackend(PolledBackend):
             self._store.put(self._in_store(STOP_FILE), b"")
             self._wait_for_end(run)
         self._delete()
-        self._store.delete(self._in_store(STOP_FILE))
+        self._forget()
 
     def destroy(self, run: str) -> Iterator[str]:
         """Deletes the TPU by name, in case Google lists it without labels."""
@@ -125,7 +135,7 @@ class TpuVmBackend(PolledBackend):
         if queued is not None and QUEUED.resource(self._name, queued).run in (None, run):
             self._delete()
             yield f"{QUEUED.name} {self._name}"
-        self._store.delete(self._in_store(STOP_FILE))
+        self._forget()
 
     def nodes(self, run: str) -> tuple[Node, ...]:
         """Returns the slice as one node."""
@@ -158,6 +168,7 @@ class TpuVmBackend(PolledBackend):
             f"Google preempted the TPU; requesting it again for the remaining {left / HOUR_SECONDS:.1f} h"
         )
         self._delete()
+        put_secret(self._plan, self._store)
         (request,) = steps(self._plan)  # not that of the stored plan, which others may change
         self._cloud.create(_with_deadline(request, int(left)))
         self._replaced += 1
@@ -193,13 +204,15 @@ class TpuVmBackend(PolledBackend):
         while monotonic_seconds() < end and not self.state(run).is_over:
             time.sleep(self._poll_seconds)
 
-    def _lines(self, run: str, *, follow: bool) -> Iterator[LogLine]:
+    def _lines(self, run: str, worker: int, follow: bool) -> Iterator[LogLine]:
         seen: dict[str, int] = {}
         while True:
             is_last = not follow or self.state(run).is_over
             for log in list_run_logs(self._store, self._plan.run):
+                if log.worker != worker:
+                    continue
                 name, lines = log.name, list(read_run_log(self._store, log.name))
-                yield from (LogLine.stamped(0, line) for line in lines[seen.get(name, 0) :])
+                yield from (LogLine.stamped(worker, line) for line in lines[seen.get(name, 0) :])
                 seen[name] = len(lines)
             if is_last:
                 return
@@ -217,6 +230,11 @@ class TpuVmBackend(PolledBackend):
             return parse_model(self._store.read(self._in_store(HEARTBEAT)), Heartbeat, HEARTBEAT)
         except CloudganError:
             return None
+
+    def _forget(self) -> None:
+        """Deletes what only running VMs read."""
+        for name in (STOP_FILE, SECRET):
+            self._store.delete(self._in_store(name))
 
     def _in_store(self, name: str) -> str:
         return f"runs/{self._plan.run}/{name}"

@@ -16,11 +16,12 @@ from importlib import resources
 from typing import Any, Final
 
 from cloudgan.core.errors import PlanError
+from cloudgan.core.run_secret import new_secret
 from cloudgan.launch.backends.tpu_vm.slices import environment, notes, slice_of
 from cloudgan.launch.clouds.gcp import names, network
 from cloudgan.launch.clouds.gcp.kinds import QUEUED
 from cloudgan.launch.clouds.planner import NodePoolRequest, billed_by_reservation
-from cloudgan.launch.kubernetes.job_spec import RESTART_CODES, JobSpec
+from cloudgan.launch.kubernetes.job_spec import KEY_FILE, KEY_FOLDER, RESTART_CODES, JobSpec
 from cloudgan.launch.kubernetes.manifests import (
     PYTHON_IMAGE,
     job,
@@ -30,10 +31,12 @@ from cloudgan.launch.kubernetes.manifests import (
 )
 from cloudgan.schema.plan import NodePool, Plan, Step, Workers
 from cloudgan.schema.price_row import PoolFee
-from cloudgan.storage.store import BucketAddress
+from cloudgan.storage.store import BucketAddress, Store
 
 ENGINE: Final = "tpu_vm"
 STOP_FILE: Final = "stop"
+SECRET: Final = "secret"  # noqa: S105  its name
+"""Object with the secret of a run on several VMs: the bucket is all that they share before they know each other."""
 DEADLINE: Final = "cloudgan-deadline-seconds"
 """Metadata key of the time limit of these VMs."""
 _LONGEST_NAME = 40
@@ -88,7 +91,7 @@ def check_no_secrets(names: Iterable[str]) -> None:
 
 
 def workers(workers: Workers, node_pool: NodePool) -> Workers:
-    """Returns the workers of a slice: one process drives all its chips."""
+    """Returns the workers of a slice: a process on each of its VMs drives the chips there."""
     check_no_secrets((*workers.secrets, *workers.kubernetes_secrets))
     return workers.model_copy(
         update={
@@ -106,6 +109,12 @@ def steps(plan: Plan) -> tuple[Step, ...]:
     name, parent = _pool(plan).name, _parent(plan)
     path = f"{names.TPU}/{parent}/queuedResources?queuedResourceId={name}"
     return (QUEUED.step(f"{QUEUED.name} {name}", _ref(plan), path, body(plan)),)
+
+
+def put_secret(plan: Plan, store: Store) -> None:
+    """Writes a new secret for the workers of several VMs to the store, before the VMs exist."""
+    if plan.node_pool and plan.node_pool.hosts > 1:
+        store.put(f"runs/{plan.run}/{SECRET}", new_secret().encode())
 
 
 def full_name(plan: Plan) -> str:
@@ -162,6 +171,7 @@ def startup_script(plan: Plan) -> str:
 
 def _values(plan: Plan) -> Iterator[str]:
     manifest = job(plan)
+    hosts = _pool(plan).hosts
     spec, store = JobSpec(manifest), BucketAddress.parse(plan.store, "gs://BUCKET/prefix")
     values = {
         "run": plan.run,
@@ -171,11 +181,14 @@ def _values(plan: Plan) -> Iterator[str]:
         "prefix": "/".join((*store.path, "runs", plan.run, "")),
         "again": " ".join(map(str, RESTART_CODES)),
         "grace_seconds": str(plan.workers.grace_seconds),
+        "hosts": str(hosts),
     }
     yield from (f"{name}={shlex.quote(value)}" for name, value in values.items())
-    single = {"JOB_COMPLETION_INDEX": "0", "CLOUDGAN_PEERS": "localhost:2222"}
-    here = {"CLOUDGAN_TPU": "local", "HOME": "/cloudgan/scratch"}
-    variables = spec.environment({}) | single | here
+    own = {"CLOUDGAN_TPU": "local", "HOME": "/cloudgan/scratch", "CLOUDGAN_WORLD": str(hosts)}
+    own["CLOUDGAN_ACCELERATORS"] = str(plan.workers.accelerators_per_node // hosts)
+    if hosts > 1:
+        own["CLOUDGAN_SECRET_FILE"] = f"{KEY_FOLDER}/{KEY_FILE}"
+    variables = spec.environment({}) | own
     flags = [flag for name, value in variables.items() for flag in ("-e", f"{name}={value}")]
     yield f"environment=({shlex.join(flags)})"
     pod = manifest["spec"]["template"]["spec"]

@@ -77,8 +77,8 @@ def notes(wanted: Machine) -> tuple[str, ...]:
     if wanted.hosts > 1:
         found.append(
             f"{wanted.node_type} has {wanted.hosts} VMs, which TensorFlow's last releases for TPUs cannot connect"
-            f" (tensorflow issue 93618), and `deploy` starts no JAX processes yet: `plan` prices this slice, but"
-            f" `deploy` refuses it. Choose one VM, the nearest: {wanted.replacement or _one_host(wanted)}"
+            " (tensorflow issue 93618): on it `deploy` starts `-- train --engine=jax` only. For other jobs choose"
+            f" one VM, the nearest: {wanted.replacement or _one_host(wanted)}"
         )
     if wanted.accelerator == "TPU-v6e":
         found.append(

@@ -1,11 +1,12 @@
 # shellcheck shell=bash
 # Startup script of a TPU VM, run at each boot; the lines above set the values. It trains in a container
 # with the wheels of the run's store, uploads its log, and deletes the TPU: at the end, at the deadline,
-# or when a stop file appears in the store. It works without the launcher.
+# or when a stop file appears in the store. It works without the launcher. On a slice of several VMs each runs
+# it: the first one writes the status, and each that fails; the end of one of these ends them all.
 # Google runs it as root, like any startup-script of Compute Engine (from memory, not tested on a TPU).
 
 : "${run:?}" "${queued_resource:?}" "${image:?}" "${bucket:?}" "${prefix?}" "${again:?}"
-: "${grace_seconds:?}" "${environment[*]:?}" "${worker[*]:?}" "${fetch[*]-}" "${install[*]-}"
+: "${grace_seconds:?}" "${hosts:?}" "${environment[*]:?}" "${worker[*]:?}" "${fetch[*]-}" "${install[*]-}"
 
 name=${queued_resource##*/}
 folder="${CLOUDGAN_FOLDER:-/var/lib/cloudgan}" # the upper-case variables are for tests
@@ -15,6 +16,7 @@ tpu="${CLOUDGAN_TPU_API:-https://tpu.googleapis.com}"
 poll_seconds="${CLOUDGAN_POLL_SECONDS:-2}"
 pause_seconds="${CLOUDGAN_PAUSE_SECONDS:-15}" # between two attempts
 ending_seconds="${CLOUDGAN_ENDING_SECONDS:-60}" # after the grace period, for the last uploads
+port="${CLOUDGAN_PORT:-2222}" # of the workers
 
 log() { echo "cloudgan: $(date -u +%Y-%m-%dT%H:%M:%SZ) $*"; }
 
@@ -31,16 +33,19 @@ google() {
   curl -sS --max-time 60 --header @- "$@" <<<"Authorization: Bearer $token"
 }
 
-# object_exists NAME: tests whether the run's folder in the store has this object.
+# object NAME: prints the URL of an object of the run's folder in the store.
+object() {
+  echo "$storage/storage/v1/b/$bucket/o/${prefix//\//%2F}${1//\//%2F}"
+}
+
+# object_exists NAME: tests whether the run's folder has this object.
 object_exists() {
-  google -f -o "$folder/answer" "$storage/storage/v1/b/$bucket/o/${prefix//\//%2F}${1//\//%2F}" \
-    2>/dev/null
+  google -f -o "$folder/answer" "$(object "$1")" 2>/dev/null
 }
 
 # delete_object NAME: deletes an object of the run's folder, if it exists.
 delete_object() {
-  google -o "$folder/answer" -X DELETE \
-    "$storage/storage/v1/b/$bucket/o/${prefix//\//%2F}${1//\//%2F}"
+  google -o "$folder/answer" -X DELETE "$(object "$1")"
 }
 
 # upload NAME FILE: uploads a file to the run's folder in the store.
@@ -52,6 +57,7 @@ upload() {
 # write_status PHASE CODE: uploads the status file, which `cloudgan status` reads.
 write_status() {
   log "$1, $2"
+  ((index == 0)) || [[ $1 == ended ]] || return 0
   printf '{"phase": "%s", "exit_code": %s, "stop_reason": "%s", "booted_at": %s, "deadline_seconds": %s, "written_at": %s}\n' \
     "$1" "$2" "$(cat "$folder/stop_reason" 2>/dev/null)" "$booted_at" "$deadline_seconds" "$(date +%s)" \
     >"$folder/status"
@@ -115,7 +121,8 @@ run_container() {
   shift
   docker run --rm --init --name "$container" --privileged --net=host --shm-size=16g \
     -v "$folder/config:/cloudgan/config:ro" -v "$folder/work:/cloudgan/scratch" \
-    -v "$folder/site:/cloudgan/site" "${environment[@]}" "$@" &
+    -v "$folder/site:/cloudgan/site" -v "$folder/secret:/cloudgan/secret:ro" \
+    "${environment[@]}" "$@" &
   wait $!
   code=$?
   # A signal to this script ends `wait`, not the container.
@@ -139,8 +146,18 @@ retry() {
   done
 }
 
+# meet: sets who this VM and the others of the slice are, and fetches their common secret. Names and formats are
+# those that JAX reads (jax/_src/clusters/cloud_tpu_cluster.py of jax 0.10.2: a list of hosts, or of NAME:ID:IP).
+meet() {
+  local peers="localhost:$port"
+  if ((hosts > 1)); then
+    peers=$(instance attributes/worker-network-endpoints | tr ',' '\n' | sed "s/.*://; s/\$/:$port/" | paste -sd,)
+    (umask 077 && google -f --retry 5 -o "$folder/secret/key" "$(object secret)?alt=media") || return
+  fi
+  environment+=(-e "JOB_COMPLETION_INDEX=$index" -e "CLOUDGAN_PEERS=$peers")
+}
+
 prepare() {
-  mkdir -p "$folder/config" "$folder/work" "$folder/site"
   local file
   for file in run.yaml wheels.txt fetch_wheels.sh install_wheels.py; do
     instance "attributes/cloudgan-${file//[._]/-}" >"$folder/config/$file" 2>/dev/null ||
@@ -157,6 +174,10 @@ prepare() {
 train() {
   write_status installing null
   prepare
+  meet || {
+    log "no secret of the run in its store: a worker cannot know the others"
+    return 1
+  }
   if [[ -s $folder/config/wheels.txt ]]; then
     retry "cloudgan-fetch-$run" "${fetch[@]}" || return
     retry "cloudgan-install-$run" "${install[@]}" || return
@@ -165,13 +186,15 @@ train() {
   retry "cloudgan-$run" "${worker[@]}"
 }
 
-mkdir -p "$folder"
+mkdir -p "$folder/config" "$folder/work" "$folder/site" "$folder/secret"
 rm -f "$folder/stop_reason" "$folder/signalled" # of the previous boot
 exec > >(tee -a "$folder/startup.log") 2>&1
 is_first=$([[ -s $folder/booted_at ]] || echo yes)
 [[ -z $is_first ]] || date +%s >"$folder/booted_at"
 booted_at=$(cat "$folder/booted_at")
-log "run $run on $queued_resource"
+index=0
+((hosts == 1)) || index=$(instance attributes/agent-worker-number)
+log "run $run on $queued_resource, worker $index of $hosts"
 deadline_seconds=$(instance attributes/cloudgan-deadline-seconds)
 deadline &
 deadline_pid=$!
@@ -183,8 +206,9 @@ train
 code=$?
 kill "$watcher"
 [[ $(cat "$folder/stop_reason" 2>/dev/null) != shutdown ]] || exit 0 # the VM reboots after maintenance
-write_status ended "$code"
+speaks=$((index == 0 || code != 0)) # for the slice
+((!speaks)) || write_status ended "$code"
 gzip -c "$folder/startup.log" >"$folder/startup.log.gz"
-upload "logs/0/startup-$booted_at.log.gz" "$folder/startup.log.gz"
-delete_tpu
+upload "logs/$index/startup-$booted_at.log.gz" "$folder/startup.log.gz"
+((!speaks)) || delete_tpu
 kill "$deadline_pid"

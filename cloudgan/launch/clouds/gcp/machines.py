@@ -11,7 +11,6 @@ from cloudgan.core.errors import PlanError, nearest
 from cloudgan.core.machines import Machine
 from cloudgan.launch.clouds.gcp import names
 
-GPU = "nvidia.com/gpu"
 _N1 = re.compile(r"(n1-(?:standard|highmem)-\d+)\+(\d)x(\w+)")
 
 

@@ -24,7 +24,7 @@ from cloudgan.launch.clouds.gcp.bodies import (
     setup_steps,
     store_url,
 )
-from cloudgan.launch.clouds.gcp.machines import GPU, machine
+from cloudgan.launch.clouds.gcp.machines import machine
 from cloudgan.launch.clouds.planner import (
     NodePoolRequest,
     billed_by_reservation,
@@ -150,7 +150,6 @@ def workers(workers: Workers, node_pool: NodePool) -> Workers:
         taints.append(Toleration(key=_QUEUED_TAINT))
     changes: dict[str, Any] = {
         "accelerators_per_node": found.accelerators,
-        "resource": GPU,
         "node_selector": selector,
         "tolerations": (*workers.tolerations, *taints),
     }

@@ -173,8 +173,8 @@ def _quotas(api: GoogleApi, url: str) -> dict[str, float]:
 
 
 def check_hosts(plan: Plan) -> None:
-    """Refuses a TPU slice of several hosts."""
-    if plan.node_pool and plan.node_pool.hosts > 1:
+    """Refuses a TPU slice of several hosts to TensorFlow."""
+    if plan.node_pool and plan.node_pool.hosts > 1 and not plan.config.uses_jax:
         raise PlanError(notes(slice_of(plan.node_pool.node_type))[-1])
 
 

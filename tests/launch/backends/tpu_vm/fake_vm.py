@@ -3,14 +3,35 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import subprocess
 import sys
+import urllib.error
+import urllib.parse
+import urllib.request
 from pathlib import Path
 
 from emulators.http import Answer, Asked, HttpServer
 from storage.rclone import rclone_path
 
+PREFIX = "runs/gan/"
+# The image's python: a fake trainer that exits as ordered; otherwise the real interpreter.
+PYTHON = """#!/bin/bash
+[[ $1 == -m ]] || exec {python} "$@"
+trap '{on_term}' TERM
+echo "worker $CLOUDGAN_RUN $CLOUDGAN_WORLD tpu=$CLOUDGAN_TPU" >>{home}/workers
+PYTHONPATH=$PYTHONPATH {python} -c 'import tiny; print(tiny.SAID)' 2>/dev/null >>{home}/workers
+while [[ ! -s {home}/order ]]; do sleep 0.02; done
+read -r code <{home}/order
+sed -i 1d {home}/order
+exit "$code"
+"""
+# Long sleeps end when the test sets the file `later`.
+SLEEP = """#!/bin/bash
+while (( ${{1%.*}} >= 1000 )) && [[ ! -e {home}/later ]]; do /bin/sleep 0.02; done
+(( ${{1%.*}} >= 1000 )) || exec /bin/sleep "$1"
+"""
 DOCKER = '''\
 #!{python}
 """Runs the command of `docker run` with the folders that it mounts; knows kill and login."""
@@ -56,6 +77,39 @@ sys.exit(code if code >= 0 else 128 - code)
 '''
 
 
+class Bucket:
+    """The run's folder in the store."""
+
+    def __init__(self, url, name):
+        self.url, self.name = url, name
+        self._send("/storage/v1/b?project=lab", json.dumps({"name": name}).encode())
+
+    def put(self, name, content=b""):
+        at = urllib.parse.quote(name, safe="")
+        self._send(f"/upload/storage/v1/b/{self.name}/o?uploadType=media&name={at}", content)
+
+    def read(self, name):
+        at = urllib.parse.quote(name, safe="")
+        try:
+            return self._send(f"/storage/v1/b/{self.name}/o/{at}?alt=media")
+        except urllib.error.HTTPError:
+            return None
+
+    def list(self, prefix):
+        at = urllib.parse.quote(prefix, safe="")
+        found = json.loads(self._send(f"/storage/v1/b/{self.name}/o?prefix={at}"))
+        return [one["name"] for one in found.get("items", ())]
+
+    def status(self, plan):
+        found = self.read(f"{PREFIX}{plan.node_pool.name}.json")
+        return json.loads(found) if found else {}
+
+    def _send(self, path, body=None):
+        request = urllib.request.Request(self.url + path, body)  # noqa: S310  loopback
+        with urllib.request.urlopen(request) as answer:  # noqa: S310
+            return answer.read()
+
+
 class FakeVm:
     """The environment of a startup script.
 
@@ -80,8 +134,8 @@ class FakeVm:
         with contextlib.closing(self._server):
             yield self
 
-    def boot(self, body) -> subprocess.Popen:
-        """Runs the startup script of a request."""
+    def boot(self, body, **variables: str) -> subprocess.Popen:
+        """Runs the startup script of a request; `variables` are of its environment."""
         node = body["tpu"]["nodeSpec"][0]["node"]
         self.known |= {f"attributes/{key}": value for key, value in node["metadata"].items()}
         script = self.home / "startup-script"
@@ -99,7 +153,7 @@ class FakeVm:
             "CLOUDGAN_POLL_SECONDS": "0.05",
             "CLOUDGAN_PAUSE_SECONDS": "0.05",
             "CLOUDGAN_ENDING_SECONDS": "0",
-        }
+        } | variables
         log = (self.home / "console").open("ab")
         with log:
             return subprocess.Popen(

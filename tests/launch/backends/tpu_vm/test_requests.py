@@ -54,7 +54,14 @@ def test_a_plan_yields_the_golden_request():
 @pytest.mark.parametrize(
     ("name", "lines"),
     [
-        ("v3-32", ["acceleratorType: v3-32", "tf-2.18.0-pod-pjrt-v5p", "CLOUDGAN_ACCELERATORS=16"]),
+        (
+            "v3-32",
+            [
+                *("acceleratorType: v3-32", "runtimeVersion: tpu-ubuntu2204-base", "hosts=4\n"),
+                *("CLOUDGAN_ACCELERATORS=4", "CLOUDGAN_WORLD=4"),
+                "CLOUDGAN_SECRET_FILE=/cloudgan/secret/key",
+            ],
+        ),
         (
             "v5litepod-8-own-image",
             [

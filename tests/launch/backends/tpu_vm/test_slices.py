@@ -25,7 +25,7 @@ def test_multi_host_slices_name_a_single_host_one():
     for name in ("v2-32", "v3-32", "v4-32", "v5litepod-16"):
         assert slice_of(name).hosts == 4
         sentence = notes(slice_of(name))[-1]
-        assert "`deploy` refuses it" in sentence
+        assert "`deploy` starts `-- train --engine=jax` only" in sentence
         assert "TensorFlow's last releases" in sentence
         nearest[name] = sentence.rpartition(" ")[2]
         assert slice_of(nearest[name]).hosts == 1

@@ -6,76 +6,26 @@ The store is a server of Google's protocol, and rclone and pip are real.
 import contextlib
 import gzip
 import hashlib
-import json
 import os
 import signal
 import sys
-import urllib.error
-import urllib.parse
-import urllib.request
 import zipfile
 
 import pytest
 
 from cloudgan.schema.plan import Wheel
 from emulators.gcp.refusal import Refusal
-from launch.backends.tpu_vm.fake_vm import FakeVm
+from launch.backends.tpu_vm.fake_vm import PREFIX, PYTHON, SLEEP, Bucket, FakeVm
 from launch.backends.tpu_vm.lab import KNOWN, planned, resolved, tpus
 from storage.rclone import needs_rclone
 from storage.servers import gcs_server
 from waiting import until
-
-# The image's python: a fake trainer that exits as ordered; otherwise the real interpreter.
-PYTHON = """#!/bin/bash
-[[ $1 == -m ]] || exec {python} "$@"
-trap '{on_term}' TERM
-echo "worker $CLOUDGAN_RUN $CLOUDGAN_WORLD tpu=$CLOUDGAN_TPU" >>{home}/workers
-PYTHONPATH=$PYTHONPATH {python} -c 'import tiny; print(tiny.SAID)' 2>/dev/null >>{home}/workers
-while [[ ! -s {home}/order ]]; do sleep 0.02; done
-read -r code <{home}/order
-sed -i 1d {home}/order
-exit "$code"
-"""
-# Long sleeps end when the test sets the file `later`.
-SLEEP = """#!/bin/bash
-while (( ${{1%.*}} >= 1000 )) && [[ ! -e {home}/later ]]; do /bin/sleep 0.02; done
-(( ${{1%.*}} >= 1000 )) || exec /bin/sleep "$1"
-"""
-PREFIX = "runs/gan/"
 
 
 @pytest.fixture(scope="module")
 def objects():
     with gcs_server() as url:
         yield url
-
-
-class Bucket:
-    """The run's folder in the store."""
-
-    def __init__(self, url, name):
-        self.url, self.name = url, name
-        self._send("/storage/v1/b?project=lab", json.dumps({"name": name}).encode())
-
-    def put(self, name, content=b""):
-        at = urllib.parse.quote(name, safe="")
-        self._send(f"/upload/storage/v1/b/{self.name}/o?uploadType=media&name={at}", content)
-
-    def read(self, name):
-        at = urllib.parse.quote(name, safe="")
-        try:
-            return self._send(f"/storage/v1/b/{self.name}/o/{at}?alt=media")
-        except urllib.error.HTTPError:
-            return None
-
-    def status(self, plan):
-        found = self.read(f"{PREFIX}{plan.node_pool.name}.json")
-        return json.loads(found) if found else {}
-
-    def _send(self, path, body=None):
-        request = urllib.request.Request(self.url + path, body)  # noqa: S310  loopback
-        with urllib.request.urlopen(request) as answer:  # noqa: S310
-            return answer.read()
 
 
 class Lab:
