@@ -128,7 +128,7 @@ class RunResults:
     def fetch(self, folder: RunFolder) -> list[str]:
         """Downloads record, checkpoints and trace, or what is left of a grid, into the run's folder.
 
-        Returns the new files.
+        Returns the new files. A record that `train` has continued in the folder since stays as it is.
 
         run.yaml is not fetched: its paths are those in the pods.
         """
@@ -144,7 +144,7 @@ class RunResults:
             with contextlib.suppress(ObjectMissingError):
                 files[folder.trace_file] = self.store.read(self._name(folder.trace_file.name))
         for path, content in files.items():
-            if not path.exists() or path.read_bytes() != content:
+            if not path.exists() or not path.read_bytes().startswith(content):
                 folder.path.mkdir(parents=True, exist_ok=True)
                 write_atomic(path, content)
                 came.append(path.name)

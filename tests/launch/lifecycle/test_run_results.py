@@ -91,6 +91,14 @@ def test_record_checkpoints_and_the_trace_of_ranks_are_fetched_once(plan, folder
         assert {name: (folder.path / name).read_bytes() for name in files} == files
 
 
+def test_a_record_that_was_continued_in_the_folder_stays_as_it_is(results, folder):
+    put(results, "record.jsonl", b"one\n")
+    assert results.fetch(folder) == ["record.jsonl"]
+    folder.record_file.write_bytes(b"one\ntrained here\n")
+    assert results.fetch(folder) == []
+    assert folder.record_file.read_bytes() == b"one\ntrained here\n"
+
+
 def test_the_cells_and_the_result_of_a_grid_are_fetched_and_older_states_removed(results, folder):
     grid = {"rows": 1, "columns": 2, "task": "ring"}
     folder.write_config(RunConfig.model_validate({"grid": grid}))
