@@ -4,8 +4,9 @@ Sources, read 2026-11-21 where nothing else is said. GCP: GPUs per machine and c
 (AI-Hypercomputer/xpk, src/xpk/core/system_characteristics.py; its docs say "A3 Mega only" of the newest on
 demand, 2026-11-22); disk types, and which a3-highgpu are on demand: from memory. TPU slices:
 https://docs.cloud.google.com/tpu/docs (pages v2 to v6e, runtimes, types-zones, whose version with TPU7x lists
-no v2 or v3), with the image of a generation's single VMs on slices of several, as JAX takes it. AWS: https://aws.amazon.com/ec2/instance-types/ (accelerated computing), supported by the image
-of https://docs.aws.amazon.com/eks/latest/userguide/ml-eks-optimized-ami.html; quotas:
+no v2 or v3), with the image of a generation's single VMs on slices of several, as JAX takes it. AWS:
+https://aws.amazon.com/ec2/instance-types/ (accelerated computing), supported by the image of
+https://docs.aws.amazon.com/eks/latest/userguide/ml-eks-optimized-ami.html; quotas:
 https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-instance-quotas.html and .../using-spot-limits.html.
 Azure: its price list; families of skypilot-org/skypilot, sky/catalog/data_fetchers/fetch_azure.py, compared
 case-insensitively; ND H200 v5: https://learn.microsoft.com/azure/virtual-machines/sizes/gpu-accelerated/
@@ -34,7 +35,6 @@ from cloudgan.core.errors import ConfigError, PlanError, shorten
 from cloudgan.core.table import read_keyed
 
 TABLE = resources.files("cloudgan.core") / "machines.csv"
-NO_ACCELERATOR = "none"
 _BLACKWELL = 10.0
 _REQUEST = re.compile(r"[^:]+(:[1-9][0-9]{0,4})?", re.DOTALL)
 
