@@ -4,7 +4,11 @@ import json
 
 import pytest
 
+from cloudgan.api.search import _check_reaches_validation
+from cloudgan.core.errors import ConfigError
 from cloudgan.data.hdf5_writer import write_hdf5
+from cloudgan.schema.config import RunConfig
+from cloudgan.schema.search import Dimension, SearchConfig
 from cloudgan.simulation.gflash import simulate
 
 pytest.importorskip("optuna")
@@ -41,6 +45,29 @@ def space(user_folder):
 def test_a_space_that_cannot_be_searched_is_refused(space, refused, space_text, said):
     space.write_text(space_text)
     assert said in refused("search", space, "--preset=smoke", "--data=x.h5")
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (("--blocks=2",), "with --store the blocks are the nodes of `cloudgan deploy --nodes=N --"),
+        (("--engine=jax",), "a block in a pod has no JAX; omit it, or omit --store"),
+        (("--config=run.yaml",), "--workers=2 with --store is not built"),
+        (("--config=from.yaml",), "is a folder of this machine, which pods cannot read"),
+    ],
+)
+def test_what_a_block_in_a_pod_lacks_is_refused_before_the_search_is_published(
+    space, refused, flags, said
+):
+    two = "{strategy: multiworker, workers: 2}"
+    for name, training in (("run", two), ("from", "{init_from: runs/other}")):
+        (space.parent / f"{name}.yaml").write_text(
+            f"model: {{preset: smoke, networks: smoke, image_shape: [9, 9, 25]}}\ntraining: {training}\n"
+        )
+    store = space.parent / "shared"
+    given = (space, "x.h5", "--max-steps=20", "--validate-every=1", f"--store={store}")
+    assert said in refused("search", *given, *flags)
+    assert not store.exists()
 
 
 def test_a_folder_that_holds_no_search_is_refused(space, cloudgan_here):
@@ -173,6 +200,29 @@ def test_a_search_with_too_few_showers_to_validate_names_only_what_helps(space, 
     )
     assert done.stderr.endswith("give --held-out=0.34 or more, or at least 2000 showers\n")
     assert not (space.parent / "runs").exists()
+
+
+@pytest.mark.parametrize(("fold", "needed"), [(None, 2), (0, 1), (9, 2)])
+def test_the_first_validation_of_a_trial_is_after_the_showers_of_its_own_fold(fold, needed):
+    """Fold 0 of 2,001 showers trains on 1,800 of them, one less than the last fold and the usual split."""
+    base = RunConfig.model_validate(
+        {
+            "data": {"fold": fold},
+            "training": {
+                "max_steps": 1,
+                "global_batch_size": 1800,
+                "replicas": 1,
+                "validate_every": 1,
+            },
+        }
+    )
+    space = {"model.learning_rate": Dimension(low=1e-5, high=1e-1, log=True)}
+    search = SearchConfig(base=base, space=space)
+    if needed == 1:
+        _check_reaches_validation(search, 2001)
+        return
+    with pytest.raises(ConfigError, match=f"give --max-steps={needed} or more"):
+        _check_reaches_validation(search, 2001)
 
 
 def test_trials_that_end_before_their_first_validation_are_refused(space, cloudgan_here):
