@@ -28,9 +28,9 @@ def as_archive(arrays: Mapping[str, Array]) -> bytes:
     return content.getvalue()
 
 
-def read_arrays(path: Path, limit: int = _MAX_BYTES) -> dict[str, Array]:
-    """Reads all arrays of an archive of at most `limit` bytes; zipfile compares their checksums."""
-    raw = read_bytes(path, limit=limit)
+def read_arrays(path: Path) -> dict[str, Array]:
+    """Reads all arrays of an archive; zipfile compares their checksums."""
+    raw = read_bytes(path, limit=_MAX_BYTES)
     try:
         with zipfile.ZipFile(io.BytesIO(raw)) as file:
             is_plain = all(each.compress_type == zipfile.ZIP_STORED for each in file.infolist())

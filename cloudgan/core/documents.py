@@ -198,17 +198,15 @@ def parse_json(
         return _checked(json.loads(content), any_text=any_text)
 
 
-def read_toml(path: Path | Traversable, error: type[CloudganError] = ConfigError) -> dict[str, Any]:
+def read_toml(path: Path | Traversable) -> dict[str, Any]:
     """Reads a TOML file."""
-    text = read_text(path, error)
-    with translated("TOML", str(path), error):
+    text = read_text(path, ConfigError)
+    with translated("TOML", str(path), ConfigError):
         found: dict[str, Any] = _checked(tomllib.loads(text))
     return found
 
 
-def csv_rows(
-    lines: Iterable[str], source: str, error: type[CloudganError] = DataError
-) -> Iterator[tuple[int, list[str]]]:
+def csv_rows(lines: Iterable[str], source: str) -> Iterator[tuple[int, list[str]]]:
     """Parses CSV.
 
     Yields:
@@ -220,22 +218,20 @@ def csv_rows(
         try:
             row = next(rows, None)
         except csv.Error as problem:
-            raise error(f"{source}:{rows.line_num}: not CSV ({problem})") from problem
+            raise DataError(f"{source}:{rows.line_num}: not CSV ({problem})") from problem
         if row is None:
             return
         if row:
             yield rows.line_num, row
 
 
-def bounded_lines(
-    text: TextIO, source: str, error: type[CloudganError] = DataError
-) -> Iterator[str]:
+def bounded_lines(text: TextIO, source: str) -> Iterator[str]:
     """Yields the lines of an open text file, however large the file is."""
     number = 0
     while line := text.readline(_MAX_LINE + 1):
         number += 1
         if len(line) > _MAX_LINE:
-            raise error(f"{source}:{number}: the line is longer than {_MAX_LINE} characters")
+            raise DataError(f"{source}:{number}: the line is longer than {_MAX_LINE} characters")
         yield line
 
 
@@ -270,11 +266,9 @@ def check_booleans(given: Any, found: Any, key: str = "") -> None:
         raise ConfigError(f"{key} is {show(given)}; expected {expected}")
 
 
-def parse_model(
-    content: str | bytes, model: type[Model], source: str, error: type[CloudganError] = DataError
-) -> Model:
+def parse_model(content: str | bytes, model: type[Model], source: str) -> Model:
     """Parses and validates JSON."""
-    with translated(f"a {model.__name__}", source, error):
+    with translated(f"a {model.__name__}", source):
         return model.model_validate_json(content)
 
 

@@ -29,12 +29,7 @@ class JsonLines(logging.Formatter):
         return json.dumps(line, ensure_ascii=False)
 
 
-def configure(
-    log_format: LogFormat = "text",
-    *,
-    level: int = logging.WARNING,
-    stream: TextIO | None = None,
-) -> None:
+def configure(log_format: LogFormat = "text", *, stream: TextIO | None = None) -> None:
     """Sends messages of the `cloudgan` loggers to `stream` (default: standard error).
 
     A later call replaces the setting. Loggers of other libraries are unchanged, except azure.identity.
@@ -46,7 +41,7 @@ def configure(
     for old in tuple(logger.handlers):
         logger.removeHandler(old)
     logger.addHandler(handler)
-    logger.setLevel(level)
+    logger.setLevel(logging.WARNING)
     logger.propagate = False
     # It logs twelve lines for a missing login, which our own error reports in one.
     logging.getLogger("azure.identity").setLevel(logging.ERROR)

@@ -104,19 +104,19 @@ def in_gib(size_bytes: float) -> str:
     return f"{gib:.0f} GiB" if gib >= 10 else f"{gib:.1f} GiB"  # noqa: PLR2004
 
 
-def peak_memory_bytes(root: Path = Path("/")) -> int | None:
+def peak_memory_bytes() -> int | None:
     """Returns the peak resident memory of this process; None: unknown on this system."""
-    return _of_process("VmHWM:", root)
+    return _of_process("VmHWM:")
 
 
-def resident_memory_bytes(root: Path = Path("/")) -> int | None:
+def resident_memory_bytes() -> int | None:
     """Returns the resident memory of this process; None: unknown on this system."""
-    return _of_process("VmRSS:", root)
+    return _of_process("VmRSS:")
 
 
-def _of_process(name: str, root: Path) -> int | None:
+def _of_process(name: str) -> int | None:
     try:
-        text = (root / "proc/self/status").read_text(encoding="ascii", errors="replace")
+        text = Path("/proc/self/status").read_text(encoding="ascii", errors="replace")
     except OSError:
         return None
     kibibytes = (line.split()[1] for line in text.splitlines() if line.startswith(name))

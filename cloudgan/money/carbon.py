@@ -63,22 +63,19 @@ class CarbonFactors(NamedTuple):
     grid: dict[tuple[str, str], GridRow]
 
 
-def carbon_g_per_epoch(
-    row: PriceRow, seconds: float | None, nodes: int, facts: CarbonFactors | None = None
-) -> CarbonEstimate:
+def carbon_g_per_epoch(row: PriceRow, seconds: float | None, nodes: int) -> CarbonEstimate:
     """Returns the carbon of an epoch.
 
     Args:
         row: Node type, with accelerators and region.
         seconds: Duration of the epoch; None if unknown.
         nodes: Number of nodes.
-        facts: Default: those of the package.
     """
     if nodes < 1 or (seconds is not None and (not math.isfinite(seconds) or seconds < 0)):
         raise ConfigError(
             f"invalid epoch of {seconds} s on {nodes} nodes: expected 0 s or more on 1 node or more"
         )
-    facts = facts or load_carbon_factors()
+    facts = load_carbon_factors()
     power = facts.power.get(row.accelerator)
     grid = facts.grid.get((row.provider, row.region))
     reasons = []

@@ -22,7 +22,7 @@ from cloudgan.core.clouds import CLOUDS
 from cloudgan.core.errors import ConfigError, DataError, UnknownNameError, nearest
 from cloudgan.core.machines import check_accelerator, refuse_retired, retired
 from cloudgan.core.table import read_table
-from cloudgan.schema.price_row import Market, PriceRow, Snapshot
+from cloudgan.schema.price_row import Market, PriceRow
 from cloudgan.storage.store import StoreError
 
 _UNKNOWN_TPU_PRICE = 700.0  # placeholder per TPU chip in SkyPilot's catalog
@@ -42,9 +42,8 @@ class Catalog:
         node_type: str | None = None,
         region: str | None = None,
         market: Market | None = None,
-        snapshot: Snapshot = "current",
     ) -> tuple[PriceRow, ...]:
-        """Returns the matching rows, cheapest first.
+        """Returns the matching current rows, cheapest first.
 
         Args:
             provider: For example ``gcp``.
@@ -53,13 +52,12 @@ class Catalog:
             node_type: For example ``g5.xlarge``.
             region: For example ``us-central1``.
             market: ``on_demand`` or ``spot``.
-            snapshot: ``current``, or ``2021`` for the paper's prices.
 
         Raises:
             UnknownNameError: No row has this provider, accelerator, node type or region.
             ConfigError: The count is no number, or not that of the node type.
         """
-        rows = [row for row in self.rows if row.snapshot == snapshot]
+        rows = [row for row in self.rows if row.snapshot == "current"]
         filters = {"provider": provider, "node_type": node_type, "region": region}
         for column, name in filters.items():
             if name is not None:

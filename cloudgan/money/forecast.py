@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import resources
-from typing import NamedTuple
 
 from pydantic import Field
 
@@ -98,19 +97,38 @@ class JobContext:
     keep_seconds: float = 0.0
 
 
-class Job(NamedTuple):
-    """What is planned.
+@dataclass(frozen=True)
+class Priced:
+    """A planned job at the fast and at the slow edge.
 
     Attributes:
         fees: All that is billed beside the nodes, with its price; None: unknown.
+        startup: Of the nodes; None: not measured.
+        low_seconds: Lower estimate of the training, preemptions included; None: unknown.
+        seconds: Upper estimate.
     """
 
     row: PriceRow
     nodes: int
     fees: tuple[tuple[PoolFee, FeeRow | None], ...]
     context: JobContext
+    startup: StartupTime | None
+    low_seconds: float | None
+    seconds: float | None
 
-    def usage(self, seconds: float | None, startup: float | None, *, dearest: bool) -> Ledger:
+    @cached_property
+    def low(self) -> Ledger:
+        """The intended usage at the fast edge."""
+        wait = self.startup.low_seconds if self.startup else None
+        return self._usage(self.low_seconds, wait, dearest=False)
+
+    @cached_property
+    def high(self) -> Ledger:
+        """The intended usage at the slow edge."""
+        wait = self.startup.high_seconds if self.startup else None
+        return self._usage(self.seconds, wait, dearest=True)
+
+    def _usage(self, seconds: float | None, startup: float | None, *, dearest: bool) -> Ledger:
         """Returns the intended usage.
 
         Args:
@@ -118,7 +136,8 @@ class Job(NamedTuple):
             startup: Until the nodes are ready; None: unknown.
             dearest: Whether a system node is of the dearest of the sizes that the cloud may take.
         """
-        beside = (self.beside(*fee, seconds, startup, dearest=dearest) for fee in self.fees)
+        time = None if seconds is None else seconds + (startup or 0.0)
+        beside = (self._beside(*fee, time, dearest=dearest) for fee in self.fees)
         # The next run may come at once or never.
         waiting = self._waiting() if dearest and self.context.keep_seconds else ()
         return Ledger((*self._nodes(seconds, startup), *beside, self._data(), *waiting))
@@ -148,27 +167,20 @@ class Job(NamedTuple):
         yield Usage(item=Item.WAITING, row=self.row, quantity=seconds * self.nodes)
         for fee, price in self.fees:
             if price is not None:
-                line = self.beside(fee, price, seconds, None, dearest=True)
+                line = self._beside(fee, price, seconds, dearest=True)
                 yield replace(line, item=Item.WAITING)
 
-    def beside(
-        self,
-        fee: PoolFee,
-        row: FeeRow | None,
-        seconds: float | None,
-        startup: float | None,
-        *,
-        dearest: bool,
+    def _beside(
+        self, fee: PoolFee, row: FeeRow | None, time: float | None, *, dearest: bool
     ) -> Usage:
-        """Returns the usage of a fee at its price; for the other arguments see `usage`."""
+        """Returns the usage of a fee at its price for a time; for `dearest` see `_usage`."""
         why = "depends on the duration of the training"
         if row is None:
             of = f" of {fee.product}" if fee.product else ""
             why = f"no price{of} in {self.row.region}"
         elif dearest and fee.kind == "system_node":
             row = self.context.fees.dearest(row)
-        time = None if seconds is None else seconds + (startup or 0.0)
-        quantity = None if time is None else time * self.units(fee)
+        quantity = None if time is None else time * self._units(fee)
         return Usage(item=fee.item, row=row, quantity=quantity, seconds=time, why=why)
 
     def _data(self) -> Usage:
@@ -185,27 +197,9 @@ class Job(NamedTuple):
         quantity = None if move.gib is None else move.gib * self.nodes
         return Usage(item=Item.TRANSFER, row=fee, quantity=quantity, why=why)
 
-    def units(self, fee: PoolFee) -> float:
+    def _units(self, fee: PoolFee) -> float:
         """Returns the number of units that are billed at a time."""
         return fee.quantity * (self.nodes if fee.per_node else 1)
-
-
-@dataclass(frozen=True)
-class Priced:
-    """A job at the fast and at the slow edge.
-
-    Attributes:
-        startup: Of the nodes; None: not measured.
-        low_seconds: Lower estimate of the training, preemptions included; None: unknown.
-        seconds: Upper estimate.
-    """
-
-    job: Job
-    low: Ledger
-    high: Ledger
-    startup: StartupTime | None
-    low_seconds: float | None
-    seconds: float | None
 
     @property
     def unknown(self) -> tuple[str, ...]:
@@ -220,24 +214,52 @@ class Priced:
         """
         if self.seconds is None:
             return None
-        return self.high.known_usd + _at_worst(self.job, self.high, self.seconds)
+        return self.high.known_usd + self._unknown_at_worst(self.seconds)
+
+    def _unknown_at_worst(self, seconds: float) -> float:
+        """Returns the bound of all unknown lines."""
+        fees, timeout = self.context.fees, self.context.gang_timeout_seconds
+        bound = self.row.cost_usd(timeout, self.nodes)
+        waited = self.startup.high_seconds if self.startup else 0.0
+        waited += seconds + 2 * timeout + self.context.keep_seconds
+        worst = bound * sum(
+            line.item in (Item.STARTUP, Item.STAGING) and line.usd is None
+            for line in self.high.lines
+        )
+        for fee, price in self.fees:
+            if price is None:
+                most = fees.most_per_hour.get(fee.kind, 0.0)
+                worst += self._units(fee) * waited / HOUR_SECONDS * most
+        move = self.context.data_move
+        if move.gib is not None and self.high.of(Item.TRANSFER).lines[0].usd is None:
+            is_near = move.provider == self.row.provider
+            known = (
+                one.usd
+                for one in fees.rows
+                if one.kind == "egress_gib"
+                and (
+                    not is_near or (one.provider == move.provider and one.name == TO_ANOTHER_REGION)
+                )
+            )
+            worst += max(known, default=0.0) * move.gib * self.nodes
+        return worst
 
     @cached_property
     def cost(self) -> JobCost:
         """The cost by items, as plans have it."""
-        job, startup = self.job, self.startup
-        by_hour = {
-            fee: job.beside(fee, price, HOUR_SECONDS, 0.0, dearest=True).usd or 0.0
-            for fee, price in job.fees
-        }
+        startup = self.startup
+        by_hour = [
+            (fee, self._beside(fee, price, HOUR_SECONDS, dearest=True).usd or 0.0)
+            for fee, price in self.fees
+        ]
         return JobCost(
             parts=_parts(self.low, self.high),
             known_low_usd=self.low.known_usd,
             known_usd=self.high.known_usd,
             unknown=self.unknown,
-            fees_usd_per_hour=sum(by_hour.values()),
-            cluster_usd_per_hour=sum(usd for fee, usd in by_hour.items() if not fee.per_node),
-            unpriced=tuple(fee.item.display for fee, price in job.fees if price is None),
+            fees_usd_per_hour=sum(usd for _, usd in by_hour),
+            cluster_usd_per_hour=sum(usd for fee, usd in by_hour if not fee.per_node),
+            unpriced=tuple(fee.item.display for fee, price in self.fees if price is None),
             training_low_seconds=self.low_seconds,
             training_seconds=self.seconds,
             once_usd=self.high.of(Item.TRANSFER, Item.WAITING).known_usd,
@@ -268,17 +290,11 @@ def job_cost(
     """
     is_tpu = row.accelerator.startswith("TPU")
     startup = None if is_tpu else find_startup_time(context.startups, row.provider, nodes)
-    waits = (startup.low_seconds, startup.high_seconds) if startup else (None, None)
     priced = tuple(
         (fee, context.fees.find(fee.kind, row.provider, row.region, fee.product or None))
         for fee in fees_beside(row.provider, fees, on_cluster=on_cluster)
     )
-    job, edges = Job(row, nodes, priced, context), seconds or (None, None)
-    low, high = (
-        job.usage(time, wait, dearest=dearest)
-        for time, wait, dearest in zip(edges, waits, (False, True), strict=True)
-    )
-    return Priced(job, low, high, startup, *edges)
+    return Priced(row, nodes, priced, context, startup, *(seconds or (None, None)))
 
 
 def _parts(low: Ledger, high: Ledger) -> tuple[ForecastPart, ...]:
@@ -292,32 +308,6 @@ def _parts(low: Ledger, high: Ledger) -> tuple[ForecastPart, ...]:
         usd = None if why else lines.known_usd
         found.append(ForecastPart(item=item, low_usd=least, usd=usd, why_unknown=why))
     return tuple(found)
-
-
-def _at_worst(job: Job, high: Ledger, seconds: float) -> float:
-    """Returns the bound of all unknown lines."""
-    fees, timeout = job.context.fees, job.context.gang_timeout_seconds
-    bound = job.row.cost_usd(timeout, job.nodes)
-    waited = (high.of(Item.STARTUP).lines[0].seconds or 0.0) + seconds + 2 * timeout
-    waited += job.context.keep_seconds
-    worst = bound * sum(
-        line.item in (Item.STARTUP, Item.STAGING) and line.usd is None for line in high.lines
-    )
-    for fee, price in job.fees:
-        if price is None:
-            most = fees.most_per_hour.get(fee.kind, 0.0)
-            worst += job.units(fee) * waited / HOUR_SECONDS * most
-    move = job.context.data_move
-    if move.gib is not None and high.of(Item.TRANSFER).lines[0].usd is None:
-        is_near = move.provider == job.row.provider
-        known = (
-            one.usd
-            for one in fees.rows
-            if one.kind == "egress_gib"
-            and (not is_near or (one.provider == move.provider and one.name == TO_ANOTHER_REGION))
-        )
-        worst += max(known, default=0.0) * move.gib * job.nodes
-    return worst
 
 
 def without_startup(cost: JobCost) -> JobCost:

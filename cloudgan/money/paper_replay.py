@@ -286,9 +286,9 @@ def _detail(run: ReplayedRun) -> str:
     return f"{run.steady_epoch_seconds:.4g} s per epoch\n" + "\n".join(costs)
 
 
-def replay(catalog: Catalog, runs: Iterable[PaperRun] | None = None) -> Replay:
+def replay(catalog: Catalog) -> Replay:
     """Prices the paper's runs at prices of 2020/21 and of today, and compares them."""
-    replayed = replayed_runs(catalog, runs)
+    replayed = replayed_runs(catalog)
     return Replay(
         runs=replayed,
         prefetch=_compared(_prefetch(replayed)),

@@ -36,7 +36,6 @@ from cloudgan.money.catalog import (
 )
 from cloudgan.schema.price_row import UNKNOWN_DATE, Date, Market, Positive, PriceRow, Text
 
-NO_ACCELERATOR = "none"
 _OFFER = re.compile(r"[\w.+-]{1,64}(/[\w.+()-]{1,64}){2}", re.ASCII)
 _ACCELERATOR = re.compile(r"[\w.+()-]{1,64}(:[1-9][0-9]{0,4})?", re.ASCII)
 _TIMES = re.compile(
@@ -151,7 +150,7 @@ def node_in_file(path: Path, accelerator: str | None, count: int) -> PriceRow:
 
 def _row(node: _OwnNode, file: _PriceFile, name: str) -> PriceRow:
     provider, node_type, region = node.offer.split("/")
-    accelerator, _, count = (node.accelerator or f"{NO_ACCELERATOR}:0").partition(":")
+    accelerator, _, count = (node.accelerator or "none:0").partition(":")
     return PriceRow(
         provider=provider,
         node_type=node_type,

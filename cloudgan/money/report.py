@@ -64,13 +64,16 @@ class AttemptBill(NamedTuple):
 
     Attributes:
         number: Of the attempt, from 1.
-        row: Price of one node; None: unknown.
     """
 
     number: int
     attempt: Attempt
     nodes: Ledger
-    row: PriceRow | None
+
+    @property
+    def row(self) -> PriceRow | None:
+        """Price of one node; None: unknown."""
+        return self.attempt.price
 
     @property
     def why_unknown(self) -> str:
@@ -104,22 +107,20 @@ def attempt_bills(ledger: Ledger, launch: Launch | None) -> tuple[AttemptBill, .
     """Returns the nodes of each attempt on provisioned nodes."""
     nodes = ledger.of(Item.NODES).by(lambda line: line.attempt)
     return tuple(
-        AttemptBill(number, attempt, nodes.get(number, Ledger()), attempt.price)
+        AttemptBill(number, attempt, nodes.get(number, Ledger()))
         for number, attempt in enumerate(launch.attempts if launch else (), start=1)
         if attempt.is_billed
     )
 
 
-def by_activity(
-    ledger: Ledger, bill: AttemptBill, processes: Sequence[Activities] | None
-) -> Ledger:
+def by_activity(bill: AttemptBill, processes: Sequence[Activities] | None) -> Ledger:
     """Returns the node time of an attempt by activity; it adds up to the bill exactly.
 
     Args:
-        ledger: Usage of the nodes.
         bill: Of the attempt.
         processes: That ran in it; None: unknown.
     """
+    ledger = bill.nodes
     if bill.why_unknown or not ledger.lines:
         return ledger
     found = {Item.REPEATED: bill.up_seconds}
@@ -288,7 +289,7 @@ def run_ledger(
     found = own_machine(own, row) if own else Ledger()
     for bill in bills:
         ran = None if ran_in is None or not processes else ran_in.get(bill.number, ())
-        found += by_activity(bill.nodes, bill, ran)
+        found += by_activity(bill, ran)
     beside = (
         line for line in usage.lines if line.item is not Item.NODES and line.attempt in billed
     )

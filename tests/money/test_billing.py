@@ -36,7 +36,7 @@ def provisioned(*up_down, row=ROW, **more):
 
 def waited(bill):
     """Node seconds until all nodes were up."""
-    return by_activity(bill.nodes, bill, None).of(Item.PROVISIONING).node_seconds
+    return by_activity(bill, None).of(Item.PROVISIONING).node_seconds
 
 
 @pytest.mark.parametrize(

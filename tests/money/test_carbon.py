@@ -6,7 +6,7 @@ import math
 import pytest
 
 from cloudgan.core.errors import ConfigError
-from cloudgan.money.carbon import CarbonFactors, carbon_g_per_epoch, load_carbon_factors
+from cloudgan.money.carbon import carbon_g_per_epoch, load_carbon_factors
 from cloudgan.money.catalog import shipped_catalog
 
 V100 = "gcp/n1-standard-64+8xV100/us-central1/spot"
@@ -17,37 +17,32 @@ def shipped():
     return shipped_catalog()
 
 
-@pytest.fixture
-def facts():
-    known = load_carbon_factors()
-    power = known.power["V100"].model_copy(update={"watts": 300})
-    grid = known.grid["gcp", "us-central1"].model_copy(update={"g_per_kwh": 400})
-    return CarbonFactors({"V100": power}, {("gcp", "us-central1"): grid})
-
-
-def test_an_hour_of_eight_gpus_is_their_power_times_the_grid(shipped, facts):
-    found = carbon_g_per_epoch(shipped.row(V100), 3600, 1, facts)
-    assert found.grams == pytest.approx(8 * 0.3 * 400)
+def test_an_hour_of_eight_gpus_is_their_power_times_the_grid(shipped):
+    facts = load_carbon_factors()
+    kilowatts = 8 * facts.power["V100"].watts / 1000
+    found = carbon_g_per_epoch(shipped.row(V100), 3600, 1)
+    assert found.kwh == pytest.approx(kilowatts)
+    assert found.grams == pytest.approx(kilowatts * facts.grid["gcp", "us-central1"].g_per_kwh)
     assert found.why_unknown == ""
 
 
-def test_it_grows_with_nodes_and_seconds(shipped, facts):
+def test_it_grows_with_nodes_and_seconds(shipped):
     row = shipped.row(V100)
-    one, more = carbon_g_per_epoch(row, 10, 1, facts), carbon_g_per_epoch(row, 30, 4, facts)
+    one, more = carbon_g_per_epoch(row, 10, 1), carbon_g_per_epoch(row, 30, 4)
     assert one.grams
     assert more.grams == pytest.approx(12 * one.grams)
-    assert carbon_g_per_epoch(row, 0, 1, facts).grams == 0
+    assert carbon_g_per_epoch(row, 0, 1).grams == 0
 
 
-def test_unknown_carbon_has_reasons_and_is_not_zero(shipped, facts):
+def test_unknown_carbon_has_reasons_and_is_not_zero(shipped):
     row = shipped.row("aws/g5.xlarge/us-east-1/on_demand")
-    found = carbon_g_per_epoch(row, None, 1, facts)
+    found = carbon_g_per_epoch(row.model_copy(update={"region": "moon"}), None, 1)
     assert found.grams is None
     assert found.why_unknown == (
         "the time of an epoch is unknown; no source for the power of one A10G;"
-        " no source for the carbon intensity of aws us-east-1"
+        " no source for the carbon intensity of aws moon"
     )
-    known = carbon_g_per_epoch(shipped.row(V100), None, 1, facts)
+    known = carbon_g_per_epoch(shipped.row(V100), None, 1)
     assert known.why_unknown == "the time of an epoch is unknown"
 
 

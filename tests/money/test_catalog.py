@@ -128,7 +128,7 @@ def test_a_family_name_finds_its_members_and_no_others(asked, names):
 def test_current_prices_hold_none_of_2021():
     assert {row.snapshot for row in SHIPPED.find()} == {"current"}
     asked = {"node_type": "v3-8", "region": "us-central1", "market": "spot"}
-    assert [row.usd_per_hour for row in SHIPPED.find(**asked, snapshot="2021")] == [2.4]
+    assert SHIPPED.row("node/gcp/v3-8/us-central1/spot/2021").usd_per_hour == 2.4
     assert [row.usd_per_hour for row in SHIPPED.find(**asked)] == [2.04]
 
 
@@ -230,8 +230,9 @@ def test_an_old_spot_price_that_a_new_list_price_refutes_is_dropped():
 def test_the_prices_of_2021_are_never_replaced(folder):
     offer = "gcp/v3-8/us-central1"
     write_refreshed(folder, "gcp", [fresh("spot", 1.0, offer)])
-    old = load_catalog().find(node_type="v3-8", region="us-central1", snapshot="2021")
-    assert {row.usd_per_hour for row in old} == {2.4, 8.0}
+    found, old = load_catalog(), "node/gcp/v3-8/us-central1"
+    usd = [found.row(f"{old}/{market}/2021").usd_per_hour for market in ("spot", "on_demand")]
+    assert usd == [2.4, 8.0]
 
 
 def test_a_file_that_is_replaced_is_whole_or_as_it_was(folder):

@@ -23,13 +23,8 @@ CURRENT = [row for row in ROWS if row.snapshot == "current"]
 
 def on_demand(row):
     """The list prices of the node of a row in its region."""
-    return SHIPPED.find(
-        provider=row.provider,
-        node_type=row.node_type,
-        region=row.region,
-        market="on_demand",
-        snapshot=row.snapshot,
-    )
+    listed = row.model_copy(update={"market": "on_demand"}).row_id
+    return [one for one in ROWS if one.row_id == listed]
 
 
 def test_the_shipped_rows_are_all_there():

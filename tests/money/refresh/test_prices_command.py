@@ -5,7 +5,9 @@ import re
 
 import pytest
 
+from cloudgan.core.table import read_table
 from cloudgan.money.catalog import load_catalog, shipped_catalog
+from cloudgan.schema.price_row import PriceRow
 
 KEY = "AIzaNotAKey"
 AZURE_NODE = "Standard_NC4as_T4_v3"
@@ -79,7 +81,7 @@ def test_sources_are_refreshed_independently(command):
 def test_output_is_the_shipped_file_with_only_the_refreshed_prices_changed(command, tmp_path):
     file = tmp_path / "nodes.csv"
     command("refresh", "--provider=gcp", f"--output={file}", CLOUDGAN_GCP_API_KEY=KEY)
-    old, new = shipped_catalog().rows, shipped_catalog(file).rows
+    old, new = shipped_catalog().rows, tuple(row for _, row in read_table(file, PriceRow))
     assert [row.row_id for row in new[: len(old)]] == [row.row_id for row in old]
     changed = {row.offer for row in set(new) - set(old)}
     assert changed == {f"gcp/v5litepod-{chips}/us-central1/on_demand" for chips in (1, 4, 8, 16)}
