@@ -178,7 +178,7 @@ def _ranks(island: tuple[int, ...]) -> str:
 
 
 def measure_links(world: World, sizes: Sequence[int], rounds: int) -> dict[str, Any]:
-    """Measures each pair of ranks in turns of at most 18 s in all; all ranks call it, and get the same links.
+    """Measures each pair of ranks in turns, begins none after 18 s; all ranks call it, and get the same links.
 
     Returns:
         `sizes`; `turns`: bytes per second by size, sending rank, receiving rank and round, on the diagonal of a

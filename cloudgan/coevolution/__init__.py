@@ -1,5 +1,5 @@
 """Cellular training of GANs: a grid of cells whose generators and discriminators compete.
 
-Imports `parallel` (communication between ranks), `training`, `validation` and lower packages. Read
+Imports `ranks`, `training`, `validation` and lower packages. Read
 `cell.py` first: one iteration of a cell.
 """

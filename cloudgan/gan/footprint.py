@@ -32,7 +32,7 @@ _MARGINALS_KEPT = 24
 """Numbers for each cell that `cloudgan.gan.cell_marginals` keeps: three of two knots each, what lies
 between them, its powers and exponentials, and the features of the shape loss."""
 _FINISHED_SHOWERS, _FINISHING_BYTES = 1024, 24
-"""Showers that a generator is finished with at once (`training.finishing`), bytes for each cell."""
+"""Showers that a generator is finished with at once (`training.calibration`), bytes for each cell."""
 
 
 class Kept(NamedTuple):
@@ -73,7 +73,7 @@ class Footprint:
 
 
 def footprint(preset: Preset, *, conv_impl: str, precision: str) -> Footprint:
-    """Returns what training `preset` takes; `conv_impl` is published, phases or transforms."""
+    """Returns what training `preset` takes; `conv_impl` is published, phases or fft."""
     size = _NUMBER_BYTES[precision]
     measured = find_profile(preset.networks).memory[conv_impl]
     least = size * sum(kept.numbers for kept in kept_for_backward(preset, conv_impl))

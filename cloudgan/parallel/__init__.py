@@ -1,5 +1,4 @@
-"""Ranks that train one GAN: masters and workers (Downpour, EASGD, GEM), groups, stages on devices.
+"""Ranks that train one GAN: masters and workers (Downpour, EASGD, GEM) and groups of ranks.
 
-May import: training, validation, models, data, schema, core; `communication` is the only importer of mpi4py.
-Read first: layout.py (which rank does what), then update_rules.py.
+May import ranks, training, validation, data, schema and core. Read `rank.py` first, then `update_rules.py`.
 """

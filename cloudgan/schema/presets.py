@@ -106,7 +106,7 @@ class Preset(SparseDocument):
         "drawn",
         description="drawn at each step, or those of step 0 at every step as in the published code",
     )
-    dropout: float = Field(0.2, ge=0, lt=1)
+    dropout: float = Field(0.2, ge=0, le=0.99)
     batch_norm_momentum: float = Field(0.99, gt=0, lt=1)
     batch_norm_epsilon: float = Field(1e-6, gt=0, le=1e6)
     energy_scaled_output: bool = Field(

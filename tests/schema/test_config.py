@@ -10,6 +10,12 @@ def test_a_preset_in_a_file_may_override_single_keys():
     assert config.model == find_preset("mini").model_copy(update={"dropout": 0.1})
 
 
+def test_a_dropout_of_which_no_16_bit_mask_keeps_the_share_is_refused():
+    said = r"model\.dropout is 0\.999995: .* less than or equal to 0\.99"
+    with pytest.raises(ConfigError, match=said):
+        parse_config({"model": {"dropout": 0.999995}}, "run.yaml")
+
+
 def test_a_loss_weight_may_be_overridden_alone():
     config = parse_config({"model": {"loss_weights": {"angle": 1.0}}}, "run.yaml")
     assert config.model.loss_weights.angle == 1.0
