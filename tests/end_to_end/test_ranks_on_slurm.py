@@ -1,4 +1,4 @@
-"""Masters and workers on two nodes of a real Slurm, preempted once: requeued, and to the end."""
+"""Two nodes of a real Slurm: masters and workers, preempted once, requeued, and to the end; and JAX."""
 
 import json
 import subprocess
@@ -62,6 +62,22 @@ def test_ranks_on_two_nodes_save_when_slurm_preempts_them_and_resume_when_requeu
     ends = [[line.split()[-1] for line in path.read_text().splitlines()[1::2]] for path in notes]
     assert ends == [["75", "0"], ["75", "0"]]
     cloudgan_here("down", "ranks")
+
+
+def test_jax_trains_on_two_nodes(here, shards, slurm, cloudgan_here, monkeypatch):
+    pytest.importorskip("jax")
+    monkeypatch.setenv("JAX_PLATFORMS", "cpu")
+    monkeypatch.setenv("XLA_FLAGS", "--xla_backend_optimization_level=0")
+    flags = (
+        *("--provider=slurm", f"--store={here / 'shared'}", "--cpus=1", "--memory-gib=0.5"),
+        *("--nodes=2", "--name=jax", "--yes", "--json", "--", "train", str(shards)),
+        *("--config=plain.yaml", "--engine=jax", "--max-steps=2", "--global-batch=8"),
+    )
+    assert json.loads(cloudgan_here("deploy", *flags).stdout)["state"] == "finished"
+    started = record.read(here / "runs" / "jax" / "record.jsonl").started()
+    assert (started.strategy, started.numerics.workers) == ("multiworker", 2)
+    assert started.numerics.jax
+    cloudgan_here("down", "jax")
 
 
 def preempt_in_the_middle(store):
