@@ -78,6 +78,18 @@ def test_a_resumed_run_has_the_image_that_its_nodes_pulled(
     assert images == {image}, "in the Job that was sent"
 
 
+@pytest.mark.parametrize(
+    ("flags", "image"),
+    [
+        ((), "tensorflow/tensorflow:2.21.0"),
+        (("--engine=jax",), "python:3.11-slim"),
+        (("--engine=jax", "--image=lab/jax:1"), "lab/jax:1"),
+    ],
+)
+def test_pods_on_cpus_have_the_image_of_their_engine(planned, flags, image):
+    assert planned(*FLAGS, *flags)["workers"]["image"] == image
+
+
 def test_a_plan_invents_no_digest(cloudgan_here, user_folder):
     offline = cloudgan_here("plan", *FLAGS, "--image=lab/gan:1", "--json").stdout
     assert "image      lab/gan:1; its digest is recorded when a node pulls it\n" in basis(offline)

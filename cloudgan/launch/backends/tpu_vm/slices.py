@@ -76,9 +76,9 @@ def notes(wanted: Machine) -> tuple[str, ...]:
         )
     if wanted.hosts > 1:
         found.append(
-            f"{wanted.node_type} has {wanted.hosts} VMs, which TensorFlow's last releases for TPUs cannot connect"
-            " (tensorflow issue 93618): on it `deploy` starts `-- train --engine=jax` only. For other jobs choose"
-            f" one VM, the nearest: {wanted.replacement or _one_host(wanted)}"
+            f"{wanted.node_type} has {wanted.hosts} VMs, on which `deploy` starts `-- train --engine=jax` only:"
+            " TensorFlow's last releases for TPUs cannot connect them (tensorflow issue 93618). For other jobs"
+            f" choose one VM, the nearest: {wanted.replacement or _one_host(wanted)}"
         )
     if wanted.accelerator == "TPU-v6e":
         found.append(
