@@ -318,8 +318,8 @@ def trials_cost(
     time: Mapping[int | str, float],
     states: tuple[Mapping[int, str], int | None],
     *,
-    usd: float | None = None,
-    price_row: str | None = None,
+    usd: float | None,
+    price_row: str | None,
     unknown: tuple[str, ...] = (),
 ) -> JobCostReport:
     """Divides a cost by what nodes did for a search.

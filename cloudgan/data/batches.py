@@ -48,7 +48,7 @@ class Batch(NamedTuple, Generic[Image]):
 
 
 def check_cells(
-    model: Preset, have: tuple[int, int, int], where: str, layout: Layout | None = None
+    model: Preset, have: tuple[int, int, int], where: str, layout: Layout | None
 ) -> None:
     """Checks that showers are large enough; rings, and layers that differ, have no centre to cut."""
     shape, is_whole = model.image_shape, layout is not None and layout.geometry != Geometry()

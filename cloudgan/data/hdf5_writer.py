@@ -81,7 +81,7 @@ def public_layout(showers: Showers) -> RawShowers:
 def hdf5_writer(
     path: Path | str,
     attributes: Attributes | Mapping[str, Mapping[str, Any]],
-    layout: Layout | None = None,
+    layout: Layout | None,
 ) -> Iterator[Hdf5Writer]:
     """Yields a writer; what it wrote replaces `path` when the block succeeds, in a folder that may be new.
 

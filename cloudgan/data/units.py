@@ -99,7 +99,7 @@ def decide_units(
     asked: str = "",
     stated_by: str = "declared in the file",
     is_authors: bool = False,
-    has_deposits: bool = False,
+    has_deposits: bool,
 ) -> Units:
     """Returns the units of a file whose median of sum(ECAL)/energy is `ratio`.
 

@@ -124,7 +124,7 @@ class _Simulation:
         workers = len(self._seen)
         period = self._times.step * self._times.sync_every
         for worker in range(workers):
-            self._compute(worker, answered_after=self._rng.random() * period)
+            self._compute(worker, self._rng.random() * period)
         for updates in (_WARM_UP_UPDATES * workers, _COUNTED_UPDATES * workers):
             self._begin, self._served, self._staleness = self._now, 0, 0
             for server in (*self._masters, self._top):
@@ -153,7 +153,7 @@ class _Simulation:
         self._pushed += 1  # orders events of the same time
         heapq.heappush(self._events, (self._now + seconds, self._pushed, kind, number))
 
-    def _compute(self, worker: int, answered_after: float = 0.0) -> None:
+    def _compute(self, worker: int, answered_after: float) -> None:
         """Lets a worker compute when its answer is there, and its update arrive."""
         times = self._times
         spread = times.jitter * times.sync_every**0.5
@@ -178,7 +178,7 @@ class _Simulation:
         self._staleness += master.clock - self._seen[worker]
         master.clock += 1
         self._seen[worker] = master.clock
-        self._compute(worker, answered_after=self._times.message)
+        self._compute(worker, self._times.message)
         if len(self._masters) > 1 and master.clock % self._every == 0:
             self._push(self._times.message, "at top", number)
             return

@@ -62,9 +62,9 @@ class Mpi(World):
             return None
         return Message(status.Get_source(), status.Get_tag(), status.Get_count(mpi.BYTE))
 
-    def broadcast(self, buffer: NDArray[Any], root: int = 0) -> None:
-        """Copies the array of `root` to all ranks; all ranks call it."""
-        poll_until(self._comm.Ibcast(buffer, root).Test)
+    def broadcast(self, buffer: NDArray[Any]) -> None:
+        """Copies the array of rank 0 to all ranks; all ranks call it."""
+        poll_until(self._comm.Ibcast(buffer, 0).Test)
 
     def gather(self, value: Any, *, meanwhile: Callable[[], None] | None = None) -> list[Any]:
         """Returns the values of all ranks, by rank, to all of them; small JSON values."""

@@ -58,8 +58,8 @@ class World(ABC):
         """Returns the next message that waits; None if there is none."""
 
     @abstractmethod
-    def broadcast(self, buffer: NDArray[Any], root: int = 0) -> None:
-        """Copies the array of `root` to all ranks; all ranks call it."""
+    def broadcast(self, buffer: NDArray[Any]) -> None:
+        """Copies the array of rank 0 to all ranks; all ranks call it."""
 
     @abstractmethod
     def gather(self, value: Any, *, meanwhile: Callable[[], None] | None = None) -> list[Any]:
@@ -171,7 +171,7 @@ class Alone(World):
         )
         return next(waiting, None)
 
-    def broadcast(self, buffer: NDArray[Any], root: int = 0) -> None:
+    def broadcast(self, buffer: NDArray[Any]) -> None:
         """Does nothing: this rank has the array."""
 
     def gather(self, value: Any, *, meanwhile: Callable[[], None] | None = None) -> list[Any]:

@@ -20,7 +20,7 @@ from cloudgan.schema import record
 from cloudgan.schema.quality import best_step
 from cloudgan.schema.run_folder import RunFolder, checkpoint_name, checkpoint_steps
 from cloudgan.schema.search import FILE_NAME, SearchConfig
-from cloudgan.schema.search_exchange import LEASE_SECONDS, TrialRun, search_prefix
+from cloudgan.schema.search_exchange import TrialRun, search_prefix
 from cloudgan.search.block_watch import BlockWatch
 from cloudgan.search.blocks import LOG
 from cloudgan.search.folder import SearchFolder
@@ -97,18 +97,13 @@ class Follower:
         published: tuple[SearchStudy, StoreJournal],
         progress: Progress,
         *,
-        lease_seconds: float = LEASE_SECONDS,
         absent_seconds: float = _ABSENT_SECONDS,
     ) -> None:
-        """Prepares to follow; sends no request.
-
-        A block is lost after `lease_seconds` without a beat; `absent_seconds` is the longest time without
-        any block.
-        """
+        """Prepares to follow, for `absent_seconds` at most without any block; sends no request."""
         self._folder, self._config, self._progress = folder, config, progress
         self._study, self._journal = published
         self._store = self._journal.store
-        self._watch = BlockWatch(self._store, lease_seconds)
+        self._watch = BlockWatch(self._store)
         self._absent_seconds, self._alive_seconds = absent_seconds, time.monotonic()
         self._blocks: dict[str, str] = {}
         self._list_seconds = 0.0

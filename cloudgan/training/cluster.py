@@ -169,7 +169,7 @@ class ComputeOptions(NamedTuple):
 
 
 def prepare_environment(
-    config: RunConfig, saved: Numerics | None, progress: Progress, *, processes: int = 1
+    config: RunConfig, saved: Numerics | None, progress: Progress, *, processes: int
 ) -> ComputeOptions:
     """Checks the environment and sets the variables that TensorFlow reads on import.
 

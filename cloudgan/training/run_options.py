@@ -50,17 +50,15 @@ def resolve(
     config: str | None,
     run: str | None,
     fresh: bool = False,
-    accelerated: bool | None = None,
 ) -> tuple[RunConfig, RunFolder]:
     """Lays options by dotted key (None: not set) over `--config`, or over the run.yaml of the run's folder.
 
     Where neither names a preset, it is paper with an accelerator, and mini without one or for a grid of
     cells: on two cores 60 epochs of paper take hours even with a few hundred showers. The folder `run` is
     by default runs/NAME of the run.yaml, else runs/PRESET; its run.yaml is ignored if it is to be `fresh`.
-    `accelerated` says whether the run will have an accelerator; None: it trains on this machine.
     """
     given = read_run_yaml(config)
-    chosen: Mapping[str, Any] = with_preset(options, given, accelerated)
+    chosen: Mapping[str, Any] = with_preset(options, given, None)
     name = given.get("name", "") or str(chosen.get("model.preset") or given["model"]["preset"])
     if run == "":
         raise ConfigError(f"--run= is empty; give a folder such as runs/{name}")
@@ -89,7 +87,10 @@ def read_run_yaml(config: str | None) -> dict[str, Any]:
 def with_preset(
     options: Mapping[str, Any], given: Mapping[str, Any], accelerated: bool | None
 ) -> dict[str, Any]:
-    """Returns the options with the default preset, where neither they nor the file name one."""
+    """Returns the options with the default preset, where neither they nor the file name one.
+
+    `accelerated` says whether the run will have an accelerator; None: it trains on this machine.
+    """
     model = given.get("model")
     if options.get("model.preset") or (isinstance(model, dict) and model.get("preset")):
         return dict(options)

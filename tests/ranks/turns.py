@@ -172,8 +172,8 @@ class Rank(World):
         letter = self._first(source, tag)
         return letter and Message(letter.source, letter.tag, len(letter.content))
 
-    def broadcast(self, buffer, root=0):
-        found = self.gather(buffer.tobytes() if self.rank == root else None)[root]
+    def broadcast(self, buffer):
+        found = self.gather(buffer.tobytes() if self.rank == 0 else None)[0]
         buffer[...] = np.frombuffer(found, buffer.dtype).reshape(buffer.shape)
 
     def gather(self, value, *, meanwhile=None):
