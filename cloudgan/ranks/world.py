@@ -107,20 +107,17 @@ class World(ABC):
         outgoing: Mapping[int, NDArray[Any]],
         incoming: Mapping[int, NDArray[Any]],
         tag: int,
-        *,
-        meanwhile: Callable[[], None] | None = None,
     ) -> None:
         """Sends and receives arrays at the same time, and waits until all of them have arrived.
 
         No order of the ranks can block another one: everything is posted before the first wait.
 
-        One array may be sent to several ranks; incoming ones have the right size. `meanwhile` is called
-        before each look; it may raise.
+        One array may be sent to several ranks; incoming ones have the right size.
         """
         pending = [self.start_receive(into, source, tag) for source, into in incoming.items()]
         pending += [self.start_send(buffer, to, tag) for to, buffer in outgoing.items()]
         for is_done in pending:
-            poll_until(is_done, meanwhile)
+            poll_until(is_done)
 
 
 class Alone(World):

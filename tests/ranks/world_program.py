@@ -26,7 +26,8 @@ arrived = {other: np.empty_like(own) for other in others}
 looks = []
 if ranks.rank == 2:
     time.sleep(0.2)  # all others wait for it
-ranks.exchange(dict.fromkeys(others, own), arrived, 7, meanwhile=lambda: looks.append(1))
+ranks.gather(None, meanwhile=lambda: looks.append(1))
+ranks.exchange(dict.fromkeys(others, own), arrived, 7)
 found["exchanged"] = {other: float(array.sum()) for other, array in arrived.items()}
 found["looked"] = len(looks) > 0
 values = np.full(100_000, float(ranks.rank), np.float32)
