@@ -143,8 +143,8 @@ def _words(option: Option, text: str) -> str:
 
 
 def _denied(option: Option) -> str:
-    """What stands before the help of a switch that is on, and so has a flag to turn it off."""
-    return "do not " if option.kinds == (bool,) and option.info.default is True else ""
+    """What stands before the help of a switch that is on."""
+    return "do not " if option.is_on else ""
 
 
 def _short_name(option: Option) -> str:

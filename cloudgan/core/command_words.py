@@ -97,7 +97,9 @@ def _flag(
         denied = known.get(name.removeprefix("no-"))
         if denied and denied.is_switch and name.startswith("no-") and not equals:
             return denied, "false"
-        names = [*(f"--{one.name}" for one in known.values()), "--help", "--help-all"]
+        no = "no-" if name.startswith("no-") else ""
+        names = [f"--{no if one.is_on else ''}{one.name}" for one in known.values()]
+        names += ["--help", "--help-all"]
         raise UnknownNameError(f"flag of `{command}`", written, names)
     if equals:
         return option, text

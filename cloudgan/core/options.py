@@ -54,6 +54,11 @@ class Option:
         return self.argument_name if self.flag.is_positional else f"--{self.name}"
 
     @property
+    def is_on(self) -> bool:
+        """Whether it is a switch that is on, and so has a flag to turn it off."""
+        return self.kinds == (bool,) and self.info.default is True
+
+    @property
     def argument_name(self) -> str:
         """Its name in a usage line."""
         return self.name.upper().replace("-", "_")

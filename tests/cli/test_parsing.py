@@ -90,6 +90,8 @@ REFUSED = {
     "a misspelt choice": ("deploy gcp --market=sport", "Did you mean 'spot'?"),
     "a value for a switch": ("deploy gcp --dry_run=maybe", "--dry-run or --no-dry-run"),
     "a value for a negated switch": ("deploy gcp --no-wait=1", "unknown flag"),
+    "a misspelt negated switch": ("deploy gcp --no-wiat", "Did you mean '--no-wait'?"),
+    "a negated switch of another command": ("deploy gcp --no-open", "--market, --no-wait, --nodes"),
     "a negated number": ("deploy gcp --no-nodes", "unknown flag"),
     "a flag twice": ("deploy gcp --nodes=1 --nodes=2", "--nodes was given twice"),
     "a switch and its contrary": ("deploy gcp --wait --no-wait", "--wait was given twice"),
