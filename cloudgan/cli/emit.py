@@ -14,6 +14,7 @@ from cloudgan.core.user_text import printable
 from cloudgan.reports.result import Result, View
 from cloudgan.reports.table import Table
 
+_SCREEN = 120
 _SIGNS = {True: ("✓ ", "green"), False: ("✗ ", "red"), None: ("", "")}
 
 
@@ -66,9 +67,9 @@ def _lines(view: View, width: int, *, verbose: bool) -> Iterator[Text]:
 
 
 def _commands(commands: tuple[tuple[str, str], ...], width: int) -> Iterator[Text]:
-    """Each command beside what it does, or above it where both do not fit."""
+    """Each command beside what it does, or above it where both do not fit, in a pipe on a usual screen."""
     column = max((len(command) for command, _ in commands), default=0)
-    fits = all(2 + column + 4 + len(what) <= width for _, what in commands)
+    fits = all(2 + column + 4 + len(what) <= min(width, _SCREEN) for _, what in commands)
     for command, what in commands:
         line = Text("  ").append(printable(command), "bold")
         if fits:

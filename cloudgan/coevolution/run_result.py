@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +96,8 @@ class Evolution(Result):
             score = self.lines[best][self.iteration - 1].score
             said = f"best mixture: cell {self.best}, score {score:.4g}"
             notes.append("score of a cell's mixture; fitness is a loss; lower is better in both")
+        if parts := _parts(cells.values()):
+            notes.append(f"-v shows the parts of a score: {', '.join(parts).replace('_', ' ')}")
         if len(cells) > _MOST_ROWS:
             shown = dict(sorted(cells.items(), key=lambda one: one[1].score)[:_MOST_ROWS])
             notes.append(f"the best {len(shown)} of {len(cells)} cells; -v shows all")
@@ -112,15 +114,18 @@ class Evolution(Result):
         )
         return View(
             f"{path}: {size} cells, {counted(self.iteration, 'iteration')}; {said}",
-            self._table(shown) if shown else None,
+            self._table(shown, in_full=False) if shown else None,
             notes=tuple(notes),
             commands=commands if self.best else (),
-            basis=(self._table(cells), *([compared] if compared else [])) if cells else (),
+            basis=(self._table(cells, in_full=True), *([compared] if compared else []))
+            if cells
+            else (),
             done=self.best is not None,
         )
 
-    def _table(self, cells: Mapping[str, CellLine]) -> Table:
-        names = list(dict.fromkeys(name for line in cells.values() for name in line.details))
+    def _table(self, cells: Mapping[str, CellLine], *, in_full: bool) -> Table:
+        """Returns a row per cell; in full with the parts of its score, which no screen is wide enough for."""
+        names = _parts(cells.values()) if in_full else []
         rows = tuple(
             (
                 Mark(True, name) if name == self.best else name,
@@ -137,6 +142,11 @@ class Evolution(Result):
         head = ("cell", "score", *(name.replace("_", " ") for name in names))
         heads = (*head, "generator", "discriminator", "rate", "loss", "iteration")
         return Table(heads, rows, priority=f"00{'4' * len(names)}12332")
+
+
+def _parts(lines: Iterable[CellLine]) -> list[str]:
+    """Returns the names of the parts of a score."""
+    return list(dict.fromkeys(name for line in lines for name in line.details))
 
 
 def read_evolution(path: Path | str) -> Evolution:

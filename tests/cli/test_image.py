@@ -104,3 +104,9 @@ def test_a_place_that_is_no_folder_is_refused(cloudgan_here, tmp_path, given, wh
     (tmp_path / "loop").symlink_to("loop")
     assert re.search(why, cloudgan_here("image", given, exits=2).stderr)
     assert (tmp_path / "notes.txt").read_text() == "mine"
+
+
+def test_a_long_command_has_its_flag_below_it_in_a_pipe(cloudgan_here):
+    rows = cloudgan_here("image", "context").stdout.splitlines()
+    assert [row.split()[0] for row in rows if row.startswith("      ")] == 5 * ["then"]
+    assert not any("  " in row.strip() for row in rows), "no column as wide as the longest command"

@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from cloudgan.cli.views.table_text import PIPE_WIDTH, table_lines
 from cloudgan.coevolution import evolve as evolve_module
 from cloudgan.coevolution.ensemble import compare
 from cloudgan.coevolution.files import GridFolder
@@ -72,6 +73,16 @@ def test_the_mixture_is_compared_with_the_best_single_generator_uniform_weights_
     assert names[3].startswith("greedy ensemble (")
     assert table.columns == ("samples of", "score", "mean")
     assert table.rows[0][1] == found.quality.mixture.score
+
+
+def test_the_cells_fit_a_screen_and_the_parts_of_their_score_are_its_basis(found):
+    """Those of showers: named as of `Shower.score`, which has five."""
+    parts = dict.fromkeys(("response", "profile_z", "hits", "angle", "separation"), 0.001234)
+    line = found.lines[0][-1].model_copy(update={"details": parts})
+    view = found.model_copy(update={"lines": ((line,),) * 4}).view()
+    assert max(row.cell_len for row in table_lines(view.table, PIPE_WIDTH)) <= 80
+    assert {"profile z", "hits"} <= {*view.basis[0].columns} - {*view.table.columns}
+    assert view.notes[1].startswith("-v shows the parts of a score: response, profile z")
 
 
 def test_score_and_details_have_a_chart_with_a_line_per_cell(html):
