@@ -71,7 +71,9 @@ class Program:
             if len(words) < len(argv) or settings.is_on("CLOUDGAN_TRACEBACK"):
                 sys.stderr.write(masked("".join(traceback.format_exception(error))))
             failure = explain(error)
-            failure.report(as_json=as_json)
+            # What is refused before a world is joined follows from words and files, which all ranks have.
+            if failure.exit_code != ConfigError.exit_code or settings.is_first_rank_here():
+                failure.report(as_json=as_json)
             sys.exit(failure.exit_code)
         sys.exit(code)
 

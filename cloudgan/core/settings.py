@@ -162,7 +162,26 @@ def config_folder() -> Path:
 
 def is_mpi_rank() -> bool:
     """Whether a process manager of MPI (mpiexec, mpirun, srun) started this process."""
-    return any(map(variable, ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK")))
+    return mpi_rank() is not None
+
+
+def mpi_rank() -> int | None:
+    """Returns the number that the process manager of MPI gave this process; None: it is no rank."""
+    names = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK")
+    text = next(filter(None, map(variable, names)), None)
+    return None if text is None else int(text) if text.isdecimal() else 0
+
+
+def is_first_rank_here() -> bool:
+    """Whether this process is the first rank of its machine, or no rank: one says what all ranks there know.
+
+    Hydra, Open MPI and srun number the ranks of a machine (`mpiexec -n 1 env`, MPICH 5.0.2;
+    https://docs.open-mpi.org/en/v5.0.x/tuning-apps/environment-var.html, read 2026-11-30;
+    SLURM_LOCALID of srun).
+    """
+    names = ("MPI_LOCALRANKID", "OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID")
+    number = next(filter(None, map(variable, names)), "0")
+    return not is_mpi_rank() or number == "0"
 
 
 def set_for_mpi(library: Path) -> None:

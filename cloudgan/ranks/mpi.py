@@ -173,7 +173,7 @@ def _library() -> Any:
         from mpi4py import MPI  # noqa: PLC0415
     except (ImportError, RuntimeError) as error:
         raise ConfigError(
-            f"mpi4py finds no MPI library ({error}); run {install_command('mpi')}, which brings"
-            " MPICH, or load the MPI module of your site"
+            f"mpi4py finds no MPI library ({' '.join(str(error).split())}); run"
+            f" {install_command('mpi')}, which brings MPICH, or load the MPI module of your site"
         ) from error
     return MPI

@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import sys
+import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,13 +19,16 @@ from cloudgan.core import settings
 from cloudgan.core.atomic_file import write_atomic
 from cloudgan.core.document import Document
 from cloudgan.core.documents import write_json
-from cloudgan.core.errors import CloudganError, TryAgain
+from cloudgan.core.errors import CloudganError, ConfigError, TryAgain
 from cloudgan.core.lifeline import at_its_end
 from cloudgan.ranks import mpi
 from cloudgan.ranks.world import World
 from cloudgan.schema.record_line import StopReason
 from cloudgan.schema.run_folder import RunFolder
 from cloudgan.training.stopping import EXIT_CODES, StopFlag, raise_if_stopped
+
+_FIRST_SPEAKS = 2.0
+"""Seconds in which rank 0 ends this one if it refuses the same: what it says is then the only message."""
 
 
 class Failure(Document):
@@ -65,12 +69,12 @@ def run_as_rank(
         Interrupted: Ctrl-C; all ranks have saved.
         TryAgain: SIGTERM; all ranks have saved.
     """
-    rank = 0
+    world, number = None, settings.mpi_rank() or 0
     if settings.has_agent():  # which blocked it in Hydra and in the shells between
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
     try:
         world = mpi.world()
-        rank = world.rank
+        number = world.rank
         mpi.end_with_parent(TryAgain.exit_code)
         if settings.has_agent():
             faulthandler.register(signal.SIGUSR1, all_threads=True)
@@ -80,14 +84,16 @@ def run_as_rank(
         reason = world.gather(end.reason if end else None)[0]
         mpi.finalize()
     except CloudganError as error:
-        fail(folder, rank, error.exit_code, str(error))
+        if isinstance(error, ConfigError) and not settings.is_supervised():
+            _let_the_first_speak(world, error.exit_code)
+        fail(folder, number, error.exit_code, str(error))
     except Exception as error:  # noqa: BLE001  every failure must end the world
         if mpi.is_lost_message(error):  # a stack of MPI says nothing about the run
             cause = str(error).splitlines()[-1]
             lost = f"another rank has ended, as MPI could not exchange a message: {cause}"
-            fail(folder, rank, TryAgain.exit_code, lost)
+            fail(folder, number, TryAgain.exit_code, lost)
         traceback.print_exc()
-        fail(folder, rank, 1, f"{type(error).__name__}: {error}")
+        fail(folder, number, 1, f"{type(error).__name__}: {error}")
     if settings.has_agent() or settings.is_supervised():
         sys.exit(EXIT_CODES.get(reason, 0) if end or settings.has_agent() else 0)
     if end:
@@ -113,7 +119,17 @@ def fail(folder: RunFolder, rank: int, code: int, message: str) -> NoReturn:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_json(path, Failure(rank=rank, exit_code=code, message=message))
     sys.stderr.write(f"cloudgan: rank {rank}: {message}\n")
+    if rank == 0 and "--json" in sys.argv and not settings.is_supervised():
+        sys.stdout.write(json.dumps({"error": message, "exit_code": code}) + "\n")
     mpi.leave(code)
+
+
+def _let_the_first_speak(world: World | None, code: int) -> None:
+    """Ends a rank that refuses what the first one says; another reason than that one's is said a little later."""
+    if world is None and not settings.is_first_rank_here():  # no MPI: nothing would end it
+        mpi.leave(code)
+    if world and world.rank:
+        time.sleep(_FIRST_SPEAKS)
 
 
 def _follow_supervisor(world: World, folder: RunFolder) -> None:
