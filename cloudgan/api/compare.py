@@ -32,11 +32,16 @@ def compare(options: CompareOptions) -> Result:
     offer = options.price_as
     if options.paper:
         return published_scaling() if options.scaling else replay(load_catalog())
-    runs = [open_run(path) for path in _folders(options.runs)]
+    named = [open_run(path) for path in _folders(options.runs)]
+    # With none, the first one says what it lacks.
+    runs = [run for run in named if run.folder.record_file.exists()] or named
+    left_out = tuple(run.folder.path.resolve().name for run in named if run not in runs)
     if options.scaling:
-        return compare_scaling(runs, price_as=offer)
+        scaling = compare_scaling(runs, price_as=offer)
+        return scaling.model_copy(update={"left_out": left_out})
     if options.to_quality:
-        return cost_to_quality(runs, until=options.until, price_as=offer)
+        quality = cost_to_quality(runs, until=options.until, price_as=offer)
+        return quality.model_copy(update={"left_out": left_out})
     records = [run.record for run in runs]
     configs = [run.folder.read_config() for run in runs]
     networks = [config.model.network_name if config else None for config in configs]
@@ -49,7 +54,8 @@ def compare(options: CompareOptions) -> Result:
                 [other for other, name in zip(records, networks, strict=True) if name == network],
             )
             for run, own, network in zip(runs, records, networks, strict=True)
-        )
+        ),
+        left_out=left_out,
     )
 
 

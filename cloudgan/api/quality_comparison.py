@@ -14,10 +14,11 @@ from cloudgan.api.cost import read_launch, read_verdict
 from cloudgan.api.run import Run
 from cloudgan.core.durations import duration_text
 from cloudgan.money.catalog import load_catalog
+from cloudgan.money.comparison import OfRuns
 from cloudgan.money.fees import load_fees
 from cloudgan.money.quality_cost import cost_until, end_of_step
 from cloudgan.reports.page import Page, Section
-from cloudgan.reports.result import Result, View
+from cloudgan.reports.result import View
 from cloudgan.reports.table import Cell, Table
 from cloudgan.schema.config import RunConfig
 from cloudgan.schema.cost_report import at_least
@@ -30,7 +31,7 @@ from cloudgan.schema.stop_criterion import StopCriterion, parse_stop_criterion
 GATES = "acceptance gates"
 
 
-class QualityComparison(Result):
+class QualityComparison(OfRuns):
     """Rows of runs that differ in their seeds only."""
 
     goal: str = Field(description="what the runs had to meet")
@@ -64,6 +65,7 @@ class QualityComparison(Result):
                 *sorted(reasons),
                 "-v shows the runs",
             ),
+            warnings=self.left_out_warnings(),
             basis=self._tables(),
         )
 

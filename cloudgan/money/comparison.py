@@ -41,7 +41,18 @@ class RunSummary(Document):
     )
 
 
-class Comparison(Result):
+class OfRuns(Result):
+    """What compares the named runs that have trained."""
+
+    left_out: tuple[str, ...] = Field((), description="runs that never trained")
+
+    def left_out_warnings(self) -> tuple[str, ...]:
+        """Returns which runs are missing, and why."""
+        names = ", ".join(self.left_out)
+        return (f"never trained, and so left out: {names}",) if names else ()
+
+
+class Comparison(OfRuns):
     """Runs side by side."""
 
     runs: tuple[RunSummary, ...]
@@ -68,6 +79,7 @@ class Comparison(Result):
             line=f"{counted(len(self.runs), 'run')} side by side",
             table=table,
             notes=(*notes, *(f"recommendation for {one}" for one in self.recommendations())),
+            warnings=self.left_out_warnings(),
             basis=(self.table(),),
         )
 

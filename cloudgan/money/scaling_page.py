@@ -7,6 +7,7 @@ from typing import Literal, get_args
 
 from pydantic import Field
 
+from cloudgan.money.comparison import OfRuns
 from cloudgan.money.scaling_curves import (
     Power8,
     ScalingCurve,
@@ -16,7 +17,7 @@ from cloudgan.money.scaling_curves import (
 )
 from cloudgan.reports.charts import Axis, Bar, Chart, Line, Plot, Point, PointSeries, StackedBars
 from cloudgan.reports.page import Block, Bullets, Page, Paragraph, Section
-from cloudgan.reports.result import Result, View
+from cloudgan.reports.result import View
 from cloudgan.reports.table import Cell, Number, Table
 
 Quantity = Literal["speed_up", "efficiency"]
@@ -33,7 +34,7 @@ _HEADS = ("n", "devices", "batch", "runs", *_SPEEDS, "kind")
 _PUBLISHED_HEADS = ("source", "n", "over n", *_SPEEDS[1:3], *_SPEEDS[4:], "kind")
 
 
-class ScalingComparison(Result):
+class ScalingComparison(OfRuns):
     """Curves of runs, beside published ones.
 
     Without runs there are published curves only.
@@ -61,6 +62,7 @@ class ScalingComparison(Result):
             f"Scaling of {self.networks}: {len(self.runs)} runs",
             _sizes(self.curves),
             notes=(*said, *missing, *self.notes, "-v shows speeds, seconds, quality and cost"),
+            warnings=self.left_out_warnings(),
             basis=(*map(_size_table, self.curves), _run_table(self), _published_table(self)),
         )
 

@@ -461,3 +461,31 @@ def test_what_cannot_be_compared_is_refused(cloudgan_here, tmp_path, monkeypatch
     damaged = {"verdict": {"passed": True, "checks": [{}]}}
     (tmp_path / "runs/damaged/verdict.json").write_text(json.dumps(damaged))
     assert expected in cloudgan_here("compare", *line.split(), exits=2).stderr
+
+
+# Runs that never trained
+
+
+@pytest.mark.parametrize("flags", [[], ["--to-quality"], ["--scaling"]], ids=str)
+def test_a_named_run_that_never_trained_is_left_out_with_a_warning(
+    tmp_path, monkeypatch, cloudgan_here, flags
+):
+    monkeypatch.chdir(tmp_path)
+    scaled(tmp_path / "runs/first", 1)
+    scaled(tmp_path / "runs/second", 2)
+    write_run(tmp_path / "runs/planned", model={"preset": "mini"})
+    write_run(tmp_path / "runs/other", model={"preset": "mini"})
+    named = ["first", "planned", "second", "other"]
+    said = cloudgan_here("compare", *named, *flags)
+    assert "warning: never trained, and so left out: planned, other" in said.stdout
+    found = cloudgan_here("compare", *named, *flags, "--json").json()
+    assert found["left_out"] == ["planned", "other"]
+    assert all(name in str(found) for name in ("first", "second"))
+
+
+def test_runs_of_which_none_has_trained_are_refused(tmp_path, monkeypatch, cloudgan_here):
+    monkeypatch.chdir(tmp_path)
+    write_run(tmp_path / "runs/planned", model={"preset": "mini"})
+    said = cloudgan_here("compare", "planned", exits=2).stderr
+    assert "no run record" in said
+    assert "cloudgan train" in said
