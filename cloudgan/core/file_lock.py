@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import time
 from collections.abc import Iterator
 from contextvars import ContextVar
 from pathlib import Path
@@ -18,6 +19,7 @@ if sys.platform == "win32":
 else:
     import fcntl
 
+_PAUSE_SECONDS = 0.01
 _HELD: ContextVar[dict[Path, bool]] = ContextVar("locks of this thread", default={})  # noqa: B039 - never changed
 
 
@@ -85,6 +87,22 @@ def locked_target(target: Path) -> Iterator[bool]:
         with contextlib.suppress(OSError):  # it is not empty
             for folder in new:
                 folder.rmdir()
+
+
+@contextlib.contextmanager
+def awaited_target(target: Path, seconds: float = 60.0) -> Iterator[bool]:
+    """Like `locked_target`, but waits for a process that writes it, at most so many seconds."""
+    end = time.monotonic() + seconds
+    with contextlib.ExitStack() as stack:
+        while True:
+            try:
+                is_locked = stack.enter_context(locked_target(target))
+                break
+            except ConfigError as error:
+                if not isinstance(error.__cause__, HeldError) or time.monotonic() > end:
+                    raise
+                time.sleep(_PAUSE_SECONDS)
+        yield is_locked
 
 
 @contextlib.contextmanager

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from datetime import datetime, timedelta
 
 from cloudgan.core.clock import parse_time, utc_moment
 from cloudgan.core.errors import CloudganError
+from cloudgan.core.file_lock import awaited_target
 from cloudgan.launch.lifecycle.nodes import (
     add_nodes,
     has_running_nodes,
@@ -71,12 +72,12 @@ class LaunchLog:
             for when, step in sent
         )
         attempt = _attempt(self.plan).model_copy(update={"requests": requests})
-        self._write(self.read().with_attempt(attempt))
+        self._change(lambda known: known.with_attempt(attempt))
 
     def record_rejected(self, why: str) -> None:
         """Adds an attempt that ended before any request, such as for missing quota."""
         attempt = _attempt(self.plan).model_copy(update={"end_reason": why})
-        self._write(self.read().with_attempt(attempt))
+        self._change(lambda known: known.with_attempt(attempt))
 
     def record_state(self, state: RunState) -> None:
         """Records start, end and end reason of the program in the newest attempt.
@@ -84,11 +85,13 @@ class LaunchLog:
         If the backend reports no end, as for a deleted job, the end is the time of this observation,
         at most the deadline: an upper bound of the cost.
         """
-        before = known = self.read()
+        self._change(lambda known: self._with_state(known, state))
+
+    def _with_state(self, known: Launch, state: RunState) -> Launch:
         if self._is_unknown(state, known) or (state.nodes and not known.attempts):
             known = known.with_attempt(_attempt(self.plan))
         if not known.attempts:
-            return
+            return known
         last = known.attempts[-1]
         if state.started_at:
             last = last.model_copy(update={"program_started_at": parse_time(state.started_at)})
@@ -115,78 +118,94 @@ class LaunchLog:
             gone_by = state.ended_at if state.phase == "absent" and not state.nodes else None
             now = parse_time(gone_by) if gone_by else utc_moment()
             attempts = observe_nodes(attempts, state.nodes, now)
-        known = known.model_copy(update={"attempts": attempts})
-        if known != before:
-            self._write(known)
+        return known.model_copy(update={"attempts": attempts})
 
     def record_nodes(self, nodes: Iterable[Node]) -> None:
         """Adds nodes to the newest attempt; known nodes keep their times."""
-        attempts = self.read().attempts
-        earlier = {(node.name, node.started_at) for a in attempts[:-1] for node in a.nodes}
-        new = [node for node in nodes if (node.name, node.started_at) not in earlier]
-        if attempts:
-            self.record_usage(nodes=add_nodes(attempts[-1], new, utc_moment()).nodes)
+        there = tuple(nodes)
+
+        def with_nodes(known: Launch) -> Launch:
+            if not known.attempts:
+                return known
+            *before, last = known.attempts
+            earlier = {(node.name, node.started_at) for one in before for node in one.nodes}
+            new = [node for node in there if (node.name, node.started_at) not in earlier]
+            attempts = (*before, add_nodes(last, new, utc_moment()))
+            return known.model_copy(update={"attempts": attempts})
+
+        self._change(with_nodes)
 
     def record_nodes_terminated(self) -> None:
         """Records that all nodes of the run are terminated."""
-        known = self.read()
-        attempts = terminate_nodes(known.attempts, utc_moment())
-        if attempts != known.attempts:
-            self._write(known.model_copy(update={"attempts": attempts}))
+
+        def without_nodes(known: Launch) -> Launch:
+            attempts = terminate_nodes(known.attempts, utc_moment())
+            return known.model_copy(update={"attempts": attempts})
+
+        self._change(without_nodes)
 
     def record_kept(self) -> None:
         """Records that the running nodes wait for another run from now on."""
-        last, pool = self._last(), self.plan.node_pool
-        if last is None or pool is None:
-            return
-        now = utc_moment()
-        if up := sum(bool(node.started_at and not node.terminated_at) for node in last.nodes):
+        pool = self.plan.node_pool
+
+        def kept(last: Attempt) -> dict[str, object]:
+            up = sum(bool(node.started_at and not node.terminated_at) for node in last.nodes)
+            if pool is None or not up:
+                return {}
+            now = utc_moment()
             until = now + timedelta(seconds=pool.keep_seconds)
-            self.record_usage(kept=KeptNodes(nodes=up, since=now, until=until))
+            return {"kept": KeptNodes(nodes=up, since=now, until=until)}
+
+        self._change_last(kept)
 
     def record_kept_end(self, when: datetime) -> None:
         """Records that kept nodes are used by another run or deleted; the first end is kept."""
-        last = self._last()
-        kept = last.kept if last else None
-        if kept and not kept.ended_at:
-            ended = max(min(when, kept.until), kept.since)
-            self.record_usage(kept=kept.model_copy(update={"ended_at": ended}))
+
+        def ended(last: Attempt) -> dict[str, object]:
+            kept = last.kept
+            if kept is None or kept.ended_at:
+                return {}
+            end = max(min(when, kept.until), kept.since)
+            return {"kept": kept.model_copy(update={"ended_at": end})}
+
+        self._change_last(ended)
 
     def record_cluster_end(self, when: datetime) -> None:
         """Records that the cluster that this run kept is used by another run or deleted."""
-        last = self._last()
-        cluster = last.cluster if last else None
-        if cluster and cluster.idle_since and not cluster.idle_until:
-            ended = max(when, cluster.idle_since)
-            self.record_usage(cluster=cluster.model_copy(update={"idle_until": ended}))
+
+        def ended(last: Attempt) -> dict[str, object]:
+            cluster = last.cluster
+            if cluster is None or cluster.idle_since is None or cluster.idle_until:
+                return {}
+            end = max(when, cluster.idle_since)
+            return {"cluster": cluster.model_copy(update={"idle_until": end})}
+
+        self._change_last(ended)
 
     def record_end(self, why: str) -> None:
         """Records why the newest attempt ended; the first reason is kept."""
-        last = self._last()
-        if last and not last.end_reason:
-            self.record_usage(end_reason=why)
+        self._change_last(lambda last: {} if last.end_reason else {"end_reason": why})
 
     def record_storage(self) -> None:
         """Records the storage of the run's folder, in GiB months of the newest attempt."""
-        last, gib = self._last(), self.results.gib() if self.results else None
-        if gib is None or last is None or self.plan.node_pool is None:
+        gib = self.results.gib() if self.results else None
+        if gib is None or self.plan.node_pool is None:
             return
-        begins = [request.sent_at for request in last.requests]
-        begins += [last.program_started_at] if last.program_started_at else []
-        if begins:
+
+        def stored(last: Attempt) -> dict[str, object]:
+            begins = [request.sent_at for request in last.requests]
+            begins += [last.program_started_at] if last.program_started_at else []
+            if not begins:
+                return {}
             months = max(0.0, (utc_moment() - min(begins)) / _MONTH)
-            self.record_usage(stored_gib_months=gib * months)
+            return {"stored_gib_months": gib * months}
+
+        self._change_last(stored)
 
     def record_usage(self, **fields: object) -> None:
         """Records fields of the newest attempt, if there is one; None leaves a field as it is."""
-        known = self.read()
-        if not known.attempts:
-            return
-        before = known.attempts[-1]
         given = {name: value for name, value in fields.items() if value is not None}
-        last = Attempt.model_validate(before.model_dump() | given)
-        if last != before:
-            self._write(known.model_copy(update={"attempts": (*known.attempts[:-1], last)}))
+        self._change_last(lambda _: given)
 
     def is_complete(self) -> bool:
         """Whether the usage record is final: the run ended and its nodes are terminated."""
@@ -205,9 +224,6 @@ class LaunchLog:
         notices = notices_of(read_if_whole(self.folder.record_file))
         return usd_until_now(launch_ledger(self.read(), None, notices))
 
-    def _last(self) -> Attempt | None:
-        return next(reversed(self.read().attempts), None)
-
     @staticmethod
     def _is_unknown(state: RunState, known: Launch) -> bool:
         """Whether the job belongs to an attempt that this log does not contain."""
@@ -218,9 +234,25 @@ class LaunchLog:
         down = known.attempts[-1].program_ended_at
         return down is not None and parse_time(state.started_at) > down
 
-    def _write(self, known: Launch) -> None:
-        self.folder.path.mkdir(parents=True, exist_ok=True)
-        launch.write(self.folder.launch_file, known)
+    def _change_last(self, fields_of: Callable[[Attempt], Mapping[str, object]]) -> None:
+        """Changes fields of the newest attempt, if there is one."""
+
+        def change(known: Launch) -> Launch:
+            if not known.attempts:
+                return known
+            *before, last = known.attempts
+            changed = Attempt.model_validate(last.model_dump() | dict(fields_of(last)))
+            return known.model_copy(update={"attempts": (*before, changed)})
+
+        self._change(change)
+
+    def _change(self, change: Callable[[Launch], Launch]) -> None:
+        """Writes what `change` makes of the document; another process, such as `status`, changes it before or after."""
+        if change(before := self.read()) == before:
+            return
+        with awaited_target(self.folder.launch_file):
+            known = change(self.read())
+            launch.write(self.folder.launch_file, known)
         if self.results:
             with suppress(CloudganError):  # the next change writes it again
                 self.results.write_launch(known)

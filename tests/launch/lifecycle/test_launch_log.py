@@ -1,6 +1,7 @@
 """launch.json: attempts, their requests, the times of program, nodes and cluster, and what they cost."""
 
 import datetime as dt
+import threading
 
 import pytest
 from hypothesis import example, given, settings
@@ -39,6 +40,9 @@ FEE = {
     "kind": "control_plane", "provider": "gcp", "name": "GKE standard", "region": "any",
     "usd": 0.1, "unit": "hour", "source": "a test", "confidence": "A", "date": "2026-11-01",
 }  # fmt: skip
+
+
+NAMES = {f"node-{number}" for number in range(40)}
 
 
 def after(minutes):
@@ -104,6 +108,25 @@ def log(provisioned, tmp_path):
     """Of a run on provisioned nodes that was started at noon."""
     folder = RunFolder(tmp_path / "runs" / "gan")
     return begun(LaunchLog(folder, provisioned, RunResults.from_plan(provisioned)), provisioned)
+
+
+def test_what_two_processes_record_at_once_is_all_kept(log):
+    """Such as `deploy`, which adds an attempt while `status` records the nodes that it sees."""
+
+    def see():
+        for number in range(40):
+            node = Node(name=f"node-{number}", started_at=after(number))
+            LaunchLog(log.folder, log.plan).record_state(state("running", 0, nodes=(node,)))
+
+    before = len(log.read().attempts)
+    other = threading.Thread(target=see)
+    other.start()
+    for number in range(40):
+        log.record_rejected(f"no machine {number}")
+    other.join()
+    found = log.read().attempts
+    assert len(found) == before + 40
+    assert len({node.name for one in found for node in one.nodes} & NAMES) == 40
 
 
 @pytest.mark.parametrize(
