@@ -20,6 +20,7 @@ from cloudgan.core.errors import (
     ConfigError,
     DataError,
     UnknownNameError,
+    counted,
     shorten,
 )
 from cloudgan.core.file_lock import HeldError, take
@@ -217,6 +218,26 @@ class RunFolder:
                 f"{self.path} holds another run; requested and existing configuration differ in"
                 f" {'; '.join(found)}. Choose another --run, or omit these flags to resume it"
             )
+        if there:
+            self._refuse_less(config, there)
+
+    def _refuse_less(self, config: RunConfig, there: RunConfig) -> None:
+        """Refuses fewer epochs or steps than were trained: the run cannot go back, and its run.yaml would be wrong."""
+        trained = record.read_if_whole(self.record_file)
+        done = {
+            "epochs": (trained.finished_epochs(), config.training.epochs, there.training.epochs),
+            "max-steps": (
+                max((each.step for each in trained.epochs()), default=0),
+                config.training.max_steps or sys.maxsize,
+                there.training.max_steps or sys.maxsize,
+            ),
+        }
+        for flag, (have, asked, before) in done.items():
+            if asked < min(have, before):
+                raise ConfigError(
+                    f"--{flag}={asked}: {self.path} has trained {counted(have, flag.removeprefix('max-')[:-1])}. Omit the"
+                    f" flag, give --{flag}={have} or more to continue, or choose another --run"
+                )
 
     def has_trained(self) -> bool:
         """Whether a step is recorded or saved, or the record cannot be read.

@@ -6,6 +6,7 @@ from cloudgan.schema.config import parse_config
 from cloudgan.schema.options.showers import DemoOptions
 from cloudgan.schema.options.training import TrainOptions
 from cloudgan.schema.run_folder import RunFolder
+from records import epoch, started, stopped, write_run
 
 
 def config(**training):
@@ -24,6 +25,33 @@ def test_a_longer_run_may_go_on_in_its_folder(tmp_path):
     folder.write_config(config(epochs=1))
     trained(folder)
     folder.check(config(epochs=2))
+
+
+@pytest.mark.parametrize(
+    ("before", "asked", "said"),
+    [
+        (
+            {"epochs": 3},
+            {"epochs": 2},
+            "--epochs=2: .* has trained 3 epochs. .* give --epochs=3 or",
+        ),
+        ({"epochs": 3}, {"epochs": 9, "max_steps": 29}, "--max-steps=29: .* has trained 30 steps"),
+        ({"epochs": 3}, {"epochs": 3}, ""),
+        ({"epochs": 3}, {"epochs": 3, "max_steps": 30}, ""),
+        ({"epochs": 9}, {"epochs": 4}, ""),
+        ({"epochs": 2}, {"epochs": 2}, ""),
+    ],
+    ids=["epochs", "steps", "the same", "the same steps", "fewer, not yet trained", "of a whole"],
+)
+def test_fewer_epochs_or_steps_than_were_trained_are_refused(tmp_path, before, asked, said):
+    folder = RunFolder(tmp_path)
+    write_run(tmp_path, started(), *map(epoch, range(3)), stopped(30))
+    folder.write_config(config(**before))
+    if not said:
+        folder.check(config(**asked))
+        return
+    with pytest.raises(ConfigError, match=said):
+        folder.check(config(**asked))
 
 
 def test_a_folder_of_another_run_is_refused_with_what_differs(tmp_path):
