@@ -18,13 +18,13 @@ from cloudgan.parallel.centre import Centre, Child, Point
 from cloudgan.parallel.messages import Answer, Described, Report, Tag, Update, Wanted
 from cloudgan.parallel.rank import Rank
 from cloudgan.parallel.update_rules import UpdateRule
-from cloudgan.ranks.silence import Silence, SilenceClock
+from cloudgan.ranks.silence import ROUND_SECONDS, Silence, SilenceClock
 from cloudgan.ranks.world import Message
 from cloudgan.schema.record_line import StopReason
 from cloudgan.training.stopping import EXIT_CODES, REASONS, Outcome, StopFlag
 
 _LOOK_SECONDS = 0.5
-_LEAST_SILENCE_SECONDS, _FIRST_SILENCE_SECONDS = 60.0, 1800.0
+_LEAST_SILENCE_SECONDS = 60.0
 
 
 class Above:
@@ -93,7 +93,7 @@ class Master:
         self.world, self._layout, self._flag, self._above = rank.world, rank.layout, flag, above
         self._spent = rank.profile.spent
         self._clock, below = SilenceClock(), rank.layout.children(rank.world.rank)
-        limits = self._clock, _LEAST_SILENCE_SECONDS, _FIRST_SILENCE_SECONDS
+        limits = self._clock, _LEAST_SILENCE_SECONDS, ROUND_SECONDS
         self._children = {
             each: Child(each, rank.layout.workers_below(each), Silence(*limits)) for each in below
         }
@@ -181,7 +181,7 @@ class Master:
     def _join(self, child: Child) -> Described | None:
         """Receives what a child joins with; returns the run if it describes it."""
         message = self.world.wait(
-            child.rank, Tag.JOIN, seconds=_FIRST_SILENCE_SECONDS, meanwhile=self._notice_signal
+            child.rank, Tag.JOIN, seconds=ROUND_SECONDS, meanwhile=self._notice_signal
         )
         found = self.world.receive_json(message)
         step = int(found["step"])

@@ -38,11 +38,12 @@ class UpdateRule:
     Attributes:
         fetches_first: Whether the worker needs the present centre to compute what it sends.
         answers_first: Whether the master answers with the centre as it was before this update.
+        is_synchronous: Whether the master answers when all workers have sent their updates.
         pending: Updates that a synchronous master has received and not yet applied; it answers
             when there are none.
     """
 
-    fetches_first = answers_first = False
+    fetches_first = answers_first = is_synchronous = False
 
     def __init__(self, workers: int, trainable: int) -> None:
         """Prepares the rule between a master and `workers` workers."""
@@ -182,7 +183,7 @@ class Downpour(UpdateRule):
         """
         super().__init__(workers, trainable)
         self._step, self._rate = _OPTIMIZERS[parallel.master_optimizer], rate
-        self._damping, self._synchronous = parallel.damping, parallel.synchronous
+        self._damping, self.is_synchronous = parallel.damping, parallel.synchronous
         self._scale = np.float32(1.0 if parallel.sends == "weights" else 1.0 / worker_rate)
         self._expected, self._updates = workers, 0
         self._sum = np.empty(0, np.float32)
@@ -194,7 +195,7 @@ class Downpour(UpdateRule):
 
     def at_master(self, centre: Floats, sent: Floats, staleness: int) -> None:
         """Lets the optimizer apply the damped update; a synchronous master collects it first."""
-        if self._synchronous:
+        if self.is_synchronous:
             self._sum = self._sum + sent if self.pending else sent.copy()
             self.pending += 1
             self._apply_full_round(centre)

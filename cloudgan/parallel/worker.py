@@ -22,7 +22,7 @@ from cloudgan.parallel.messages import Answer, Described, Tag, Update, Wanted
 from cloudgan.parallel.rank import Rank
 from cloudgan.parallel.update_rules import Floats, UpdateRule, make_rule
 from cloudgan.ranks.flat import FlatLayout
-from cloudgan.ranks.silence import ANSWER_SECONDS
+from cloudgan.ranks.silence import ANSWER_SECONDS, ROUND_SECONDS
 from cloudgan.schema.record_line import StopReason
 from cloudgan.training.exchange import Exchange, Loop
 from cloudgan.training.stopping import REASONS, StopTraining
@@ -57,7 +57,8 @@ class Link:
         send_header()
         world.send(sent, self._master, Tag.WEIGHTS)
         if not rule.fetches_first:
-            answer = self.receive_answer(ANSWER_SECONDS, with_centre=True)
+            limit = ROUND_SECONDS if rule.is_synchronous else ANSWER_SECONDS
+            answer = self.receive_answer(limit, with_centre=True)
         received = time.perf_counter()
         self._spent("wait", gathered, received)
         rule.at_worker(own, self.fetched)

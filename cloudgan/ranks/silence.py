@@ -14,6 +14,9 @@ from cloudgan.core.errors import TryAgain
 ANSWER_SECONDS = 300.0
 """Longest wait for an answer that takes milliseconds."""
 
+ROUND_SECONDS = 1800.0
+"""Longest wait for an answer that needs the work of all others; each of them may compile first."""
+
 _LONGEST_LOOK = 1.0
 _SILENT_INTERVALS = 20.0
 

@@ -81,7 +81,7 @@ def test_a_master_that_is_never_idle_notices_a_frozen_worker(tmp_path, turns):
 
 @pytest.mark.parametrize("turns", [3], indirect=True)
 def test_a_worker_that_freezes_before_it_joins_is_noticed(tmp_path, turns, monkeypatch):
-    monkeypatch.setattr(master, "_FIRST_SILENCE_SECONDS", 5.0)
+    monkeypatch.setattr(master, "ROUND_SECONDS", 5.0)
     config, folder = config_of(workers=2, steps=9), RunFolder(tmp_path / "run")
 
     def act(world):
@@ -96,6 +96,23 @@ def test_a_worker_that_freezes_before_it_joins_is_noticed(tmp_path, turns, monke
 
     with pytest.raises(TryAgain, match=r"rank 2 has sent nothing for 5 s and may be frozen"):
         turns.run(act)
+
+
+@pytest.mark.parametrize(
+    ("turns", "options"),
+    [(3, {}), (5, {"masters": 2, "ranks": 5, "master_sync_every": 1})],
+    indirect=["turns"],
+)
+def test_a_synchronous_worker_waits_for_one_that_compiles_for_longer(tmp_path, turns, options):
+    def compile_slowly(world, loop):
+        if world.rank == turns.size - 1 and loop.step == 0:
+            for _ in range(400):
+                turns.more += 1
+                turns.next(world.rank, moved=True)
+
+    config = config_of(workers=2, steps=6, mode="downpour", synchronous=True, **options)
+    outcome = run_world(turns, tmp_path / "run", config, step=compile_slowly)[0]
+    assert (outcome.reason, outcome.step) == ("max_steps", 6)
 
 
 def test_a_worker_whose_message_a_busy_master_has_not_read_is_not_frozen(tmp_path, turns):
