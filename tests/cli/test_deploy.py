@@ -11,7 +11,7 @@ import pytest
 from cli.provisioned import RUN, showers_in_bucket
 from cloudgan.core import settings
 from cloudgan.core.clock import utc_today
-from cloudgan.core.errors import OpenPortsError
+from cloudgan.core.errors import CredentialsError, OpenPortsError
 from cloudgan.launch.kubernetes.manifests import PROBE, run_yaml
 from cloudgan.money.catalog import load_catalog, write_refreshed
 from cloudgan.schema.plan import Plan
@@ -177,6 +177,21 @@ def test_ctrl_c_while_following_leaves_the_run_alone(cloudgan_here, cluster, sto
     cluster.passes = interrupt
     said = cloudgan_here(*DEPLOY, "--yes", exits=130)
     assert "run gan continues; `cloudgan status gan`" in said.stderr
+    assert ("stop", "gan") not in cluster.calls
+
+
+@pytest.mark.parametrize(
+    ("error", "code"), [(CredentialsError("log in again"), 2), (StoreError("s3://x: no answer"), 1)]
+)
+def test_a_login_or_a_store_that_fails_while_following_leaves_the_run_alone_and_says_so(
+    cloudgan_here, cluster, store, error, code
+):
+    def fail(seconds):
+        raise error
+
+    cluster.passes = fail
+    said = cloudgan_here(*DEPLOY, "--yes", exits=code).stderr
+    assert f"cloudgan: {error}; run gan continues; `cloudgan status gan` shows it" in said
     assert ("stop", "gan") not in cluster.calls
 
 

@@ -285,7 +285,7 @@ class ClusterApi:
             )
         return ApiError(
             f"no answer from the cluster at {where} within {self._patience:.0f} s"
-            f" ({content.decode()}); the run continues there. Check it with `cloudgan status`"
+            f" ({content.decode()}); try again later"
         )
 
 

@@ -364,11 +364,17 @@ class _Deployment:
         except LaunchError as error:
             release_after(error, backend, launch_log, say)
             raise
-        except KeyboardInterrupt as error:
-            raise Interrupted(
+        except (KeyboardInterrupt, CloudganError) as error:
+            continues = (
                 f"run {plan.run} continues; `cloudgan status {plan.run}` shows it, `cloudgan cancel"
                 f" {plan.run}` stops it, `cloudgan down {plan.run}` deletes its resources"
-            ) from error
+            )
+            if isinstance(error, KeyboardInterrupt):
+                raise Interrupted(continues) from error
+            # Such as of a login that expired or of a store: the run needs neither of this machine.
+            lost = CloudganError(str(error), hint=continues)
+            lost.exit_code = error.exit_code
+            raise lost from error
         deprovision(backend, launch_log, ended.phase, say)
         return ended
 
