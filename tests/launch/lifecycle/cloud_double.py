@@ -309,6 +309,7 @@ class RulesDouble:
         cloud: Whose rules these are.
         refused: Types of nodes that it refuses, with the reason.
         engine: What runs the job; None: TPUs are machines of their own, GPUs are in a cluster.
+        hosts: Machines of a node.
     """
 
     def __init__(
@@ -316,8 +317,10 @@ class RulesDouble:
         cloud: CloudDouble,
         refused: Mapping[str, str] | None = None,
         engine: Literal["cluster", "tpu_vm"] | None = "tpu_vm",
+        hosts: int = 1,
     ) -> None:
         self._cloud, self._refused, self._engine = cloud, refused or {}, engine
+        self._hosts = hosts
 
     def target(
         self, account: str | None, region: str, zone: str | None, cluster: str | None
@@ -340,6 +343,7 @@ class RulesDouble:
             market=wanted.market,
             name=derived_name(wanted.run, wanted.spec_hash, 40),
             engine=self._engine or ("tpu_vm" if wanted.node_type[:1] == "v" else "cluster"),
+            hosts=self._hosts,
             flex_start=wanted.flex_start,
             reservation=wanted.reservation,
             keep_cluster=wanted.keep_cluster,

@@ -3,13 +3,16 @@
 import gzip
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
 from cloudgan.core.errors import LaunchError
+from cloudgan.launch.backends.tpu_vm.requests import put_secret
 from cloudgan.launch.lifecycle.apply import apply
 from cloudgan.launch.lifecycle.launch_log import LaunchLog
 from cloudgan.launch.lifecycle.run_monitor import RunMonitor
+from cloudgan.schema.config import parse_config
 from cloudgan.schema.run_folder import RunFolder
 from cloudgan.storage.store import open_store
 from launch.backends.tpu_vm.lab import planned, provider, resolved, tpus, write_status
@@ -208,6 +211,42 @@ def test_down_deletes_a_tpu_that_google_lists_without_labels(google, run, plan, 
     assert run._cloud.list_resources("gan") == ()
     assert any("queued resource" in one for one in run.destroy("gan"))
     assert not google.resources
+
+
+@pytest.fixture
+def of_four(google, store, monkeypatch):
+    """A run on a slice of four VMs, which began, and its backend."""
+    monkeypatch.setattr("cloudgan.launch.clouds.gcp.client.open_store", lambda _: open_store(store))
+    found = resolved(planned("v3-32", store="gs://lab/runs"))
+    found = found.model_copy(
+        update={"config": parse_config({"name": "gan", "training": {"engine": "jax"}}, "a test")}
+    )
+    backend = provider(google.server.url, store)
+    apply(found, backend, LaunchLog(RunFolder(Path(store) / "here"), found), lambda _: None)
+    put_secret(found, open_store(store))
+    return backend
+
+
+def test_a_slice_that_is_requested_again_gets_another_secret_which_goes_with_it(
+    google, of_four, store
+):
+    first = open_store(store).read("runs/gan/secret")
+    google.turn("SUSPENDED")
+    of_four.wait_for_change("gan", 1)
+    second = open_store(store).read("runs/gan/secret")
+    assert (len(first), len(second)) == (64, 64)
+    assert first != second
+    list(of_four.destroy("gan"))
+    assert "runs/gan/secret" not in open_store(store).list("runs/gan/")
+
+
+def test_each_vm_of_a_slice_has_its_own_log(of_four, store):
+    for number in range(4):
+        name = f"runs/gan/logs/{number}/a.log.gz"
+        open_store(store).put(name, gzip.compress(f"I am {number}\n".encode()))
+    sources = of_four.log_sources("gan")
+    lines = {name: [line.text for line in source(False)] for name, source in sources.items()}
+    assert lines == {f"worker-{number}": [f"I am {number}"] for number in range(4)}
 
 
 def test_logs_come_from_the_store_and_follow_until_the_end(google, run, plan, begin, store):

@@ -6,6 +6,7 @@ The store is a server of Google's protocol, and rclone and pip are real.
 import contextlib
 import gzip
 import hashlib
+import json
 import os
 import signal
 import sys
@@ -73,12 +74,12 @@ class Lab:
 def lab_of(objects, tmp_path):
     with contextlib.ExitStack() as stack:
 
-        def opened(on_term="exit 75", **others):
+        def opened(on_term="exit 75", folder="", **others):
             google = stack.enter_context(tpus())
             google.server.tokens["the-token"] = None
             name = f"bucket-{tmp_path.name.replace('_', '-')[-40:].lower()}"
             bucket = Bucket(objects, name)
-            made = resolved(planned(store=f"gs://{name}", **{"wheels": ()} | others))
+            made = resolved(planned(store=f"gs://{name}{folder}", **{"wheels": ()} | others))
             node = made.steps[-1].body["tpu"]["nodeSpec"][0]["node"]
             node["metadata"]["cloudgan-deadline-seconds"] = "3600"
             full = f"projects/{KNOWN['<project>']}/locations/{KNOWN['<zone>']}/queuedResources/"
@@ -152,6 +153,19 @@ def test_a_wheel_with_a_wrong_hash_ends_the_run_before_training(lab_of, tmp_path
     assert (status["phase"], status["exit_code"]) == ("ended", 1)
     assert lab.workers() == []
     assert not lab.google.resources
+
+
+def test_a_folder_in_the_bucket_may_have_characters_that_urls_encode(lab_of):
+    lab = lab_of(folder="/a+b & 5%25/x")
+    within = f"a+b & 5%/x/{PREFIX}"
+    lab.bucket.put(f"{within}stop")
+    lab.boot()
+    until(lab.workers)
+    lab.bucket.put(f"{within}stop")
+    lab.process.wait(30)
+    name = lab.plan.node_pool.name
+    assert f"{within}{name}.json" in lab.bucket.list("")
+    assert json.loads(lab.bucket.read(f"{within}{name}.json"))["stop_reason"] == "stopped"
 
 
 def test_a_worker_restarts_after_retriable_exit_codes_only(lab_of):
