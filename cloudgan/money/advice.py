@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from cloudgan.money.processes import TRAINED
 from cloudgan.schema.cost_report import LineItem, Recommendation
 from cloudgan.schema.price_row import PriceRow
-from cloudgan.schema.record import Checkpointed, Epoch, RunRecord, Started
+from cloudgan.schema.record import Checkpointed, RunRecord, Started
 from cloudgan.speed.spot import (
     Preemption,
     break_even,
@@ -32,30 +32,13 @@ NEW_NODE_SECONDS = Preemption().restart_seconds
 """Assumed time to replace a preempted node; start-up and tracing are added."""
 
 
-class _Run(NamedTuple):
-    """A record with its cost, and price and number of its nodes."""
-
-    record: RunRecord
-    epochs: tuple[Epoch, ...]
-    items: Sequence[LineItem]
-    row: PriceRow | None
-    nodes: int
-
-    def recommend(
-        self, title: str, evidence: str, action: str, saved_per_epoch: float | None
-    ) -> Recommendation:
-        """Returns a recommendation that saves these seconds per epoch; None: unknown."""
-        usd = None
-        if saved_per_epoch is not None:
-            epochs = len({epoch.epoch for epoch in self.epochs})
-            usd = training_usd(self.items, saved_per_epoch * epochs)
-        return Recommendation(
-            title=title,
-            evidence=evidence,
-            saves_seconds_per_epoch=saved_per_epoch,
-            saves_usd=usd,
-            action=action,
-        )
+def _saves(record: RunRecord, items: Iterable[LineItem], per_epoch: float) -> dict[str, Any]:
+    """Returns the saving of a recommendation that saves these seconds per epoch."""
+    seconds = per_epoch * len({epoch.epoch for epoch in record.epochs()})
+    return {
+        "saves_seconds_per_epoch": per_epoch,
+        "saves_usd": training_usd(items, seconds),
+    }
 
 
 def training_usd(items: Iterable[LineItem], seconds: float) -> float | None:
@@ -82,63 +65,58 @@ def recommendations(
         other_market: Spot row of the same node type and region.
         nodes: Number of nodes.
     """
-    run = _Run(record, record.epochs(), items, row, nodes)
     found = (
-        _input_bound(run),
-        _startup_dominates(run),
-        _checkpoint_too_often(run),
-        _spot(run, other_market),
+        _input_bound(record),
+        _startup_dominates(record, items),
+        _checkpoint_too_often(record, items, row, nodes),
+        _spot(record, items, row, other_market, nodes),
     )
     return tuple(one for one in found if one)
 
 
-def _input_bound(run: _Run) -> Recommendation | None:
+def _input_bound(record: RunRecord) -> Recommendation | None:
     """Detects an input-bound run; the possible speed-up was not measured."""
-    busy = [
-        e.input_utilisation for e in run.epochs if not e.first and e.input_utilisation is not None
-    ]
+    epochs = (epoch for epoch in record.epochs() if not epoch.first)
+    busy = [one.input_utilisation for one in epochs if one.input_utilisation is not None]
     if not busy or statistics.median(busy) < INPUT_BOUND_UTILISATION:
         return None
-    return run.recommend(
-        "training is input-bound",
-        f"the readers were busy {statistics.median(busy):.0%} of the time; the queue never filled",
-        "--threads of train, or a store from `cloudgan convert` on a faster disk",
-        None,
+    return Recommendation(
+        title="training is input-bound",
+        evidence=f"the readers were busy {statistics.median(busy):.0%} of the time; the queue never filled",
+        action="--threads of train, or a store from `cloudgan convert` on a faster disk",
     )
 
 
-def _startup_dominates(run: _Run) -> Recommendation | None:
-    starts = _startup_seconds(run)
-    epochs = len({epoch.epoch for epoch in run.epochs})
-    work = _work_seconds(run)
+def _startup_dominates(record: RunRecord, items: Sequence[LineItem]) -> Recommendation | None:
+    starts, work = _startup_seconds(record), _work_seconds(record)
+    epochs = len({epoch.epoch for epoch in record.epochs()})
     if starts is None or not epochs or not work:
         return None
     total, processes = sum(starts), len(starts)
     if total < STARTUP_SHARE * (total + work):
         return None
-    share = total / max(total + work, _program_seconds(run))
+    share = total / max(total + work, _program_seconds(items))
     evidence = f"start-up and tracing took {total:.0f} s, {share:.0%} of the run"
     if processes == 1:
         enough = int(total * (1 - STARTUP_SHARE) / STARTUP_SHARE / (work / epochs)) + 1
-        return run.recommend(
-            "the first epoch dominates",
-            f"{evidence}; with {enough} or more epochs it is less than {STARTUP_SHARE:.0%}",
-            f"--epochs={enough}, or fewer and longer runs",
-            None,
+        return Recommendation(
+            title="the first epoch dominates",
+            evidence=f"{evidence}; with {enough} or more epochs it is less than {STARTUP_SHARE:.0%}",
+            action=f"--epochs={enough}, or fewer and longer runs",
         )
-    return run.recommend(
-        "restarts dominate",
-        f"{evidence}; the process started {processes} times",
-        "fewer stops: a larger --max-seconds or --max-steps, or on-demand nodes",
-        (total - statistics.median(starts)) / epochs,
+    return Recommendation(
+        title="restarts dominate",
+        evidence=f"{evidence}; the process started {processes} times",
+        action="fewer stops: a larger --max-seconds or --max-steps, or on-demand nodes",
+        **_saves(record, items, (total - statistics.median(starts)) / epochs),
     )
 
 
-def _startup_seconds(run: _Run) -> list[float] | None:
+def _startup_seconds(record: RunRecord) -> list[float] | None:
     """Returns start-up and tracing seconds of each process; None if one is unknown."""
-    started = [line for line in run.record.once() if isinstance(line, Started)]
-    cold = [epoch for epoch in run.epochs if epoch.first]
-    rate = run.record.samples_per_second()
+    started = [line for line in record.once() if isinstance(line, Started)]
+    cold = [epoch for epoch in record.epochs() if epoch.first]
+    rate = record.samples_per_second()
     if not started or not cold or rate is None:
         return None
     tracing = [
@@ -150,46 +128,48 @@ def _startup_seconds(run: _Run) -> list[float] | None:
     return [line.startup_seconds + traced for line, traced in zip(started, tracing, strict=False)]
 
 
-def _work_seconds(run: _Run) -> float | None:
+def _work_seconds(record: RunRecord) -> float | None:
     """Returns seconds of training at steady speed, validation and checkpoints."""
-    rate = run.record.samples_per_second()
-    if not run.epochs or rate is None:
+    epochs, rate = record.epochs(), record.samples_per_second()
+    if not epochs or rate is None:
         return None
     return sum(
         min(e.train_seconds, e.samples / (e.samples_per_second or rate))
         + e.validation_seconds
         + e.checkpoint_seconds
-        for e in run.epochs
+        for e in epochs
     )
 
 
-def _program_seconds(run: _Run) -> float:
+def _program_seconds(items: Iterable[LineItem]) -> float:
     """Returns the known time of all processes, as the cost has it."""
-    of_programs = (one for one in run.items if one.duration == "program_seconds")
+    of_programs = (one for one in items if one.duration == "program_seconds")
     return math.fsum(one.seconds or 0.0 for one in of_programs)
 
 
-def _checkpoint_too_often(run: _Run) -> Recommendation | None:
-    one, steady = _checkpoint_seconds(run.record), run.record.steady_epoch_seconds()
-    trained = sum(epoch.train_seconds for epoch in run.epochs)
-    saving = sum(epoch.checkpoint_seconds for epoch in run.epochs)
+def _checkpoint_too_often(
+    record: RunRecord, items: Sequence[LineItem], row: PriceRow | None, nodes: int
+) -> Recommendation | None:
+    one, steady = _checkpoint_seconds(record), record.steady_epoch_seconds()
+    trained = sum(epoch.train_seconds for epoch in record.epochs())
+    saving = sum(epoch.checkpoint_seconds for epoch in record.epochs())
     if one is None or steady is None or not trained:
         return None
     if saving < CHECKPOINT_SHARE * (trained + saving):
         return None
     preemption = Preemption(restart_seconds=0.0, checkpoint_seconds=one)
-    preemption = preemption.of_node(run.row) if run.row else preemption
-    best = checkpoint_interval(preemption, run.nodes)
+    preemption = preemption.of_node(row) if row else preemption
+    best = checkpoint_interval(preemption, nodes)
     best = min(best, trained)  # of a short run: one
     saved = steady * (saving / trained - one / best)
     if saved <= 0:
         return None
-    return run.recommend(
-        "checkpoints are too frequent",
-        f"checkpoints took {saving / (trained + saving):.0%} of the time, {one:.3g} s each; at"
+    return Recommendation(
+        title="checkpoints are too frequent",
+        evidence=f"checkpoints took {saving / (trained + saving):.0%} of the time, {one:.3g} s each; at"
         f" {preemption.rate:.2g} preemptions per node and hour, every {best:.0f} s is optimal",
-        f"checkpoint.every_seconds: {best:.0f} in run.yaml",
-        saved,
+        action=f"checkpoint.every_seconds: {best:.0f} in run.yaml",
+        **_saves(record, items, saved),
     )
 
 
@@ -198,9 +178,14 @@ def _checkpoint_seconds(record: RunRecord) -> float | None:
     return statistics.median(seconds) if seconds else None
 
 
-def _spot(run: _Run, spot: PriceRow | None) -> Recommendation | None:
-    starts, one, work = _startup_seconds(run), _checkpoint_seconds(run.record), _work_seconds(run)
-    row = run.row
+def _spot(
+    record: RunRecord,
+    items: Sequence[LineItem],
+    row: PriceRow | None,
+    spot: PriceRow | None,
+    nodes: int,
+) -> Recommendation | None:
+    starts, one, work = _startup_seconds(record), _checkpoint_seconds(record), _work_seconds(record)
     if row is None or spot is None or spot.market != "spot":
         return None
     if spot.row_id != row.in_other_market.row_id:  # another node, or spot itself
@@ -211,12 +196,12 @@ def _spot(run: _Run, spot: PriceRow | None) -> Recommendation | None:
     given = Preemption(None, restart, one)
     preemption = given.of_node(spot)
     ratio = spot.usd_per_hour / row.usd_per_hour
-    share = 1 - ratio * expected_seconds(work, preemption, run.nodes) / work
-    usd = training_usd(run.items, work)
+    share = 1 - ratio * expected_seconds(work, preemption, nodes) / work
+    usd = training_usd(items, work)
     if share < SPOT_SAVING or usd is None:
         return None
-    most = break_even(work, ratio, preemption, run.nodes)
-    per_node = "a node" if run.nodes > 1 else "the node"
+    most = break_even(work, ratio, preemption, nodes)
+    per_node = "a node" if nodes > 1 else "the node"
     return Recommendation(
         title="spot nodes would cost less",
         evidence=f"{spot.usd_per_hour:.4g} instead of {row.usd_per_hour:.4g} USD per hour costs"
@@ -253,13 +238,13 @@ def batch_recommendation(
     if best.showers_per_second < (1 + BATCH_GAIN) * own.showers_per_second:
         return None
     saved = steady * (1 - own.showers_per_second / best.showers_per_second)
-    return _Run(record, record.epochs(), items, None, 1).recommend(
-        "the batch per replica is small",
-        f"{own.showers_per_second:.4g} showers per second with {own.batch_per_replica} per"
+    return Recommendation(
+        title="the batch per replica is small",
+        evidence=f"{own.showers_per_second:.4g} showers per second with {own.batch_per_replica} per"
         f" replica, {best.showers_per_second:.4g} with {best.batch_per_replica} in another run on"
         " the same machine; a larger batch changes convergence",
-        f"--batch={best.batch_per_replica}, with --scale-lr=linear or sqrt",
-        saved,
+        action=f"--batch={best.batch_per_replica}, with --scale-lr=linear or sqrt",
+        **_saves(record, items, saved),
     )
 
 

@@ -12,7 +12,7 @@ from pydantic import Field
 from cloudgan.core.clock import parse_time, utc_now, utc_today
 from cloudgan.core.clouds import title_of
 from cloudgan.core.command import command
-from cloudgan.core.errors import CloudganError, CredentialsError
+from cloudgan.core.errors import CloudganError, CredentialsError, counted
 from cloudgan.core.progress import Progress, Silent
 from cloudgan.money.catalog import (
     load_catalog,
@@ -60,10 +60,10 @@ class PriceList(Result):
             notes.append("-v shows storage, egress and clusters")
         if stale:
             notes.append(
-                f"{stale} are undated or older than {STALE_DAYS} days: `cloudgan prices refresh`"
+                f"{counted(stale, 'is', 'are')} undated or older than {STALE_DAYS} days: `cloudgan prices refresh`"
             )
         return View(
-            line=f"{len(self.rows)} prices of nodes",
+            line=f"{counted(len(self.rows), 'price')} of nodes",
             table=self._node_table() if self.by_node else self._accelerator_table(),
             notes=tuple(notes),
             basis=tuple(self._fee_lines()),
@@ -132,24 +132,8 @@ class RefreshedPrices(Result):
 
     folder: str
     sources: tuple[RefreshResult, ...]
-    output: str | None = None
-    changed: int | None = Field(default=None, description="prices that differ from the package")
-
-    def as_json(self) -> dict[str, Any]:
-        """Returns the result of each cloud."""
-        sources = [
-            {
-                "source": result.provider,
-                "state": result.state,
-                "rows": result.rows,
-                "rejected": [{"offer": one.name, "why": one.why} for one in result.rejected],
-                "notes": list(result.messages),
-            }
-            for result in self.sources
-        ]
-        written = {"output": self.output, "changed": self.changed} if self.output else {}
-        found = {"schema_version": self.schema_version, "folder": self.folder, "sources": sources}
-        return found | written
+    output: str | None = Field(description="new nodes.csv; None: none was asked for")
+    changed: int | None = Field(description="prices of it that differ from the package")
 
     def view(self) -> View:
         """Returns the result of each cloud as lines."""
@@ -161,7 +145,7 @@ class RefreshedPrices(Result):
 
     def problem(self) -> CloudganError | None:
         """Returns the error of a cloud whose price list could not be read."""
-        failed = [result.provider for result in self.sources if result.state == "failed"]
+        failed = [result.source for result in self.sources if result.state == "failed"]
         return CloudganError(f"not refreshed: {', '.join(failed)}") if failed else None
 
 
@@ -233,13 +217,13 @@ def _refreshed(provider: str | None, output: Path | None, progress: Progress) ->
 
 def refresh_lines(result: RefreshResult) -> Iterator[str]:
     """Yields the result of one cloud as lines."""
-    count = f", {result.rows} prices" if result.rows else ""
-    yield f"{result.provider}: {result.state}{count}"
-    yield from (f"  {line}" for line in result.messages)
+    count = f", {counted(result.rows, 'price')}" if result.rows else ""
+    yield f"{result.source}: {result.state}{count}"
+    yield from (f"  {line}" for line in result.notes)
     if result.rejected:
-        yield f"  {len(result.rejected)} implausible prices rejected:"
+        yield f"  {counted(len(result.rejected), 'implausible price')} rejected:"
         for quote in result.rejected[:_MAX_REJECTED]:
-            yield f"    {quote.name}: {quote.why}"
+            yield f"    {quote.offer}: {quote.why}"
         more = len(result.rejected) - _MAX_REJECTED
         if more > 0:
             yield f"    and {more} more, listed by --json"

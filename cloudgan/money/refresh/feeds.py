@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from pydantic import Field
+
 from cloudgan.core.clouds import CLOUDS, load
+from cloudgan.core.document import Document
 from cloudgan.core.errors import CloudganError, CredentialsError, DataError
 from cloudgan.core.progress import Progress
 from cloudgan.money.catalog import (
@@ -22,21 +24,16 @@ from cloudgan.money.refresh.quote import PriceFeed, Quote, RejectedQuote, refres
 from cloudgan.money.refresh.web import Web
 
 
-@dataclass(frozen=True)
-class RefreshResult:
-    """Result of the refresh of one cloud.
+class RefreshResult(Document):
+    """Result of the refresh of one cloud."""
 
-    Attributes:
-        provider: For example ``aws``.
-        state: ``skipped`` and ``failed`` leave the old prices unchanged.
-        messages: Feeds that were skipped, and errors.
-    """
-
-    provider: str
-    state: Literal["refreshed", "skipped", "failed"]
+    source: str = Field(description="cloud")
+    state: Literal["refreshed", "skipped", "failed"] = Field(
+        description="skipped and failed leave the old prices unchanged"
+    )
     rows: int = 0
     rejected: tuple[RejectedQuote, ...] = ()
-    messages: tuple[str, ...] = ()
+    notes: tuple[str, ...] = Field(default=(), description="feeds that were skipped, and errors")
 
 
 def refresh(provider: str, feeds: Iterable[PriceFeed], folder: Path) -> RefreshResult:
@@ -56,17 +53,25 @@ def refresh(provider: str, feeds: Iterable[PriceFeed], folder: Path) -> RefreshR
             except CredentialsError as error:
                 skipped.append(f"{feed.name}: skipped, {error}")
         if not read:
-            return RefreshResult(provider, "skipped", messages=tuple(skipped))
-        valid = validate(quotes)
-        if not valid.rows:
+            return RefreshResult(source=provider, state="skipped", notes=tuple(skipped))
+        rows, rejected = validate(quotes)
+        if not rows:
             why = f"none of {len(quotes)} prices is valid; the previous prices are kept"
-            return RefreshResult(provider, "failed", 0, valid.rejected, (*skipped, why))
-        kept = merge(_before(provider, folder), Catalog(valid.rows))
+            return RefreshResult(
+                source=provider, state="failed", rejected=rejected, notes=(*skipped, why)
+            )
+        kept = merge(_before(provider, folder), Catalog(rows))
         write_refreshed(folder, provider, kept.rows)
     except CloudganError as error:
         why = f"{error}; the previous prices are kept"
-        return RefreshResult(provider, "failed", messages=(*skipped, why))
-    return RefreshResult(provider, "refreshed", len(valid.rows), valid.rejected, tuple(skipped))
+        return RefreshResult(source=provider, state="failed", notes=(*skipped, why))
+    return RefreshResult(
+        source=provider,
+        state="refreshed",
+        rows=len(rows),
+        rejected=rejected,
+        notes=tuple(skipped),
+    )
 
 
 def _before(provider: str, folder: Path) -> Catalog:

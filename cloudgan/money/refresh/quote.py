@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from cloudgan.core.document import Document
 from cloudgan.core.documents import validated
 from cloudgan.core.errors import counted
 from cloudgan.money.catalog import Catalog
@@ -49,18 +50,11 @@ class Quote(NamedTuple):
         return f"{self.node.provider}/{self.node.node_type}/{self.region}/{self.market}"
 
 
-class RejectedQuote(NamedTuple):
+class RejectedQuote(Document):
     """An implausible price and the reason."""
 
-    name: str
+    offer: str
     why: str
-
-
-class ValidatedQuotes(NamedTuple):
-    """Valid quotes as price rows, and the rejected ones."""
-
-    rows: tuple[PriceRow, ...]
-    rejected: tuple[RejectedQuote, ...]
 
 
 def parse_price(value: object) -> float:
@@ -73,8 +67,10 @@ def parse_price(value: object) -> float:
         return math.nan
 
 
-def validate(quotes: Iterable[Quote]) -> ValidatedQuotes:
-    """Rejects prices that are not positive, not in USD, ambiguous, or not lower on spot.
+def validate(
+    quotes: Iterable[Quote],
+) -> tuple[tuple[PriceRow, ...], tuple[RejectedQuote, ...]]:
+    """Returns the rows of valid prices, and those not positive, not in USD, ambiguous, or not lower on spot.
 
     If one price of a pair must be wrong, both are rejected.
 
@@ -95,12 +91,12 @@ def validate(quotes: Iterable[Quote]) -> ValidatedQuotes:
         if why is None:
             found[quote.name] = quote
         else:
-            rejected.append(RejectedQuote(quote.name, why))
+            rejected.append(RejectedQuote(offer=quote.name, why=why))
     for name, why in _wrong_pairs(found).items():
-        rejected.append(RejectedQuote(name, why))
+        rejected.append(RejectedQuote(offer=name, why=why))
         ambiguous.add(name)
     kept = (_row(quote) for name, quote in sorted(found.items()) if name not in ambiguous)
-    return ValidatedQuotes(tuple(kept), tuple(rejected))
+    return tuple(kept), tuple(rejected)
 
 
 def _why_not(quote: Quote) -> str | None:

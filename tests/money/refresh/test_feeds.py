@@ -35,7 +35,7 @@ def broken(error, *quotes):
 
 def test_prices_are_written_and_found_with_their_day(folder):
     outcome = refresh("aws", [part(quote(3.0)), part(quote(0.5, "spot"))], folder)
-    assert outcome == RefreshResult("aws", "refreshed", 2)
+    assert outcome == RefreshResult(source="aws", state="refreshed", rows=2)
     row = load_catalog().row(f"{OFFER}/spot")
     assert (row.usd_per_hour, row.date) == (0.5, "2026-11-21")
 
@@ -43,7 +43,7 @@ def test_prices_are_written_and_found_with_their_day(folder):
 def test_refused_prices_are_counted_with_their_reason_and_not_written(folder):
     outcome = refresh("aws", [part(quote(3.0)), part(quote(-1, "spot"))], folder)
     assert (outcome.state, outcome.rows) == ("refreshed", 1)
-    assert [one.name for one in outcome.rejected] == [f"{OFFER}/spot"]
+    assert [one.offer for one in outcome.rejected] == [f"{OFFER}/spot"]
     old = shipped_catalog().row(f"{OFFER}/spot")
     assert load_catalog().row(f"{OFFER}/spot") == old
 
@@ -64,14 +64,14 @@ def test_a_refresh_that_fails_or_is_locked_leaves_the_old(folder, parts):
     before = refreshed_file(folder, "aws").read_bytes()
     outcome = refresh("aws", parts(), folder)
     assert outcome.state in {"failed", "skipped"}
-    assert outcome.messages
+    assert outcome.notes
     assert refreshed_file(folder, "aws").read_bytes() == before
 
 
 def test_a_missing_key_skips_only_its_part(folder):
     outcome = refresh("aws", [part(quote(3.0)), broken(CredentialsError("set THE_KEY"))], folder)
     assert (outcome.state, outcome.rows) == ("refreshed", 1)
-    assert outcome.messages == ("broken: skipped, set THE_KEY",)
+    assert outcome.notes == ("broken: skipped, set THE_KEY",)
 
 
 def test_what_an_older_refresh_knew_stays_with_its_own_day(folder):
@@ -101,4 +101,4 @@ def test_a_folder_that_cannot_be_written_fails_in_words(tmp_path):
     (tmp_path / "file").touch()
     outcome = refresh("aws", [part(quote(3.0))], tmp_path / "file")
     assert outcome.state == "failed"
-    assert "cannot be written" in outcome.messages[0]
+    assert "cannot be written" in outcome.notes[0]

@@ -97,6 +97,6 @@ def test_a_missing_key_skips_only_its_source(command, tmp_path):
     assert list(tmp_path.iterdir()) == []
     done = command("refresh", "--provider=azure")
     assert done.returncode == 0, done.stderr
-    assert "azure: refreshed, 1 prices" in done.stdout
-    assert "1 implausible prices rejected" in done.stdout
+    assert "azure: refreshed, 1 price\n" in done.stdout
+    assert "1 implausible price rejected:" in done.stdout
     assert [one.name for one in (tmp_path / "prices").iterdir()] == ["azure.csv"]

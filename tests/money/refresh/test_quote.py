@@ -46,7 +46,7 @@ def test_a_sound_price_becomes_a_row_of_its_node():
 def test_an_invalid_price_is_rejected_with_its_reason(wrong, why):
     rows, (refusal,) = validate([quote(**wrong), quote(region="us-west-2")])
     assert [row.region for row in rows] == ["us-west-2"]
-    assert refusal.name == "aws/g5.12xlarge/us-east-1/on_demand"
+    assert refusal.offer == "aws/g5.12xlarge/us-east-1/on_demand"
     assert why in refusal.why
 
 
@@ -61,7 +61,7 @@ def test_two_different_prices_of_one_offer_are_rejected():
 def test_spot_above_on_demand_rejects_both():
     rows, refused = validate([quote(12), quote(13, "spot")])
     assert rows == ()
-    assert {one.name.rpartition("/")[2] for one in refused} == {"spot", "on_demand"}
+    assert {one.offer.rpartition("/")[2] for one in refused} == {"spot", "on_demand"}
 
 
 @pytest.mark.parametrize(("spot", "why"), [(12, "costs as much as"), (1.2, "exactly a tenth")])
