@@ -14,6 +14,7 @@ import shlex
 from collections.abc import Iterable, Iterator
 from importlib import resources
 from typing import Any, Final
+from urllib.parse import quote
 
 from cloudgan.core.errors import PlanError
 from cloudgan.core.run_secret import new_secret
@@ -178,7 +179,7 @@ def _values(plan: Plan) -> Iterator[str]:
         "queued_resource": full_name(plan),
         "image": plan.workers.image or PYTHON_IMAGE,
         "bucket": store.host,
-        "prefix": "/".join((*store.path, "runs", plan.run, "")),
+        "prefix": quote("/".join((*store.path, "runs", plan.run, "")), safe=""),  # as URLs have it
         "again": " ".join(map(str, RESTART_CODES)),
         "grace_seconds": str(plan.workers.grace_seconds),
         "hosts": str(hosts),

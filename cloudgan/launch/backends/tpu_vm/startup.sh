@@ -35,7 +35,7 @@ google() {
 
 # object NAME: prints the URL of an object of the run's folder in the store.
 object() {
-  echo "$storage/storage/v1/b/$bucket/o/${prefix//\//%2F}${1//\//%2F}"
+  echo "$storage/storage/v1/b/$bucket/o/$prefix${1//\//%2F}"
 }
 
 # object_exists NAME: tests whether the run's folder has this object.
