@@ -211,7 +211,8 @@ class Master:
 
     def _handle(self, message: Message) -> None:
         child = self._children[message.source]
-        child.silence.heard(at_work=child.is_steady)
+        # Of the second update, too: the limit of the third one follows from it.
+        child.silence.heard(at_work=child.updates > 0)
         if message.tag == Tag.REPORT:
             report = Report.from_json(self.world.receive_json(message))
             counted = [self._count(n, w.update, w.staleness) for n, w in report.workers.items()]
@@ -327,7 +328,9 @@ class Master:
             return
         self._looked_at = now
         for child in self._children.values():
-            if child.is_done or not child.silence.is_lost(has_begun=child.is_steady):
+            if child.is_done or child in self._held:  # or it waits for this master
+                continue
+            if not child.silence.is_lost(has_begun=child.is_steady):
                 continue
             if not self.world.poll(child.rank):  # a busy master may not have read its message
                 raise child.silence.error(child.name)

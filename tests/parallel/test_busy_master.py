@@ -98,20 +98,27 @@ def test_a_worker_that_freezes_before_it_joins_is_noticed(tmp_path, turns, monke
         turns.run(act)
 
 
+@pytest.mark.parametrize("seconds", [[400, 0, 0], [75, 75, 75]], ids=["compiles", "is slow"])
 @pytest.mark.parametrize(
     ("turns", "options"),
-    [(3, {}), (5, {"masters": 2, "ranks": 5, "master_sync_every": 1})],
+    [
+        (3, {"mode": "downpour"}),
+        (3, {"mode": "gem"}),
+        (3, {"mode": "downpour", "synchronous": True}),
+        (5, {"mode": "easgd", "ranks": 5, "masters": 2, "master_sync_every": 1}),
+        (5, {"synchronous": True, "ranks": 5, "masters": 2, "master_sync_every": 1}),
+    ],
     indirect=["turns"],
 )
-def test_a_synchronous_worker_waits_for_one_that_compiles_for_longer(tmp_path, turns, options):
-    def compile_slowly(world, loop):
-        if world.rank == turns.size - 1 and loop.step == 0:
-            for _ in range(400):
+def test_a_slow_worker_is_not_frozen_nor_one_that_waits_for_it(tmp_path, turns, options, seconds):
+    def take_longer(world, loop):
+        if world.rank == turns.size - 1:
+            for _ in range(seconds[loop.step]):
                 turns.more += 1
                 turns.next(world.rank, moved=True)
 
-    config = config_of(workers=2, steps=6, mode="downpour", synchronous=True, **options)
-    outcome = run_world(turns, tmp_path / "run", config, step=compile_slowly)[0]
+    config = config_of(workers=2, steps=6, **options)
+    outcome = run_world(turns, tmp_path / "run", config, step=take_longer)[0]
     assert (outcome.reason, outcome.step) == ("max_steps", 6)
 
 
