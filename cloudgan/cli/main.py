@@ -17,6 +17,8 @@ from functools import partial
 from types import FrameType
 from typing import Any, NoReturn, TextIO
 
+from cloudgan.core.exit_at_once import exit_at_once
+
 _INTERRUPTED = 130
 _AGAIN_SECONDS = 0.1
 
@@ -65,12 +67,7 @@ def _run(argv: Sequence[str], starting: Callable[[], None] | None = None) -> NoR
 def _exit_interrupted(number: int = signal.SIGINT, frame: FrameType | None = None) -> NoReturn:
     """Ends the process without its destructors: nothing was started, or all is done."""
     del number, frame
-    with suppress(OSError):
-        os.write(2, b"cloudgan: stopped by Ctrl-C\n")
-    with suppress(OSError):
-        if "--json" in sys.argv:
-            os.write(1, b'{"error": "stopped by Ctrl-C", "exit_code": %d}\n' % _INTERRUPTED)
-    os._exit(_INTERRUPTED)
+    exit_at_once("stopped by Ctrl-C", _INTERRUPTED)
 
 
 def _raise_signals(*, interrupts: bool) -> None:

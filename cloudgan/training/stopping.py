@@ -6,7 +6,6 @@ step. A thread therefore reads the signal from the wake-up pipe.
 
 from __future__ import annotations
 
-import os
 import signal
 import socket
 import threading
@@ -18,6 +17,7 @@ from typing import Self, TextIO, get_args
 from cloudgan.core.atomic_file import remove_unfinished
 from cloudgan.core.document import Document
 from cloudgan.core.errors import CloudganError, Interrupted, TryAgain
+from cloudgan.core.exit_at_once import exit_at_once
 from cloudgan.core.lifeline import at_its_end
 from cloudgan.schema.record_line import StopReason
 from cloudgan.schema.stop_criterion import BestCheckpoint
@@ -133,8 +133,9 @@ class StopFlag:
                 continue
             if self._was_signalled or not self.stepped:
                 remove_unfinished()
-                os.write(2, b"cloudgan: stopped at once; run the same command again to go on\n")
-                os._exit(EXIT_CODES[reason])
+                exit_at_once(
+                    "stopped at once; run the same command again to go on", EXIT_CODES[reason]
+                )
             self._was_signalled = True
             self.request(reason)
 

@@ -15,6 +15,7 @@ from rich.text import Text
 from cloudgan.cli.views.table_text import width_of, wrapped
 from cloudgan.core import settings
 from cloudgan.core.clock import monotonic_seconds
+from cloudgan.core.exit_at_once import LiveLine
 from cloudgan.core.progress import Progress
 from cloudgan.core.user_text import printable
 
@@ -91,6 +92,7 @@ class ProgressBars(Progress):
         self._task.total, self._task.unit, self._task.count = total, unit, count
         self._task.done = self._task.before = done
         if self._live:
+            LiveLine.is_shown = True
             self._live.start()
         elif total is None and not self._run:
             self.say(name)
@@ -121,6 +123,7 @@ class ProgressBars(Progress):
         self._run = None
         if self._live:
             self._live.stop()
+            LiveLine.is_shown = False
 
     def _leave_task(self, *, failed: bool) -> None:
         """Prints the line of the task, unless it is a run or within one."""
