@@ -277,6 +277,23 @@ def test_the_nodes_of_a_run_that_finished_while_it_was_not_followed_are_deleted_
     assert desk.attempts()[-1].end_reason == "finished"
 
 
+@pytest.mark.parametrize("hosts", [1, 4])
+def test_the_secret_of_several_vms_is_in_the_bucket_before_they_are(desk, gcp, hosts, monkeypatch):
+    there = []
+    create = gcp.create
+    monkeypatch.setattr(gcp, "create", lambda step: there.append(secrets(desk)) or create(step))
+    desk.rules["gcp"] = RulesDouble(gcp, engine="tpu_vm", hosts=hosts)
+    desk.deploy(*V100, *HERE, *ON_DEMAND)
+    secret = there[-1]
+    assert [len(text) for text in secret] == ([64] if hosts > 1 else [])
+    folder = desk.folder / "runs" / RUN
+    assert not any(text in path.read_text() for text in secret for path in folder.glob("*.json"))
+
+
+def secrets(desk):
+    return [path.read_text() for path in desk.buckets.rglob("secret")]
+
+
 def test_deploy_without_a_login_downloads_no_wheel(desk, gcp, monkeypatch):
     downloads = []
     monkeypatch.setattr(
