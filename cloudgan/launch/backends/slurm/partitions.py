@@ -24,7 +24,7 @@ class Partition:
     Attributes:
         is_default: Whether it is the default partition.
         max_seconds: Time limit of a job; None: unlimited.
-        gpus: GPUs per node by lower-case type; the type may be empty.
+        gpus: GPUs per node by type, as the cluster spells it, which `--gres` has to; the type may be empty.
     """
 
     name: str
@@ -108,19 +108,24 @@ def partition_gres(plan: Plan, partition: Partition) -> str | None:
     if not count:
         return ""
     kind = (workers.accelerator or "").lower()
-    typed = [name for name in partition.gpus if name and (kind in name or not kind)]
-    for name in (kind, *sorted(typed)):
-        if partition.gpus.get(name, 0) >= count:
-            return f"gpu:{name}:{count}" if name else f"gpu:{count}"
+    typed = [name for name in partition.gpus if name and _is_of(name, kind)]
+    for name in sorted(typed, key=lambda one: (one.lower() != kind, one)):
+        if partition.gpus[name] >= count:
+            return f"gpu:{name}:{count}"
     # Accelerators without a type: the named partition decides.
     return f"gpu:{count}" if partition.gpus.get("", 0) >= count else None
+
+
+def _is_of(name: str, kind: str) -> bool:
+    """Whether Slurm's type of a GPU, such as nvidia_a100-sxm4-80gb, is of a kind: it is no A10."""
+    return re.search(rf"{re.escape(kind)}(?!\d)", name.lower()) is not None
 
 
 def _no_gpus(plan: Plan, named: tuple[Partition, ...]) -> str:
     workers = plan.workers
     has = sorted({f"{kind or 'gpu'}:{n}" for one in named for kind, n in one.gpus.items()})
     requested = (workers.accelerator or "gpu").lower()
-    near = nearest(requested, {kind for one in named for kind in one.gpus if kind})
+    near = nearest(requested, {kind.lower() for one in named for kind in one.gpus if kind})
     return (
         f"no node of partition {named[0].name} has {workers.accelerators_per_node} x {requested}."
         f"{near} Each node has: {', '.join(has) or 'no accelerator'}"
@@ -131,7 +136,7 @@ def _partition(line: str) -> Partition:
     name, limit, nodes, gres = line.split("|", 3)
     gpus: dict[str, int] = {}
     for kind, count in _GPU.findall(gres):
-        gpus[kind.lower()] = gpus.get(kind.lower(), 0) + int(count)
+        gpus[kind] = gpus.get(kind, 0) + int(count)
     return Partition(name.rstrip("*"), name.endswith("*"), _seconds(limit), int(nodes), gpus)
 
 
