@@ -61,7 +61,7 @@ def test_an_unknown_partition_is_answered_with_the_nearest(make_plan, known):
     ],
 )
 def test_accelerators_have_the_clusters_names(make_plan, known, queue, asked, expected):
-    """Slurm tells upper from lower case: it refuses gpu:a100:1 on nodes with gpu:A100:1 (, tried)."""
+    """Slurm tells upper from lower case: it refuses gpu:a100:1 on nodes with gpu:A100:1 (version 22.05.8, tried)."""
     workers = {"nodes": 1, "accelerator": asked[0], "accelerators_per_node": asked[1]}
     plan = make_plan(workers=workers, target={"queue": queue}, limits={"deadline_seconds": 60})
     assert partition_gres(plan, matching_nodes(plan, known)[0]) == expected
