@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import Field
 
-from cloudgan.core.clock import parse_time, utc_now, utc_today
+from cloudgan.core.clock import utc_moment, utc_today
 from cloudgan.core.clouds import title_of
 from cloudgan.core.command import command
 from cloudgan.core.errors import CloudganError, CredentialsError, counted
@@ -190,10 +190,9 @@ def _refreshed(provider: str | None, output: Path | None, progress: Progress) ->
 
     `output` receives the prices of the package with the refreshed ones, as a new nodes.csv.
     """
-    now = parse_time(utc_now())
     results = tuple(
         refresh(name, feeds, price_folder())
-        for name, feeds in feeds_by_provider(progress, now).items()
+        for name, feeds in feeds_by_provider(progress, utc_moment()).items()
         if provider in {None, name}
     )
     if any(result.state == "refreshed" for result in results):

@@ -7,7 +7,7 @@ The parameters and their names follow Perez, Nesmachnow, Toutouh, Hemberg and O'
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Final, Literal, NamedTuple, Self
+from typing import Annotated, Any, Final, Literal, NamedTuple, Self, cast, get_args
 
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
@@ -22,7 +22,7 @@ AdversarialLoss = Literal["bce", "least_squares", "heuristic"]
 Aggregate = Literal["worst", "mean", "best"]
 Engine = Literal["one", "ranks"]
 
-ADVERSARIAL_LOSSES: tuple[AdversarialLoss, ...] = ("bce", "least_squares", "heuristic")
+ADVERSARIAL_LOSSES: tuple[AdversarialLoss, ...] = get_args(AdversarialLoss)
 """In the order of the numbers that the traced updates take."""
 MAX_CELLS = 1024
 FILE_NAME: Final = "coevolution.json"
@@ -46,7 +46,7 @@ class Change(NamedTuple):
 
 def _changes(shown: str, text: str) -> tuple[Change, ...]:
     """Returns the changes of text such as ``5:moore,12:all``."""
-    valid = Neighbourhood.__args__  # type: ignore[attr-defined]
+    valid = get_args(Neighbourhood)
     changes = []
     for part in text.split(","):
         iteration, _, name = part.strip().partition(":")
@@ -55,7 +55,7 @@ def _changes(shown: str, text: str) -> tuple[Change, ...]:
                 f"{shown}={shorten(text)}: expected ITERATION:NEIGHBOURHOOD, such as 5:moore;"
                 f" the neighbourhoods are {', '.join(valid)}.{nearest(name, valid)}"
             )
-        changes.append(Change(int(iteration), name))  # type: ignore[arg-type]
+        changes.append(Change(int(iteration), cast("Neighbourhood", name)))
     return tuple(changes)
 
 

@@ -27,7 +27,7 @@ from cloudgan.core.ranges import (
 )
 from cloudgan.core.user_text import check_texts
 from cloudgan.schema.coevolution import CoevolutionConfig
-from cloudgan.schema.ecal_unit import EcalUnit
+from cloudgan.schema.ecal_unit import BINNING, UNIT, EcalUnit
 from cloudgan.schema.parallel import ParallelConfig
 from cloudgan.schema.presets import Preset, find_preset, find_profile
 from cloudgan.schema.simulation import SimulationConfig, Task
@@ -48,15 +48,8 @@ class DataConfig(SparseDocument):
         topic="Data",
         name="data",
     )
-    unit: EcalUnit | None = flag(
-        None, "unit of the cells in files that state none; only where several fit", "Data"
-    )
-    binning: str | None = flag(
-        None,
-        "cells of the file; a binning XML of CaloChallenge, or a dataset.yaml of `cloudgan init dataset`",
-        "Data",
-        placeholder="FILE",
-    )
+    unit: EcalUnit | None = UNIT
+    binning: str | None = BINNING
     held_out_fraction: float = flag(
         0.1,
         "share of the showers for validation; and for losses; a verdict needs some hundreds",

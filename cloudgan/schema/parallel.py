@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, get_args
 
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
@@ -10,7 +10,8 @@ from cloudgan.core.document import Document
 from cloudgan.core.flags import flag
 from cloudgan.core.ranges import MAX_PROCESSES
 
-ParallelMode = Literal["none", "downpour", "easgd", "gem"]
+UpdateRule = Literal["downpour", "easgd", "gem"]
+ParallelMode = Literal["none", UpdateRule]
 Damping = Literal["staleness", "mean", "none"]
 MasterOptimizer = Literal["sgd", "adam", "rmsprop", "adadelta"]
 Sent = Literal["weights", "gradients"]
@@ -135,10 +136,11 @@ class ParallelConfig(Document):
         return self
 
 
-_EVERY_MODE = ("downpour", "easgd", "gem")
 _OPTIONS = {
-    **dict.fromkeys(("ranks", "group", "masters", "sync_every"), _EVERY_MODE),
-    **dict.fromkeys(("master_sync_every", "trace"), _EVERY_MODE),
+    **dict.fromkeys(
+        ("ranks", "group", "masters", "sync_every", "master_sync_every", "trace"),
+        get_args(UpdateRule),
+    ),
     "elastic_force": ("easgd",),
     **dict.fromkeys(
         ("sends", "damping", "synchronous", "master_optimizer", "master_learning_rate"),

@@ -15,7 +15,7 @@ from typing import Annotated, NamedTuple
 
 from pydantic import Field
 
-from cloudgan.core.durations import HOUR_SECONDS
+from cloudgan.core.durations import HOUR_SECONDS, duration_text
 from cloudgan.core.table import read_table
 from cloudgan.schema.price_row import Date, Market, PriceRow, SourcedRow, Text
 
@@ -210,15 +210,7 @@ def describe_risk(work_seconds: float, preemption: Preemption, nodes: int) -> st
     which = "the node" if nodes == 1 else f"one of {nodes} nodes"
     return (
         f"{which} is preempted about {losses:.2g} times; repeated work, restarts and checkpoints"
-        f" take {_minutes(took - work_seconds)}; the chance of no preemption is {none:.0%}"
-    )
-
-
-def _minutes(seconds: float) -> str:
-    return (
-        f"{seconds / 60:.0f} min"
-        if seconds < 2 * HOUR_SECONDS
-        else f"{seconds / HOUR_SECONDS:.1f} h"
+        f" take {duration_text(took - work_seconds)}; the chance of no preemption is {none:.0%}"
     )
 
 

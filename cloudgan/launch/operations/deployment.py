@@ -9,8 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from cloudgan.core import settings
-from cloudgan.core.clock import parse_time, utc_moment, utc_now, utc_today
+from cloudgan.core.clock import utc_moment, utc_today
 from cloudgan.core.clouds import CLOUDS, check_launchable
 from cloudgan.core.errors import (
     BudgetError,
@@ -56,7 +55,7 @@ from cloudgan.launch.operations.targets import (
 from cloudgan.launch.plan.environment import check_variables_set, hide_secrets
 from cloudgan.launch.plan.launch_plan import make_launch_plan, on_demand_price
 from cloudgan.launch.plan.request import NO_ATTEMPTS, AttemptHistory, LaunchRequest
-from cloudgan.money.catalog import Catalog
+from cloudgan.money.catalog import Catalog, price_folder
 from cloudgan.money.forecast import without_startup
 from cloudgan.schema import plan as plans
 from cloudgan.schema.plan import Plan, Showers, Target
@@ -434,17 +433,17 @@ def refresh_price(row: PriceRow, progress: Progress) -> bool:
     from cloudgan.money.refresh.feeds import feeds_by_provider, refresh
     from cloudgan.money.refresh.web import Web
 
-    now, folder = parse_time(utc_now()), settings.data_folder() / "prices"
     try:
-        parts = feeds_by_provider(progress, now, Web(attempts=1), Catalog((row,)))[row.provider]
-        outcome = refresh(
-            row.provider, [part for part in parts if row.market in part.markets], folder
-        )
+        parts = feeds_by_provider(progress, utc_moment(), Web(attempts=1), Catalog((row,)))[
+            row.provider
+        ]
+        of_market = [part for part in parts if row.market in part.markets]
+        outcome = refresh(row.provider, of_market, price_folder())
     except CloudganError as error:
         progress.say(f"the price was not refreshed: {error}")
         return False
     if outcome.state != "refreshed":
-        for reason in outcome.messages:
+        for reason in outcome.notes:
             progress.say(f"the price was not refreshed: {reason}")
     return outcome.state == "refreshed"
 

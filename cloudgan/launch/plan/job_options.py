@@ -12,7 +12,7 @@ from cloudgan.core.flags import Options, argument, flag, keys_of
 from cloudgan.core.local_path import local_path
 from cloudgan.core.options import build
 from cloudgan.schema.config import RunConfig
-from cloudgan.schema.options.shared import UNIT
+from cloudgan.schema.ecal_unit import UNIT
 from cloudgan.schema.options.training import (
     TRAINED,
     CrossvalidateOptions,

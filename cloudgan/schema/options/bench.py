@@ -19,8 +19,9 @@ from cloudgan.core.ranges import (
     parse_whole,
 )
 from cloudgan.schema.coevolution import parse_grid
-from cloudgan.schema.ecal_unit import EcalUnit
-from cloudgan.schema.options.shared import REPORT, UNIT
+from cloudgan.schema.ecal_unit import UNIT, EcalUnit
+from cloudgan.schema.options.shared import REPORT
+from cloudgan.schema.parallel import UpdateRule
 from cloudgan.schema.presets import networks
 from cloudgan.schema.training_config import ConvImplOption, Precision
 
@@ -245,7 +246,7 @@ class BenchParallelOptions(BenchOptions):
         (1, 4), "numbers of masters that serve them; above 1, rank 0 is above them"
     )
     preset: str = flag("mini", "{names}", names=networks, placeholder="NAME")
-    mode: Literal["downpour", "easgd", "gem"] = flag("easgd", "update rule of the master")
+    mode: UpdateRule = flag("easgd", "update rule of the master")
     sync_every: int = flag(1, "steps of a worker between two exchanges", ge=1, le=10**6)
     step_seconds: float | None = flag(
         None,

@@ -23,6 +23,7 @@ from cloudgan.core.ranges import (
 )
 from cloudgan.schema.options.shared import PRICE_AS, PRICE_FILE, REPORT
 from cloudgan.schema.presets import networks
+from cloudgan.schema.price_row import Market
 
 
 def _sizes(shown: str, text: str) -> tuple[int, ...]:
@@ -58,9 +59,7 @@ class OffersOptions(Options):
     region: str | None = flag(
         None, "only this region; such as us-central1", "Where", screen=True, placeholder="R"
     )
-    market: Literal["on_demand", "spot"] | None = flag(
-        None, "only this market", "Where", screen=True, words="both"
-    )
+    market: Market | None = flag(None, "only this market", "Where", screen=True, words="both")
     epochs: int | None = flag(
         None,
         "length of the job in epochs; numbers of nodes by time and cost are shown",
@@ -165,9 +164,7 @@ class PricesOptions(Options):
         None, "only nodes with it; a name or a family such as a100; for show", placeholder="NAME"
     )
     region: str | None = flag(None, "only this region; for show", placeholder="R")
-    market: Literal["on_demand", "spot"] | None = flag(
-        None, "only this market; for show", words="both"
-    )
+    market: Market | None = flag(None, "only this market; for show", words="both")
     output: Annotated[Path | None, FILE] = flag(
         None, "also write a nodes.csv for the package; for refresh", placeholder="FILE"
     )

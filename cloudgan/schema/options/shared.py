@@ -20,13 +20,6 @@ RUN: Any = argument("a run, by name or folder; such as mine or runs/mine")
 SEED: Any = flag(
     0, "the same seed gives the same showers; of every random number", ge=0, le=MAX_SEED
 )
-UNIT: Any = flag(None, "unit of the cells in files that state none; only where several fit", "Data")
-BINNING: Any = flag(
-    None,
-    "cells of the file; a binning XML of CaloChallenge, or a dataset.yaml of `cloudgan init dataset`",
-    "Data",
-    placeholder="FILE",
-)
 OVERWRITE: Any = flag(False, "replace an existing file")
 YES: Any = flag(False, "do not ask for confirmation", "Run", screen=True)
 STEP_FLAG: Any = flag(

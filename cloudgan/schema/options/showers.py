@@ -6,15 +6,13 @@ from typing import Annotated, Literal
 
 from cloudgan.core.flags import RANGE, Options, argument, flag
 from cloudgan.core.ranges import MAX_LOCAL_PROCESSES, MAX_SECONDS, MAX_SEED, MAX_SHOWERS, MAX_STEP
-from cloudgan.schema.ecal_unit import EcalUnit
+from cloudgan.schema.ecal_unit import BINNING, UNIT, EcalUnit
 from cloudgan.schema.options.shared import (
-    BINNING,
     OVERWRITE,
     REPORT,
     RUN,
     SEED,
     STEP_FLAG,
-    UNIT,
     NewRun,
     Step,
 )

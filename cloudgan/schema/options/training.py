@@ -7,11 +7,12 @@ from typing import Annotated, Any
 from cloudgan.core.durations import HOUR_SECONDS
 from cloudgan.core.flags import Options, Text, argument, flag, keys_of
 from cloudgan.core.ranges import MAX_PROCESSES, MAX_SECONDS, MAX_USD
-from cloudgan.schema.coevolution import CoevolutionConfig, parse_grid
+from cloudgan.schema.coevolution import MAX_CELLS, CoevolutionConfig, parse_grid
 from cloudgan.schema.config import RunConfig
+from cloudgan.schema.ecal_unit import UNIT
 from cloudgan.schema.mixture_quality import EnsembleMethod
-from cloudgan.schema.options.shared import PRICE_AS, PRICE_FILE, REPORT, UNIT, NewRun
-from cloudgan.schema.search import SearchConfig
+from cloudgan.schema.options.shared import PRICE_AS, PRICE_FILE, REPORT, NewRun
+from cloudgan.schema.search import MAX_FOLDS, SearchConfig
 from cloudgan.schema.stop_criterion import METRIC
 
 TRAINED = ("data.", "model.", "training.", "checkpoint.", "parallel.")
@@ -134,7 +135,7 @@ class EvolveOptions(GridFlags):
         "Output",
         words="as many as are best",
         ge=1,
-        le=1024,
+        le=MAX_CELLS,
     )
 
 
@@ -216,7 +217,7 @@ class CrossvalidateOptions(TrainingFlags):
 
     run_keys: dict[str, Any] = keys_of(RunConfig, keys=TRAINED, local=False, screen=False)
     folds: int = flag(
-        5, "parts of the showers; each is held out once", "Folds", screen=True, ge=2, le=100
+        5, "parts of the showers; each is held out once", "Folds", screen=True, ge=2, le=MAX_FOLDS
     )
     repeats: int = flag(
         1,
