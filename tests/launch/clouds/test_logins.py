@@ -2,11 +2,13 @@
 
 import contextlib
 import datetime as dt
+import time
 
 import boto3
 import botocore.exceptions as aws
 import botocore.session
 import pytest
+from azure.core.credentials import AccessToken
 from azure.core.exceptions import ClientAuthenticationError, ServiceRequestError
 from botocore.credentials import RefreshableCredentials
 from google.auth import exceptions as google
@@ -112,6 +114,21 @@ def test_a_store_of_aws_says_so_too(found):
     store = S3Store("lab", client=aws_session(found).client("s3"))
     with pytest.raises(StoreCredentialsError, match=r"expired.*AWS_PROFILE"):
         store.list()
+
+
+@pytest.mark.parametrize(("seconds", "asked"), [(3600, 1), (299, 3)])
+def test_a_token_of_azure_is_kept_until_it_nears_its_end(seconds, asked):
+    scopes = []
+
+    class Azure:
+        def get_token(self, scope, **options):
+            scopes.append(scope)
+            return AccessToken(f"token {len(scopes)}", int(time.time()) + seconds)
+
+    api = PipelineApi(Azure())
+    assert [api.token("cluster") for _ in range(3)][-1] == f"token {asked}"
+    assert api.token("another") == f"token {asked + 1}"
+    assert scopes == [*["cluster"] * asked, "another"]
 
 
 def test_a_cluster_waits_for_a_token_as_for_its_own_answer():

@@ -14,6 +14,7 @@ from azure.mgmt.core import ARMPipelineClient
 from azure.mgmt.core.policies import ARMChallengeAuthenticationPolicy
 
 from cloudgan import __version__
+from cloudgan.core.clock import utc_moment
 from cloudgan.core.documents import parse_json
 from cloudgan.core.errors import ConfigError, CredentialsError, LaunchError, UnknownNameError
 from cloudgan.core.settings import variable
@@ -26,6 +27,8 @@ PUBLIC: Final = "https://management.azure.com"
 _OPERATION: Final = "Azure-AsyncOperation"
 _FAILED: Final = 400
 _LONGEST_PAUSE_SECONDS: Final = 30
+_RENEWED_SECONDS: Final = 300.0
+"""A token is renewed so long before its end, as by the policies of azure-core."""
 
 
 class PipelineApi(ArmApi):
@@ -50,7 +53,7 @@ class PipelineApi(ArmApi):
             pause_seconds: Backoff before the second attempt; doubled for each further one.
         """
         super().__init__()
-        self._credential = credential
+        self._credential, self._tokens = credential, dict[str, Any]()
         retry = RetryPolicy(
             retry_total=attempts - 1,
             retry_status=attempts - 1,
@@ -90,10 +93,16 @@ class PipelineApi(ArmApi):
         return found if isinstance(found, dict) else {}
 
     def token(self, scope: str) -> str:
-        """Returns an access token for a scope."""
-        with _mapped_errors("access token"):
-            token: str = self._credential.get_token(scope).token
-        return token
+        """Returns an access token for a scope.
+
+        A login by az keeps no token: each time it starts that program
+        (`AzureCliCredential.get_token` of azure-identity 1.27, read 2026-11-30).
+        """
+        known = self._tokens.get(scope)
+        if known is None or known.expires_on - utc_moment().timestamp() < _RENEWED_SECONDS:
+            with _mapped_errors("access token"):
+                known = self._tokens[scope] = self._credential.get_token(scope)
+        return str(known.token)
 
 
 @contextmanager
