@@ -168,7 +168,7 @@ class Option:
         if isinstance(given, int | float) and not isinstance(given, bool):
             if self.text or {int, float}.isdisjoint(self.kinds):
                 return self._parse(str(given))
-            if float not in self.kinds and not float(given).is_integer():
+            if float not in self.kinds and isinstance(given, float) and not given.is_integer():
                 raise ConfigError(f"{self.shown} must be a whole number, got {given!r}")
             self.range.check(self.shown, given)
         if self.flag.is_repeated and isinstance(given, Mapping):

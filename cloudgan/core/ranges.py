@@ -52,7 +52,7 @@ class Range:
 
     def check(self, name: str, value: float) -> None:
         """Refuses a number outside of the range."""
-        if not math.isfinite(value):
+        if isinstance(value, float) and not math.isfinite(value):
             raise ConfigError(f"{name}={value}: expected a finite number")
         if self.above and value <= self.low:
             low = "zero" if self.low == 0 else _text(self.low)

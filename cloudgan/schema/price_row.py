@@ -22,7 +22,11 @@ _IN_THE_FUTURE = "dated in the future"
 
 
 def _iso_or_unknown(text: str) -> str:
-    if text != UNKNOWN_DATE and dt.date.fromisoformat(text).isoformat() != text:
+    try:
+        is_date = text == UNKNOWN_DATE or dt.date.fromisoformat(text).isoformat() == text
+    except ValueError:
+        is_date = False
+    if not is_date:
         raise ValueError("write YYYY-MM-DD or unknown")
     return text
 

@@ -50,6 +50,20 @@ def test_errors_are_raised_not_printed(tmp_path, capsys):
     assert capsys.readouterr() == ("", "")
 
 
+@pytest.mark.parametrize(
+    ("epochs", "said"),
+    [
+        (10**400, r"--epochs=1,000,.*: expected at most 1,000,000"),
+        (2.5, r"--epochs must be a whole number, got 2\.5"),
+        (float("inf"), r"--epochs must be a whole number, got inf"),
+    ],
+    ids=["a number that is no float", "a fraction", "infinity"],
+)
+def test_a_number_that_is_none_of_an_option_is_refused_in_words(epochs, said):
+    with pytest.raises(ConfigError, match=said):
+        cg.plan(provider="local", epochs=epochs)
+
+
 def test_showers_of_a_simulation_are_displayed(tmp_path):
     file = cg.simulate(tmp_path / "a.h5", showers=3, seed=1)
     assert file.showers == 3

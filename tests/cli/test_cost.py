@@ -109,6 +109,7 @@ PRICED = (
         (3, "  accelerator: 8xA100", "accelerator is '8xA100': write NAME:COUNT, here A100:8"),
         (0, "date: 2999-01-02", "prices.yaml: date 2999-01-02 has not come: today is"),
         (4, "  usd_per_hour: 3\n  date: 2999-01-02", "date 2999-01-02 has not come"),
+        (0, "date: 20.11.2026", "date is '20.11.2026': write YYYY-MM-DD or unknown"),
         (4, "  usd_per_hour: -3", "usd_per_hour is -3: Input should be greater than 0"),
         (4, "  usd_per_hour: 3 EUR", "usd_per_hour is '3 EUR': Input should be a valid number"),
         (4, "  eur_per_hour: 3", "eur_per_hour: Extra inputs are not permitted"),
