@@ -52,13 +52,13 @@ class Range:
 
     def check(self, name: str, value: float) -> None:
         """Refuses a number outside of the range."""
-        if isinstance(value, float) and not math.isfinite(value):
+        if not abs(value) < math.inf:  # an integer may be too large for a float
             raise ConfigError(f"{name}={value}: expected a finite number")
         if self.above and value <= self.low:
             low = "zero" if self.low == 0 else _text(self.low)
-            raise ConfigError(f"{name}={value:g} must be above {low}")
+            raise ConfigError(f"{name}={_text(value)} must be above {low}")
         if value < self.low:
-            raise ConfigError(f"{name}={value:g}: expected at least {_text(self.low)}")
+            raise ConfigError(f"{name}={_text(value)}: expected at least {_text(self.low)}")
         if value > self.high:
             raise ConfigError(f"{name}={_text(value)}: expected at most {_text(self.high)}")
 

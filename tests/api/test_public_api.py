@@ -53,11 +53,12 @@ def test_errors_are_raised_not_printed(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("epochs", "said"),
     [
-        (10**400, r"--epochs=1,000,.*: expected at most 1,000,000"),
+        (10**400, r"--epochs=10,000,.*: expected at most 1,000,000"),
+        (-(10**400), r"--epochs=-10,000,.*: expected at least 1"),
         (2.5, r"--epochs must be a whole number, got 2\.5"),
         (float("inf"), r"--epochs must be a whole number, got inf"),
     ],
-    ids=["a number that is no float", "a fraction", "infinity"],
+    ids=["too large for a float", "too small for a float", "a fraction", "infinity"],
 )
 def test_a_number_that_is_none_of_an_option_is_refused_in_words(epochs, said):
     with pytest.raises(ConfigError, match=said):
