@@ -21,7 +21,7 @@ from cloudgan.core.run_secret import new_secret
 from cloudgan.launch.backends.tpu_vm.slices import environment, notes, slice_of
 from cloudgan.launch.clouds.gcp import names, network
 from cloudgan.launch.clouds.gcp.kinds import QUEUED
-from cloudgan.launch.clouds.planner import NodePoolRequest, billed_by_reservation
+from cloudgan.launch.clouds.planner import NodePoolRequest, billed_by_reservation, pool_of
 from cloudgan.launch.kubernetes.job_spec import KEY_FILE, KEY_FOLDER, RESTART_CODES, JobSpec
 from cloudgan.launch.kubernetes.manifests import (
     PYTHON_IMAGE,
@@ -107,7 +107,7 @@ def workers(workers: Workers, node_pool: NodePool) -> Workers:
 
 def steps(plan: Plan) -> tuple[Step, ...]:
     """Returns the request for the queued resource."""
-    name, parent = _pool(plan).name, _parent(plan)
+    name, parent = pool_of(plan).name, _parent(plan)
     path = f"{names.TPU}/{parent}/queuedResources?queuedResourceId={name}"
     return (QUEUED.step(f"{QUEUED.name} {name}", _ref(plan), path, body(plan)),)
 
@@ -125,12 +125,12 @@ def full_name(plan: Plan) -> str:
 
 def _ref(plan: Plan) -> dict[str, str]:
     where = {"project": str(plan.target.account), "location": str(plan.target.zone)}
-    return where | {"name": _pool(plan).name}
+    return where | {"name": pool_of(plan).name}
 
 
 def body(plan: Plan) -> dict[str, Any]:
     """Returns the request body of the queued resource."""
-    pool = _pool(plan)
+    pool = pool_of(plan)
     node: dict[str, Any] = {
         "acceleratorType": pool.node_type,
         "runtimeVersion": pool.runtime,
@@ -138,7 +138,7 @@ def body(plan: Plan) -> dict[str, Any]:
         "networkConfig": network.tpu_fields(plan.target),
         "serviceAccount": {
             "email": names.account_email(names.TPU_ACCOUNT, plan.target.account or ""),
-            "scope": ["https://www.googleapis.com/auth/cloud-platform"],
+            "scope": [names.SCOPE],
         },
         "metadata": _metadata(plan),
     }
@@ -172,7 +172,7 @@ def startup_script(plan: Plan) -> str:
 
 def _values(plan: Plan) -> Iterator[str]:
     manifest = job(plan)
-    hosts = _pool(plan).hosts
+    hosts = pool_of(plan).hosts
     spec, store = JobSpec(manifest), BucketAddress.parse(plan.store, "gs://BUCKET/prefix")
     values = {
         "run": plan.run,
@@ -207,9 +207,3 @@ def _docker_arguments(container: dict[str, Any]) -> str:
 
 def _parent(plan: Plan) -> str:
     return f"projects/{plan.target.account}/locations/{plan.target.zone}"
-
-
-def _pool(plan: Plan) -> NodePool:
-    if plan.node_pool is None:
-        raise PlanError(f"run {plan.run} has no node pool")
-    return plan.node_pool

@@ -41,7 +41,6 @@ _SPARE_SECONDS: Final = 1800
 """Time for node start, driver installation and image pulls."""
 _LONGEST_SECONDS: Final = 120 * 24 * HOUR_SECONDS
 _LONGEST_FLEX_SECONDS: Final = 7 * 24 * HOUR_SECONDS
-_SCOPES: Final = ("https://www.googleapis.com/auth/cloud-platform",)
 
 
 def store_url(target: Target) -> str:
@@ -272,7 +271,7 @@ def _node(machine_type: str, project: str, labels: dict[str, str]) -> dict[str, 
     return {
         "machineType": machine_type,
         "serviceAccount": names.account_email(names.NODES_ACCOUNT, project),
-        "oauthScopes": list(_SCOPES),
+        "oauthScopes": [names.SCOPE],
         "resourceLabels": labels,
         # Pods use their own identity, never the node's.
         "workloadMetadataConfig": {"mode": "GKE_METADATA"},

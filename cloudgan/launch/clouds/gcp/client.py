@@ -28,8 +28,6 @@ from cloudgan.schema.plan import LOCATION, ZONES, Plan, Target
 from cloudgan.schema.resource import Finding, Listing
 from cloudgan.storage.store import open_store
 
-_SCOPE = "https://www.googleapis.com/auth/cloud-platform"
-
 
 class Login:
     """A login that renews itself."""
@@ -43,7 +41,7 @@ class Login:
         """Finds the application default credentials."""
         check_login_file("GOOGLE_APPLICATION_CREDENTIALS")
         try:
-            credentials, project = google.auth.default(scopes=[_SCOPE])
+            credentials, project = google.auth.default(scopes=[names.SCOPE])
         except (exceptions.GoogleAuthError, OSError) as error:
             raise CredentialsError(f"Google Cloud: no login was found; {LOG_IN}") from error
         return cls(credentials, project)

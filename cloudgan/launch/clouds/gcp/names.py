@@ -10,6 +10,9 @@ PROJECTS = "https://cloudresourcemanager.googleapis.com/v3"
 SERVICES = "https://serviceusage.googleapis.com/v1"
 TPU = "https://tpu.googleapis.com/v2"
 
+SCOPE = "https://www.googleapis.com/auth/cloud-platform"
+"""Of logins, nodes and TPU VMs: their roles say what they may do."""
+
 PROJECT, ZONE, CLUSTER_LOCATION = "<project>", "<zone>", "<cluster-location>"
 
 RELEASE_CHANNEL, NO_CHANNEL = "<release-channel>", "none"

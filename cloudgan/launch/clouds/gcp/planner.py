@@ -29,6 +29,7 @@ from cloudgan.launch.clouds.planner import (
     NodePoolRequest,
     billed_by_reservation,
     desired_state_step,
+    pool_of,
     unused_network,
 )
 from cloudgan.launch.kubernetes.manifests import hold_step
@@ -160,13 +161,12 @@ def workers(workers: Workers, node_pool: NodePool) -> Workers:
 
 def steps(plan: Plan) -> tuple[Step, ...]:
     """Returns the steps: bucket, desired state, then cluster, identity and node pool, or TPU VMs."""
-    assert plan.node_pool is not None  # noqa: S101  plans of clouds have one
-    is_own = plan.store == store_url(plan.target)
+    pool, is_own = pool_of(plan), plan.store == store_url(plan.target)
     before = (*((bucket_step(plan.target),) if is_own else ()), desired_state_step(plan))
-    if plan.node_pool.engine == "tpu_vm":
+    if pool.engine == "tpu_vm":
         return (*before, *tpu_requests.steps(plan))
-    identity, pool = pod_identity_step(plan.target), pool_step(plan, plan.node_pool)
-    return (*before, cluster_step(plan), review_step(plan.target), identity, pool)
+    cluster = (cluster_step(plan), review_step(plan.target), pod_identity_step(plan.target))
+    return (*before, *cluster, pool_step(plan, pool))
 
 
 def keep_steps(plan: Plan) -> tuple[Step, ...]:

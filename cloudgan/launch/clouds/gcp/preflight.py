@@ -19,6 +19,7 @@ from cloudgan.launch.clouds.gcp.api import GoogleApi
 from cloudgan.launch.clouds.gcp.bodies import APIS
 from cloudgan.launch.clouds.gcp.iam import api_states
 from cloudgan.launch.clouds.gcp.machines import machine
+from cloudgan.launch.clouds.planner import pool_of
 from cloudgan.schema.plan import Plan
 from cloudgan.schema.resource import Finding
 
@@ -120,14 +121,14 @@ def account_finding(api: GoogleApi, name: str) -> Finding:
 
 def quota_findings(api: GoogleApi, plan: Plan) -> Iterator[Finding]:
     """Yields the findings on the quotas of a plan's accelerators."""
-    assert plan.node_pool is not None  # noqa: S101
-    found = machine(plan.node_pool.node_type)
+    pool = pool_of(plan)
+    found = machine(pool.node_type)
     region, needed = plan.target.region or "", found.accelerators * plan.workers.nodes
-    if plan.node_pool.reservation:
-        name = f"reservation {plan.node_pool.reservation}"
+    if pool.reservation:
+        name = f"reservation {pool.reservation}"
         yield Finding(name, "ok", f"it is in {plan.target.zone} and has enough free capacity")
         return
-    is_spot = plan.node_pool.market == "spot" or plan.node_pool.flex_start
+    is_spot = pool.market == "spot" or pool.flex_start
     metric = found.quota or (f"{found.quota_family}_GPUS" if is_spot else "")
     if metric:
         quotas = _quotas(api, f"{names.COMPUTE}/projects/{api.project}/regions/{region}")
@@ -180,7 +181,7 @@ def check_hosts(plan: Plan) -> None:
 
 def tpu_zones(api: GoogleApi, plan: Plan) -> list[str]:
     """Returns the zones of a plan's region that offer its slice."""
-    region, node_type = plan.target.region or "", plan.node_pool.node_type if plan.node_pool else ""
+    region, node_type = plan.target.region or "", pool_of(plan).node_type
     url = f"{names.TPU}/projects/{api.project}/locations"
     zones = [one["locationId"] for page in api.pages(url) for one in page.get("locations", ())]
     near = [str(one) for one in zones if one.startswith(f"{region}-")]
@@ -196,8 +197,7 @@ def tpu_zones(api: GoogleApi, plan: Plan) -> list[str]:
 
 def tpu_findings(api: GoogleApi, plan: Plan) -> Iterator[Finding]:
     """Yields the findings on service account, slice and system image, and names the required quota."""
-    pool, place = plan.node_pool, plan.target.zone
-    assert pool is not None  # noqa: S101  a TPU plan has one
+    pool, place = pool_of(plan), plan.target.zone
     zone = f"{names.TPU}/projects/{api.project}/locations/{place}"
     offered = (
         (f"TPU {pool.node_type} in {place}", f"acceleratorTypes/{pool.node_type}"),
