@@ -42,9 +42,10 @@ _STARTED: list[subprocess.Popen[bytes]] = []
 """Supervisors started by this process; they may outlive it and are reaped otherwise."""
 _NEEDS = {
     "train": ("tensorflow", "TensorFlow", "trains", "train"),
+    "jax": ("jax", "JAX", "trains", "jax"),
     "simulate": ("geant4_pybind", "Geant4", "simulates", "geant4"),
 }
-"""Module of a job, its name, what the job does, and the extra that has the module; other jobs train."""
+"""Module of a job or of the engine jax, its name, what the job does, and the extra that has it; other jobs train."""
 
 
 class LocalBackend(PolledBackend):
@@ -76,7 +77,8 @@ class LocalBackend(PolledBackend):
                     " --allow-open-ports"
                 )
             LoopbackNetwork.check(alone)
-        module, name, does, extra = _NEEDS.get(plan.config.job, _NEEDS["train"])
+        job = "jax" if plan.config.uses_jax else plan.config.job
+        module, name, does, extra = _NEEDS.get(job, _NEEDS["train"])
         if find_spec(module) is None:
             raise ConfigError(
                 f"--provider=local {does} on this machine, but {name} is not installed; run"

@@ -189,15 +189,27 @@ def test_wait_for_change_returns_when_the_state_changes(backend, local_plan):
     starter.join()
 
 
-def test_a_machine_without_tensorflow_is_refused_before_the_start(backend, local_plan, monkeypatch):
-    module = "cloudgan.launch.backends.local.backend.find_spec"
-    monkeypatch.setattr(module, lambda _: object())
-    assert backend.check(local_plan("exit 0")) == ()
-    monkeypatch.setattr(module, lambda _: None)
-    with pytest.raises(
-        ConfigError, match=r"TensorFlow is not installed.*pip install '\.\[train\]'"
-    ):
-        backend.check(local_plan("exit 0"))
+@pytest.mark.parametrize(
+    ("engine", "module", "said"),
+    [
+        ("tensorflow", "tensorflow", r"TensorFlow is not installed.*pip install '\.\[train\]'"),
+        ("jax", "jax", r"JAX is not installed.*pip install '\.\[jax\]'"),
+    ],
+)
+def test_a_machine_without_the_engine_is_refused_before_the_start(
+    backend, local_plan, monkeypatch, engine, module, said
+):
+    plan = local_plan("exit 0")
+    training = plan.config.training.model_copy(update={"engine": engine})
+    config = plan.config.model_copy(update={"training": training})
+    plan = plan.model_copy(update={"config": config})
+    installed = {module}
+    find = "cloudgan.launch.backends.local.backend.find_spec"
+    monkeypatch.setattr(find, lambda name: name if name in installed else None)
+    assert backend.check(plan) == ()
+    installed.clear()
+    with pytest.raises(ConfigError, match=said):
+        backend.check(plan)
 
 
 def test_several_workers_are_refused_where_they_cannot_be_isolated(
