@@ -84,7 +84,7 @@ class BillSummary:
             return
         self.lines += 1
         if line.currency.upper() != _USD:
-            self.others[line.currency or "unknown currency"] += [line.amount, line.credit]
+            self.others[line.currency.upper() or "unknown currency"] += [line.amount, line.credit]
             return
         self.amounts[line.category].append(line.amount)
         self.credits.append(line.credit)

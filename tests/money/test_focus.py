@@ -111,10 +111,11 @@ def test_the_label_is_found_in_each_spelling_of_tags(table, tags):
 
 
 def test_another_currency_is_shown_as_it_is_and_not_added(json_lines):
-    path = json_lines(charge(1.0), charge(4.0, BillingCurrency="CHF"), charge(2.0))
+    francs = (charge(4.0, BillingCurrency="CHF"), charge(0.5, BillingCurrency="chf"))
+    path = json_lines(charge(1.0), *francs, charge(2.0, BillingCurrency="usd"))
     found = read_bill([path], RUN)
     assert usd(found) == {"compute": 3.0}
-    assert {name: sum(amounts) for name, amounts in found.others.items()} == {"CHF": 4.0}
+    assert {name: sum(amounts) for name, amounts in found.others.items()} == {"CHF": 4.5}
 
 
 def test_files_add_up_and_duplicates_count_once(json_lines, table):
