@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from cli.provisioned import few_showers
+from cloudgan.launch.operations.launched_run import where_of
 from cloudgan.launch.operations.plan_result import PlanResult
 from cloudgan.schema.plan import Plan
 
@@ -192,6 +193,26 @@ def test_the_plan_of_a_run_here_has_processes_and_no_price(cloudgan_here, user_f
     assert "train smoke, 60 epochs, on this machine, 2 workers" in out
     assert "total    unknown: --price-as=OFFER gives the price of the nodes" in out
     assert list(user_folder.iterdir()) == []
+
+
+def test_a_plan_names_the_steps_that_end_a_training_before_its_epochs(cloudgan_here, user_folder):
+    out = cloudgan_here("plan", "--nodes=2", "--preset=smoke", "--epochs=1", "--max-steps=3").stdout
+    assert "train smoke, 1 epoch or 3 steps, on this machine, 2 workers" in out
+
+
+@pytest.mark.parametrize(
+    ("provider", "nodes", "where"),
+    [
+        ("local", 1, "this machine"),
+        ("local", 2, "this machine, 2 nodes"),
+        ("slurm", 2, "slurm 2 nodes"),
+    ],
+)
+def test_a_launched_run_says_where_it_is(plan_of, provider, nodes, where):
+    plan = plan_of()
+    target = plan.target.model_copy(update={"provider": provider})
+    workers = plan.workers.model_copy(update={"nodes": nodes})
+    assert where_of(plan.model_copy(update={"target": target, "workers": workers})) == where
 
 
 @pytest.mark.parametrize("name", ["mlflow", "wandb"])

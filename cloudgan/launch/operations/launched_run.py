@@ -147,9 +147,8 @@ def _started(known: Launch) -> str | None:
 
 
 def where_of(plan: Plan) -> str:
-    """Returns such as ``gcp 2 x L4 spot``, or ``slurm 2 nodes``."""
+    """Returns such as ``gcp 2 x L4 spot``, ``slurm 2 nodes`` or ``this machine, 2 nodes``."""
     workers, pool = plan.workers, plan.node_pool
-    provider = THIS_MACHINE if plan.target.provider == "local" else plan.target.provider
     number = workers.nodes * max(1, workers.accelerators_per_node)
     name = plan.price.accelerator if plan.price and plan.price.accelerator else workers.accelerator
     if workers.accelerators_per_node and name:
@@ -158,4 +157,6 @@ def where_of(plan: Plan) -> str:
         what = f"{workers.nodes} x {pool.node_type}"
     else:
         what = f"{workers.nodes} nodes" if workers.nodes > 1 else ""
-    return " ".join(filter(None, (provider, what, pool.market if pool else "")))
+    if plan.target.provider == "local":
+        return ", ".join(filter(None, (THIS_MACHINE, what)))
+    return " ".join(filter(None, (plan.target.provider, what, pool.market if pool else "")))

@@ -157,7 +157,8 @@ def _train_work(plan: Plan) -> str:
 
 
 def _epochs_text(config: RunConfig) -> str:
-    return counted(config.training.epochs, "epoch")
+    epochs, steps = counted(config.training.epochs, "epoch"), config.training.max_steps
+    return epochs if steps is None else f"{epochs} or {counted(steps, 'step')}"
 
 
 _OF_GRIDS = {
