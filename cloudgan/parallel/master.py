@@ -93,7 +93,7 @@ class Master:
         self.world, self._layout, self._flag, self._above = rank.world, rank.layout, flag, above
         self._spent = rank.profile.spent
         self._clock, below = SilenceClock(), rank.layout.children(rank.world.rank)
-        limits = self._clock, _LEAST_SILENCE_SECONDS, ROUND_SECONDS
+        limits = self._clock, _LEAST_SILENCE_SECONDS, rank.round_seconds
         self._children = {
             each: Child(each, rank.layout.workers_below(each), Silence(*limits)) for each in below
         }

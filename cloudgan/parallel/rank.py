@@ -14,6 +14,7 @@ from cloudgan.core.errors import DataError, TryAgain
 from cloudgan.parallel.trace import Profile
 from cloudgan.parallel.update_rules import State
 from cloudgan.ranks.layout import Layout, Role, make_layout
+from cloudgan.ranks.silence import ROUND_SECONDS
 from cloudgan.ranks.world import World
 from cloudgan.schema.config import RunConfig
 from cloudgan.schema.run_folder import RunFolder
@@ -22,6 +23,8 @@ from cloudgan.training.quality import QualityHistory
 
 KEPT = 3
 """Checkpoints of a rank: of the complete point, of the one that is not yet complete, and the last."""
+_STEP_SECONDS = 60.0
+"""A slow step: paper on a few cores."""
 
 
 @dataclass(frozen=True)
@@ -127,6 +130,13 @@ class Rank:
     def own_folder(self) -> RunFolder:
         """Folder of what only this worker or master knows: its record and its checkpoints."""
         return rank_folder(self.folder, self.leader)
+
+    @property
+    def round_seconds(self) -> float:
+        """Longest wait for an exchange of which nobody knows how long its steps take."""
+        parallel = self.config.parallel
+        updates = parallel.master_sync_every if parallel.masters > 1 else 1
+        return max(ROUND_SECONDS, _STEP_SECONDS * parallel.sync_every * updates)
 
     def checkpoints(self, copier: Executor | None = None) -> Checkpoints:
         """Returns the checkpoints of this worker or master."""

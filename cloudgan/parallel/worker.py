@@ -22,7 +22,7 @@ from cloudgan.parallel.messages import Answer, Described, Tag, Update, Wanted
 from cloudgan.parallel.rank import Rank
 from cloudgan.parallel.update_rules import Floats, UpdateRule, make_rule
 from cloudgan.ranks.flat import FlatLayout
-from cloudgan.ranks.silence import ANSWER_SECONDS, ROUND_SECONDS
+from cloudgan.ranks.silence import ANSWER_SECONDS
 from cloudgan.schema.record_line import StopReason
 from cloudgan.training.exchange import Exchange, Loop
 from cloudgan.training.stopping import REASONS, StopTraining
@@ -41,7 +41,7 @@ class Link:
     def __init__(self, rank: Rank, rule: UpdateRule, size: int) -> None:
         """Prepares buffers of `size` values for the weights."""
         self._world, self._master, self._rule = rank.world, rank.master, rule
-        self._spent = rank.profile.spent
+        self._spent, self._round_seconds = rank.profile.spent, rank.round_seconds
         self.fetched = np.empty(size, np.float32)
         self.average = np.empty(0, np.float32)
 
@@ -57,7 +57,7 @@ class Link:
         send_header()
         world.send(sent, self._master, Tag.WEIGHTS)
         if not rule.fetches_first:
-            limit = ROUND_SECONDS if rule.is_synchronous else ANSWER_SECONDS
+            limit = self._round_seconds if rule.is_synchronous else ANSWER_SECONDS
             answer = self.receive_answer(limit, with_centre=True)
         received = time.perf_counter()
         self._spent("wait", gathered, received)

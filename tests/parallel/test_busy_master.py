@@ -122,6 +122,26 @@ def test_a_slow_worker_is_not_frozen_nor_one_that_waits_for_it(tmp_path, turns, 
     assert (outcome.reason, outcome.step) == ("max_steps", 6)
 
 
+@pytest.mark.parametrize(
+    ("turns", "options"),
+    [
+        (2, {"ranks": 2, "sync_every": 40}),
+        (5, {"ranks": 5, "masters": 2, "sync_every": 8, "master_sync_every": 5}),
+    ],
+    indirect=["turns"],
+)
+def test_the_first_exchange_may_take_a_minute_per_step(tmp_path, turns, options):
+    def take_long(world, loop):
+        for _ in range(50):
+            turns.more += 1
+            turns.next(world.rank, moved=True)
+
+    workers = 1 if turns.size == 2 else 2
+    config = config_of(workers=workers, steps=80 * workers, **options)
+    outcome = run_world(turns, tmp_path / "run", config, step=take_long)[0]
+    assert (outcome.reason, outcome.step) == ("max_steps", 80 * workers)
+
+
 def test_a_worker_whose_message_a_busy_master_has_not_read_is_not_frozen(tmp_path, turns):
     class Slow(Silent):
         def advance(self, amount=1, note=""):
