@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from cloudgan.money.processes import TRAINED
 from cloudgan.schema.cost_report import LineItem, Recommendation
 from cloudgan.schema.price_row import PriceRow
-from cloudgan.schema.record import Checkpointed, RunRecord, Started
+from cloudgan.schema.record import Checkpointed, Process, RunRecord
 from cloudgan.speed.spot import (
     Preemption,
     break_even,
@@ -104,17 +104,29 @@ def _startup_dominates(record: RunRecord, items: Sequence[LineItem]) -> Recommen
             evidence=f"{evidence}; with {enough} or more epochs it is less than {STARTUP_SHARE:.0%}",
             action=f"--epochs={enough}, or fewer and longer runs",
         )
+    ends = {one.stopped.reason if one.stopped else None for one in _trained(record)[:-1]}
     return Recommendation(
         title="restarts dominate",
         evidence=f"{evidence}; the process started {processes} times",
-        action="fewer stops: a larger --max-seconds or --max-steps, or on-demand nodes",
+        action="one command with all --epochs"
+        if ends == {"finished"}
+        else "fewer stops: a larger --max-seconds or --max-steps, or on-demand nodes",
         **_saves(record, items, (total - statistics.median(starts)) / epochs),
     )
 
 
+def _trained(record: RunRecord) -> list[Process]:
+    """Returns the processes without those that found the run finished: a command that was given once more."""
+    return [
+        one
+        for one in record.processes()
+        if one.epochs or one.stopped is None or one.stopped.reason != "finished"
+    ]
+
+
 def _startup_seconds(record: RunRecord) -> list[float] | None:
-    """Returns start-up and tracing seconds of each process; None if one is unknown."""
-    started = [line for line in record.once() if isinstance(line, Started)]
+    """Returns start-up and tracing seconds of each process that had work; None if one is unknown."""
+    started = [one.started for one in _trained(record) if one.started]
     cold = [epoch for epoch in record.epochs() if epoch.first]
     rate = record.samples_per_second()
     if not started or not cold or rate is None:

@@ -181,6 +181,29 @@ def test_restarts_are_reported_with_the_saving_of_one_process():
     assert "3 times" in recommendation.evidence
     assert recommendation.saves_seconds_per_epoch == pytest.approx(1000 / 3)
     assert recommendation.saves_usd == pytest.approx(1.0)  # 1000 s at 3.6 USD/h
+    assert recommendation.action.startswith("fewer stops")
+
+
+def test_a_command_that_was_given_again_after_the_end_is_no_restart():
+    once = begun(1500).lines
+    again = (started(9, startup=5000), records.resumed(400), records.stopped(400, 5000))
+    (recommendation,) = recommend(RunRecord(lines=(*once, *again, *again)), row=row())
+    assert recommendation.title == "the first epoch dominates"
+    assert "took 1500 s, 14% of the run" in recommendation.evidence, "of all that is paid, 10,500 s"
+
+
+def test_a_process_that_was_killed_before_its_first_epoch_is_a_restart():
+    lines = (started(startup=5000), *begun(1500).lines)
+    assert titles(RunRecord(lines=lines), row()) == ["restarts dominate"]
+
+
+def test_a_finished_run_that_goes_on_with_more_epochs_needs_no_other_nodes():
+    end, more = records.stopped(400, 5500), started(9, startup=1500)
+    cold = epoch(4, tracing=495, first=True)
+    lines = (*begun(1500).lines, end, more.model_copy(update={"step": 400}), cold)
+    (recommendation,) = recommend(RunRecord(lines=lines), row=row())
+    assert recommendation.title == "restarts dominate"
+    assert recommendation.action == "one command with all --epochs"
 
 
 # Checkpoints
