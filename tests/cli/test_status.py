@@ -237,6 +237,18 @@ class Cluster:
     def deprovision(self, run, state):
         return iter(())
 
+    def stop(self, run):
+        pass
+
+    def cluster(self, run):
+        return None
+
+    def deleted(self, run):
+        return ()
+
+    def log_sources(self, run):
+        return {}
+
 
 @pytest.fixture
 def launched(here, monkeypatch, plan_of):
@@ -304,6 +316,32 @@ def test_cancel_of_a_run_that_ended_says_so_and_stops_nothing(launched, cloudgan
     assert (found["state"], found["was_over"]) == (state, True)
 
 
+STOPPED = {
+    "waiting": ("waiting", None, "stopped before a worker started"),
+    "waiting after a preemption": ("waiting", 3, "stopped after a checkpoint"),
+    "running": ("running", None, "stopped after a checkpoint"),
+}
+
+
+@pytest.mark.parametrize("case", STOPPED.values(), ids=STOPPED)
+def test_cancel_names_a_checkpoint_only_where_a_worker_had_started(
+    launched, reports, cloudgan_here, case
+):
+    phase, step, said = case
+    launched(ours=RunState(phase))
+    reports(step and beat(step=step))
+    assert cloudgan_here("cancel", "ours").stdout.startswith(f"✓ ours is {said}; the same")
+    found = cloudgan_here("cancel", "ours", "--json").json()
+    assert found["had_started"] == (said != "stopped before a worker started")
+
+
+@pytest.mark.parametrize("flags", [(), ("--lines=5",)], ids=str)
+def test_logs_of_a_run_that_has_printed_nothing_say_so(launched, cloudgan_here, flags):
+    launched(ours=RunState("waiting"))
+    said = cloudgan_here("logs", "ours", *flags, exits=2).stderr
+    assert "run ours has printed nothing yet; see `cloudgan status ours`" in said
+
+
 def beat(**values):
     return heartbeat(time="2026-01-01T00:00:00Z", epochs=60, **values)
 
@@ -313,7 +351,13 @@ def reports(monkeypatch):
     """Replaces what the store has of each run by this report of its workers."""
 
     def put(report):
-        found = SimpleNamespace(heartbeat=lambda: report, read_launch=lambda: None, write_launch=id)
+        found = SimpleNamespace(
+            heartbeat=lambda: report,
+            read_launch=lambda: None,
+            write_launch=id,
+            gib=lambda: None,
+            fetch_if_reachable=lambda *_: (),
+        )
         monkeypatch.setattr(
             "cloudgan.launch.lifecycle.run_results.RunResults.from_plan", lambda plan: found
         )

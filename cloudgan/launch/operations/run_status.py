@@ -150,7 +150,7 @@ class RunStatus(Result):
             end = f", {self.usd_at_end:.2f} USD at the end" if self.usd_at_end is not None else ""
             yield f"{_usd_text(self.usd)} USD so far{end}"
         if self.heartbeat and self.heartbeat.restarts:
-            yield f"restarted {self.heartbeat.restarts} times without a newer checkpoint"
+            yield f"{counted(self.heartbeat.restarts, 'restart')} without a newer checkpoint"
         if self.grid:
             yield from grid_lines(self.grid, self.grid_age_seconds)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from cloudgan.core.errors import CloudganError, DataError
+from cloudgan.core.errors import CloudganError, DataError, counted
 from cloudgan.core.progress import Progress
 from cloudgan.launch.lifecycle.launch_log import LaunchLog
 from cloudgan.launch.plan.jobs import KINDS
@@ -79,7 +79,7 @@ class RunWatch:
         if (usd := self.usd_so_far()) is not None:
             parts.append(f"{usd:.2f} USD")
         if heartbeat.restarts:
-            parts.append(f"{heartbeat.restarts} restarts without a newer checkpoint")
+            parts.append(f"{counted(heartbeat.restarts, 'restart')} without a newer checkpoint")
         return "  ".join(parts)
 
 

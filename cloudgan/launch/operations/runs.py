@@ -57,6 +57,7 @@ class CancelResult(Result):
     run: str
     state: State
     was_over: bool = Field(description="the run had ended before, and nothing was stopped")
+    had_started: bool = Field(True, description="a worker had, so that it may have a checkpoint")
     fetched: tuple[str, ...] = Field((), description="files that came from the store")
 
     def view(self) -> View:
@@ -66,8 +67,11 @@ class CancelResult(Result):
                 f"{self.run} is {self.state} already: nothing was stopped",
                 commands=((f"cloudgan status {self.run}", "shows it"),),
             )
+        how = (
+            "stopped after a checkpoint" if self.had_started else "stopped before a worker started"
+        )
         return View(
-            f"{self.run} is stopped after a checkpoint; the same `cloudgan deploy` continues it",
+            f"{self.run} is {how}; the same `cloudgan deploy` continues it",
             notes=(f"fetched: {', '.join(self.fetched)}",) if self.fetched else (),
             commands=((f"cloudgan down {self.run}", "deletes its resources"),),
             done=True,
@@ -229,7 +233,7 @@ def logs(options: LogsOptions, *, progress: Progress | None = None) -> Iterator[
     for line in merge_logs(lambda: stored, is_over, follow=False, since=moment, last=lines):
         is_empty = False
         yield line
-    if is_empty and not since and lines is None:
+    if is_empty and not since and lines != 0:
         raise ConfigError(
             f"run {plan.run} has printed nothing yet; see `cloudgan status {plan.run}`"
         )
@@ -291,7 +295,13 @@ def _cancel(name: str, locator: RunLocator, progress: Progress) -> CancelResult:
     _end(backend, launch_log, stop, task=f"stopping {plan.run}", progress=progress)
     fetched = launch_log.fetch(progress.say)
     state: State = before.state if was_over else "stopped"
-    return CancelResult(run=plan.run, state=state, was_over=was_over, fetched=fetched)
+    return CancelResult(
+        run=plan.run,
+        state=state,
+        was_over=was_over,
+        had_started=before.state == "running" or before.heartbeat is not None,
+        fetched=fetched,
+    )
 
 
 @command

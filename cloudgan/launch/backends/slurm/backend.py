@@ -86,7 +86,10 @@ class SlurmBackend(PolledBackend):
         return slurm_steps(plan, runs=self._runs, python=self._python, gres=gres)
 
     def desired_state(self, run: str) -> Plan | None:
-        """Returns the plan of a run, from the local folder or from the folder in its job's comment."""
+        """Returns the plan of a run, from the local folder or from the folder in its job's comment.
+
+        None if it was never started or is destroyed: it has neither a job nor its files.
+        """
         path, source = self._runs / run / PLAN_FILE, RunSource("", run)
         if not path.exists():
             job = job_of(self._commands, run)
@@ -98,6 +101,8 @@ class SlurmBackend(PolledBackend):
             source = RunSource("", run, labels=job.labels)
         found = read_plan(path, run)
         if found.target.provider != "slurm":
+            return None
+        if not self._job_files(found).folder.exists() and not self._job_id(run):
             return None
         if source.labels and "://" not in found.store:  # then the job is in the store's folder
             source = replace(source, store=str(path.parents[2]))

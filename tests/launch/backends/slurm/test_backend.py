@@ -1,3 +1,5 @@
+import shutil
+
 import pytest
 
 from cloudgan.core.errors import ConfigError, LaunchError, PlanError
@@ -172,6 +174,14 @@ def test_destroying_names_what_it_deletes_and_keeps_results(started, plan):
     assert list(started.destroy("gan")) == []
     assert results.exists()
     assert started.state("gan").phase == "absent"
+    assert started.desired_state("gan") is None, "other settings may take its name"
+    assert started.list_runs() == ()
+
+
+def test_a_job_whose_files_somebody_deleted_is_still_the_run(started, cluster, plan):
+    shutil.rmtree(run_folder(plan) / JOB_FOLDER)
+    assert started.desired_state("gan").run == "gan"
+    assert next(iter(started.destroy("gan"))) == "job 7"
 
 
 def test_a_run_is_found_from_another_folder_by_its_jobs_comment(
