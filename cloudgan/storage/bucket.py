@@ -53,7 +53,7 @@ class BucketStore(ABC):
             key = self._key(name)
             is_new = self._upload(key, body, {_WRITE: mark}, if_absent=if_absent)
             # A retry after a lost response finds the object of the first try.
-            if not is_new and self._metadata(key).get(_WRITE) != mark:
+            if not is_new and self._mark(name) != mark:
                 raise ObjectExistsError(f"{self.url}/{name}: already exists")
 
     def get(self, name: str, path: Path) -> None:
@@ -92,7 +92,7 @@ class BucketStore(ABC):
 
     @abstractmethod
     def _metadata(self, key: str) -> Mapping[str, str]:
-        """Returns the metadata of an object; empty if it is gone."""
+        """Returns the metadata of an object."""
 
     @abstractmethod
     def _download(self, key: str, file: BinaryIO) -> None:
@@ -109,6 +109,12 @@ class BucketStore(ABC):
     @abstractmethod
     def _error(self, url: str, error: Exception) -> CloudganError:
         """Returns the error of an object for one of `failures`."""
+
+    def _mark(self, name: str) -> str | None:
+        """Returns the mark of the write that made an object; None if that had none, or it is gone."""
+        with suppress(ObjectMissingError), self._translate_errors(name):
+            return self._metadata(self._key(name)).get(_WRITE)
+        return None
 
     def _key(self, name: str) -> str:
         return object_key(self._prefix, check_object_name(name))

@@ -149,6 +149,8 @@ class FaultyProxy:
         """How many large response bodies to truncate."""
         self.lost_responses = 0
         """How many PUT and POST requests to forward without returning the response."""
+        self.before_read: Callable[[str], None] | None = None
+        """What another program does before a GET or HEAD request of a path arrives."""
 
     def answer(self, asked: Asked) -> Answer:
         self.seen.append(asked.method)
@@ -157,6 +159,8 @@ class FaultyProxy:
         if self.denied:
             self.denied -= 1
             return Answer(self.denied_status)
+        if self.before_read and asked.method in ("GET", "HEAD"):
+            self.before_read(asked.target)
         upstream = http.client.HTTPConnection(self.upstream.rpartition("/")[2], timeout=20)
         with contextlib.closing(upstream):
             upstream.request(asked.method, asked.target, asked.body, dict(asked.headers))

@@ -253,3 +253,21 @@ def test_creating_survives_a_lost_response(cloud, between):
     assert store.read("lease") == b"mine"
     with pytest.raises(ObjectExistsError):
         store.put("lease", b"mine", if_absent=True)
+
+
+def test_an_object_that_is_deleted_while_it_keeps_another_from_its_name_is_one_that_exists(
+    cloud, between
+):
+    proxy, address = between
+    cloud.make_bucket(bucket := f"freed-{cloud.kind}")
+    other = cloud.open(bucket, "x")
+    other.put("lease", b"theirs")
+
+    def delete_lease(target):
+        if "lease" in target:  # Google's client asks for the bucket, too
+            other.delete("lease")
+
+    proxy.before_read = delete_lease
+    with pytest.raises(ObjectExistsError, match="lease: already exists"):
+        cloud.open(bucket, "x", address).put("lease", b"mine", if_absent=True)
+    assert other.list() == ()
