@@ -14,9 +14,10 @@ from cloudgan.api.train import train_run
 from cloudgan.core.command import command
 from cloudgan.core.errors import ConfigError
 from cloudgan.core.progress import Progress
-from cloudgan.money.run_cost import RunCost, short_usd
+from cloudgan.money.run_cost import RunCost
 from cloudgan.reports.notebook_progress import usual_progress
 from cloudgan.reports.page import fragment, write
+from cloudgan.reports.table import usd_text
 from cloudgan.schema.held_out import LEAST_TO_JUDGE, held_out_every
 from cloudgan.schema.options.showers import DemoOptions
 from cloudgan.schema.run_folder import RunFolder
@@ -67,8 +68,8 @@ class Demo:
             program_seconds=round(self.program_seconds, 1),
             cost=self.cost.report,
             ending=self.ending(),
-            price=f"{short_usd(offer.usd_per_run)} USD on a {offer.row.node_type} as fast as this machine"
-            if offer
+            price=f"{usd_text(offer.usd_per_run)} USD on a {offer.row.node_type} as fast as this machine"
+            if offer and offer.usd_per_run is not None
             else self.cost.own_cost(),
         )
 

@@ -5,12 +5,23 @@ from __future__ import annotations
 import contextlib
 import signal
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from functools import partial
+from typing import TextIO
 
 from cloudgan.core import settings
 from cloudgan.core.errors import Interrupted, TryAgain
-from cloudgan.core.lifeline import at_its_end
+
+
+def at_its_end(lifeline: TextIO, call: Callable[[], object]) -> None:
+    """Calls a function, in a thread, when a pipe from the parent process is closed: by it, or because it died."""
+
+    def wait() -> None:
+        lifeline.read()
+        call()
+
+    threading.Thread(target=wait, name="lifeline", daemon=True).start()
 
 
 class StopSignal:

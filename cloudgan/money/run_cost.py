@@ -40,11 +40,6 @@ _USD_HEADS = {
 }
 
 
-def short_usd(value: float | None) -> str:
-    """Returns a cost with three digits, or ``unknown``."""
-    return "unknown" if value is None else f"{value:.3g}"
-
-
 class RunCost(Result):
     """Cost of a run, by item and on other offers: cost.json."""
 
@@ -315,10 +310,7 @@ class RunCost(Result):
                     "run": f"{run.accelerators} x {run.accelerator}",
                     "s/epoch": f"{run.steady_epoch_seconds:.1f}",
                     "showers/s": f"{run.showers_per_second:.0f}",
-                    **{
-                        head: short_usd(run.usd_per_epoch.get(key))
-                        for head, key in _USD_HEADS.items()
-                    },
+                    **{head: run.usd_per_epoch.get(key) for head, key in _USD_HEADS.items()},
                 }
                 for run in self.report.published_runs
             ),

@@ -20,7 +20,7 @@ from cloudgan.core.atomic_file import write_atomic
 from cloudgan.core.document import Document
 from cloudgan.core.documents import write_json
 from cloudgan.core.errors import CloudganError, ConfigError, TryAgain
-from cloudgan.core.lifeline import at_its_end
+from cloudgan.core.stop_signal import at_its_end
 from cloudgan.ranks import mpi
 from cloudgan.ranks.world import World
 from cloudgan.schema.record_line import StopReason

@@ -17,7 +17,7 @@ from cloudgan.core.progress import Progress
 from cloudgan.data.epoch_sampler import EpochSampler
 from cloudgan.schema import record
 from cloudgan.schema.config import RunConfig
-from cloudgan.schema.epoch_row import epoch_row, quality_note
+from cloudgan.schema.quality import epoch_row, quality_note
 from cloudgan.schema.record_line import StopReason
 from cloudgan.schema.run_folder import RunFolder
 from cloudgan.training.checkpoint import Checkpoint

@@ -8,9 +8,9 @@ from cloudgan.core.errors import CloudganError, DataError, counted
 from cloudgan.core.progress import Progress
 from cloudgan.launch.lifecycle.launch_log import LaunchLog
 from cloudgan.launch.plan.jobs import KINDS
-from cloudgan.schema.epoch_row import epoch_row
 from cloudgan.schema.heartbeat import Heartbeat
 from cloudgan.schema.plan import Plan
+from cloudgan.schema.quality import epoch_row
 from cloudgan.schema.record import parse
 from cloudgan.schema.run_state import RunState
 
