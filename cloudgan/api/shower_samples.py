@@ -14,7 +14,7 @@ from cloudgan.data.showers import Showers
 from cloudgan.schema.run_folder import RunFolder, Step
 from cloudgan.training.checkpoint import find_checkpoint
 from cloudgan.training.inference import Conditions, RunGenerator, TrainedGenerator
-from cloudgan.training.tensorflow_import import import_tensorflow
+from cloudgan.training.tensorflow_import import import_engine
 
 Range = tuple[float, float]
 
@@ -33,7 +33,7 @@ def load_generator(
             f"--cell={cell}: {folder.path} is no grid of `cloudgan evolve`; omit --cell, or choose a"
             " checkpoint with --step"
         )
-    import_tensorflow()
+    import_engine()
     return TrainedGenerator(find_checkpoint(folder, step, progress))
 
 

@@ -10,7 +10,7 @@ from cloudgan.data.manifest import describe_empty
 from cloudgan.reports.notebook_progress import usual_progress
 from cloudgan.schema.held_out import LEAST_TO_COMPARE
 from cloudgan.schema.options.showers import ValidateOptions
-from cloudgan.training.tensorflow_import import import_tensorflow
+from cloudgan.training.tensorflow_import import import_engine
 from cloudgan.validation.acceptance.assess import SampleNames, assess
 from cloudgan.validation.acceptance.gates import Gates, apply_gates
 from cloudgan.validation.figures.samples import Samples
@@ -61,7 +61,7 @@ def validate(
             classify=classify,
         )
     folder = open_run(options.run).folder
-    import_tensorflow()  # without the messages of its libraries
+    import_engine()  # without the messages of its libraries
     from cloudgan.api.validate_run import validate_run
 
     result = validate_run(

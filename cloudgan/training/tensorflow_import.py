@@ -62,6 +62,14 @@ def _unused() -> tuple[str, ...]:
     return _UNUSED if settings.variable("KERAS_BACKEND") == "jax" else _UNUSED + _UNUSED_WITHOUT_JAX
 
 
+def import_engine() -> None:
+    """Imports what computes trained networks: TensorFlow, or JAX where only that is installed."""
+    if find_spec("tensorflow") is None and find_spec("jax") is not None:
+        settings.set_for_jax(threads=None)
+    else:
+        import_tensorflow()
+
+
 def require_package(package: str | None, name: str | None = None) -> None:
     """Checks that a package is installed, without the import; call it before something is written."""
     if package and find_spec(package) is None:

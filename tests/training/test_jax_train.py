@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from importlib.util import find_spec
 
+import h5py
 import numpy as np
 import pytest
 
+from cloudgan.core import settings
 from cloudgan.data.convert import convert
 from cloudgan.data.hdf5_writer import write_hdf5
 from cloudgan.schema import record
@@ -84,3 +88,26 @@ def test_two_processes_that_validate_while_training_agree_with_two_replicas_of_t
     assert len(mine) == len(other) == 1
     for name, value in other[0].metrics.items():
         assert mine[0].metrics[name] == pytest.approx(value, rel=0.2, abs=0.05), name
+
+
+def test_where_only_jax_is_installed_a_run_generates_the_showers_that_tensorflow_does(
+    train, tmp_path
+):
+    folder, _ = train("run", "--engine=jax", "--max-steps=2")
+    made = []
+    for without in ((), ("tensorflow",), ("jax", "jaxlib")):
+        path = tmp_path / f"without-{'-'.join(without)}.h5"
+        start = f"import sys; sys.modules |= dict.fromkeys({without}); from cloudgan.cli.main import main; main()"
+        words = ("generate", str(folder), str(path), "--showers=20", "--seed=3")
+        done = subprocess.run(
+            [sys.executable, "-c", start, *words],
+            env=settings.child_environment(**QUICK),
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stderr
+        with h5py.File(path) as file:
+            made.append(file["ECAL"][:])
+    ours, on_jax, on_tensorflow = made
+    np.testing.assert_array_equal(ours, on_tensorflow)
+    np.testing.assert_allclose(on_jax.sum((1, 2, 3)), ours.sum((1, 2, 3)), rtol=1e-4)
