@@ -198,6 +198,36 @@ def test_the_help_of_a_command_is_complete_and_needs_no_extra(verb, help_pages):
     assert all(one.help for one in options_by_command().get(verb, ())), "a flag without help"
 
 
+OF_A_COMMAND = re.compile(r"`cloudgan (\w+(?: \w+)?)([^`]*)`|(--[a-z][-a-z]*)(?:=\S+)? of `?(\w+)")
+"""A command line in backticks, or a flag that a text says a command has."""
+
+
+def named_flags(path):
+    """The commands and flags of the texts of a module; what follows ``--`` is another command's."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        parts = node.values if isinstance(node, ast.JoinedStr) else [node]
+        texts = (one.value if isinstance(one, ast.Constant) else "X" for one in parts)
+        for found in OF_A_COMMAND.finditer(
+            "".join(text for text in texts if isinstance(text, str))
+        ):
+            line, flag, verb = (found[2] or "").partition(" -- ")[0], found[3], found[4]
+            for one in [flag] if flag else re.findall(r"--[a-z][-a-z]*", line):
+                yield (verb or found[1]), one.removeprefix("--")
+
+
+def test_every_flag_that_a_text_of_the_program_names_is_one_of_its_command():
+    known = {verb: {one.name for one in its} for verb, its in options_by_command().items()}
+    named = [(path, *each) for path in MODULES for each in named_flags(path)]
+    wrong = [
+        f"{name_of(path)}: --{flag} of {verb}"
+        for path, verb, flag in named
+        if (own := known.get(verb, known.get(verb.partition(" ")[0])))
+        and not {flag, flag.removeprefix("no-")} & (own | {"help", "help-all"})
+    ]
+    assert len(named) > 50
+    assert not wrong
+
+
 @pytest.mark.parametrize("verb", VERBS)
 def test_every_command_is_in_the_documentation(verb):
     page = ROOT / "docs" / "commands.md"

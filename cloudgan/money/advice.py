@@ -83,7 +83,7 @@ def _input_bound(record: RunRecord) -> Recommendation | None:
     return Recommendation(
         title="training is input-bound",
         evidence=f"the readers were busy {statistics.median(busy):.0%} of the time; the queue never filled",
-        action="--threads of train, or a store from `cloudgan convert` on a faster disk",
+        action="training.threads in run.yaml, or a store from `cloudgan convert` on a faster disk",
     )
 
 
