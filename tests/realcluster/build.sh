@@ -53,7 +53,7 @@ fi
 
 place=$(place_of kueue)
 if [ ! -x "$place/kueue" ]; then
-  echo "building Kueue into $cache: about KUEUECOST of processor time, once" >&2
+  echo "building Kueue into $cache: some minutes of processor time and 1 GB, once" >&2
   mkdir -p "$place"
   cd kueue # a module of its own: it names an older Kubernetes
   cp -r --no-preserve=mode "$(go list -m -f '{{.Dir}}' sigs.k8s.io/kueue)/config/components" "$place"

@@ -17,9 +17,9 @@ from emulators.certificates import authority, server_context
 from emulators.http import AnswerLost
 from emulators.kubernetes.api import Api
 from emulators.kubernetes.containers import Image, claim_folder, python_image
-from emulators.kubernetes.controllers import Loss, NodeLifecycle, collect_garbage, show_devices
+from emulators.kubernetes.controllers import NodeLifecycle, collect_garbage, show_devices
 from emulators.kubernetes.jobs import JobController
-from emulators.kubernetes.kubelet import Kubelets, Machines
+from emulators.kubernetes.kubelet import Kubelets
 from emulators.kubernetes.objects import (
     KINDS,
     REASONS,
@@ -81,12 +81,11 @@ class Cluster:
         store = self._store = Store((REQUEST, *([GANG] if gang else [])))
         self._api, self._rights = Api(store), Rights()
         peers = PeerPorts(store, enforces_policies=enforces_policies)
-        self._machines = Machines(store, root, self.images, probe_scale, peers)
-        self._kubelets = Kubelets(self._machines)
+        self._kubelets = Kubelets(store, root, self.images, probe_scale, peers)
         self._nodes = NodeLifecycle(store, self._api)
         self._cards: dict[str, int] = {}
         context = server_context(root)
-        self._server = ApiServer(store, self._api, self._rights, context, self._machines)
+        self._server = ApiServer(store, self._api, self._rights, context, self._kubelets)
         self._syncs: tuple[Callable[[], float | None], ...] = (
             JobController(store, self._api, backoff_scale).sync,
             partial(collect_garbage, store, self._api),
@@ -234,8 +233,8 @@ class Cluster:
         node["status"] = {"capacity": amounts, "allocatable": amounts}
         set_condition(node, "Ready", "True", "KubeletReady", "kubelet is posting ready status")
         with self._store.changed:
-            self._machines.lost_nodes.discard(name)
-            self._machines.pulled = {one for one in self._machines.pulled if one[0] != name}
+            self._kubelets.lost_nodes.discard(name)
+            self._kubelets.pulled = {one for one in self._kubelets.pulled if one[0] != name}
             self._cards[name] = hidden_gpus
             self._store.insert("nodes", node)
 
@@ -258,9 +257,7 @@ class Cluster:
         its pods are Failed. Real clusters take about 40 s, 5 min and as long as their cloud does.
         """
         self._kubelets.lose(name)
-        unknown = time.monotonic() + unknown_seconds
-        evicted = unknown + evict_seconds
-        self._nodes.lose(name, Loss(unknown, evicted, evicted + remove_seconds))
+        self._nodes.lose(name, unknown_seconds, evict_seconds, remove_seconds)
 
     def reclaim_node(self, name: str, *, notice_seconds: float = 1.0) -> None:
         """The cloud preempts a spot machine: SIGTERM to its pods, and deletion after the notice."""
@@ -306,7 +303,7 @@ class Cluster:
 
     def registry(self, *, is_away: bool) -> None:
         """Nodes get no image that they do not have, or get them again."""
-        self._machines.registry_is_away = is_away
+        self._kubelets.registry_is_away = is_away
 
     def freeze(self, namespace: str, pod: str) -> None:
         """Stops all processes of a container (SIGSTOP)."""

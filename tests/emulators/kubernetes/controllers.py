@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import NamedTuple
+from collections.abc import Callable
 
 from emulators.kubernetes.api import Api
 from emulators.kubernetes.objects import (
@@ -47,58 +47,50 @@ def collect_garbage(store: Store, api: Api) -> None:
             )
 
 
-class Loss(NamedTuple):
-    """When, on the monotonic clock, the control plane takes each step about a lost node."""
-
-    unknown: float
-    evicted: float
-    removed: float
-
-
 class NodeLifecycle:
     """Gets lost nodes by a call; the real one detects missing heartbeats."""
 
     def __init__(self, store: Store, api: Api) -> None:
         self._store, self._api = store, api
-        self._losses: dict[str, Loss] = {}
+        self._due: list[tuple[float, Callable[[str], None], str]] = []
 
-    def lose(self, name: str, loss: Loss) -> None:
-        self._losses[name] = loss
+    def lose(self, name: str, *seconds: float) -> None:
+        """Plans the steps about a lost node, each so many seconds after the one before."""
+        moment = time.monotonic()
+        with self._store.changed:
+            for wait, step in zip(seconds, (self._unknown, self._evict, self._remove), strict=True):
+                moment += wait
+                self._due.append((moment, step, name))
         self._store.wake()
 
     def sync(self) -> float:
         """Returns when it must look again without a change."""
-        moment, waits = time.monotonic(), [NEVER]
-        for name, loss in list(self._losses.items()):
-            node = self._store.find("nodes", None, name)
-            if node and moment >= loss.unknown:
-                self._unknown(node)
-            if moment >= loss.evicted:
-                for pod in self._pods(name):
-                    self._evict(pod)
-            if moment >= loss.removed:
-                self._remove(name)
-                del self._losses[name]
-            waits += [one for one in loss if one > moment]
-        return min(waits)
+        moment = time.monotonic()
+        due = [one for one in self._due if one[0] <= moment]
+        self._due = [one for one in self._due if one[0] > moment]
+        for _, step, name in due:
+            step(name)
+        return min((one[0] for one in self._due), default=NEVER)
 
-    def _unknown(self, node: Object) -> None:
-        taints = node["spec"].setdefault("taints", [])
-        if any(one["key"] == UNREACHABLE for one in taints):
+    def _unknown(self, name: str) -> None:
+        node = self._store.find("nodes", None, name)
+        if node is None:
             return
+        taints = node["spec"].setdefault("taints", [])
         for effect in ("NoSchedule", "NoExecute"):
             taints.append({"key": UNREACHABLE, "effect": effect, "timeAdded": now()})
         text = "Kubelet stopped posting node status."
         set_condition(node, "Ready", "Unknown", "NodeStatusUnknown", text)
         self._store.replace("nodes", node)
-        for pod in self._pods(node["metadata"]["name"]):
+        for pod in self._pods(name):
             self._store.edit("pods", pod, lambda one: set_condition(one, "Ready", "False"))
 
-    def _evict(self, pod: Object) -> None:
-        if not is_deleted(pod):
-            text = "Taint manager: deleting due to NoExecute taint"
-            set_condition(pod, "DisruptionTarget", "True", "DeletionByTaintManager", text)
-            self._api.remove(self._store.replace("pods", pod))
+    def _evict(self, name: str) -> None:
+        text = "Taint manager: deleting due to NoExecute taint"
+        for pod in self._pods(name):
+            if not is_deleted(pod):
+                set_condition(pod, "DisruptionTarget", "True", "DeletionByTaintManager", text)
+                self._api.remove(self._store.replace("pods", pod))
 
     def _remove(self, name: str) -> None:
         """The cloud reports that the machine is deleted: deletes its node and its pods."""

@@ -37,48 +37,39 @@ UNAVAILABLE = "Unavailable", "unexpected status from HEAD request: 503 Service U
 
 
 @dataclass
-class Machines:
-    """What the kubelets of this machine share."""
+class Kubelets:
+    """Starts and ends pods as their objects in the API require."""
 
     store: Store
     root: Path
     images: dict[str, Image]
     probe_scale: float
     peers: PeerPorts
+    pods: dict[str, PodRun] = field(default_factory=dict)
     lost_nodes: set[str] = field(default_factory=set)
     registry_is_away: bool = False
     pulled: set[tuple[str, str]] = field(default_factory=set)
     """Nodes and the images that they have."""
 
-
-class Kubelets:
-    """Starts and ends pods as their objects in the API require."""
-
-    def __init__(self, machines: Machines) -> None:
-        self.machines = machines
-        self.pods: dict[str, PodRun] = {}
-        self._told: set[str] = set()
-
     def sync(self) -> None:
         there = {}
-        for pod in self.machines.store.select("pods"):
+        for pod in self.store.select("pods"):
             uid, node = pod["metadata"]["uid"], pod["spec"].get("nodeName")
             there[uid] = pod
-            if node is None or node in self.machines.lost_nodes:
+            if node is None or node in self.lost_nodes:
                 continue
             if uid not in self.pods and not is_over(pod):
-                self.pods[uid] = PodRun(self.machines, pod)
+                self.pods[uid] = PodRun(self, pod)
                 self.pods[uid].start()
-            if is_deleted(pod) and uid in self.pods and uid not in self._told:
-                self._told.add(uid)
+            if is_deleted(pod) and uid in self.pods:
                 self.pods[uid].terminate(pod["metadata"].get("deletionGracePeriodSeconds", 0))
         for uid in self.pods.keys() - there.keys():
             self.pods[uid].terminate(0)
 
     def lose(self, name: str) -> None:
         """Kills everything on a node at once, without a status update."""
-        with self.machines.store.changed:
-            self.machines.lost_nodes.add(name)
+        with self.store.changed:
+            self.lost_nodes.add(name)
             for one in self.pods.values():
                 if one.node == name:
                     one.abandon()
@@ -94,9 +85,9 @@ class Kubelets:
 class PodRun(threading.Thread):
     """One pod on its node; other threads only ask it to end."""
 
-    def __init__(self, machines: Machines, pod: Object) -> None:
+    def __init__(self, kubelets: Kubelets, pod: Object) -> None:
         super().__init__(daemon=True, name=f"pod {pod['metadata']['name']}")
-        self._of, self._store, self._pod = machines, machines.store, pod
+        self._of, self._store, self._pod = kubelets, kubelets.store, pod
         self.node = pod["spec"]["nodeName"]
         self._wake = threading.Event()
         self._kill_at = NEVER

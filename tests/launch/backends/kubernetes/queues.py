@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import time
+from collections import Counter
 
 from emulators.kubernetes import Cluster
 from emulators.kubernetes.objects import Resource, condition, set_condition
@@ -17,6 +19,7 @@ QUEUES = Resource(GROUP, VERSION, "localqueues", "LocalQueue")
 WORKLOADS = Resource(GROUP, VERSION, "workloads", "Workload")
 QUEUE, CPUS = "physics", 2
 QUEUE_LABEL, PRIORITY_LABEL = f"{GROUP}/queue-name", f"{GROUP}/priority-class"
+TIME_LABEL, TIME_IS_OVER = f"{GROUP}/max-exec-time-seconds", "MaximumExecutionTimeExceeded"
 LACKING = (
     "couldn't assign flavors to pod set main: insufficient unused quota for cpu in flavor nodes, {} more"
     " needed"
@@ -85,9 +88,13 @@ def _played(cluster):
     ended = threading.Event()
 
     def play():
+        spent, before = Counter(), time.monotonic()
         while not ended.wait(0.05):
             with cluster._store.changed:
-                _sync(cluster._store)
+                admitted = _sync(cluster._store, spent)
+            passed, before = time.monotonic() - before, time.monotonic()
+            for uid in admitted:
+                spent[uid] += passed
 
     playing = threading.Thread(target=play, daemon=True)
     playing.start()
@@ -96,11 +103,14 @@ def _played(cluster):
     playing.join()
 
 
-def _sync(store):
-    """Admits Jobs while the quota lasts: urgent ones first, then those that run, then the older."""
+def _sync(store, spent):
+    """Admits Jobs while the quota lasts: urgent ones first, then those that run, then the older.
+
+    Returns the ids of those that are admitted; `spent` is for how many seconds each was.
+    """
     jobs = [one for one in store.select("jobs", NAMESPACE) if QUEUE_LABEL in _labels(one)]
     jobs = [one for one in jobs if not (condition(one, "Complete") or condition(one, "Failed"))]
-    left = CPUS
+    left, admitted = CPUS, []
 
     def place(job):
         own = job["metadata"]
@@ -110,17 +120,24 @@ def _sync(store):
         own, spec = job["metadata"], job["spec"]
         (container,) = spec["template"]["spec"]["containers"]
         cpus = int(container["resources"]["requests"]["cpu"]) * spec.get("parallelism", 1)
-        is_admitted = cpus <= left
-        left -= cpus if is_admitted else 0
         name = f"job-{own['name']}"
         workload = store.find(WORKLOADS, NAMESPACE, name) or _workload(store, job, name)
+        if spent[own["uid"]] >= float(_labels(job).get(TIME_LABEL, "inf")):
+            workload["spec"]["active"] = False
+            text = "exceeding the maximum execution time"
+            set_condition(workload, "Evicted", "True", f"DeactivatedDueTo{TIME_IS_OVER}", text)
+        is_admitted = cpus <= left and workload["spec"]["active"]
         text = "" if is_admitted else LACKING.format(cpus - left)
         for step in ("QuotaReserved", "Admitted"):
             set_condition(workload, step, str(is_admitted), "" if is_admitted else "Pending", text)
         store.replace(WORKLOADS, workload)
+        if is_admitted:
+            left -= cpus
+            admitted.append(own["uid"])
         if spec["suspend"] == is_admitted:
             spec["suspend"] = not is_admitted
             store.replace("jobs", job)
+    return admitted
 
 
 def _workload(store, job, name):

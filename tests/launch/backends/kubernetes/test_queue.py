@@ -3,6 +3,8 @@
 On the real control plane Kueue is a second program with its own webhooks.
 """
 
+import time
+
 import pytest
 
 from cloudgan.core.errors import ConfigError
@@ -72,6 +74,27 @@ def test_a_run_that_kueue_preempts_waits_again_and_is_resumed(lab, begin, follow
     assert not {lab.pod("gan", index) for index in range(2)} & set(first)
     finish(lab, plan)
     assert follow(lab, plan).phase == "finished"
+
+
+def test_the_deadline_of_a_preempted_run_counts_all_its_starts(lab, begin, follow):
+    """The Job's own deadline would start again with each."""
+    seconds = 16
+    plan = plan_of(target=QUEUED, max_hours=seconds / 3600)
+    assert plan.limits.deadline_seconds == seconds
+    begin(lab, plan)
+    for index in range(2):
+        lab.pod("gan", index)
+    time.sleep(seconds / 2)
+    lab.cluster.put("jobs", other_job("urgent", priority="urgent"))
+    lab.cluster.wait_for(is_running(lab, "urgent"))
+    remove(lab, "urgent")
+    lab.pod("gan", 0)
+    resumed = time.monotonic()
+    state = follow(lab, plan)
+    assert time.monotonic() - resumed < seconds - 2
+    assert (state.phase, state.cause) == ("failed", "deadline")
+    lab.backend.clear("gan")
+    assert lab.backend.state("gan").phase == "stopped", "a second deploy starts it anew"
 
 
 def test_a_queue_that_the_namespace_lacks_is_refused_with_the_ones_that_it_has(lab):
