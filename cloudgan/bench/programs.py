@@ -43,7 +43,7 @@ def program(
 
 
 def run_programs(*programs: Process) -> None:
-    """Runs programs at the same time to their ends; what happens to one or to this process ends the others."""
+    """Runs programs at the same time to their ends, and waits in their order: one that failed ends the later ones."""
     with ExitStack() as stack:
         for started in [stack.enter_context(one) for one in programs]:
             started.wait()
