@@ -337,8 +337,11 @@ class Cluster:
         self._store.compact()
 
     def answer(self, code: int, *, path: str = "", times: int = 1) -> None:
-        """Answers the next requests with `code` and does nothing; `path` is found in their method and path."""
-        error = Refusal(code, f"{REASONS[code]}, please try again later")
+        """Answers the next requests with `code` and does nothing; `path` is found in their method and path.
+
+        Code 0 resets the connection.
+        """
+        error = Refusal(code, f"{REASONS[code]}, please try again later") if code else AnswerLost()
         self._server.faults.plan(path, error, times)
 
     def lose_answer(self, *, method: str = "", path: str = "") -> None:

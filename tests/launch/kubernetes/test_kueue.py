@@ -6,6 +6,7 @@ from cloudgan.launch.kubernetes.kueue import in_queue
 from cloudgan.schema.run_state import RunState
 
 FULL = "couldn't assign flavors to pod set main: insufficient unused quota for cpu in flavor nodes, 1 more needed"
+CHECKS = "The workload has not all checks ready"
 WAITS = "waits in queue physics until Kueue admits it"
 OVER = ("Evicted", "True", "DeactivatedDueToMaximumExecutionTimeExceeded", "exceeding the maximum")
 
@@ -28,9 +29,9 @@ def workload(*conditions, active=True):
         (
             workload(
                 ("QuotaReserved", "True", "QuotaReserved", "Quota reserved in ClusterQueue lab"),
-                ("Admitted", "False", "NoChecks", "The workload has failed admission checks"),
+                ("Admitted", "False", "UnsatisfiedChecks", CHECKS),
             ),
-            *("waiting", f"{WAITS} (The workload has failed admission checks)", ""),
+            *("waiting", f"{WAITS} ({CHECKS})", ""),
         ),
         (
             workload(
