@@ -57,11 +57,6 @@ def has_bfloat16(features: frozenset[str]) -> bool:
     return bool(features & _BFLOAT16)
 
 
-def _pairs(block: str) -> list[tuple[str, str]]:
-    parts = (line.partition(":") for line in block.splitlines())
-    return [(name.strip(), value.strip()) for name, _, value in parts]
-
-
 def nvidia_gpus() -> tuple[Accelerator, ...]:
     """Returns the GPUs that nvidia-smi lists, one entry each, in its order; empty without a driver."""
     command = ("nvidia-smi", "--query-gpu=name,memory.total", "--format=csv,noheader,nounits")
@@ -95,7 +90,8 @@ def _cpu_line(*names: str) -> str:
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
     except OSError:
         return ""
-    return next((value for name, value in _pairs(text) if name in names), "")
+    pairs = (line.partition(":") for line in text.splitlines())
+    return next((value.strip() for name, _, value in pairs if name.strip() in names), "")
 
 
 def _memory_gib() -> float | None:

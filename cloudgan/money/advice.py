@@ -95,7 +95,8 @@ def _startup_dominates(record: RunRecord, items: Sequence[LineItem]) -> Recommen
     total, processes = sum(starts), len(starts)
     if total < STARTUP_SHARE * (total + work):
         return None
-    share = total / max(total + work, _program_seconds(items))
+    of_programs = (one.seconds or 0.0 for one in items if one.duration == "program_seconds")
+    share = total / max(total + work, math.fsum(of_programs))
     evidence = f"start-up and tracing took {total:.0f} s, {share:.0%} of the run"
     if processes == 1:
         enough = int(total * (1 - STARTUP_SHARE) / STARTUP_SHARE / (work / epochs)) + 1
@@ -151,12 +152,6 @@ def _work_seconds(record: RunRecord) -> float | None:
         + e.checkpoint_seconds
         for e in epochs
     )
-
-
-def _program_seconds(items: Iterable[LineItem]) -> float:
-    """Returns the known time of all processes, as the cost has it."""
-    of_programs = (one for one in items if one.duration == "program_seconds")
-    return math.fsum(one.seconds or 0.0 for one in of_programs)
 
 
 def _checkpoint_too_often(

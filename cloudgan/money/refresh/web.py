@@ -91,7 +91,10 @@ class Web:
                 wait = _backoff_seconds(self.attempts - left)
             except OSError as error:
                 if not left:
-                    raise CloudganError(f"{url}: {_reason(error)}") from error
+                    reason = getattr(error, "reason", error)
+                    raise CloudganError(
+                        f"{url}: no response ({reason}); check the network connection"
+                    ) from error
                 wait = _backoff_seconds(self.attempts - left)
             self.sleep(wait)
         raise AssertionError("unreachable")
@@ -138,11 +141,6 @@ def _wait_seconds(error: urllib.error.HTTPError, attempt: int) -> float:
 
 def _backoff_seconds(attempt: int) -> float:
     return math.ldexp(0.5, attempt)
-
-
-def _reason(error: OSError) -> str:
-    reason = getattr(error, "reason", error)
-    return f"no response ({reason}); check the network connection"
 
 
 def _kind(found: object) -> str:
