@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from fnmatch import fnmatchcase
 from typing import NamedTuple
 
 from emulators.aws.iam_policies import Authorization, Document, is_allowed
@@ -182,7 +183,7 @@ def _fits(found: Body, asked: Body, row: Left) -> bool:
             has = found[row.key]
         else:
             raise Refusal("InvalidParameterValue", f"The filter '{name}' is invalid")
-        if has not in values:
+        if not any(fnmatchcase(has or "", value) for value in values):
             return False
     return True
 

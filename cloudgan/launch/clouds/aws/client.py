@@ -29,7 +29,14 @@ from cloudgan.schema.resource import Finding, Listing, Resource
 
 _AT_ONCE: Final = 8
 _POOL_TAG: Final = "eks:nodegroup-name"
-_BILLED_STATES: Final = ("pending", "running", "stopping", "stopped")
+_BILLED: Final = ("instance-state-name", "pending", "running", "stopping", "stopped")
+_FREE: Final = ("status", "available")
+_LEFT_BY_CLUSTERS: Final[tuple[tuple[Kind, str, tuple[tuple[str, ...], ...]], ...]] = (
+    (kinds.INTERFACE, "cluster.k8s.amazonaws.com/name", (_FREE,)),
+    (kinds.SECURITY_GROUP, "aws:eks:cluster-name", ()),
+)
+"""Kind, the tag that names the cluster, and further filters."""
+_LEFT_BY_POOLS: Final = ((kinds.INSTANCE, _BILLED), (kinds.VOLUME, _FREE))
 
 
 class AwsClient(CloudClient):
@@ -151,37 +158,47 @@ class AwsClient(CloudClient):
         return found
 
     def _list(self, region: str) -> Iterator[Resource | None]:
-        clusters = [f"{region}/{one}" for one in self._names(region, "ListClusters", "clusters")]
-        pools = set[str]()
-        for cluster in clusters:
+        own, pools = dict[str, bool](), set[str]()
+        for name in self._names(region, "ListClusters", "clusters"):
+            cluster = f"{region}/{name}"
             found = self.get(kinds.CLUSTER, cluster)
             yield found
-            own = {"clusterName": cluster.rpartition("/")[2]}
-            for pool in self._names(region, "ListNodegroups", "nodegroups", **own):
+            for pool in self._names(region, "ListNodegroups", "nodegroups", clusterName=name):
                 pools.add(f"{cluster}/{pool}")
                 yield self.get(kinds.POOL, f"{cluster}/{pool}")
-            if not kinds.is_managed(found):  # deleted with a managed cluster
+            own[cluster] = kinds.is_managed(found)
+            if not own[cluster]:  # deleted with a managed cluster
                 yield self.get(kinds.ADD_ON, f"{cluster}/{naming.POD_AGENT}")
                 account = f"{NAMESPACE}/{SERVICE_ACCOUNT}"
                 yield self.get(kinds.IDENTITY, f"{cluster}/{account}")
         yield from self.transport.listed(kinds.TEMPLATE, region, Filters=_filters(("tag-key", RUN)))
         yield from self._schedules(region)
-        yield from self._left(region, pools, is_gone=f"{region}/{OWN_CLUSTER}" not in clusters)
+        yield from self._left(region, own, pools)
 
-    def _left(self, region: str, pools: set[str], *, is_gone: bool) -> Iterator[Resource]:
-        """Yields what deleted clusters and node groups of cloudgan left in a region."""
-        cluster = ("tag:cluster.k8s.amazonaws.com/name", OWN_CLUSTER), ("status", "available")
-        if is_gone:
-            yield from self.transport.listed(kinds.INTERFACE, region, Filters=_filters(*cluster))
-            group = _filters(("tag:aws:eks:cluster-name", OWN_CLUSTER))
-            yield from self.transport.listed(kinds.SECURITY_GROUP, region, Filters=group)
-        own = "tag:eks:cluster-name", OWN_CLUSTER
-        billed = _filters(own, ("instance-state-name", *_BILLED_STATES))
-        for one in self.transport.listed(kinds.INSTANCE, region, Filters=billed):
-            if f"{region}/{OWN_CLUSTER}/{one.labels.get(_POOL_TAG)}" not in pools:
-                yield one
-        free = _filters(own, ("status", "available"))
-        yield from self.transport.listed(kinds.VOLUME, region, Filters=free)
+    def _left(self, region: str, own: Mapping[str, bool], pools: set[str]) -> Iterator[Resource]:
+        """Yields what deleted clusters and node groups of cloudgan left in a region.
+
+        Args:
+            own: The clusters that exist, and whether cloudgan created them.
+            pools: The node groups that exist.
+        """
+        for kind, tag, filters in _LEFT_BY_CLUSTERS:
+            for cluster, one in self._tagged(region, kind, tag, *filters):
+                if cluster not in own:
+                    yield one
+        for kind, state in _LEFT_BY_POOLS:
+            for cluster, one in self._tagged(region, kind, "eks:cluster-name", state):
+                pool = f"{cluster}/{one.labels.get(_POOL_TAG)}"
+                if own.get(cluster, True) and pool not in pools:
+                    yield one
+
+    def _tagged(
+        self, region: str, kind: Kind, tag: str, *others: tuple[str, ...]
+    ) -> Iterator[tuple[str, Resource]]:
+        """Yields the resources of clusters with cloudgan's names, each with its cluster."""
+        filters = _filters((f"tag:{tag}", OWN_CLUSTER, f"{OWN_CLUSTER}-*"), *others)
+        for one in self.transport.listed(kind, region, Filters=filters):
+            yield f"{region}/{one.labels[tag]}", one
 
     def _schedules(self, region: str) -> list[Resource | None]:
         """Returns the schedule groups of a region; a login that may not list them can delete the rest."""

@@ -186,9 +186,13 @@ def test_a_plan_for_another_account_is_refused(lab):
         lab.cloud().resolve_placeholders(aws_plan(account="999999999999"))
 
 
-def test_network_resources_of_a_deleted_cluster_are_listed_and_deleted(lab):
+CLUSTERS = pytest.mark.parametrize("cluster", ["cloudgan", "cloudgan-ann"])
+
+
+@CLUSTERS
+def test_network_resources_of_a_deleted_cluster_are_listed_and_deleted(lab, cluster):
     network = lab.aws.state.networks["us-west-2"]
-    tag = {"Key": "cluster.k8s.amazonaws.com/name", "Value": "cloudgan"}
+    tag = {"Key": "cluster.k8s.amazonaws.com/name", "Value": cluster}
     other = tag | {"Value": "physics"}
     network.cards = [
         {"NetworkInterfaceId": "eni-1", "Status": "available", "TagSet": [tag]},
@@ -202,7 +206,7 @@ def test_network_resources_of_a_deleted_cluster_are_listed_and_deleted(lab):
     assert cloud.refresh(left) is None
     cloud.delete(left)
     assert [one["NetworkInterfaceId"] for one in network.cards] == ["eni-2", "eni-3"]
-    group = {"GroupId": "sg-1", "Tags": [{"Key": "aws:eks:cluster-name", "Value": "cloudgan"}]}
+    group = {"GroupId": "sg-1", "Tags": [{"Key": "aws:eks:cluster-name", "Value": cluster}]}
     network.security_groups = [group]
     (left,) = [one for one in cloud.list_resources() if one.shared == "leftover"]
     with pytest.raises(LaunchError, match="dependent object"):
@@ -219,16 +223,18 @@ def left_node(name, pool="gan-0a1b", cluster="cloudgan"):
     }
 
 
-def left_volume(name, state):
-    tags = [{"Key": "eks:cluster-name", "Value": "cloudgan"}]
+def left_volume(name, state, cluster="cloudgan"):
+    tags = [{"Key": "eks:cluster-name", "Value": cluster}]
     return {"VolumeId": name, "State": state, "Size": 100, "VolumeType": "gp3", "Tags": tags}
 
 
-def test_instances_and_volumes_without_their_node_group_are_listed_priced_and_deleted(lab):
+@CLUSTERS
+def test_instances_and_volumes_without_their_node_group_are_listed_priced_and_deleted(lab, cluster):
     """The tags of a node group do not reach its instances, so no label of cloudgan's finds them."""
     network = lab.aws.state.networks["us-west-2"]
-    network.instances = [left_node("i-1"), left_node("i-2", cluster="physics")]
-    network.volumes = [left_volume("vol-1", "available"), left_volume("vol-2", "in-use")]
+    network.instances = [left_node("i-1", cluster=cluster), left_node("i-2", cluster="cloudganx")]
+    network.volumes = [left_volume("vol-1", "available", cluster)]
+    network.volumes += [left_volume("vol-2", "in-use", cluster)]
     cloud = lab.cloud()
     left = {one.name: one for one in cloud.list_resources() if one.shared == "leftover"}
     assert left.keys() == {"us-west-2/i-1", "us-west-2/vol-1"}
@@ -249,6 +255,14 @@ def test_instances_of_a_node_group_that_exists_are_not_left_over(lab):
     lab.aws.state.networks["us-east-1"].instances = nodes
     found = [one.name for one in cloud.list_resources() if one.kind == "EC2 instance"]
     assert found == ["us-east-1/i-2"]
+
+
+def test_what_node_groups_of_a_foreign_cluster_left_is_its_owners(lab):
+    lab.create_cluster("cloudgan-ann")
+    network = lab.aws.state.networks["us-east-1"]
+    network.instances = [left_node("i-1", cluster="cloudgan-ann")]
+    network.volumes = [left_volume("vol-1", "available", "cloudgan-ann")]
+    assert not [one for one in lab.cloud().list_resources() if one.shared == "leftover"]
 
 
 def test_resources_with_cloudgans_names_but_without_its_tags_are_ignored(lab):

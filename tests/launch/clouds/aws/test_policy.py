@@ -56,7 +56,8 @@ def launched(lab):
     network.cards = [card("eni-1", "available")]
     tag = {"Key": "aws:eks:cluster-name", "Value": "cloudgan"}
     network.security_groups = [{"GroupId": "sg-1", "Tags": [tag]}]
-    network.instances, network.volumes = [left_node("i-1")], [left_volume("vol-1", "available")]
+    network.instances = [left_node("i-1"), left_node("i-2", cluster="cloudgan-ann")]
+    network.volumes = [left_volume("vol-1", "available")]
     list(lab.launcher().destroy("gan"))
     aws.grants = [document("policy.json"), document("reservation-policy.json")]
     lab.reserve()
