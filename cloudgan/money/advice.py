@@ -165,7 +165,8 @@ def _checkpoint_too_often(
     if saving < CHECKPOINT_SHARE * (trained + saving):
         return None
     preemption = Preemption(restart_seconds=0.0, checkpoint_seconds=one)
-    preemption = preemption.of_node(row) if row else preemption
+    if row and row.market == "spot":  # the traces are of spot nodes
+        preemption = preemption.of_node(row)
     best = checkpoint_interval(preemption, nodes)
     best = min(best, trained)  # of a short run: one
     saved = steady * (saving / trained - one / best)

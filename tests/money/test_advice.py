@@ -21,7 +21,13 @@ from cloudgan.money.comparison import summarize
 from cloudgan.money.ledger import Ledger
 from cloudgan.money.report import cost_report, run_ledger
 from cloudgan.schema.record import Checkpointed, Epoch, RunRecord, Started
-from cloudgan.speed.spot import Preemption, checkpoint_interval, expected_seconds
+from cloudgan.speed.spot import (
+    PREEMPTIONS_PER_NODE_HOUR,
+    Preemption,
+    checkpoint_interval,
+    expected_seconds,
+    interruption_rate,
+)
 from tests.money.conftest import ROW, TODAY, attempt, launch_of
 
 RATE, EPOCH_SECONDS = 100.0, 1000.0
@@ -213,9 +219,17 @@ def with_checkpoints(seconds):
     return run(*(epoch(number, checkpoints=seconds) for number in range(4)))
 
 
-def test_frequent_checkpoints_are_reported_with_the_optimal_interval():
-    (recommendation,) = recommend(with_checkpoints(100), row=row(), nodes=2)
-    best = checkpoint_interval(Preemption(checkpoint_seconds=ONE_CHECKPOINT).of_node(row()), 2)
+@pytest.mark.parametrize(
+    ("market", "rate"),
+    [
+        ("spot", interruption_rate("aws", "V100").per_node_hour),
+        ("on_demand", PREEMPTIONS_PER_NODE_HOUR),
+    ],
+)
+def test_frequent_checkpoints_are_reported_with_the_optimal_interval(market, rate):
+    """The traces of V100 on AWS are of spot nodes."""
+    (recommendation,) = recommend(with_checkpoints(100), row=row(market), nodes=2)
+    best = checkpoint_interval(Preemption(rate, 0.0, ONE_CHECKPOINT), 2)
     assert recommendation.title == "checkpoints are too frequent"
     assert "9% of the time, 10 s each" in recommendation.evidence
     assert recommendation.action == f"checkpoint.every_seconds: {best:.0f} in run.yaml"
