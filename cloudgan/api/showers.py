@@ -6,7 +6,7 @@ import math
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
@@ -24,11 +24,12 @@ from cloudgan.coevolution.samples import (
 )
 from cloudgan.core import settings
 from cloudgan.core.command import command
-from cloudgan.core.errors import ConfigError
+from cloudgan.core.errors import ConfigError, counted
 from cloudgan.core.file_lock import locked_target
 from cloudgan.core.local_path import local_path
 from cloudgan.core.memory import size_text
 from cloudgan.core.progress import Progress, Silent
+from cloudgan.data.showers import Showers
 from cloudgan.reports.notebook_progress import usual_progress
 from cloudgan.reports.result import Result, View
 from cloudgan.schema.options.showers import ConvertOptions, GenerateOptions, SimulateOptions
@@ -53,7 +54,9 @@ class ShowerFile(Result):
     cells: tuple[int, int, int] | None = None
     step: int | None = Field(None, description="of the checkpoint that generated them")
     cell: str | None = Field(None, description="of a grid")
-    milliseconds_per_shower: float | None = None
+    milliseconds_per_shower: float | None = Field(
+        None, description="generated and written, without the first block, which traces the graph"
+    )
     resumed_showers: int | None = Field(None, description="kept from an interrupted production")
     seconds: float | None = None
     geant4: str | None = Field(None, description="its version")
@@ -73,12 +76,13 @@ class ShowerFile(Result):
             "cell of the grid": self.cell,
             "time per shower": self.milliseconds_per_shower
             and f"{self.milliseconds_per_shower:.3g} ms",
-            "kept from before": self.resumed_showers and f"{self.resumed_showers:,} showers",
+            "kept from before": self.resumed_showers and counted(self.resumed_showers, "shower"),
             "Geant4": self.geant4 and f"{self.geant4}, {self.tables}, {self.seconds:.0f} s",
             "empty showers": self.empty is not None and f"{self.empty:,}",
         }
         notes = [f"{name}: {text}" for name, text in details.items() if text]
-        line = f"{self.path}: {self.showers:,} {self.content} {how}{size}"
+        what = counted(self.showers, self.content.removesuffix("s"))
+        line = f"{self.path}: {what} {how}{size}"
         return View(line, notes=(*notes, *(() if self.told else self.notes)), done=True)
 
     def as_json(self) -> dict[str, Any]:
@@ -224,10 +228,10 @@ def generate(options: GenerateOptions, *, progress: Progress | None = None) -> S
         least = math.prod(generator.preset.image_shape) * 4 // _MOST_COMPRESSION
         _require_space(path, options.showers, least)
         spans = trained_or(generator, options.energy, options.theta)
-        began = time.perf_counter()
         blocks = drawn(
             generator, options.showers, spans, seed, extrapolate=extrapolate, progress=progress
         )
+        marks: list[tuple[float, int]] = []
         source = f"{GENERATED}, {generator.name}"
         attrs = {"source": source, "seed": seed} | program_attributes()
         if known := generator.summary.particle:
@@ -237,17 +241,33 @@ def generate(options: GenerateOptions, *, progress: Progress | None = None) -> S
             attrs["trained_range"] = (
                 f"{low:.4g} to {high:.4g} GeV, {left:.4g} to {right:.4g} degrees"
             )
-        written = write_showers(path, blocks, attrs=attrs, layout=generator.summary.dataset)
-        seconds = time.perf_counter() - began
+        written = write_showers(
+            path, _timed(blocks, marks), attrs=attrs, layout=generator.summary.dataset
+        )
         return ShowerFile(
             path=str(path),
             showers=written,
             step=generator.step,
             cell=(cell or "mixture") if is_grid(folder) else None,
             cells=generator.preset.image_shape,
-            milliseconds_per_shower=round(1000 * seconds / written, 3),
+            milliseconds_per_shower=_milliseconds(marks),
             bytes=path.stat().st_size,
         )
+
+
+def _timed(blocks: Iterable[Showers], marks: list[tuple[float, int]]) -> Iterator[Showers]:
+    """Yields the blocks, and notes when each was made and its size."""
+    for block in blocks:
+        marks.append((time.perf_counter(), len(block)))
+        yield block
+
+
+def _milliseconds(marks: list[tuple[float, int]]) -> float | None:
+    """Returns the time of a shower after the first block; None: there is no other."""
+    if len(marks) < 2:  # noqa: PLR2004 - the first, and another
+        return None
+    seconds, count = marks[-1][0] - marks[0][0], sum(size for _, size in marks[1:])
+    return round(1000 * seconds / count, 3)
 
 
 @command

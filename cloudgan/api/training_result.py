@@ -73,7 +73,7 @@ class TrainingResult(Result):
         time = format_duration(self.train_seconds)
         epochs = f"{counted(self.epoch, 'epoch')}, " if self.epoch else ""
         facts = [self.preset]
-        facts += [f"{self.training_showers:,} showers"] if self.training_showers else []
+        facts += [counted(self.training_showers, "shower")] if self.training_showers else []
         facts += [f"{self.held_out_showers:,} held out"] if self.held_out_showers else []
         first, last = self.first_generator_loss, self.last_generator_loss
         measured = []

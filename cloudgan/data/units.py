@@ -323,7 +323,7 @@ class RawFile:
         """Returns layout, unit and notes, as sentences."""
         info, cells = self.info, "x".join(map(str, self.info.shape))
         what = self.origin or info.layout
-        headline = f"{self.path}: {info.records} showers of {cells} cells, {what}."
+        headline = f"{self.path}: {counted(info.records, 'shower')} of {cells} cells, {what}."
         return (headline, *info.describe(), *self.notes)
 
     def non_empty(self, size: int, omitted: list[int]) -> Iterator[RawShowers]:
