@@ -354,9 +354,12 @@ def _fill_container(container: dict[str, Any], plan: Plan) -> None:
     if workers.accelerators_per_node:
         amounts[workers.resource] = str(workers.accelerators_per_node)
     container["resources"] = {"limits": amounts, "requests": dict(amounts)}
-    if size := sum(wheel.bytes for wheel in plan.wheels):
+    size = sum(wheel.bytes for wheel in plan.wheels)
+    if size and not plan.target.queue:
         # The wheels and their unpacked copies are on the node's disk; without a request a pod is placed
-        # where they do not fit, and evicted there, again and again.
+        # where they do not fit, and evicted there, again and again. A queue of Kueue admits no resource
+        # of which it has no quota ("resource ephemeral-storage unavailable in ClusterQueue"), and few
+        # have one of disks.
         storage = {"ephemeral-storage": f"{math.ceil(3 * size / 2**20)}Mi"}
         container["resources"]["requests"] |= storage
 

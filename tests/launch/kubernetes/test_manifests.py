@@ -197,7 +197,7 @@ def test_a_containers_limits_equal_its_positive_requests(plan_of, cpus, memory_g
     assert mebibytes == pytest.approx(memory_gib * 1024, abs=1)
 
 
-def test_pods_request_disk_for_their_wheels_and_the_unpacked_copies(plan_of):
+def test_pods_request_disk_for_their_wheels_and_the_unpacked_copies_but_not_of_a_queue(plan_of):
     sizes = (3_400_000_000, 5_000_000)
     wheels = [
         Wheel(file_name=f"a{size}-1-py3-none-any.whl", sha256="0" * 64, bytes=size)
@@ -206,6 +206,9 @@ def test_pods_request_disk_for_their_wheels_and_the_unpacked_copies(plan_of):
     found = trainer(job(plan_of(wheels=tuple(wheels))))["resources"]
     assert found["requests"]["ephemeral-storage"] == "9742Mi", "three times 3405 MB"
     assert "ephemeral-storage" not in found["limits"]
+    queued = plan_of(wheels=tuple(wheels), target={"queue": "physics"})
+    named = "a queue has no quota of disks"
+    assert "ephemeral-storage" not in trainer(job(queued))["resources"]["requests"], named
 
 
 def test_pods_that_another_try_may_help_are_replaced_and_each_worker_has_its_own_back_off():
