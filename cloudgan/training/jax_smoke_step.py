@@ -1,7 +1,8 @@
-"""The computation of the smoke step in JAX."""
+"""The smoke step in JAX: a program, whose environment has KERAS_BACKEND=jax."""
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import jax
@@ -12,7 +13,12 @@ from jax.sharding import PartitionSpec
 from cloudgan.training.cluster import Cluster
 from cloudgan.training.jax_backend import REPLICAS, device_kind
 from cloudgan.training.jax_engine import JaxEngine, connect, mesh_of
-from cloudgan.training.smoke_step import BUFFER, EDGE, KERNEL, MATRIX, Sums, failed
+from cloudgan.training.smoke_step import BUFFER, EDGE, KERNEL, MATRIX, Sums, failed, run
+
+
+def prepare() -> str:
+    """Does nothing: JAX must know the other workers before it looks at its devices."""
+    return "JAX is loaded"
 
 
 def compute(cluster: Cluster | None) -> Sums:
@@ -51,3 +57,7 @@ def _local_values(array: Any) -> list[float]:
     """Returns the values on the devices of this process."""
     parts = [np.asarray(shard.data).ravel() for shard in array.addressable_shards]
     return [float(value) for value in np.concatenate(parts)]
+
+
+if __name__ == "__main__":
+    sys.exit(run(compute, prepare))

@@ -1,9 +1,9 @@
 """A fixed computation and one all-reduce on every device of a run, before its data are staged.
 
-`cloudgan worker` runs this module as a process of its own, with the engine of the run as argument: an engine
-accepts the addresses of the workers only before its first operation, and once per process, so the training
-cannot share it. It looks at the devices at once where the engine can, and reads one line of standard input,
-TF_CONFIG as JSON or ``null``, when all workers are there.
+`cloudgan worker` runs that of the engine, `tensorflow_smoke_step` or `jax_smoke_step`, as a process of its own: an
+engine accepts the addresses of the workers only before its first operation, and once per process, so the
+training cannot share it. It looks at the devices at once where the engine can, and reads one line of standard
+input, TF_CONFIG as JSON or ``null``, when all workers are there.
 """
 
 from __future__ import annotations
@@ -41,10 +41,15 @@ class Sums(NamedTuple):
     kind: str
 
 
-def main(engine: str) -> int:
-    """Runs the smoke step of an engine; returns the exit code."""
+def run(compute: Callable[[Cluster | None], Sums], prepare: Callable[[], str]) -> int:
+    """Runs a smoke step; returns the exit code.
+
+    Args:
+        compute: Computes on each device of this worker, and sums over those of all workers.
+        prepare: Looks at the devices, before the other workers are known; returns the line to print.
+    """
     try:
-        compute = _prepared(engine)
+        _say(prepare())
         line = sys.stdin.readline()
         if not line:
             return TryAgain.exit_code
@@ -56,21 +61,6 @@ def main(engine: str) -> int:
         _say(f"cloudgan: {error}", sys.stderr)
         return error.exit_code
     return 0
-
-
-def _prepared(engine: str) -> Callable[[Cluster | None], Sums]:
-    """Loads an engine; returns its computation. TensorFlow lists the devices before it knows the other workers."""
-    if engine == "jax":
-        settings.set_for_jax(threads=1)
-        from cloudgan.training import jax_smoke_step  # noqa: PLC0415 -- without TensorFlow
-
-        _say("JAX is loaded; it looks at its devices when all workers are there")
-        return jax_smoke_step.compute
-    from cloudgan.training import tensorflow_smoke_step  # noqa: PLC0415 -- without JAX
-
-    tensorflow_smoke_step.check_devices()
-    _say("the planned devices are there")
-    return tensorflow_smoke_step.compute
 
 
 def _say(line: str, stream: TextIO | None = None) -> None:
@@ -103,7 +93,3 @@ def _compare(found: list[float], expected: float, what: str) -> None:
     wrong = next((value for value in found if value != expected), None)
     if wrong is not None:
         raise CloudganError(f"{what}: {wrong:g} instead of {expected:g}; replace the node")
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))

@@ -1,13 +1,15 @@
-"""The computation of the smoke step in TensorFlow."""
+"""The smoke step in TensorFlow: a program."""
 
 from __future__ import annotations
+
+import sys
 
 import tensorflow as tf
 
 from cloudgan.core import settings
 from cloudgan.schema.config import RunConfig
 from cloudgan.training.cluster import Cluster, refuse_missing_accelerators
-from cloudgan.training.smoke_step import BUFFER, EDGE, KERNEL, MATRIX, Sums, failed
+from cloudgan.training.smoke_step import BUFFER, EDGE, KERNEL, MATRIX, Sums, failed, run
 from cloudgan.training.tensorflow_backend import (
     choose_strategy,
     device_kind,
@@ -17,10 +19,11 @@ from cloudgan.training.tensorflow_backend import (
 )
 
 
-def check_devices() -> None:
+def prepare() -> str:
     """Refuses fewer GPUs than the plan has; listing TPUs is part of their initialisation in `compute`."""
     if not settings.has_tpu():
         refuse_missing_accelerators(len(tf.config.list_physical_devices("GPU")))
+    return "the planned devices are there"
 
 
 def compute(cluster: Cluster | None) -> Sums:
@@ -62,3 +65,7 @@ def _step(strategy: tf.distribute.Strategy) -> tuple[list[float], list[float]]:
     local = strategy.experimental_local_results
     extremes = [float(value) for each in local(everywhere) for value in each.numpy()]
     return [float(each.numpy()) for each in local(own)], extremes
+
+
+if __name__ == "__main__":
+    sys.exit(run(compute, prepare))

@@ -72,7 +72,8 @@ _JOBS = {
     "simulate": _Job(("cloudgan.api.shower_production",), "simulating", makes_shards=True),
     "join": _Job(("cloudgan.api.search_block",), "training trials"),
 }
-SMOKE_STEP = (sys.executable, "-m", "cloudgan.training.smoke_step")
+SMOKE_STEP = (sys.executable, "-m")
+"""Of a module in `cloudgan.training`, which is given as a further word."""
 
 
 class WorkerAgent:
@@ -94,7 +95,8 @@ class WorkerAgent:
         folder = () if self._is_alone and command is None else (f"--run={pod.folder.path}",)
         self._command = (*(command or (sys.executable, "-m", *self._job.module)), *folder)
         self._own_peers = pod.peers.alone() if self._is_alone else pod.peers
-        self._smoke_step = (*smoke_step, pod.config.training.engine)
+        self._engine = pod.config.training.engine
+        self._smoke_step = (*smoke_step, f"cloudgan.training.{self._engine}_smoke_step")
         self._began = time.monotonic()
         self._smoke_seconds: float | None = None
         self._stop = stop or StopRequest()
@@ -400,7 +402,7 @@ class WorkerAgent:
 
     def _start_smoke_step(self) -> TrainerProcess:
         self._offer_port()
-        environment = self._environment(TF_CONFIG=None)
+        environment = self._environment(TF_CONFIG=None, KERAS_BACKEND=self._engine)
         return TrainerProcess(self._smoke_step, environment, self._log.line, self._pod.network)
 
     def _environment(self, **changes: str | None) -> dict[str, str]:

@@ -12,7 +12,7 @@ from importlib.util import find_spec
 import pytest
 
 from cloudgan.core import settings
-from cloudgan.training import smoke_step
+from cloudgan.training import smoke_step, tensorflow_smoke_step
 
 pytestmark = pytest.mark.tf
 
@@ -20,14 +20,14 @@ pytestmark = pytest.mark.tf
 def test_fewer_devices_than_planned_end_it_before_it_waits_for_others(monkeypatch, capsys):
     monkeypatch.setenv("CLOUDGAN_ACCELERATORS", "1")
     monkeypatch.setattr(sys, "stdin", None)  # reading it would fail
-    assert smoke_step.main("tensorflow") == 2
+    assert smoke_step.run(tensorflow_smoke_step.compute, tensorflow_smoke_step.prepare) == 2
     error = capsys.readouterr().err
     assert error.startswith("cloudgan: the plan has 1 accelerator for this worker")
 
 
 def test_a_lost_agent_ends_it(monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.StringIO())
-    assert smoke_step.main("tensorflow") == 75
+    assert smoke_step.run(tensorflow_smoke_step.compute, tensorflow_smoke_step.prepare) == 75
 
 
 @pytest.mark.parametrize("wrong", [0.0, float("nan")])
@@ -49,8 +49,8 @@ def test_two_workers_compute_and_sum_as_expected(engine):
         one.close()
     processes = [
         subprocess.Popen(
-            [sys.executable, "-m", "cloudgan.training.smoke_step", engine],
-            env=settings.child_environment(JAX_PLATFORMS="cpu"),
+            [sys.executable, "-m", f"cloudgan.training.{engine}_smoke_step"],
+            env=settings.child_environment(JAX_PLATFORMS="cpu", KERAS_BACKEND=engine),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -70,8 +70,10 @@ def test_two_workers_compute_and_sum_as_expected(engine):
 @pytest.mark.skipif(not find_spec("jax"), reason="JAX is not installed")
 def test_jax_without_the_planned_devices_ends_with_2():
     done = subprocess.run(
-        [sys.executable, "-m", "cloudgan.training.smoke_step", "jax"],
-        env=settings.child_environment(JAX_PLATFORMS="cpu", CLOUDGAN_ACCELERATORS="4"),
+        [sys.executable, "-m", "cloudgan.training.jax_smoke_step"],
+        env=settings.child_environment(
+            JAX_PLATFORMS="cpu", KERAS_BACKEND="jax", CLOUDGAN_ACCELERATORS="4"
+        ),
         input="null\n",
         capture_output=True,
         text=True,
