@@ -339,9 +339,9 @@ class NodeFlags(Options):
     )
     cluster: str | None = flag(
         None,
-        "existing cluster, which is never deleted",
+        "cluster, created if missing; one of others is never deleted",
         "Machines",
-        words="cloudgan, created if missing",
+        words="cloudgan",
     )
     keep_cluster: bool = flag(
         False, "keep a created cluster for the next run; it bills by the hour", "Keep"
