@@ -4,12 +4,17 @@ On the real control plane Kueue is a second program with its own webhooks.
 """
 
 import time
+from contextlib import closing
 
 import pytest
 
-from cloudgan.core.errors import ConfigError
+from cloudgan.core.errors import ConfigError, CredentialsError
+from cloudgan.launch.backends.kubernetes.backend import KubernetesBackend
+from cloudgan.launch.kubernetes.api import ClusterApi
+from cloudgan.launch.kubernetes.kubeconfig import connect_by_token
+from cloudgan.launch.kubernetes.kueue import GROUP
 from cloudgan.schema.plan import Target
-from launch.backends.kubernetes.lab import NAMESPACE, admin, finish, plan_of
+from launch.backends.kubernetes.lab import NAMESPACE, admin, finish, plan_of, rules
 from launch.backends.kubernetes.queues import LACKING, QUEUE, WORKLOADS, other_job, queue
 
 QUEUED = Target(provider="kubernetes", namespace=NAMESPACE, queue=QUEUE)
@@ -101,3 +106,22 @@ def test_a_queue_that_the_namespace_lacks_is_refused_with_the_ones_that_it_has(l
     wanted = plan_of(target=QUEUED.model_copy(update={"queue": "chemistry"}))
     with pytest.raises(ConfigError, match=f"no such queue of Kueue; it has {QUEUE}"):
         lab.backend.check(wanted)
+
+
+def test_a_login_without_rights_on_kueue_is_refused_with_them_and_sees_only_that_a_run_waits(
+    lab, begin
+):
+    role, cluster_role = rules("role", "clusterrole")
+    earlier = role | {"rules": [one for one in role["rules"] if GROUP not in one["apiGroups"]]}
+    token = lab.cluster.token(rules=[earlier, cluster_role])
+    lab.cluster.put("jobs", other_job("other", cpus=2))
+    plan = plan_of(target=QUEUED)
+    with closing(
+        connect_by_token(lab.cluster.url, lab.cluster.ca.read_text(), lambda: token)
+    ) as api:
+        limited = KubernetesBackend(ClusterApi(api), NAMESPACE)
+        limited.check(plan_of())
+        with pytest.raises(CredentialsError, match="list localqueues, list workloads"):
+            limited.check(plan)
+        begin(lab, plan)
+        assert limited.state("gan").reason == f"waits in queue {QUEUE} until Kueue admits it"
