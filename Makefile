@@ -1,6 +1,6 @@
 # `make demo` and `make test` need Python 3.11 to 3.13 with venv. Each makes its own environment from the
 # hashed requirement files, once, and again when they change.
-.PHONY: help demo test azurite fast full slow tests durations check lint format types imports wheel manifests site sbom dist image
+.PHONY: help demo test azurite fast full slow tests collect durations check lint format types imports wheel manifests site sbom dist image
 .PHONY: prices heads audit house bench gpuwheels golden recording locks live cluster clean
 .DELETE_ON_ERROR:
 
@@ -55,6 +55,11 @@ slow:     ## the tests marked slow: the same behaviours on more paths
 
 tests:    ## both: each file is collected once, and no process waits at the end of the shorter half
 	@$(MAKE) --no-print-directory test SPEED=
+
+collect: .venv-fast/installed .venv-test/installed  ## imports all tests: what they import is compiled once, not by each process
+	@mkdir -p build
+	@$(call collect-only,.venv-fast,not tf)
+	@$(call collect-only,.venv-test,tf)
 
 durations: .venv-fast/installed .venv-test/installed azurite  ## records how long each test file takes
 	.venv-fast/bin/python $(PYTEST) -m "not tf" --record-durations
@@ -205,6 +210,10 @@ clean:    ## deletes the environments and the builds
 define make-all
 	@failed=; for part in $(1); do $(MAKE) --no-print-directory $$part || failed="$$failed $$part"; done; \
 	  test -z "$$failed" || { echo "failed:$$failed" >&2; exit 1; }
+endef
+
+define collect-only
+$(1)/bin/python -m pytest --collect-only -qq -m "$(2)" > build/collected.txt || { cat build/collected.txt; exit 1; }
 endef
 
 define require-python
