@@ -14,7 +14,7 @@ from cloudgan.money.run_cost import RunCost
 from cloudgan.reports.page import write
 from cloudgan.schema import record
 from cloudgan.schema.held_out import LEAST_TO_COMPARE
-from cloudgan.schema.run_folder import RunFolder
+from cloudgan.schema.run_folder import RunFolder, shown_run
 from cloudgan.validation.validation import RUN_SHOWERS, Validation
 
 REPORT = "report.html"
@@ -57,7 +57,7 @@ def write_report(
 
 
 def _validation(folder: RunFolder, progress: Progress) -> tuple[Validation | None, str]:
-    """Compares with held-out showers, as many as take little time, or returns why not."""
+    """Compares with held-out showers, as many as take little time; returns why not with all, or not at all."""
     found = record.read(folder.record_file)
     started, rate = found.started(), found.samples_per_second() or 0.0
     held_out = started.held_out_showers if started else 0
@@ -66,7 +66,14 @@ def _validation(folder: RunFolder, progress: Progress) -> tuple[Validation | Non
         return None, f"With {held_out} held-out showers nothing can be compared with Monte Carlo."
     from cloudgan.api.validate_run import validate_run
 
-    return validate_run(folder, progress, showers=showers, classify=False), ""
+    few = (
+        f"{showers:,} of {held_out:,} held-out showers were compared, as many as take little time."
+    )
+    all_of_them = (
+        f"`cloudgan validate {shown_run(folder.path)}` compares more, also by classifiers."
+    )
+    validation = validate_run(folder, progress, showers=showers, classify=False)
+    return validation, f"{few} {all_of_them}" if showers < min(held_out, RUN_SHOWERS) else ""
 
 
 def _price(folder: RunFolder) -> RunCost | None:
