@@ -30,7 +30,8 @@ def test_a_run_in_a_full_queue_says_that_it_waits_trains_when_it_is_admitted_and
                 text = cloudgan_here("status", "queued").stdout
                 assert "waiting" in text.splitlines()[0]
                 assert "waits in queue physics until Kueue admits it" in text
-                real._ask("DELETE", f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs/other", {})
+                background = {"propagationPolicy": "Background"}  # else its pod stays
+                real._ask("DELETE", f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs/other", background)
                 out, err = deploy.communicate(timeout=600)
             finally:
                 deploy.kill()
