@@ -36,7 +36,7 @@ def train(config_file, run_cloudgan, tmp_path, tmp_path_factory):
 
     def run(name, *flags):
         folder = tmp_path / name
-        words = ("train", f"--config={config}", f"--run={folder}", "--json", *flags)
+        words = ("train", f"--config={config}", f"--run={folder}", "--json", "--no-report", *flags)
         run_cloudgan(*words, fork="--engine=jax" not in flags, **QUICK, **compiled)
         lines = record.read(RunFolder(folder).record_file)
         return folder, lines
