@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
-from cloudgan.core.errors import ConfigError, UnknownNameError, show
+from cloudgan.core.errors import ConfigError, UnknownNameError, shorten, show
 from cloudgan.core.flags import Flag, Keys, Text, listed
 from cloudgan.core.ranges import Range, parse_whole
 from cloudgan.core.user_text import check_text
@@ -172,10 +172,20 @@ class Option:
                 raise ConfigError(f"{self.shown} must be a whole number, got {given!r}")
             self.range.check(self.shown, given)
         if self.flag.is_repeated and isinstance(given, Mapping):
-            return tuple(_pair(key, value) for key, value in given.items())
+            return tuple(self._pair(key, value) for key, value in given.items())
         if isinstance(given, list | tuple):
             return tuple(fspath(each) if isinstance(each, PathLike) else each for each in given)
         return given
+
+    def _pair(self, key: Any, value: Any) -> str:
+        """Returns KEY=VALUE of a mapping in a file: KEY alone for no value, and true as YAML writes it."""
+        if "=" in str(key) or isinstance(value, Mapping | list):
+            raise ConfigError(
+                f"{self.shown}: {shorten(str(key))!r} has no single value: give keys without = and one"
+                " value each, such as {KEY: VALUE}"
+            )
+        text = str(value).lower() if isinstance(value, bool) else value
+        return f"{key}" if value is None else f"{key}={text}"
 
     @property
     def _example(self) -> str:
@@ -239,12 +249,6 @@ class Option:
         bare = f", or {self.shown} without a value" if self.is_switch else ""
         needed = "" if self.flag.is_required else ", or omit the flag"
         return f"{self.shown}={text} is empty; give --{self.name}={self.placeholder or 'true'}{bare}{needed}"
-
-
-def _pair(key: Any, value: Any) -> str:
-    """Returns KEY=VALUE of a mapping in a file: KEY alone for no value, and true as YAML writes it."""
-    text = str(value).lower() if isinstance(value, bool) else value
-    return f"{key}" if value is None else f"{key}={text}"
 
 
 @functools.cache

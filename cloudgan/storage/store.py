@@ -116,15 +116,27 @@ def open_store(url: str) -> Store:
     if scheme == "file":
         folder = importlib.import_module("cloudgan.storage.folder")
         return cast("Store", folder.FolderStore.from_url(url))
-    cloud = clouds.of_bucket(f"{scheme}://")
-    if cloud is None:
-        hint = nearest(scheme, ("file", *(row.bucket_scheme for row in clouds.CLOUDS.values())))
-        raise ConfigError(f"unknown store type {scheme!r} in {url!r}.{hint} Valid: {_valid()}.")
+    cloud = _cloud_of(url, scheme)
     try:
         store = clouds.load(cloud, clouds.find(cloud).store)
     except ConfigError as error:
         raise ConfigError(f"{url}: {error}") from error
     return cast("Store", store.from_url(url))
+
+
+def check_bucket(url: str) -> None:
+    """Checks that a URL names a bucket of a cloud; imports no SDK."""
+    cloud = clouds.find(_cloud_of(url, url.partition("://")[0]))
+    BucketAddress.parse(url, cloud.bucket_example)
+
+
+def _cloud_of(url: str, scheme: str) -> str:
+    """Returns the cloud of a bucket."""
+    cloud = clouds.of_bucket(f"{scheme}://")
+    if cloud is None:
+        hint = nearest(scheme, ("file", *(row.bucket_scheme for row in clouds.CLOUDS.values())))
+        raise ConfigError(f"unknown store type {scheme!r} in {url!r}.{hint} Valid: {_valid()}.")
+    return cloud
 
 
 def split_url(url: str) -> SplitResult:

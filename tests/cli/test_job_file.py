@@ -102,6 +102,12 @@ def test_flags_of_a_training_are_refused_beside_another_job(here, cloudgan_here)
         ("run: 3\n", "run=3: give the command line of the job"),
         ("secrets: [TOKEN=4bcd3fgh]\n", "job.yaml: --secret"),
         ("env: {LAB_TOKEN: 4bcd3fgh}\n", "--env=LAB_TOKEN looks like a credential"),
+        ("data: [a.h5]\nrun: train --preset=mini\n", "data=['a.h5']: give one file, folder or URL"),
+        ("env: {LAB=MODE: 4bcd3fgh}\n", "--env: 'LAB=MODE' has no single value"),
+        ("env: {LAB: [4bcd3fgh, x]}\n", "--env: 'LAB' has no single value"),
+        ("env: {LAB: {A: 4bcd3fgh}}\n", "--env: 'LAB' has no single value"),
+        ("provider: gcp\naccelerator: l4\nname: a b\n", "--name=a b names hosts and labels"),
+        ("provider: gcp\naccelerator: l4\nname: a/b\n", "--name=a-b would do"),
     ],
 )
 def test_a_job_that_is_not_valid_starts_nothing_and_is_explained(
@@ -114,6 +120,11 @@ def test_a_job_that_is_not_valid_starts_nothing_and_is_explained(
         assert "4bcd3fgh" not in said
         assert len(said.splitlines()) == 1
     assert {path.name for path in user_folder.iterdir()} == {"job.yaml", "showers"}
+
+
+def test_data_without_a_value_are_as_if_omitted(here, cloudgan_here):
+    here(job="data:\nrun: train showers --preset=mini\n")
+    assert "train mini" in cloudgan_here("plan", "job.yaml").stdout
 
 
 def test_showers_in_the_place_of_a_job_are_refused_with_the_way_to_name_them(here, cloudgan_here):

@@ -44,6 +44,8 @@ CASES = r"""
 2 | plan --provider=kubernetes --store=pvc:results | give an --image that has cloudgan
 2 | plan --provider=kubernetes --store= | --store= is empty
 2 | plan K8S --data=s3://lab/data | different clouds
+2 | plan K8S --data=ftp://lab/data | unknown store type 'ftp' in 'ftp://lab/data'
+2 | plan K8S --data=s3:// | names no bucket
 2 | plan K8S --data=pvc:data | volume claim
 2 | plan K8S --data=nowhere.h5 | nowhere.h5
 2 | plan K8S --epochs=0 | epochs

@@ -37,6 +37,7 @@ TOKEN = f"hf_{'pl4nted'}{'0' * 30}"
         ({"env": (f"URL=https://marie:{PLANTED}@lab/x",)}, "give it as --secret=URL"),
         ({"secrets": (f"LAB_LOGIN={PLANTED}",)}, "give its name only"),
         ({"env": ("A=1",), "secrets": ("A",)}, "A is given twice"),
+        ({"env": (f"A={'x' * 2**17}",)}, "--env=A has 131,074 bytes, and Linux starts no program"),
     ],
 )
 def test_a_variable_that_no_run_can_have_is_refused(request_of, expected):

@@ -87,8 +87,13 @@ def _read(path: Path, model: type[Launch]) -> Launch:
         else:
             _check(path, key, key_node, {*known, _GROUPED, _RUN}, "")
             given[keys[key]] = document[key]
-    if given.get("command") and "data" in given:
-        given["command"] = [*given["command"], f"--data={given.pop('data')}"]
+    data = given.pop("data", None)
+    if isinstance(data, list | dict):
+        raise ConfigError(f"{path}: data={data}: give one file, folder or URL of showers")
+    if given.get("command") and data is not None:
+        given["command"] = [*given["command"], f"--data={data}"]
+    elif data is not None:
+        given["data"] = data
     return build(model, given, command="cloudgan deploy", source=str(path))
 
 

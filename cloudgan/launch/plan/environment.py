@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -15,6 +16,8 @@ from cloudgan.core.user_text import check_text
 from cloudgan.schema.plan import Workers
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_LONGEST = 2**17 - 1
+"""Bytes of KEY=VALUE: MAX_ARG_STRLEN is 32 pages, with the NUL at the end (execve(2))."""
 _RESERVED = {
     "it tells a worker which one it is": r"CLOUDGAN_.*|TF_CONFIG|JOB_COMPLETION_INDEX",
     "Kubernetes, Slurm or MPI sets it": r"(KUBERNETES|SLURMD?|SBATCH|SRUN|PMIX?|HYDRA|HYDI|MPI|OMPI)_.*|HOSTNAME",
@@ -122,6 +125,11 @@ def _pair(text: str, place: str) -> tuple[str, str | None]:
             f" --secret={name}, which takes the value from your environment"
         )
     check_text(f"{place}{name}", found or "")
+    if (size := len(os.fsencode(f"{name}={found or ''}"))) > _LONGEST:
+        raise ConfigError(
+            f"{place}{name} has {size:,} bytes, and Linux starts no program with more than {_LONGEST:,} in a"
+            " variable; give the name of a file instead"
+        )
     return name, found
 
 

@@ -17,6 +17,7 @@ from cloudgan.core.documents import read_text
 from cloudgan.core.durations import HOUR_SECONDS
 from cloudgan.core.errors import ConfigError, UnknownNameError, shorten
 from cloudgan.core.flags import DURATION, FILE, Options, Text, flag
+from cloudgan.core.labels import checked_name
 from cloudgan.core.local_path import local_path
 from cloudgan.core.machines import check_accelerator
 from cloudgan.core.ranges import MAX_CORES, MAX_GIB, MAX_PROCESSES, MAX_SECONDS, MAX_USD
@@ -234,6 +235,8 @@ class WorkerFlags(Options):
         """Checks the values that need no file and no network."""
         check_variables(self.env, self.secrets)
         check_texts("the launch request", dict(self))
+        if self.name is not None:
+            checked_name(self.name)  # before the nodes of a cloud are named after it
         if self.accelerator:
             check_accelerator(self.accelerator)
         return self

@@ -16,6 +16,7 @@ from cloudgan.schema.run_folder import RunFolder
 from cloudgan.schema.simulation import SHOWERS
 from cloudgan.speed.measured import PAPER_SHOWERS
 from cloudgan.storage.bucket_showers import is_url
+from cloudgan.storage.store import check_bucket
 
 SIMULATED = "simulated by the workers"
 """Source of the showers of a plan whose workers simulate them."""
@@ -91,6 +92,8 @@ def in_store(found: Found, store: str) -> Showers:
             f"--data={source} is a folder of the pods' volume claim, and --store is {store}; give"
             " --store=pvc:CLAIM, or other --data"
         )
+    if is_url(source):
+        check_bucket(source)
     if is_url(source) and not store.startswith(f"{source.partition('://')[0]}://"):
         raise ConfigError(
             f"--data={source} and --store={store} are in different clouds: each worker would pay for"
