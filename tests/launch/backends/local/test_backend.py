@@ -190,20 +190,20 @@ def test_wait_for_change_returns_when_the_state_changes(backend, local_plan):
 
 
 @pytest.mark.parametrize(
-    ("engine", "module", "said"),
+    ("engine", "said"),
     [
-        ("tensorflow", "tensorflow", r"TensorFlow is not installed.*pip install '\.\[train\]'"),
-        ("jax", "jax", r"JAX is not installed.*pip install '\.\[jax\]'"),
+        ("tensorflow", r"TensorFlow is not installed.*pip install '\.\[train\]'"),
+        ("jax", r"JAX is not installed.*pip install '\.\[jax\]'"),
     ],
 )
 def test_a_machine_without_the_engine_is_refused_before_the_start(
-    backend, local_plan, monkeypatch, engine, module, said
+    backend, local_plan, monkeypatch, engine, said
 ):
     plan = local_plan("exit 0")
     training = plan.config.training.model_copy(update={"engine": engine})
     config = plan.config.model_copy(update={"training": training})
     plan = plan.model_copy(update={"config": config})
-    installed = {module}
+    installed = {engine}  # the module has the name of the engine
     find = "cloudgan.launch.backends.local.backend.find_spec"
     monkeypatch.setattr(find, lambda name: name if name in installed else None)
     assert backend.check(plan) == ()
