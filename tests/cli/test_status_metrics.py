@@ -206,3 +206,20 @@ def test_a_pause_of_no_time_is_refused(monkeypatch, capsys):
     for seconds in (0.0, -1.0, float("nan")):
         with pytest.raises(ConfigError, match="--watch"):
             views.watch(lambda: Count(number=1), print, seconds)
+
+
+@pytest.mark.parametrize(
+    ("provider", "job", "is_offered"),
+    [("local", "finished", True), ("local", "absent", False), ("gcp", "absent", True)],
+)
+def test_down_is_offered_where_something_may_be_left(provider, job, is_offered):
+    found = RunStatus(
+        run="gan",
+        folder=None,
+        provider=provider,
+        state="done",
+        phase="finished",
+        job=RunState(job),
+    )
+    offered = [command for command, _ in found.view().commands]
+    assert ("cloudgan down gan" in offered) == is_offered

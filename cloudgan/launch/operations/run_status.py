@@ -46,6 +46,10 @@ _CELL_HEADS = (
 )
 
 
+_WITHOUT_NODES = ("local", "slurm")
+"""Providers where a run has nothing but its job."""
+
+
 class RunStatus(Result):
     """State of a run; None is unknown."""
 
@@ -163,7 +167,9 @@ class RunStatus(Result):
                 return
             if self.state == "done":
                 yield f"cloudgan cost {self.run}", "shows what the cost is made of"
-            yield f"cloudgan down {self.run}", "deletes its resources"
+            # Of a cloud the nodes may outlive the job.
+            if not (self.provider in _WITHOUT_NODES and self.job and self.job.phase == "absent"):
+                yield f"cloudgan down {self.run}", "deletes its resources"
             return
         again = {
             "train": f"cloudgan train --run={self.folder}",
