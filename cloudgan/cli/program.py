@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -74,6 +75,8 @@ class Program:
             # What is refused before a world is joined follows from words and files, which all ranks have.
             if failure.exit_code != ConfigError.exit_code or settings.is_first_rank_here():
                 failure.report(as_json=as_json)
+            else:
+                time.sleep(settings.FIRST_RANK_SECONDS)
             sys.exit(failure.exit_code)
         sys.exit(code)
 

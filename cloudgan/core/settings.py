@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 from cloudgan.core.errors import ConfigError, shorten
 from cloudgan.core.local_path import local_path
@@ -170,6 +170,13 @@ def mpi_rank() -> int | None:
     names = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK")
     text = next(filter(None, map(variable, names)), None)
     return None if text is None else int(text) if text.isdecimal() else 0
+
+
+FIRST_RANK_SECONDS: Final = 10.0
+"""How long a rank waits with a refusal for the first rank to say the same: the launcher then ends this one.
+
+Hydra ends all ranks when one has ended, so that one which is silent must not be the first.
+"""
 
 
 def is_first_rank_here() -> bool:

@@ -27,9 +27,6 @@ from cloudgan.schema.record_line import StopReason
 from cloudgan.schema.run_folder import RunFolder
 from cloudgan.training.stopping import EXIT_CODES, StopFlag, raise_if_stopped
 
-_FIRST_SPEAKS = 2.0
-"""Seconds in which rank 0 ends this one if it refuses the same: what it says is then the only message."""
-
 
 class Failure(Document):
     """Why a rank failed; the first one writes it."""
@@ -91,7 +88,7 @@ def run_as_rank(
         if mpi.is_lost_message(error):  # a stack of MPI says nothing about the run
             cause = str(error).splitlines()[-1]
             lost = f"another rank has ended, as MPI could not exchange a message: {cause}"
-            fail(folder, number, TryAgain.exit_code, lost)
+            fail(folder, number, TryAgain.exit_code, lost, is_cause=False)
         traceback.print_exc()
         fail(folder, number, 1, f"{type(error).__name__}: {error}")
     if settings.has_agent() or settings.is_supervised():
@@ -112,10 +109,15 @@ def rank_stop_flag() -> Iterator[StopFlag]:
         yield flag
 
 
-def fail(folder: RunFolder, rank: int, code: int, message: str) -> NoReturn:
-    """Leaves why this rank fails for its supervisor, and ends; an agent reads code and message instead."""
+def fail(
+    folder: RunFolder, rank: int, code: int, message: str, *, is_cause: bool = True
+) -> NoReturn:
+    """Leaves why this rank fails for its supervisor, and ends; an agent reads code and message instead.
+
+    A failure that follows from that of another rank is no cause: it would hide a rank that was killed.
+    """
     path = failure_file(folder)
-    if settings.is_supervised() and not settings.has_agent() and not path.exists():
+    if is_cause and settings.is_supervised() and not settings.has_agent() and not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         write_json(path, Failure(rank=rank, exit_code=code, message=message))
     sys.stderr.write(f"cloudgan: rank {rank}: {message}\n")
@@ -129,7 +131,7 @@ def _let_the_first_speak(world: World | None, code: int) -> None:
     if world is None and not settings.is_first_rank_here():  # no MPI: nothing would end it
         mpi.leave(code)
     if world and world.rank:
-        time.sleep(_FIRST_SPEAKS)
+        time.sleep(settings.FIRST_RANK_SECONDS)
 
 
 def _follow_supervisor(world: World, folder: RunFolder) -> None:

@@ -33,10 +33,11 @@ def test_a_refusal_of_all_ranks_is_said_once(tmp_path, words, said):
         timeout=240,
         check=False,
     )
-    assert done.returncode == 2, done.stderr
+    assert done.returncode, "Hydra's own: that of the rank which refuses, or of one that it ended"
     (line,) = [line for line in done.stderr.splitlines() if line.startswith("cloudgan:")]
     assert said in line
-    told = json.loads(done.stdout)
+    # Hydra prints there too that it ended the others.
+    (told,) = [json.loads(row) for row in done.stdout.splitlines() if row.startswith("{")]
     assert told["exit_code"] == 2
     assert told["error"] in line
 
@@ -50,6 +51,9 @@ def test_the_first_rank_of_each_machine_says_what_it_refuses(monkeypatch, cloudg
     monkeypatch.setenv(local, "0")
     assert "unknown flag" in cloudgan_here("train", "--epochz=3", exits=2).stderr
     monkeypatch.setenv(local, "1")
+    waited = []
+    monkeypatch.setattr("cloudgan.cli.program.time.sleep", waited.append)
     assert cloudgan_here("train", "--epochz=3", exits=2).stderr == ""
+    assert waited == [10.0], "Hydra ends all ranks when one has ended"
     monkeypatch.delenv("PMI_RANK")  # such as a task of Slurm without MPI
     assert "unknown flag" in cloudgan_here("train", "--epochz=3", exits=2).stderr

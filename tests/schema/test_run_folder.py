@@ -54,6 +54,18 @@ def test_fewer_epochs_or_steps_than_were_trained_are_refused(tmp_path, before, a
         folder.check(config(**asked))
 
 
+def test_what_was_trained_after_the_newest_checkpoint_may_be_trained_again(tmp_path):
+    folder = RunFolder(tmp_path)
+    write_run(tmp_path, started(), *map(epoch, range(3)), stopped(30))
+    folder.write_config(config(epochs=3))
+    folder.checkpoints.mkdir()
+    (folder.checkpoints / "step-000000010.npz").touch()
+    folder.check(config(epochs=2))
+    (folder.checkpoints / "step-000000030.npz").touch()
+    with pytest.raises(ConfigError, match="has trained 3 epochs"):
+        folder.check(config(epochs=2))
+
+
 def test_a_folder_of_another_run_is_refused_with_what_differs(tmp_path):
     folder = RunFolder(tmp_path)
     folder.write_config(config(seed=1))
