@@ -36,6 +36,8 @@ def apply(
     launch_log: LaunchLog,
     say: Callable[[str], None],
     make_ready: Callable[[], None] = lambda: None,
+    *,
+    may_start: bool = True,
 ) -> bool:
     """Creates the missing resources of a plan; returns whether an attempt started.
 
@@ -45,6 +47,7 @@ def apply(
     Args:
         make_ready: Uploads data; called after the desired state is written to the store, otherwise
             before the first step, so that no billed resource waits for it.
+        may_start: Whether a job that has ended is started again; False for one that ran a moment ago.
 
     Raises:
         LaunchError: A step failed, or, after another error, the nodes could not be deleted.
@@ -55,7 +58,7 @@ def apply(
     state = _settled_state(plan, backend, say)
     # After the state: a job that runs has a desired state, also if another launcher began in between.
     check_same_run(plan, backend)
-    if not state.is_over:
+    if not (state.is_over and may_start):
         return False
     launch_log.record_state(state)  # before the job and its times are deleted
     begun: list[Step] = []

@@ -280,7 +280,9 @@ class _Deployment:
             check_same_run(plan, backend)
             if state.is_over:
                 self._approve(backend, results, is_approved=is_approved)
-            ended = self._launch(backend, self._log(results), previous)
+            # One that is followed may end before the next look: it is not started again, unasked.
+            may_start = state.is_over or state.phase == "stopping"
+            ended = self._launch(backend, self._log(results), previous, may_start=may_start)
         elif self._release_unattended(backend, results):
             ended = state
         plan, log = self.plan, self._log(results)
@@ -338,7 +340,12 @@ class _Deployment:
         plans.write(folder.path / plans.FILE_NAME, plan)
 
     def _launch(
-        self, backend: JobBackend, launch_log: LaunchLog, previous: Plan | None
+        self,
+        backend: JobBackend,
+        launch_log: LaunchLog,
+        previous: Plan | None,
+        *,
+        may_start: bool,
     ) -> RunState | None:
         """Starts the run unless it runs, follows it, and releases its nodes."""
         plan, progress, say = self.plan, self.progress, self.progress.say
@@ -353,7 +360,7 @@ class _Deployment:
                 if previous and (old := RunResults.from_plan(previous)):
                     transfer_checkpoints(old, results, say)
 
-        apply(plan, backend, launch_log, say, upload)
+        apply(plan, backend, launch_log, say, upload, may_start=may_start)
         progress.end()  # of the uploads
         end_waiting(plan, say)
         if self.detach:

@@ -18,8 +18,8 @@ class Started:
         self.plan, self.log, self.place, self.said = plan, log, PlaceDouble(), []
         assert len(plan.steps) == STEPS
 
-    def begin(self):
-        return apply(self.plan, self.place, self.log, self.said.append)
+    def begin(self, **more):
+        return apply(self.plan, self.place, self.log, self.said.append, **more)
 
     def fail_at(self, when, number, error):
         """Raises an error before or after a step."""
@@ -58,6 +58,15 @@ def test_what_is_over_is_stopped_first_and_only_the_job_is_created_again(run, ph
     assert run.place.calls == [("stop", "gan"), STARTED]
     assert run.said == ["created Job gan"]
     assert [len(requests) for requests in run.noted()] == [STEPS, 1]
+
+
+@pytest.mark.parametrize("phase", ["finished", "failed"])
+def test_a_run_that_ends_between_two_looks_is_not_started_again(run, phase):
+    run.begin()
+    run.place.over, run.place.calls = phase, []
+    assert not run.begin(may_start=False)
+    assert run.place.calls == []
+    assert len(run.noted()) == 1
 
 
 def test_times_of_an_attempt_are_noted_before_it_is_stopped_which_deletes_them(run):
