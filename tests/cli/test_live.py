@@ -16,7 +16,6 @@ import pytest
 from cloudgan.core.labels import RUN
 from launch.backends.kubernetes.lab import launcher
 from live.__main__ import run
-from waiting import until
 
 TRAINER = Path(__file__).parents[1] / "live" / "trainer.py"
 LIVE_TEST = ("--provider=gcp", "--region=us-central1")
@@ -78,14 +77,7 @@ def bring_up(cluster, step):
     if body["kind"] == "pool":
         for index in range(body["nodes"]):
             run = body["labels"][RUN]
-            name = f"{run}-node-{index}"
-            # A pool that is made again: the machine of the same name may not be gone yet.
-            until(lambda name=name: name not in names_of_nodes(cluster))
-            cluster.add_node(name, gpus=1, labels={RUN: run})
-
-
-def names_of_nodes(cluster):
-    return [node["metadata"]["name"] for node in cluster.select("nodes")]
+            cluster.add_node(f"{run}-node-{index}", gpus=1, labels={RUN: run})
 
 
 def let_go(cluster, cloud):
