@@ -64,7 +64,9 @@ class ShowerFile(Result):
     empty: int | None = Field(None, description="showers without energy")
     notes: tuple[str, ...] = ()
     verified: bool = Field(False, description="whether it was read only")
-    told: bool = Field(False, exclude=True, description="whether the progress has said the notes")
+    are_notes_said: bool = Field(
+        False, exclude=True, description="whether the progress has said the notes"
+    )
 
     def view(self) -> View:
         """Returns what a person reads."""
@@ -83,7 +85,7 @@ class ShowerFile(Result):
         notes = [f"{name}: {text}" for name, text in details.items() if text]
         what = counted(self.showers, self.content.removesuffix("s"))
         line = f"{self.path}: {what} {how}{size}"
-        return View(line, notes=(*notes, *(() if self.told else self.notes)), done=True)
+        return View(line, notes=(*notes, *(() if self.are_notes_said else self.notes)), done=True)
 
     def as_json(self) -> dict[str, Any]:
         """Returns what `--json` prints; what does not apply is left out."""
@@ -315,8 +317,12 @@ def convert(options: ConvertOptions, *, progress: Progress | None = None) -> Sho
                 bucket.upload(written.path, progress)
         else:
             written = convert_files(local, path, to=options.to, overwrite=options.overwrite, **how)
-    told = not isinstance(progress, Silent)
-    return ShowerFile(path=named, showers=written.count, notes=tuple(written.notes), told=told)
+    return ShowerFile(
+        path=named,
+        showers=written.count,
+        notes=tuple(written.notes),
+        are_notes_said=not isinstance(progress, Silent),
+    )
 
 
 def _verify(options: ConvertOptions, progress: Progress) -> ShowerFile:

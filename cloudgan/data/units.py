@@ -439,7 +439,7 @@ def check_one_unit(
 
     Args:
         ecal_sums: Energy in all cells of a shower, in the unit of the file.
-        energy: Of its primary, likewise.
+        energy: Of its primary, in the unit of the file.
         where: The file, for messages.
         events: Numbers of the showers in the file, if they are known.
     """

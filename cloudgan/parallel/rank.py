@@ -133,7 +133,7 @@ class Rank:
 
     @property
     def round_seconds(self) -> float:
-        """Longest wait for an exchange of which nobody knows how long its steps take."""
+        """Longest wait for an exchange before the time of its steps is known."""
         parallel = self.config.parallel
         updates = parallel.master_sync_every if parallel.masters > 1 else 1
         return max(ROUND_SECONDS, _STEP_SECONDS * parallel.sync_every * updates)

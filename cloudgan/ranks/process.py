@@ -128,10 +128,11 @@ def fail(
 
 def _let_the_first_speak(world: World | None, code: int) -> None:
     """Ends a rank that refuses what the first one says; another reason than that one's is said a little later."""
-    if world is None and not settings.is_first_rank_here():  # no MPI: nothing would end it
+    if world.rank == 0 if world else settings.is_first_rank_here():
+        return
+    time.sleep(settings.FIRST_RANK_SECONDS)
+    if world is None:  # no MPI: nothing else may end it
         mpi.leave(code)
-    if world and world.rank:
-        time.sleep(settings.FIRST_RANK_SECONDS)
 
 
 def _follow_supervisor(world: World, folder: RunFolder) -> None:

@@ -224,9 +224,8 @@ class RunFolder:
     def _refuse_less(self, config: RunConfig, there: RunConfig) -> None:
         """Refuses fewer epochs or steps than were trained: the run cannot go back, and its run.yaml would be wrong."""
         trained = record.read_if_whole(self.record_file)
-        if (
-            steps := self.saved_steps()
-        ):  # later ones may be lost: the run goes on from the newest checkpoint
+        # Checkpoints after the newest one may be lost: the run goes on from there.
+        if steps := self.saved_steps():
             kept = [each for each in trained.lines if each.step <= steps[-1]]
             trained = trained.model_copy(update={"lines": tuple(kept)})
         done = {

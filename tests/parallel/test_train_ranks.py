@@ -1,22 +1,19 @@
 """What a run with ranks refuses before anything starts, and the part of each worker."""
 
 import json
-import subprocess
-import sys
 
 import pytest
 
 from cloudgan.core.errors import ConfigError
-from cloudgan.core.settings import child_environment
 from cloudgan.data.hdf5_writer import write_hdf5
 from cloudgan.parallel.rank import rank_folder
 from cloudgan.parallel.train_ranks import worker_config
-from cloudgan.ranks.hydra import find_program
 from cloudgan.ranks.placement import has_ranks
 from cloudgan.schema import record
 from cloudgan.schema.config import RunConfig
 from cloudgan.schema.run_folder import RunFolder
 from cloudgan.simulation.gflash import simulate
+from ranks.mpiexec import mpiexec_three
 
 
 def config(parallel=None, **training):
@@ -60,17 +57,8 @@ def test_fewer_steps_than_workers_are_refused():
 def test_ranks_that_mpiexec_started_need_no_number_of_ranks(tmp_path):
     pytest.importorskip("mpi4py")
     write_hdf5(tmp_path / "x.h5", simulate(40, seed=1, cells=(9, 9)))
-    command = [find_program(), "-launcher", "fork", "-n", "3", sys.executable, "-m", "cloudgan"]
-    command += ["train", "x.h5", "--preset=smoke", "--parallel=gem", "--max-steps=2", "--json"]
-    done = subprocess.run(
-        [*map(str, command), "--run=run"],
-        env=child_environment(CUDA_VISIBLE_DEVICES="-1"),
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
+    words = ("train", "x.h5", "--preset=smoke", "--parallel=gem", "--max-steps=2", "--json")
+    done = mpiexec_three(*words, "--run=run", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     said, folder = json.loads(done.stdout), RunFolder(tmp_path / "runs/run")
     assert said["ended"] == "max_steps"

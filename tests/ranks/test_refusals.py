@@ -1,15 +1,12 @@
 """What all ranks of a world refuse is said once, whoever started them."""
 
 import json
-import subprocess
-import sys
 
 import pytest
 
-from cloudgan.core.settings import child_environment
 from cloudgan.data.hdf5_writer import write_hdf5
-from cloudgan.ranks.hydra import find_program
 from cloudgan.simulation.gflash import simulate
+from ranks.mpiexec import mpiexec_three
 
 RANKED = ("train", "x.h5", "--preset=smoke", "--parallel=easgd", "--run=run")
 REFUSED = {
@@ -23,16 +20,7 @@ REFUSED = {
 def test_a_refusal_of_all_ranks_is_said_once(tmp_path, words, said):
     pytest.importorskip("mpi4py")
     write_hdf5(tmp_path / "x.h5", simulate(40, seed=1, cells=(9, 9)))
-    command = [find_program(), "-launcher", "fork", "-n", "3", sys.executable, "-m", "cloudgan"]
-    done = subprocess.run(
-        [*map(str, command), *words, "--json"],
-        env=child_environment(CUDA_VISIBLE_DEVICES="-1"),
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
+    done = mpiexec_three(*words, "--json", cwd=tmp_path)
     assert done.returncode, "Hydra's own: that of the rank which refuses, or of one that it ended"
     (line,) = [line for line in done.stderr.splitlines() if line.startswith("cloudgan:")]
     assert said in line

@@ -1,0 +1,24 @@
+"""Starts `cloudgan` under MPICH's launcher, as a user does."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from cloudgan.core.settings import child_environment
+from cloudgan.ranks.hydra import find_program
+
+
+def mpiexec_three(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """Runs a command in three ranks to its end."""
+    command = [find_program(), "-launcher", "fork", "-n", "3", sys.executable, "-m", "cloudgan"]
+    return subprocess.run(
+        [*map(str, command), *words],
+        env=child_environment(CUDA_VISIBLE_DEVICES="-1"),
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
