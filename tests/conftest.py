@@ -56,6 +56,7 @@ hypothesis.settings.load_profile("any machine")
 AMBIENT = re.compile(
     r"(AWS|AZURE|ARM|GOOGLE|GCLOUD|GCP|GCS|CLOUDSDK|BOTO|KUBE|SLURM|CLOUDGAN)_.*"
     r"|KUBECONFIG|STORAGE_EMULATOR_HOST|TF_CONFIG|NO_GCE_CHECK"
+    r"|CI"  # where it is set, a terminal shows no live line
     r"|(HTTPS?|ALL|NO|FTP)_PROXY"
     r"|DOCKER_CONFIG|REGISTRY_AUTH_FILE|XDG_RUNTIME_DIR"
     r"|SSL_CERT_(FILE|DIR)|REQUESTS_CA_BUNDLE|CURL_CA_BUNDLE|HTTPLIB2_CA_CERTS"

@@ -100,7 +100,7 @@ class Program:
         self.screen = Screen(columns, lines)
         control, terminal = pty.openpty()
         fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
-        known = {k: v for k, v in os.environ.items() if k not in {"CI", "COLUMNS", "LINES"}}
+        known = {k: v for k, v in os.environ.items() if k not in {"COLUMNS", "LINES"}}
         self.process = subprocess.Popen(
             [sys.executable, "-c", _IN_ITS_TERMINAL, "-m", "cloudgan", *map(str, arguments)],
             stdin=terminal,
