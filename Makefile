@@ -250,6 +250,9 @@ locks: .venv-locks/installed  ## resolves requirements/ again
 	  $$(sed -n 's/^\([a-z0-9-]*\)==.*/--no-emit-package \1/p' .venv-locks/without-libtpu.txt) \
 	  --output-file requirements/jax-tpu.txt
 	$(LOCK) --no-annotate --group manifests --output-file requirements/manifests.txt
+	for lock in lock gpu jax-tpu manifests; do \
+	  $(LOCK) --no-deps --format pylock.toml requirements/$$lock.txt --output-file .venv-locks/pylock.toml \
+	    && $(PYTHON) requirements/narrow.py requirements/$$lock.txt .venv-locks/pylock.toml || exit 1; done
 
 .venv-locks/installed:
 	$(call require-python)

@@ -119,7 +119,7 @@ def test_the_wheel_says_what_it_is(wheel):
     assert "cloudgan = cloudgan.cli.main:main" in entry
 
 
-@pytest.mark.parametrize("name", ["gpu", "lock", "manifests"])
+@pytest.mark.parametrize("name", ["gpu", "jax-tpu", "lock", "manifests"])
 def test_a_lock_has_versions_and_hashes_and_no_address(name):
     text = (LOCKS / f"{name}.txt").read_text(encoding="utf-8")
     line = re.compile(
@@ -128,6 +128,46 @@ def test_a_lock_has_versions_and_hashes_and_no_address(name):
     )
     assert not [found for found in text.splitlines() if not line.fullmatch(found)]
     assert "://" not in text
+
+
+WHEELS = {
+    "a-1-py3-none-any": True,
+    "a-1-py2.py3-none-any": True,
+    "a-1-py3-none-manylinux_2_17_x86_64.manylinux2014_x86_64": True,
+    "a-1-cp313-cp313-manylinux_2_28_aarch64": True,
+    "a-1-cp311-cp311-macosx_11_0_arm64": True,
+    "a-1-cp39-abi3-macosx_10_9_universal2": True,
+    "a-1-cp310-cp310-manylinux_2_17_x86_64": False,
+    "a-1-cp313-cp313t-manylinux_2_17_x86_64": False,
+    "a-1-cp314-abi3-manylinux_2_17_x86_64": False,
+    "a-1-pp311-pypy311_pp73-manylinux_2_17_x86_64": False,
+    "a-1-cp312-cp312-musllinux_1_2_x86_64": False,
+    "a-1-cp312-cp312-manylinux_2_17_ppc64le": False,
+    "a-1-cp312-cp312-win_amd64": False,
+}
+
+
+def test_a_lock_keeps_the_hashes_of_what_a_supported_system_installs(tmp_path):
+    def lock(hashes):
+        return "".join(
+            f"{name}==1 \\\n" + " \\\n".join(f"    --hash=sha256:{each}" for each in files) + "\n"
+            for name, files in hashes.items()
+        )
+
+    files = {f"{each}.whl": f"{n:064x}" for n, each in enumerate(WHEELS)}
+    found = "".join(
+        f'wheels = [{{ url = "https://host/{name}", hashes = {{ sha256 = "{each}" }} }}]\n'.join(
+            ("[[packages]]\n", "")
+        )
+        for name, each in files.items()
+    )
+    only_source = {"b": ["f" * 64]}
+    (tmp_path / "lock.txt").write_text("# made\n" + lock({"a": files.values()} | only_source))
+    (tmp_path / "found.toml").write_text(found + '[[packages]]\nname = "b"\n')
+    narrow = [sys.executable, LOCKS / "narrow.py", "lock.txt", "found.toml"]
+    subprocess.run(narrow, cwd=tmp_path, check=True)
+    kept = [each for each, is_kept in zip(files.values(), WHEELS.values(), strict=True) if is_kept]
+    assert (tmp_path / "lock.txt").read_text() == "# made\n" + lock({"a": kept} | only_source)
 
 
 @pytest.mark.parametrize("extra", ["", *PROJECT["optional-dependencies"], "build"])
