@@ -72,8 +72,8 @@ _JOBS = {
     "simulate": _Job(("cloudgan.api.shower_production",), "simulating", makes_shards=True),
     "join": _Job(("cloudgan.api.search_block",), "training trials"),
 }
-SMOKE_STEP = (sys.executable, "-m")
-"""Of a module in `cloudgan.training`, which is given as a further word."""
+SMOKE_STEP = (sys.executable, "-m", "cloudgan.training.smoke_step")
+"""Takes the engine as a further word."""
 
 
 class WorkerAgent:
@@ -96,7 +96,7 @@ class WorkerAgent:
         self._command = (*(command or (sys.executable, "-m", *self._job.module)), *folder)
         self._own_peers = pod.peers.alone() if self._is_alone else pod.peers
         self._engine = pod.config.training.engine
-        self._smoke_step = (*smoke_step, f"cloudgan.training.{self._engine}_smoke_step")
+        self._smoke_step = (*smoke_step, self._engine)
         self._began = time.monotonic()
         self._smoke_seconds: float | None = None
         self._stop = stop or StopRequest()

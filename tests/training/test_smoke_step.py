@@ -12,7 +12,7 @@ from importlib.util import find_spec
 import pytest
 
 from cloudgan.core import settings
-from cloudgan.training import smoke_step, tensorflow_smoke_step
+from cloudgan.training import smoke_step
 
 pytestmark = pytest.mark.tf
 
@@ -20,20 +20,20 @@ pytestmark = pytest.mark.tf
 def test_fewer_devices_than_planned_end_it_before_it_waits_for_others(monkeypatch, capsys):
     monkeypatch.setenv("CLOUDGAN_ACCELERATORS", "1")
     monkeypatch.setattr(sys, "stdin", None)  # reading it would fail
-    assert smoke_step.run(tensorflow_smoke_step.compute, tensorflow_smoke_step.prepare) == 2
+    assert smoke_step.run("tensorflow") == 2
     error = capsys.readouterr().err
     assert error.startswith("cloudgan: the plan has 1 accelerator for this worker")
 
 
 def test_a_lost_agent_ends_it(monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.StringIO())
-    assert smoke_step.run(tensorflow_smoke_step.compute, tensorflow_smoke_step.prepare) == 75
+    assert smoke_step.run("tensorflow") == 75
 
 
 @pytest.mark.parametrize("wrong", [0.0, float("nan")])
 def test_a_wrong_result_is_refused(wrong):
     with pytest.raises(smoke_step.CloudganError, match="instead of 8"):
-        smoke_step._compare([8.0, wrong], 8.0, "the sum is wrong")
+        smoke_step.compare([8.0, wrong], 8.0, "the sum is wrong")
 
 
 ENGINES = ["tensorflow", *(["jax"] if find_spec("jax") else [])]
@@ -49,7 +49,7 @@ def test_two_workers_compute_and_sum_as_expected(engine):
         one.close()
     processes = [
         subprocess.Popen(
-            [sys.executable, "-m", f"cloudgan.training.{engine}_smoke_step"],
+            [sys.executable, "-m", "cloudgan.training.smoke_step", engine],
             env=settings.child_environment(JAX_PLATFORMS="cpu", KERAS_BACKEND=engine),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -70,7 +70,7 @@ def test_two_workers_compute_and_sum_as_expected(engine):
 @pytest.mark.skipif(not find_spec("jax"), reason="JAX is not installed")
 def test_jax_without_the_planned_devices_ends_with_2():
     done = subprocess.run(
-        [sys.executable, "-m", "cloudgan.training.jax_smoke_step"],
+        [sys.executable, "-m", "cloudgan.training.smoke_step", "jax"],
         env=settings.child_environment(
             JAX_PLATFORMS="cpu", KERAS_BACKEND="jax", CLOUDGAN_ACCELERATORS="4"
         ),
