@@ -18,7 +18,7 @@ from cloudgan.core.errors import ConfigError, DataError
 from cloudgan.core.hardware import this_machine
 from cloudgan.core.loopback_network import LoopbackNetwork
 from cloudgan.core.progress import Progress
-from cloudgan.gan.device_stages import check_stages
+from cloudgan.gan.footprint import check_stages
 from cloudgan.ranks.placement import check_mpi, has_ranks, local_layout
 from cloudgan.reports.notebook_progress import usual_progress
 from cloudgan.schema import launch

@@ -14,8 +14,7 @@ from cloudgan.core.errors import counted
 from cloudgan.core.hardware import this_machine
 from cloudgan.core.memory import in_gib
 from cloudgan.gan.convolutions import plan
-from cloudgan.gan.device_stages import check_stages, place
-from cloudgan.gan.footprint import network_sizes
+from cloudgan.gan.footprint import check_stages, network_sizes, place
 from cloudgan.reports.result import Result, View
 from cloudgan.reports.table import Number, Table
 from cloudgan.schema import record

@@ -26,8 +26,7 @@ from cloudgan.core.atomic_file import write_atomic
 from cloudgan.core.errors import ConfigError, Interrupted, UnknownNameError, counted
 from cloudgan.core.hardware import this_machine
 from cloudgan.core.progress import Progress
-from cloudgan.gan.arithmetic import PASSES, Pass, generator_macs, step_macs
-from cloudgan.gan.convolutions import Form, convolutions
+from cloudgan.gan.convolutions import PASSES, Form, Pass, convolutions, generator_macs, step_macs
 from cloudgan.reports.charts import COLOURS, GREY, INK
 from cloudgan.reports.drawing import Drawing
 from cloudgan.reports.page import Graphic

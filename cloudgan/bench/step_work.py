@@ -20,8 +20,7 @@ from cloudgan.core.errors import CloudganError
 from cloudgan.core.hardware import this_machine
 from cloudgan.data.batches import Batch, Floats
 from cloudgan.data.showers import ENERGY_UNIT_GEV
-from cloudgan.gan.arithmetic import step_macs
-from cloudgan.gan.convolutions import choose_conv_impl, convolutions
+from cloudgan.gan.convolutions import choose_conv_impl, convolutions, step_macs
 from cloudgan.gan.layers import Stage
 from cloudgan.schema.config import RunConfig, parse_config
 from cloudgan.schema.losses import PASSES, loss_columns

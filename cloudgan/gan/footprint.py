@@ -1,4 +1,4 @@
-"""The memory that training takes, counted layer by layer before anything is built. No Keras here.
+"""The memory that training takes, and which layers are on which device, counted before anything is built. No Keras here.
 
 Kept for the backward pass of a generator update, which is the largest of a step: of each block what
 its convolution reads, and what convolution, activation, batch norm and dropout make of it. What a
@@ -8,11 +8,12 @@ factor for each table of networks and conv_impl makes the count a peak.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from cloudgan.core.errors import ConfigError, nearest
 from cloudgan.gan.convolutions import (
     Convolution,
     discriminator_convolutions,
@@ -114,15 +115,22 @@ def kept_for_backward(preset: Preset, conv_impl: str) -> Iterator[Kept]:
 
 def learned(preset: Preset) -> tuple[int, int]:
     """Numbers that generator and discriminator learn."""
+    generator, discriminator = (sum(weights) for _, _, weights in _networks(preset))
+    return generator, discriminator
+
+
+def _networks(preset: Preset) -> list[tuple[str, tuple[Convolution, ...], list[int]]]:
+    """Name, convolutions, and what each of these learns; dense layers count with the first and the last one."""
+    generating, judging = generator_convolutions(preset), discriminator_convolutions(preset)
+    numbers = [
+        [each.weights + 2 * each.block.normalise * each.block.filters for each in blocks]
+        for blocks in (generating, judging)
+    ]
     table = generator_table(preset)
-    start = prod(table.grid) * table.channels
-    generator = (preset.latent_size + 1) * start
-    generator += sum(_weights(each) for each in generator_convolutions(preset))
-    judging = discriminator_convolutions(preset)
-    last = judging[-1]
-    pooled = [size // discriminator_table(preset).pool for size in last.output_cells]
-    features = prod(pooled) * last.block.filters
-    return generator, sum(_weights(each) for each in judging) + 2 * (features + 1)
+    numbers[0][0] += (preset.latent_size + 1) * prod(table.grid) * table.channels
+    pooled = [size // discriminator_table(preset).pool for size in judging[-1].output_cells]
+    numbers[1][-1] += 2 * (prod(pooled) * judging[-1].block.filters + 1)
+    return [("generator", generating, numbers[0]), ("discriminator", judging, numbers[1])]
 
 
 def network_sizes(preset: Preset) -> dict[str, dict[str, int]]:
@@ -131,14 +139,11 @@ def network_sizes(preset: Preset) -> dict[str, dict[str, int]]:
     Not trained are the moving statistics of batch norm, and the constant of a calibrated output.
     """
     found = {}
-    of_networks = (generator_convolutions(preset), discriminator_convolutions(preset))
-    for name, trainable, blocks in zip(
-        ("generator", "discriminator"), learned(preset), of_networks, strict=True
-    ):
+    for name, blocks, weights in _networks(preset):
         kept = sum(2 * each.block.normalise * each.block.filters for each in blocks)
         if name == "generator" and preset.calibrated_output and not preset.cell_marginals:
             kept += 1
-        found[name] = {"parameters": trainable + kept, "trainable": trainable}
+        found[name] = {"parameters": sum(weights) + kept, "trainable": sum(weights)}
     return found
 
 
@@ -158,5 +163,65 @@ def _made(each: Convolution, *, dropout: bool = False) -> int:
     return tensors * prod(each.output_cells) * block.filters
 
 
-def _weights(each: Convolution) -> int:
-    return each.weights + 2 * each.block.normalise * each.block.filters
+def stage_names(preset: Preset) -> tuple[str, ...]:
+    """Returns the layers at which a network can be divided."""
+    tables = (generator_table(preset), discriminator_table(preset))
+    most = max(len(table.blocks) for table in tables)
+    return tuple(f"conv{number}" for number in range(1, most))
+
+
+def check_stages(stages: Sequence[str], preset: Preset) -> None:
+    """Checks names and order of the layers at which the networks are divided."""
+    known = stage_names(preset)
+    for name in stages:
+        if name not in known:
+            raise ConfigError(
+                f"--stages={','.join(stages)}: {preset.preset} has no layer {name[:40]!r}."
+                f"{nearest(name, known)} Valid: {', '.join(known)}"
+            )
+    if [known.index(name) for name in stages] != sorted({known.index(name) for name in stages}):
+        ordered = ",".join(name for name in known if name in stages)
+        raise ConfigError(
+            f"--stages={','.join(stages)}: each layer once, in the order of the network:"
+            f" --stages={ordered}"
+        )
+
+
+def device_of(number: int, stages: Sequence[str]) -> int:
+    """Returns the device of block `number` of a network that is divided at `stages`."""
+    return sum(number >= int(name.removeprefix("conv")) for name in stages)
+
+
+def place(preset: Preset, stages: Sequence[str], *, slots: int) -> list[dict[str, Any]]:
+    """Counts bytes per device and across each boundary, in float32.
+
+    Args:
+        preset: Preset of the networks.
+        stages: Layers from which on a network is on the next device.
+        slots: Numbers that the optimizer keeps per weight.
+
+    Returns:
+        A row per network and device. `layers` are its convolutions; the first device has the layers before
+        them, too, the last one those after them. `weight_bytes` are weights with gradients and slots;
+        `activation_bytes_per_shower` wait for the backward pass; `bytes_in_per_shower` arrive, and as many
+        bytes of gradients go back.
+    """
+    rows, size = [], _NUMBER_BYTES["float32"]
+    for network, blocks, weights in _networks(preset):
+        outputs = [prod(each.output_cells) * each.block.filters for each in blocks]
+        for device in range(len(stages) + 1):
+            here = [n for n in range(len(blocks)) if device_of(n, stages) == device]
+            if not here:
+                continue
+            arriving = outputs[here[0] - 1] if here[0] else 0
+            rows.append(
+                {
+                    "network": network,
+                    "device": device,
+                    "layers": [f"conv{n}" for n in here],
+                    "weight_bytes": size * (2 + slots) * sum(weights[n] for n in here),
+                    "activation_bytes_per_shower": size * sum(outputs[n] for n in here),
+                    "bytes_in_per_shower": size * arriving,
+                }
+            )
+    return rows

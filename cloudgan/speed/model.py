@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple
 
 from cloudgan.core.errors import DataError
-from cloudgan.gan.arithmetic import step_macs
+from cloudgan.gan.convolutions import step_macs
 from cloudgan.gan.footprint import kept_for_backward
 from cloudgan.schema.presets import Preset, find_preset
 from cloudgan.speed.measured import (

@@ -13,7 +13,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from cloudgan.gan.device_stages import device_of
+from cloudgan.gan.footprint import device_of
 from cloudgan.training.tensorflow_backend import slots, stage_devices
 
 

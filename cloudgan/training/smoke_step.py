@@ -90,7 +90,9 @@ def _failed(kind: str, error: Exception) -> CloudganError:
 
 def _prepare_tensorflow() -> str:
     """Refuses fewer GPUs than the plan has; listing TPUs is part of their initialisation later."""
-    from cloudgan.training.tensorflow_backend import tf
+    import tensorflow as tf
+
+    import cloudgan.training.tensorflow_backend  # noqa: F401 -- loaded before the other workers are there
 
     if not settings.has_tpu():
         refuse_missing_accelerators(len(tf.config.list_physical_devices("GPU")))
@@ -99,8 +101,9 @@ def _prepare_tensorflow() -> str:
 
 def _compute_in_tensorflow(cluster: Cluster | None) -> Sums:
     """Computes on each device of this worker, and sums over those of all workers."""
+    import tensorflow as tf
+
     from cloudgan.training import tensorflow_backend as backend
-    from cloudgan.training.tensorflow_backend import tf
 
     @tf.function
     def compute() -> tuple[tf.Tensor, tf.Tensor]:

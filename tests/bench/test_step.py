@@ -14,8 +14,7 @@ from cloudgan.bench.step import (
     parse_against,
     step_measurement,
 )
-from cloudgan.gan.arithmetic import step_macs
-from cloudgan.gan.convolutions import convolutions
+from cloudgan.gan.convolutions import convolutions, step_macs
 from cloudgan.reports.drawing import Drawing
 from cloudgan.reports.page import render
 from cloudgan.schema.presets import find_preset

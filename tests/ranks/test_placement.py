@@ -5,7 +5,7 @@ import pytest
 from cloudgan.api.training_result import stages_table
 from cloudgan.core.errors import ConfigError
 from cloudgan.core.hardware import Accelerator
-from cloudgan.gan.device_stages import place
+from cloudgan.gan.footprint import place
 from cloudgan.ranks import placement
 from cloudgan.ranks.placement import check_mpi, layout_table, local_layout, ranks_on
 from cloudgan.schema.config import parse_config

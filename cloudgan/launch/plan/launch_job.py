@@ -10,8 +10,7 @@ from cloudgan.core.hardware import this_machine
 from cloudgan.core.labels import checked_name, spec_digits
 from cloudgan.core.local_path import local_path
 from cloudgan.core.memory import in_gib
-from cloudgan.gan.device_stages import check_stages
-from cloudgan.gan.footprint import ERROR
+from cloudgan.gan.footprint import ERROR, check_stages
 from cloudgan.launch.kubernetes.manifests import PYTHON_IMAGE
 from cloudgan.launch.plan.environment import run_variables
 from cloudgan.launch.plan.jobs import Kind, kind_of
