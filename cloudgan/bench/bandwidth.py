@@ -26,7 +26,7 @@ from cloudgan.core import settings
 from cloudgan.core.errors import ConfigError, counted
 from cloudgan.core.progress import Progress
 from cloudgan.gan.footprint import learned
-from cloudgan.ranks.world import World
+from cloudgan.ranks.mpi import World
 from cloudgan.reports.charts import HeatMap
 from cloudgan.reports.table import Table
 from cloudgan.schema.options.bench import BenchBandwidthOptions

@@ -19,7 +19,6 @@ from cloudgan.core.loopback_network import IsolationError, LoopbackNetwork
 from cloudgan.ranks import mpi
 from cloudgan.ranks.hydra import find_program
 from cloudgan.ranks.placement import check_mpi
-from cloudgan.ranks.world import World
 
 
 def run_ranks(work: str, ranks: int, *, limit: float, remedy: str, **given: Any) -> Any:
@@ -48,7 +47,7 @@ def run_ranks(work: str, ranks: int, *, limit: float, remedy: str, **given: Any)
         return parse_json(result.read_bytes(), "the result of the ranks")
 
 
-def as_rank(work: Callable[[World], Any]) -> tuple[int, Any]:
+def as_rank(work: Callable[[mpi.World], Any]) -> tuple[int, Any]:
     """Joins the world of this process, does the work of its rank, and leaves in order; returns the rank and its result.
 
     A rank that fails ends by `os._exit`, as a training rank does, and the others with it.

@@ -28,7 +28,7 @@ from cloudgan.parallel.run_keeper import RunKeeper
 from cloudgan.parallel.trace import Profile, new_spans, write_trace
 from cloudgan.parallel.worker import Networks, Worker
 from cloudgan.ranks.flat import FlatLayout
-from cloudgan.ranks.world import World
+from cloudgan.ranks.mpi import World
 from cloudgan.schema import record
 from cloudgan.schema.config import RunConfig
 from cloudgan.schema.losses import PASSES, loss_columns

@@ -17,7 +17,7 @@ from typing import Literal
 from pydantic import BaseModel
 
 from cloudgan.coevolution.files import GridFolder
-from cloudgan.coevolution.grid import Grid, Placement
+from cloudgan.coevolution.grid import Placement
 from cloudgan.coevolution.record import check_any_converges, iteration_row
 from cloudgan.core import settings
 from cloudgan.core.clock import utc_now
@@ -26,8 +26,8 @@ from cloudgan.core.documents import validated, write_json
 from cloudgan.core.errors import CloudganError, TryAgain
 from cloudgan.core.memory import resident_memory_bytes
 from cloudgan.core.progress import Progress
+from cloudgan.ranks.mpi import World, as_bytes, poll_until
 from cloudgan.ranks.silence import Silence, SilenceClock
-from cloudgan.ranks.world import World, as_bytes, poll_until
 from cloudgan.schema.cell_line import CellLine
 from cloudgan.schema.coevolution import CoevolutionConfig
 from cloudgan.schema.grid_status import CellState, CellStatus, GridState, GridStatus
@@ -123,6 +123,7 @@ class Control:
 
     Attributes:
         sign: The newest; the thread that trains replaces it.
+        flag: Of this rank; a request to stop sets it.
     """
 
     def __init__(
@@ -138,7 +139,7 @@ class Control:
         It counts as lost after `silence_seconds` without one. Then `failed` is called in the thread with
         the error and ends the process.
         """
-        self._world, self._flag, self._failed = world, flag, failed
+        self._world, self.flag, self._failed = world, flag, failed
         self._outbox = Outbox(world)
         self._silence_seconds = silence_seconds
         self._interval = sign_interval(silence_seconds)
@@ -191,7 +192,7 @@ class Control:
         self._outbox.finish()
 
     def _send(self, sign: Sign) -> None:
-        stop = _signalled(self._flag)
+        stop = _signalled(self.flag)
         whole = sign.model_copy(update={"memory_bytes": resident_memory_bytes(), "stop": stop})
         self._outbox.send(whole, _MASTER, Tag.SIGN)
 
@@ -203,7 +204,7 @@ class Control:
             found = True
             self._ends = request.end
             if request.stop:
-                self._flag.request(request.stop)
+                self.flag.request(request.stop)
         return found
 
 
@@ -223,7 +224,6 @@ class GridMaster:
         world: World,
         placement: Placement,
         config: CoevolutionConfig,
-        grid: Grid,
         folder: GridFolder,
         *,
         flag: StopFlag,
@@ -231,8 +231,8 @@ class GridMaster:
     ) -> None:
         self._world, self._placement, self._config = world, placement, config
         self._outbox = Outbox(world)
-        self._grid, self._folder, self._flag, self._progress = grid, folder, flag, progress
-        self._nodes = placement.nodes(grid, config.threads)
+        self._grid, self._folder, self._flag, self._progress = folder.grid, folder, flag, progress
+        self._nodes = placement.nodes(folder.grid, config.threads)
         self._clock = SilenceClock()
         self._ranks = {
             rank: _Follower(new_silence(self._clock, config.silence_seconds))

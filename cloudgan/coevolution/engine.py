@@ -12,23 +12,23 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from cloudgan.coevolution.cell import Cell, CellState
 from cloudgan.coevolution.control import Control, GridMaster
-from cloudgan.coevolution.exchange import AsTheyArrive, Exchange, InProcess, InStep, MessageLayout
+from cloudgan.coevolution.exchange import Arrived, AsTheyArrive, Exchange
 from cloudgan.coevolution.files import GridFolder, record_iteration
-from cloudgan.coevolution.grid import Grid, Placement, place_cells
+from cloudgan.coevolution.grid import Placement, place_cells
 from cloudgan.coevolution.record import check_any_converges, iteration_row
 from cloudgan.coevolution.task import KINDS, Pair, Task
 from cloudgan.core import settings
 from cloudgan.core.errors import CloudganError
 from cloudgan.core.hardware import Hardware, nvidia_gpus, this_machine
 from cloudgan.core.progress import Progress
+from cloudgan.ranks.mpi import World
 from cloudgan.ranks.process import RunEnd, fail, rank_stop_flag
-from cloudgan.ranks.world import Alone, World
 from cloudgan.schema.cell_line import WAIT, CellLine
 from cloudgan.schema.coevolution import CoevolutionConfig
 from cloudgan.schema.grid_states import common_iteration
@@ -38,19 +38,8 @@ from cloudgan.training.stopping import StopFlag, StopTraining
 
 _INACTIVE, _ACTIVE = 0, 1
 
-
-@dataclass(frozen=True)
-class GridRun:
-    """What all ranks of a run know.
-
-    All ranks share the folder's file system, or the folder has a store with its copies. `make_task` is
-    called by the cells, with their threads in the configuration.
-    """
-
-    config: CoevolutionConfig
-    grid: Grid
-    folder: GridFolder
-    make_task: Callable[[CoevolutionConfig], Task]
+MakeTask = Callable[[CoevolutionConfig], Task]
+"""Called by the cells, with their threads in the configuration."""
 
 
 class Cells:
@@ -63,7 +52,7 @@ class Cells:
 
     def __init__(
         self,
-        run: GridRun,
+        folder: GridFolder,
         config: CoevolutionConfig,
         task: Task,
         pair: Pair,
@@ -77,10 +66,10 @@ class Cells:
         `config` has the threads of this process, whose cells share `pair`; `show` receives the lines of
         each iteration. `ranks` are the cells in their order, each a process; None: all are in this one.
         """
-        grid, self._config, self._ranks = run.grid, config, ranks or Alone()
+        grid, self._config, self._ranks = folder.grid, config, ranks
         self._flag, self._show = flag, show
         numbers = range(grid.cells) if ranks is None else (ranks.rank,)
-        self._files = [run.folder.cell(number) for number in numbers]
+        self._files = [folder.cell(number) for number in numbers]
         layouts = {kind: pair.layout(kind) for kind in KINDS}
         self.start = self._agree_on_start()
         self.cells = []
@@ -89,15 +78,13 @@ class Cells:
             state = files.read(self.start, layouts) if self.start else None
             files.rewind(self.start)
             self.cells.append(Cell(number, config, grid, task=task, pair=pair, state=state))
-        self._exchange: Exchange
-        if ranks is None:
-            self._exchange = InProcess(self.cells)
-        else:
-            layout = MessageLayout(layouts, config.population)
+        self._exchange: Exchange | None = None
+        if ranks:
+            between = ranks, grid, config, layouts
             self._exchange = (
-                AsTheyArrive(ranks, layout, grid, config, meanwhile=self._stop_if_requested)
+                AsTheyArrive(*between, meanwhile=self._stop_if_requested)
                 if config.asynchronous
-                else InStep(ranks, layout, grid, config)
+                else Exchange(*between)
             )
 
     @property
@@ -112,7 +99,8 @@ class Cells:
             Why the cells stopped before their last iteration; None: they did not.
         """
         self._flag.stepped = True
-        self._exchange.begin(self.cells[0].state)
+        if self._exchange:
+            self._exchange.begin(self.cells[0].state)
         reason: StopReason | None = None
         while reason is None and self.iteration < self._config.iterations:
             try:
@@ -124,13 +112,14 @@ class Cells:
         if reason and self.iteration:
             for cell, files in zip(self.cells, self._files, strict=True):
                 files.save(cell.state)
-        self._exchange.finish()
+        if self._exchange:
+            self._exchange.finish()
         return reason
 
     def _iterate(self) -> list[CellLine]:
         """Gathers for all cells before the first of them changes, and runs an iteration of each."""
         began, before = time.perf_counter(), self.iteration
-        gathered = [self._exchange.gather(cell.state, cell.neighbours()) for cell in self.cells]
+        gathered = [self._gather(cell) for cell in self.cells]
         seconds = (time.perf_counter() - began) / len(self.cells)
         return [
             cell.iterate(
@@ -143,14 +132,20 @@ class Cells:
             for cell, arrived in zip(self.cells, gathered, strict=True)
         ]
 
+    def _gather(self, cell: Cell) -> dict[int, Arrived]:
+        if self._exchange:
+            return self._exchange.gather(cell.state, cell.neighbours())
+        around = {number: self.cells[number].state for number in cell.neighbours()}
+        return {n: Arrived(one.iteration, one.population) for n, one in around.items()}
+
     def _agree(self, lines: list[CellLine]) -> StopReason | None:
         """Records an iteration; returns why all cells stop after it, if they do."""
         reasons = [self._flag.reason]
         if not self._config.asynchronous:
             began = time.perf_counter()
             own = [[line.diverged for line in lines], self._flag.reason]
-            found = self._ranks.gather(own)
-            if self._ranks.size > 1:
+            found = self._from_all(own)
+            if len(found) > 1:
                 wait = {WAIT: round(time.perf_counter() - began, 6)}
                 lines = [line.model_copy(update={"seconds": line.seconds | wait}) for line in lines]
             check_any_converges(
@@ -169,17 +164,23 @@ class Cells:
         be any number of iterations apart, continue each from its own.
         """
         own = [files.points() for files in self._files]
-        found = self._ranks.gather(own)  # none deletes a state before all have listed theirs
+        found = self._from_all(own)  # none deletes a state before all have listed theirs
         if self._config.asynchronous:
             return max(own[0], default=0)
         return common_iteration(points for each in found for points in each)
+
+    def _from_all(self, value: Any) -> list[Any]:
+        """Returns the values of all processes."""
+        return self._ranks.gather(value) if self._ranks else [value]
 
     def _stop_if_requested(self) -> None:
         if self._flag.reason:
             raise StopTraining(self._flag.reason)
 
 
-def run_here(run: GridRun, progress: Progress) -> tuple[RunEnd, Task, Pair]:
+def run_here(
+    folder: GridFolder, config: CoevolutionConfig, make_task: MakeTask, progress: Progress
+) -> tuple[RunEnd, Task, Pair]:
     """Runs all cells in this process, from the newest iteration that all have saved."""
 
     def show(lines: Sequence[CellLine]) -> None:
@@ -188,40 +189,47 @@ def run_here(run: GridRun, progress: Progress) -> tuple[RunEnd, Task, Pair]:
         progress.say(iteration_row(lines[0].iteration, best, seconds))
         progress.advance(1, f"best score {best:.4g}")
 
-    task = run.make_task(run.config)
+    task = make_task(config)
     pair = task.make_pair()
     with StopFlag() as flag:
-        cells = Cells(run, run.config, task, pair, flag=flag, show=show)
-        progress.start("evolving", run.config.iterations, "iterations", done=cells.start)
+        cells = Cells(folder, config, task, pair, flag=flag, show=show)
+        progress.start("evolving", config.iterations, "iterations", done=cells.start)
         reason = cells.run()
     return RunEnd(reason or "finished", cells.iteration), task, pair
 
 
-def run_rank(world: World, run: GridRun, progress: Progress) -> RunEnd | None:
+def run_rank(
+    world: World,
+    folder: GridFolder,
+    config: CoevolutionConfig,
+    make_task: MakeTask,
+    progress: Progress,
+) -> RunEnd | None:
     """Acts as a rank of the grid until all have ended.
 
-    Rank 0 is the master and shows the progress. Returns how the run ended; None except on the master.
+    All ranks share the folder's file system, or the folder has a store with its copies. Rank 0 is the
+    master and shows the progress. Returns how the run ended; None except on the master.
     """
 
     def failed(error: CloudganError) -> None:
-        fail(run.folder.run, world.rank, error.exit_code, str(error))
+        fail(folder.run, world.rank, error.exit_code, str(error))
 
     machine = this_machine(nvidia_gpus())
     found = world.gather([socket.gethostname(), machine.model_dump(mode="json")])
     machines = [Hardware.model_validate(each) for _, each in found]
-    placement = place_cells([host for host, _ in found], machines, run.grid.cells)
+    placement = place_cells([host for host, _ in found], machines, config.cells)
     cell = placement.cell_of(world.rank)
     local = world.split(_INACTIVE if cell is None else _ACTIVE)
     everyone = world.split(0)
     with rank_stop_flag() as flag:
         if world.rank:
-            wanted = run.config.silence_seconds
-            control = Control(world, flag, silence_seconds=wanted, failed=failed)
+            silence_seconds = config.silence_seconds
+            control = Control(world, flag, silence_seconds=silence_seconds, failed=failed)
             control.start()
             result = None
             if cell is not None:
-                config = _share_machine(run.config, placement, cell)
-                reason, state = run_cell(local, run, config, control, flag)
+                own = _share_machine(config, placement, cell)
+                reason, state = run_cell(local, folder, own, make_task(own), control)
                 score = state.score if np.isfinite(state.score) else None
                 result = [cell, score, state.iteration, reason]
             everyone.gather(result)
@@ -229,9 +237,7 @@ def run_rank(world: World, run: GridRun, progress: Progress) -> RunEnd | None:
             return None
         for warning in placement.warnings():
             progress.say(warning)
-        master = GridMaster(
-            world, placement, run.config, run.grid, run.folder, flag=flag, progress=progress
-        )
+        master = GridMaster(world, placement, config, folder, flag=flag, progress=progress)
         flag.stepped = True
         master.follow()
         ended = [each for each in everyone.gather(None, meanwhile=master.look) if each]
@@ -243,16 +249,16 @@ def run_rank(world: World, run: GridRun, progress: Progress) -> RunEnd | None:
 
 
 def run_cell(
-    ranks: World, run: GridRun, config: CoevolutionConfig, control: Control, flag: StopFlag
+    ranks: World, folder: GridFolder, config: CoevolutionConfig, task: Task, control: Control
 ) -> tuple[StopReason | None, CellState]:
     """Runs the cell of a rank; all cells call it."""
-    task = run.make_task(config)
 
     def show(lines: Sequence[CellLine]) -> None:
         control.show("processing", cells.start, cells.iteration, *lines)
 
-    cells = Cells(run, config, task, task.make_pair(), flag=flag, show=show, ranks=ranks)
-    newest = run.folder.cell(ranks.rank).lines()[-1:]
+    pair = task.make_pair()
+    cells = Cells(folder, config, task, pair, flag=control.flag, show=show, ranks=ranks)
+    newest = folder.cell(ranks.rank).lines()[-1:]
     control.show("processing", cells.start, cells.iteration, *newest)
     reason = cells.run()
     control.show("finished", cells.start, cells.iteration)

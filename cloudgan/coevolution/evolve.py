@@ -11,9 +11,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from cloudgan.coevolution.engine import GridRun, run_here, run_rank
+from cloudgan.coevolution.engine import run_here, run_rank
 from cloudgan.coevolution.files import GridFolder
-from cloudgan.coevolution.grid import Grid, check_grid, check_ranks
+from cloudgan.coevolution.grid import check_grid, check_ranks
 from cloudgan.coevolution.run_result import Evolution, read_evolution
 from cloudgan.coevolution.task import Pair, Task
 from cloudgan.core import settings
@@ -24,10 +24,9 @@ from cloudgan.core.local_path import local_path
 from cloudgan.core.loopback_network import LoopbackNetwork
 from cloudgan.core.progress import Progress, Silent
 from cloudgan.ranks.launch import LocalRanks
-from cloudgan.ranks.mpi import check_threads
+from cloudgan.ranks.mpi import World, check_threads
 from cloudgan.ranks.placement import check_mpi
 from cloudgan.ranks.process import RunEnd, run_as_rank
-from cloudgan.ranks.world import World
 from cloudgan.reports.notebook_progress import usual_progress
 from cloudgan.reports.page import write as write_page
 from cloudgan.schema.coevolution import CoevolutionConfig
@@ -94,7 +93,7 @@ def evolve(options: EvolveOptions, *, progress: Progress | None = None) -> Evolu
     with prepared():
         trained = None
         if config.engine == "one":
-            trained = _run_here(folder, config, grid, progress)
+            trained = _run_here(folder, config, progress)
         elif not is_rank:
             _start_cells(config, folder, progress)
         progress.start("measuring the mixture")
@@ -112,13 +111,12 @@ def _play(
     check_threads("give --engine=one")  # one sends signs of life while the other trains
     sent = world.gather(config.model_dump(mode="json") if world.rank == 0 else None)[0]
     config = CoevolutionConfig.model_validate(sent)
-    load = partial(make_task, folder=folder, progress=Silent())
-    run = GridRun(config, check_grid(config), folder, load)
+    folder = GridFolder(folder.path, check_grid(config), folder.store)
     check_ranks(world.size, config.cells)
     is_first = world.rank == 0 and not settings.is_supervised()
     with prepared() if is_first else nullcontext():
         world.gather(None)  # the folder is written
-        end = run_rank(world, run, progress)
+        end = run_rank(world, folder, config, partial(make_task, folder=folder), progress)
     if settings.has_agent() and end and end.reason == "finished":  # while the others wait
         folder.fetch_cells()
         _conclude(folder, config)
@@ -239,12 +237,12 @@ def _write(
 
 
 def _run_here(
-    folder: GridFolder, config: CoevolutionConfig, grid: Grid, progress: Progress
+    folder: GridFolder, config: CoevolutionConfig, progress: Progress
 ) -> tuple[Task, Pair]:
     """Runs all cells in this process; returns what they trained."""
     progress.start("loading TensorFlow")
     load = partial(make_task, folder=folder, progress=progress)
-    end, task, pair = run_here(GridRun(config, grid, folder, load), progress)
+    end, task, pair = run_here(folder, config, load, progress)
     raise_if_stopped(
         end.reason,
         f"stopped after iteration {end.position}; `cloudgan evolve --run={folder.path}` continues",
@@ -270,7 +268,7 @@ def _conclude(
     is_current = there is not None and there.iteration == iteration
     if not (is_current and folder.result_file.exists() and ensemble is None):
         if trained is None:
-            task = make_task(config, folder, Silent())
+            task = make_task(config, folder)
             trained = task, task.make_pair()
         task, pair = trained
         layouts = {kind: pair.layout(kind) for kind in KINDS}
@@ -285,7 +283,9 @@ def _conclude(
     return found
 
 
-def make_task(config: CoevolutionConfig, folder: GridFolder, progress: Progress) -> Task:
+def make_task(
+    config: CoevolutionConfig, folder: GridFolder, progress: Progress | None = None
+) -> Task:
     """Returns the task of a run; imports TensorFlow."""
     import_tensorflow()
     _set_threads(config)
@@ -293,7 +293,9 @@ def make_task(config: CoevolutionConfig, folder: GridFolder, progress: Progress)
 
     if config.task != "showers":
         return find_task(config, progress=progress)
-    return find_task(config, folder.run.config(), _shower_store(folder, progress), progress)
+    return find_task(
+        config, folder.run.config(), _shower_store(folder, progress or Silent()), progress
+    )
 
 
 def _set_threads(config: CoevolutionConfig) -> None:

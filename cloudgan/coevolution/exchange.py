@@ -1,6 +1,6 @@
-"""How a cell gets its neighbours' populations: in one process, in step between ranks, or as they arrive.
+"""How a cell that is a rank gets its neighbours' populations: in step, or as they arrive.
 
-Between ranks a population is one flat message of fixed size: the individuals' float32 states one behind
+A population is one flat message of fixed size: the individuals' float32 states one behind
 the other, then their headers as JSON, padded with blanks, so that a receiver needs no second message
 that says how long the first is.
 """
@@ -15,13 +15,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cloudgan.coevolution.cell import Cell, CellState, Population
+from cloudgan.coevolution.cell import CellState, Population
 from cloudgan.coevolution.grid import Grid
 from cloudgan.coevolution.task import KINDS, Kind
 from cloudgan.core.documents import parse_json
 from cloudgan.core.errors import CloudganError
 from cloudgan.ranks.flat import FlatLayout
-from cloudgan.ranks.world import World, poll_until
+from cloudgan.ranks.mpi import World, poll_until
 from cloudgan.schema.coevolution import CoevolutionConfig
 
 Message = NDArray[np.uint8]
@@ -36,34 +36,6 @@ class Arrived(NamedTuple):
 
     iteration: int
     population: Population
-
-
-class Exchange:
-    """How the cells of a process get their neighbours' populations."""
-
-    def begin(self, state: CellState) -> None:
-        """Sends what other cells wait for before their first iteration."""
-
-    def gather(self, state: CellState, neighbours: Sequence[int]) -> dict[int, Arrived]:
-        """Sends a cell's population to its readers; returns those of its neighbours, by cell."""
-        raise NotImplementedError
-
-    def finish(self) -> None:
-        """Receives what is still on its way; all ranks call it after their last `gather`."""
-
-
-class InProcess(Exchange):
-    """All cells are in this process."""
-
-    def __init__(self, cells: Sequence[Cell]) -> None:
-        """Reads the states of `cells`, which have the order of their numbers."""
-        self._cells = cells
-
-    def gather(self, state: CellState, neighbours: Sequence[int]) -> dict[int, Arrived]:
-        """Returns the present populations."""
-        del state
-        around = {number: self._cells[number].state for number in neighbours}
-        return {n: Arrived(one.iteration, one.population) for n, one in around.items()}
 
 
 class MessageLayout:
@@ -95,25 +67,27 @@ class MessageLayout:
         return Arrived(headers["iteration"], Population.from_headers(headers, states))
 
 
-class RankExchange(Exchange):
-    """Between ranks whose numbers are those of the cells."""
+class Exchange:
+    """All cells exchange the populations of the same iteration; each waits for its neighbours.
+
+    The numbers of the ranks are those of the cells.
+    """
 
     def __init__(
-        self, ranks: World, layout: MessageLayout, grid: Grid, config: CoevolutionConfig
+        self,
+        ranks: World,
+        grid: Grid,
+        config: CoevolutionConfig,
+        layouts: Mapping[Kind, FlatLayout],
     ) -> None:
-        self._ranks, self._layout, self._config = ranks, layout, config
+        self._ranks, self._config = ranks, config
+        self._layout = MessageLayout(layouts, config.population)
         self._readers = partial(grid.readers, ranks.rank)
-
-
-class InStep(RankExchange):
-    """All cells exchange the populations of the same iteration; each waits for its neighbours."""
-
-    def __init__(
-        self, ranks: World, layout: MessageLayout, grid: Grid, config: CoevolutionConfig
-    ) -> None:
-        super().__init__(ranks, layout, grid, config)
-        self._outgoing = layout.empty()
+        self._outgoing = self._layout.empty()
         self._incoming: dict[int, Message] = {}
+
+    def begin(self, state: CellState) -> None:
+        """Sends what other cells wait for before their first iteration: in step, nothing."""
 
     def gather(self, state: CellState, neighbours: Sequence[int]) -> dict[int, Arrived]:
         """Exchanges; what it returns is valid until the next call."""
@@ -125,8 +99,11 @@ class InStep(RankExchange):
         self._ranks.exchange(dict.fromkeys(readers, self._outgoing), incoming, TAG)
         return {cell: self._layout.unpack(each, cell) for cell, each in incoming.items()}
 
+    def finish(self) -> None:
+        """Receives what is still on its way; all ranks call it after their last `gather`."""
 
-class AsTheyArrive(RankExchange):
+
+class AsTheyArrive(Exchange):
     """A cell sends its newest population and uses the newest that has arrived; it never waits.
 
     Only for the first population of a neighbour it waits, which every cell therefore sends before its first
@@ -138,14 +115,14 @@ class AsTheyArrive(RankExchange):
     def __init__(
         self,
         ranks: World,
-        layout: MessageLayout,
         grid: Grid,
         config: CoevolutionConfig,
+        layouts: Mapping[Kind, FlatLayout],
         *,
         meanwhile: Callable[[], None],
     ) -> None:
         """Exchanges between `ranks`; calls `meanwhile`, which may raise, while it waits."""
-        super().__init__(ranks, layout, grid, config)
+        super().__init__(ranks, grid, config, layouts)
         self._meanwhile = meanwhile
         self._sending: dict[int, Callable[[], bool]] = {}
         self._receiving: dict[int, tuple[Message, Callable[[], bool]]] = {}

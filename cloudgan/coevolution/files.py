@@ -64,7 +64,13 @@ class GridFolder:
         self.quality_file = self.path / "mixture_quality.json"
         self.page_file = self.path / "evolution.html"
         self.status_file = self.path / grid_status.FILE_NAME
-        self._grid, self._store = grid, store
+        self._grid, self.store = grid, store
+
+    @property
+    def grid(self) -> Grid:
+        """The grid of the run."""
+        assert self._grid  # noqa: S101 -- given wherever cells are read
+        return self._grid
 
     def read_config(self) -> CoevolutionConfig | None:
         """Returns the configuration; None: the folder holds no grid."""
@@ -75,7 +81,7 @@ class GridFolder:
     def write_config(self, config: CoevolutionConfig) -> None:
         """Writes the configuration."""
         there = self.read_config()
-        if there is not None and (self._store or self.has_begun()):
+        if there is not None and (self.store or self.has_begun()):
             changed = _differences(there, config)
             if changed:
                 raise ConfigError(
@@ -97,30 +103,27 @@ class GridFolder:
 
     def cell(self, number: int) -> CellFiles:
         """Returns the files of a cell."""
-        assert self._grid  # noqa: S101 -- given wherever cells are read
-        name = self._grid.name(number)
+        name = self.grid.name(number)
         path = self.path / CELLS / name
-        return CopiedCellFiles(path, self._store, name) if self._store else CellFiles(path)
+        return CopiedCellFiles(path, self.store, name) if self.store else CellFiles(path)
 
     def fetch_cells(self) -> None:
         """Downloads the files of all cells, with the states of the newest iteration that all have."""
-        assert self._grid  # noqa: S101
         iteration = self.newest_common()
-        for number in range(self._grid.cells):
+        for number in range(self.grid.cells):
             self.cell(number).fetch(iteration)
 
     def push_results(self) -> None:
         """Copies configuration, result, its quality and the page to the store of the run, if it has one."""
-        if self._store is None:
+        if self.store is None:
             return
         with _store_failure():
             for file in (self.config_file, self.quality_file, self.page_file, self.result_file):
-                self._store.put(file.name, file)
+                self.store.put(file.name, file)
 
     def newest_common(self) -> int:
         """Returns the newest iteration that all cells have saved; 0 if there is none."""
-        assert self._grid  # noqa: S101
-        return common_iteration(self.cell(number).points() for number in range(self._grid.cells))
+        return common_iteration(self.cell(number).points() for number in range(self.grid.cells))
 
 
 class CellFiles:

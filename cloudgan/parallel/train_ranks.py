@@ -23,9 +23,9 @@ from cloudgan.parallel.run_keeper import RunKeeper
 from cloudgan.parallel.trace import Profile, new_spans, write_trace
 from cloudgan.parallel.worker import PREFIX, Worker
 from cloudgan.ranks.launch import LocalRanks
+from cloudgan.ranks.mpi import World
 from cloudgan.ranks.placement import local_layout
 from cloudgan.ranks.process import RunEnd, rank_stop_flag, run_as_rank
-from cloudgan.ranks.world import World
 from cloudgan.schema.config import RunConfig
 from cloudgan.schema.run_folder import RunFolder
 from cloudgan.training.checkpoint import Checkpoint

@@ -1,19 +1,23 @@
-"""Ranks of an MPI world; the only importer of mpi4py.
+"""Ranks of an MPI world: send, receive, wait and agree; the only importer of mpi4py.
 
 The ranks are started by MPICH's process manager Hydra (`mpiexec` of the wheel `mpich`), by another
 `mpiexec`, or by `srun`. A failing rank must not finalize MPI, which waits for all others: it ends by
 `os._exit`, and the process manager ends the others.
+
+Every wait polls and sleeps in between: a blocked MPI call uses a whole core. A wait that lasts longer
+than its limit ends with `TryAgain`, because a rank that froze or died sends nothing.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,21 +27,35 @@ from cloudgan.core.documents import parse_json
 from cloudgan.core.errors import ConfigError, install_command
 from cloudgan.ranks.hydra import find_library
 from cloudgan.ranks.placement import check_mpi
-from cloudgan.ranks.world import ANYONE, Alone, Message, World, as_bytes, poll_until
+from cloudgan.ranks.silence import SilenceClock, silent_error
 
+ANYONE = -1
+"""As source: a message from any rank."""
+
+_FIRST_PAUSE, _LONGEST_PAUSE, _GROWTH = 5e-5, 2e-3, 1.4
+"""Seconds; a master that waits at the longest pause uses about a hundredth of a core."""
 _LIFELINE_SECONDS = 0.25
+_Found = TypeVar("_Found")
 
 
-class Mpi(World):
-    """Ranks of an MPI communicator of mpi4py."""
+class Message(NamedTuple):
+    """A message of a kind that waits to be received: the rank that sent it, and its size."""
+
+    source: int
+    tag: int
+    bytes: int
+
+
+class World:
+    """A set of `size` ranks, numbered from 0, that exchange messages; this process is `rank`."""
 
     def __init__(self, comm: Any) -> None:
         self._comm = comm
         self.rank, self.size = int(comm.Get_rank()), int(comm.Get_size())
 
-    def split(self, color: int) -> Mpi:
+    def split(self, color: int) -> World:
         """Returns the ranks that gave the same `color`, in their order; all ranks call it."""
-        return Mpi(self._comm.Split(color, self.rank))
+        return World(self._comm.Split(color, self.rank))
 
     def start_send(self, buffer: NDArray[Any], to: int, tag: int) -> Callable[[], bool]:
         """Starts to send an array; returns the function that says whether it may be changed."""
@@ -67,7 +85,10 @@ class Mpi(World):
         poll_until(self._comm.Ibcast(buffer, 0).Test)
 
     def gather(self, value: Any, *, meanwhile: Callable[[], None] | None = None) -> list[Any]:
-        """Returns the values of all ranks, by rank, to all of them; small JSON values."""
+        """Returns the values of all ranks, by rank, to all of them; small JSON values.
+
+        `meanwhile` is called before each look; it may raise.
+        """
         own = as_bytes(value)
         sizes = np.empty(self.size, np.int64)
         size = np.array([own.size], np.int64)
@@ -77,12 +98,93 @@ class Mpi(World):
         parts = np.split(everything, np.cumsum(sizes)[:-1])
         return [parse_json(part.tobytes(), "a message of a rank") for part in parts]
 
+    def send(self, buffer: NDArray[Any], to: int, tag: int) -> None:
+        """Sends an array and waits until it may be changed."""
+        poll_until(self.start_send(buffer, to, tag))
+
+    def receive(self, into: NDArray[Any], source: int, tag: int) -> None:
+        """Receives a message that has arrived or will arrive into an array of its size."""
+        poll_until(self.start_receive(into, source, tag))
+
+    def wait(
+        self,
+        source: int = ANYONE,
+        tag: int = ANYONE,
+        *,
+        seconds: float | None = None,
+        meanwhile: Callable[[], None] | None = None,
+    ) -> Message:
+        """Waits for a message, without receiving it.
+
+        Raises:
+            TryAgain: No message came in time.
+        """
+        name = "any rank" if source == ANYONE else f"rank {source}"
+        return poll_until(lambda: self.poll(source, tag), meanwhile, seconds=seconds, name=name)
+
+    def send_json(self, value: Any, to: int, tag: int) -> None:
+        """Sends a small value as JSON."""
+        self.send(as_bytes(value), to, tag)
+
+    def receive_json(self, message: Message) -> Any:
+        """Receives a message of `send_json` for which `wait` or `poll` returned."""
+        content = np.empty(message.bytes, np.uint8)
+        self.receive(content, message.source, message.tag)
+        return parse_json(content.tobytes(), f"a message of rank {message.source}")
+
+    def exchange(
+        self,
+        outgoing: Mapping[int, NDArray[Any]],
+        incoming: Mapping[int, NDArray[Any]],
+        tag: int,
+    ) -> None:
+        """Sends and receives arrays at the same time, and waits until all of them have arrived.
+
+        No order of the ranks can block another one: everything is posted before the first wait.
+
+        One array may be sent to several ranks; incoming ones have the right size.
+        """
+        pending = [self.start_receive(into, source, tag) for source, into in incoming.items()]
+        pending += [self.start_send(buffer, to, tag) for to, buffer in outgoing.items()]
+        for is_done in pending:
+            poll_until(is_done)
+
+
+def poll_until(
+    look: Callable[[], _Found | None],
+    meanwhile: Callable[[], None] | None = None,
+    *,
+    seconds: float | None = None,
+    name: str = "a rank",
+) -> _Found:
+    """Returns the first true value of `look`; sleeps between two calls.
+
+    `meanwhile` is called before each look, so that one who never has to wait calls it, too; it may raise.
+    `name` is of what is waited for.
+
+    Raises:
+        TryAgain: The limit has passed.
+    """
+    pause, clock = _FIRST_PAUSE, SilenceClock()
+    while True:
+        if meanwhile:
+            meanwhile()
+        if found := look():
+            return found
+        if seconds is not None and clock.look() > seconds:
+            raise silent_error(name, seconds)
+        time.sleep(pause)
+        pause = min(pause * _GROWTH, _LONGEST_PAUSE)
+
+
+def as_bytes(value: Any) -> NDArray[np.uint8]:
+    """Returns a small value as JSON that can be sent."""
+    return np.frombuffer(json.dumps(value).encode(), np.uint8)
+
 
 def world() -> World:
     """Joins the MPI world of this process."""
-    if not settings.is_mpi_rank():
-        return Alone()
-    ranks = Mpi(_library().COMM_WORLD)
+    ranks = World(_library().COMM_WORLD)
     ranks.gather(None)
     _unlink_shared_memory()
     return ranks
@@ -104,8 +206,6 @@ def _unlink_shared_memory() -> None:
 
 def check_threads(instead: str) -> None:
     """Checks that two threads of this rank may call MPI at the same time."""
-    if not settings.is_mpi_rank():
-        return
     mpi = _library()
     names = ("SINGLE", "FUNNELED", "SERIALIZED", "MULTIPLE")
     levels = {getattr(mpi, f"THREAD_{name}"): f"MPI_THREAD_{name}" for name in names}
@@ -119,8 +219,7 @@ def check_threads(instead: str) -> None:
 
 def finalize() -> None:
     """Leaves the world in order; every rank calls it, and then ends as usual."""
-    if settings.is_mpi_rank():
-        _library().Finalize()
+    _library().Finalize()
 
 
 def is_lost_message(error: Exception) -> bool:

@@ -22,7 +22,6 @@ from cloudgan.core.documents import write_json
 from cloudgan.core.errors import CloudganError, ConfigError, TryAgain
 from cloudgan.core.stop_signal import at_its_end
 from cloudgan.ranks import mpi
-from cloudgan.ranks.world import World
 from cloudgan.schema.record_line import StopReason
 from cloudgan.schema.run_folder import RunFolder
 from cloudgan.training.stopping import EXIT_CODES, StopFlag, raise_if_stopped
@@ -54,7 +53,7 @@ class RunEnd(NamedTuple):
 
 
 def run_as_rank(
-    folder: RunFolder, play: Callable[[World], RunEnd | None], *, unit: str
+    folder: RunFolder, play: Callable[[mpi.World], RunEnd | None], *, unit: str
 ) -> RunEnd | None:
     """Acts as one rank of an MPI world, until all have ended; `unit` is what positions count.
 
@@ -126,7 +125,7 @@ def fail(
     mpi.leave(code)
 
 
-def _let_the_first_speak(world: World | None, code: int) -> None:
+def _let_the_first_speak(world: mpi.World | None, code: int) -> None:
     """Ends a rank that refuses what the first one says; another reason than that one's is said a little later."""
     if world.rank == 0 if world else settings.is_first_rank_here():
         return
@@ -135,7 +134,7 @@ def _let_the_first_speak(world: World | None, code: int) -> None:
         mpi.leave(code)
 
 
-def _follow_supervisor(world: World, folder: RunFolder) -> None:
+def _follow_supervisor(world: mpi.World, folder: RunFolder) -> None:
     """Leaves the process IDs for signals; writes what a worker prints to its log; ends with the parent."""
     pids = world.gather(os.getpid())
     if world.rank == 0:

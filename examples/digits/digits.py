@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from cloudgan.coevolution.engine import GridRun, run_here
+from cloudgan.coevolution.engine import run_here
 from cloudgan.coevolution.ensemble import compare
 from cloudgan.coevolution.evolution import Purpose, random_numbers
 from cloudgan.coevolution.files import GridFolder
@@ -162,14 +162,13 @@ def main():
         read_images(asked.folder, f"{part}-images-idx3-ubyte") for part in ("train", "t10k")
     )
     task = Digits(training, held_out, config.batch_size)
-    grid = check_grid(config)
-    folder = GridFolder(asked.run, grid)
+    folder = GridFolder(asked.run, check_grid(config))
     folder.write_config(config)
-    end, _, pair = run_here(GridRun(config, grid, folder, lambda _: task), Lines())
+    end, _, pair = run_here(folder, config, lambda _: task, Lines())
     if end.reason != "finished":
         sys.exit(f"stopped after iteration {end.position}; the same command continues")
     layouts = {kind: pair.layout(kind) for kind in KINDS}
-    states = [folder.cell(cell).read(end.position, layouts) for cell in range(grid.cells)]
+    states = [folder.cell(cell).read(end.position, layouts) for cell in range(config.cells)]
     found = compare(config, states, task=task, pair=pair)
     print(f"mixture {found.mixture.score:.4g}, best generator {found.best_generator.score:.4g}")
     generator = states[found.best_generator_cell].population.generators[0]

@@ -15,9 +15,9 @@ from cloudgan.bench.bandwidth import (
 )
 from cloudgan.bench.harness import run
 from cloudgan.core.progress import Silent
-from cloudgan.ranks.world import Alone
 from cloudgan.reports.page import render
 from cloudgan.schema.options.bench import BenchBandwidthOptions
+from ranks.turns import Turns
 
 GIGA = 1e9
 
@@ -100,7 +100,7 @@ def test_load_that_disturbs_the_measurement_is_named(halves):
 
 
 def test_one_rank_alone_copies_in_its_own_memory():
-    found = measure_links(Alone(), (10**6, 1024), 3)
+    found = Turns(1).run(lambda rank: measure_links(rank, (10**6, 1024), 3))[0]
     assert len(found["hosts"]) == 1
     (((large,),), ((small,),)) = found["turns"]
     assert len(large) == len(small) == 3

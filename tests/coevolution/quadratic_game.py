@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cloudgan.coevolution.engine import Cells, GridRun
+from cloudgan.coevolution.engine import Cells
 from cloudgan.coevolution.evolution import random_numbers
 from cloudgan.coevolution.files import GridFolder
 from cloudgan.coevolution.grid import check_grid
@@ -97,6 +97,5 @@ class QuadraticPair:
 
 def cells_in(path, config, *, show=lambda lines: None, task=None):
     """Returns the cells of a grid in this process; they continue the run in the folder `path`."""
-    grid, task = check_grid(config), task or QuadraticGame()
-    run = GridRun(config, grid, GridFolder(path, grid), lambda _: task)
-    return Cells(run, config, task, task.make_pair(), flag=StopFlag(), show=show)
+    folder, task = GridFolder(path, check_grid(config)), task or QuadraticGame()
+    return Cells(folder, config, task, task.make_pair(), flag=StopFlag(), show=show)

@@ -4,7 +4,7 @@ import sys
 import time
 from pathlib import Path
 
-from cloudgan.coevolution.engine import GridRun, run_rank
+from cloudgan.coevolution.engine import run_rank
 from cloudgan.coevolution.files import GridFolder
 from cloudgan.coevolution.grid import check_grid
 from cloudgan.core.progress import Progress
@@ -33,7 +33,6 @@ class Printed(Progress):
 
 path, seconds = Path(sys.argv[1]), [float(part) for part in sys.argv[2].split(",")]
 config = GridFolder(path).read_config()
-grid = check_grid(config)
-folder = GridFolder(path, grid)
-run = GridRun(config, grid, folder, make_task=lambda _: SlowGame())
-run_as_rank(folder.run, lambda world: run_rank(world, run, Printed()), unit="iteration")
+folder = GridFolder(path, check_grid(config))
+play = lambda world: run_rank(world, folder, config, lambda _: SlowGame(), Printed())
+run_as_rank(folder.run, play, unit="iteration")

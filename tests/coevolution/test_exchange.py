@@ -11,9 +11,9 @@ from cloudgan.coevolution.grid import Grid
 from cloudgan.coevolution.mixture import Mixture
 from cloudgan.coevolution.task import KINDS, Individual
 from cloudgan.core.errors import CloudganError
-from cloudgan.ranks.world import Alone
 from cloudgan.schema.coevolution import CoevolutionConfig
 from coevolution.quadratic_game import LAYOUT
+from ranks.turns import Turns
 
 LAYOUTS = dict.fromkeys(KINDS, LAYOUT)
 
@@ -53,37 +53,20 @@ def test_a_message_has_all_bits_of_a_population_and_the_states_are_not_copied():
         layout.unpack(message, 3)
 
 
-def test_an_asynchronous_cell_takes_the_newest_that_has_arrived():
-    class OwnNeighbour(Grid):
-        def readers(self, cell, neighbourhood):
-            return (cell,)
+def test_an_asynchronous_cell_uses_the_newest_that_has_arrived_until_a_newer_one_arrives():
+    config = CoevolutionConfig(rows=1, columns=1, task="ring", population=2)
 
-    alone, config = Alone(), CoevolutionConfig(rows=1, columns=1, task="ring")
-    exchange = AsTheyArrive(
-        *(alone, MessageLayout(LAYOUTS, 2), OwnNeighbour(1, 1), config),
-        meanwhile=lambda: pytest.fail("it waited"),
-    )
-    exchange.begin(state_of(1, 1))
-    assert (
-        exchange.gather(state_of(2, 2), (0,))[0].iteration == 2
-    )  # both were sent before it looked
-    found = exchange.gather(state_of(3, 3.0), (0,))
-    assert found[0].iteration == 3
-    exchange.gather(state_of(4, 4.0), ())
-    exchange.finish()
-    assert alone.poll() is None
+    def act(rank):
+        exchange = AsTheyArrive(
+            *(rank, Grid(1, 1), config, LAYOUTS), meanwhile=lambda: pytest.fail("it waited")
+        )
+        for iteration in (7, 8):  # both are sent before it looks
+            message = MessageLayout(LAYOUTS, 2).empty()
+            MessageLayout(LAYOUTS, 2).pack(state_of(iteration, 1.0), message)
+            rank.start_send(message, 0, TAG)
+        found = exchange.gather(state_of(1, 1.0), (0,))
+        assert found[0].iteration == 8
+        assert exchange.gather(state_of(2, 2.0), (0,))[0] is found[0]
+        assert rank.poll() is None
 
-
-def test_an_asynchronous_cell_keeps_the_newest_until_a_newer_one_arrives():
-    alone, config = Alone(), CoevolutionConfig(rows=1, columns=1, task="ring")
-    layout = MessageLayout(LAYOUTS, 2)
-    exchange = AsTheyArrive(
-        alone, layout, Grid(1, 1), config, meanwhile=lambda: pytest.fail("it waited")
-    )
-    message = layout.empty()
-    layout.pack(state_of(7, 1.0), message)
-    alone.send(message, 0, TAG)
-    found = exchange.gather(state_of(1, 1.0), (0,))
-    assert found[0].iteration == 7
-    again = exchange.gather(state_of(2, 2.0), (0,))
-    assert again[0] is found[0]
+    Turns(1).run(act)

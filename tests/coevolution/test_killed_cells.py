@@ -8,10 +8,9 @@ import time
 import pytest
 
 from cloudgan.coevolution.control import Control
-from cloudgan.coevolution.engine import GridRun, run_cell
+from cloudgan.coevolution.engine import run_cell
 from cloudgan.coevolution.files import GridFolder
 from cloudgan.coevolution.grid import check_grid
-from cloudgan.ranks.world import Alone
 from cloudgan.schema.coevolution import CoevolutionConfig
 from cloudgan.training.stopping import StopFlag
 from coevolution.quadratic_game import QuadraticGame, QuadraticPair
@@ -35,8 +34,7 @@ GRIDS = [
 
 def started(path, config, turns, slow):
     """Runs the cells of a grid to their end, which must come; `slow` are turns of the others in a step."""
-    grid = check_grid(config)
-    folder = GridFolder(path, grid)
+    folder = GridFolder(path, check_grid(config))
 
     class SlowPair(QuadraticPair):
         def train(self, draw, numbers, **options):
@@ -49,13 +47,11 @@ def started(path, config, turns, slow):
             return SlowPair()
 
     def cell(rank):
-        run = GridRun(config, grid, folder, lambda _: SlowGame())
-        flag = StopFlag()
-        control = Control(Alone(), flag, silence_seconds=30, failed=pytest.fail)
-        return run_cell(rank, run, config, control, flag)[0]
+        control = Control(rank, StopFlag(), silence_seconds=30, failed=pytest.fail)
+        return run_cell(rank, folder, config, SlowGame(), control)[0]
 
-    assert turns.run(cell) == [None] * grid.cells
-    return [folder.cell(number) for number in range(grid.cells)]
+    assert turns.run(cell) == [None] * config.cells
+    return [folder.cell(number) for number in range(config.cells)]
 
 
 @pytest.mark.parametrize(("shape", "slow", "messages"), GRIDS)

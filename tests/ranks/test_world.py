@@ -1,4 +1,4 @@
-"""Messages between real ranks, started by the mpiexec of the wheel; and of a process alone."""
+"""Messages between real ranks, started by the mpiexec of the wheel."""
 
 from __future__ import annotations
 
@@ -10,12 +10,9 @@ import sys
 import time
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from cloudgan.core.errors import TryAgain
 from cloudgan.ranks.hydra import find_program
-from cloudgan.ranks.world import Alone
 
 PROGRAM = Path(__file__).with_name("world_program.py")
 
@@ -100,25 +97,3 @@ def test_ranks_end_with_their_parent(tmp_path, victim):
     process.communicate()
     assert memory, "the ranks share no memory"
     assert not [name for name in memory if Path(name).exists()]  # 4 MB for each killed world
-
-
-def test_a_process_alone_is_a_world_of_one_rank():
-    alone = Alone()
-    assert alone.split(3).gather("x") == ["x"]
-    alone.send(np.arange(3.0), 0, 1)
-    alone.send_json({"a": 1}, 0, 2)
-    assert alone.receive_json(alone.wait(tag=2)) == {"a": 1}
-    into = np.empty(3)
-    alone.receive(into, alone.wait().source, 1)
-    assert into.tolist() == [0, 1, 2]
-    arrived = alone.start_receive(into, 0, 3)
-    assert not arrived()
-    alone.exchange({0: np.full(3, 7.0)}, {0: into}, 4)
-    assert into.tolist() == [7, 7, 7]
-    assert alone.start_send(np.arange(3.0), 0, 3)()
-    assert arrived()
-    assert into.tolist() == [0, 1, 2]
-    assert arrived()
-    assert alone.poll() is None
-    with pytest.raises(TryAgain, match="sent nothing"):
-        alone.wait(seconds=0.01)

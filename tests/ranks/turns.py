@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from cloudgan.ranks.world import ANYONE, Message, World, poll_until
+from cloudgan.ranks.mpi import ANYONE, Message, World, poll_until
 
 
 class Killed(BaseException):
