@@ -50,10 +50,10 @@ def kubernetes(url):
 def google(url):
     requests = pytest.importorskip("requests")
     pytest.importorskip("google.auth")
-    from cloudgan.launch.clouds.gcp.session import SessionApi
+    from cloudgan.launch.clouds.gcp.api import GoogleApi
 
     with requests.Session() as session:
-        api = SessionApi(session, "lab", endpoint=url, patience_seconds=0)
+        api = GoogleApi(session, "lab", endpoint=url, patience_seconds=0)
         yield lambda: api.send("GET", "https://container.googleapis.com/v1/x")
 
 
@@ -61,7 +61,7 @@ def azure(url):
     transports = pytest.importorskip("azure.core.pipeline.transport")
     from azure.core.credentials import AccessToken
 
-    from cloudgan.launch.clouds.azure.transport import PipelineApi
+    from cloudgan.launch.clouds.azure.api import ArmApi
 
     class Plain(transports.RequestsTransport):
         """Azure's pipeline sends a token by TLS only."""
@@ -74,7 +74,7 @@ def azure(url):
     login = SimpleNamespace(get_token=lambda *_, **__: token)
     with Plain() as transport:
         here = url.replace("http:", "https:")
-        api = PipelineApi(login, base_url=here, transport=transport, attempts=1)
+        api = ArmApi(login, base_url=here, transport=transport, attempts=1)
         yield lambda: api.read("/subscriptions/x?api-version=1")
 
 

@@ -88,7 +88,11 @@ class CloudClient(ABC):
         kind = self._kind(str(step.kind))
         if kind.find:
             return kind.find(self.transport, step)
-        return self.get(kind, kind.name_of(step.ref))
+        name = kind.name_of(step.ref)
+        body = self.transport.get(kind, name)
+        if body is None or not kind.accepts(self.transport, step, body):
+            return None
+        return kind.explain(self.transport, kind.resource(name, body), body)
 
     def create(self, step: Step) -> None:
         """Sends a step's request with its markers resolved; waits while another operation runs."""

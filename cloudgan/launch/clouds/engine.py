@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Final, NamedTuple
+from typing import Final
 
 from cloudgan.core.clock import monotonic_seconds
 from cloudgan.core.errors import (
@@ -37,18 +37,6 @@ def backoff(poll_seconds: float) -> Iterator[float]:
     while True:
         yield pause
         pause = min(2 * pause, poll_seconds)
-
-
-class Deletion(NamedTuple):
-    """What became of a resource that was to be deleted; without a `problem` it is gone."""
-
-    resource: Resource
-    problem: str = ""
-
-    @property
-    def what(self) -> str:
-        """Kind and name."""
-        return f"{self.resource.kind} {self.resource.name}"
 
 
 @dataclass(frozen=True)
@@ -94,11 +82,24 @@ class Engine:
         self._wait_until_ready(step, plan, found)
         return is_new
 
-    def destroy(self, resources: Iterable[Resource]) -> Iterator[Deletion]:
-        """Deletes resources in deletion order, equal orders concurrently; yields each when it is known.
+    def destroy(
+        self,
+        resources: Iterable[Resource],
+        left: list[str] | None = None,
+        gone: Callable[[Resource], None] = lambda _: None,
+    ) -> Iterator[str]:
+        """Deletes resources in deletion order, equal orders concurrently; yields kind and name of each that is gone.
 
         No failure, an expired login included, keeps the next ones from being deleted.
+
+        Args:
+            left: Gets the problems of the others.
+            gone: Called with each resource that is gone.
+
+        Raises:
+            ResourcesLeftError: At the end, if there are others and no `left`.
         """
+        problems: list[str] = [] if left is None else left
         ordered = sorted(resources, key=lambda one: (one.deletion_order, one.kind, one.name))
         for _, same in groupby(ordered, key=lambda one: one.deletion_order):
             batch = list(same)
@@ -111,9 +112,12 @@ class Engine:
                 except Exception as error:  # noqa: BLE001  of any class: the others may be billed
                     why = str(error)
                     what = "" if resource.name in why else f"{resource.kind} {resource.name}: "
-                    yield Deletion(resource, f"{what}{why}")
+                    problems.append(f"{what}{why}")
                 else:
-                    yield Deletion(resource)
+                    gone(resource)
+                    yield f"{resource.kind} {resource.name}"
+        if problems and left is None:
+            raise ResourcesLeftError("; ".join(problems))
 
     def list(self, run: str | None = None, regions: Collection[str] | None = None) -> Listing:
         """Returns the resources that the cloud lists; `silent` if it does not answer this login."""
@@ -234,22 +238,6 @@ def _undo(plan: Plan | None) -> str:
     if plan is None:
         return "cloudgan setup --teardown with the same flags"
     return f"cloudgan down {plan.run}"
-
-
-def names_of_gone(deletions: Iterable[Deletion], left: list[str] | None = None) -> Iterator[str]:
-    """Yields kind and name of each resource that is gone; adds the problems of the others to `left`.
-
-    Raises:
-        ResourcesLeftError: At the end, if there are others and no `left`.
-    """
-    problems: list[str] = [] if left is None else left
-    for one in deletions:
-        if one.problem:
-            problems.append(one.problem)
-        else:
-            yield one.what
-    if problems and left is None:
-        raise ResourcesLeftError("; ".join(problems))
 
 
 def check_gone(run: str, left: Sequence[str], silent: Sequence[str]) -> None:

@@ -55,6 +55,7 @@ class Kind:
         is_deletable: Whether it can be deleted by itself; others go with what contains them.
         busy_seconds: Limit for repeated requests while another operation runs; None: the cloud's.
         refine: Adds what the body says beyond the row, such as the number of nodes; pure.
+        accepts: Whether what has the name is what a step asks for; may refuse it.
         find: In place of a request by name; gets a step.
         create: In place of the transport's; gets a step and its body.
         explain: Adds the reason of a delay or failure; asks the cloud.
@@ -78,6 +79,7 @@ class Kind:
     is_deletable: bool = True
     busy_seconds: float | None = None
     refine: Callable[[Resource, Body], Resource] = lambda resource, _: resource
+    accepts: Callable[[Any, Step, Body], bool] = lambda _, __, ___: True
     find: Callable[[Any, Step], Resource | None] | None = None
     create: Callable[[Any, Step, Any], None] | None = None
     explain: Callable[[Any, Resource, Body], Resource] = lambda _, resource, __: resource

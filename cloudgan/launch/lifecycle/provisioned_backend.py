@@ -7,10 +7,11 @@ in the store before the first resource is created.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from typing import Final
 
 from cloudgan.core.clock import monotonic_seconds, utc_moment
@@ -19,12 +20,7 @@ from cloudgan.launch.backends.job_backend import JobBackend
 from cloudgan.launch.backends.kubernetes.backend import KubernetesBackend
 from cloudgan.launch.backends.remote_command import CommandStreams
 from cloudgan.launch.clouds.client import CloudClient
-from cloudgan.launch.clouds.engine import (
-    Deletion,
-    Engine,
-    check_gone,
-    names_of_gone,
-)
+from cloudgan.launch.clouds.engine import Engine, check_gone
 from cloudgan.launch.clouds.planner import cloud_planner
 from cloudgan.launch.lifecycle.kept_nodes import (
     kept_until,
@@ -243,31 +239,28 @@ class ProvisionedBackend(JobBackend):
             self._say(f"{error}. The nodes are deleted anyway")
         resources = own_resources(self._engine, self._registry, run, found)
         left: list[str] = []
-        nodes = self._engine.destroy(one for one in resources if not one.ends_run)
-        yield from names_of_gone(self._seen_to_go(run, nodes), left)
+        gone = partial(self._note_gone, run)
+        nodes = (one for one in resources if not one.ends_run)
+        yield from self._engine.destroy(nodes, left, gone)
         with suppress(Exception):  # now: no billed node waits for the histories of other runs
             self._usages[run] = usage_of(self._engine, self._registry, found) if found else None
         parents = {resource.parent for resource in resources} - {""}
         unused = unused_cluster(self._engine, self._registry, found, parents)
         stays: list[str] = []
-        yield from names_of_gone(self._seen_to_go(run, self._engine.destroy(unused)), stays)
+        yield from self._engine.destroy(unused, stays, gone)
         if left:  # a cluster takes with it what this login may not delete
             again = own_resources(self._engine, self._registry, run, found)
             left = left if again.silent or not all(one.ends_run for one in again) else []
         check_gone(run, [*left, *stays], (*resources.silent, *unused.silent))
-        yield from names_of_gone(self._engine.destroy(one for one in resources if one.ends_run))
+        yield from self._engine.destroy(one for one in resources if one.ends_run)
         self._opened.pop(run, None)
         if unreachable and close and not unused:
             raise unreachable  # the cluster stays, with the run's objects in it
         if close and found and found.is_open:
             self._registry.write(found.plan, "removed", force=True, after=found)
 
-    def _seen_to_go(self, run: str, deletions: Iterable[Deletion]) -> Iterator[Deletion]:
-        for one in deletions:
-            if not one.problem:
-                name = one.resource.name.rpartition("/")[2]
-                self._deleted.setdefault(run, {})[name] = utc_moment()
-            yield one
+    def _note_gone(self, run: str, resource: Resource) -> None:
+        self._deleted.setdefault(run, {})[resource.name.rpartition("/")[2]] = utc_moment()
 
     def _keep(self, found: DesiredState, *, is_kept: bool) -> bool:
         """Lets the nodes of a finished run wait for the next one; returns whether they do."""

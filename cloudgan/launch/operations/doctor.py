@@ -18,7 +18,7 @@ from cloudgan.core.errors import (
     counted,
 )
 from cloudgan.core.progress import Progress, Silent
-from cloudgan.launch.clouds.engine import Engine, names_of_gone
+from cloudgan.launch.clouds.engine import Engine
 from cloudgan.launch.clouds.planner import open_cloud, with_login
 from cloudgan.launch.operations.concurrent_queries import run_concurrently
 from cloudgan.launch.operations.daily_cost import DailyCostModel, total
@@ -243,7 +243,7 @@ def collect(
             if scanner.is_alive(run, inventory):
                 say(f"run {run} is active or its state is unknown: skipped")
             elif desired_state is None or not desired_state.is_open:
-                yield from names_of_gone(engine.destroy(resources))
+                yield from engine.destroy(resources)
             else:
                 profile = {"profile": inventory.target.profile}
                 here = desired_state.plan.target.model_copy(update=profile)
@@ -256,7 +256,7 @@ def collect(
             for resource, status in scanner.scan(utc_moment()).resources
             if resource.run is None and status.is_orphaned
         ]
-        yield from names_of_gone(engine.destroy(unowned))
+        yield from engine.destroy(unowned)
     except CloudganError as error:
         failures.append(str(error))
     if failures:

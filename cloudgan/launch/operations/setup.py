@@ -11,7 +11,7 @@ from cloudgan.core.clouds import region_of
 from cloudgan.core.command import command
 from cloudgan.core.errors import ConfigError, ResourcesLeftError, counted
 from cloudgan.core.progress import Progress, Silent
-from cloudgan.launch.clouds.engine import Engine, names_of_gone
+from cloudgan.launch.clouds.engine import Engine
 from cloudgan.launch.clouds.planner import cloud_planner, open_cloud, with_login
 from cloudgan.launch.operations.doctor import survey_account
 from cloudgan.launch.operations.inventory import Inventory
@@ -152,7 +152,7 @@ def _tear_down(
     buckets = {one.region for one in resources if one.shared == BUCKET}
     _empty_buckets(survey, buckets, progress, confirm)
     deleted = []
-    for name in names_of_gone(Engine(surveyor.cloud, progress.say).destroy(resources)):
+    for name in Engine(surveyor.cloud, progress.say).destroy(resources):
         progress.say(f"deleted: {name}")
         deleted.append(name)
     return done.model_copy(update={"deleted": tuple(deleted)})

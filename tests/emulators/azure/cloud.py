@@ -10,8 +10,8 @@ from typing import Any
 from azure.core.pipeline.transport import RequestsTransport
 
 from cloudgan.core.errors import CredentialsError
+from cloudgan.launch.clouds.azure.api import ArmApi
 from cloudgan.launch.clouds.azure.client import AzureClient
-from cloudgan.launch.clouds.azure.transport import PipelineApi
 from cloudgan.schema.plan import Target
 from emulators.azure.aks import Aks
 from emulators.azure.arm import Arm
@@ -65,12 +65,12 @@ class SmallAzure:
         self.server = Server(self.arm, self.lists, self.entra, self.files)
         self.login = Login(aks_token=self.aks.token)
 
-    def api(self, **options: Any) -> PipelineApi:
+    def api(self, **options: Any) -> ArmApi:
         """The product's client, logged in; it polls without pauses."""
         transport = RequestsTransport(connection_verify=str(self.files.authority))
         given: dict[str, Any] = {"transport": transport, "pause_seconds": 0.0}
         given["base_url"] = f"https://127.0.0.1:{self.server.port}"
-        return PipelineApi(options.pop("credential", self.login), **given | options)
+        return ArmApi(options.pop("credential", self.login), **given | options)
 
     def cloud(self, place: Target, say: Any = lambda _: None) -> AzureClient:
         """The product's cloud."""

@@ -15,7 +15,7 @@ import pytest
 
 from cloudgan.core import machines
 from cloudgan.launch.clouds.client import CloudClient
-from cloudgan.launch.clouds.engine import Engine, names_of_gone
+from cloudgan.launch.clouds.engine import Engine
 from cloudgan.launch.clouds.planner import NodePoolRequest, cloud_planner
 from cloudgan.launch.lifecycle.apply import apply
 from cloudgan.launch.lifecycle.launch_log import LaunchLog
@@ -171,7 +171,7 @@ class Lab(ABC):
     def remove(self, run: str | None = None) -> list[str]:
         """Deletes the resources that the account lists; returns their kinds and names."""
         engine = self.engine()
-        return list(names_of_gone(engine.destroy(engine.list(run))))
+        return list(engine.destroy(engine.list(run)))
 
     def launcher(self) -> ProvisionedBackend:
         """Returns the backend of a new process."""

@@ -13,7 +13,7 @@ from cloudgan.core.errors import (
     ResourcesLeftError,
 )
 from cloudgan.core.labels import SPEC
-from cloudgan.launch.clouds.engine import Engine, backoff, names_of_gone
+from cloudgan.launch.clouds.engine import Engine, backoff
 from cloudgan.schema.plan import Step
 from launch.lifecycle.cloud_double import CloudDouble
 
@@ -131,7 +131,7 @@ def cloud():
 def remove(cloud, said=None, most_seconds=5.0):
     say = (said if said is not None else []).append
     remover = Engine(cloud, say, poll_seconds=0.01, gone_seconds=most_seconds)
-    return list(names_of_gone(remover.destroy(cloud.list_resources())))
+    return list(remover.destroy(cloud.list_resources()))
 
 
 def test_it_is_reported_as_deleted_only_when_it_is(cloud):
@@ -160,7 +160,7 @@ def test_what_is_gone_already_is_fine(cloud):
     listed = cloud.list_resources()
     remove(cloud)
     remover = Engine(cloud, lambda _: None, poll_seconds=0.01)
-    assert len(list(names_of_gone(remover.destroy(listed)))) == 3
+    assert len(list(remover.destroy(listed))) == 3
     assert len(cloud.deleted) == 3, "each deletion was requested once"
 
 

@@ -17,10 +17,10 @@ from google.oauth2.credentials import Credentials
 
 from cloudgan.core.errors import CredentialsError, LaunchError
 from cloudgan.launch.clouds.aws.login import signed_token
-from cloudgan.launch.clouds.aws.transport import BotoAws
-from cloudgan.launch.clouds.azure.transport import PipelineApi
-from cloudgan.launch.clouds.gcp.client import Login
-from cloudgan.launch.clouds.gcp.session import SessionApi
+from cloudgan.launch.clouds.aws.requests import Aws
+from cloudgan.launch.clouds.azure.api import ArmApi
+from cloudgan.launch.clouds.gcp.api import GoogleApi
+from cloudgan.launch.clouds.gcp.login import Login
 from cloudgan.launch.kubernetes.api import ApiError, ClusterApi
 from cloudgan.launch.kubernetes.kubeconfig import connect_by_token
 from cloudgan.storage.s3 import S3Store
@@ -64,18 +64,18 @@ def aws_session(found):
 
 def google_request(error):
     session = AuthorizedSession(GoogleLogin(error))
-    return SessionApi(session, "lab", patience_seconds=0.02, pause_seconds=0.01).project_number
+    return GoogleApi(session, "lab", patience_seconds=0.02, pause_seconds=0.01).project_number
 
 
 OF_CLOUD = {
     "gcp": (google_request, lambda error: Login(GoogleLogin(error), "lab").token()),
     "aws": (
-        lambda found: BotoAws(aws_session(found), "eu-west-1", attempts=1).login,
+        lambda found: Aws(aws_session(found), "eu-west-1", attempts=1).login,
         lambda found: signed_token(aws_session(found), "cloudgan", "eu-west-1"),
     ),
     "azure": (
-        lambda error: PipelineApi(AzureLogin(error), attempts=1).send("GET", "/subscriptions"),
-        lambda error: PipelineApi(AzureLogin(error)).token("scope"),
+        lambda error: ArmApi(AzureLogin(error), attempts=1).send("GET", "/subscriptions"),
+        lambda error: ArmApi(AzureLogin(error)).token("scope"),
     ),
 }
 EXPIRED = {
@@ -125,7 +125,7 @@ def test_a_token_of_azure_is_kept_until_it_nears_its_end(seconds, asked):
             scopes.append(scope)
             return AccessToken(f"token {len(scopes)}", int(time.time()) + seconds)
 
-    api = PipelineApi(Azure())
+    api = ArmApi(Azure())
     assert [api.token("cluster") for _ in range(3)][-1] == f"token {asked}"
     assert api.token("another") == f"token {asked + 1}"
     assert scopes == [*["cluster"] * asked, "another"]

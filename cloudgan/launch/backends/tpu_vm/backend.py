@@ -194,9 +194,10 @@ class TpuVmBackend(PolledBackend):
         if queued is None:
             return
         engine = Engine(self._cloud, self._say, self._poll_seconds, _GONE_SECONDS)
-        for one in engine.destroy([QUEUED.resource(self._name, queued)]):
-            if one.problem:
-                raise LaunchError(f"{one.problem}; type: cloudgan down {self._plan.run}")
+        left: list[str] = []
+        list(engine.destroy([QUEUED.resource(self._name, queued)], left))
+        if left:
+            raise LaunchError(f"{left[0]}; type: cloudgan down {self._plan.run}")
 
     def _wait_for_end(self, run: str) -> None:
         limit = self._plan.workers.grace_seconds + _EXTRA_GRACE_SECONDS

@@ -12,9 +12,6 @@ from cloudgan.launch.clouds.rows import AbsentError, Body, Kind
 from cloudgan.schema.plan import Step
 from cloudgan.schema.resource import Resource
 
-_ORDERS: Final = {"s3": 60, "iam": 70}
-"""Deletion orders by service."""
-
 
 def _find_bucket(aws: Aws, step: Step) -> Resource | None:
     """Returns the bucket of a step; refuses that of another account."""
@@ -39,13 +36,11 @@ def _with_tags_of_bucket(aws: Aws, name: str, body: dict[str, Any]) -> Body:
 def _setting(name: str, path: str, request: Requests, member: str) -> Kind:
     """Returns the row of a setting: there is one if it is what the step asks for."""
 
-    def find(aws: Aws, step: Step) -> Resource | None:
-        full = kind.name_of(step.ref)
-        there = (aws.get(kind, full) or {}).get(member)
-        return kind.resource(full, {}) if _parsed(there) == _parsed(asked(step, member)) else None
+    def accepts(_: Aws, step: Step, body: Body) -> bool:
+        return bool(_parsed(body.get(member)) == _parsed(asked(step, member)))
 
-    kind = row(name, _ORDERS[request.service], request, path, may_be_foreign=True, find=find)
-    return kind
+    order = {"s3": 60, "iam": 70}[request.service]
+    return row(name, order, request, path, may_be_foreign=True, accepts=accepts)
 
 
 def _parsed(document: Any) -> Any:
@@ -53,20 +48,16 @@ def _parsed(document: Any) -> Any:
     return parse_json(document, "policy", LaunchError) if isinstance(document, str) else document
 
 
-def _find_role(aws: Aws, step: Step) -> Resource | None:
-    """Returns the role of a step; refuses one with another permissions boundary."""
-    name = step.ref["name"]
-    body = aws.get(ROLE, name)
-    if body is None:
-        return None
+def _is_bounded(_: Aws, step: Step, body: Body) -> bool:
+    """Refuses a role with another permissions boundary."""
     there = (body.get("PermissionsBoundary") or {}).get("PermissionsBoundaryArn", "none")
     wanted = asked(step, "PermissionsBoundary")
     if there != wanted:
         raise ConfigError(
-            f"IAM role {name} has the permissions boundary {there}, not {wanted}; delete the roles by"
+            f"IAM role {step.ref['name']} has the permissions boundary {there}, not {wanted}; delete the roles by"
             " `cloudgan setup --provider=aws --teardown`, then run `cloudgan setup --provider=aws` again"
         )
-    return ROLE.resource(name, body)
+    return True
 
 
 def _listed(aws: Aws, operation: str, place: str, role: str) -> list[Any]:
@@ -96,12 +87,9 @@ def _strip_role(aws: Aws, resource: Resource) -> None:
         aws.if_exists("iam", GLOBAL_REGION, "DeleteRolePolicy", **role, PolicyName=policy)
 
 
-def _find_boundary(aws: Aws, step: Step) -> Resource | None:
-    """Returns the permissions boundary; refuses one with another content."""
+def _is_our_boundary(aws: Aws, step: Step, body: Body) -> bool:
+    """Refuses a permissions boundary with another content."""
     arn = BOUNDARY.name_of(step.ref)
-    body = aws.get(BOUNDARY, arn)
-    if body is None:
-        return None
     which = {"PolicyArn": arn, "VersionId": body["DefaultVersionId"]}
     version = aws.if_exists("iam", GLOBAL_REGION, "GetPolicyVersion", **which)
     document = version and version["PolicyVersion"]["Document"]
@@ -111,7 +99,7 @@ def _find_boundary(aws: Aws, step: Step) -> Resource | None:
             " its default version (console: IAM, Policies), then run `cloudgan setup"
             " --provider=aws` again"
         )
-    return BOUNDARY.resource(arn, body)
+    return True
 
 
 _OWN_BUCKET: Final = {"Bucket": "{name}", "ExpectedBucketOwner": "{owner}"}
@@ -157,7 +145,7 @@ ROLE = row(
     created="CreateDate",
     is_free=True,
     may_be_foreign=True,
-    find=_find_role,
+    accepts=_is_bounded,
     before_delete=_strip_role,
 )
 ROLE_POLICY = _setting(
@@ -194,6 +182,6 @@ BOUNDARY = row(
     created="CreateDate",
     is_free=True,
     may_be_foreign=True,
-    find=_find_boundary,
+    accepts=_is_our_boundary,
 )
 KINDS: Final = (BUCKET, BUCKET_ACCESS, BUCKET_POLICY, ROLE, ROLE_POLICY, MANAGED_POLICY, BOUNDARY)

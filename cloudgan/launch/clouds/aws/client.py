@@ -18,8 +18,7 @@ from cloudgan.launch.clouds.aws import account_kinds, kinds, naming
 from cloudgan.launch.clouds.aws.login import ClusterToken, open_session
 from cloudgan.launch.clouds.aws.network import select_network
 from cloudgan.launch.clouds.aws.preflight import findings
-from cloudgan.launch.clouds.aws.requests import GLOBAL_REGION
-from cloudgan.launch.clouds.aws.transport import ATTEMPTS, BotoAws
+from cloudgan.launch.clouds.aws.requests import GLOBAL_REGION, Aws
 from cloudgan.launch.clouds.client import CloudClient
 from cloudgan.launch.clouds.rows import DeniedError, Kind
 from cloudgan.launch.kubernetes.api import ClusterApi
@@ -42,7 +41,7 @@ _LEFT_BY_POOLS: Final = ((kinds.INSTANCE, _BILLED), (kinds.VOLUME, _FREE))
 class AwsClient(CloudClient):
     """One account. Errors of `region` are raised; lists cover all regions."""
 
-    transport: BotoAws
+    transport: Aws
 
     def __init__(
         self,
@@ -50,12 +49,12 @@ class AwsClient(CloudClient):
         region: str | None = None,
         say: Callable[[str], None] = lambda _: None,
         *,
-        attempts: int = ATTEMPTS,
+        attempts: int = 8,
         poll_seconds: float = 5.0,
     ) -> None:
         self._region = region or GLOBAL_REGION
         super().__init__(
-            BotoAws(session, self._region, attempts=attempts),
+            Aws(session, self._region, attempts=attempts),
             kinds.KINDS,
             say,
             references={naming.GROUP_OF_POOL: self._group_of_pool},

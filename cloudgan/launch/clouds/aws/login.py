@@ -6,9 +6,10 @@ import base64
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import Any, Final
 
 import boto3
+import botocore.config
 import botocore.exceptions as failures
 from botocore.model import ServiceId
 from botocore.parsers import ResponseParserError
@@ -37,6 +38,18 @@ def open_session(profile: str | None, region: str | None) -> boto3.Session:
     if known is None:
         raise CredentialsError(f"no login for AWS was found; {LOGIN}")
     return session
+
+
+def open_client(session: boto3.Session, service: str, region: str, attempts: int) -> Any:
+    """Returns the client of a service in a region."""
+    config = botocore.config.Config(
+        connect_timeout=5,
+        read_timeout=60,
+        max_pool_connections=16,
+        retries={"mode": "standard", "total_max_attempts": attempts},
+    )
+    with checked_configuration():
+        return session.client(service, region_name=region, config=config)
 
 
 @contextmanager

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from cloudgan.core.errors import CloudganError, PlanError
 from cloudgan.launch.clouds.aws import naming
-from cloudgan.launch.clouds.aws.bodies import reservation
 from cloudgan.launch.clouds.aws.kinds import CLUSTER
+from cloudgan.launch.clouds.aws.planner import reservation
 from cloudgan.launch.clouds.aws.requests import Aws
 from cloudgan.launch.clouds.planner import pool_of
 from cloudgan.schema.plan import ZONES, Plan

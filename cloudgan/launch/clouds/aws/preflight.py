@@ -10,10 +10,10 @@ from typing import Any, Final
 from cloudgan.core.errors import CloudganError, CredentialsError, PlanError
 from cloudgan.launch.clouds.aws import naming
 from cloudgan.launch.clouds.aws.account_kinds import ROLE
-from cloudgan.launch.clouds.aws.bodies import policy
 from cloudgan.launch.clouds.aws.kinds import ADD_ON, CLUSTER, is_managed
 from cloudgan.launch.clouds.aws.machines import machine, quota
 from cloudgan.launch.clouds.aws.network import select_network
+from cloudgan.launch.clouds.aws.planner import policy
 from cloudgan.launch.clouds.aws.requests import GLOBAL_REGION, Aws
 from cloudgan.launch.clouds.planner import pool_of
 from cloudgan.schema.plan import Plan

@@ -1,9 +1,13 @@
-"""Rows of AWS and the transport that reads them; planners import both without AWS' SDK."""
+"""Rows of AWS and the transport that reads them: any service and region, by boto3 with bounded retries.
+
+Planners import this module without AWS' SDK.
+"""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+import threading
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
@@ -49,22 +53,25 @@ class Requests:
     complete: Callable[[Aws, str, dict[str, Any]], Body | None] = lambda _, __, body: body
 
 
-class Aws(ABC):
-    """`Transport` of one login, by two operations of an SDK that this module does not need.
+class Aws:
+    """`Transport` of one login.
 
     Args:
+        session: Of boto3.
         region: Region of requests that may go to any.
+        attempts: Of one request; 8 take about half a minute with botocore's backoff.
 
     Attributes:
         ensured: Steps of schedules by the name of their group: a group that another client deletes is
             created again with all of them.
     """
 
-    def __init__(self, region: str) -> None:
-        self.region = region
+    def __init__(self, session: Any, region: str, *, attempts: int = 8) -> None:
+        self.session, self.region, self._attempts = session, region, attempts
         self.ensured: dict[str, dict[str, Step]] = {}
+        self._clients: dict[tuple[str, str], Any] = {}
+        self._lock = threading.Lock()  # clients are thread-safe, their creation is not
 
-    @abstractmethod
     def request(
         self, service: str, region: str, operation: str, body: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
@@ -73,12 +80,42 @@ class Aws(ABC):
         Raises:
             RefusedError: AWS refused for another reason.
         """
+        with self._sending(service, region, operation) as (client, method):
+            answer: dict[str, Any] = getattr(client, method)(**body or {})
+            return answer
 
-    @abstractmethod
     def items(
         self, service: str, region: str, operation: str, place: str, **body: Any
     ) -> Iterator[Any]:
         """Yields the items at a place, such as ``Reservations.Instances``, of all pages of an answer."""
+        with self._sending(service, region, operation) as (client, method):
+            if client.can_paginate(method):
+                pages = client.get_paginator(method).paginate(**body)
+            else:
+                pages = (getattr(client, method)(**body),)
+            for page in pages:
+                found = [page]
+                for key in place.split(".") if place else ():
+                    values = [one[key] for one in found if one.get(key) is not None]
+                    found = [
+                        each for one in values for each in (one if isinstance(one, list) else [one])
+                    ]
+                yield from found
+
+    @contextmanager
+    def _sending(self, service: str, region: str, operation: str) -> Iterator[tuple[Any, str]]:
+        """Yields boto3's client of a service and the name of its method; raises errors of cloudgan."""
+        from botocore import xform_name
+
+        from cloudgan.launch.clouds.aws.login import mapped_errors, open_client
+
+        with mapped_errors(service, f"{operation} in {region}"):
+            with self._lock:
+                if (service, region) not in self._clients:
+                    made = open_client(self.session, service, region, self._attempts)
+                    self._clients[service, region] = made
+                client = self._clients[service, region]
+            yield client, xform_name(operation)
 
     @cached_property
     def login(self) -> Mapping[str, str]:

@@ -1,4 +1,4 @@
-"""Azure Resource Manager: what the rows do with its requests; `transport` sends them.
+"""Azure Resource Manager: JSON requests; `pipeline` sends them.
 
 Planners import this module without Azure's SDK.
 """
@@ -6,44 +6,75 @@ Planners import this module without Azure's SDK.
 from __future__ import annotations
 
 import base64
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any, Final
 from urllib.parse import quote, urlencode, urlsplit
 
+from cloudgan.core.clock import utc_moment
 from cloudgan.core.documents import parse_json
-from cloudgan.core.errors import CredentialsError
-from cloudgan.launch.clouds.azure.errors import AssignedError, error_text
+from cloudgan.core.errors import CredentialsError, LaunchError
+from cloudgan.launch.clouds.azure.errors import SCOPE, AssignedError, error_text, map_error
 from cloudgan.launch.clouds.rows import AbsentError, Kind
 from cloudgan.schema.plan import Step
 
-SCOPE: Final = "https://management.azure.com/.default"
+_OPERATION: Final = "Azure-AsyncOperation"
 _ENDED: Final = ("Failed", "Canceled")
+_FAILED: Final = 400
+_RENEWED_SECONDS: Final = 300.0
+"""A token is renewed so long before its end, as by the policies of azure-core."""
 
 
-class ArmApi(ABC):
+class ArmApi:
     """The Resource Manager of one login; implements `Transport`.
+
+    Args:
+        credential: Of azure-identity; also provides tokens for other services.
+        how: Arguments of `open_pipeline`.
 
     Attributes:
         operations: URLs of the operations that the latest PUT requests started, by the resources' names.
     """
 
-    def __init__(self) -> None:
-        self.operations: dict[str, str] = {}
+    def __init__(self, credential: Any, **how: Any) -> None:
+        from cloudgan.launch.clouds.azure.pipeline import open_pipeline
 
-    @abstractmethod
+        self.operations: dict[str, str] = {}
+        self._credential, self._tokens = credential, dict[str, Any]()
+        self._pipeline = open_pipeline(credential, **how)
+
     def send(self, method: str, path: str, body: Any = None) -> dict[str, Any]:
         """Sends a request; returns its JSON response, empty without a body."""
+        from cloudgan.launch.clouds.azure.pipeline import answer_of, mapped_errors
 
-    @abstractmethod
+        name = path.partition("?")[0]
+        operation = f"{method} {name}"
+        with mapped_errors(operation):
+            answer = answer_of(self._pipeline, method, path, body)
+        found = _json(answer, operation)
+        if answer.status_code >= _FAILED:
+            raise map_error(answer.status_code, found, operation)
+        if method == "PUT":
+            self.operations[name] = answer.headers.get(_OPERATION, "")
+        return found if isinstance(found, dict) else {}
+
     def token(self, scope: str) -> str:
         """Returns an access token for a scope.
+
+        A login by az keeps no token: each time it starts that program
+        (`AzureCliCredential.get_token` of azure-identity 1.27, read 2026-11-30).
 
         Raises:
             CredentialsError: The login is refused.
             LaunchError: Azure does not answer.
         """
+        from cloudgan.launch.clouds.azure.pipeline import mapped_errors
+
+        known = self._tokens.get(scope)
+        if known is None or known.expires_on - utc_moment().timestamp() < _RENEWED_SECONDS:
+            with mapped_errors("access token"):
+                known = self._tokens[scope] = self._credential.get_token(scope)
+        return str(known.token)
 
     def get(self, kind: Kind, name: str) -> dict[str, Any] | None:
         """Returns the description of a resource; None if it does not exist."""
@@ -93,3 +124,14 @@ class ArmApi(ABC):
         content = base64.urlsafe_b64decode(padded)
         found: Mapping[str, Any] = parse_json(content, "token of this login", CredentialsError)
         return found
+
+
+def _json(answer: Any, operation: str) -> Any:
+    """Returns the answer; None: empty, or an error in another format, such as that of a proxy."""
+    try:
+        text = answer.text()
+        return parse_json(text, operation, LaunchError, any_text=True) if text else None
+    except LaunchError:
+        if answer.status_code < _FAILED:
+            raise
+        return None

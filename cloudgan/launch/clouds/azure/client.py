@@ -10,12 +10,12 @@ from typing import Any, Final
 
 from cloudgan.core.clock import monotonic_seconds
 from cloudgan.core.documents import parse_yaml
-from cloudgan.core.errors import ConfigError, CredentialsError, LaunchError
+from cloudgan.core.errors import ConfigError, CredentialsError, LaunchError, UnknownNameError
+from cloudgan.core.settings import variable
 from cloudgan.launch.clouds.azure import ids, kinds, preflight, reservations
 from cloudgan.launch.clouds.azure.api import ArmApi
 from cloudgan.launch.clouds.azure.errors import failure
 from cloudgan.launch.clouds.azure.planner import store_url
-from cloudgan.launch.clouds.azure.transport import PipelineApi, find_subscription, login_name
 from cloudgan.launch.clouds.client import CloudClient
 from cloudgan.launch.clouds.planner import pool_of
 from cloudgan.launch.clouds.rows import AbsentError, Kind, look_up
@@ -27,6 +27,7 @@ from cloudgan.launch.kubernetes.kubeconfig import (
 )
 from cloudgan.schema.plan import ZONES, Plan, Step, Target
 from cloudgan.schema.resource import Finding, Listing, Resource
+from cloudgan.storage.azure import find_login
 from cloudgan.storage.store import Store, open_store
 
 _POLL_SECONDS: Final = 10.0
@@ -36,6 +37,7 @@ _EFFECT_SECONDS: Final = 900.0
 """A role assignment takes up to 10 minutes to have an effect
 (https://learn.microsoft.com/azure/role-based-access-control/troubleshooting, read 2026-11-25)."""
 _NO_NAME: Final = "access-of-setup/"
+_VARIABLE: Final = "AZURE_SUBSCRIPTION_ID"
 
 
 class AzureClient(CloudClient):
@@ -64,7 +66,9 @@ class AzureClient(CloudClient):
     @classmethod
     def open(cls, target: Target, say: Callable[[str], None] = lambda _: None) -> AzureClient:
         """Opens the subscription of a target with the login found by azure-identity."""
-        return cls(PipelineApi.open(), target, say)
+        endpoint = variable("CLOUDGAN_AZURE_ENDPOINT")
+        how = {"base_url": endpoint} if endpoint else {}
+        return cls(ArmApi(find_login(), **how), target, say)
 
     def identify(self) -> Mapping[str, str]:
         """Returns user and subscription of the login."""
@@ -72,7 +76,7 @@ class AzureClient(CloudClient):
         return {
             "subscription": str(found["subscriptionId"]),
             "name": str(found["displayName"]),
-            "who": login_name(self._api.claims()),
+            "who": _login_name(self._api.claims()),
         }
 
     def resolve_placeholders(self, plan: Plan) -> Mapping[str, str]:
@@ -172,7 +176,7 @@ class AzureClient(CloudClient):
 
     @cached_property
     def _subscription(self) -> dict[str, Any]:
-        return find_subscription(self._api, self._target.account)
+        return _find_subscription(self._api, self._target.account)
 
     @property
     def _account(self) -> str:
@@ -233,3 +237,38 @@ def _connect(api: ArmApi, cluster: str) -> ApiClient:
 
 def _pem(text: str) -> str:
     return base64.b64decode(text).decode("ascii")
+
+
+def _find_subscription(api: ArmApi, request: str | None) -> dict[str, Any]:
+    """Returns the subscription: `request`, else that of the environment, else the only one."""
+    found = {
+        str(one["subscriptionId"]): one for one in api.list("/subscriptions?api-version=2022-12-01")
+    }
+    if not found:
+        raise CredentialsError(
+            "this Azure login has no subscription; ask an owner for the role of"
+            " deploy/azure/reader-role.json"
+        )
+    wanted = (None if request == ids.SUBSCRIPTION else request) or variable(_VARIABLE)
+    if wanted:
+        if wanted not in found:
+            raise UnknownNameError("subscription of Azure", wanted, found)
+        return found[wanted]
+    if len(found) > 1:
+        names = ", ".join(f"{one['displayName']} ({name})" for name, one in sorted(found.items()))
+        raise ConfigError(
+            f"this login has several subscriptions: {names}. Give --subscription, or set {_VARIABLE}"
+        )
+    return next(iter(found.values()))
+
+
+def _login_name(claims: Any) -> str:
+    """Returns the name of the logged-in user from the token claims."""
+    return str(
+        claims.get("upn")
+        or claims.get("unique_name")
+        or claims.get("preferred_username")
+        or claims.get("appid")
+        or claims.get("oid")
+        or "unknown"
+    )

@@ -39,6 +39,8 @@ _OF_QUOTA: Final = (
     "PublicIPCountLimitReached",
     "exceeding approved",  # OperationNotAllowed: this, or another operation runs
 )
+SCOPE: Final = "https://management.azure.com/.default"
+"""Of tokens for the Resource Manager."""
 LOGIN: Final = (
     "run: az login, or set AZURE_TENANT_ID, AZURE_CLIENT_ID and AZURE_CLIENT_SECRET of a service"
     " principal"

@@ -63,30 +63,21 @@ def _explain(api: ArmApi, resource: Resource, _: Body) -> Resource:
     return replace(resource, reason=why, cause=cause_of(why))
 
 
-def _find_account(api: ArmApi, step: Step) -> Resource | None:
-    """Finds a storage account; refuses one with public access or plain HTTP."""
-    name = ACCOUNT.name_of(step.ref)
-    body = api.get(ACCOUNT, name)
-    if body is None:
-        return None
+def _is_private(_: ArmApi, __: Step, body: Body) -> bool:
+    """Refuses a storage account with public access or plain HTTP."""
     properties = body["properties"]
     if properties.get("allowBlobPublicAccess") or not properties.get("supportsHttpsTrafficOnly"):
         raise ConfigError(
             f"storage account {body['name']} allows public access or plain HTTP; correct it in the"
             " Azure portal (Configuration), or give another --store"
         )
-    return ACCOUNT.resource(name, body)
+    return True
 
 
-def _find_credential(api: ArmApi, step: Step) -> Resource | None:
-    """Finds the credential of a cluster's pods; one that a deleted cluster issued has to be replaced."""
-    name = CREDENTIAL.name_of(step.ref)
-    body = api.get(CREDENTIAL, name)
-    if body is None:
-        return None
+def _is_current(api: ArmApi, step: Step, body: Body) -> bool:
+    """Whether the cluster issues the credential of its pods; that of a deleted one has to be replaced."""
     issuer = _issuer(api, step)
-    is_current = issuer is not None and body["properties"].get("issuer") == issuer
-    return CREDENTIAL.resource(name, body) if is_current else None
+    return issuer is not None and body["properties"].get("issuer") == issuer
 
 
 def _find_assignment(api: ArmApi, step: Step) -> Resource | None:
@@ -191,7 +182,7 @@ CREDENTIAL: Final = _row(
     f"{_IDENTITY}/federatedIdentityCredentials/{{credential}}",
     "2023-01-31",
     labels={SHARED: "identity"},
-    find=_find_credential,
+    accepts=_is_current,
     **_PARTS,
 )
 ASSIGNMENT: Final[Kind] = _row(
@@ -209,7 +200,7 @@ CONTAINER: Final = _row(
     "blob container", 62, _CONTAINER, "2023-05-01", labels={SHARED: "bucket"}, **_PARTS
 )
 ACCOUNT: Final = _row(
-    "storage account", 63, _ACCOUNT, "2023-05-01", find=_find_account, may_be_foreign=True
+    "storage account", 63, _ACCOUNT, "2023-05-01", accepts=_is_private, may_be_foreign=True
 )
 GROUP: Final = _row(
     "resource group", 70, _GROUP, "2021-04-01", before_delete=_refuse_full_group, **_PARTS

@@ -1,27 +1,27 @@
-"""CloudPlanner of Azure: target, node pool, workers, store and steps; offline."""
+"""The Azure planner: targets, node pools, the requests of a plan and of `setup`. Pure, needs no SDK."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from typing import Any, Final
 
+from cloudgan.core import machines
 from cloudgan.core.clouds import CLUSTER, NAMESPACE, SERVICE_ACCOUNT
-from cloudgan.core.errors import ConfigError, PlanError
-from cloudgan.launch.clouds.azure import ids, reservations
-from cloudgan.launch.clouds.azure.bodies import (
-    DISK_GIB,
-    SPOT_TAINT,
-    SYSTEM_NODE,
-    cluster_steps,
-    setup_steps,
-    size_of,
-    store_steps,
-)
+from cloudgan.core.errors import ConfigError, PlanError, UnknownNameError
+from cloudgan.core.labels import EXPIRES, RUN, SHARED
+from cloudgan.core.machines import Machine
+from cloudgan.launch.backends.kubernetes.permissions import review_step
+from cloudgan.launch.clouds.azure import ids, kinds, reservations
+from cloudgan.launch.clouds.azure.ids import Ref
 from cloudgan.launch.clouds.planner import (
     NodePoolRequest,
     billed_by_reservation,
     desired_state_step,
+    pool_of,
 )
-from cloudgan.launch.kubernetes.manifests import hold_step
+from cloudgan.launch.clouds.rows import Kind
+from cloudgan.launch.kubernetes.manifests import GPU_NODE, device_plugin_step, hold_step
 from cloudgan.schema.plan import (
     NodePool,
     Plan,
@@ -32,8 +32,16 @@ from cloudgan.schema.plan import (
 )
 from cloudgan.schema.price_row import PoolFee
 
-__all__ = ["keep_steps", "node_pool", "setup_steps", "steps", "store_url", "target", "workers"]
-
+SPOT_TAINT = "kubernetes.azure.com/scalesetpriority"
+"""Taint that AKS sets on each node of a Spot pool, with the value spot."""
+GPU_TAINT = "nvidia.com/gpu=present:NoSchedule"
+SYSTEM_NODE = "system_node"
+"""Detail of the target: the size of the cluster's own node."""
+DISK_GIB = 128
+"""Size of a node's disk, and AKS' default for the system node's size."""
+# https://learn.microsoft.com/azure/role-based-access-control/built-in-roles/storage, read 2026-11-21
+BLOB_CONTRIBUTOR: Final = "ba92f5b4-2d11-453d-a403-e96b0029c9fe"
+"""Storage Blob Data Contributor: owners and contributors need it too to read blobs."""
 _GUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _LONGEST_POOL = 12
 _ZONES = ("1", "2", "3")
@@ -123,3 +131,214 @@ def steps(plan: Plan) -> tuple[Step, ...]:
 def keep_steps(plan: Plan) -> tuple[Step, ...]:
     """Returns the Job that holds the nodes; after its deadline the autoscaler removes them."""
     return (hold_step(plan),)
+
+
+def system_sizes() -> Mapping[str, Machine]:
+    """Returns the sizes for the AKS system node in the order of preference, of 2 vCPUs and 7 to 8 GiB.
+
+    Many subscriptions are not offered all of them: https://github.com/dotnet/core/issues/8181 (2023-02) and
+    https://github.com/hashicorp-education/learn-terraform-provision-aks-cluster/issues/15 (2023-04) show AKS'
+    refusals.
+    """
+    return machines.sold("azure", "system")
+
+
+def size_of(node_type: str) -> Machine:
+    """Returns the properties of a size."""
+    machines.refuse_retired("azure", node_type)
+    found = machines.table().get(("azure", node_type))
+    if found and found.refused:
+        raise PlanError(
+            f"{node_type} ({found.accelerator}) {found.refused}; use --accelerator={found.replacement}"
+        )
+    known = machines.sold("azure")
+    if node_type not in known:
+        raise UnknownNameError("Azure size", node_type, known)
+    return known[node_type]
+
+
+def cluster_steps(plan: Plan) -> tuple[Step, ...]:
+    """Returns the steps of cluster, pod identity, node pool and GPU device plugin."""
+    pool, target, cluster = pool_of(plan), plan.target, ids.cluster(plan.target)
+    return (
+        put(
+            f"AKS cluster {target.cluster} in {target.region}, with one {_system_size(target)} that always bills",
+            kinds.CLUSTER,
+            cluster,
+            cluster_body(target),
+        ),
+        review_step(target),
+        put(
+            f"federated credential of {target.cluster} for {ids.IDENTITY}",
+            kinds.CREDENTIAL,
+            ids.credential(target) | {"issuer": ids.cluster_id(target)},
+            {
+                "properties": {
+                    "issuer": {"$ref": "cluster.oidcIssuer"},
+                    "subject": f"system:serviceaccount:{NAMESPACE}:{SERVICE_ACCOUNT}",
+                    "audiences": ["api://AzureADTokenExchange"],
+                }
+            },
+        ),
+        put(
+            f"AKS pool {pool.name} of {plan.workers.nodes} x {pool.node_type},"
+            f" {pool.market.replace('_', ' ')}",
+            kinds.POOL,
+            cluster | {"pool": pool.name},
+            pool_body(plan),
+        ),
+        device_plugin_step(),
+    )
+
+
+def put(ensure: str, kind: Kind, ref: Ref, body: dict[str, Any]) -> Step:
+    """Returns the step that ensures a resource of Azure Resource Manager."""
+    path = f"{kind.name_of(ref)}?api-version={kind.request}"
+    return kind.step(ensure, ref, path, body, "PUT")
+
+
+def cluster_body(target: Target) -> dict[str, Any]:
+    """Returns the smallest cluster with workload identity: free tier and one node."""
+    region = target.region or ""
+    system = {
+        "name": kinds.SYSTEM,
+        "mode": "System",
+        "type": "VirtualMachineScaleSets",
+        "osType": "Linux",
+        "count": 1,
+        "vmSize": _system_size(target),
+    }
+    return {
+        "location": region,
+        "tags": {SHARED: "cluster"},
+        "identity": {"type": "SystemAssigned"},
+        "sku": {"name": "Base", "tier": "Free"},
+        "properties": {
+            "dnsPrefix": ids.group_name(region),
+            "nodeResourceGroup": ids.nodes_group_name(region),
+            "agentPoolProfiles": [system],
+            "oidcIssuerProfile": {"enabled": True},
+            "securityProfile": {"workloadIdentity": {"enabled": True}},
+            "networkProfile": {
+                "networkPlugin": "azure",
+                "networkPluginMode": "overlay",
+                "networkDataplane": "cilium",
+                "networkPolicy": "cilium",
+            },
+            # AKS has no maximum life of a node: without the launcher, only the autoscaler ends nodes. By
+            # default a pod of kube-system keeps a node alive (learn.microsoft.com/javascript/api/
+            # @azure-rest/arm-containerservice/managedclusterpropertiesautoscalerprofile, 2026-11-22).
+            "autoScalerProfile": {"skip-nodes-with-system-pods": "false"},
+            # An upgrade of the node image would restart nodes during a run.
+            "autoUpgradeProfile": {"upgradeChannel": "none", "nodeOSUpgradeChannel": "None"},
+        },
+    }
+
+
+def _system_size(target: Target) -> str:
+    return target.details.get(SYSTEM_NODE, ids.SYSTEM_SIZE)
+
+
+def pool_body(plan: Plan) -> dict[str, Any]:
+    """Returns the run's node pool: N nodes, scaled to zero without pods."""
+    pool = pool_of(plan)
+    properties: dict[str, Any] = {
+        "mode": "User",
+        "type": "VirtualMachineScaleSets",
+        "osType": "Linux",
+        "vmSize": pool.node_type,
+        # The default grows with the size of the machine, up to 2 TiB.
+        "osDiskSizeGB": DISK_GIB,
+        "count": plan.workers.nodes,
+        # The cluster autoscaler deletes idle nodes.
+        "enableAutoScaling": True,
+        "minCount": 0,
+        "maxCount": plan.workers.nodes,
+        "gpuProfile": {"driver": "Install"},
+        "nodeLabels": {RUN: plan.run, EXPIRES: plan.expires, **GPU_NODE},
+        "nodeTaints": [GPU_TAINT],
+        "tags": plan.labels().as_dict(),
+    }
+    if plan.target.zone:  # a region may have none
+        properties["availabilityZones"] = [plan.target.zone]
+    if pool.reservation:
+        group = reservations.group_id(plan.target, pool.reservation)
+        properties["capacityReservationGroupID"] = group
+    if pool.market == "spot":
+        properties |= {
+            "scaleSetPriority": "Spot",
+            "scaleSetEvictionPolicy": "Delete",
+            "spotMaxPrice": -1,  # up to the on-demand price: evicted for capacity only
+        }
+    return {"properties": properties}
+
+
+def store_steps(target: Target) -> tuple[Step, ...]:
+    """Returns the steps of resource group, storage account and container."""
+    account, container = ids.store_account(target), ids.container(target)
+    group = {"location": target.region, "tags": {SHARED: "group"}}
+    return (
+        put(
+            f"resource group {ids.group_name(target.region or '')}",
+            kinds.GROUP,
+            ids.group(target),
+            group,
+        ),
+        put(f"private storage account {account}", kinds.ACCOUNT, container, _account_body(target)),
+        put(
+            f"container {ids.CONTAINER} in {account}",
+            kinds.CONTAINER,
+            container,
+            {"properties": {"publicAccess": "None"}},
+        ),
+    )
+
+
+def setup_steps(target: Target) -> tuple[Step, ...]:
+    """Returns the one-time steps of an administrator; `target` has the subscription."""
+    identity = {"location": target.region, "tags": {SHARED: "identity"}}
+    assignment = ids.container(target) | ids.identity(target) | {"assignment": ids.ASSIGNMENT}
+    return (
+        *store_steps(target),
+        put(f"identity {ids.IDENTITY}", kinds.IDENTITY, ids.identity(target), identity),
+        put(
+            f"store access of {ids.IDENTITY}",
+            kinds.ASSIGNMENT,
+            assignment,
+            _assignment_body(target, "identity.principalId", "ServicePrincipal"),
+        ),
+        put(
+            "store access of the current user",
+            kinds.ASSIGNMENT,
+            assignment | {"login": "the current user"},
+            _assignment_body(target, "user.objectId", {"$ref": "user.principalType"}),
+        ),
+    )
+
+
+def _account_body(target: Target) -> dict[str, Any]:
+    return {
+        "location": target.region,
+        "kind": "StorageV2",
+        "sku": {"name": "Standard_LRS"},
+        "tags": {SHARED: "bucket"},
+        "properties": {
+            "allowBlobPublicAccess": False,
+            "allowCrossTenantReplication": False,
+            "allowSharedKeyAccess": False,
+            "defaultToOAuthAuthentication": True,
+            "minimumTlsVersion": "TLS1_2",
+            "supportsHttpsTrafficOnly": True,
+        },
+    }
+
+
+def _assignment_body(target: Target, principal: str, kind: str | dict[str, str]) -> dict[str, Any]:
+    roles = f"/subscriptions/{target.account}/providers/Microsoft.Authorization/roleDefinitions"
+    return {
+        "properties": {
+            "roleDefinitionId": f"{roles}/{BLOB_CONTRIBUTOR}",
+            "principalId": {"$ref": principal},
+            "principalType": kind,  # else a new principal may not be found yet
+        }
+    }

@@ -14,8 +14,8 @@ from cloudgan.core import machines
 from cloudgan.core.errors import PlanError
 from cloudgan.launch.clouds.azure import ids, kinds
 from cloudgan.launch.clouds.azure.api import ArmApi
-from cloudgan.launch.clouds.azure.bodies import SYSTEM_NODE, size_of, system_sizes
 from cloudgan.launch.clouds.azure.errors import ROLES, actions
+from cloudgan.launch.clouds.azure.planner import SYSTEM_NODE, size_of, system_sizes
 from cloudgan.launch.clouds.planner import pool_of
 from cloudgan.schema.plan import Plan, Target
 from cloudgan.schema.resource import Finding

@@ -1,4 +1,4 @@
-"""Transport of Google Cloud: plain requests with bounded retries; `session` sends them.
+"""Transport of Google Cloud: plain requests with bounded retries.
 
 A request is exactly what a plan's step holds. Planners import this module without Google's SDK.
 """
@@ -6,48 +6,52 @@ A request is exactly what a plan's step holds. Planners import this module witho
 from __future__ import annotations
 
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cached_property
 from typing import Any, Final
 
 from cloudgan.core.clock import monotonic_seconds
-from cloudgan.core.errors import LaunchError
+from cloudgan.core.errors import CredentialsError, LaunchError
 from cloudgan.launch.clouds.gcp import names
 from cloudgan.launch.clouds.gcp.errors import (
     Answer,
     TakenError,
     error_of,
     host_of,
+    parse_answer,
 )
 from cloudgan.launch.clouds.rows import AbsentError, Kind
 from cloudgan.schema.plan import Step
 
 _OK: Final = 300
-_FIRST_PAUSE_SECONDS: Final = 0.5
+_TIMEOUT_SECONDS: Final = (5, 60)
 _LONGEST_PAUSE_SECONDS: Final = 16.0
 _ENABLED_SECONDS: Final = 300.0
 """How long an enabled API may still answer SERVICE_DISABLED: "If you enabled this API recently, wait a
 few minutes" (https://github.com/hashicorp/terraform-provider-google/issues/8214, read 2026-11-22)."""
 
 
-class GoogleApi(ABC):
-    """Retries transient failures of requests with exponential backoff; implements `Transport`.
+class GoogleApi:
+    """The API of a project, which retries transient failures with exponential backoff; implements `Transport`.
 
     Args:
+        session: Of google-auth, which adds and renews the login.
+        endpoint: Receives all requests instead of Google, under ``<endpoint>/<host>/<path>``.
         patience_seconds: Limit for retries of outages and throttling.
         pause_seconds: Delay before the second attempt; doubles each time.
     """
 
     def __init__(
         self,
+        session: Any,
         project: str,
         *,
+        endpoint: str | None = None,
         patience_seconds: float = 90.0,
-        pause_seconds: float = _FIRST_PAUSE_SECONDS,
+        pause_seconds: float = 0.5,
     ) -> None:
-        self.project = project
+        self.project, self._session, self._endpoint = project, session, endpoint
         self.operations: dict[str, str] = {}
         """URLs of the operations that create resources, by the resources' names."""
         self._patience, self._pause = patience_seconds, pause_seconds
@@ -120,7 +124,7 @@ class GoogleApi(ABC):
         """
         deadline, pause = monotonic_seconds() + self._patience, self._pause
         while True:
-            answer = self.ask(method, url, body, query)
+            answer = self._ask(method, url, body, query)
             if 0 < answer.status < _OK:
                 if not isinstance(answer.body, dict):
                     raise LaunchError(
@@ -136,13 +140,25 @@ class GoogleApi(ABC):
             time.sleep(min(max(answer.wait_seconds, pause), _LONGEST_PAUSE_SECONDS))
             pause *= 2
 
-    @abstractmethod
-    def ask(self, method: str, url: str, body: Any, query: Mapping[str, Any] | None) -> Answer:
-        """Sends a request once; an answer of status 0 says why there is none.
+    def _ask(self, method: str, url: str, body: Any, query: Mapping[str, Any] | None) -> Answer:
+        """Sends a request once; an answer of status 0 says why there is none."""
+        from cloudgan.launch.clouds.gcp.login import LOGIN_ERRORS, described, login_error
 
-        Raises:
-            CredentialsError: The login is not renewed.
-        """
+        there = f"{(self._endpoint or '').rstrip('/')}/{url.partition('://')[2]}"
+        try:
+            answer = self._session.request(
+                method,
+                there if self._endpoint else url,
+                params=dict(query or {}),
+                json=body,
+                timeout=_TIMEOUT_SECONDS,
+            )
+        except LOGIN_ERRORS as error:
+            found = login_error(error)
+            if isinstance(found, CredentialsError):
+                raise found from error
+            return Answer(0, described(error))
+        return parse_answer(answer.status_code, answer.content, answer.headers.get("Retry-After"))
 
     def _url(self, kind: Kind, name: str) -> str:
         return f"{kind.request.base.format(project=self.project)}/{name}"

@@ -3,87 +3,24 @@
 from __future__ import annotations
 
 import base64
-import threading
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-import google.auth
-from google.auth import exceptions
-from google.auth.transport.requests import AuthorizedSession, Request
-
-from cloudgan.core import settings
-from cloudgan.core.documents import check_login_file
-from cloudgan.core.errors import CloudganError, CredentialsError, LaunchError, PlanError
+from cloudgan.core.errors import CloudganError, LaunchError, PlanError
+from cloudgan.core.settings import variable
 from cloudgan.launch.backends.tpu_vm.backend import TpuVmBackend
 from cloudgan.launch.clouds.client import CloudClient
 from cloudgan.launch.clouds.gcp import names, network, preflight
 from cloudgan.launch.clouds.gcp.api import GoogleApi
 from cloudgan.launch.clouds.gcp.kinds import KINDS
 from cloudgan.launch.clouds.gcp.listing import list_clusters, list_resources, list_tpus
+from cloudgan.launch.clouds.gcp.login import Login
 from cloudgan.launch.clouds.gcp.machines import machine, select_zones, zones_of
-from cloudgan.launch.clouds.gcp.session import LOG_IN, LOGIN_ERRORS, SessionApi, login_error
 from cloudgan.launch.kubernetes.api import ClusterApi
 from cloudgan.launch.kubernetes.kubeconfig import connect_by_token
 from cloudgan.schema.plan import LOCATION, ZONES, Plan, Target
 from cloudgan.schema.resource import Finding, Listing
 from cloudgan.storage.store import open_store
-
-
-class Login:
-    """A login that renews itself."""
-
-    def __init__(self, credentials: Any, project: str | None) -> None:
-        self._credentials, self.project = credentials, project
-        self._lock = threading.Lock()
-
-    @classmethod
-    def find(cls) -> Login:
-        """Finds the application default credentials."""
-        check_login_file("GOOGLE_APPLICATION_CREDENTIALS")
-        try:
-            credentials, project = google.auth.default(scopes=[names.SCOPE])
-        except (exceptions.GoogleAuthError, OSError) as error:
-            raise CredentialsError(f"Google Cloud: no login was found; {LOG_IN}") from error
-        return cls(credentials, project)
-
-    @property
-    def who(self) -> str:
-        """The e-mail address of the login, if it has one."""
-        for name in ("service_account_email", "account"):
-            if (found := getattr(self._credentials, name, None)) and found != "default":
-                return str(found)
-        return "the login of a user"
-
-    def token(self) -> str:
-        """Returns a valid access token.
-
-        Raises:
-            CredentialsError: The login is refused.
-            LaunchError: Google does not answer.
-        """
-        with self._lock:
-            if not self._credentials.valid:
-                try:
-                    self._credentials.refresh(Request())
-                except LOGIN_ERRORS as error:
-                    raise login_error(error) from error
-            return str(self._credentials.token)
-
-    def api(self, project: str) -> GoogleApi:
-        """Returns Google's APIs with this login; CLOUDGAN_GCP_ENDPOINT replaces their address."""
-        session = AuthorizedSession(self._credentials)  # type: ignore[no-untyped-call]
-        return SessionApi(session, project, endpoint=settings.variable("CLOUDGAN_GCP_ENDPOINT"))
-
-    def project_for(self, account: str | None) -> str:
-        """Returns the given project, or the login's for None and the placeholder."""
-        project = account if account not in (None, names.PROJECT) else self.project
-        if not project:
-            raise CredentialsError(
-                "Google Cloud: this login names no project; pass --project=ID, or type: gcloud auth"
-                " application-default set-quota-project ID"
-            )
-        return project
-
 
 _GRACE_SINCE = (1, 35)
 """First GKE version in which a spot pool configures its shutdown grace period."""
@@ -105,9 +42,13 @@ class GcpClient(CloudClient):
 
     @classmethod
     def open(cls, target: Target, say: Callable[[str], None] = lambda _: None) -> GcpClient:
-        """Opens the project of a target or of the login, with the application default credentials."""
+        """Opens the project of a target or of the login, with the application default credentials.
+
+        CLOUDGAN_GCP_ENDPOINT replaces the address of Google's APIs.
+        """
         login = Login.find()
-        return cls(login, login.api(login.project_for(target.account)), say)
+        project, endpoint = login.project_for(target.account), variable("CLOUDGAN_GCP_ENDPOINT")
+        return cls(login, GoogleApi(login.session(), project, endpoint=endpoint), say)
 
     def identify(self) -> Mapping[str, str]:
         """Returns project and login, which Google has answered."""

@@ -16,9 +16,9 @@ from cloudgan.core.errors import CloudganError, CredentialsError, PlanError
 from cloudgan.launch.backends.tpu_vm.slices import notes, slice_of
 from cloudgan.launch.clouds.gcp import names
 from cloudgan.launch.clouds.gcp.api import GoogleApi
-from cloudgan.launch.clouds.gcp.bodies import APIS
 from cloudgan.launch.clouds.gcp.iam import api_states
 from cloudgan.launch.clouds.gcp.machines import machine
+from cloudgan.launch.clouds.gcp.planner import APIS
 from cloudgan.launch.clouds.planner import pool_of
 from cloudgan.schema.plan import Plan
 from cloudgan.schema.resource import Finding

@@ -9,8 +9,9 @@ from google.auth.transport.requests import AuthorizedSession
 from google.oauth2.credentials import Credentials
 
 from cloudgan.launch.backends.tpu_vm.slices import slice_of
-from cloudgan.launch.clouds.gcp.client import GcpClient, Login
-from cloudgan.launch.clouds.gcp.session import SessionApi
+from cloudgan.launch.clouds.gcp.api import GoogleApi
+from cloudgan.launch.clouds.gcp.client import GcpClient
+from cloudgan.launch.clouds.gcp.login import Login
 from cloudgan.launch.clouds.planner import NodePoolRequest, cloud_planner
 from cloudgan.launch.lifecycle.provisioned_backend import ProvisionedBackend
 from cloudgan.launch.lifecycle.run_registry import RunRegistry
@@ -68,7 +69,7 @@ def cloud_of(url, said=None):
     login = Login(Credentials(token=TOKEN), "lab")
     patience = {"patience_seconds": 2.0, "pause_seconds": 0.01}
     session = AuthorizedSession(Credentials(token=TOKEN))
-    api = SessionApi(session, "lab", endpoint=url, **patience)
+    api = GoogleApi(session, "lab", endpoint=url, **patience)
     say = (lambda _: None) if said is None else said.append
     return GcpClient(login, api, say, poll_seconds=POLL_SECONDS)
 

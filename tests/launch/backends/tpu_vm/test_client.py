@@ -3,7 +3,7 @@
 import pytest
 
 from cloudgan.core.errors import CapacityError, ConfigError, PlanError
-from cloudgan.launch.clouds.engine import Engine, names_of_gone
+from cloudgan.launch.clouds.engine import Engine
 from cloudgan.launch.clouds.gcp.kinds import QUEUED, TPU_VM
 from emulators.gcp.refusal import Refusal
 from launch.backends.tpu_vm.lab import POLL_SECONDS, cloud_of, planned, resolved, tpus
@@ -92,11 +92,7 @@ def test_deletion_includes_the_vms(google, cloud, make, said):
     make()
     assert len(google.nodes) == 1
     google.server.refuse("queuedResources.delete", Refusal(400, "It is currently busy"), times=3)
-    gone = list(
-        names_of_gone(
-            Engine(cloud, said.append, POLL_SECONDS, 20.0).destroy(cloud.list_resources("gan"))
-        )
-    )
+    gone = list(Engine(cloud, said.append, POLL_SECONDS, 20.0).destroy(cloud.list_resources("gan")))
     assert [one.partition(" projects/")[0] for one in gone] == [QUEUED.name]
     assert not google.resources
     assert not google.nodes
@@ -107,11 +103,7 @@ def test_failed_and_suspended_requests_are_deleted(google, cloud, make, said, st
     make()
     google.turn(state)
     google.nodes.clear()
-    list(
-        names_of_gone(
-            Engine(cloud, said.append, POLL_SECONDS, 20.0).destroy(cloud.list_resources("gan"))
-        )
-    )
+    list(Engine(cloud, said.append, POLL_SECONDS, 20.0).destroy(cloud.list_resources("gan")))
     assert not google.resources
 
 
@@ -120,7 +112,7 @@ def test_vms_without_a_request_are_found_and_deleted(google, cloud, make, said):
     google.orphan()
     (resource,) = cloud.list_resources("gan")
     assert (resource.kind, resource.nodes, resource.node_type) == (TPU_VM.name, 1, "v3-8")
-    list(names_of_gone(Engine(cloud, said.append, POLL_SECONDS, 20.0).destroy([resource])))
+    list(Engine(cloud, said.append, POLL_SECONDS, 20.0).destroy([resource]))
     assert not google.nodes
 
 

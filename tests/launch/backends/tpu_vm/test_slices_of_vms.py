@@ -86,7 +86,8 @@ class Slice:
 
     def workers(self):
         paths = [vm.home / "workers" for vm in self.vms]
-        return [path.read_text().splitlines()[0] for path in paths if path.exists()]
+        texts = [path.read_text() for path in paths if path.exists()]
+        return [text.splitlines()[0] for text in texts if text]  # not before it is written
 
 
 @pytest.fixture

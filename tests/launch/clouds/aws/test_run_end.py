@@ -6,8 +6,7 @@ import json
 import pytest
 
 from cloudgan.core.errors import LaunchError
-from cloudgan.launch.clouds.aws.bodies import schedule_group
-from cloudgan.launch.clouds.aws.planner import setup_steps, target
+from cloudgan.launch.clouds.aws.planner import schedule_group, setup_steps, target
 from emulators.aws.iam_policies import is_allowed
 from launch.clouds.aws.lab import ACCOUNT, aws_plan
 from launch.clouds.aws.used_permissions import ask, document

@@ -5,8 +5,7 @@ import re
 import pytest
 
 from cloudgan.core.errors import CredentialsError, LaunchError, PlanError
-from cloudgan.launch.clouds.azure.bodies import system_sizes
-from cloudgan.launch.clouds.engine import names_of_gone
+from cloudgan.launch.clouds.azure.planner import system_sizes
 from emulators.azure.faults import Refusal
 from launch.clouds.azure.lab import azure_plan
 
@@ -72,7 +71,7 @@ def test_machines_whose_pool_is_gone_are_found_and_removed(whole_lab):
     (nodes,) = (one for one in lab.cloud().list_resources() if one.name == group)
     assert (nodes.kind, nodes.shared) == ("group of a lost cluster", "leftover")
     assert lab.down() == [group.lower()]
-    assert list(names_of_gone(lab.engine().destroy([nodes])))
+    assert list(lab.engine().destroy([nodes]))
     assert lab.left() == []
 
 
@@ -132,4 +131,4 @@ def test_a_cluster_that_was_created_again_has_pods_with_an_identity_too(lab):
         credential = next(one for name, one in resources if "federated" in name)
         assert credential.body["properties"]["issuer"].endswith(f"/{number}/")
         ours = [one for one in lab.cloud().list_resources() if one.shared in (None, "cluster")]
-        list(names_of_gone(lab.engine().destroy(ours)))
+        list(lab.engine().destroy(ours))

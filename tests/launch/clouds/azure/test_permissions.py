@@ -8,8 +8,7 @@ import pytest
 
 from cloudgan.core.errors import CapacityError, CredentialsError
 from cloudgan.launch.clouds.azure import ids
-from cloudgan.launch.clouds.azure.bodies import BLOB_CONTRIBUTOR
-from cloudgan.launch.clouds.engine import names_of_gone
+from cloudgan.launch.clouds.azure.planner import BLOB_CONTRIBUTOR
 from emulators.azure.cloud import SUBSCRIPTION
 from emulators.azure.rights import Assignment, action_of, is_allowed
 from launch.clouds.azure.lab import ACCOUNT_ID, CONTAINER_ID, PLACE, REGION
@@ -104,7 +103,7 @@ def test_setup_uses_exactly_the_permissions_of_its_role(lab):
     for purged in (True, False):
         if purged:
             ours = [one for one in cloud.list_resources() if one.shared]
-            assert list(names_of_gone(lab.engine().destroy(ours)))
+            assert list(lab.engine().destroy(ours))
             assert cloud.list_resources() == ()
             azure.arm.put(GROUP, {"location": REGION})  # an administrator creates it
         lab.setup()

@@ -4,9 +4,9 @@ import pytest
 
 from cloudgan.core.errors import ConfigError, CredentialsError, UnknownNameError
 from cloudgan.launch.clouds.azure import planner as requests
+from cloudgan.launch.clouds.azure.api import ArmApi
 from cloudgan.launch.clouds.azure.client import AzureClient
 from cloudgan.launch.clouds.azure.preflight import CREDENTIAL_ROLE, READER_ROLE, ROLE, actions
-from cloudgan.launch.clouds.azure.transport import PipelineApi
 from emulators.azure.cloud import SUBSCRIPTION
 
 
@@ -75,7 +75,7 @@ def test_the_error_of_a_wrong_secret_has_azures_words_without_the_secret(lab, mo
             )
 
     api = lab.azure.api(credential=Wrong())
-    assert isinstance(api, PipelineApi)
+    assert isinstance(api, ArmApi)
     with pytest.raises(
         CredentialsError, match=r"AADSTS7000215.*provided\.\); run: az login"
     ) as error:

@@ -4,8 +4,7 @@ import pytest
 
 from cloudgan.core.errors import ConfigError, LaunchError
 from cloudgan.launch.clouds.azure import ids
-from cloudgan.launch.clouds.azure.bodies import BLOB_CONTRIBUTOR
-from cloudgan.launch.clouds.engine import names_of_gone
+from cloudgan.launch.clouds.azure.planner import BLOB_CONTRIBUTOR
 from emulators.azure.arm import ASSIGNMENTS
 from emulators.azure.cloud import SUBSCRIPTION
 from emulators.azure.entra import OBJECT
@@ -43,7 +42,7 @@ def test_each_user_who_runs_setup_gets_access_to_the_store(lab):
 def test_a_pod_identity_that_was_created_again_gets_access_to_the_store(lab):
     before = pods(lab)
     identity = next(one for one in lab.cloud().list_resources() if one.kind == "managed identity")
-    list(names_of_gone(lab.engine().destroy([identity])))
+    list(lab.engine().destroy([identity]))
     lab.setup()
     assert pods(lab) != before
     assert pods(lab) in with_access(lab)
@@ -131,5 +130,5 @@ def test_a_locked_resource_is_not_deleted_again_and_again(lab):
     lab.azure.faults.refuse("DELETE", "/storageAccounts/", locked, times=99)
     bucket = next(one for one in lab.cloud().list_resources() if one.shared == "bucket")
     with pytest.raises(Exception, match="az lock list"):
-        list(names_of_gone(lab.engine(gone_seconds=20).destroy([bucket])))
+        list(lab.engine(gone_seconds=20).destroy([bucket]))
     assert len([one for one in lab.azure.arm.calls if one[0] == "DELETE"]) <= 2

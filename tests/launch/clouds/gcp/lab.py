@@ -9,8 +9,9 @@ from typing import Any
 from google.auth.transport.requests import AuthorizedSession
 from google.oauth2.credentials import Credentials
 
-from cloudgan.launch.clouds.gcp.client import GcpClient, Login
-from cloudgan.launch.clouds.gcp.session import SessionApi
+from cloudgan.launch.clouds.gcp.api import GoogleApi
+from cloudgan.launch.clouds.gcp.client import GcpClient
+from cloudgan.launch.clouds.gcp.login import Login
 from cloudgan.schema.plan import Target
 from cloudgan.schema.resource import Resource
 from emulators.gcp.project import Project
@@ -40,8 +41,8 @@ class GcpLab(Lab):
     def lose_patience(self) -> None:
         self.patience_seconds = 0.05
 
-    def api(self) -> SessionApi:
-        return SessionApi(
+    def api(self) -> GoogleApi:
+        return GoogleApi(
             AuthorizedSession(Credentials(token=self.token)),
             "lab",
             endpoint=self.google.server.url,

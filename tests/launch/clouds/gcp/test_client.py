@@ -5,7 +5,6 @@ import datetime as dt
 import pytest
 
 from cloudgan.core.errors import CapacityError, LaunchError, PlanError
-from cloudgan.launch.clouds.engine import names_of_gone
 from cloudgan.launch.clouds.gcp.planner import setup_steps
 from cloudgan.launch.operations.check import check_cloud
 from cloudgan.schema.plan import LOCATION
@@ -154,7 +153,7 @@ def test_setup_is_idempotent_and_its_teardown_complete(lab, google, cloud):
     assert not google.identity.apis_off
     assert len(google.identity.policies["project"]["bindings"]) == 4
     shared = [one for one in cloud.list_resources() if one.shared in ("identity", "bucket")]
-    list(names_of_gone(maker.destroy(shared)))
+    list(maker.destroy(shared))
     assert not google.identity.accounts
     assert not google.storage.buckets
     assert not google.identity.policies["project"]["bindings"]

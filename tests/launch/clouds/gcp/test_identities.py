@@ -4,9 +4,8 @@ import pytest
 
 from cloudgan.core.errors import CredentialsError, LaunchError
 from cloudgan.launch.clouds.engine import Engine
-from cloudgan.launch.clouds.gcp.bodies import pod_identity_step
 from cloudgan.launch.clouds.gcp.names import SERVICES
-from cloudgan.launch.clouds.gcp.planner import setup_steps
+from cloudgan.launch.clouds.gcp.planner import pod_identity_step, setup_steps
 from launch.clouds.gcp.lab import PLACE, gcp_plan
 
 
