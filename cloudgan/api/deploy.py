@@ -19,14 +19,13 @@ from cloudgan.core.errors import ConfigError, ConfirmationError, DataError
 from cloudgan.core.progress import Progress, Silent
 from cloudgan.launch.clouds.planner import BUILT_IN_CLOUDS, Clouds
 from cloudgan.launch.operations.deployment import deploy_run
-from cloudgan.launch.operations.job_file import with_job_file
-from cloudgan.launch.operations.launch_options import DeployOptions
+from cloudgan.launch.operations.launch_options import DeployOptions, with_job_file
 from cloudgan.launch.operations.launched_run import where_of
 from cloudgan.launch.operations.plan_result import PlanResult
 from cloudgan.launch.operations.staging import known_wheels
 from cloudgan.launch.operations.targets import run_folder
-from cloudgan.launch.plan.job_options import job_options
 from cloudgan.launch.plan.launch_plan import make_launch_plan
+from cloudgan.launch.plan.request import job_options
 from cloudgan.launch.plan.showers import NO_SHOWERS, simulated_data
 from cloudgan.money.billing import launch_cost
 from cloudgan.money.price_file import named_row

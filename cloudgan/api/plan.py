@@ -20,8 +20,12 @@ from cloudgan.launch.kubernetes.manifests import (
     PORT_PROBE,
     filled_secret,
 )
-from cloudgan.launch.operations.job_file import check_new, save_job, with_job_file
-from cloudgan.launch.operations.launch_options import PlanOptions
+from cloudgan.launch.operations.launch_options import (
+    PlanOptions,
+    check_new,
+    save_job,
+    with_job_file,
+)
 from cloudgan.launch.operations.plan_result import PlanResult
 from cloudgan.launch.operations.staging import known_wheels
 from cloudgan.launch.operations.targets import open_backend

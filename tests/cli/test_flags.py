@@ -11,8 +11,7 @@ import pytest
 
 import cloudgan as cg
 from cloudgan.core.options import build
-from cloudgan.launch.operations.job_file import with_job_file
-from cloudgan.launch.operations.launch_options import PlanOptions
+from cloudgan.launch.operations.launch_options import PlanOptions, with_job_file
 from cloudgan.training.run_options import with_preset
 
 PACKAGE = Path(cg.__file__).parent
@@ -20,7 +19,7 @@ LINE = '    colour: str = flag("red", "paint of the nodes; for the test", "Where
 ASK = """
 import inspect, json, os, sys
 import cloudgan as cg
-from cloudgan.launch.operations.job_file import job_schema, with_job_file
+from cloudgan.launch.operations.launch_options import job_schema, with_job_file
 from cloudgan.launch.operations.launch_options import PlanOptions
 from cloudgan.cli.help import every_flag, screen
 from cloudgan.cli.program import PROGRAM, functions

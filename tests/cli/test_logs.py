@@ -12,7 +12,7 @@ from cloudgan.core.durations import parse_since
 from cloudgan.core.errors import ConfigError, ConfirmationError
 from cloudgan.launch.lifecycle.launch_log import LaunchLog
 from cloudgan.launch.operations import runs
-from cloudgan.launch.operations.run_watch import RunWatch, budget_warning
+from cloudgan.launch.operations.launched_run import RunWatch, budget_warning
 from cloudgan.schema import plan as plans
 from cloudgan.schema.run_folder import RunFolder
 from cloudgan.schema.run_state import RunState

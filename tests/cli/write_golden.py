@@ -88,7 +88,7 @@ def _printed(command: str) -> str:
         for module in ("launch.operations.offers", "api.cost"):
             name = f"cloudgan.{module}.utc_today"
             stack.enter_context(mock.patch(name, return_value=TODAY))
-        for module in ("launch.plan.launch_plan", "launch.operations.local_runs"):
+        for module in ("launch.plan.launch_plan", "launch.operations.run_status"):
             name = f"cloudgan.{module}.utc_moment"
             stack.enter_context(mock.patch(name, return_value=moment))
         stack.enter_context(contextlib.redirect_stdout(text))

@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 
 from cloudgan.cli.commands import schema as command
 from cloudgan.cli.program import functions
-from cloudgan.launch.operations.job_file import job_schema
+from cloudgan.launch.operations.launch_options import job_schema
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference.md"
 _HEAD = """\

@@ -13,7 +13,7 @@ from cloudgan.cli.views.output import print_json
 from cloudgan.core.command import body_of, command
 from cloudgan.core.errors import UnknownNameError
 from cloudgan.core.flags import Options, argument
-from cloudgan.launch.operations.job_file import job_schema
+from cloudgan.launch.operations.launch_options import job_schema
 from cloudgan.reports.result import Result
 from cloudgan.schema.config import RunConfig
 from cloudgan.schema.cost_report import CostReport

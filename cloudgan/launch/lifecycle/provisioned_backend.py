@@ -22,13 +22,15 @@ from cloudgan.launch.backends.remote_command import CommandStreams
 from cloudgan.launch.clouds.client import CloudClient
 from cloudgan.launch.clouds.engine import Engine, check_gone
 from cloudgan.launch.clouds.planner import cloud_planner
-from cloudgan.launch.lifecycle.kept_nodes import (
+from cloudgan.launch.lifecycle.ownership import (
     kept_until,
     on_kept_nodes,
+    own_resources,
     since_reuse,
     state_without_job,
+    unused_cluster,
+    usage_of,
 )
-from cloudgan.launch.lifecycle.ownership import own_resources, unused_cluster, usage_of
 from cloudgan.launch.lifecycle.run_registry import PHASES, DesiredState, RunRegistry
 from cloudgan.schema.launch import Cluster, Node
 from cloudgan.schema.plan import Plan, Step
@@ -132,9 +134,7 @@ class ProvisionedBackend(JobBackend):
     def wait_for_change(self, run: str, seconds: float) -> None:
         """Waits for a change of the run's state, at most `seconds`."""
         began = monotonic_seconds()
-        found = self._registry.read(run)
-        inner = self._reached(found.plan) if found else None
-        if inner:
+        if inner := self._cluster_of(self._registry.read(run)):
             inner.wait_for_change(run, seconds)
         if monotonic_seconds() - began < min(seconds, 0.2):
             time.sleep(min(seconds, self._poll_seconds))
@@ -142,15 +142,14 @@ class ProvisionedBackend(JobBackend):
     def log_sources(self, run: str) -> dict[str, Callable[[bool], Iterator[LogLine]]]:
         """Returns the log source of each worker whose pod exists."""
         found = self._registry.read(run)
-        inner = self._reached(found.plan) if found and found.state != "finished" else None
+        inner = None if found and found.state == "finished" else self._cluster_of(found)
         return inner.log_sources(run) if inner else {}
 
     def execute(
         self, run: str, worker: int, command: Sequence[str], streams: CommandStreams
     ) -> int:
         """Runs a command beside a worker; returns its exit code."""
-        found = self._registry.read(run)
-        inner = self._reached(found.plan) if found else None
+        inner = self._cluster_of(self._registry.read(run))
         if inner is None:
             raise LaunchError(f"run {run} has no cluster; see `cloudgan status {run}`")
         return inner.execute(run, worker, command, streams)
@@ -188,10 +187,7 @@ class ProvisionedBackend(JobBackend):
 
     def cluster(self, run: str) -> Cluster | None:
         """Returns the cluster of a run and the run's share of its usage."""
-        if run not in self._usages:
-            found = self._registry.read(run)
-            return usage_of(self._engine, self._registry, found) if found else None
-        return self._usages[run]
+        return self._usages[run] if run in self._usages else self._usage(self._registry.read(run))
 
     def deleted(self, run: str) -> Mapping[str, datetime]:
         """Returns when node pools and clusters of a run were seen to go, by their names."""
@@ -199,13 +195,10 @@ class ProvisionedBackend(JobBackend):
 
     def list_runs(self) -> tuple[str, ...]:
         """Returns the names of open runs and of runs with orphaned resources."""
-        meant = [
-            run
-            for run in self._registry.list_runs()
-            if (i := self._registry.read(run)) and i.is_open
-        ]
-        left = [resource.run for resource in self._cloud.list_resources() if resource.run]
-        return tuple(sorted({*meant, *left}))
+        states = (self._registry.read(run) for run in self._registry.list_runs())
+        meant = {one.plan.run for one in states if one and one.is_open}
+        left = {resource.run for resource in self._cloud.list_resources() if resource.run}
+        return tuple(sorted(meant | left))
 
     def _release(self, run: str, state: str, *, close: bool) -> Iterator[str]:
         self._usages.pop(run, None)
@@ -229,7 +222,7 @@ class ProvisionedBackend(JobBackend):
             )
         unreachable = None
         try:
-            inner = self._reached(found.plan) if found else None
+            inner = self._cluster_of(found)
             if inner and close:
                 yield from inner.destroy(run)
             elif inner and state == "stopped":
@@ -243,7 +236,7 @@ class ProvisionedBackend(JobBackend):
         nodes = (one for one in resources if not one.ends_run)
         yield from self._engine.destroy(nodes, left, gone)
         with suppress(Exception):  # now: no billed node waits for the histories of other runs
-            self._usages[run] = usage_of(self._engine, self._registry, found) if found else None
+            self._usages[run] = self._usage(found)
         parents = {resource.parent for resource in resources} - {""}
         unused = unused_cluster(self._engine, self._registry, found, parents)
         stays: list[str] = []
@@ -261,6 +254,9 @@ class ProvisionedBackend(JobBackend):
 
     def _note_gone(self, run: str, resource: Resource) -> None:
         self._deleted.setdefault(run, {})[resource.name.rpartition("/")[2]] = utc_moment()
+
+    def _usage(self, found: DesiredState | None) -> Cluster | None:
+        return usage_of(self._engine, self._registry, found) if found else None
 
     def _keep(self, found: DesiredState, *, is_kept: bool) -> bool:
         """Lets the nodes of a finished run wait for the next one; returns whether they do."""
@@ -328,6 +324,9 @@ class ProvisionedBackend(JobBackend):
                 f" create it, or `cloudgan down {plan.run}` to delete the rest"
             )
         return found
+
+    def _cluster_of(self, found: DesiredState | None) -> JobBackend | None:
+        return self._reached(found.plan) if found else None
 
     def _reached(self, plan: Plan) -> JobBackend | None:
         """The backend of the run's cluster; None if the cluster does not exist."""

@@ -14,9 +14,8 @@ from cloudgan.core.command import command
 from cloudgan.core.errors import CloudganError, CredentialsError, PlanError
 from cloudgan.launch.clouds.client import CloudClient
 from cloudgan.launch.clouds.planner import open_cloud
-from cloudgan.launch.operations.concurrent_queries import run_concurrently
+from cloudgan.launch.operations.cloud_queries import disable_unless_reachable, run_concurrently
 from cloudgan.launch.operations.launch_options import CheckOptions
-from cloudgan.launch.operations.metadata_server import disable_unless_reachable
 from cloudgan.launch.operations.targets import account_target
 from cloudgan.launch.plan.flags import NodeFlags
 from cloudgan.launch.plan.launch_plan import make_launch_plan

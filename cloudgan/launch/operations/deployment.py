@@ -26,15 +26,15 @@ from cloudgan.launch.backends.tpu_vm.requests import put_secret
 from cloudgan.launch.clouds.client import CloudClient
 from cloudgan.launch.clouds.planner import BUILT_IN_CLOUDS, Clouds
 from cloudgan.launch.lifecycle.apply import apply, check_same_run, deprovision, release_after
-from cloudgan.launch.lifecycle.kept_nodes import end_waiting
 from cloudgan.launch.lifecycle.launch_log import LaunchLog
+from cloudgan.launch.lifecycle.ownership import end_waiting
 from cloudgan.launch.lifecycle.run_monitor import (
     PreemptionTracker,
     RunMonitor,
     raise_for_outcome,
 )
 from cloudgan.launch.lifecycle.run_results import RunResults, transfer_checkpoints
-from cloudgan.launch.operations.run_watch import RunWatch
+from cloudgan.launch.operations.launched_run import RunWatch
 from cloudgan.launch.operations.staging import (
     all_wheels,
     check_startable,

@@ -18,8 +18,7 @@ from cloudgan.core.labels import EXPIRES, checked_name, moment_of
 from cloudgan.launch.backends.job_backend import JobBackend
 from cloudgan.launch.clouds.client import CloudClient
 from cloudgan.launch.clouds.planner import cloud_planner
-from cloudgan.launch.lifecycle.cluster_usage import CLUSTER, is_cluster_of
-from cloudgan.launch.lifecycle.kept_nodes import kept_until, user_of
+from cloudgan.launch.lifecycle.ownership import CLUSTER, is_cluster_of, kept_until, user_of
 from cloudgan.launch.lifecycle.run_registry import DesiredState, RunRegistry
 from cloudgan.schema.plan import Target
 from cloudgan.schema.resource import Resource

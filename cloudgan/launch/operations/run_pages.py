@@ -17,8 +17,7 @@ from cloudgan.core import settings
 from cloudgan.core.clock import monotonic_seconds, utc_now
 from cloudgan.core.command import command
 from cloudgan.core.errors import CloudganError, ConfigError
-from cloudgan.launch.operations.local_runs import task_of
-from cloudgan.launch.operations.run_status import RunList
+from cloudgan.launch.operations.run_status import RunList, task_of
 from cloudgan.launch.operations.runs import status
 from cloudgan.reports.page import Links, Page, Paragraph, Section, render
 from cloudgan.reports.result import Result, View

@@ -22,8 +22,14 @@ from cloudgan.launch.lifecycle.launch_log import LaunchLog
 from cloudgan.launch.lifecycle.log_merging import LogSource, merge_logs
 from cloudgan.launch.lifecycle.run_results import RunResults
 from cloudgan.launch.operations.launched_run import launched_status
-from cloudgan.launch.operations.local_runs import local_status
-from cloudgan.launch.operations.run_status import SIGNS, THIS_MACHINE, RunList, RunStatus, State
+from cloudgan.launch.operations.run_status import (
+    SIGNS,
+    THIS_MACHINE,
+    RunList,
+    RunStatus,
+    State,
+    local_status,
+)
 from cloudgan.launch.operations.targets import (
     THIS_FOLDER,
     check_not_trained,

@@ -13,9 +13,9 @@ from cloudgan.core.errors import ConfigError, ResourcesLeftError, counted
 from cloudgan.core.progress import Progress, Silent
 from cloudgan.launch.clouds.engine import Engine
 from cloudgan.launch.clouds.planner import cloud_planner, open_cloud, with_login
+from cloudgan.launch.operations.cloud_queries import disable_unless_reachable
 from cloudgan.launch.operations.doctor import survey_account
 from cloudgan.launch.operations.inventory import Inventory
-from cloudgan.launch.operations.metadata_server import disable_unless_reachable
 from cloudgan.launch.operations.targets import account_target
 from cloudgan.reports.result import Result, View
 from cloudgan.schema.options.runs import SetupOptions

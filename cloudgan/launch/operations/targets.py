@@ -336,7 +336,7 @@ def resolve_plan(plan: Plan, say: Callable[[str], None], clouds: Clouds = BUILT_
     """
     if not plan.target.is_provisioned:
         return plan
-    from cloudgan.launch.operations.metadata_server import disable_unless_reachable
+    from cloudgan.launch.operations.cloud_queries import disable_unless_reachable
     from cloudgan.launch.plan.build import all_steps
 
     disable_unless_reachable()

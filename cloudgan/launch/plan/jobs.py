@@ -1,6 +1,6 @@
 """Kinds of jobs, one row each: all in which planning differs between them.
 
-A job is known to the rest of the launch by the keys of run.yaml that it gives (`job_options`), and these are of one of
+A job is known to the rest of the launch by the keys of run.yaml that it gives, and these are of one of
 four kinds: the training of one GAN, a grid of cells, a simulation, or the trials of a search.
 """
 
@@ -48,8 +48,7 @@ class Kind:
             the run.yaml or None, and the request.
         layout: Returns the keys of run.yaml that follow from the workers.
         forecast: Returns time and cost; takes the configuration, the workers, the speeds and the price of a node.
-        title: Returns a name for the run.
-        program: Returns what the workers train or run, in words.
+        title: Returns a name for the run, which says what its workers train.
         amount: Returns the work, such as ``60 epochs`` or ``200,000 showers``.
         work: Returns the work of a plan in a line.
         doing: Returns what a run of a name does, for its progress.
@@ -60,18 +59,17 @@ class Kind:
 
     name: str
     check: Callable[[Mapping[str, Any], str | None, WorkerFlags], None]
-    layout: Callable[[RunConfig, Workers], dict[str, Any]]
     showers: Callable[[RunConfig], Found]
     forecast: Callable[[RunConfig, Workers, ThroughputModel, PriceRow | None], Forecast]
     title: Callable[[RunConfig], str]
-    program: Callable[[RunConfig], str]
     amount: Callable[[RunConfig], str]
     work: Callable[[Plan], str]
     doing: Callable[[RunConfig, str], str]
-    unit: str
     total: Callable[[RunConfig, Heartbeat], int | None]
-    less: str
-    shorter: str
+    layout: Callable[[RunConfig, Workers], dict[str, Any]] = lambda *_: {}
+    unit: str = "epochs"
+    less: str = ""
+    shorter: str = ""
     needs_showers: bool = False
     no_seeds: str = ""
 
@@ -92,16 +90,15 @@ def _refuse(given: Mapping[str, Any], is_wrong: Callable[[str], bool], why: str)
         raise ConfigError(f"{flags}: {why}")
 
 
-def _check_training(given: Mapping[str, Any], file: str | None, request: WorkerFlags) -> None:
-    del file, request
-    _refuse_simulation(given)
-    why = "only valid with a grid, and the run.yaml has none: give --grid=2x2"
-    _refuse(given, lambda key: key.startswith("grid."), why)
-
-
 def _refuse_simulation(given: Mapping[str, Any]) -> None:
     why = "only valid with the job simulate: -- simulate"
     _refuse(given, lambda key: key.startswith("simulation."), why)
+
+
+def _check_training(given: Mapping[str, Any], *_: object) -> None:
+    _refuse_simulation(given)
+    why = "only valid with a grid, and the run.yaml has none: give --grid=2x2"
+    _refuse(given, lambda key: key.startswith("grid."), why)
 
 
 def _train_layout(config: RunConfig, workers: Workers) -> dict[str, Any]:
@@ -153,7 +150,7 @@ def _train_work(plan: Plan) -> str:
     of = f", {showers.records:,} showers" if showers.records and not plan.assumes_showers else ""
     config = plan.config
     kind = KINDS[config.job]
-    return f"{kind.name} {kind.program(config)}, {kind.amount(config)}{of}"
+    return f"{kind.name} {kind.title(config)}, {kind.amount(config)}{of}"
 
 
 def _epochs_text(config: RunConfig) -> str:
@@ -170,8 +167,7 @@ _OF_GRIDS = {
 }
 
 
-def _check_evolution(given: Mapping[str, Any], file: str | None, request: WorkerFlags) -> None:
-    del file
+def _check_evolution(given: Mapping[str, Any], _: str | None, request: WorkerFlags) -> None:
     _refuse_simulation(given)
     why = (
         "not an option of a grid of cells, which trains for --iterations; omit it, or omit the grid"
@@ -227,14 +223,6 @@ def _grid_showers(config: RunConfig) -> Found:
     return Found(Showers(source=NO_SHOWERS))
 
 
-def _grid_forecast(
-    config: RunConfig, workers: Workers, throughput: ThroughputModel, price: PriceRow | None
-) -> Forecast:
-    del workers, throughput, price
-    why = "no iteration of a grid was measured on such nodes"
-    return Forecast(epochs=_grid_of(config).iterations, why_unknown=why)
-
-
 def _grid_name(config: RunConfig) -> str:
     task = _grid_of(config).task
     return config.model.preset if task == "showers" else task
@@ -246,8 +234,7 @@ _LOW_SECONDS_PER_GEV, _HIGH_SECONDS_PER_GEV = 0.008, 0.025
 _START_SECONDS = 10.0
 
 
-def _check_simulation(given: Mapping[str, Any], file: str | None, request: WorkerFlags) -> None:
-    del file
+def _check_simulation(given: Mapping[str, Any], _: str | None, request: WorkerFlags) -> None:
     own = {"task", "training.seed"}
     why = "only valid with the job train, and the run.yaml has simulate"
     _refuse(given, lambda key: key not in own and not key.startswith("simulation."), why)
@@ -268,16 +255,10 @@ def _check_simulation(given: Mapping[str, Any], file: str | None, request: Worke
         )
 
 
-def _simulated(config: RunConfig) -> Found:
-    showers = config.simulation.showers
-    return Found(Showers(source=SIMULATED, records=showers, gib=gib_of(showers)))
-
-
 def _simulation_forecast(
-    config: RunConfig, workers: Workers, throughput: ThroughputModel, price: PriceRow | None
+    config: RunConfig, workers: Workers, _: ThroughputModel, price: PriceRow | None
 ) -> Forecast:
     """Returns the time and cost on the cores of the workers."""
-    del throughput
     if price and price.accelerator_count:
         raise ConfigError(
             f"--price-as={price.offer} has {price.accelerator_count} x {price.accelerator}, which"
@@ -323,10 +304,6 @@ def _showers_text(config: RunConfig) -> str:
     return counted(config.simulation.showers, "shower")
 
 
-def _trials_text(config: RunConfig) -> str:
-    return f"trials of the search {config.join}"
-
-
 _UNKNOWN_END = Forecast(epochs=1, why_unknown="the blocks train trials until the search ends")
 KINDS = {
     one.name: one
@@ -338,11 +315,9 @@ KINDS = {
             showers=lambda config: find_showers(config.data),
             forecast=train_forecast,
             title=lambda config: config.model.preset,
-            program=lambda config: config.model.preset,
             amount=_epochs_text,
             work=_train_work,
             doing=lambda _, run: f"training {run}",
-            unit="epochs",
             total=lambda _, beat: beat.epochs,
             less="reduce --epochs",
             shorter="--max-steps to train less, fewer --epochs",
@@ -353,9 +328,11 @@ KINDS = {
             check=_check_evolution,
             layout=_grid_layout,
             showers=_grid_showers,
-            forecast=_grid_forecast,
+            forecast=lambda config, *_: Forecast(
+                epochs=_grid_of(config).iterations,
+                why_unknown="no iteration of a grid was measured on such nodes",
+            ),
             title=_grid_name,
-            program=_grid_name,
             amount=lambda config: _grid_of(config).describe(),
             work=_train_work,
             doing=lambda _, run: f"evolving {run}",
@@ -369,11 +346,15 @@ KINDS = {
         Kind(
             name="simulate",
             check=_check_simulation,
-            layout=lambda *_: {},
-            showers=_simulated,
+            showers=lambda config: Found(
+                Showers(
+                    source=SIMULATED,
+                    records=config.simulation.showers,
+                    gib=gib_of(config.simulation.showers),
+                )
+            ),
             forecast=_simulation_forecast,
             title=lambda config: f"{config.simulation.particle}s",
-            program=lambda config: f"Geant4, {config.simulation.particle}s",
             amount=_showers_text,
             work=lambda plan: (
                 f"simulate {_showers_text(plan.config)} with Geant4, {plan.config.simulation.particle}s"
@@ -388,18 +369,13 @@ KINDS = {
         Kind(
             name="join",
             check=_check_join,
-            layout=lambda *_: {},
             showers=lambda _: Found(Showers(source=OF_THE_SEARCH)),
             forecast=lambda *_: _UNKNOWN_END,
             title=lambda config: f"{config.join[:_LONGEST_SEARCH]}-blocks",
-            program=_trials_text,
             amount=lambda _: "trials until the search ends",
-            work=lambda plan: f"train {_trials_text(plan.config)}",
+            work=lambda plan: f"train trials of the search {plan.config.join}",
             doing=lambda config, run: f"training trials of {config.join} in {run}",
-            unit="epochs",
             total=lambda *_: None,
-            less="",
-            shorter="",
             no_seeds="--seeds makes runs of its own, and the job join trains the trials of a search; omit --seeds",
         ),
     )

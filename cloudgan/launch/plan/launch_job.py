@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from cloudgan.core.errors import ConfigError
 from cloudgan.core.hardware import this_machine
@@ -14,7 +14,6 @@ from cloudgan.gan.footprint import ERROR, check_stages
 from cloudgan.launch.kubernetes.manifests import PYTHON_IMAGE
 from cloudgan.launch.plan.environment import run_variables
 from cloudgan.launch.plan.jobs import Kind, kind_of
-from cloudgan.launch.plan.offers import Node
 from cloudgan.launch.plan.request import LaunchRequest
 from cloudgan.money.billing import folder_ledger, usd_until_now
 from cloudgan.money.catalog import is_of, load_catalog, spelt
@@ -22,6 +21,7 @@ from cloudgan.money.price_file import catalog_with
 from cloudgan.schema.config import RunConfig, parse_config
 from cloudgan.schema.plan import Workers
 from cloudgan.schema.presets import find_profile
+from cloudgan.schema.price_row import Market, PriceRow
 from cloudgan.schema.run_folder import RunFolder
 from cloudgan.speed.candidates import BatchRule
 from cloudgan.speed.measured import PAPER_NETWORK, trained_batches
@@ -35,6 +35,22 @@ _GIB, _GIB_PER_ACCELERATOR = 8.0, 16.0
 _NODE_SHARE = 0.75
 """Largest default request, of a node: its system needs the rest."""
 _BATCH = "training.batch_per_replica"
+
+
+class UnpricedNode(NamedTuple):
+    """A node type without a known price in its region."""
+
+    provider: str
+    node_type: str
+    accelerator: str
+    accelerator_count: int
+    vcpu: int | None
+    memory_gib: float | None
+    region: str
+    market: Market
+
+
+Node = PriceRow | UnpricedNode
 
 
 @dataclass(frozen=True)

@@ -1,23 +1,165 @@
-"""What a user asks of `plan` and `deploy`, and which of its flags apply to its provider."""
+"""What a user asks of `plan` and `deploy`: the job after ``--``, and which flags apply to its provider."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Self
 
 from cloudgan.core.clouds import CLOUDS
-from cloudgan.core.errors import ConfigError
-from cloudgan.core.flags import argument, flag, keys_of
-from cloudgan.core.options import options_of
+from cloudgan.core.command_words import read
+from cloudgan.core.documents import read_json
+from cloudgan.core.errors import ConfigError, UnknownNameError
+from cloudgan.core.flags import Options, argument, flag, keys_of
+from cloudgan.core.local_path import local_path
+from cloudgan.core.options import build, options_of
 from cloudgan.launch.kubernetes.manifests import CLAIM
 from cloudgan.launch.plan.flags import AUTO, CHEAPEST, NodeFlags, WorkerFlags
-from cloudgan.launch.plan.job_options import read_job
 from cloudgan.money.catalog import spelt
 from cloudgan.schema.config import RunConfig
-from cloudgan.schema.options.training import TRAINED, Training, TrainingFlags
+from cloudgan.schema.ecal_unit import UNIT
+from cloudgan.schema.options.training import (
+    TRAINED,
+    CrossvalidateOptions,
+    GridFlags,
+    SearchOptions,
+    Training,
+    TrainingFlags,
+)
+from cloudgan.schema.parallel import ParallelMode
 from cloudgan.schema.plan import Plan, Showers
+from cloudgan.schema.search import FILE_NAME, SearchConfig
+from cloudgan.training.run_options import resolve
+
+_CONFIG: Any = flag(None, "a run.yaml; flags override its keys", "Model", placeholder="FILE")
+
+
+class TrainJob(TrainingFlags):
+    """Trains one GAN on the nodes.
+
+    Examples:
+        cloudgan deploy --provider=gcp --accelerator=l4 --nodes=2 -- train showers.h5 --preset=mini
+    """
+
+    run_keys: dict[str, Any] = keys_of(RunConfig, keys=TRAINED, local=False)
+
+
+class EvolveJob(GridFlags):
+    """Trains a grid of cells on the nodes; each cell is an MPI rank.
+
+    Examples:
+        cloudgan deploy --provider=slurm --store=/shared/gan --nodes=4 -- evolve showers.h5
+    """
+
+    config: str | None = _CONFIG
+    unit: str | None = UNIT
+    preset: str | None = flag(None, "networks, as in `train`", "Networks", words="mini")
+
+    @property
+    def training(self) -> Training:
+        """The keys that were given, and the path of the run.yaml."""
+        cells = self.config_keys
+        if self.grid is None and self.config is None:
+            cells |= {"rows": 2, "columns": 2}
+        keys = {
+            "data.path": cells.pop("data", None),
+            "data.unit": self.unit,
+            "model.preset": self.preset,
+            "training.seed": cells.pop("seed", None),
+        }
+        return keys | {f"grid.{name}": value for name, value in cells.items()}, self.config
+
+
+class SimulateJob(Options):
+    """Simulates showers with Geant4 into the store.
+
+    Examples:
+        cloudgan deploy --provider=kubernetes --nodes=4 -- simulate --showers=100000
+    """
+
+    config: str | None = _CONFIG
+    run_keys: dict[str, Any] = keys_of(RunConfig, keys=("simulation.", "training.seed"))
+
+    @property
+    def training(self) -> Training:
+        """The keys that were given, and the path of the run.yaml."""
+        return {"task": "simulate"} | self.run_keys, self.config
+
+
+class JoinJob(Options):
+    """Trains the trials of a search (`cloudgan search --store`), each one after another, until it ends.
+
+    Examples:
+        cloudgan deploy --provider=kubernetes --nodes=2 --store=s3://lab/x -- join search
+    """
+
+    name: str = argument("name of the search")
+    parallel: ParallelMode = flag(
+        "none", "that of the search: each node trains with the ranks of a trial", "Ranks"
+    )
+
+    @property
+    def training(self) -> Training:
+        """The keys that were given; there is no run.yaml."""
+        return _joins(self.name, self.parallel)
+
+
+class SearchJob(SearchOptions):
+    """Searches hyper-parameters: this machine coordinates, and the nodes are its blocks."""
+
+    @property
+    def training(self) -> Training:
+        """The keys of the blocks; there is no run.yaml."""
+        if (file := local_path(self.space) / FILE_NAME).is_file():
+            mode = read_json(file, SearchConfig).base.parallel.mode
+            return _joins(file.parent.resolve().name, mode)
+        return _blocks_of(self)
+
+
+class CrossvalidateJob(CrossvalidateOptions):
+    """Trains one run per fold: this machine coordinates, and the nodes are its blocks."""
+
+    @property
+    def training(self) -> Training:
+        """The keys of the blocks; there is no run.yaml."""
+        return _blocks_of(self)
+
+
+def _joins(folder: str, mode: ParallelMode) -> Training:
+    keys = {"task": "join", "join": folder}
+    return keys | ({} if mode == "none" else {"parallel.mode": mode}), None
+
+
+def _blocks_of(options: SearchOptions | CrossvalidateOptions) -> Training:
+    """Returns the keys of the blocks of a study, whose ranks are those of its trials."""
+    config, _ = resolve(options.run_keys, config=options.config, run=options.run, fresh=True)
+    return _joins(local_path(options.run).resolve().name, config.parallel.mode)
+
+
+Job = TrainJob | EvolveJob | SimulateJob | JoinJob | SearchJob | CrossvalidateJob
+JOBS: dict[str, type[Job]] = {
+    "train": TrainJob,
+    "evolve": EvolveJob,
+    "simulate": SimulateJob,
+    "join": JoinJob,
+    "search": SearchJob,
+    "crossvalidate": CrossvalidateJob,
+}
+
+
+def job_options(words: Sequence[str]) -> Job:
+    """Returns the options of the job after ``--``."""
+    name, *rest = words
+    if name not in JOBS:
+        raise UnknownNameError("job after `cloudgan deploy --`", name, JOBS)
+    model, command = JOBS[name], f"cloudgan deploy -- {name}"
+    own, common = read(command, model, rest)
+    if common:
+        raise ConfigError(
+            f"--{' and --'.join(common)}: flags of `cloudgan deploy` stand before --, those of {name} behind it"
+        )
+    return build(model, own, command=command)
 
 
 class LaunchRequest(NodeFlags, WorkerFlags, TrainingFlags):
@@ -32,9 +174,7 @@ class LaunchRequest(NodeFlags, WorkerFlags, TrainingFlags):
     run_keys: dict[str, Any] = keys_of(
         RunConfig, keys=TRAINED, local=False, positional=False, screen=False
     )
-    config: str | None = flag(
-        None, "a run.yaml; flags override its keys", "Model", placeholder="FILE"
-    )
+    config: str | None = _CONFIG
     seeds: str | None = flag(
         None,
         "one run per seed; such as 1,2,3; one after another, each with an equal share of --budget-usd and --max-hours",
@@ -56,7 +196,7 @@ class LaunchRequest(NodeFlags, WorkerFlags, TrainingFlags):
             raise ConfigError(
                 f"{given} before --: flags of the run stand behind it: -- {self.command[0]} {given}"
             )
-        return read_job(self.command)
+        return job_options(self.command).training
 
     def with_training(self, training: Training) -> Self:
         """Returns the request for another job."""

@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cloudgan.core.labels import RUN, SHARED
-from cloudgan.launch.lifecycle.cluster_usage import cluster_usage
+from cloudgan.launch.lifecycle.ownership import cluster_usage
 from cloudgan.launch.lifecycle.run_registry import DesiredState
 from cloudgan.schema.plan import NodePool
 from cloudgan.schema.resource import Resource

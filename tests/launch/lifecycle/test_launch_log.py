@@ -9,12 +9,16 @@ from hypothesis import strategies as st
 
 from cloudgan.core.errors import LaunchError
 from cloudgan.core.progress import Silent
-from cloudgan.launch.lifecycle import apply, kept_nodes, launch_log
+from cloudgan.launch.lifecycle import apply, launch_log, ownership
 from cloudgan.launch.lifecycle.apply import deprovision, record_deprovision
-from cloudgan.launch.lifecycle.launch_log import LaunchLog
-from cloudgan.launch.lifecycle.nodes import has_running_nodes, observe_nodes, terminate_nodes
+from cloudgan.launch.lifecycle.launch_log import (
+    LaunchLog,
+    has_running_nodes,
+    observe_nodes,
+    terminate_nodes,
+)
 from cloudgan.launch.lifecycle.run_results import RunResults
-from cloudgan.launch.operations.run_watch import RunWatch
+from cloudgan.launch.operations.launched_run import RunWatch
 from cloudgan.launch.plan.build import deadline
 from cloudgan.launch.plan.launch_job import usd_of_earlier_attempts
 from cloudgan.money.billing import launch_ledger
@@ -523,7 +527,7 @@ def test_a_removal_that_fails_leaves_the_nodes_up(provisioned, log, clock):
 @pytest.fixture
 def first(provisioned, tmp_path, monkeypatch, clock):
     """A run of this machine that ended after an hour, and whose nodes wait."""
-    for module in (kept_nodes, launch_log):
+    for module in (ownership, launch_log):
         monkeypatch.setattr(module, "RUNS", tmp_path)
     plan = provisioned.model_copy(
         update={"node_pool": POOL.model_copy(update={"keep_seconds": 1800})}
@@ -551,7 +555,7 @@ def test_waiting_nodes_are_paid_by_the_run_that_kept_them_until_another_uses_the
     assert usd(log) == pytest.approx(1.5 * (2 * HOUR + 0.1 + 0.033506)), (
         "an hour and the waiting, of the nodes and their cluster"
     )
-    kept_nodes.end_waiting(second(plan, after(70), plan.run), print)
+    ownership.end_waiting(second(plan, after(70), plan.run), print)
     assert log.read().attempts[-1].kept.seconds() == 600
     log.record_kept_end(after(75))
     assert log.read().attempts[-1].kept.seconds() == 600, "the first end counts"
@@ -572,7 +576,7 @@ def test_the_idle_hours_of_a_kept_cluster_are_paid_by_the_run_that_kept_it(first
     attempt = log.read().attempts[0]
     attempt = attempt.model_copy(update={"cluster": cluster, "kept": None, "fees": None})
     whole = log.read().model_copy(update={"attempts": (attempt,)})
-    launch.write(kept_nodes.RUNS / plan.run / "launch.json", whole)
+    launch.write(ownership.RUNS / plan.run / "launch.json", whole)
     plane = Fees((FeeRow(**FEE),))
 
     def paid():
@@ -583,10 +587,10 @@ def test_the_idle_hours_of_a_kept_cluster_are_paid_by_the_run_that_kept_it(first
     asked = attempt.requests[0].model_copy(update={"sent_at": after(660)})
     later = attempt.model_copy(update={"requests": (asked,), "cluster": None})
     launch.write(
-        kept_nodes.RUNS / "two" / "launch.json",
+        ownership.RUNS / "two" / "launch.json",
         whole.model_copy(update={"run": "two", "attempts": (later,)}),
     )
-    kept_nodes.end_waiting(plan.model_copy(update={"run": "two"}), print)
+    ownership.end_waiting(plan.model_copy(update={"run": "two"}), print)
     assert paid().known_usd == pytest.approx(1.1)
     assert paid().total().unknown == ()
 
@@ -595,11 +599,11 @@ def test_only_the_record_of_the_run_that_kept_them_changes_and_damage_is_said(
     first, plan_of, tmp_path
 ):
     plan, log = first
-    kept_nodes.end_waiting(plan_of(), print)
-    kept_nodes.end_waiting(second(plan, after(70), "elsewhere"), print)
+    ownership.end_waiting(plan_of(), print)
+    ownership.end_waiting(second(plan, after(70), "elsewhere"), print)
     assert not (tmp_path / "elsewhere").exists()
     (tmp_path / plan.run / plans.FILE_NAME).write_text("{")
     said = []
-    kept_nodes.end_waiting(second(plan, after(70), plan.run), said.append)
+    ownership.end_waiting(second(plan, after(70), plan.run), said.append)
     assert "could not be recorded" in said[0]
     assert log.read().attempts[-1].kept.ended_at is None

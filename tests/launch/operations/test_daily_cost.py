@@ -2,7 +2,7 @@
 
 import pytest
 
-from cloudgan.launch.operations.daily_cost import DailyCostModel, total
+from cloudgan.launch.operations.doctor import DailyCostModel, total
 from cloudgan.money.catalog import load_catalog
 from cloudgan.money.fees import load_fees
 from launch.lifecycle.cloud_double import CloudDouble

@@ -5,8 +5,7 @@ import pytest
 from cloudgan.core.clock import utc_moment
 from cloudgan.launch.clouds.azure import planner as requests
 from cloudgan.launch.clouds.planner import with_login
-from cloudgan.launch.operations.daily_cost import DailyCostModel
-from cloudgan.launch.operations.doctor import collect
+from cloudgan.launch.operations.doctor import DailyCostModel, collect
 from cloudgan.launch.operations.inventory import InventoryScanner
 from cloudgan.money.catalog import load_catalog
 from cloudgan.money.fees import load_fees
