@@ -40,15 +40,14 @@ from cloudgan.search.blocks import LOG, PROGRAM, Block, wait_for_trainers
 from cloudgan.search.folder import check_extra
 from cloudgan.storage.store import Store, StoreError, open_store, retry_on_store_error
 from cloudgan.worker.pod_environment import PodEnvironment, read_pod_environment
-from cloudgan.worker.status_beat import StatusBeat
 from cloudgan.worker.store_sync import (
     CHECKPOINTS,
     RunSync,
+    StatusBeat,
     file_upload,
     stage_showers,
 )
-from cloudgan.worker.timeouts import Timeouts, Watchdog
-from cloudgan.worker.trainer_process import LogProgress, WorkerLog
+from cloudgan.worker.trainer_process import LogProgress, Timeouts, Watchdog, WorkerLog
 
 _ABSENT_SECONDS = 600.0
 _STOP_SECONDS = 60.0

@@ -28,7 +28,12 @@ from cloudgan.schema.run_state import PREEMPTS
 from cloudgan.schema.search_exchange import search_prefix
 from cloudgan.schema.simulation import SHARD_INFO
 from cloudgan.storage.store import ObjectMissingError, StoreError, open_store, retry_on_store_error
-from cloudgan.worker.control import ControlServer
+from cloudgan.worker.control import (
+    ChiefRendezvousClient,
+    ControlServer,
+    FollowerRendezvousClient,
+    RendezvousClient,
+)
 from cloudgan.worker.pod_environment import PodEnvironment
 from cloudgan.worker.preemption import (
     MetadataService,
@@ -38,14 +43,15 @@ from cloudgan.worker.preemption import (
     record_notice,
 )
 from cloudgan.worker.rank_processes import RankLauncher
-from cloudgan.worker.rendezvous import AgentStatus, JoinResponse, Rendezvous
-from cloudgan.worker.rendezvous_client import (
-    ChiefRendezvousClient,
-    FollowerRendezvousClient,
-    RendezvousClient,
+from cloudgan.worker.rendezvous import (
+    AgentState,
+    AgentStatus,
+    JoinResponse,
+    Rendezvous,
+    heartbeat_key,
+    read_heartbeat,
 )
 from cloudgan.worker.restart_rounds import RestartRounds, count_restart
-from cloudgan.worker.state import AgentState, heartbeat_key, read_heartbeat
 from cloudgan.worker.store_sync import (
     RunSync,
     Upload,
@@ -54,8 +60,13 @@ from cloudgan.worker.store_sync import (
     in_background,
     stage_showers,
 )
-from cloudgan.worker.timeouts import Timeouts
-from cloudgan.worker.trainer_process import LogProgress, TrainerProcess, WorkerLog, pjrt_library
+from cloudgan.worker.trainer_process import (
+    LogProgress,
+    Timeouts,
+    TrainerProcess,
+    WorkerLog,
+    pjrt_library,
+)
 
 
 class _Job(NamedTuple):
@@ -77,7 +88,11 @@ SMOKE_STEP = (sys.executable, "-m", "cloudgan.training.smoke_step")
 
 
 class WorkerAgent:
-    """One worker from start to exit code."""
+    """One worker from start to exit code.
+
+    Attributes:
+        state: The state of this worker.
+    """
 
     def __init__(
         self,
@@ -103,9 +118,9 @@ class WorkerAgent:
         self._store = open_store(pod.run_url)
         began = utc_now().replace(":", "").replace("-", "")
         status = AgentStatus(incarnation=f"{began}-{secrets.token_hex(3)}")
-        self._state = AgentState(pod.peers.index, pod.peers.world, status)
+        self.state = AgentState(pod.peers.index, pod.peers.world, status)
         logs = pod.work / "logs"
-        self._log = WorkerLog(logs / f"{self._state.status.incarnation}.log", show)
+        self._log = WorkerLog(logs / f"{self.state.status.incarnation}.log", show)
         self._rendezvous = Rendezvous(self._own_peers.world, fresh_seconds=timeouts.fresh_seconds)
         own = open_store(f"{pod.run_url}/workers/{pod.peers.index}")
         self._counted = own if self._is_alone else self._store
@@ -118,18 +133,13 @@ class WorkerAgent:
         self._recorded_notices, self._recording = 0, threading.Lock()
         self._held: socket.socket | None = None
 
-    @property
-    def state(self) -> AgentState:
-        """The state of this worker."""
-        return self._state
-
     def run(self) -> int:
         """Runs until the run ends; returns the exit code."""
         peers = self._pod.peers
         host, port = peers.listening_host(), peers.control(peers.index)[1]
         rendezvous = self._rendezvous if peers.is_chief else None
         try:
-            control = ControlServer((host, port), self._state, rendezvous, self._pod.secret)
+            control = ControlServer((host, port), self.state, rendezvous, self._pod.secret)
         except OSError as error:
             raise TryAgain(f"cannot listen on port {port} of this machine ({error})") from error
         try:
@@ -145,7 +155,7 @@ class WorkerAgent:
             self._ranks.close()
 
     def _live(self) -> int:
-        say, state = self._log.say, self._state
+        say, state = self._log.say, self.state
         say(
             f"worker {state.index} of {state.world}, {state.status.incarnation}, run {self._pod.run}"
         )
@@ -155,7 +165,21 @@ class WorkerAgent:
         uploader = Uploader(self._uploads(), say)
         rendezvous_client = self._rendezvous_client()
         self._preemption_watcher = self._watch_preemption(rendezvous_client)
-        self._rounds = self._restart_rounds(rendezvous_client)
+        self._rounds = RestartRounds(
+            self._own_peers,
+            state,
+            self._trainer_timeouts(),
+            rendezvous_client=rendezvous_client,
+            stop=self._stop,
+            liveness=LivenessFile(self._liveness_file),
+            prepare=self._prepare_in_background,
+            start=self._start,
+            ends_all=self._ranks is not None,
+            is_finished=self._is_finished,
+            say=say,
+            work=self._job.work,
+            start_smoke_step=self._start_smoke_step if self._pod.smoke_step else None,
+        )
         code = CloudganError.exit_code
         try:
             code = self._rounds.run()
@@ -169,7 +193,7 @@ class WorkerAgent:
 
     def _end(self, code: int, rendezvous_client: RendezvousClient, uploader: Uploader) -> None:
         """Reports the exit code to the other workers and uploads the remaining files."""
-        state, timeouts = self._state, self._timeouts
+        state, timeouts = self.state, self._timeouts
         state.exit_code = code
         state.message = "" if code == 0 else state.message
         state.change(phase="ended")
@@ -206,7 +230,7 @@ class WorkerAgent:
         def take(notice: PreemptionNotice) -> None:
             left = "" if notice.seconds is None else f" in {notice.seconds:.0f} s"
             self._log.say(f"{notice.cloud} {PREEMPTS}{left}")
-            self._state.change(notice=notice)
+            self.state.change(notice=notice)
             self._stop.request(notice.seconds)
             rendezvous_client.notify()
 
@@ -215,7 +239,7 @@ class WorkerAgent:
 
     def _uploads(self) -> tuple[Upload, ...]:
         pod, timeouts, store = self._pod, self._timeouts, self._store
-        state = self._state
+        state = self.state
         log = file_upload(
             store,
             f"logs/{state.index}/{state.status.incarnation}.log.gz",
@@ -236,7 +260,7 @@ class WorkerAgent:
 
     def _heartbeat(self) -> Upload:
         def put() -> None:
-            beat = read_heartbeat(self._pod, self._state, self._rendezvous.notices())
+            beat = read_heartbeat(self._pod, self.state, self._rendezvous.notices())
             if self._is_alone:
                 beat = beat.model_copy(update={"step": None, "steps_per_second": None})
             if self._job.makes_shards:
@@ -246,7 +270,7 @@ class WorkerAgent:
 
         return Upload(
             HEARTBEAT,
-            lambda: heartbeat_key(self._state, self._rendezvous.notices()),
+            lambda: heartbeat_key(self.state, self._rendezvous.notices()),
             put,
             every_seconds=self._timeouts.heartbeat_every_seconds,
             periodic=True,
@@ -268,9 +292,9 @@ class WorkerAgent:
     def _rendezvous_client(self) -> RendezvousClient:
         peers, secret = self._pod.peers, self._pod.secret
         if self._own_peers.is_chief or secret is None:
-            return ChiefRendezvousClient(self._state, self._rendezvous, self._before_begin)
+            return ChiefRendezvousClient(self.state, self._rendezvous, self._before_begin)
         return FollowerRendezvousClient(
-            peers, self._state, self._timeouts, secret, say=self._log.say
+            peers, self.state, self._timeouts, secret, say=self._log.say
         )
 
     def _rank_launcher(self) -> RankLauncher | None:
@@ -300,29 +324,12 @@ class WorkerAgent:
             changes |= {"first_step_seconds": math.inf, "stall_seconds": math.inf}
         return self._timeouts.model_copy(update=changes)
 
-    def _restart_rounds(self, rendezvous_client: RendezvousClient) -> RestartRounds:
-        return RestartRounds(
-            self._own_peers,
-            self._state,
-            self._trainer_timeouts(),
-            rendezvous_client=rendezvous_client,
-            stop=self._stop,
-            liveness=LivenessFile(self._liveness_file),
-            prepare=self._prepare_in_background,
-            start=self._start,
-            ends_all=self._ranks is not None,
-            is_finished=self._is_finished,
-            say=self._log.say,
-            work=self._job.work,
-            start_smoke_step=self._start_smoke_step if self._pod.smoke_step else None,
-        )
-
     def _offer_port(self) -> None:
         if self._pod.random_ports:
             before, self._held = self._held, hold_port(self._pod.peers.listening_host())
             if before:  # until now, so that the new one is another
                 before.close()
-            self._state.change(port=number_of(self._held))
+            self.state.change(port=number_of(self._held))
 
     def _prepare_in_background(self) -> Callable[[], bool]:
         timeouts = self._timeouts
@@ -369,7 +376,7 @@ class WorkerAgent:
         """Counts a restart; returns the arguments with which each worker starts its ranks."""
         try:
             most = self._timeouts.max_restarts
-            self._state.restarts = count_restart(self._counted, self._progress(), most)
+            self.state.restarts = count_restart(self._counted, self._progress(), most)
         except StoreError as error:
             self._log.say(f"all workers are ready, but the store failed: {error}; retrying")
             raise

@@ -1,13 +1,24 @@
-"""The chief's record of all workers; decides when a generation starts. No clock, no network."""
+"""State of a worker, the chief's record of all, which decides when a generation starts, and its heartbeat.
+
+No network.
+"""
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
 
 from pydantic import ConfigDict, Field
 
+from cloudgan.core.clock import utc_now
 from cloudgan.core.document import Document
-from cloudgan.schema.heartbeat import Phase
+from cloudgan.schema import record
+from cloudgan.schema.heartbeat import Heartbeat, Phase
+from cloudgan.schema.liveness import Liveness
+from cloudgan.schema.quality import quality_of
+from cloudgan.worker.pod_environment import PodEnvironment
 from cloudgan.worker.preemption import PreemptionNotice
 
 _FRESH_SECONDS = 5.0
@@ -29,6 +40,34 @@ class AgentStatus(Document):
     generation: int = Field(default=0, ge=0, le=999_999)
     notice: PreemptionNotice | None = None
     port: int = Field(default=0, ge=0, le=65_535)
+
+
+@dataclass
+class AgentState:
+    """State of one worker; written by its main loop, read by the control server."""
+
+    index: int
+    world: int
+    status: AgentStatus
+    liveness: Liveness | None = None
+    missing_workers: tuple[int, ...] = ()
+    restarts: int = 0
+    exit_code: int | None = None
+    message: str = ""
+
+    def change(self, **values: Any) -> None:
+        """Changes parts of the status."""
+        self.status = self.status.model_copy(update=values)
+
+    def as_json(self) -> dict[str, Any]:
+        """Returns the public state, for `/state`."""
+        return {
+            "index": self.index,
+            "world": self.world,
+            **self.status.model_dump(include={"incarnation", "phase", "generation"}),
+            "step": self.liveness.step if self.liveness else None,
+            "exit_code": self.exit_code,
+        }
 
 
 class JoinResponse(Document):
@@ -163,3 +202,55 @@ class Rendezvous:
         if chief is None or self._began.get(0) != chief.incarnation:
             return True  # started by another chief
         return self.waiting_member() is not None
+
+
+def read_heartbeat(
+    pod: PodEnvironment, state: AgentState, notices: Mapping[int, PreemptionNotice]
+) -> Heartbeat:
+    """Returns the heartbeat of the run; `notices` are those of all workers."""
+    progress = _grid_progress if pod.config.grid else _progress
+    return Heartbeat(
+        time=utc_now(),
+        config_hash=pod.config_hash,
+        phase=state.status.phase,
+        world=state.world,
+        missing_workers=state.missing_workers,
+        generation=state.status.generation,
+        restarts=state.restarts,
+        exit_code=state.exit_code,
+        notices={index: notice.seconds for index, notice in notices.items()},
+        message=state.message,
+        **progress(pod, state),
+    )
+
+
+def _progress(pod: PodEnvironment, state: AgentState) -> dict[str, Any]:
+    known = record.read_if_whole(pod.folder.record_file)
+    epochs = known.epochs()
+    whole = [each for each in epochs if each.complete]
+    liveness, last = state.liveness, epochs[-1] if epochs else None
+    if state.status.phase == "ended":
+        liveness = None  # the file may lack the last steps
+    return {
+        "step": liveness.step if liveness else last.step if last else None,
+        "epoch": liveness.epoch if liveness else last.epoch + last.complete if last else None,
+        "epochs": pod.config.training.epochs,
+        "steps_per_second": liveness.steps_per_second if liveness else None,
+        "seconds_per_epoch": whole[-1].train_seconds if whole else None,
+        "quality": quality_of(known.validations()),
+        "damaged_checkpoints": known.damaged_checkpoints(),
+    }
+
+
+def _grid_progress(pod: PodEnvironment, state: AgentState) -> dict[str, Any]:
+    """The epochs of a grid are the iterations that all cells have done."""
+    assert pod.config.grid is not None  # noqa: S101  checked by the caller
+    iterations = pod.config.grid.iterations
+    done = state.liveness.epoch if state.liveness else None
+    return {"epoch": iterations if state.exit_code == 0 else done, "epochs": iterations}
+
+
+def heartbeat_key(state: AgentState, notices: Mapping[int, PreemptionNotice]) -> object:
+    """Returns the parts whose change is uploaded at once."""
+    ended = (state.exit_code, state.message)
+    return (state.status, state.missing_workers, state.restarts, *ended, tuple(notices.items()))

@@ -21,13 +21,11 @@ from cloudgan.core.errors import CloudganError, ConfigError, NoProgress, TryAgai
 from cloudgan.schema.heartbeat import Phase
 from cloudgan.schema.liveness import LivenessFile
 from cloudgan.storage.store import ObjectMissingError, Store
+from cloudgan.worker.control import RendezvousClient
 from cloudgan.worker.pod_environment import Peers
 from cloudgan.worker.preemption import StopRequest
-from cloudgan.worker.rendezvous import JoinResponse
-from cloudgan.worker.rendezvous_client import RendezvousClient
-from cloudgan.worker.state import AgentState
-from cloudgan.worker.timeouts import Timeouts, Watchdog
-from cloudgan.worker.trainer_process import TrainerProcess
+from cloudgan.worker.rendezvous import AgentState, JoinResponse
+from cloudgan.worker.trainer_process import Timeouts, TrainerProcess, Watchdog
 
 _FINISHED, _AGAIN = 0, TryAgain.exit_code
 _FAULT = CloudganError.exit_code

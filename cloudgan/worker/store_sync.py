@@ -1,4 +1,4 @@
-"""Exchange with the store: staged showers, the run folder's copy, and background uploads."""
+"""Exchange with the store: staged showers, the run folder's copy, background uploads, a search's status."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from cloudgan.core.atomic_file import write_atomic
 from cloudgan.core.documents import write_json
@@ -23,6 +24,7 @@ from cloudgan.schema.config import RunConfig
 from cloudgan.schema.grid_states import CELLS, newest_point, saved_in_store
 from cloudgan.schema.quality import best_step
 from cloudgan.schema.run_folder import RunFolder, checkpoint_name, checkpoint_steps
+from cloudgan.schema.search_exchange import STATUS, BlockStatus
 from cloudgan.storage.bucket_showers import BucketShowers, is_url
 from cloudgan.storage.store import ObjectMissingError, Store
 from cloudgan.worker.pod_environment import PodEnvironment
@@ -134,6 +136,56 @@ class Uploader:
                 self._say(f"{upload.name} was not uploaded: {error}; retrying")
         else:
             self._failing.discard(upload.name)
+
+
+_LAST_BEAT_SECONDS = 10.0
+
+
+class StatusBeat:
+    """Writes the status of a search's block at every beat and soon after it changes.
+
+    It has a thread, so that downloads and uploads do not delay it.
+    """
+
+    def __init__(
+        self, store: Store, status: BlockStatus, say: Callable[[str], None], *, every_seconds: float
+    ) -> None:
+        """Starts it; a failing store is logged once until it works again."""
+        self._store = store
+        self.status, self._changes, self._lock = status, 0, threading.Lock()
+        self._began = self._written = time.monotonic()
+        beat = Upload(STATUS, lambda: self._changes, self._put, every_seconds, periodic=True)
+        self._uploader = Uploader([beat], say)
+
+    @property
+    def seconds(self) -> float:
+        """Time since the start of the block."""
+        return time.monotonic() - self._began
+
+    @property
+    def silent_seconds(self) -> float:
+        """Time since the last beat that reached the store."""
+        return time.monotonic() - self._written
+
+    def change(self, **values: Any) -> None:
+        """Changes the status and writes it soon."""
+        with self._lock:
+            self.status = self.status.model_copy(update=values)
+            self._changes += 1
+
+    def close(self) -> None:
+        """Writes that the block has left, and ends the thread."""
+        self.change(left=True)
+        self._uploader.close([], patience_seconds=_LAST_BEAT_SECONDS)
+
+    def _put(self) -> None:
+        began = time.monotonic()
+        with self._lock:
+            values = {"beat": self.status.beat + 1, "seconds": began - self._began}
+            self.status = self.status.model_copy(update=values)
+            content = self.status.model_dump_json().encode()
+        self._store.put(STATUS, content)
+        self._written = began
 
 
 CHECKPOINTS = "checkpoints"

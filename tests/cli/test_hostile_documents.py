@@ -14,8 +14,12 @@ from hypothesis import strategies as st
 
 from cloudgan.cli.main import main
 from cloudgan.core.labels import EXPIRES, OWNER, SPEC
-from cloudgan.launch.backends.local.state_file import SavedState, SavedWorkerState, StateFile
-from cloudgan.launch.backends.local.supervisor import process_start_time
+from cloudgan.launch.backends.local.supervisor import (
+    SavedState,
+    SavedWorkerState,
+    StateFile,
+    process_start_time,
+)
 from cloudgan.launch.lifecycle.run_registry import RunRegistry
 from cloudgan.launch.lifecycle.run_results import RunResults
 from cloudgan.schema import plan as plans

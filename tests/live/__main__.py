@@ -19,7 +19,7 @@ from cloudgan.core.clock import utc_moment, utc_now
 from cloudgan.core.clouds import has_system_node
 from cloudgan.core.documents import parse_json, write_json
 from cloudgan.core.labels import RUN
-from cloudgan.launch.backends.kubernetes.nodes import list_nodes
+from cloudgan.launch.backends.kubernetes.checks import list_nodes
 from cloudgan.launch.clouds.client import CloudClient
 from cloudgan.launch.clouds.planner import open_cloud
 from cloudgan.launch.operations.targets import RUNS, RunLocator, account_target

@@ -21,7 +21,7 @@ from cloudgan.schema.heartbeat import Heartbeat
 from cloudgan.worker.agent import WorkerAgent
 from cloudgan.worker.pod_environment import read_pod_environment
 from cloudgan.worker.preemption import StopRequest
-from cloudgan.worker.timeouts import Timeouts
+from cloudgan.worker.trainer_process import Timeouts
 from data.conftest import make_any_store
 from waiting import until
 from worker.metadata_double import MetadataDouble

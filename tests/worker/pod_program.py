@@ -8,7 +8,7 @@ from cloudgan.core import settings
 from cloudgan.worker.agent import WorkerAgent
 from cloudgan.worker.pod_environment import read_pod_environment
 from cloudgan.worker.preemption import StopRequest
-from cloudgan.worker.timeouts import Timeouts
+from cloudgan.worker.trainer_process import Timeouts
 
 if __name__ == "__main__":
     setup = json.loads(Path(sys.argv[1]).read_text())

@@ -9,8 +9,7 @@ import pytest
 from cloudgan.core.run_secret import RunSecret
 from cloudgan.worker.control import ControlServer, RejectedError, join_chief
 from cloudgan.worker.preemption import PreemptionNotice
-from cloudgan.worker.rendezvous import AgentStatus, Rendezvous
-from cloudgan.worker.state import AgentState
+from cloudgan.worker.rendezvous import AgentState, AgentStatus, Rendezvous
 
 SECRET = RunSecret(b"a" * 64)
 TOKEN = SECRET.token("worker")
@@ -38,7 +37,7 @@ def chief():
 
 def ask(server, method, path, body=None, headers=None):
     """Returns status and body of the answer."""
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=5)
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_address[1], timeout=5)
     connection.request(method, path, body, headers or {})
     answer = connection.getresponse()
     found = answer.status, answer.read()
@@ -59,7 +58,7 @@ def test_the_state_is_served(chief):
 
 def test_a_worker_joins_and_gets_a_response(chief):
     server, rendezvous = chief
-    answer = join_chief(("127.0.0.1", server.port), 1, WAITING, SECRET)
+    answer = join_chief(("127.0.0.1", server.server_address[1]), 1, WAITING, SECRET)
     assert (answer.generation, answer.start, answer.exit_code) == (0, False, None)
     assert rendezvous.missing_members(0.0) == (0,)
 
@@ -69,7 +68,7 @@ def test_a_worker_joins_and_gets_a_response(chief):
 )
 def test_a_worker_sends_its_preemption_notice(chief, notice):
     server, rendezvous = chief
-    address = ("127.0.0.1", server.port)
+    address = ("127.0.0.1", server.server_address[1])
     training = WAITING.model_copy(update={"phase": "training", "generation": 1, "notice": notice})
     join_chief(address, 1, training, SECRET)
     assert rendezvous.notices() == ({1: notice} if notice else {})
@@ -136,7 +135,7 @@ def test_a_generation_that_has_not_begun_is_rejected(chief):
 
 
 def test_connections_beyond_the_limit_are_closed_and_the_server_goes_on(chief):
-    address = ("127.0.0.1", chief[0].port)
+    address = ("127.0.0.1", chief[0].server_address[1])
     idle = [socket.create_connection(address) for _ in range(80)]
     refused = [one for one in idle[64:] if one.recv(1) == b""]
     assert len(refused) == 16
@@ -172,7 +171,9 @@ def test_only_the_chief_serves_join():
 
 
 def test_idle_connections_do_not_block_others(chief):
-    silent = [socket.create_connection(("127.0.0.1", chief[0].port)) for _ in range(20)]
+    silent = [
+        socket.create_connection(("127.0.0.1", chief[0].server_address[1])) for _ in range(20)
+    ]
     assert ask(chief[0], "GET", "/state")[0] == 200
     for each in silent:
         each.close()
@@ -185,7 +186,7 @@ def test_a_response_that_is_not_from_the_chief_of_the_run_is_an_error(secret):
     )
     try:
         with pytest.raises(RejectedError, match="does not have the secret of this run"):
-            join_chief(("127.0.0.1", server.port), 1, WAITING, SECRET)
+            join_chief(("127.0.0.1", server.server_address[1]), 1, WAITING, SECRET)
     finally:
         server.close()
 

@@ -18,10 +18,9 @@ from cloudgan.schema.liveness import LivenessFile
 from cloudgan.storage.store import open_store
 from cloudgan.worker.pod_environment import Peers
 from cloudgan.worker.preemption import StopRequest
-from cloudgan.worker.rendezvous import AgentStatus, JoinResponse
+from cloudgan.worker.rendezvous import AgentState, AgentStatus, JoinResponse
 from cloudgan.worker.restart_rounds import FILE_NAME, RestartRounds, count_restart
-from cloudgan.worker.state import AgentState
-from cloudgan.worker.timeouts import Timeouts
+from cloudgan.worker.trainer_process import Timeouts
 from worker.conftest import is_dead
 
 LONG = 1_000_000  # steps: it will not end before it is ended

@@ -4,8 +4,7 @@ from types import SimpleNamespace
 
 from cloudgan.schema.config import RunConfig
 from cloudgan.schema.liveness import Liveness
-from cloudgan.worker.rendezvous import AgentStatus
-from cloudgan.worker.state import AgentState, read_heartbeat
+from cloudgan.worker.rendezvous import AgentState, AgentStatus, read_heartbeat
 
 
 def test_the_heartbeat_of_a_grid_counts_iterations():

@@ -4,7 +4,7 @@ import pytest
 
 from cloudgan.cli.commands.worker import worker
 from cloudgan.schema.plan import Limits
-from cloudgan.worker.timeouts import Timeouts, Watchdog
+from cloudgan.worker.trainer_process import Timeouts, Watchdog
 
 LIMITS = Timeouts(first_step_seconds=900, stall_seconds=120, stall_medians=20)
 

@@ -19,7 +19,7 @@ def worker(options: WorkerOptions, *, as_json: bool = False) -> None:
     from cloudgan.worker.agent import WorkerAgent
     from cloudgan.worker.pod_environment import read_pod_environment
     from cloudgan.worker.preemption import StopRequest
-    from cloudgan.worker.timeouts import Timeouts
+    from cloudgan.worker.trainer_process import Timeouts
 
     timeouts = Timeouts(**options.model_dump())
     stop = StopRequest()

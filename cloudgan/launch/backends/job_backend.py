@@ -19,12 +19,16 @@ from cloudgan.schema.run_state import LogLine, RunState
 class JobBackend(ABC):
     """Runs of one cluster, machine or cloud. Its state is what the provider reports, not a cache.
 
-    The methods on nodes are those of a backend that provisions and deletes none itself.
+    The methods that are not abstract are those of a backend that is asked for a state again and again, and
+    that provisions and deletes no nodes itself.
     """
 
-    @abstractmethod
+    _poll_seconds: float
+
     def check(self, plan: Plan) -> tuple[str, ...]:
         """Raises if the plan cannot run here; returns a warning for each check that was not possible."""
+        del plan
+        return ()
 
     @abstractmethod
     def steps(self, plan: Plan) -> tuple[Step, ...]:
@@ -38,17 +42,21 @@ class JobBackend(ABC):
     def ensure(self, step: Step, plan: Plan) -> bool:
         """Applies a step unless its object exists; returns whether a request was sent."""
 
-    @abstractmethod
     def annotate(self, run: str, state: str) -> None:
-        """Stores the desired phase, such as ``stopped``, with the run's plan."""
+        """Stores the desired phase, such as ``stopped``, unless files of the run or its desired state have it."""
+        del run, state
 
     @abstractmethod
     def state(self, run: str) -> RunState:
         """Returns the state of a run and its workers."""
 
-    @abstractmethod
     def wait_for_change(self, run: str, seconds: float) -> None:
-        """Waits until the state differs from the last `state`, at most `seconds`."""
+        """Waits until the state changes, at most `seconds`."""
+        before, end = self.state(run), monotonic_seconds() + seconds
+        while monotonic_seconds() < end:
+            time.sleep(min(self._poll_seconds, max(0.0, end - monotonic_seconds())))
+            if self.state(run) != before:
+                return
 
     @abstractmethod
     def log_sources(self, run: str) -> dict[str, Callable[[bool], Iterator[LogLine]]]:
@@ -100,23 +108,6 @@ class JobBackend(ABC):
         """Returns when this object saw each billed resource of a run go, by its name."""
         del run
         return {}
-
-
-class PolledBackend(JobBackend):
-    """The methods of a backend that is asked for a state again and again, and stores no phase."""
-
-    _poll_seconds: float
-
-    def annotate(self, run: str, state: str) -> None:
-        """Does nothing: files of the run, or its desired state, have the phase."""
-
-    def wait_for_change(self, run: str, seconds: float) -> None:
-        """Returns when the state changes, after `seconds` at the latest."""
-        before, end = self.state(run), monotonic_seconds() + seconds
-        while monotonic_seconds() < end:
-            time.sleep(min(self._poll_seconds, max(0.0, end - monotonic_seconds())))
-            if self.state(run) != before:
-                return
 
     def _log_of(self, run: str, rank: int, path: Path) -> Callable[[bool], Iterator[LogLine]]:
         def lines(follow: bool) -> Iterator[LogLine]:

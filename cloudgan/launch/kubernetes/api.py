@@ -62,6 +62,7 @@ class ClusterApi:
     """Sends requests to one cluster and retries transient failures.
 
     Attributes:
+        client: The authenticated client of the official library.
         say: Receives progress.
         new_until: Until when unreachable endpoints and denied logins are retried, by `monotonic_seconds`: the
             cluster is new.
@@ -80,7 +81,7 @@ class ClusterApi:
             patience_seconds: How long to retry an unreachable cluster.
             say: Receives one line when the cluster becomes unreachable and one when it is back.
         """
-        self._client, self._patience, self.say = client, patience_seconds, say
+        self.client, self._patience, self.say = client, patience_seconds, say
         self._was_reached = False
         self.new_until = 0.0
 
@@ -169,11 +170,6 @@ class ClusterApi:
             for line in lines:
                 yield line.decode(errors="replace").rstrip("\n")
 
-    @property
-    def client(self) -> ApiClient:
-        """The authenticated client of the official library."""
-        return self._client
-
     def _json(
         self,
         method: str,
@@ -250,7 +246,7 @@ class ClusterApi:
         timeout: Any,
     ) -> Any:
         kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
-        request = self._client.param_serialize(
+        request = self.client.param_serialize(
             method,
             path,
             query_params=list((query or {}).items()),
@@ -258,7 +254,7 @@ class ClusterApi:
             body=dict(body) if body is not None else None,
             auth_settings=["BearerToken"],
         )
-        return self._client.call_api(*request, _request_timeout=timeout)
+        return self.client.call_api(*request, _request_timeout=timeout)
 
     @contextmanager
     def _stream(
@@ -277,7 +273,7 @@ class ClusterApi:
             answer.response.release_conn()
 
     def _unreachable(self, content: bytes) -> ApiError:
-        where = self._client.configuration.host
+        where = self.client.configuration.host
         if not self._was_reached:
             return ApiError(
                 f"no response from {where} ({content.decode()}); check --context and that its network"

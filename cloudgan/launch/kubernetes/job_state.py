@@ -1,4 +1,4 @@
-"""Derives the state of a run from its Job and pods."""
+"""Reads a Job: its manifest for workers without a pod, and the state of a run from its status and pods."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import Any, Final
 
 from cloudgan.core.clock import parse_time
-from cloudgan.launch.kubernetes.job_spec import RESTART_CODES, describe_exit_code
-from cloudgan.launch.kubernetes.manifests import TRAINER
+from cloudgan.core.errors import ConfigError, NoProgress
+from cloudgan.launch.kubernetes.manifests import TRAINER, trainer
 from cloudgan.schema.image import pinned
 from cloudgan.schema.run_state import (
     PREEMPTS,
@@ -24,7 +24,50 @@ from cloudgan.schema.run_state import (
 
 Object = Mapping[str, Any]
 
+CONFIG: Final = "/cloudgan/config"
+WORK: Final = "/cloudgan/scratch"
+KEY_FOLDER: Final = "/cloudgan/secret"
+KEY_FILE: Final = "key"
+"""File in `KEY_FOLDER` that holds the secret of the run."""
+RESTART_CODES: Final = (75, 137, 143)
+"""Exit codes after which the podFailurePolicy of k8s/job.yaml restarts a worker."""
 INDEX: Final = "batch.kubernetes.io/job-completion-index"
+
+
+def command(job: Object, python: str) -> list[str]:
+    """Returns the command of a worker; `python` is the interpreter that has cloudgan."""
+    first, *rest = trainer(dict(job))["command"]
+    return [python if first in ("python", "python3") else first, *rest]
+
+
+def environment(job: Object, folders: Mapping[str, str]) -> dict[str, str]:
+    """Returns the environment variables that all workers share, with `folders` for mount paths.
+
+    All except CLOUDGAN_PEERS, which holds names of a cluster, HOME, and those in a Secret, which the
+    backend delivers by itself.
+    """
+    found = {}
+    for variable in trainer(dict(job))["env"]:
+        if "value" not in variable or variable["name"] in ("CLOUDGAN_PEERS", "HOME"):
+            continue
+        value = str(variable["value"]).replace("$$", "$")
+        for mount, folder in folders.items():
+            if value == mount or value.startswith(f"{mount}/"):
+                value = folder + value[len(mount) :]
+                break
+        found[variable["name"]] = value
+    return found
+
+
+def describe_exit_code(exit_code: int) -> tuple[str, Cause]:
+    """Returns a description and the cause for an exit code that ends the run."""
+    if exit_code == NoProgress.exit_code:
+        return f"no newer checkpoint after three restarts (exit code {exit_code})", "no progress"
+    if exit_code == ConfigError.exit_code:
+        why = "its devices or its settings do not fit the plan"
+        return f"{why} (exit code {exit_code})", "program"
+    return f"exited with code {exit_code}", "program"
+
 
 # Reasons of kubernetes/pkg/kubelet/images/types.go and kuberuntime_container.go (read 2026-11-25).
 _PULL = {

@@ -16,8 +16,14 @@ from cloudgan.core import assets, clouds
 from cloudgan.core.documents import parse_yaml
 from cloudgan.core.labels import RUN
 from cloudgan.core.run_secret import SECRET_NAMES, new_secret, secret_key, secret_value
-from cloudgan.launch.kubernetes import capacity_request, kueue
-from cloudgan.launch.kubernetes.pod_network import asks_agent, cilium_policy, metadata_rules
+from cloudgan.launch.kubernetes.extensions import (
+    asks_agent,
+    capacity_request,
+    cilium_policy,
+    metadata_rules,
+    queue_labels,
+    request_annotations,
+)
 from cloudgan.schema.plan import Plan, Step, Wheel
 
 CLAIM = "pvc:"
@@ -208,7 +214,7 @@ def manifests(plan: Plan, *, gang: bool = False) -> tuple[dict[str, Any], ...]:
         _owned(_service(plan), plan),
         _owned(own_job, plan),
         *((_owned(_secret(plan), plan),) if has_secret(plan) else ()),
-        *(_owned(body, plan) for body in capacity_request.manifests(plan, own_job)),
+        *(_owned(body, plan) for body in capacity_request(plan, own_job)),
         *((_owned(cilium_policy(plan), plan),) if asks_agent(plan) else ()),
     )
 
@@ -237,7 +243,7 @@ def job(plan: Plan, *, gang: bool = False) -> dict[str, Any]:
     spec: dict[str, Any] = body["spec"]
     spec |= {"completions": workers.nodes, "parallelism": workers.nodes}
     spec["activeDeadlineSeconds"] = plan.limits.deadline_seconds
-    body["metadata"]["labels"] |= kueue.labels(plan)
+    body["metadata"]["labels"] |= queue_labels(plan)
     if gang:
         spec["scheduling"]["schedulingPolicy"]["gang"]["minCount"] = workers.nodes
     if not plan.wheels:
@@ -280,7 +286,7 @@ def wheel_list(wheels: tuple[Wheel, ...]) -> str:
 def _fill_pod(template: dict[str, Any], plan: Plan) -> None:
     pod, workers = template["spec"], plan.workers
     template["metadata"]["labels"] |= plan.labels().as_dict() | workers.pod_labels
-    if consumed := capacity_request.pod_annotations(plan):
+    if consumed := request_annotations(plan):
         template["metadata"]["annotations"] = consumed
     pod["subdomain"] = plan.run
     pod["terminationGracePeriodSeconds"] = workers.grace_seconds

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from cloudgan.core.durations import HOUR_SECONDS, format_duration
 from cloudgan.core.errors import BudgetError, ConfigError, PlanError
 from cloudgan.core.labels import as_value, expiry, spec_digits
-from cloudgan.launch.backends.kubernetes.nodes import wait_step
+from cloudgan.launch.backends.kubernetes.checks import wait_step
 from cloudgan.launch.clouds.planner import BUILT_IN_CLOUDS, Clouds, NodePoolRequest
 from cloudgan.launch.kubernetes.manifests import manifest_steps
 from cloudgan.launch.plan.jobs import KINDS

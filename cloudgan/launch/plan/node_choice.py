@@ -13,8 +13,7 @@ from cloudgan.core import machines
 from cloudgan.core.clouds import CLOUDS, choices, of_bucket
 from cloudgan.core.durations import HOUR_SECONDS
 from cloudgan.core.errors import BudgetError, ConfigError, PlanError, UnknownNameError
-from cloudgan.launch.backends.tpu_vm.requests import ENGINE, check_no_secrets
-from cloudgan.launch.backends.tpu_vm.slices import unsupported_reason
+from cloudgan.launch.backends.tpu_vm.requests import ENGINE, check_no_secrets, unsupported_reason
 from cloudgan.launch.clouds.planner import Clouds, NodePoolRequest
 from cloudgan.launch.plan.candidates import (
     OfferConstraints,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cloudgan.launch.kubernetes.capacity_request import progress, requested_by
+from cloudgan.launch.kubernetes.extensions import progress, requested_by
 from launch.clouds.gcp.lab import gcp_plan
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cloudgan.launch.kubernetes.kueue import in_queue
+from cloudgan.launch.kubernetes.extensions import in_queue
 from cloudgan.schema.run_state import RunState
 
 FULL = "couldn't assign flavors to pod set main: insufficient unused quota for cpu in flavor nodes, 1 more needed"

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from cloudgan.core.clouds import CLOUDS
 from cloudgan.core.errors import ConfigError
-from cloudgan.launch.kubernetes.job_spec import RESTART_CODES, JobSpec
+from cloudgan.launch.kubernetes.job_state import RESTART_CODES, environment
 from cloudgan.launch.kubernetes.manifests import (
     GPU_NODE,
     PLAN_PLACEHOLDER,
@@ -147,7 +147,7 @@ def test_variables_of_the_user_reach_every_container_and_no_value_of_a_secret_is
         assert env["A"] == {"value": "$$(HOME) $$$$"}, "Kubernetes expands nothing"
         reference = {"name": plan.run, "key": "variable.LAB_LOGIN"}
         assert env["LAB_LOGIN"] == {"valueFrom": {"secretKeyRef": reference}}
-    assert JobSpec(job(plan)).environment({})["A"] == "$(HOME) $$"
+    assert environment(job(plan), {})["A"] == "$(HOME) $$"
     assert "secret" in {one["name"] for one in pod["volumes"]}, "the pod waits for the Secret"
     (secret,) = (one for one in manifests(plan) if one["kind"] == "Secret")
     assert secret["immutable"]

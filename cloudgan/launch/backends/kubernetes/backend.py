@@ -20,23 +20,29 @@ from cloudgan.core.errors import (
 )
 from cloudgan.core.labels import RUN, SPEC
 from cloudgan.launch.backends.job_backend import JobBackend
-from cloudgan.launch.backends.kubernetes.nodes import WAIT, list_nodes, wait_for_nodes
-from cloudgan.launch.backends.kubernetes.permissions import (
+from cloudgan.launch.backends.kubernetes.checks import (
     GANG_GROUP,
     REVIEW,
+    WAIT,
     check_cluster,
-    check_permissions,
     check_rights,
     has_cilium,
     kueue_path,
+    list_nodes,
+    wait_for_nodes,
+    wait_for_port_probe,
 )
 from cloudgan.launch.backends.kubernetes.pod_exec import execute
-from cloudgan.launch.backends.kubernetes.port_probe import wait_for_port_probe
 from cloudgan.launch.backends.remote_command import CommandStreams
 from cloudgan.launch.kubernetes.api import AlreadyExistsError, ApiError, ClusterApi, GoneError
-from cloudgan.launch.kubernetes.capacity_request import REQUESTS, progress, requested_by
+from cloudgan.launch.kubernetes.extensions import (
+    JOB_LABEL,
+    REQUESTS,
+    in_queue,
+    progress,
+    requested_by,
+)
 from cloudgan.launch.kubernetes.job_state import INDEX, run_state
-from cloudgan.launch.kubernetes.kueue import JOB_LABEL, in_queue
 from cloudgan.launch.kubernetes.manifests import (
     COMPONENT,
     PLAN_PLACEHOLDER,
@@ -91,8 +97,7 @@ class KubernetesBackend(JobBackend):
 
     def check(self, plan: Plan) -> tuple[str, ...]:
         """Checks permissions, accelerators, queue and claim before anything is created."""
-        check_permissions(self._api, self._namespace, queue=plan.target.queue)
-        return check_cluster(self._api, plan)
+        return check_cluster(self._api, plan, self._namespace)
 
     def steps(self, plan: Plan) -> tuple[Step, ...]:
         """Returns the plan's steps, with gang scheduling if the cluster's API supports it."""
@@ -174,9 +179,9 @@ class KubernetesBackend(JobBackend):
 
     def _create_secret(self, step: Step, plan: Plan) -> bool:
         """Creates the Secret of the run's Job with a new value, without reading an existing one."""
-        assert isinstance(step.body, dict)  # noqa: S101  a manifest
+        body: Any = step.body
         try:
-            self._api.create(step.path, filled_secret(step.body, self._job_uid(plan)))
+            self._api.create(step.path, filled_secret(body, self._job_uid(plan)))
         except AlreadyExistsError:
             return False
         return True
@@ -222,7 +227,10 @@ class KubernetesBackend(JobBackend):
         if job and not found.is_over and len(found.workers) < int(job["spec"]["completions"]):
             return replace(found, reason=found.reason or self._why_no_pods(run))
         if job and found.phase in ("waiting", "starting") and (name := requested_by(job)):
-            return self._with_capacity(found, name)
+            request = self._api.get(f"{REQUESTS.format(self._namespace)}/{name}")
+            said, is_lost = progress(request) if request else ("", False)
+            cause = "capacity" if is_lost else found.cause
+            return replace(found, reason=said or found.reason, cause=cause)
         if found.phase == "absent" and self._api.get(f"{self._maps}/{run}") is not None:
             return replace(found, phase="stopped")
         return found
@@ -244,19 +252,10 @@ class KubernetesBackend(JobBackend):
     def _node_sizes(self) -> dict[str, str]:
         """Returns the type of each node; nothing without the permission to list nodes."""
         try:
-            nodes = self._api.list("/api/v1/nodes")["items"]
+            nodes = [one["metadata"] for one in self._api.list("/api/v1/nodes")["items"]]
         except CredentialsError:
             return {}
-        labels = {one["metadata"]["name"]: one["metadata"].get("labels") or {} for one in nodes}
-        return {name: each.get(_NODE_TYPE, "") for name, each in labels.items()}
-
-    def _with_capacity(self, found: RunState, name: str) -> RunState:
-        """Returns the state of a run whose nodes are requested together."""
-        request = self._api.get(f"{REQUESTS.format(self._namespace)}/{name}")
-        said, is_lost = progress(request) if request else ("", False)
-        if is_lost:
-            return replace(found, reason=said, cause="capacity")
-        return replace(found, reason=said or found.reason)
+        return {one["name"]: (one.get("labels") or {}).get(_NODE_TYPE, "") for one in nodes}
 
     def wait_for_change(self, run: str, seconds: float) -> None:
         """Waits until a pod of the run changes after the last `state`, at most `seconds`."""

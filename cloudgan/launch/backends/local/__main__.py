@@ -7,8 +7,7 @@ from pathlib import Path
 
 from cloudgan.core.documents import parse_json, read_bytes
 from cloudgan.launch.backends.local.backend import JOB_FILE, PLAN_FILE
-from cloudgan.launch.backends.local.state_file import StateFile
-from cloudgan.launch.backends.local.supervisor import LocalJob, Supervisor
+from cloudgan.launch.backends.local.supervisor import LocalJob, StateFile, Supervisor
 from cloudgan.launch.kubernetes.manifests import opens_ports
 from cloudgan.schema import plan as plans
 

@@ -21,10 +21,10 @@ from cloudgan.core.clock import monotonic_seconds
 from cloudgan.core.errors import ConfigError, LaunchError, counted, install_command
 from cloudgan.core.loopback_network import LoopbackNetwork
 from cloudgan.core.settings import child_environment
-from cloudgan.launch.backends.job_backend import PolledBackend
-from cloudgan.launch.backends.local.state_file import StateFile
+from cloudgan.launch.backends.job_backend import JobBackend
 from cloudgan.launch.backends.local.supervisor import (
     LocalJob,
+    StateFile,
     kill_session,
     names_folder,
     process_start_time,
@@ -48,7 +48,7 @@ _NEEDS = {
 """Module of a job or of the engine jax, its name, what the job does, and the extra that has it; other jobs train."""
 
 
-class LocalBackend(PolledBackend):
+class LocalBackend(JobBackend):
     """The runs below one folder, such as runs/."""
 
     _poll_seconds = _POLL_SECONDS

@@ -1,7 +1,11 @@
-"""Supervises the worker processes of a run, as Job controller and kubelet do with pods."""
+"""Supervises the worker processes of a run, as Job controller and kubelet do with pods.
+
+Its state is in `pods/state.json`; the lock that it holds beside is the sign that it runs.
+"""
 
 from __future__ import annotations
 
+import fcntl
 import http.client
 import os
 import signal
@@ -11,35 +15,157 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 from cloudgan.core.clock import monotonic_seconds, utc_now
+from cloudgan.core.document import Document
+from cloudgan.core.documents import read_json, write_json
+from cloudgan.core.errors import ConfigError
 from cloudgan.core.held_port import hold_port, number_of
 from cloudgan.core.loopback_network import LoopbackNetwork
 from cloudgan.core.run_secret import write_secret
 from cloudgan.core.settings import child_environment
-from cloudgan.launch.backends.local.state_file import SavedState, SavedWorkerState, StateFile
-from cloudgan.launch.kubernetes.job_spec import (
+from cloudgan.launch.kubernetes.job_state import (
     CONFIG,
     KEY_FILE,
     KEY_FOLDER,
+    RESTART_CODES,
     WORK,
-    JobSpec,
+    command,
     describe_exit_code,
+    environment,
 )
-from cloudgan.launch.kubernetes.manifests import CLAIM_FOLDER
+from cloudgan.launch.kubernetes.manifests import CLAIM_FOLDER, trainer
+from cloudgan.schema.heartbeat import TimeStamp
 from cloudgan.schema.run_state import STOPPING, Cause, Phase, WorkerPhase
 
+_LOCK_TRIES = 25
+_LOCK_PAUSE_SECONDS = 0.02
 _POLL_SECONDS = 0.1
 _INITIAL_BACKOFF_SECONDS = 1.0
 _MAX_BACKOFF_SECONDS = 60.0
 _KILLED = 137
 _OPEN_DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({})).open
 """Opens URLs without a proxy: the workers are on this machine."""
+
+
+def _tries() -> Iterator[int]:
+    for number in range(_LOCK_TRIES):
+        yield number
+        time.sleep(_LOCK_PAUSE_SECONDS)
+
+
+class SavedWorkerState(Document):
+    """State of one worker process."""
+
+    index: int
+    phase: WorkerPhase
+    pid: int | None = None
+    start_time: str = ""
+    """Start time of the process, because process IDs are reused."""
+    restarts: int = 0
+    reason: str = ""
+    cause: Cause = ""
+
+
+class SavedState(Document):
+    """State of the run, written by a supervisor with this process ID."""
+
+    phase: Phase
+    supervisor: int = 0
+    workers: tuple[SavedWorkerState, ...] = ()
+    reason: str = ""
+    cause: Cause = ""
+    started_at: TimeStamp | None = None
+    ended_at: TimeStamp | None = None
+
+
+class StateFile:
+    """The state file and its lock."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / "pods" / "state.json"
+        self._lock = folder / "pods" / ".lock"
+
+    def read(self) -> SavedState | None:
+        """Returns the state; None if the run was never started."""
+        return read_json(self._path, SavedState) if self._path.exists() else None
+
+    def write(self, note: SavedState) -> None:
+        """Replaces the state."""
+        write_json(self._path, note)
+
+    def supervisor(self) -> int | None:
+        """Returns the process ID of the supervisor; None if none runs."""
+        if not self._lock.exists():
+            return None
+        with self._lock.open("r") as file:
+            for _ in _tries():
+                try:
+                    fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                except OSError:
+                    file.seek(0)
+                    text = file.read().strip()
+                    if text.isdecimal():
+                        return int(text)
+                else:
+                    return None
+        return None
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Holds the lock during the block, which makes this process the supervisor."""
+        self._lock.parent.mkdir(parents=True, exist_ok=True)
+        with self._lock.open("a+") as file:
+            for _ in _tries():
+                with suppress(OSError):  # a reader may hold it briefly
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+            else:
+                raise ConfigError(f"{self._path.parent} already has a supervisor process")
+            file.truncate(0)
+            file.write(str(os.getpid()))
+            file.flush()
+            yield
+
+
+@dataclass(frozen=True)
+class LocalJob:
+    """A Job whose workers are processes on this machine.
+
+    Attributes:
+        body: The Job's manifest.
+        is_isolated: Whether the trainers have a network of their own.
+    """
+
+    body: Mapping[str, Any]
+    folder: Path
+    is_isolated: bool = False
+
+    @property
+    def key_file(self) -> Path:
+        """File with the secret of the run."""
+        return self.folder / "pods" / "secret" / KEY_FILE
+
+    def environment_of(self, index: int, peers: str) -> dict[str, str]:
+        """Returns the environment variables of worker `index`; `peers` has all addresses."""
+        folders = {
+            CONFIG: str(self.folder / "pods" / "config"),
+            WORK: str(self.work(index)),
+            KEY_FOLDER: str(self.key_file.parent),
+            CLAIM_FOLDER: str(self.folder / "store"),
+        }
+        own = {"JOB_COMPLETION_INDEX": str(index), "CLOUDGAN_PEERS": peers}
+        return environment(self.body, folders) | own
+
+    def work(self, index: int) -> Path:
+        """Returns the folder of worker `index`."""
+        return self.folder / "pods" / f"worker-{index}"
 
 
 @dataclass
@@ -63,8 +189,9 @@ class Supervisor:
 
     def __init__(self, job: LocalJob, state: StateFile) -> None:
         self._job, self._state = job, state
-        self._slots = [_Slot(index) for index in range(job.world)]
-        self._held = _port_pairs(job.world)
+        self._spec, self._worker = job.body["spec"], trainer(dict(job.body))
+        self._slots = [_Slot(index) for index in range(self._spec["completions"])]
+        self._held = _port_pairs(len(self._slots))
         self._ports = [number_of(one) for one, _ in self._held]
         self._network: LoopbackNetwork | None = None
         self._stop = False
@@ -75,12 +202,13 @@ class Supervisor:
         """Runs until all workers finish, one fails permanently, the deadline passes, or SIGTERM."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._request_stop)
-        if self._job.world > 1:
-            write_secret(self._job.key_folder / KEY_FILE)
+        if len(self._slots) > 1:
+            write_secret(self._job.key_file)
         if self._job.is_isolated:
             self._network = LoopbackNetwork.create()
         self._began = utc_now()
-        deadline = monotonic_seconds() + self._job.deadline_seconds
+        seconds = self._spec["activeDeadlineSeconds"]
+        deadline = monotonic_seconds() + seconds
         while True:
             now = monotonic_seconds()
             for slot in self._slots:
@@ -88,23 +216,20 @@ class Supervisor:
             if self._stop:
                 return self._end("stopped", "")
             if now >= deadline:
-                limit = f"{self._job.deadline_seconds:.0f}"
-                return self._end("failed", f"its deadline of {limit} s has passed", "deadline")
+                why = f"its deadline of {seconds:.0f} s has passed"
+                return self._end("failed", why, "deadline")
             for slot in self._slots:
                 if slot.cause in ("program", "no progress"):
                     return self._end("failed", f"worker {slot.index}: {slot.reason}", slot.cause)
             if all(slot.done for slot in self._slots):
                 return self._end("finished", "")
-            self._write(self._phase())
+            is_up = all(slot.done or slot.process for slot in self._slots)
+            self._write("running" if is_up else "starting")
             time.sleep(_POLL_SECONDS)
 
     def _request_stop(self, number: int, frame: FrameType | None) -> None:
         del number, frame
         self._stop = True
-
-    def _phase(self) -> Phase:
-        up = sum(slot.done or slot.process is not None for slot in self._slots)
-        return "running" if up == len(self._slots) else "starting"
 
     def _update(self, slot: _Slot, now: float) -> None:
         if slot.done or self._stop:
@@ -129,7 +254,7 @@ class Supervisor:
         changes = self._job.environment_of(slot.index, peers)
         network = self._network
         slot.process = Process(
-            self._job.command_here(),
+            command(self._job.body, sys.executable),
             child_environment(
                 TF_CONFIG=None, CLOUDGAN_NETWORK=str(network) if network else None, **changes
             ),
@@ -141,7 +266,7 @@ class Supervisor:
 
     def _restart(self, slot: _Slot, code: int, now: float) -> None:
         slot.reason, cause = describe_exit_code(code)
-        if not self._job.restarts_after(code):
+        if code not in RESTART_CODES:
             slot.cause = cause
             return
         slot.restarts += 1
@@ -150,10 +275,9 @@ class Supervisor:
 
     def _probe(self, slot: _Slot, now: float) -> None:
         """Runs the manifest's livenessProbe, and kills a worker that fails it."""
-        probe = self._job.probe
-        if now - slot.started_at < probe["initialDelaySeconds"]:
-            return
-        if now - slot.probed_at < probe["periodSeconds"]:
+        probe = self._worker["livenessProbe"]
+        is_early = now - slot.started_at < probe["initialDelaySeconds"]
+        if is_early or now - slot.probed_at < probe["periodSeconds"]:
             return
         slot.probed_at = now
         url = f"http://127.0.0.1:{self._ports[slot.index] + 1}{probe['httpGet']['path']}"
@@ -175,14 +299,15 @@ class Supervisor:
             self._write("stopping", reason or STOPPING, cause)
         for process in processes:
             process.signal(signal.SIGTERM)
-        until = monotonic_seconds() + self._job.grace_seconds
+        grace = self._spec["template"]["spec"]["terminationGracePeriodSeconds"]
+        until = monotonic_seconds() + grace
         while any(p.exit_code() is None for p in processes) and monotonic_seconds() < until:
             time.sleep(_POLL_SECONDS)
         for process in processes:
             process.kill()
         for slot in self._slots:
             slot.process = None
-        (self._job.key_folder / KEY_FILE).unlink(missing_ok=True)
+        self._job.key_file.unlink(missing_ok=True)
         self._write(phase, reason, cause, ended_at=utc_now())
 
     def _write(
@@ -320,39 +445,3 @@ def process_start_time(pid: int) -> str:
     text = " ".join(done.stdout.split())
     started, _, state = text.rpartition(" ")
     return "" if state.startswith("Z") else started
-
-
-@dataclass(frozen=True)
-class LocalJob(JobSpec):
-    """A Job whose workers are processes on this machine.
-
-    Attributes:
-        is_isolated: Whether the trainers have a network of their own.
-    """
-
-    folder: Path
-    is_isolated: bool = False
-
-    @property
-    def key_folder(self) -> Path:
-        """Folder of the file with the secret of the run."""
-        return self.folder / "pods" / "secret"
-
-    def command_here(self) -> list[str]:
-        """Returns the command of a worker with this interpreter."""
-        return self.command(sys.executable)
-
-    def environment_of(self, index: int, peers: str) -> dict[str, str]:
-        """Returns the environment variables of worker `index`; `peers` has all addresses."""
-        folders = {
-            CONFIG: str(self.folder / "pods" / "config"),
-            WORK: str(self.work(index)),
-            KEY_FOLDER: str(self.key_folder),
-            CLAIM_FOLDER: str(self.folder / "store"),
-        }
-        own = {"JOB_COMPLETION_INDEX": str(index), "CLOUDGAN_PEERS": peers}
-        return self.environment(folders) | own
-
-    def work(self, index: int) -> Path:
-        """Returns the folder of worker `index`."""
-        return self.folder / "pods" / f"worker-{index}"

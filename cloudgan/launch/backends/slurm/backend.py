@@ -16,23 +16,21 @@ from cloudgan.core.errors import LaunchError, PlanError
 from cloudgan.core.labels import RUN
 from cloudgan.core.run_secret import write_secret
 from cloudgan.core.settings import slurm_environment
-from cloudgan.launch.backends.job_backend import PolledBackend
+from cloudgan.launch.backends.job_backend import JobBackend
 from cloudgan.launch.backends.remote_command import CommandStreams, run_process
 from cloudgan.launch.backends.slurm.client import (
     Job,
     SlurmCommands,
     SlurmError,
     all_jobs,
-    job_of,
-    past_job,
-)
-from cloudgan.launch.backends.slurm.job_state import JobFiles, run_state
-from cloudgan.launch.backends.slurm.partitions import (
     check_exclusive_nodes,
+    job_of,
     matching_nodes,
     partition_gres,
+    past_job,
     read_partitions,
 )
+from cloudgan.launch.backends.slurm.job_state import JobFiles, run_state
 from cloudgan.launch.backends.slurm.requests import (
     FOLDER_LABEL,
     JOB_FOLDER,
@@ -43,7 +41,7 @@ from cloudgan.launch.backends.slurm.requests import (
     run_folder,
     slurm_steps,
 )
-from cloudgan.launch.kubernetes.job_spec import KEY_FILE
+from cloudgan.launch.kubernetes.job_state import KEY_FILE
 from cloudgan.launch.kubernetes.manifests import PLAN_PLACEHOLDER, has_secret
 from cloudgan.schema.plan import Plan, Step
 from cloudgan.schema.run_document import RunSource, check_inside, read_plan
@@ -54,7 +52,7 @@ _GONE_SECONDS: Final = 90.0
 """Time for a cancelled job to end; Slurm's KillWait is 30 s."""
 
 
-class SlurmBackend(PolledBackend):
+class SlurmBackend(JobBackend):
     """The jobs of this user and the folders of their runs."""
 
     def __init__(

@@ -1,7 +1,8 @@
-"""Runs Slurm's programs and parses their output: sbatch, squeue, scancel, scontrol, sinfo, sacct."""
+"""Runs Slurm's programs and parses their output: sbatch, squeue, scancel, scontrol, sacct; partitions from sinfo."""
 
 from __future__ import annotations
 
+import math
 import re
 import shutil
 import subprocess
@@ -11,10 +12,19 @@ from dataclasses import dataclass
 from typing import Final
 
 from cloudgan.core.clock import monotonic_seconds
-from cloudgan.core.errors import ConfigError, LaunchError
+from cloudgan.core.durations import HOUR_SECONDS
+from cloudgan.core.errors import (
+    ConfigError,
+    LaunchError,
+    PlanError,
+    UnknownNameError,
+    counted,
+    nearest,
+)
 from cloudgan.core.labels import RUN
 from cloudgan.core.settings import slurm_environment
 from cloudgan.launch.backends.slurm.requests import FOLDER_LABEL
+from cloudgan.schema.plan import Plan
 
 REQUIRED: Final = ("sbatch", "squeue", "scancel", "scontrol", "sinfo")
 _UNREACHABLE = (
@@ -150,7 +160,12 @@ class EndedJob:
 def all_jobs(commands: SlurmCommands) -> tuple[Job, ...]:
     """Returns the jobs of this user that cloudgan submitted and that have not ended."""
     text = commands.run("squeue", "--me", "--noheader", f"--format={_SQUEUE}")
-    found = (_job(line) for line in text.splitlines() if line.count("|") >= _SQUEUE.count("|"))
+    lines = (
+        line.split("|", 3) for line in text.splitlines() if line.count("|") >= _SQUEUE.count("|")
+    )
+    found = (
+        Job(number, state, why, parse_comment(comment)) for number, state, why, comment in lines
+    )
     return tuple(job for job in found if RUN in job.labels)
 
 
@@ -162,19 +177,20 @@ def job_of(commands: SlurmCommands, run: str) -> Job | None:
 def past_job(commands: SlurmCommands, job_id: str) -> EndedJob | None:
     """Returns the record of an ended job, from the controller or else from accounting."""
     try:
-        return _shown(commands.run("scontrol", "show", "job", job_id, "--oneliner"))
+        text = commands.run("scontrol", "show", "job", job_id, "--oneliner")
+        shown = dict(re.findall(r"(?:^| )(\w+)=(\S*)", text))
+        names = ("JobState", "ExitCode", "EndTime")
+        return _past(*(shown.get(name, "") for name in names)) if "JobState" in shown else None
     except SlurmError:
         pass
     try:
         options = ("--allocations", "--noheader", "--parsable2", f"--format={_SACCT}")
-        return _accounted(commands.run("sacct", f"--jobs={job_id}", *options))
+        text = commands.run("sacct", f"--jobs={job_id}", *options)
     except LaunchError:
         return None  # no accounting
-
-
-def _job(line: str) -> Job:
-    number, state, reason, comment = line.split("|", 3)
-    return Job(number, state, reason, parse_comment(comment))
+    # A requeued job has one line per start; the last is the newest.
+    lines = [line.split("|") for line in text.splitlines() if line.count("|") >= _SACCT.count(",")]
+    return _past(*lines[-1][1:4]) if lines else None
 
 
 def parse_comment(text: str) -> dict[str, str]:
@@ -185,19 +201,6 @@ def parse_comment(text: str) -> dict[str, str]:
     return labels | ({FOLDER_LABEL: folder} if mark else {})
 
 
-def _shown(text: str) -> EndedJob | None:
-    found = dict(re.findall(r"(?:^| )(\w+)=(\S*)", text))
-    if "JobState" not in found:
-        return None
-    return _past(found["JobState"], found.get("ExitCode", ""), found.get("EndTime", ""))
-
-
-def _accounted(text: str) -> EndedJob | None:
-    # A requeued job has one line per start; the last is the newest.
-    lines = [line.split("|") for line in text.splitlines() if line.count("|") >= _SACCT.count(",")]
-    return _past(*lines[-1][1:4]) if lines else None
-
-
 def _past(state: str, exit_code: str, ended: str) -> EndedJob:
     """Parses CODE:SIGNAL and a state such as CANCELLED by 1000."""
     code, _, number = exit_code.partition(":")
@@ -205,3 +208,133 @@ def _past(state: str, exit_code: str, ended: str) -> EndedJob:
     code_or_signal = int(code) if code.isdecimal() and int(code) else 128 + signal if signal else 0
     when = None if ended in _UNKNOWN else f"{ended}Z"
     return EndedJob(state.split(maxsplit=1)[0] if state else "", code_or_signal, when)
+
+
+_SINFO: Final = "%P|%l|%D|%G"
+_TIME = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)")
+_GPU = re.compile(r"gpu(?::([A-Za-z][\w.-]*))?:(\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """The nodes of one kind in one partition.
+
+    Attributes:
+        is_default: Whether it is the default partition.
+        max_seconds: Time limit of a job; None: unlimited.
+        gpus: GPUs per node by type, as the cluster spells it, which `--gres` has to; the type may be empty.
+    """
+
+    name: str
+    is_default: bool
+    max_seconds: int | None
+    nodes: int
+    gpus: dict[str, int]
+
+
+def read_partitions(commands: SlurmCommands) -> tuple[Partition, ...]:
+    """Returns the cluster's partitions."""
+    found = []
+    for line in commands.run("sinfo", "--noheader", f"--format={_SINFO}").splitlines():
+        if line.count("|") >= _SINFO.count("|"):
+            name, limit, nodes, gres = line.split("|", 3)
+            gpus: dict[str, int] = {}
+            for kind, count in _GPU.findall(gres):
+                gpus[kind] = gpus.get(kind, 0) + int(count)
+            is_default = name.endswith("*")
+            found.append(Partition(name.rstrip("*"), is_default, _seconds(limit), int(nodes), gpus))
+    return tuple(found)
+
+
+def matching_nodes(plan: Plan, known: tuple[Partition, ...]) -> tuple[Partition, ...]:
+    """Returns the partition's nodes on which the plan can run.
+
+    Raises:
+        UnknownNameError: The partition does not exist.
+        PlanError: It has too few nodes or accelerators, or too short a time limit.
+    """
+    queue, workers = plan.target.queue, plan.workers
+    named = tuple(one for one in known if (one.name == queue if queue else one.is_default))
+    if queue and not named:
+        raise UnknownNameError("partition (--queue)", queue, {one.name for one in known})
+    if not named:
+        raise PlanError(
+            "this cluster has no default partition; give --queue. Valid:"
+            f" {', '.join(sorted({one.name for one in known})) or 'none'}"
+        )
+    name = named[0].name
+    most = named[0].max_seconds
+    if most is not None and plan.limits.deadline_seconds > most:
+        hours = math.floor(most / 3.6) / 1000
+        raise PlanError(
+            f"the time limit of partition {name} is {hours:g} h, but"
+            f" {plan.limits.deadline_seconds / HOUR_SECONDS:.4g} h are requested; give --max-hours={hours:g}."
+            " Rerun the deploy to resume from the last checkpoint"
+        )
+    equipped = tuple(one for one in named if partition_gres(plan, one) is not None)
+    if not equipped:
+        has = sorted({f"{kind or 'gpu'}:{n}" for one in named for kind, n in one.gpus.items()})
+        requested = (workers.accelerator or "gpu").lower()
+        near = nearest(requested, {kind.lower() for one in named for kind in one.gpus if kind})
+        raise PlanError(
+            f"no node of partition {name} has {workers.accelerators_per_node} x {requested}.{near}"
+            f" Each node has: {', '.join(has) or 'no accelerator'}"
+        )
+    nodes = sum(one.nodes for one in equipped)
+    if nodes < workers.nodes:
+        what = " with these accelerators" if workers.accelerators_per_node else ""
+        raise PlanError(
+            f"partition {name} has {counted(nodes, 'node')}{what}, but --nodes={workers.nodes}"
+        )
+    return equipped
+
+
+def check_exclusive_nodes(plan: Plan, partition: str, commands: SlurmCommands) -> None:
+    """Checks that the partition can give a job nodes of its own.
+
+    With OverSubscribe=FORCE it shares them whatever the job requests
+    (https://slurm.schedmd.com/slurm.conf.html#OPT_OverSubscribe, read 2026-11-22).
+    """
+    text = commands.run("sinfo", "--noheader", "--format=%P|%h")
+    for line in text.splitlines():
+        name, _, shares = line.partition("|")
+        if name.rstrip("*") == partition and shares.strip().upper().startswith("FORCE"):
+            raise ConfigError(
+                f"partition {partition} shares its nodes between users (OverSubscribe={shares.strip()}),"
+                f" who could reach the ports of the {plan.workers.nodes} workers, and TensorFlow's"
+                " servers execute what they receive; give another partition (--queue), --nodes=1, or"
+                " accept it: --allow-open-ports"
+            )
+
+
+def partition_gres(plan: Plan, partition: Partition) -> str | None:
+    """Returns the GRES of the plan's accelerators in this partition.
+
+    Returns:
+        An empty string without accelerators, None if its nodes do not have them.
+    """
+    workers = plan.workers
+    count = workers.accelerators_per_node
+    if not count:
+        return ""
+    kind = (workers.accelerator or "").lower()
+    typed = [name for name in partition.gpus if name and _is_of(name, kind)]
+    for name in sorted(typed, key=lambda one: (one.lower() != kind, one)):
+        if partition.gpus[name] >= count:
+            return f"gpu:{name}:{count}"
+    # Accelerators without a type: the named partition decides.
+    return f"gpu:{count}" if partition.gpus.get("", 0) >= count else None
+
+
+def _is_of(name: str, kind: str) -> bool:
+    """Whether Slurm's type of a GPU, such as nvidia_a100-sxm4-80gb, is of a kind: it is no A10."""
+    return re.search(rf"{re.escape(kind)}(?!\d)", name.lower()) is not None
+
+
+def _seconds(limit: str) -> int | None:
+    """Parses DAYS-HOURS:MINUTES:SECONDS or a suffix of it; None: infinite."""
+    found = _TIME.fullmatch(limit.strip())
+    if found is None:
+        return None
+    days, hours, minutes, seconds = (int(part or 0) for part in found.groups())
+    return ((days * 24 + hours) * 60 + minutes) * 60 + seconds

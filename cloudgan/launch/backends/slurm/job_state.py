@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from cloudgan.launch.backends.slurm.client import EndedJob, Job
-from cloudgan.launch.kubernetes.job_spec import RESTART_CODES, describe_exit_code
+from cloudgan.launch.kubernetes.job_state import RESTART_CODES, describe_exit_code
 from cloudgan.schema.run_state import STOPPING, Cause, Phase, RunState, WorkerPhase, WorkerState
 
 _SAVED, _KILLED = 75, 137
@@ -42,21 +42,27 @@ _ENDS: Final[dict[str, tuple[Phase, str, Cause]]] = {
     "OUT_OF_MEMORY": ("failed", "a worker exceeded its memory limit", "memory"),
 }
 
+_BY_SCRIPT: Final[dict[str, tuple[Phase, str, Cause]]] = {
+    "finished": _ENDS["COMPLETED"],
+    "stopped": ("stopped", "", ""),
+    "deadline": _ENDS["TIMEOUT"],
+}
+
 
 def run_state(job: Job | None, past: EndedJob | None, files: JobFiles, world: int) -> RunState:
     """Returns the state of a run of `world` workers; `past` is the record of its last job."""
-    seen = files.workers(world)
+    seen = [files.history(rank) for rank in range(world)]
+    workers = tuple(_worker(rank, text, is_over=job is None) for rank, text in enumerate(seen))
     began = files.began()
     if job is None:
-        return _ended(past, files, seen, began)
+        return _ended(past, files, workers, began)
     if job.state in _ON_NODES:
-        workers = _workers(seen, is_over=False)
         if files.is_stopped():
             return RunState("stopping", workers, STOPPING, started_at=began)
         up = all(worker.phase in ("running", "done") for worker in workers)
         return RunState("running" if up else "starting", workers, started_at=began)
     if job.state in _STARTING:
-        return RunState("starting", _workers(seen, is_over=False), started_at=began)
+        return RunState("starting", workers, started_at=began)
     what, cause = _WAITS.get(job.reason.strip("()"), (f"waits: {job.reason}", ""))
     if job.state != "PENDING":
         what = f"is {job.state.lower()}"
@@ -64,18 +70,19 @@ def run_state(job: Job | None, past: EndedJob | None, files: JobFiles, world: in
 
 
 def _ended(
-    past: EndedJob | None,
-    files: JobFiles,
-    seen: tuple[WorkerHistory | None, ...],
-    began: str | None,
+    past: EndedJob | None, files: JobFiles, workers: tuple[WorkerState, ...], began: str | None
 ) -> RunState:
     end, number = files.end(), files.job()
-    workers = _workers(seen, is_over=True)
-    if end is None and number is None and not any(seen):
+    if not (end or number or any(files.history(one.index) for one in workers)):
         return RunState("absent")
     if end is not None and (number is None or end.job == number):
-        log = files.folder / f"job-{end.job}.log"
-        phase, why, cause = _by_script(end.outcome, end.exit_code, workers, str(log))
+        phase, why, cause = _BY_SCRIPT.get(end.outcome, ("failed", "", "program"))
+        if end.outcome not in _BY_SCRIPT:
+            why, cause = describe_exit_code(end.exit_code)
+            failed = next((one.index for one in workers if one.cause), None)
+            log = files.folder / f"job-{end.job}.log"
+            unknown = f"its job failed with exit code {end.exit_code}; see {log}"
+            why = unknown if failed is None else f"worker {failed}: {why}"
         return RunState(phase, workers, why, cause, began, end.time)
     if past is None:
         why = "" if files.is_stopped() else "its job has ended, and Slurm has no record of it"
@@ -87,38 +94,19 @@ def _ended(
     return RunState(phase, workers, why, cause, began, past.ended)
 
 
-def _by_script(
-    outcome: str, exit_code: int, workers: tuple[WorkerState, ...], log: str
-) -> tuple[Phase, str, Cause]:
-    if outcome == "finished":
-        return "finished", "", ""
-    if outcome == "stopped":
-        return "stopped", "", ""
-    if outcome == "deadline":
-        return "failed", "its job reached its time limit", "deadline"
-    why, cause = describe_exit_code(exit_code)
-    failed = next((one.index for one in workers if one.cause), None)
-    if failed is None:
-        return (
-            "failed",
-            f"its job failed with exit code {exit_code}; see {log}",
-            cause,
-        )
-    return "failed", f"worker {failed}: {why}", cause
-
-
-def _workers(seen: tuple[WorkerHistory | None, ...], *, is_over: bool) -> tuple[WorkerState, ...]:
-    return tuple(_worker(index, note, is_over=is_over) for index, note in enumerate(seen))
-
-
-def _worker(index: int, note: WorkerHistory | None, *, is_over: bool) -> WorkerState:
-    if note is None:
+def _worker(index: int, history: str, *, is_over: bool) -> WorkerState:
+    """Returns the state by lines such as ``started TIME NODE`` and ``ended TIME CODE``; none before the first start."""
+    lines = [line.split() for line in history.splitlines() if line.strip()]
+    nodes = ["".join(words[2:3]) for words in lines if words[0] == "started"]
+    if not nodes:
         return WorkerState(index, "stopped" if is_over else "waiting")
+    codes = [words[2] for words in lines if words[0] == "ended" and words[2:]]
+    code = int(codes[-1]) if codes and codes[-1].isdecimal() else None
+    runs = lines[-1][0] == "started"
     why = ""
     cause: Cause = ""
-    phase: WorkerPhase = "running" if note.runs else "waiting"
-    code = note.exit_code
-    if not note.runs and code == 0:
+    phase: WorkerPhase = "running" if runs else "waiting"
+    if not runs and code == 0:
         phase = "done"
     elif code:
         why, kind = describe_exit_code(code)
@@ -126,11 +114,11 @@ def _worker(index: int, note: WorkerHistory | None, *, is_over: bool) -> WorkerS
             why = f"it was stopped or lost a peer (exit code {code})"
         if code == _KILLED:
             why += ", perhaps out of memory"
-        if code not in RESTART_CODES and not note.runs:
+        if code not in RESTART_CODES and not runs:
             phase, cause = "failed", kind
     if is_over and phase in ("running", "waiting"):
         phase = "stopped"
-    return WorkerState(index, phase, note.node, note.starts - 1, why, cause)
+    return WorkerState(index, phase, nodes[-1], len(nodes) - 1, why, cause)
 
 
 STOP: Final = "stop"
@@ -148,21 +136,6 @@ class ScriptEnd:
     outcome: str
     exit_code: int
     time: str
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerHistory:
-    """Starts and exits of one rank.
-
-    Attributes:
-        exit_code: Exit code of the last process that ended; None: none.
-        runs: Whether the last process still runs.
-    """
-
-    node: str
-    starts: int
-    exit_code: int | None
-    runs: bool
 
 
 class JobFiles:
@@ -209,9 +182,9 @@ class JobFiles:
             return None
         return ScriptEnd(words[0], words[1], int(words[2]), words[3])
 
-    def workers(self, world: int) -> tuple[WorkerHistory | None, ...]:
-        """Returns the history of each rank; None before its first start."""
-        return tuple(_parse_history(self._read(f"worker-{rank}.txt")) for rank in range(world))
+    def history(self, rank: int) -> str:
+        """Returns the recorded starts and ends of a rank."""
+        return self._read(f"worker-{rank}.txt")
 
     def logs(self) -> dict[int, Path]:
         """Returns the log file of each rank."""
@@ -224,15 +197,3 @@ class JobFiles:
             return (self.folder / name).read_text(encoding="utf-8", errors="replace")
         except FileNotFoundError:
             return ""
-
-
-def _parse_history(text: str) -> WorkerHistory | None:
-    """Parses lines such as ``started TIME NODE`` and ``ended TIME CODE``."""
-    lines = [line.split() for line in text.splitlines() if line.strip()]
-    started = [words for words in lines if words[0] == "started"]
-    if not started:
-        return None
-    codes = [words[2] for words in lines if words[0] == "ended" and words[2:]]
-    code = int(codes[-1]) if codes and codes[-1].isdecimal() else None
-    node = started[-1][2] if started[-1][2:] else ""
-    return WorkerHistory(node, len(started), code, lines[-1][0] == "started")

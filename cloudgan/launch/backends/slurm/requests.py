@@ -10,7 +10,14 @@ from pathlib import Path
 from typing import Final
 
 from cloudgan.core.errors import counted
-from cloudgan.launch.kubernetes.job_spec import CONFIG, KEY_FOLDER, RESTART_CODES, WORK, JobSpec
+from cloudgan.launch.kubernetes.job_state import (
+    CONFIG,
+    KEY_FOLDER,
+    RESTART_CODES,
+    WORK,
+    command,
+    environment,
+)
 from cloudgan.launch.kubernetes.manifests import PLAN_PLACEHOLDER, job, opens_ports, run_yaml
 from cloudgan.schema.plan import Plan, Step
 
@@ -85,14 +92,13 @@ def comment(plan: Plan, folder: Path) -> str:
 
 def script(plan: Plan, folder: Path, *, python: str, gres: str | None) -> str:
     """Returns the sbatch script for the shared folder of a run; without `gres` no GRES is asked for."""
-    body = JobSpec(job(plan))
     head = [f"#SBATCH {option}" for option in _options(plan, folder, gres)]
     parts = (
         "#!/bin/bash",
         *head,
         "",
-        *_values(plan, body, folder),
-        *_worker(plan, body, folder, python),
+        *_values(plan, folder),
+        *_worker(plan, folder, python),
     )
     fixed = resources.files(__package__).joinpath("job.sh").read_text(encoding="utf-8")
     return "\n".join((*parts, "", fixed))
@@ -135,18 +141,18 @@ def needs_exclusive_nodes(plan: Plan) -> bool:
     return opens_ports(plan) and not plan.workers.allow_open_ports
 
 
-def _values(plan: Plan, body: JobSpec, folder: Path) -> Iterator[str]:
+def _values(plan: Plan, folder: Path) -> Iterator[str]:
     yield f"folder={shlex.quote(str(folder / JOB_FOLDER))}"
-    yield f"world={body.world}"
+    yield f"world={plan.workers.nodes}"
     yield f"exclusive={'yes' if needs_exclusive_nodes(plan) else 'no'}"
     yield f"cpus={math.ceil(plan.workers.cpus)}"
-    yield f"deadline_seconds={body.deadline_seconds:.0f}"
-    yield f"grace_seconds={body.grace_seconds:.0f}"
+    yield f"deadline_seconds={plan.limits.deadline_seconds}"
+    yield f"grace_seconds={plan.workers.grace_seconds}"
     yield f"again='{' '.join(map(str, RESTART_CODES))}'"
     yield ""
 
 
-def _worker(plan: Plan, body: JobSpec, folder: Path, python: str) -> Iterator[str]:
+def _worker(plan: Plan, folder: Path, python: str) -> Iterator[str]:
     """Yields the shell function of a worker; `work` is set on its node."""
     yield "# shellcheck disable=SC2154,SC2317"
     yield "# shellcheck disable=SC2329  # srun calls it"
@@ -160,14 +166,12 @@ def _worker(plan: Plan, body: JobSpec, folder: Path, python: str) -> Iterator[st
         yield "  }"
     yield "  unset TF_CONFIG"
     folders = {CONFIG: str(folder / JOB_FOLDER), KEY_FOLDER: str(folder / JOB_FOLDER / KEY)}
-    for name, value in body.environment(folders).items():
-        yield f"  export {name}={_on_its_node(value)}"
+    body = job(plan)
+    for name, value in environment(body, folders).items():
+        quoted = shlex.quote(value)
+        if value == WORK or value.startswith(f"{WORK}/"):  # on its node
+            quoted = '"$work"' + (shlex.quote(value[len(WORK) :]) if value != WORK else "")
+        yield f"  export {name}={quoted}"
     yield "  export CLOUDGAN_PORTS=random"
-    yield f"  exec {shlex.join(body.command(python))}"
+    yield f"  exec {shlex.join(command(body, python))}"
     yield "}"
-
-
-def _on_its_node(value: str) -> str:
-    if value == WORK or value.startswith(f"{WORK}/"):
-        return '"$work"' + (shlex.quote(value[len(WORK) :]) if value != WORK else "")
-    return shlex.quote(value)

@@ -12,7 +12,7 @@ from cloudgan.core.clock import monotonic_seconds, utc_moment
 from cloudgan.core.documents import parse_model
 from cloudgan.core.durations import HOUR_SECONDS
 from cloudgan.core.errors import CloudganError, ConfigError, LaunchError
-from cloudgan.launch.backends.job_backend import PolledBackend
+from cloudgan.launch.backends.job_backend import JobBackend
 from cloudgan.launch.backends.remote_command import CommandStreams
 from cloudgan.launch.backends.tpu_vm.requests import (
     DEADLINE,
@@ -47,7 +47,7 @@ _EXTRA_GRACE_SECONDS: Final = 90.0
 _LEAST_SECONDS: Final = 300
 
 
-class TpuVmBackend(PolledBackend):
+class TpuVmBackend(JobBackend):
     """One run on a TPU slice, which the caller creates and deletes; its plan has no placeholders."""
 
     def __init__(
@@ -64,11 +64,6 @@ class TpuVmBackend(PolledBackend):
         self._name = full_name(plan)
         self._status_name = f"{self._name.rpartition('/')[2]}.json"
         self._replaced = 0
-
-    def check(self, plan: Plan) -> tuple[str, ...]:
-        """Returns nothing: `CloudClient.check` covers Cloud TPU."""
-        del plan
-        return ()
 
     def steps(self, plan: Plan) -> tuple[Step, ...]:
         """Returns the request for the queued resource."""

@@ -1,10 +1,16 @@
-"""Requests for queued resources of Cloud TPU. Pure, needs no SDK.
+"""TPU slices (core/machines.csv) and the requests for their queued resources. Pure, needs no SDK.
 
 A queued resource waits for capacity on Google's side, and its VMs start the run by themselves: the
 request holds all that a worker needs. https://docs.cloud.google.com/tpu/docs/queued-resources (stored
 copy of its beginning, read 2026-11-21) and the discovery document of tpu.v2, revision 20261001. There
 a queued resource has no labels, but its node has; and no field limits its lifetime (`maxRunDuration`
 is alpha only), so the VM deletes itself: see startup.sh.
+
+TensorFlow finds v5e, v5p and v6e only through its PJRT runtime, which environment variables select: the
+instruction of Google's page in https://github.com/tensorflow/tensorflow/issues/90807 (2025-04-07) and the
+tutorial of keras-rs for tensorflow-tpu 2.19.1 on v5p and v6e (2025-09-02). v2 to v4 use the older
+runtime: https://docs.cloud.google.com/tpu/docs/supported-versions names PJRT images for v5e, v5p and v6e
+only. Read 2026-11-22; not tested on a TPU.
 """
 
 from __future__ import annotations
@@ -16,13 +22,14 @@ from importlib import resources
 from typing import Any, Final
 from urllib.parse import quote
 
-from cloudgan.core.errors import PlanError
+from cloudgan.core import machines
+from cloudgan.core.errors import PlanError, nearest
+from cloudgan.core.machines import Machine
 from cloudgan.core.run_secret import new_secret
-from cloudgan.launch.backends.tpu_vm.slices import environment, notes, slice_of
 from cloudgan.launch.clouds.gcp import names, network
 from cloudgan.launch.clouds.gcp.kinds import QUEUED
 from cloudgan.launch.clouds.planner import NodePoolRequest, billed_by_reservation, pool_of
-from cloudgan.launch.kubernetes.job_spec import KEY_FILE, KEY_FOLDER, RESTART_CODES, JobSpec
+from cloudgan.launch.kubernetes.job_state import KEY_FILE, KEY_FOLDER, RESTART_CODES, environment
 from cloudgan.launch.kubernetes.manifests import (
     PYTHON_IMAGE,
     job,
@@ -45,6 +52,76 @@ _GRACE_SECONDS = 25
 """Spot VMs get a notice of 30 s (https://docs.cloud.google.com/compute/docs/instances/spot)."""
 
 
+_OLDER_RUNTIME = ("TPU-v2", "TPU-v3", "TPU-v4")
+"""Generations that fail with PJRT."""
+_SEVENTH = re.compile(r"(tpu[-_]?v?|v)7x?([-_:].*)?", re.IGNORECASE)
+
+
+def slices() -> dict[str, Machine]:
+    """Returns the slices by name."""
+    known = machines.sold("gcp")
+    return {name: one for name, one in known.items() if one.accelerator.startswith("TPU-")}
+
+
+def slice_environment(node_type: str) -> dict[str, str]:
+    """Returns the variables that TensorFlow needs for a slice.
+
+    The third one of PJRT, TF_PLUGGABLE_DEVICE_LIBRARY_PATH, is a path in the pod: the worker sets it.
+    """
+    if slice_of(node_type).accelerator in _OLDER_RUNTIME:
+        return {}
+    return {"PJRT_DEVICE": "TPU", "NEXT_PLUGGABLE_DEVICE_USE_C_API": "true"}
+
+
+def unsupported_reason(name: str) -> str | None:
+    """Returns why TensorFlow cannot train on a TPU7x; None for other names, in any spelling."""
+    if not _SEVENTH.fullmatch(name):
+        return None
+    return (
+        f"TensorFlow cannot train on {name}: its last release for TPUs, 2.20, is older than the"
+        " TPU7x, which Cloud TPU's API lacks too; choose --accelerator=tpu-v6e:8 instead"
+    )
+
+
+def slice_of(node_type: str) -> Machine:
+    """Returns a slice by name."""
+    known = slices()
+    if node_type in known:
+        return known[node_type]
+    why = unsupported_reason(node_type)
+    raise PlanError(
+        why
+        or f"{node_type} is not a TPU slice that cloudgan supports.{nearest(node_type, known)} Supported:"
+        f" {', '.join(known)}"
+    )
+
+
+def slice_notes(wanted: Machine) -> tuple[str, ...]:
+    """Returns the caveats of a slice."""
+    found = []
+    if wanted.replacement:
+        found.append(
+            f"Google's list of TPU zones has no {wanted.node_type} any more: only a project with existing"
+            f" quota may get it. The nearest generally available slice: {wanted.replacement}"
+        )
+    if wanted.hosts > 1:
+        # The largest slice of the generation with one host; of v4, its successor's.
+        kind = "TPU-v5p" if wanted.accelerator == "TPU-v4" else wanted.accelerator
+        same = [one for one in slices().values() if one.accelerator == kind and one.hosts == 1]
+        nearest_one = max(same, key=lambda one: one.accelerators).node_type
+        found.append(
+            f"{wanted.node_type} has {wanted.hosts} VMs, on which `deploy` starts `-- train --engine=jax` only:"
+            " TensorFlow's last releases for TPUs cannot connect them (tensorflow issue 93618). For other jobs"
+            f" choose one VM, the nearest: {wanted.replacement or nearest_one}"
+        )
+    if wanted.accelerator == "TPU-v6e":
+        found.append(
+            "TensorFlow 2.18 and 2.19 are reported to fail on TPU v6e, and 2.20 is untested: start"
+            " with --max-hours=1"
+        )
+    return tuple(found)
+
+
 def node_pool(wanted: NodePoolRequest) -> NodePool:
     """Returns the slice as a node pool."""
     found = slice_of(wanted.node_type)
@@ -59,6 +136,10 @@ def node_pool(wanted: NodePoolRequest) -> NodePool:
             " --market=spot, which is cheaper"
         )
     address = PoolFee(kind="public_ip", quantity=found.hosts)
+    reserved: tuple[str, ...] = ()
+    if wanted.reservation:
+        network.parse_reservation(wanted.reservation)
+        reserved = (billed_by_reservation(wanted.reservation),)
     return wanted.pool(
         _LONGEST_NAME,
         keep_cluster=False,
@@ -68,14 +149,8 @@ def node_pool(wanted: NodePoolRequest) -> NodePool:
         hosts=found.hosts,
         fees=() if wanted.internal_ips else (address,),
         replacement=found.replacement,
-        notes=(*notes(found), *_reserved(wanted)),
+        notes=(*slice_notes(found), *reserved),
     )
-
-
-def _reserved(wanted: NodePoolRequest) -> Iterator[str]:
-    if wanted.reservation:
-        network.parse_reservation(wanted.reservation)
-        yield billed_by_reservation(wanted.reservation)
 
 
 def check_no_secrets(names: Iterable[str]) -> None:
@@ -99,7 +174,7 @@ def workers(workers: Workers, node_pool: NodePool) -> Workers:
             "accelerators_per_node": slice_of(node_pool.node_type).accelerators,
             "image": workers.image or PYTHON_IMAGE,
             "resource": "google.com/tpu",
-            "environment": environment(node_pool.node_type),
+            "environment": slice_environment(node_pool.node_type),
             "grace_seconds": _GRACE_SECONDS,
         }
     )
@@ -173,7 +248,7 @@ def startup_script(plan: Plan) -> str:
 def _values(plan: Plan) -> Iterator[str]:
     manifest = job(plan)
     hosts = pool_of(plan).hosts
-    spec, store = JobSpec(manifest), BucketAddress.parse(plan.store, "gs://BUCKET/prefix")
+    store = BucketAddress.parse(plan.store, "gs://BUCKET/prefix")
     values = {
         "run": plan.run,
         "queued_resource": full_name(plan),
@@ -189,7 +264,7 @@ def _values(plan: Plan) -> Iterator[str]:
     own["CLOUDGAN_ACCELERATORS"] = str(plan.workers.accelerators_per_node // hosts)
     if hosts > 1:
         own["CLOUDGAN_SECRET_FILE"] = f"{KEY_FOLDER}/{KEY_FILE}"
-    variables = spec.environment({}) | own
+    variables = environment(manifest, {}) | own
     flags = [flag for name, value in variables.items() for flag in ("-e", f"{name}={value}")]
     yield f"environment=({shlex.join(flags)})"
     pod = manifest["spec"]["template"]["spec"]

@@ -11,7 +11,7 @@ from pydantic import Field
 from cloudgan.core.clock import parse_time
 from cloudgan.core.document import Document
 from cloudgan.core.ranges import MAX_SECONDS
-from cloudgan.launch.kubernetes.job_spec import describe_exit_code
+from cloudgan.launch.kubernetes.job_state import describe_exit_code
 from cloudgan.schema.heartbeat import Heartbeat
 from cloudgan.schema.run_state import Cause, Phase, RunState, WorkerPhase, WorkerState
 
@@ -47,13 +47,9 @@ class VmStatus(Document):
         ge=0, le=_MAX_UNIX_SECONDS, description="time of this file, Unix seconds"
     )
 
-    def boot_time(self) -> str:
-        """Returns the time of the first boot, ISO 8601."""
-        return dt.datetime.fromtimestamp(self.booted_at, dt.UTC).isoformat()
 
-    def time(self) -> str:
-        """Returns the time of this status, ISO 8601."""
-        return dt.datetime.fromtimestamp(self.written_at, dt.UTC).isoformat()
+def _iso(seconds: int) -> str:
+    return dt.datetime.fromtimestamp(seconds, dt.UTC).isoformat()
 
 
 def state_name(queued: Mapping[str, Any]) -> str:
@@ -134,11 +130,11 @@ def _active(
         if beat:
             why, phase = beat.message, ("running", "running")
     worker = WorkerState(0, phase[1], node, replaced, why, preemptions=replaced)
-    return RunState(phase[0], (worker,), why, started_at=status.boot_time() if status else None)
+    return RunState(phase[0], (worker,), why, started_at=_iso(status.booted_at) if status else None)
 
 
 def _ended(status: VmStatus, beat: Heartbeat | None, replaced: int) -> RunState:
-    began, ended = status.boot_time(), status.time()
+    began, ended = _iso(status.booted_at), _iso(status.written_at)
     if status.exit_code == 0:
         workers = (WorkerState(0, "done", restarts=replaced),)
         return RunState("finished", workers, started_at=began, ended_at=ended)

@@ -42,7 +42,7 @@ from cloudgan.core.documents import parse_json
 from cloudgan.core.durations import HOUR_SECONDS
 from cloudgan.core.errors import ConfigError, PlanError, shorten
 from cloudgan.core.labels import RUN, SHARED, derived_name
-from cloudgan.launch.backends.kubernetes.permissions import review_step
+from cloudgan.launch.backends.kubernetes.checks import review_step
 from cloudgan.launch.clouds.aws import account_kinds, kinds, naming
 from cloudgan.launch.clouds.aws.machines import machine
 from cloudgan.launch.clouds.aws.requests import GLOBAL_REGION

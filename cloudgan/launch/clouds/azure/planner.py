@@ -11,7 +11,7 @@ from cloudgan.core.clouds import CLUSTER, NAMESPACE, SERVICE_ACCOUNT
 from cloudgan.core.errors import ConfigError, PlanError, UnknownNameError
 from cloudgan.core.labels import EXPIRES, RUN, SHARED
 from cloudgan.core.machines import Machine
-from cloudgan.launch.backends.kubernetes.permissions import review_step
+from cloudgan.launch.backends.kubernetes.checks import review_step
 from cloudgan.launch.clouds.azure import ids, kinds, reservations
 from cloudgan.launch.clouds.azure.ids import Ref
 from cloudgan.launch.clouds.planner import (

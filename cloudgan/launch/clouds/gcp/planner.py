@@ -13,7 +13,7 @@ from cloudgan.core.durations import HOUR_SECONDS
 from cloudgan.core.errors import ConfigError, PlanError, counted
 from cloudgan.core.labels import RUN, SHARED
 from cloudgan.core.machines import Machine
-from cloudgan.launch.backends.kubernetes.permissions import review_step
+from cloudgan.launch.backends.kubernetes.checks import review_step
 from cloudgan.launch.backends.tpu_vm import requests as tpu_requests
 from cloudgan.launch.clouds.gcp import iam, kinds, names, network
 from cloudgan.launch.clouds.gcp.machines import host_of, machine

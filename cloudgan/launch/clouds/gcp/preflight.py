@@ -13,7 +13,7 @@ from typing import Any
 from cloudgan.core import assets
 from cloudgan.core.documents import parse_yaml
 from cloudgan.core.errors import CloudganError, CredentialsError, PlanError
-from cloudgan.launch.backends.tpu_vm.slices import notes, slice_of
+from cloudgan.launch.backends.tpu_vm.requests import slice_notes, slice_of
 from cloudgan.launch.clouds.gcp import names
 from cloudgan.launch.clouds.gcp.api import GoogleApi
 from cloudgan.launch.clouds.gcp.iam import api_states
@@ -176,7 +176,7 @@ def _quotas(api: GoogleApi, url: str) -> dict[str, float]:
 def check_hosts(plan: Plan) -> None:
     """Refuses a TPU slice of several hosts to TensorFlow."""
     if plan.node_pool and plan.node_pool.hosts > 1 and not plan.config.uses_jax:
-        raise PlanError(notes(slice_of(plan.node_pool.node_type))[-1])
+        raise PlanError(slice_notes(slice_of(plan.node_pool.node_type))[-1])
 
 
 def tpu_zones(api: GoogleApi, plan: Plan) -> list[str]:

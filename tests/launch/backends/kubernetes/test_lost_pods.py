@@ -12,7 +12,7 @@ from cloudgan.core.errors import LaunchError
 from cloudgan.launch.lifecycle.log_merging import merge_logs
 from cloudgan.schema.config import RunConfig
 from cloudgan.schema.plan import Wheel
-from cloudgan.worker.timeouts import Timeouts
+from cloudgan.worker.trainer_process import Timeouts
 from launch.backends.kubernetes.lab import IMAGE, NAMESPACE, ON_DOUBLE, finish, plan_of
 from worker.conftest import QUICK
 

@@ -4,7 +4,7 @@ import pytest
 
 from cloudgan.core.errors import CapacityError
 from cloudgan.core.labels import RUN
-from cloudgan.launch.backends.kubernetes.nodes import list_nodes, wait_for_nodes, wait_step
+from cloudgan.launch.backends.kubernetes.checks import list_nodes, wait_for_nodes, wait_step
 
 pytest.importorskip("kubernetes", reason="needs pip install '.[kubernetes]'")
 

@@ -4,7 +4,7 @@ import pytest
 
 from cloudgan.core.clock import monotonic_seconds
 from cloudgan.core.errors import CredentialsError
-from cloudgan.launch.backends.kubernetes.permissions import check_rights, review_step
+from cloudgan.launch.backends.kubernetes.checks import check_rights, review_step
 from cloudgan.launch.kubernetes.manifests import manifest_steps
 from cloudgan.schema.plan import NodePool
 

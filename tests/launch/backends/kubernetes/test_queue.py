@@ -11,8 +11,8 @@ import pytest
 from cloudgan.core.errors import ConfigError, CredentialsError
 from cloudgan.launch.backends.kubernetes.backend import KubernetesBackend
 from cloudgan.launch.kubernetes.api import ClusterApi
+from cloudgan.launch.kubernetes.extensions import KUEUE
 from cloudgan.launch.kubernetes.kubeconfig import connect_by_token
-from cloudgan.launch.kubernetes.kueue import GROUP
 from cloudgan.schema.plan import Target
 from launch.backends.kubernetes.lab import NAMESPACE, admin, finish, plan_of, rules
 from launch.backends.kubernetes.queues import LACKING, QUEUE, WORKLOADS, other_job, queue
@@ -112,7 +112,7 @@ def test_a_login_without_rights_on_kueue_is_refused_with_them_and_sees_only_that
     lab, begin
 ):
     role, cluster_role = rules("role", "clusterrole")
-    earlier = role | {"rules": [one for one in role["rules"] if GROUP not in one["apiGroups"]]}
+    earlier = role | {"rules": [one for one in role["rules"] if KUEUE not in one["apiGroups"]]}
     token = lab.cluster.token(rules=[earlier, cluster_role])
     lab.cluster.put("jobs", other_job("other", cpus=2))
     plan = plan_of(target=QUEUED)

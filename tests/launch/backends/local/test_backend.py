@@ -11,8 +11,7 @@ from cloudgan.core import loopback_network
 from cloudgan.core.errors import ConfigError, LaunchError
 from cloudgan.launch.backends.local import backend as backends
 from cloudgan.launch.backends.local.backend import LocalBackend, local_steps
-from cloudgan.launch.backends.local.state_file import StateFile
-from cloudgan.launch.backends.local.supervisor import process_start_time
+from cloudgan.launch.backends.local.supervisor import StateFile, process_start_time
 from cloudgan.launch.lifecycle.apply import apply
 from launch.backends.local.shell_job import shell_job
 from waiting import until

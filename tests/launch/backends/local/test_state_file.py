@@ -8,7 +8,7 @@ import time
 import pytest
 
 from cloudgan.core.errors import ConfigError, DataError
-from cloudgan.launch.backends.local.state_file import StateFile
+from cloudgan.launch.backends.local.supervisor import StateFile
 
 
 def test_a_run_that_was_never_started_has_no_state_and_no_supervisor(tmp_path):

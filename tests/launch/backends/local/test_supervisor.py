@@ -11,10 +11,10 @@ import pytest
 
 from cloudgan.launch.backends.local import supervisor as supervisors
 from cloudgan.launch.backends.local.backend import local_steps
-from cloudgan.launch.backends.local.state_file import StateFile
 from cloudgan.launch.backends.local.supervisor import (
     LocalJob,
     Process,
+    StateFile,
     Supervisor,
     process_start_time,
 )

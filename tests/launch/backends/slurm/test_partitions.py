@@ -1,7 +1,7 @@
 import pytest
 
 from cloudgan.core.errors import PlanError, UnknownNameError
-from cloudgan.launch.backends.slurm.partitions import (
+from cloudgan.launch.backends.slurm.client import (
     matching_nodes,
     partition_gres,
     read_partitions,

@@ -8,7 +8,7 @@ from dataclasses import replace
 from google.auth.transport.requests import AuthorizedSession
 from google.oauth2.credentials import Credentials
 
-from cloudgan.launch.backends.tpu_vm.slices import slice_of
+from cloudgan.launch.backends.tpu_vm.requests import slice_of
 from cloudgan.launch.clouds.gcp.api import GoogleApi
 from cloudgan.launch.clouds.gcp.client import GcpClient
 from cloudgan.launch.clouds.gcp.login import Login
