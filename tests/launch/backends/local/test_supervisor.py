@@ -1,14 +1,17 @@
-"""Supervision of workers: restarts, permanent failures, common end; and their processes."""
+"""Supervision of workers: restarts, permanent failures, common end; their processes, state file and lock."""
 
 import errno
+import fcntl
 import os
 import signal
 import sys
+import threading
 import time
 from pathlib import Path
 
 import pytest
 
+from cloudgan.core.errors import ConfigError, DataError
 from cloudgan.launch.backends.local import supervisor as supervisors
 from cloudgan.launch.backends.local.backend import local_steps
 from cloudgan.launch.backends.local.supervisor import (
@@ -18,6 +21,7 @@ from cloudgan.launch.backends.local.supervisor import (
     Supervisor,
     process_start_time,
 )
+from cloudgan.launch.kubernetes.job_state import command
 from cloudgan.launch.kubernetes.manifests import job
 from launch.backends.local.shell_job import ANSWER, shell_job
 from waiting import until
@@ -230,15 +234,14 @@ def file_of(plan_of, tmp_path):
     return build
 
 
-def test_limits_of_a_local_job_are_the_manifests(file_of):
-    found = file_of(workers={"nodes": 3, "grace_seconds": 25}, max_hours=2)
-    assert (found.world, found.grace_seconds, found.deadline_seconds) == (3, 25.0, 7200.0)
-    assert found.probe["httpGet"]["path"] == "/state"
-
-
-def test_a_local_worker_uses_this_interpreter(file_of, tmp_path):
-    assert file_of().command_here()[:4] == [sys.executable, "-m", "cloudgan", "worker"]
-    assert LocalJob(shell_job("exit 0"), tmp_path).command_here() == ["sh", "-c", "exit 0"]
+def test_a_local_worker_uses_this_interpreter(file_of):
+    assert command(file_of().body, sys.executable)[:4] == [
+        sys.executable,
+        "-m",
+        "cloudgan",
+        "worker",
+    ]
+    assert command(shell_job("exit 0"), sys.executable) == ["sh", "-c", "exit 0"]
 
 
 def test_a_local_workers_environment_has_local_folders(file_of, tmp_path):
@@ -264,15 +267,53 @@ def test_only_complete_mount_paths_are_replaced(file_of):
     assert found["CLOUDGAN_STORE"] == "/cloudgan/scratched/on"
 
 
-@pytest.mark.parametrize(
-    ("code", "again"),
-    [(1, False), (2, False), (75, True), (76, False), (137, True), (139, False), (143, True)],
-)
-def test_the_jobs_failure_policy_decides_about_restarts(file_of, code, again):
-    assert file_of().restarts_after(code) is again
+def test_a_run_that_was_never_started_has_no_state_and_no_supervisor(tmp_path):
+    file = StateFile(tmp_path)
+    assert file.read() is file.supervisor() is None
+    assert list(tmp_path.iterdir()) == [], "reading creates no files"
 
 
-def test_an_exit_code_without_a_rule_restarts(file_of):
-    found = file_of()
-    del found.body["spec"]["podFailurePolicy"]["rules"][2]
-    assert found.restarts_after(1)
+def test_an_invalid_state_file_is_refused_with_its_path(tmp_path):
+    (tmp_path / "pods").mkdir()
+    (tmp_path / "pods" / "state.json").write_text('{"phase": "dancing"}')
+    with pytest.raises(DataError, match=r"state\.json: not a SavedState"):
+        StateFile(tmp_path).read()
+
+
+def test_a_supervisor_is_found_while_it_holds_the_lock(tmp_path):
+    file = StateFile(tmp_path)
+    with file.lock():
+        assert StateFile(tmp_path).supervisor() == os.getpid()
+        with pytest.raises(ConfigError, match="already has a supervisor process"), file.lock():
+            pass
+    assert file.supervisor() is None, "the lock ends with its process, the file stays"
+    with file.lock():
+        assert file.supervisor() == os.getpid()
+
+
+def test_a_short_shared_lock_does_not_prevent_a_supervisor(tmp_path):
+    file = StateFile(tmp_path)
+    with file.lock():
+        pass
+    with (tmp_path / "pods" / ".lock").open() as looked:
+        fcntl.flock(looked, fcntl.LOCK_SH)
+        threading.Timer(0.1, lambda: fcntl.flock(looked, fcntl.LOCK_UN)).start()
+        with file.lock():
+            assert file.supervisor() == os.getpid()
+
+
+def test_the_process_id_of_a_starting_supervisor_is_awaited(tmp_path):
+    (tmp_path / "pods").mkdir()
+    lock = tmp_path / "pods" / ".lock"
+    with lock.open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+
+        def write():
+            time.sleep(0.1)
+            held.write("4711")
+            held.flush()
+
+        writer = threading.Thread(target=write)
+        writer.start()
+        assert StateFile(tmp_path).supervisor() == 4711
+        writer.join()

@@ -129,7 +129,7 @@ def test_a_job_finishes_when_its_workers_are_done(job):
         f"{rank} 127.0.0.1:{first},127.0.0.1:{first + 2} -m cloudgan worker --grace-seconds=55"
         for rank in (0, 1)
     ]
-    assert [note.node for note in job.notes.workers(2)] == ["n0", "n1"]
+    assert [job.notes.history(rank).split()[2] for rank in range(2)] == ["n0", "n1"]
     assert job.notes.began()
 
 
@@ -137,7 +137,7 @@ def test_a_job_finishes_when_its_workers_are_done(job):
 def test_a_transient_failure_restarts_the_worker_on_its_node(job, code):
     once = f'[[ -e $CALLS/did || $JOB_COMPLETION_INDEX == 0 ]] || {{ touch "$CALLS/did"; exit {code}; }}'
     assert job.run(once)[0] == 0
-    assert [note.starts for note in job.notes.workers(2)] == [1, 2]
+    assert [job.notes.history(rank).count("started") for rank in range(2)] == [1, 2]
     assert job.notes.end().outcome == "finished"
 
 
@@ -218,7 +218,7 @@ def test_a_worker_stopped_during_its_backoff_does_not_restart(job, tmp_path):
     once = 'did="$CALLS/did-$JOB_COMPLETION_INDEX"; [[ -e $did ]] && exit; touch "$did"; exit 75'
     code, _ = job.run(once)
     assert code == 75
-    assert [note.starts for note in job.notes.workers(2)] == [1, 1]
+    assert [job.notes.history(rank).count("started") for rank in range(2)] == [1, 1]
 
 
 def test_the_ports_of_two_attempts_differ_and_tensorflows_are_random(job):
