@@ -78,7 +78,9 @@ def manifest_steps(plan: Plan, *, gang: bool = False) -> tuple[Step, ...]:
 
     The ConfigMap with the plan is first; the Job is last, but for what it owns.
     """
-    made = [_step(body) for body in (_namespace(plan), *manifests(plan, gang=gang))]
+    namespace = load_manifest("namespace")  # it belongs to no run
+    namespace["metadata"]["name"] = plan.target.namespace
+    made = [_step(body) for body in (namespace, *manifests(plan, gang=gang))]
     last = next(index for index, step in enumerate(made) if step.path.endswith("/jobs"))
     return (*made[:last], *_port_probe_steps(plan), *made[last:])
 
@@ -205,25 +207,26 @@ def manifests(plan: Plan, *, gang: bool = False) -> tuple[dict[str, Any], ...]:
         plan: The plan; its steps are not used.
         gang: Whether the cluster supports gang scheduling.
     """
-    account = (_service_account(plan),) if plan.node_pool else ()
-    own_job = job(plan, gang=gang)
-    return (
-        *account,
-        _owned(_config_map(plan), plan),
-        _owned(_network_policy(plan), plan),
-        _owned(_service(plan), plan),
-        _owned(own_job, plan),
-        *((_owned(_secret(plan), plan),) if has_secret(plan) else ()),
-        *(_owned(body, plan) for body in capacity_request(plan, own_job)),
-        *((_owned(cilium_policy(plan), plan),) if asks_agent(plan) else ()),
+    config, service, own_job = (
+        load_manifest("configmap"),
+        load_manifest("service"),
+        job(plan, gang=gang),
     )
-
-
-def _namespace(plan: Plan) -> dict[str, Any]:
-    """Returns the Namespace, which belongs to no run."""
-    body = load_manifest("namespace")
-    body["metadata"]["name"] = plan.target.namespace
-    return body
+    files = {"run.yaml": run_yaml(plan), "plan.json": PLAN_PLACEHOLDER}
+    config["data"] = files | wheel_files(plan.wheels)
+    service["spec"]["selector"] = {RUN: plan.run}
+    owned = [config, _network_policy(plan), service, own_job]
+    if has_secret(plan):
+        secret = load_manifest("secret")
+        secret["metadata"]["ownerReferences"][0]["name"] = plan.run
+        named = {secret_key(name): VALUE_PLACEHOLDER for name in plan.workers.secrets}
+        secret["data"] = {"key": KEY_PLACEHOLDER} | named
+        owned.append(secret)
+    owned += capacity_request(plan, own_job)
+    if asks_agent(plan):
+        owned.append(cilium_policy(plan))
+    account = (_service_account(plan),) if plan.node_pool else ()
+    return (*account, *(_owned(body, plan) for body in owned))
 
 
 def job(plan: Plan, *, gang: bool = False) -> dict[str, Any]:
@@ -352,9 +355,12 @@ def _fill_container(container: dict[str, Any], plan: Plan) -> None:
         return
     if workers.secrets:
         container["env"].append({"name": SECRET_NAMES, "value": ",".join(workers.secrets)})
-    container["command"][-1] = f"--grace-seconds={_grace_seconds(workers.grace_seconds)}"
+    # The worker's part of the pod's grace period: SIGTERM arrives late.
+    grace = max(1, workers.grace_seconds - max(1, workers.grace_seconds // 12))
+    container["command"][-1] = f"--grace-seconds={grace}"
+    cpus = int(workers.cpus)
     amounts = {
-        "cpu": _quantity(workers.cpus),
+        "cpu": str(cpus) if cpus == workers.cpus else f"{max(1, round(workers.cpus * 1000))}m",
         "memory": f"{max(1, round(workers.memory_gib * 1024))}Mi",
     }
     if workers.accelerators_per_node:
@@ -383,21 +389,6 @@ def _remove_wheels(spec: dict[str, Any]) -> None:
     for container in pod["containers"]:
         container["volumeMounts"] = [m for m in container["volumeMounts"] if m["name"] != "site"]
         container["env"] = [one for one in container["env"] if one["name"] != "PYTHONPATH"]
-
-
-def _config_map(plan: Plan) -> dict[str, Any]:
-    body = load_manifest("configmap")
-    named = {"run.yaml": run_yaml(plan), "plan.json": PLAN_PLACEHOLDER}
-    body["data"] = named | wheel_files(plan.wheels)
-    return body
-
-
-def _secret(plan: Plan) -> dict[str, Any]:
-    body = load_manifest("secret")
-    body["metadata"]["ownerReferences"][0]["name"] = plan.run
-    named = {secret_key(name): VALUE_PLACEHOLDER for name in plan.workers.secrets}
-    body["data"] = {"key": KEY_PLACEHOLDER} | named
-    return body
 
 
 def filled_secret(body: Mapping[str, Any], job_uid: str | None) -> dict[str, Any]:
@@ -439,22 +430,11 @@ def _service_account(plan: Plan) -> dict[str, Any]:
     return body
 
 
-def _service(plan: Plan) -> dict[str, Any]:
-    body = load_manifest("service")
-    body["spec"]["selector"] = {"cloudgan-run": plan.run}
-    return body
-
-
 def _owned(body: dict[str, Any], plan: Plan, name: str | None = None) -> dict[str, Any]:
     metadata = body["metadata"]
     metadata |= {"name": name or plan.run, "namespace": plan.target.namespace}
     metadata["labels"] |= plan.labels().as_dict()
     return body
-
-
-def _grace_seconds(pod_seconds: int) -> int:
-    """Returns the part of the pod's grace period for the worker; SIGTERM arrives late."""
-    return max(1, pod_seconds - max(1, pod_seconds // 12))
 
 
 def literal(value: str) -> str:
@@ -465,10 +445,6 @@ def literal(value: str) -> str:
     (read 2026-11-25).
     """
     return value.replace("$", "$$")
-
-
-def _quantity(cpus: float) -> str:
-    return str(int(cpus)) if cpus == int(cpus) else f"{max(1, round(cpus * 1000))}m"
 
 
 def load_manifest(name: str) -> dict[str, Any]:
