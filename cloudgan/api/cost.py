@@ -13,14 +13,13 @@ from cloudgan.core.command import command
 from cloudgan.core.documents import parse_json, read_bytes, write_json
 from cloudgan.core.errors import ConfigError, DataError, show
 from cloudgan.launch.plan.candidates import usual_node_pool, why_not_sold
+from cloudgan.money.bill import read_bill, reconcile
 from cloudgan.money.catalog import Catalog, offers_for_demo
 from cloudgan.money.cost_difference import CostDifference, figures_of_run, read_figures
 from cloudgan.money.fees import load_fees
-from cloudgan.money.focus import read_bill
-from cloudgan.money.forecast_vs_actual import USD, forecast_vs_actual
+from cloudgan.money.forecast import USD, forecast_vs_actual
 from cloudgan.money.paper_replay import BASIS, SOURCE, replayed_runs
 from cloudgan.money.price_file import catalog_with, named_row
-from cloudgan.money.reconciliation import reconcile
 from cloudgan.money.report import cost_report as make_report
 from cloudgan.money.report import price_run
 from cloudgan.money.run_cost import RunCost

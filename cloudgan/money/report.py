@@ -19,8 +19,7 @@ from cloudgan.money.advice import recommendations
 from cloudgan.money.billing import billing_rule, launch_ledger, notices_of
 from cloudgan.money.fees import Fees
 from cloudgan.money.ledger import Ledger, Usage
-from cloudgan.money.processes import NO_END, Activities, process_times
-from cloudgan.money.record_warnings import record_warnings
+from cloudgan.money.processes import NO_END, Activities, process_times, record_warnings
 from cloudgan.money.shares import rank_shares
 from cloudgan.schema.cost_report import (
     BilledAttempt,

@@ -9,7 +9,7 @@ from typing import Any
 from cloudgan.core.clouds import title_of
 from cloudgan.core.durations import duration_text
 from cloudgan.core.errors import counted
-from cloudgan.money.forecast_vs_actual import USD
+from cloudgan.money.forecast import USD
 from cloudgan.reports.charts import COLOURS, Axis, Bar, StackedBars
 from cloudgan.reports.page import Block, Bullets, Page, Paragraph, Section
 from cloudgan.reports.result import Result, View

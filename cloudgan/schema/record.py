@@ -1,7 +1,7 @@
 """The run record, `record.jsonl`: one line per epoch and event, and what follows from the lines.
 
 Only the chief worker writes it. Each line is flushed to disk before training continues; a last line
-truncated by a crash is left out by readers. `money.record_warnings` lists what else is missing or doubled.
+truncated by a crash is left out by readers. `money.processes` lists what else is missing or doubled.
 Durations are measured by the processes, never differences of `time`.
 """
 

@@ -27,7 +27,6 @@ from cloudgan.schema.presets import Preset, find_preset
 from cloudgan.speed.measured import (
     CORES_PER_CHIP,
     PAPER_BATCH,
-    AcceleratorSpec,
     MeasuredThroughput,
     data_sheets,
     load_accelerator_specs,
@@ -397,7 +396,6 @@ class ThroughputModel:
     drops_last: bool
     work: Work | None
     _own: Mapping[str, _AcceleratorRuns]
-    _specs: Mapping[str, AcceleratorSpec]
     _found: dict[tuple[str, int, float], EpochEstimate | None] = field(default_factory=dict)
 
     def epoch(self, accelerator: str, n: int, batch: float) -> EpochEstimate | None:
@@ -418,7 +416,7 @@ class ThroughputModel:
         """Returns why `epoch` is None, in words."""
         if not self._own:
             return f"no run of the network {self.network!r} was measured on any accelerator"
-        known = ", ".join(sorted(self._specs))
+        known = ", ".join(sorted(load_accelerator_specs()))
         return f"{accelerator} was not measured, and no data sheet of it is known. Known: {known}"
 
     @property
@@ -438,13 +436,14 @@ class ThroughputModel:
         GPUs are compared with GPUs and TPUs with TPUs if possible: compilers reach different
         shares of the peak performance.
         """
-        specs = data_sheets(accelerator, self._specs)
-        bases = sorted(name for name in self._own if name in self._specs)
+        known = load_accelerator_specs()
+        specs = data_sheets(accelerator, known)
+        bases = sorted(name for name in self._own if name in known)
         if not specs or not bases:
             return None
         alike = [one for one in bases if one.startswith("TPU") == accelerator.startswith("TPU")]
         usable = alike or bases
-        ratios = {base: speed_bounds(self._specs[base], *specs.values()) for base in usable}
+        ratios = {base: speed_bounds(known[base], *specs.values()) for base in usable}
         base = min(ratios, key=lambda base: ratios[base][1] / ratios[base][0])
         (slow, fast), work = ratios[base], self.work or Work(1.0, 1.0)
         # The same showers on each chip: a chip of the base may have more replicas.
@@ -474,7 +473,6 @@ def build_throughput_model(
     network: str,
     showers: int,
     runs: Iterable[MeasuredThroughput],
-    accelerator_specs: Mapping[str, AcceleratorSpec] | None = None,
     *,
     drops_last: bool = False,
     work: Work | None = None,
@@ -485,7 +483,6 @@ def build_throughput_model(
         network: The network.
         showers: Showers of the epoch to estimate.
         runs: Measured runs of this network, or of one that `work` compares it with.
-        accelerator_specs: By accelerator; default: those of the package.
         drops_last: Whether an epoch drops the showers that fill no batch.
         work: Of this network over that of the runs; None: the same.
     """
@@ -493,5 +490,4 @@ def build_throughput_model(
     for run in runs:
         by_accelerator.setdefault(run.accelerator, []).append(run)
     own = {name: _fitted(tuple(its)) for name, its in by_accelerator.items()}
-    specs = load_accelerator_specs() if accelerator_specs is None else accelerator_specs
-    return ThroughputModel(network, showers, drops_last, work, own, specs)
+    return ThroughputModel(network, showers, drops_last, work, own)

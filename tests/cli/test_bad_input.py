@@ -355,7 +355,7 @@ FOCUS = "BilledCost,BillingCurrency,ChargeCategory,ChargePeriodEnd,Tags\n"
 )
 def test_a_line_of_a_bill_is_refused_with_its_number(tmp_path, line, said):
     from cloudgan.core.errors import DataError
-    from cloudgan.money.focus import read_bill
+    from cloudgan.money.bill import read_bill
 
     (tmp_path / "bill.csv").write_text(f"{FOCUS}{line}\n")
     with pytest.raises(DataError, match=r"bill\.csv:2: not a line of FOCUS: ") as refusal:

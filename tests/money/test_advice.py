@@ -94,12 +94,8 @@ def titles(record, row=None, **given):
     return [one.title for one in recommend(record, row, **given)]
 
 
-@pytest.mark.parametrize(
-    "record", [run(), RunRecord(lines=()), RunRecord(lines=(started(),))], ids=["good", "empty", ""]
-)
-def test_an_efficient_run_and_one_without_epochs_have_no_recommendation(record):
-    assert recommend(record, row=row()) == ()
-    if not record.epochs():
+def test_a_run_without_epochs_has_no_recommendation():
+    for record in (RunRecord(lines=()), RunRecord(lines=(started(),))):
         assert recommend(record, row=row(), other_market=row("spot", 0.1)) == ()
 
 
@@ -113,15 +109,6 @@ def test_an_input_bound_run_is_reported_with_unknown_saving():
     assert recommendation.title == "training is input-bound"
     assert "90%" in recommendation.evidence
     assert recommendation.saves_seconds_per_epoch is recommendation.saves_usd is None
-
-
-@pytest.mark.parametrize(
-    "busy",
-    [[INPUT_BOUND_UTILISATION - 0.001] * 3, [1.0, None, None]],
-    ids=["readers that rest a little more", "the first epoch alone"],
-)
-def test_a_run_that_is_not_input_bound_is_not_reported(busy):
-    assert titles(run(*(epoch(n, input_utilisation=one) for n, one in enumerate(busy)))) == []
 
 
 # Begin
@@ -150,18 +137,6 @@ def test_the_share_of_a_startup_is_of_all_time_that_the_cost_lists():
     end = records.stopped(400, 7500.0)
     (recommendation,) = recommend(RunRecord(lines=(*lines, end)), row=row())
     assert "took 1500 s, 20% of the run" in recommendation.evidence, "of 7500 s, not of 5500 s"
-
-
-BEGIN = STARTUP_SHARE / (1 - STARTUP_SHARE) * 4 * EPOCH_SECONDS
-SAVE = CHECKPOINT_SHARE / (1 - CHECKPOINT_SHARE) * EPOCH_SECONDS
-
-
-@pytest.mark.parametrize(
-    ("seconds", "expected"),
-    [(BEGIN + 0.1, ["the first epoch dominates"]), (BEGIN - 0.1, [])],
-)
-def test_a_startup_below_the_share_is_not_reported(seconds, expected):
-    assert titles(begun(seconds)) == expected
 
 
 def test_an_unmeasured_startup_is_not_reported():
@@ -238,26 +213,6 @@ def test_frequent_checkpoints_are_reported_with_the_optimal_interval(market, rat
     assert recommendation.saves_usd == pytest.approx(4 * per_epoch / 3600 * 3.6 * 2)
 
 
-def without_saved(record):
-    """The record without the duration of its checkpoints."""
-    lines = (line for line in record.lines if not isinstance(line, Checkpointed))
-    return RunRecord(lines=tuple(lines))
-
-
-@pytest.mark.parametrize(
-    ("record", "nodes", "reported"),
-    [
-        (with_checkpoints(SAVE + 0.01), 1, 1),
-        (with_checkpoints(SAVE - 0.01), 1, 0),
-        (without_saved(with_checkpoints(300)), 1, 0),
-        (with_checkpoints(100), 720, 0),
-    ],
-    ids=["above the share", "below the share", "of unknown duration", "optimal"],
-)
-def test_only_checkpoints_above_the_share_and_the_optimum_are_reported(record, nodes, reported):
-    assert len(titles(record, nodes=nodes)) == reported, "any of the nodes may be lost"
-
-
 def test_one_checkpoint_is_enough_for_a_run_that_is_shorter_than_the_best_interval():
     record = run(epoch(0, first=False, checkpoints=100))
     (recommendation,) = recommend(record, row=None)
@@ -282,24 +237,6 @@ def test_spot_nodes_that_are_cheaper_with_preemptions_are_reported():
     assert recommendation.saves_usd == pytest.approx(4 * spot_share(1.2))
     assert recommendation.saves_usd < 4 * (1 - 1.2 / 3.6)
     assert recommendation.saves_seconds_per_epoch is None
-
-
-LIMIT = 3.6 * (1 - SPOT_SAVING) / (1 - spot_share(3.6))
-
-
-@pytest.mark.parametrize(
-    ("record", "usd", "nodes", "reported"),
-    [
-        (run(), LIMIT * 0.999, 1, 1),
-        (run(), LIMIT * 1.001, 1, 0),
-        (run(), 1.2, 20_000, 0),
-        (without_saved(run()), 0.1, 1, 0),
-    ],
-    ids=["above the limit", "below the limit", "preempted often", "checkpoints not measured"],
-)
-def test_only_a_spot_saving_above_the_limit_is_reported(record, usd, nodes, reported):
-    found = titles(record, row(), other_market=row("spot", usd), nodes=nodes)
-    assert len(found) == reported
 
 
 @pytest.mark.parametrize(
@@ -368,6 +305,58 @@ def test_what_a_larger_batch_saves_is_of_all_nodes_of_a_launched_run():
 
 
 # All
+
+
+def without_saved(record):
+    """The record without the duration of its checkpoints."""
+    lines = (line for line in record.lines if not isinstance(line, Checkpointed))
+    return RunRecord(lines=tuple(lines))
+
+
+def busy(*shares):
+    return run(*(epoch(number, input_utilisation=one) for number, one in enumerate(shares)))
+
+
+INPUT, START, SAVES, SPOT = (
+    "training is input-bound",
+    "the first epoch dominates",
+    "checkpoints are too frequent",
+    "spot nodes would cost less",
+)
+LIMIT = 3.6 * (1 - SPOT_SAVING) / (1 - spot_share(3.6))
+BEGIN = STARTUP_SHARE / (1 - STARTUP_SHARE) * 4 * EPOCH_SECONDS
+SAVE = CHECKPOINT_SHARE / (1 - CHECKPOINT_SHARE) * EPOCH_SECONDS
+
+
+@pytest.mark.parametrize(
+    ("record", "nodes", "spot_usd", "found"),
+    [
+        (run(), 1, None, None),
+        (busy(*[INPUT_BOUND_UTILISATION - 0.001] * 3), 1, None, None),
+        (busy(*[INPUT_BOUND_UTILISATION] * 3), 1, None, INPUT),
+        (busy(1.0, None, None), 1, None, None),
+        (begun(BEGIN + 0.1), 1, None, START),
+        (begun(BEGIN - 0.1), 1, None, None),
+        (with_checkpoints(SAVE + 0.01), 1, None, SAVES),
+        (with_checkpoints(SAVE - 0.01), 1, None, None),
+        (without_saved(with_checkpoints(300)), 1, None, None),
+        (with_checkpoints(100), 720, None, None),
+        (run(), 1, LIMIT * 0.999, SPOT),
+        (run(), 1, LIMIT * 1.001, None),
+        (run(), 20_000, 1.2, None),
+        (without_saved(run()), 1, 0.1, None),
+    ],
+    ids=[
+        *("an efficient run", "readers that rest", "busy readers", "only in the first epoch"),
+        *("a long start", "a shorter start", "frequent checkpoints", "rarer checkpoints"),
+        *("checkpoints of unknown time", "any of the nodes may be lost", "cheap spot nodes"),
+        *("dearer spot nodes", "preempted often", "checkpoints not measured"),
+    ],
+)
+def test_each_recommendation_appears_above_its_threshold_only(record, nodes, spot_usd, found):
+    spot = row("spot", spot_usd) if spot_usd else None
+    said = titles(record, row(), other_market=spot, nodes=nodes)
+    assert said == ([found] if found else [])
 
 
 @given(

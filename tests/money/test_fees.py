@@ -76,15 +76,15 @@ def test_an_invalid_or_duplicate_fee_is_reported_with_file_and_line(tmp_path, wr
 # What is shipped.
 
 
-def test_every_kind_has_a_row_and_its_own_unit(shipped):
+def test_every_fee_has_its_unit_a_place_to_look_it_up_and_the_right_size(shipped):
     assert {row.kind for row in shipped.rows} == set(get_args(FeeKind)) == set(UNITS)
-    assert [row.row_id for row in shipped.rows if row.unit != UNITS[row.kind]] == []
-
-
-def test_every_fee_names_a_place_to_look_it_up(shipped):
+    sizes = {"hour": (0.001, 1), "gib_month": (0.01, 0.3), "gib": (0.005, 0.3)}
     for row in shipped.rows:
+        assert row.unit == UNITS[row.kind], row.row_id
         assert row.source.startswith(("https://", "github.com/")), row.row_id
         assert row.date != "unknown" or row.note.startswith("as of: "), row.row_id
+        low, high = sizes[row.unit]
+        assert low < row.usd < high, row.row_id
 
 
 @pytest.mark.parametrize("provider", ["gcp", "aws", "azure"])
@@ -108,24 +108,15 @@ def test_every_cloud_of_the_catalogue_has_every_kind(shipped, provider, kind):
     ],
 )
 def test_a_cluster_that_is_always_on_has_a_price(shipped, provider, name, usd):
-    row = shipped.find("control_plane", provider, "anywhere", name)
-    assert row is not None
-    assert row.usd == usd
-
-
-def test_no_fee_is_of_the_wrong_size(shipped):
-    sizes = {"hour": (0.001, 1), "gib_month": (0.01, 0.3), "gib": (0.005, 0.3)}
-    for row in shipped.rows:
-        low, high = sizes[row.unit]
-        assert low < row.usd < high, row.row_id
+    assert shipped.find("control_plane", provider, "anywhere", name).usd == usd
 
 
 def test_traffic_to_the_internet_costs_more_than_between_regions(shipped):
     regions = {row.region for row in shipped.rows if row.name == "to another region"}
     assert regions
     for region in regions:
-        near = shipped.find("egress_gib", "aws", region, "to another region")
-        far = shipped.find("egress_gib", "aws", region, "to the internet")
-        assert near is not None
-        assert far is not None
-        assert near.usd < far.usd
+        near, far = (
+            shipped.find("egress_gib", "aws", region, f"to {where}").usd
+            for where in ("another region", "the internet")
+        )
+        assert near < far

@@ -199,11 +199,8 @@ def test_each_cloud_has_a_time_with_its_source_and_its_day():
         assert row.date in row.basis
 
 
-def test_azure_needs_longer_for_two_nodes_than_for_one():
+def test_azure_needs_longer_for_two_nodes_than_for_one_and_an_unmeasured_time_is_none():
     one, two, many = (find_startup_time(STARTUPS, "azure", nodes) for nodes in (1, 2, 16))
     assert one.high_seconds < two.high_seconds
     assert two == many
-
-
-def test_an_unmeasured_startup_time_is_none():
     assert find_startup_time(STARTUPS, "elsewhere", 1) is None

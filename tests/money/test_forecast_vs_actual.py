@@ -4,8 +4,7 @@ import pytest
 
 from cloudgan.money.catalog import load_catalog
 from cloudgan.money.fees import Fees, load_fees
-from cloudgan.money.forecast import JobContext, job_cost, load_startup_times
-from cloudgan.money.forecast_vs_actual import forecast_vs_actual
+from cloudgan.money.forecast import JobContext, forecast_vs_actual, job_cost, load_startup_times
 from cloudgan.money.report import cost_report
 from cloudgan.schema.item import Item
 from cloudgan.schema.plan import Forecast, ForecastPart, JobCost

@@ -10,12 +10,11 @@ import math
 
 import pytest
 
+from cloudgan.money.bill import read_bill, reconcile
 from cloudgan.money.billing import launch_ledger
 from cloudgan.money.catalog import load_catalog
 from cloudgan.money.fees import load_fees
-from cloudgan.money.focus import read_bill
 from cloudgan.money.forecast import JobContext, job_cost
-from cloudgan.money.reconciliation import reconcile
 from cloudgan.money.report import cost_report
 from cloudgan.schema.price_row import CONTROL_PLANE, SYSTEM_NODE, DataMove, PoolFee
 from tests.money import conftest

@@ -19,7 +19,7 @@ def replayed(catalog):
 
 @pytest.fixture(scope="module")
 def headlines(catalog):
-    priced = replayed_runs(catalog, [run for run in paper_runs() if run.is_fed])
+    priced = (run for run in replayed_runs(catalog) if run.is_fed)
     slowest_first = sorted(priced, key=lambda run: -run.steady_epoch_seconds)
     return {(run.accelerator, run.accelerators): run for run in slowest_first}
 
@@ -34,16 +34,16 @@ def the(replayed, **wanted):
 
 
 @pytest.mark.parametrize(
-    ("accelerators", "speed_up", "time", "samples"),
-    [(8, 3.91, 0.977, 0.975), (64, 30.1, 0.940, 0.926)],
+    ("accelerators", "expected"),
+    [(8, (3.91, 0.977, 0.975, 1809 / 466.5 / 4)), (64, (30.1, 0.940, 0.926, 1809 / 62.25 / 32))],
 )
-def test_speed_up_and_both_efficiencies_are_those_of_the_run_times(
-    replayed, accelerators, speed_up, time, samples
-):
+def test_speed_up_and_all_efficiencies_are_those_of_the_run_times(replayed, accelerators, expected):
     run = the(replayed, accelerator="V100", accelerators=accelerators, options="prefetch")
-    assert run.scaling.speed_up == pytest.approx(speed_up, rel=2e-3)
-    assert run.scaling.time_efficiency == pytest.approx(time, abs=1e-3)
-    assert run.scaling.sample_efficiency == pytest.approx(samples, abs=2e-3)
+    found, (speed_up, time, samples, end_to_end) = run.scaling, expected
+    assert found.speed_up == pytest.approx(speed_up, rel=2e-3)
+    assert found.time_efficiency == pytest.approx(time, abs=1e-3)
+    assert found.sample_efficiency == pytest.approx(samples, abs=2e-3)
+    assert found.end_to_end_time_efficiency == pytest.approx(end_to_end, rel=1e-3)
 
 
 def test_a_run_without_a_smaller_one_of_its_kind_has_no_speed_up(replayed):
@@ -54,12 +54,6 @@ def test_a_run_without_a_smaller_one_of_its_kind_has_no_speed_up(replayed):
     }
     alone = {(32, "V100", batch) for batch in (16, 32, 48, 64, 80)}
     assert without == alone | {(2, "V100", 96), (4, "TPU-v2", 128), (4, "TPU-v3", 128)}
-
-
-def test_end_to_end_efficiency_is_less_than_that_of_training_alone(replayed):
-    run = the(replayed, accelerator="V100", accelerators=64, options="prefetch")
-    assert run.scaling.end_to_end_time_efficiency == pytest.approx(1809 / 62.25 / 32, rel=1e-3)
-    assert run.scaling.end_to_end_time_efficiency < run.scaling.time_efficiency
 
 
 def ratios(comparisons):
@@ -98,18 +92,6 @@ def test_60_epochs_cost_what_first_epoch_tests_and_gaps_make_of_them(replayed):
     assert run.usd_per_60_epochs["on_demand_2021"] == pytest.approx(seconds / 3600 * 8, rel=1e-6)
 
 
-def test_a_price_that_the_catalogue_lacks_is_unknown_and_not_free():
-    empty = replay(Catalog(()))
-    assert all(value is None for run in empty.runs for value in run.usd_per_epoch.values())
-    assert all(one.usd_ratio is None for one in empty.tpu_against_gpu)
-    assert empty.prefetch[-1].seconds_ratio == pytest.approx(3.9, abs=0.01)
-
-
-def test_the_statement_says_that_numbers_are_recomputed(replayed):
-    assert "Recomputed from the published run times" in replayed.statement
-    assert "us-central1" in replayed.basis
-
-
 @pytest.mark.parametrize(
     ("size", "list_2021", "preemptible_2021", "spot"),
     [
@@ -132,14 +114,11 @@ def test_the_papers_epochs_cost_what_its_seconds_and_the_prices_make(
     assert usd["spot"] == pytest.approx(spot, rel=5e-3)
 
 
-def test_every_run_names_the_rows_that_priced_it(catalog):
-    for run in replayed_runs(catalog):
+def test_every_run_names_the_rows_that_priced_it(catalog, replayed):
+    for run in replayed.runs:
         for name, row_id in run.price_rows.items():
-            assert row_id is not None
-            row = catalog.row(row_id)
-            assert run.usd_per_epoch[name] == pytest.approx(
-                run.steady_epoch_seconds / 3600 * row.usd_per_hour * run.nodes
-            )
+            usd = catalog.row(row_id).cost_usd(run.steady_epoch_seconds, run.nodes)
+            assert run.usd_per_epoch[name] == pytest.approx(usd)
 
 
 def test_all_runs_of_the_paper_on_google_cloud_are_there():
@@ -147,33 +126,26 @@ def test_all_runs_of_the_paper_on_google_cloud_are_there():
     assert len(runs) == 31
     gpus = [run for run in runs if run.accelerator == "V100"]
     for run in gpus:
-        assert run.accelerators == run.nodes * int(
-            run.node_type.split("+")[1].removesuffix("xV100")
-        )
-    assert {run.node_type for run in runs} - {run.node_type for run in gpus} == {
-        "v2-8",
-        "v2-32",
-        "v3-8",
-        "v3-32",
-    }
+        per_node = run.node_type.split("+")[1].removesuffix("xV100")
+        assert run.accelerators == run.nodes * int(per_node)
+    others = {run.node_type for run in runs} - {run.node_type for run in gpus}
+    assert others == {"v2-8", "v2-32", "v3-8", "v3-32"}
     for run in runs:
         assert run.steps_per_epoch * run.replicas * run.batch_per_replica == run.showers_per_epoch
-
-
-def test_one_v3_chip_made_75_showers_a_second(headlines):
-    assert headlines["TPU-v3", 4].showers_per_second / 4 == pytest.approx(75.0, rel=1e-3)
 
 
 def test_the_headlines_are_the_fed_runs(headlines):
     assert [n for kind, n in headlines if kind == "V100"] == [2, 4, 8, 16, 32, 64, 128]
     assert sum(run.is_fed for run in paper_runs()) == 24
     assert headlines["V100", 32].steady_epoch_seconds == 115.02
+    assert headlines["TPU-v3", 4].showers_per_second / 4 == pytest.approx(75.0, rel=1e-3)
 
 
 def test_a_missing_price_is_unknown_and_not_zero(catalog):
-    run = next(run for run in paper_runs() if run.node_type == "v3-8")
     rows = tuple(r for r in catalog.rows if (r.node_type, r.market) != ("v3-8", "spot"))
-    (priced,) = replayed_runs(Catalog(rows), [run])
-    assert priced.usd_per_epoch["spot"] is None
-    assert priced.price_rows["spot"] is None
-    assert priced.usd_per_epoch["on_demand"] is not None
+    found = replay(Catalog(rows))
+    run = the(found, node_type="v3-8")
+    assert run.usd_per_epoch["spot"] is run.price_rows["spot"] is None
+    assert run.usd_per_epoch["on_demand"] is not None
+    assert found.tpu_against_gpu[0].usd_ratio is None
+    assert found.prefetch[-1].usd_ratio is not None

@@ -12,8 +12,7 @@ from cloudgan.launch.plan.jobs import train_forecast
 from cloudgan.money.billing import billing_rule, launch_ledger
 from cloudgan.money.catalog import load_catalog
 from cloudgan.money.fees import load_fees
-from cloudgan.money.forecast import JobContext, job_cost, load_startup_times
-from cloudgan.money.forecast_vs_actual import forecast_vs_actual
+from cloudgan.money.forecast import JobContext, forecast_vs_actual, job_cost, load_startup_times
 from cloudgan.money.report import cost_report
 from cloudgan.schema.config import RunConfig
 from cloudgan.schema.plan import Workers

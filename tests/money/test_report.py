@@ -1,5 +1,6 @@
 """Line items add up to the total; unknown costs are named and never zero."""
 
+import datetime as dt
 import math
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 from cloudgan.money.catalog import load_catalog
 from cloudgan.money.cost_difference import figures_of_run
 from cloudgan.money.fees import Fees
-from cloudgan.money.report import cost_report
+from cloudgan.money.report import cost_report, price_run
 from cloudgan.schema.launch import KeptNodes, SentRequest, local_attempt
 from cloudgan.schema.provenance import InstalledWheels
 from cloudgan.schema.record import PreemptionNotice, RunRecord
@@ -124,19 +125,22 @@ def test_wheel_installation_is_attributed_on_provisioned_nodes(lines):
     assert found == without
 
 
-def test_a_process_that_is_started_again_finds_its_pods_wheels_there(lines):
-    record = begun_with((*lines, started(40), stopped(40, 6)), wheels=WHEELS)
+@pytest.mark.parametrize(
+    ("noted", "name", "spent"),
+    [
+        ({"wheels": WHEELS}, "wheel installation", 20),
+        ({"smoke_seconds": 12.0}, "smoke step and wait for all workers", 2 * 12),
+    ],
+    ids=["wheels are there when a process starts again", "each process is tested"],
+)
+def test_what_a_pod_does_before_a_process_is_an_activity_and_no_time_of_the_program(
+    lines, noted, name, spent
+):
+    record = begun_with((*lines, started(40), stopped(40, 6)), **noted)
     found = report(record, row=ROW)
-    (part,) = (one for one in found.line_items if one.name == "wheel installation")
-    assert (part.seconds, part.duration) == (20, "billed_seconds")
-    assert seconds(found)["other program time"] == 3 + 1, "it is no time of the program"
-
-
-def test_the_smoke_step_of_a_pod_is_an_activity_before_its_first_process(lines):
-    found = report(begun_with(lines, smoke_seconds=12.0), row=ROW)
-    name = "smoke step and wait for all workers"
     (part,) = (one for one in found.line_items if one.name == name)
-    assert (part.seconds, part.duration) == (12, "billed_seconds")
+    assert (part.seconds, part.duration) == (spent, "billed_seconds")
+    assert seconds(found)["other program time"] == 3 + 1
 
 
 def test_what_a_run_here_cannot_know_is_named(record):
@@ -443,3 +447,37 @@ def test_nodes_that_wait_for_the_next_run_are_a_line_item_of_this_one(record, en
     assert items["cluster"].seconds == 100 + waited, "no other run used it"
     fee = 0.1 * waited / 3600
     assert found.totals.known_usd == pytest.approx(without.totals.known_usd + waiting.usd + fee)
+
+
+OFFERS = load_catalog().find(accelerator="V100")
+WHOLE = plain_run(70)
+EARLIER = started().model_copy(update={"time": "2026-11-21T11:00:00Z"})
+
+
+@pytest.mark.parametrize(
+    ("lines", "times"),
+    [
+        (WHOLE, (10, 70, 1e4)),
+        (WHOLE[:-1], (10, None, 1e4)),
+        ((EARLIER, *WHOLE), (10, None, 1e4)),
+        (WHOLE[:2], (None, None, 1e6 / 90)),
+        ((), (None, None, None)),
+    ],
+    ids=["whole", "without an end", "a process without an end", "no steady epoch", "empty"],
+)
+def test_a_run_costs_its_times_at_each_offer_and_an_unknown_time_is_an_unknown_cost(lines, times):
+    undated = OFFERS[0].model_copy(update={"date": "unknown"})
+    first, *others = price_run(RunRecord(lines=lines), (*OFFERS, undated), TODAY)
+    found = {
+        name: getattr(first, f"usd_per_{name}") for name in ("epoch", "run", "million_showers")
+    }
+    usd = [time and pytest.approx(OFFERS[0].cost_usd(time)) for time in times]
+    assert list(found.values()) == usd
+    assert [why.split(":")[0] for why in first.unknown] == [
+        f"usd_per_{name}" for name, value in found.items() if value is None
+    ]
+    assert first.basis.startswith("not measured on this node")
+    assert "not a forecast" in first.basis
+    assert [one.row for one in others] == [*OFFERS[1:], undated]
+    assert first.age_days == (TODAY - dt.date.fromisoformat(OFFERS[0].date)).days
+    assert others[-1].age_days is None

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import records
 from cloudgan.core.errors import DataError
 from cloudgan.core.hardware import Hardware
-from cloudgan.money.record_warnings import record_warnings
+from cloudgan.money.processes import record_warnings
 from cloudgan.schema import record
 from cloudgan.schema.quality import best_step, quality_of
 from cloudgan.schema.stop_criterion import parse_stop_criterion

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from cloudgan.api.training_result import training_result
-from cloudgan.money.record_warnings import record_warnings
+from cloudgan.money.processes import record_warnings
 from cloudgan.schema import record
 from cloudgan.schema.config import parse_config
 from cloudgan.schema.run_folder import RunFolder

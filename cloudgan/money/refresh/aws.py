@@ -21,7 +21,7 @@ from cloudgan.core import settings
 from cloudgan.core.errors import CloudganError, CredentialsError, DataError, install_command
 from cloudgan.core.masking import masked
 from cloudgan.core.progress import Progress
-from cloudgan.money.refresh.quote import (
+from cloudgan.money.refresh.feeds import (
     HOUR,
     PriceFeed,
     Quote,

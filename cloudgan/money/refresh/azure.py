@@ -13,7 +13,7 @@ from urllib.parse import quote as quoted
 from cloudgan.core import settings
 from cloudgan.core.errors import DataError
 from cloudgan.core.progress import Progress
-from cloudgan.money.refresh.quote import HOUR, PriceFeed, Quote, RefreshRequest, parse_price
+from cloudgan.money.refresh.feeds import HOUR, PriceFeed, Quote, RefreshRequest, parse_price
 from cloudgan.money.refresh.web import Web, host_of
 from cloudgan.schema.price_row import Market, PriceRow
 

@@ -17,7 +17,7 @@ from urllib.parse import urlencode
 from cloudgan.core import settings
 from cloudgan.core.errors import CredentialsError, DataError
 from cloudgan.core.progress import Progress
-from cloudgan.money.refresh.quote import HOUR, PriceFeed, Quote, RefreshRequest, parse_price
+from cloudgan.money.refresh.feeds import HOUR, PriceFeed, Quote, RefreshRequest, parse_price
 from cloudgan.money.refresh.web import Web
 from cloudgan.schema.price_row import Market, PriceRow
 

@@ -11,7 +11,7 @@ from cloudgan.core.errors import CloudganError, CredentialsError, DataError
 from cloudgan.core.progress import Silent
 from cloudgan.money.catalog import shipped_catalog
 from cloudgan.money.refresh.aws import aws_quotes, aws_spot_quotes, ec2_client
-from cloudgan.money.refresh.quote import RefreshRequest, validate
+from cloudgan.money.refresh.feeds import RefreshRequest, validate
 
 NODE = "g5.xlarge"
 INDEX = "/offers/v1.0/aws/AmazonEC2/current/region_index.json"

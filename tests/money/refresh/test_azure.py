@@ -10,7 +10,7 @@ from cloudgan.core.errors import DataError
 from cloudgan.core.progress import Silent
 from cloudgan.money.catalog import shipped_catalog
 from cloudgan.money.refresh.azure import azure_quotes
-from cloudgan.money.refresh.quote import RefreshRequest, validate
+from cloudgan.money.refresh.feeds import RefreshRequest, validate
 
 NODE = "Standard_NC4as_T4_v3"
 TODAY = dt.date(2026, 11, 21)

@@ -4,8 +4,7 @@ import pytest
 
 from cloudgan.core.errors import CloudganError, CredentialsError
 from cloudgan.money.catalog import load_catalog, refreshed_file, shipped_catalog
-from cloudgan.money.refresh.feeds import RefreshResult, refresh
-from cloudgan.money.refresh.quote import PriceFeed, Quote
+from cloudgan.money.refresh.feeds import PriceFeed, Quote, RefreshResult, refresh
 
 OFFER = "aws/g5.xlarge/us-east-1"
 

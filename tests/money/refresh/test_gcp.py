@@ -8,8 +8,8 @@ import pytest
 from cloudgan.core.errors import CredentialsError, DataError
 from cloudgan.core.progress import Silent
 from cloudgan.money.catalog import shipped_catalog
+from cloudgan.money.refresh.feeds import RefreshRequest, validate
 from cloudgan.money.refresh.gcp import CLOUD_TPU, COMPUTE_ENGINE, GCP_KEY, gcp_quotes
-from cloudgan.money.refresh.quote import RefreshRequest, validate
 
 REGION = "us-central1"
 KEY = "AIzaNotAKey"

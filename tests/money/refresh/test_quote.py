@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cloudgan.money.catalog import shipped_catalog
-from cloudgan.money.refresh.quote import Quote, parse_price, validate
+from cloudgan.money.refresh.feeds import Quote, parse_price, validate
 
 NODE = shipped_catalog().row("aws/g5.12xlarge/us-east-1/on_demand")  # 4 GPUs
 

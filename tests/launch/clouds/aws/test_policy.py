@@ -10,7 +10,7 @@ from cloudgan.core.progress import Silent
 from cloudgan.launch.clouds.aws.naming import BOUNDARY, CLUSTER_ROLE, POD_ROLE, ROLES
 from cloudgan.launch.clouds.aws.planner import role_document, setup_steps, target
 from cloudgan.money.refresh.aws import aws_spot_quotes
-from cloudgan.money.refresh.quote import RefreshRequest
+from cloudgan.money.refresh.feeds import RefreshRequest
 from emulators.aws.iam_policies import is_allowed
 from launch.clouds.aws.lab import ACCOUNT, RESERVATION, aws_plan
 from launch.clouds.aws.test_client import left_node, left_volume

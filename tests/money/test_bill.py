@@ -1,6 +1,7 @@
-"""Billing exports in FOCUS: categories, credits, labels and invalid files."""
+"""A bill in FOCUS: categories, credits, labels, invalid files, and reasons of differences to the measured cost."""
 
 import csv
+import datetime as dt
 import gzip
 import importlib.util
 import io
@@ -11,9 +12,24 @@ import tracemalloc
 import pytest
 
 from cloudgan.core.errors import DataError
-from cloudgan.money.focus import read_bill
+from cloudgan.money.bill import read_bill, reconcile
+from cloudgan.money.catalog import load_catalog
+from cloudgan.money.fees import load_fees
+from cloudgan.money.report import cost_report
+from cloudgan.schema.launch import Node
+from cloudgan.schema.record import PreemptionNotice, RunRecord
+from tests.money.conftest import (
+    NOON,
+    ROW,
+    TODAY,
+    after,
+    attempt,
+    cluster_of,
+    launch_of,
+    short_run,
+)
 
-RUN = "gan"
+RUN, HOUR = "gan", 3600
 
 
 def charge(cost=1.5, category="Compute", *, tags=(("cloudgan-run", RUN),), **more):
@@ -187,3 +203,97 @@ def test_a_large_file_is_never_in_memory(tmp_path):
     tracemalloc.stop()
     assert (found.lines, found.total_lines) == (0, 20_000)
     assert peak < path.stat().st_size / 4
+
+
+# The measured cost beside it.
+
+
+def launched(**more):
+    """The launch of one node for an hour; `more` changes the times of the node."""
+    times = {"started_at": NOON, "last_seen_at": after(HOUR), "terminated_at": after(HOUR)}
+    nodes = (Node(name="a", **times | more),)
+    shared = {"cluster": cluster_of(HOUR), "fees": (), "end_reason": "finished"}
+    return launch_of(attempt(nodes=nodes, **shared))
+
+
+@pytest.fixture
+def bill_of(json_lines):
+    def bill_of(*charges, launch=None, until=7200, noticed=(), zone=dt.UTC):
+        launch = launch or launched()
+        record = RunRecord(lines=(*short_run().lines, *noticed))
+        report = cost_report(RUN, record, TODAY, launch=launch, fees=load_fees())
+        end = {"ChargePeriodEnd": after(until).astimezone(zone).isoformat()}
+        path = json_lines(*(one | end for one in (*charges, charge(99, tags={}))))
+        return reconcile(read_bill([path], RUN), [path], report, launch)
+
+    return bill_of
+
+
+def whys(bill):
+    return {part.name: part.explanation for part in bill.categories}
+
+
+PAID = ROW.usd_per_hour
+
+
+def test_what_agrees_needs_no_reason(bill_of):
+    bill = bill_of(charge(PAID), charge(-0.4, ChargeCategory="Credit"))
+    compute = bill.categories[0]
+    assert compute.billed_usd == pytest.approx(compute.measured_usd)
+    assert compute.explanation == ""
+    assert (bill.billed_usd, bill.credits_usd) == (pytest.approx(PAID), -0.4)
+    assert bill.is_complete
+    assert bill.files == ("export.json",)
+    assert (bill.lines, bill.total_lines) == (2, 3)
+
+
+def test_an_incomplete_export_is_reported(bill_of):
+    tokyo = dt.timezone(dt.timedelta(hours=9))
+    bill = bill_of(charge(1.0), until=1800, zone=tokyo)
+    assert bill.is_complete is False
+    assert whys(bill)["compute"] == "the export is incomplete"
+    assert (
+        "the export ends at 2026-11-21 12:30 UTC, the nodes were up until 2026-11-21 13:00 UTC:"
+        " export again a day later"
+    ) in bill.notes
+
+
+def test_a_bill_for_nodes_that_should_be_free_is_explained(bill_of):
+    """AWS took the only node in its first hour, and its bill has it all the same."""
+    spot = load_catalog().row("aws/g5.xlarge/us-east-1/spot")
+    notice = PreemptionNotice(
+        time=after(580).isoformat(), step=10, worker=0, cloud="aws", seconds=120
+    )
+    launch = launch_of(attempt((0, 600), row=spot, end_reason="preempted"))
+    bill = bill_of(charge(0.05), launch=launch, noticed=(notice,))
+    assert whys(bill)["compute"] == (
+        "by the times of the nodes and the cloud's billing rule they cost nothing"
+    )
+
+
+def test_an_export_without_lines_of_the_run_explains_what_to_do(bill_of):
+    (note,) = bill_of().notes
+    assert "label cloudgan-run=gan" in note
+    assert "activated" in note
+
+
+DISK = charge(0.3, "Storage", ResourceType="Disk")
+
+
+@pytest.mark.parametrize(
+    ("charges", "seen", "part", "said"),
+    [
+        ([charge(PAID)], HOUR, "control plane", "shared by all runs"),
+        ([charge(PAID), DISK], HOUR, "disk", "not measured by cloudgan"),
+        ([charge(PAID / 2)], 600, "compute", "not observed"),
+        ([charge(PAID / 2)], HOUR, "compute", "50% below the measured cost at prices of"),
+        ([charge(PAID * 2)], HOUR, "compute", "100% above the measured cost"),
+        ([charge(1.0)], None, "compute", "unknown to cloudgan: nodes of attempt 1"),
+    ],
+)
+def test_a_difference_has_its_reason(bill_of, charges, seen, part, said):
+    """Nodes that are still up are seen until no time; whether the bill is complete is then unknown."""
+    times = {"last_seen_at": after(seen)} if seen else {"terminated_at": None}
+    bill = bill_of(*charges, launch=launched(**times))
+    assert said in whys(bill)[part]
+    assert bill.is_complete is (True if seen else None)

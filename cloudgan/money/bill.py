@@ -1,4 +1,4 @@
-"""Sums the lines of billing exports in FOCUS 1.x for one run, of any cloud.
+"""Sums the lines of billing exports in FOCUS 1.x for one run, of any cloud, and explains the difference to its measured cost.
 
 AWS Data Exports, a view of Google's BigQuery export and Azure Cost Management write FOCUS:
 https://focus.finops.org/focus-specification/,
@@ -22,12 +22,20 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, get_args
 
 from cloudgan.core.documents import bounded_lines, csv_rows, open_regular, parse_json, translated
-from cloudgan.core.errors import DataError, shorten, show
+from cloudgan.core.errors import DataError, number_text, shorten, show
 from cloudgan.core.labels import RUN
+from cloudgan.schema.cost_report import (
+    BilledCategory,
+    CostReport,
+    ProviderBill,
+    Totals,
+)
 from cloudgan.schema.item import BillCategory
+from cloudgan.schema.launch import Launch
+from cloudgan.schema.price_row import FeeRow
 
 _USD = "USD"
 _COLUMNS = ("BilledCost", "BillingCurrency", "ChargeCategory")
@@ -37,25 +45,6 @@ _LABEL = _NO_WORD.sub("_", RUN)
 _MAX_AMOUNT = 1e15
 """In any currency; the sum of all lines stays finite."""
 _YEARS = range(2000, 2200)
-
-
-class BillLine(NamedTuple):
-    """One line of a bill.
-
-    Attributes:
-        run: Value of the run label; None without label.
-        amount: In `currency`, before credits.
-        credit: Zero or negative, in `currency`.
-        currency: ISO code.
-        until: End of the usage; None: not in the line.
-    """
-
-    run: str | None
-    category: BillCategory
-    amount: float
-    credit: float
-    currency: str
-    until: dt.datetime | None
 
 
 @dataclass
@@ -76,18 +65,27 @@ class BillSummary:
     others: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     until: dt.datetime | None = None
 
-    def add(self, line: BillLine, run: str) -> None:
-        """Adds one line; lines of other runs only extend `until`."""
+    def add(self, row: Mapping[str, Any], run: str) -> None:
+        """Adds a line, its cells by lower-case column; lines of other runs only extend `until`.
+
+        Raises:
+            ValueError: A cell cannot be read.
+        """
+        amount, of_run = _parse_amount(row.get("billedcost")), _run_label(row.get("tags"))
+        until = _parse_time(row.get("chargeperiodend"))
         self.total_lines += 1
-        self.until = max(filter(None, (self.until, line.until)), default=None)
-        if line.run != run:
+        self.until = max(filter(None, (self.until, until)), default=None)
+        if of_run != run:
             return
         self.lines += 1
-        if line.currency.upper() != _USD:
-            self.others[line.currency.upper() or "unknown currency"] += [line.amount, line.credit]
-            return
-        self.amounts[line.category].append(line.amount)
-        self.credits.append(line.credit)
+        kind = str(row.get("chargecategory") or "").lower()
+        currency = str(row.get("billingcurrency") or "").upper()
+        if currency != _USD:
+            self.others[currency or "unknown currency"].append(amount)
+        elif kind == "credit" or (kind == "adjustment" and amount < 0):
+            self.credits.append(amount)
+        else:
+            self.amounts[_category(row)].append(amount)
 
     def usd(self, category: BillCategory) -> float:
         """Returns the billed amount of a category."""
@@ -108,25 +106,10 @@ def read_bill(paths: Iterable[Path], run: str) -> BillSummary:
                     " Export the bill in FOCUS: see docs/cost.md"
                 )
             with translated("a line of FOCUS", f"{path}:{number}"):
-                line = _parse_line(row)
-            found.add(line, run)
+                found.add(row, run)
         if not number:
             raise DataError(f"{path}: contains no line; {_EXPECTED}")
     return found
-
-
-def _parse_line(row: Mapping[str, Any]) -> BillLine:
-    amount = _parse_amount(row.get("billedcost"))
-    kind = str(row.get("chargecategory") or "").lower()
-    is_credit = kind == "credit" or (kind == "adjustment" and amount < 0)
-    return BillLine(
-        run=_run_label(_parse_tags(row.get("tags"))),
-        category=_category(row),
-        currency=str(row.get("billingcurrency") or ""),
-        until=_parse_time(row.get("chargeperiodend")),
-        amount=0.0 if is_credit else amount,
-        credit=amount if is_credit else 0.0,
-    )
 
 
 def _category(row: Mapping[str, Any]) -> BillCategory:
@@ -141,13 +124,13 @@ def _category(row: Mapping[str, Any]) -> BillCategory:
     return "compute" if _contains_any(category, "compute") else "other"
 
 
-def _run_label(tags: Iterable[tuple[str, object]]) -> str | None:
+def _run_label(tags: object) -> str | None:
     """Returns the value of the label cloudgan-run.
 
     Clouds rewrite keys: accepts ``user:cloudgan-run``, ``user_cloudgan_run`` and
     ``k8s-label/cloudgan-run``.
     """
-    for key, value in tags:
+    for key, value in _parse_tags(tags):
         name = _NO_WORD.sub("_", key.lower())
         if value and (name == _LABEL or name.endswith(f"_{_LABEL}")):
             return str(value)
@@ -287,3 +270,121 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list) and all(isinstance(one, tuple) for one in value):
         return dict(value)
     return value
+
+
+_SHARED = "shared by all runs, so its lines do not have this run's label"
+_CLOSE = 0.02
+_SMALL_USD = 0.005
+
+
+def reconcile(
+    read: BillSummary, files: Iterable[Path], report: CostReport, launch: Launch | None
+) -> ProviderBill:
+    """Returns the bill of a run, from its `files`, with the measured cost of each category."""
+    ends = [node.terminated_at for one in (launch.attempts if launch else ()) for node in one.nodes]
+    last = max((end for end in ends if end), default=None)
+    is_complete = read.until >= last if read.until and last and all(ends) else None
+    categories = []
+    for name in get_args(BillCategory):
+        items = [item for item in report.line_items if item.item.category == name]
+        counted, billed = Totals.of(items), read.usd(name)
+        usd = counted.known_usd if any(item.usd is not None for item in items) else None
+        why = _why(name, billed, usd, counted.unknown, is_complete=is_complete)
+        if name == "compute" and not why and usd is not None:
+            why = _why_compute(billed, usd, report, launch)
+        categories.append(
+            BilledCategory(name=name, billed_usd=billed, measured_usd=usd, explanation=why)
+        )
+    return ProviderBill(
+        files=tuple(path.name for path in files),
+        lines=read.lines,
+        total_lines=read.total_lines,
+        categories=tuple(one for one in categories if one.billed_usd or one.measured_usd),
+        billed_usd=math.fsum(one.billed_usd for one in categories),
+        credits_usd=math.fsum(read.credits),
+        other_currencies={name: math.fsum(sums) for name, sums in read.others.items()},
+        until=read.until,
+        is_complete=is_complete,
+        notes=tuple(_notes(read, report.run, last, is_complete=is_complete)),
+    )
+
+
+def _why(
+    name: BillCategory,
+    billed: float,
+    counted: float | None,
+    unknown: tuple[str, ...],
+    *,
+    is_complete: bool | None,
+) -> str:
+    """Explains a difference by what is unknown, missing in the export or shared; "" if none of these."""
+    if counted is None:
+        nothing = "not measured by cloudgan" if billed else ""
+        return f"unknown to cloudgan: {', '.join(unknown)}" if unknown else nothing
+    if _is_close(billed, counted):
+        return ""
+    if is_complete is False and billed < counted:
+        return "the export is incomplete"
+    if not billed and name in ("control plane", "storage"):
+        return _SHARED
+    return f"not measured: {', '.join(unknown)}" if unknown else ""
+
+
+def _why_compute(billed: float, counted: float, report: CostReport, launch: Launch | None) -> str:
+    """Explains the difference by times without observation, else by prices."""
+    if _is_close(billed, counted):
+        return ""
+    if not counted:
+        return "by the times of the nodes and the cloud's billing rule they cost nothing"
+    over = counted - billed
+    unseen = _unseen_usd(launch)
+    if over > 0 and unseen >= over / 2:
+        return (
+            f"up to {number_text(unseen)} USD of the measured cost are times in which the nodes were not"
+            " observed"
+        )
+    ages = sorted({row.date for row in report.rows if not isinstance(row, FeeRow)}, key=str)
+    dates = ", ".join(str(date) for date in ages if date) or "unknown date"
+    side = "above" if over < 0 else "below"
+    return (
+        f"{abs(over / counted):.0%} {side} the measured cost at prices of {dates}: prices changed, or"
+        " nodes were up outside the observed times"
+    )
+
+
+def _unseen_usd(launch: Launch | None) -> float:
+    total = 0.0
+    for attempt in launch.attempts if launch else ():
+        if attempt.price:
+            total += attempt.price.cost_usd(sum(node.unseen_seconds() for node in attempt.nodes))
+    return total
+
+
+def _is_close(one: float, other: float) -> bool:
+    return abs(one - other) <= max(_SMALL_USD, _CLOSE * max(abs(one), abs(other)))
+
+
+def _minute(moment: dt.datetime) -> str:
+    return f"{moment.astimezone(dt.UTC):%Y-%m-%d %H:%M} UTC"
+
+
+def _notes(
+    read: BillSummary, run: str, last: dt.datetime | None, *, is_complete: bool | None
+) -> Iterable[str]:
+    if not read.lines:
+        yield (
+            f"none of {read.total_lines} lines has the label cloudgan-run={run}: labels appear a day"
+            " later, and on AWS only after the tag is activated for cost allocation in the billing"
+            " console"
+        )
+    if is_complete is False and read.until and last:
+        yield (
+            f"the export ends at {_minute(read.until)}, the nodes were up until {_minute(last)}: export"
+            " again a day later"
+        )
+    elif is_complete is None and read.lines:
+        yield "the export may be incomplete: the termination of the nodes was not recorded"
+    elif is_complete and read.lines:
+        yield "clouds may correct lines for some days"
+    for currency in sorted(read.others):
+        yield f"lines in {currency} are neither converted nor added"
