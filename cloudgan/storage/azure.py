@@ -11,8 +11,7 @@ from azure.storage.blob import BlobServiceClient
 
 from cloudgan.core.errors import CloudganError, ConfigError
 from cloudgan.core.settings import may_ask_metadata_server, variable
-from cloudgan.storage.bucket import BucketStore
-from cloudgan.storage.store import BucketAddress, ObjectMissingError, StoreError, object_key
+from cloudgan.storage.store import BucketAddress, ObjectMissingError, Store, StoreError, object_key
 
 _EXAMPLE = "https://ACCOUNT.blob.core.windows.net/CONTAINER/prefix"
 _DOMAIN = ".blob.core."
@@ -55,7 +54,7 @@ def blob_client(account_url: str, credential: Any = None, *, attempts: int = 4) 
     )
 
 
-class AzureStore(BucketStore):
+class AzureStore(Store):
     """Blobs of one container under one prefix."""
 
     owner, noun = "Azure", "container"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
-from functools import partial
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 from urllib.parse import unquote, urlsplit
@@ -12,22 +13,14 @@ from urllib.parse import unquote, urlsplit
 from cloudgan.core.atomic_file import TEMPORARY_SUFFIX, atomic_writer
 from cloudgan.core.errors import ConfigError
 from cloudgan.core.local_path import local_path
-from cloudgan.storage.store import (
-    ObjectExistsError,
-    ObjectMissingError,
-    StoreError,
-    check_object_name,
-    deletable_name,
-    open_content,
-)
-
-_writer = partial(atomic_writer, error_class=StoreError)
+from cloudgan.storage.store import ObjectMissingError, Store, StoreError
 
 
-class FolderStore:
+class FolderStore(Store):
     """Objects as files; `if_absent` needs hard links."""
 
     def __init__(self, folder: Path) -> None:
+        super().__init__()
         self._folder = folder
 
     @classmethod
@@ -47,59 +40,57 @@ class FolderStore:
         """The folder's path."""
         return str(self._folder)
 
-    def put(self, name: str, content: Path | bytes, *, if_absent: bool = False) -> None:
-        """Writes a file; see `Store.put`."""
-        path = self._path(name)
+    def _upload(
+        self, key: str, body: BinaryIO, metadata: dict[str, str], *, if_absent: bool
+    ) -> bool:
+        del metadata  # no request is repeated
+        path = self._folder / key
+        self._refuse_link(path)
         try:
-            with open_content(content) as source, _writer(path, if_absent=if_absent) as file:
-                shutil.copyfileobj(source, file)
-        except FileExistsError as error:
-            raise ObjectExistsError(f"{path}: already exists") from error
+            with atomic_writer(path, if_absent=if_absent, error_class=StoreError) as file:
+                shutil.copyfileobj(body, file)
+        except FileExistsError:
+            return False
+        return True
 
-    def get(self, name: str, path: Path) -> None:
-        """Copies a file; see `Store.get`."""
-        with self._open(name) as source, _writer(path) as file:
+    def _metadata(self, key: str) -> Mapping[str, str]:
+        del key
+        return {}
+
+    def _download(self, key: str, file: BinaryIO) -> None:
+        path = self._folder / key
+        self._refuse_link(path)
+        try:
+            if path.exists() and not path.is_file():
+                raise StoreError(f"{path}: not a regular file")
+            source = path.open("rb")
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise ObjectMissingError(f"{path}: no such file") from error
+        except OSError as error:
+            raise StoreError(f"{path}: cannot be read ({error.strerror})") from error
+        with source:
             shutil.copyfileobj(source, file)
 
-    def read(self, name: str) -> bytes:
-        """Reads a file; see `Store.read`."""
-        with self._open(name) as source:
-            return source.read()
-
-    def list(self, prefix: str = "") -> tuple[str, ...]:
-        """Lists the files recursively; see `Store.list`."""
+    def _list(self, prefix: str) -> Iterator[tuple[str, int]]:
         root = self._folder / prefix.rpartition("/")[0]
         self._refuse_link(root)
-        files = (path for path in root.rglob("*") if path.is_file())
-        names = (path.relative_to(self._folder).as_posix() for path in files)
-        return tuple(
-            sorted(n for n in names if n.startswith(prefix) and not n.endswith(TEMPORARY_SUFFIX))
-        )
+        for path in root.rglob("*"):
+            name = path.relative_to(self._folder).as_posix()
+            if name.startswith(prefix) and not name.endswith(TEMPORARY_SUFFIX) and path.is_file():
+                with suppress(FileNotFoundError):  # it was deleted since then
+                    yield name, path.stat().st_size
 
-    def size_bytes(self, prefix: str = "") -> int:
-        """Sums the file sizes; see `Store.size_bytes`."""
-        return sum((self._folder / name).stat().st_size for name in self.list(prefix))
-
-    def delete(self, name: str) -> None:
-        """Removes a file, or a link instead of what it points to; see `Store.delete`."""
-        path = self._folder / deletable_name(name)
+    def _remove(self, key: str) -> None:
+        """Removes a file, or a link instead of what it points to."""
+        path = self._folder / key
         self._refuse_link(path.parent)
         try:
             path.unlink(missing_ok=True)
         except OSError as error:
             raise StoreError(f"{path}: cannot be deleted ({error.strerror})") from error
 
-    def _path(self, name: str) -> Path:
-        """The file of an object.
-
-        Raises:
-            StoreError: A symbolic link inside the store leads to another place.
-        """
-        path = self._folder / check_object_name(name)
-        self._refuse_link(path)
-        return path
-
     def _refuse_link(self, path: Path) -> None:
+        """Refuses a path to another place, by a symbolic link inside the store."""
         # Not Path.resolve, which raises RuntimeError for a loop of links.
         found, folder = Path(os.path.realpath(path)), Path(os.path.realpath(self._folder))
         if found != folder / path.relative_to(self._folder):
@@ -107,14 +98,3 @@ class FolderStore:
                 f"{path}: leads by a symbolic link to {found}, and a store follows no links; replace"
                 " the link by what it points to"
             )
-
-    def _open(self, name: str) -> BinaryIO:
-        path = self._path(name)
-        try:
-            if path.exists() and not path.is_file():
-                raise StoreError(f"{path}: not a regular file")
-            return path.open("rb")
-        except (FileNotFoundError, NotADirectoryError) as error:
-            raise ObjectMissingError(f"{path}: no such file") from error
-        except OSError as error:
-            raise StoreError(f"{path}: cannot be read ({error.strerror})") from error

@@ -19,10 +19,10 @@ from google.cloud.storage.retry import DEFAULT_RETRY
 from cloudgan.core import settings
 from cloudgan.core.documents import check_login_file
 from cloudgan.core.errors import CloudganError, ConfigError
-from cloudgan.storage.bucket import BucketStore
 from cloudgan.storage.store import (
     BucketAddress,
     ObjectMissingError,
+    Store,
     StoreCredentialsError,
     StoreError,
     object_key,
@@ -37,7 +37,7 @@ _LOGIN_HINT = (
 )
 
 
-class GcsStore(BucketStore):
+class GcsStore(Store):
     """Objects of one bucket under one prefix."""
 
     owner = "Google"

@@ -16,10 +16,10 @@ import botocore.exceptions as errors
 from cloudgan.core.errors import CloudganError, ConfigError
 from cloudgan.core.user_text import check_text
 from cloudgan.storage.aws_configuration import NO_LOGIN, checked_configuration
-from cloudgan.storage.bucket import BucketStore
 from cloudgan.storage.store import (
     BucketAddress,
     ObjectMissingError,
+    Store,
     StoreCredentialsError,
     StoreError,
     object_key,
@@ -65,7 +65,7 @@ def s3_client(endpoint_url: str | None = None, *, attempts: int = 4) -> Any:
     return client
 
 
-class S3Store(BucketStore):
+class S3Store(Store):
     """Objects of one bucket under one prefix."""
 
     owner = "AWS"

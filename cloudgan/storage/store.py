@@ -1,20 +1,26 @@
-"""The `Store` interface, its errors, and `open_store`, which opens the store that a URL names."""
+"""`Store`, what stores of all kinds share, its errors, and `open_store`, which opens the store that a URL names."""
 
 from __future__ import annotations
 
 import contextlib
 import importlib
 import io
+import secrets
 import time
-from collections.abc import Callable, Iterable, Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, Protocol, cast
+from typing import BinaryIO, ClassVar, Final, NamedTuple, cast
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from cloudgan.core import clouds, settings
-from cloudgan.core.atomic_file import TEMPORARY_SUFFIX
+from cloudgan.core.atomic_file import TEMPORARY_SUFFIX, atomic_writer
 from cloudgan.core.errors import CloudganError, ConfigError, CredentialsError, TryAgain, nearest
 from cloudgan.core.user_text import check_text
+
+_WRITE: Final = "cloudganwrite"
+"""Metadata key that identifies our own write."""
+_INVALID: Final = "{!r} is no valid object name; use one such as folder/file.npz"
 
 
 class StoreError(CloudganError):
@@ -53,15 +59,27 @@ class ObjectExistsError(StoreError):
     """The object was to be created and exists already."""
 
 
-class Store(Protocol):
+class Store(ABC):
     """Objects with names such as ``checkpoints/step-000000100.npz``, relative to `url`.
 
     All methods raise `BucketMissingError` for a missing bucket, `StoreCredentialsError` for missing or
     insufficient credentials, and `StoreError` for other failures. They retry transient failures for
-    about a minute at most.
+    about a minute at most. Each kind of store adds its requests, which get the keys in the bucket, and what
+    its errors mean.
     """
 
+    owner: ClassVar[str] = ""
+    """Whose credentials it takes, in messages."""
+    noun: ClassVar[str] = "bucket"
+    login_hint: ClassVar[str] = ""
+    failures: ClassVar[tuple[type[Exception], ...]] = ()
+    """What its SDK raises, for `_error`."""
+
+    def __init__(self, bucket: str = "", prefix: tuple[str, ...] = ()) -> None:
+        self._name, self._prefix = bucket, prefix
+
     @property
+    @abstractmethod
     def url(self) -> str:
         """The URL, as `open_store` accepts it."""
 
@@ -76,6 +94,13 @@ class Store(Protocol):
         Raises:
             ObjectExistsError: `if_absent`, and the object exists; it is unchanged.
         """
+        mark = secrets.token_hex(8)
+        with self._translate_errors(name), _open_content(content) as body:
+            key = self._key(name)
+            is_new = self._upload(key, body, {_WRITE: mark}, if_absent=if_absent)
+            # A retry after a lost response finds the object of the first try.
+            if not is_new and self._mark(name) != mark:
+                raise ObjectExistsError(f"{self.url}/{name}: already exists")
 
     def get(self, name: str, path: Path) -> None:
         """Downloads an object to a file, which is replaced only when the download is complete.
@@ -83,6 +108,8 @@ class Store(Protocol):
         Raises:
             ObjectMissingError: The object does not exist.
         """
+        with self._translate_errors(name), atomic_writer(path, error_class=StoreError) as file:
+            self._download(self._key(name), file)
 
     def read(self, name: str) -> bytes:
         """Returns the content of a small object.
@@ -90,15 +117,82 @@ class Store(Protocol):
         Raises:
             ObjectMissingError: The object does not exist.
         """
+        content = io.BytesIO()
+        with self._translate_errors(name):
+            self._download(self._key(name), content)
+        return content.getvalue()
 
     def list(self, prefix: str = "") -> tuple[str, ...]:
         """Returns all names that start with `prefix`, sorted."""
+        start = object_key(self._prefix, "")
+        with self._translate_errors(prefix):
+            return tuple(sorted(key.removeprefix(start) for key, _ in self._list(start + prefix)))
 
     def size_bytes(self, prefix: str = "") -> int:
         """Returns the total size of the objects whose names start with `prefix`."""
+        with self._translate_errors(prefix):
+            return sum(size for _, size in self._list(object_key(self._prefix, prefix)))
 
     def delete(self, name: str) -> None:
         """Deletes an object or a folder object, whose name ends in a slash; it may be missing."""
+        if not is_addressable(name.removesuffix("/")):
+            raise ValueError(_INVALID.format(name))
+        with contextlib.suppress(ObjectMissingError), self._translate_errors(name):
+            self._remove(object_key(self._prefix, name))
+
+    @abstractmethod
+    def _upload(
+        self, key: str, body: BinaryIO, metadata: dict[str, str], *, if_absent: bool
+    ) -> bool:
+        """Writes an object; False: it was to be created and exists."""
+
+    @abstractmethod
+    def _metadata(self, key: str) -> Mapping[str, str]:
+        """Returns the metadata of an object."""
+
+    @abstractmethod
+    def _download(self, key: str, file: BinaryIO) -> None:
+        """Writes the content of an object to an empty file."""
+
+    @abstractmethod
+    def _list(self, prefix: str) -> Iterable[tuple[str, int]]:
+        """Yields key and size of each object whose key starts with `prefix`."""
+
+    @abstractmethod
+    def _remove(self, key: str) -> None:
+        """Deletes an object."""
+
+    def _error(self, url: str, error: Exception) -> CloudganError:
+        """Returns the error of an object for one of `failures`."""
+        return StoreError(f"{url}: {error}")
+
+    def _mark(self, name: str) -> str | None:
+        """Returns the mark of the write that made an object; None if that had none, or it is gone."""
+        with contextlib.suppress(ObjectMissingError), self._translate_errors(name):
+            return self._metadata(self._key(name)).get(_WRITE)
+        return None
+
+    def _key(self, name: str) -> str:
+        return object_key(self._prefix, check_object_name(name))
+
+    def _no_bucket(self, url: str) -> BucketMissingError:
+        return BucketMissingError(
+            f"{url}: no {self.noun} {self._name!r}; create it or correct the URL"
+        )
+
+    def _rejected(self, url: str, why: object) -> StoreCredentialsError:
+        return StoreCredentialsError(
+            f"{url}: {self.owner} rejected these credentials ({why}); {self.login_hint}"
+        )
+
+    @contextlib.contextmanager
+    def _translate_errors(self, name: str) -> Iterator[None]:
+        try:
+            yield
+        except CloudganError:  # some are OSErrors too
+            raise
+        except self.failures as error:
+            raise self._error(f"{self.url}/{name}", error) from error
 
 
 def open_store(url: str) -> Store:
@@ -195,17 +289,6 @@ def is_addressable(name: str) -> bool:
     return not (set(parts) & {"", ".", ".."} or not name.isprintable() or "\\" in name)
 
 
-def deletable_name(name: str) -> str:
-    """Returns the name of a listed object, or of a folder object, which ends in a slash.
-
-    Raises:
-        ValueError: A request might reach another object.
-    """
-    if not is_addressable(name.removesuffix("/")):
-        raise ValueError(f"{name!r} is no valid object name; use one such as folder/file.npz")
-    return name
-
-
 def delete_objects(store: Store, names: Iterable[str]) -> tuple[str, ...]:
     """Deletes listed objects, including the folder objects that a cloud's console creates.
 
@@ -236,14 +319,14 @@ def check_object_name(name: str) -> str:
         ValueError: The name is empty, absolute, contains ``..``, or has a temporary file's suffix.
     """
     if not is_addressable(name):
-        raise ValueError(f"{name!r} is no valid object name; use one such as folder/file.npz")
+        raise ValueError(_INVALID.format(name))
     if name.endswith(TEMPORARY_SUFFIX):
         raise ValueError(f"{name!r} ends in {TEMPORARY_SUFFIX}, the suffix of temporary files")
     return name
 
 
 @contextlib.contextmanager
-def open_content(content: Path | bytes) -> Iterator[BinaryIO]:
+def _open_content(content: Path | bytes) -> Iterator[BinaryIO]:
     """Yields the content as a seekable binary stream.
 
     Raises:

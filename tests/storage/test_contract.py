@@ -107,7 +107,7 @@ def test_a_folder_object_of_a_console_is_listed_and_deleted(cloud):
     store = cloud.open(bucket, "")
     store.put("runs/gan/plan.json", b"x")
     with pytest.MonkeyPatch.context() as patch:  # a console, which has no such rule
-        patch.setattr("cloudgan.storage.bucket.check_object_name", lambda name: name)
+        patch.setattr("cloudgan.storage.store.check_object_name", lambda name: name)
         store.put("runs/gan/", b"")
     assert store.list() == ("runs/gan/", "runs/gan/plan.json")
     assert delete_objects(store, (*store.list(), "runs/gan/../x")) == ("runs/gan/../x",)

@@ -18,7 +18,7 @@ from cloudgan.schema.run_folder import RunFolder
 from cloudgan.schema.run_state import LogLine
 from cloudgan.storage.folder import FolderStore
 from cloudgan.storage.run_logs import read_run_log
-from cloudgan.storage.store import StoreError, deletable_name
+from cloudgan.storage.store import StoreError, is_addressable
 from records import heartbeat, validated
 
 BEAT = heartbeat(world=2)
@@ -180,7 +180,8 @@ class WithFolderObjects(FolderStore):
         return tuple(sorted((*super().list(prefix), *extra)))
 
     def delete(self, name):
-        self.deleted.append(deletable_name(name))
+        assert is_addressable(name.removesuffix("/"))
+        self.deleted.append(name)
         super().delete(name.removesuffix("/")) if name not in self.names else None
 
 
