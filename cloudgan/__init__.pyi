@@ -13,7 +13,7 @@ from cloudgan.api.run import Run as Run
 from cloudgan.api.run import open_run as open_run
 from cloudgan.api.showers import ShowerFile as ShowerFile
 from cloudgan.api.sweep import SweepPlan as SweepPlan
-from cloudgan.api.sweep_result import SweepResult as SweepResult
+from cloudgan.api.sweep import SweepResult as SweepResult
 from cloudgan.coevolution.run_result import Evolution as Evolution
 from cloudgan.core.progress import Progress as Progress
 from cloudgan.launch.clouds.planner import Clouds as Clouds

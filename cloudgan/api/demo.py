@@ -19,7 +19,7 @@ from cloudgan.reports.notebook_progress import usual_progress
 from cloudgan.reports.page import fragment, write
 from cloudgan.reports.table import usd_text
 from cloudgan.schema.held_out import LEAST_TO_JUDGE, held_out_every
-from cloudgan.schema.options.showers import DemoOptions
+from cloudgan.schema.options.showers import DemoOptions, ValidateOptions
 from cloudgan.schema.run_folder import RunFolder
 from cloudgan.training.run_options import resolve
 from cloudgan.training.stopping import Outcome
@@ -124,7 +124,7 @@ def demo(options: DemoOptions, *, progress: Progress | None = None) -> Demo:
         raise ConfigError(f"{folder.config_file} asks for several workers; a demo has one")
     from cloudgan.api.validate_run import validate_run
 
-    validation = validate_run(folder, progress)
+    validation = validate_run(folder, progress, ValidateOptions())
     validation.write()
     priced = run_cost(folder)
     progress.start("writing the report")

@@ -91,7 +91,7 @@ class Run:
             ConfigError: Energy or angle is beyond the trained range.
             DataError: The run has no such checkpoint.
         """
-        from cloudgan.api.shower_samples import drawn, load_generator
+        from cloudgan.api.showers import drawn, load_generator
         from cloudgan.coevolution.samples import has_other_samples
 
         ranges.Range(1, ranges.MAX_SHOWERS).check("showers", n)

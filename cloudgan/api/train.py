@@ -67,7 +67,7 @@ def train(options: TrainOptions, *, progress: Progress | None = None) -> Run:
     progress = progress or usual_progress()
     train_run(config, folder, progress, quiet=True, allow_open_ports=options.allow_open_ports)
     if options.writes_report:
-        from cloudgan.api.run_report import write_report  # imports all of the physics
+        from cloudgan.api.run_page import write_report  # imports all of the physics
 
         write_report(folder, progress)
     return Run(folder.path)

@@ -17,7 +17,7 @@ from cloudgan.validation.figures.samples import Samples
 from cloudgan.validation.file_pair import generated_note, open_pair
 from cloudgan.validation.observables.observables import MAX_SHOWERS
 from cloudgan.validation.observables.overlap import overlap_region
-from cloudgan.validation.validation import RUN_SHOWERS, Validation
+from cloudgan.validation.validation import Validation
 
 
 @command
@@ -41,42 +41,19 @@ def validate(
         DataError: A file is missing or damaged, too small, or of another shape.
     """
     _check_sources(options)
-    step, showers = options.step, options.showers
-    unit, binning = options.unit or "", options.binning or ""
-    if showers is not None and showers < LEAST_TO_COMPARE:
+    if options.showers is not None and options.showers < LEAST_TO_COMPARE:
         raise ConfigError(
-            f"--showers={showers}: expected at least {LEAST_TO_COMPARE}; a verdict needs some hundreds"
+            f"--showers={options.showers}: expected at least {LEAST_TO_COMPARE}; a verdict needs some hundreds"
         )
     progress = progress or usual_progress()
     if options.run is None:
-        return validate_files(
-            str(options.generated),
-            str(options.reference),
-            progress,
-            unit=unit,
-            binning=binning,
-            showers=showers,
-            seed=options.seed,
-            gates=gates,
-            classify=classify,
-        )
+        return _validate_files(options, progress, gates, classify=classify)
     folder = open_run(options.run).folder
     import_engine()  # without the messages of its libraries
     from cloudgan.api.validate_run import validate_run
 
-    result = validate_run(
-        folder,
-        progress,
-        step=step,
-        against=options.against,
-        unit=unit,
-        binning=binning,
-        showers=showers or RUN_SHOWERS,
-        gates=gates,
-        classify=classify,
-        seed=options.seed,
-    )
-    if step is None:
+    result = validate_run(folder, progress, options, gates=gates, classify=classify)
+    if options.step is None:
         result.write()
     return result
 
@@ -103,21 +80,17 @@ def _check_sources(options: ValidateOptions) -> None:
             raise ConfigError(f"{flag} is only valid with a run, not with two files")
 
 
-def validate_files(
-    generated: str,
-    reference: str,
-    progress: Progress,
-    *,
-    unit: str = "",
-    binning: str = "",
-    showers: int | None = None,
-    seed: int = 0,
-    gates: Gates | None = None,
-    classify: bool = True,
+def _validate_files(
+    options: ValidateOptions, progress: Progress, gates: Gates | None, *, classify: bool
 ) -> Validation:
-    """Validates a file of showers against a file of Monte Carlo; see `validate`."""
-    pair = open_pair(generated, reference, unit=unit, binning=binning)
-    ours, theirs = pair.measure(showers or MAX_SHOWERS, progress)
+    """Validates a file of showers against a file of Monte Carlo."""
+    pair = open_pair(
+        str(options.generated),
+        str(options.reference),
+        unit=options.unit or "",
+        binning=options.binning or "",
+    )
+    ours, theirs = pair.measure(options.showers or MAX_SHOWERS, progress)
     notes = generated_note(pair.reference_name, pair.reference)
     if empty := int(theirs.empty.sum()):  # those of a generator stay: they are its fault
         if empty == len(theirs):
@@ -128,17 +101,17 @@ def validate_files(
     assessment = assess(
         ours,
         theirs,
-        seed=seed,
+        seed=options.seed,
         names=names,
         classify=classify,
         notes=notes,
         progress=progress,
     )
-    overlap = overlap_region(ours, theirs, min_showers=LEAST_TO_COMPARE, seed=seed)
+    overlap = overlap_region(ours, theirs, min_showers=LEAST_TO_COMPARE, seed=options.seed)
     return Validation(
         title=f"{pair.generated_name} against {pair.reference_name}",
         reference_name=pair.reference_name,
-        samples=Samples(overlap, *names, seed=seed, pairs=pair.first_showers()),
+        samples=Samples(overlap, *names, seed=options.seed, pairs=pair.first_showers()),
         assessment=assessment,
         verdict=apply_gates(assessment, gates),
         provenance=pair.provenance(),

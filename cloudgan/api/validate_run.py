@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from cloudgan.api.shower_samples import load_generator
+from cloudgan.api.showers import load_generator
 from cloudgan.core.errors import DataError
 from cloudgan.core.progress import Progress
 from cloudgan.data.batches import TrainingSet
 from cloudgan.data.manifest import describe_empty, has_manifest
 from cloudgan.data.showers import Showers, central, join_showers, measured_angle
-from cloudgan.data.sources import open_source
+from cloudgan.data.sources import ShowerSource, open_source
 from cloudgan.schema import record
 from cloudgan.schema.held_out import LEAST_TO_COMPARE, too_few_held_out
-from cloudgan.schema.run_folder import RunFolder, Step, shown_run
+from cloudgan.schema.options.showers import ValidateOptions
+from cloudgan.schema.run_folder import RunFolder, shown_run
 from cloudgan.training.inference import Conditions, RunGenerator
 from cloudgan.validation.acceptance.assess import SampleNames, assess
 from cloudgan.validation.acceptance.gates import Gates, apply_gates
@@ -35,43 +36,32 @@ _SAMPLE_NOTES = {
 def validate_run(
     folder: RunFolder,
     progress: Progress,
+    options: ValidateOptions,
     *,
-    step: Step = None,
-    against: str | None = None,
-    unit: str = "",
-    binning: str = "",
-    showers: int = RUN_SHOWERS,
     gates: Gates | None = None,
     classify: bool = True,
-    seed: int = 0,
 ) -> Validation:
     """Validates the generator of a run, trained and untrained, against the same reference.
 
     Args:
         folder: Of the run.
         progress: Receives each task and its progress.
-        step: Of the checkpoint. Default: the newest.
-        against: File of Monte Carlo, instead of the held-out showers.
-        unit: Of ECAL in that file, if it states none.
-        binning: Of its cells, see `open_source`.
-        showers: At most this many.
+        options: Checkpoint, reference and number of showers, by default `RUN_SHOWERS`.
         gates: Default: the shipped ones.
         classify: Train classifiers too.
-        seed: Of the permutations, the bootstrap errors and the classifiers.
 
     Raises:
         DataError: The run has no such checkpoint, or the reference does not fit it.
     """
-    generator = load_generator(folder, step, progress)
+    against, seed = options.against, options.seed
+    generator = load_generator(folder, options.step, progress)
     progress.start("reading the reference")
-    name, reference, notes = _reference(
-        folder, generator, against, showers, unit=unit, binning=binning
-    )
-    in_sample = _in_sample(folder, against, unit, binning) if against else False
+    name, reference, notes = _reference(folder, generator, options)
+    in_sample = _in_sample(folder, against, options) if against else False
     if against and in_sample is not False:
         notes = (_SAMPLE_NOTES[in_sample].format(run=folder.path.name, name=name), *notes)
         name = f"{name}, in sample" if in_sample else name
-    _check_enough(folder, len(reference), against, LEAST_TO_COMPARE)
+    _check_enough(folder, len(reference), against)
     requested = Conditions.of(reference, generator.preset).angle_rad
     measured = observe(reference, name, requested_rad=requested)
     kept: list[Showers] = []
@@ -107,27 +97,28 @@ def validate_run(
     )
 
 
-def _in_sample(folder: RunFolder, against: str, unit: str, binning: str) -> bool | None:
+def _in_sample(folder: RunFolder, against: str, options: ValidateOptions) -> bool | None:
     """Whether a run trained on one of these files; None: its record does not say on which it did."""
     started = record.read_if_whole(folder.record_file).started()
     if not (started and started.data_sha256):
         return None
-    return not open_source(against, unit, binning).digests().isdisjoint(started.data_sha256)
+    digests = open_source(against, options.unit or "", options.binning or "").digests()
+    return not digests.isdisjoint(started.data_sha256)
 
 
-def _check_enough(folder: RunFolder, count: int, against: str | None, needed: int) -> None:
+def _check_enough(folder: RunFolder, count: int, against: str | None) -> None:
     """Checks that a verdict is possible, before showers are generated for it.
 
     Raises:
         DataError: There are too few showers; the message names the ways out.
     """
-    if count >= needed:
+    if count >= LEAST_TO_COMPARE:
         return
     if against:
-        raise DataError(f"{against} has {count} showers, and a verdict needs {needed}")
+        raise DataError(f"{against} has {count} showers, and a verdict needs {LEAST_TO_COMPARE}")
     started = record.read_if_whole(folder.record_file).started()
     showers = started.training_showers + started.held_out_showers if started else 0
-    raise DataError(too_few_held_out(shown_run(folder.path), count, showers, needed))
+    raise DataError(too_few_held_out(shown_run(folder.path), count, showers, LEAST_TO_COMPARE))
 
 
 def _generated(
@@ -141,25 +132,25 @@ def _generated(
 
 
 def _reference(
-    folder: RunFolder,
-    generator: RunGenerator,
-    against: str | None,
-    limit: int,
-    *,
-    unit: str,
-    binning: str,
+    folder: RunFolder, generator: RunGenerator, options: ValidateOptions
 ) -> tuple[str, Showers, tuple[str, ...]]:
     """Returns held-out showers, or those of a file, cut to the shape of the generator, and notes."""
+    against, limit = options.against, options.showers or RUN_SHOWERS
     shape = generator.preset.image_shape
-    particle = generator.summary.particle
     notes: tuple[str, ...] = ()
     if against:
         name = Path(against).name
-        showers, notes = _first_showers(
-            against, limit, folder, particle, unit=unit, binning=binning
-        )
+        source = open_source(against, options.unit or "", options.binning or "")
+        particle = generator.summary.particle
+        trained = {particle} if particle else set()
+        who = f"the generator of {folder.path.name}"
+        refuse_other_particle(who, trained, against, source.particles)
+        showers, notes = _first_showers(name, source, limit)
     else:
-        name, showers = "held-out Monte Carlo", _held_out(folder, generator, limit)
+        name, config = "held-out Monte Carlo", generator.config
+        named = Path(config.data.path)
+        store = named if has_manifest(named) else folder.store
+        showers = TrainingSet.open(store, config.model, config.data).held_out(limit)
     if showers.ecal_gev.shape[1:] == shape:
         return name, showers, notes
     try:
@@ -174,26 +165,14 @@ def _reference(
     return name, cut, notes
 
 
-def _held_out(folder: RunFolder, generator: RunGenerator, limit: int) -> Showers:
-    config = generator.config
-    named = Path(config.data.path)
-    store = named if has_manifest(named) else folder.store
-    return TrainingSet.open(store, config.model, config.data).held_out(limit)
-
-
-def _first_showers(
-    file: str, limit: int, folder: RunFolder, particle: str | None, *, unit: str, binning: str
-) -> tuple[Showers, tuple[str, ...]]:
+def _first_showers(name: str, source: ShowerSource, limit: int) -> tuple[Showers, tuple[str, ...]]:
     """Returns the first `limit` showers that are not empty, and notes about the others and who made them."""
-    source = open_source(file, unit, binning)
-    trained = {particle} if particle else set()
-    refuse_other_particle(f"the generator of {folder.path.name}", trained, file, source.particles)
     blocks, count, empty = [], 0, list[int]()
     for block in source.blocks(min(limit, 250), empty):
         blocks.append(block)
         count += len(block)
         if count >= limit:
             break
-    note = f"{Path(file).name}: {describe_empty(len(empty), count + len(empty))}"
-    notes = (*generated_note(Path(file).name, source), *(note,) * bool(empty))
+    note = f"{name}: {describe_empty(len(empty), count + len(empty))}"
+    notes = (*generated_note(name, source), *(note,) * bool(empty))
     return join_showers(blocks)[slice(0, limit)], notes

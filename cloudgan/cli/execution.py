@@ -8,8 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cloudgan.cli.emit import emit, show
-from cloudgan.cli.views.output import check_report, progress_bars, write_report_file
+from cloudgan.cli.emit import check_report, emit, progress_bars, show, write_report_file
 from cloudgan.core.command import body_of, call_with, model_of
 from cloudgan.core.command_words import Common, Given, read
 from cloudgan.core.errors import ConfirmationError

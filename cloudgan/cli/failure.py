@@ -82,7 +82,7 @@ def _rows(text: str) -> list[str]:
         Console,  # takes a while to import, which a program that reads would pay
     )
 
-    from cloudgan.cli.views.table_text import wrapped
+    from cloudgan.cli.table_text import wrapped
 
     return wrapped(text, Console(stderr=True).width, indent="  ")
 

@@ -200,25 +200,28 @@ First steps:  cloudgan demo
 RUN is a name or a folder. `COMMAND --help` is a screen, --help-all every flag,
 `cloudgan help TOPIC` gcp, aws, azure, slurm, spot, env, input, exit-codes, ..."""
 
-_PLACES = {
-    "cloudgan.api.{}": ("search", "export", "compare", "plan", "deploy"),
-    "cloudgan.launch.operations.offers": ("offers",),
-    "cloudgan.api.cost": ("cost",),
-    "cloudgan.money.prices": ("prices",),
-    "cloudgan.launch.operations.{}": ("check", "doctor", "setup", "tensorboard"),
-    "cloudgan.cli.commands.{}": (
-        *("demo", "init", "train", "validate", "status", "logs", "schema", "completion", "worker"),
-        "serve",
-    ),
-    "cloudgan.coevolution.evolve": ("evolve",),
-    "cloudgan.api.showers": ("generate", "simulate", "convert"),
-    "cloudgan.api.crossvalidation": ("crossvalidate",),
-    "cloudgan.launch.operations.runs": ("cancel", "down", "adopt"),
-    "cloudgan.launch.operations.run_pages": ("report",),
-    "cloudgan.launch.operations.remote_commands": ("exec", "shell"),
-    "cloudgan.launch.operations.image_context": ("image",),
-}
-"""Commands by the module that has their function; ``{}`` is the name of the command."""
+_PLACES = (
+    ("cloudgan.api.{}", ("search", "export", "compare")),
+    ("cloudgan.api.deploy", ("plan", "deploy")),
+    ("cloudgan.launch.operations.offers", ("offers",)),
+    ("cloudgan.api.cost", ("cost",)),
+    ("cloudgan.money.prices", ("prices",)),
+    ("cloudgan.launch.operations.{}", ("check", "doctor", "setup", "tensorboard")),
+    ("cloudgan.cli.commands.model", ("demo",)),
+    ("cloudgan.cli.commands.init", ("init",)),
+    ("cloudgan.cli.commands.model", ("train", "validate")),
+    ("cloudgan.cli.commands.runs", ("status", "logs")),
+    ("cloudgan.cli.commands.{}", ("schema", "completion", "worker")),
+    ("cloudgan.cli.commands.runs", ("serve",)),
+    ("cloudgan.coevolution.evolve", ("evolve",)),
+    ("cloudgan.api.showers", ("generate", "simulate", "convert")),
+    ("cloudgan.api.crossvalidation", ("crossvalidate",)),
+    ("cloudgan.launch.operations.runs", ("cancel", "down", "adopt")),
+    ("cloudgan.launch.operations.run_pages", ("report",)),
+    ("cloudgan.launch.operations.remote_commands", ("exec", "shell")),
+    ("cloudgan.launch.operations.image_context", ("image",)),
+)
+"""Modules with the commands whose functions they have; ``{}`` is the name of the command."""
 _BUILTINS = {"exec": "exec_", "input": "input_"}
 """Functions that cannot have the name of the command."""
 _BENCH = ("step", "input", "generate", "bandwidth", "cells", "parallel", "scaling")
@@ -238,7 +241,7 @@ PROGRAM = Program(
     page=_PAGE,
     commands={
         name: f"{module.format(name)}:{_BUILTINS.get(name, name)}"
-        for module, names in _PLACES.items()
+        for module, names in _PLACES
         for name in names
     }
     | {

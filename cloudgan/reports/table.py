@@ -1,4 +1,4 @@
-"""Tables: one value, rendered as Markdown and CSV here, as HTML by `page.py`, for a terminal in `cli/views`."""
+"""Tables: one value, rendered as Markdown and CSV here, as HTML by `page.py`, for a terminal in `cli/table_text.py`."""
 
 from __future__ import annotations
 

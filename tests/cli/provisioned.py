@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from cloudgan.api.deploy import deploy
-from cloudgan.api.plan import plan
+from cloudgan.api.deploy import deploy, plan
 from cloudgan.cli.program import Program
 from cloudgan.launch.operations.plan_result import PlanResult
 from cloudgan.schema import launch

@@ -3,7 +3,7 @@ import io
 
 import pytest
 
-from cloudgan.cli.views.progress import ProgressBars
+from cloudgan.cli.progress import ProgressBars
 from terminal import Screen
 
 

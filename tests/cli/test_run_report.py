@@ -21,7 +21,7 @@ def run(small_demo, tmp_path):
 
 
 def test_the_page_has_losses_and_showers_beside_monte_carlo_and_says_that_they_are_few(run):
-    from cloudgan.api.run_report import write_report
+    from cloudgan.api.run_page import write_report
 
     written = write_report(run, Silent(), least_seconds=0)
     assert written == (run.path / "report.html", "")
@@ -33,16 +33,16 @@ def test_the_page_has_losses_and_showers_beside_monte_carlo_and_says_that_they_a
 
 
 def test_the_page_of_a_slow_generator_says_that_it_compared_a_part_of_the_showers(run, monkeypatch):
-    from cloudgan.api.run_report import write_report
+    from cloudgan.api.run_page import write_report
 
-    monkeypatch.setattr("cloudgan.api.run_report._SECONDS", 0.0)
+    monkeypatch.setattr("cloudgan.api.run_page._SECONDS", 0.0)
     page = write_report(run, Silent(), least_seconds=0).path.read_text(encoding="utf-8")
     assert "20 of 40 held-out showers were compared, as many as take little time." in page
     assert f"cloudgan validate {run.path}" in page
 
 
 def test_a_short_training_gets_no_page(run):
-    from cloudgan.api.run_report import write_report
+    from cloudgan.api.run_page import write_report
 
     assert write_report(run, Silent(), least_seconds=1e6) == (None, "")
     assert not (run.path / "report.html").exists()

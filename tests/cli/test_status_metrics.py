@@ -7,8 +7,8 @@ from typing import NamedTuple
 import pytest
 
 from cli.test_status import beat
-from cloudgan.cli.views import watch as views
-from cloudgan.cli.views.prometheus import Metric, exposition
+from cloudgan.cli.commands import runs as views
+from cloudgan.cli.commands.runs import Metric, exposition
 from cloudgan.core.errors import ConfigError, LaunchError
 from cloudgan.launch.operations import launched_run, runs
 from cloudgan.launch.operations.run_status import RunStatus

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from cli.provisioned import RUN
-from cloudgan.api.sweep_result import SeedResult, SweepResult
+from cloudgan.api.sweep import SeedResult, SweepResult
 from cloudgan.launch.lifecycle.run_registry import RunRegistry
 from cloudgan.launch.operations.targets import runs_of
 from cloudgan.reports.table import usd_range

@@ -6,11 +6,10 @@ import json
 import pytest
 from rich.text import Text
 
-from cloudgan.cli.emit import emit
+from cloudgan.cli.emit import check_report, emit, print_table, write_report_file
 from cloudgan.cli.failure import Failure
-from cloudgan.cli.views.output import check_report, print_table, write_report_file
-from cloudgan.cli.views.progress import ProgressBars
-from cloudgan.cli.views.table_text import table_lines
+from cloudgan.cli.progress import ProgressBars
+from cloudgan.cli.table_text import table_lines
 from cloudgan.core.errors import ConfigError, DataError, VerdictError
 from cloudgan.reports.page import Page, Section, page_csv, page_markdown, render
 from cloudgan.reports.result import Result, View

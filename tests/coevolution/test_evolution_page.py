@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from cloudgan.cli.views.table_text import PIPE_WIDTH, table_lines
+from cloudgan.cli.table_text import PIPE_WIDTH, table_lines
 from cloudgan.coevolution import evolve as evolve_module
 from cloudgan.coevolution.ensemble import compare
 from cloudgan.coevolution.files import GridFolder

@@ -33,7 +33,7 @@ def test_the_first_signal_after_a_request_of_the_parent_does_not_end_the_process
 
 STOPPED_BEFORE_ITS_FIRST_STEP = """
 import time
-from cloudgan.cli.views.output import progress_bars
+from cloudgan.cli.emit import progress_bars
 from cloudgan.training.stopping import StopFlag
 
 with progress_bars(as_json=False) as progress, StopFlag():

@@ -9,7 +9,7 @@ from typing import Any, get_args, get_type_hints
 
 from pydantic import TypeAdapter
 
-from cloudgan.cli.views.output import print_json
+from cloudgan.cli.emit import print_json
 from cloudgan.core.command import body_of, command
 from cloudgan.core.errors import UnknownNameError
 from cloudgan.core.flags import Options, argument

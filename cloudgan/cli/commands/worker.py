@@ -14,7 +14,7 @@ from cloudgan.schema.options.runs import WorkerOptions
 @command
 def worker(options: WorkerOptions, *, as_json: bool = False) -> None:
     """Runs the command."""
-    from cloudgan.cli.views.output import print_json
+    from cloudgan.cli.emit import print_json
     from cloudgan.core import settings
     from cloudgan.worker.agent import WorkerAgent
     from cloudgan.worker.pod_environment import read_pod_environment

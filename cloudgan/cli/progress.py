@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from cloudgan.cli.views.table_text import width_of, wrapped
+from cloudgan.cli.table_text import width_of, wrapped
 from cloudgan.core import settings
 from cloudgan.core.clock import monotonic_seconds
 from cloudgan.core.exit_at_once import LiveLine
