@@ -244,18 +244,6 @@ def test_a_folder_with_other_files_is_not_the_folder_of_a_run(refused, tmp_path,
     assert "; nothing was written. Give a new folder, such as --run=runs/mine" in said
 
 
-def test_every_numeric_flag_has_a_range():
-    numbers = {
-        (name, one.name): one.range
-        for name, options in options_by_command().items()
-        for one in options
-        if one.kinds in {(int,), (float,)} and one.text is None
-    }
-    assert ("simulate", "seed") in numbers
-    without = {name for name, found in numbers.items() if found.high >= 2**53}
-    assert not without
-
-
 @pytest.mark.parametrize(
     ("text", "said"),
     [

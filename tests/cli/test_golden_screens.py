@@ -21,6 +21,9 @@ def test_the_screen_of_a_command_is_as_it_was_and_fits_a_terminal(name):
     assert max(map(len, lines)) <= 80
 
 
-def test_the_help_screens_are_as_they_were():
-    text = (write_golden.GOLDEN / "help.txt").read_text(encoding="utf-8")
-    assert write_golden.help_screens() == text, "if the change is intended: make golden"
+@pytest.mark.parametrize("name", ["help", "ranges"])
+def test_the_help_screens_and_the_numbers_that_flags_allow_are_as_they_were(name):
+    text = (write_golden.GOLDEN / f"{name}.txt").read_text(encoding="utf-8")
+    made = {"help": write_golden.help_screens, "ranges": write_golden.ranges}[name]()
+    assert made == text, "if the change is intended: make golden, and read the diff"
+    assert "9,007,199,254,740,992" not in text, "each number has a range"

@@ -27,9 +27,6 @@ SHORT = {
 """What stands for long words in the cases."""
 CASES = r"""
 # Plans for a cluster and for this machine
-2 | plan K8S --bugdet-usd=5 | Did you mean '--budget-usd'
-2 | plan K8S --nodes=0 | --nodes=0: expected at least 1
-2 | plan K8S --nodes=two | --nodes must be a whole number
 2 | plan K8S --name=My_Run | --name=my-run would do
 2 | plan K8S --context=labs | Did you mean 'lab'
 2 | plan K8S --namespace=a/../b | --namespace=a/../b is not valid
@@ -42,13 +39,11 @@ CASES = r"""
 2 | plan --provider=kubernetes --store=pvc: | is not reachable from pods
 2 | plan --provider=kubernetes --store=gcs://lab/x | is not reachable from pods
 2 | plan --provider=kubernetes --store=pvc:results | give an --image that has cloudgan
-2 | plan --provider=kubernetes --store= | --store= is empty
 2 | plan K8S --data=s3://lab/data | different clouds
 2 | plan K8S --data=ftp://lab/data | unknown store type 'ftp' in 'ftp://lab/data'
 2 | plan K8S --data=s3:// | names no bucket
 2 | plan K8S --data=pvc:data | volume claim
 2 | plan K8S --data=nowhere.h5 | nowhere.h5
-2 | plan K8S --epochs=0 | epochs
 2 | plan K8S --until=metrik<1 | Did you mean 'metric'
 2 | plan K8S --batch=8 --global-batch=8 | exclude each other
 2 | plan --image=x --kubernetes-secrets=y | --image and --kubernetes-secrets: only valid with --provider=kubernetes
@@ -68,14 +63,8 @@ CASES = r"""
 2 | plan --node-selector=pool | write label=value, separated by commas
 2 | plan --node-selector==gpu | write label=value, separated by commas
 2 | plan --node-selector=pool=gpu,disk | write label=value, separated by commas
-2 | plan --nodes=-1 | expected at least 1
-2 | plan --cpus=0 | must be above zero
-2 | plan --memory-gib=-1.5 | must be above zero
-2 | plan --max-hours=0 | must be above zero
-2 | plan --budget-usd=0 | must be above zero
 2 | plan --gang-timeout=20 | --gang-timeout takes a time such as
 # Slurm
-2 | plan SLURM --store= | --store= is empty
 2 | plan SLURM | --store=FOLDER
 2 | plan SLURM --store=pvc:claim | --store=FOLDER
 2 | plan SLURM --store=. | keeps the local copies
@@ -149,14 +138,12 @@ CASES = r"""
 2 | plan PODS -- evolve --grid=1x1 --task=ring | a grid of 1x1 has no neighbours
 2 | plan PODS -- evolve --grid=2x2 --task=ring --tournament=9 | --tournament=9 is larger
 2 | plan PODS -- evolve --grid=2y --task=ring | expected ROWSxCOLUMNS
-2 | plan PODS -- evolve --grid=2x2 --task=simulate | unknown value of --task 'simulate'
 2 | plan PODS --seeds=1,2 -- evolve --grid=2x2 --task=ring | --seeds compares trainings of one GAN
 2 | plan PODS -- evolve --grid=2x2 --task=ring --losses=bce,huristic | Did you mean 'heuristic'?
 2 | deploy --yes --provider=local -- evolve --grid=2x2 --task=ring | --provider=local with one node starts no ranks
 2 | deploy --yes PODS -- evolve --grid=2x2 --task=showers | --data is missing
 # Simulations
 2 | plan -- simulate --showers=0 | --showers=0: expected at least 1
-2 | plan -- simulate --particle=photno | Did you mean 'photon'?
 2 | plan -- simulate --energy=0.1:5 | energy_gev
 2 | plan -- simulate --energy=50:10 | low exceeds high
 2 | plan --accelerator=v100:8 -- simulate | --accelerator=v100:8: the job simulate computes on CPU cores
@@ -167,7 +154,6 @@ CASES = r"""
 2 | plan --provider=cheapest -- simulate | only nodes with accelerators
 2 | plan --provider=kubernetes --store=s3://lab/x -- simulate | needs --image=IMAGE
 2 | plan --price-as=gcp/n1-standard-8+1xT4/us-central1/spot -- simulate | in a --price-file
-2 | deploy -- simulate --showers=0 | --showers=0: expected at least 1
 # Ranks
 2 | TRAIN --parallel=gem --ranks=6 --group=2 | use --ranks=5 or --ranks=7
 2 | TRAIN --parallel=gem --ranks=4 --masters=2 | use --ranks=5 or --masters=1
@@ -179,7 +165,6 @@ CASES = r"""
 2 | TRAIN --parallel=gem --ranks=3 --strategy=tpu | strategy is 'tpu'
 2 | TRAIN --ranks=3 | ranks is an option of mode
 2 | TRAIN --stages=conv33 | Did you mean 'conv3'?
-2 | TRAIN --parallel=gem --ranks=0 | expected at least 1
 # Searches
 2 | deploy -- join lr | the blocks of a search need its store
 2 | deploy --store=pvc:lab --provider=kubernetes --image=x/y:1 -- join lr | the blocks of a search need its store
@@ -221,7 +206,6 @@ CASES = r"""
 2 | SEARCH --second=seconds --sampler=random --prune=median | compares one obj
 2 | SEARCH --second=usd --sampler=random --price-as=gcp/n1 | unknown offer
 2 | SEARCH --price-file=prices.yaml | needs --price-as
-2 | SEARCH --max-hours=0 | --max-hours=0 must be above zero
 2 | SEARCH --budget-usd=5 | --budget-usd=5 needs the price of this machine
 2 | SEARCH --max-hours=2 --store=there | --max-hours=2 is of this machine
 2 | SEARCH --max-hours=2 --describe | --describe starts none
@@ -233,44 +217,29 @@ CASES = r"""
 2 | offers --region=us-centrall1 | Did you mean 'us-central1'?
 2 | offers --market=spott | Did you mean 'spot'?
 2 | offers --max-hours=2 | such as --epochs=60
-2 | offers --epochs=60 --max-hours=2h | --max-hours must be a number
 2 | offers --restart-seconds=5 --losses-per-node-hour=5 | --losses-per-node-hour and --restart-seconds: the prices of an epoch have no preemptions; give the length of a job, such as --epochs=60
 2 | offers --epochs=60 --carbon | --carbon ranks the emissions of one epoch; omit --epochs
-2 | offers --epochs=0 | --epochs=0: expected at least 1
-2 | offers --epochs=60 --budget-usd=0 | must be above zero
-2 | offers --epochs=6 --restart-seconds=-1 | --restart-seconds=-1: expected at least 0
 2 | offers --run=nowhere | there is no run nowhere
 5 | offers --accelerator=TPU-v3 --provider=aws | no current price matches aws TPU-v3
 5 | offers --provider=gcp --region=us-east-1 | Did you mean 'us-east1'?
 5 | offers --accelerator=h100 --measured | measured: TPU-v2, TPU-v3, V100
 2 | prices refesh | Did you mean 'refresh'
-2 | prices --provider=goggle | 'goggle'
 2 | prices --accelerator=h10 | Did you mean
 2 | prices --region=us-eats1 | Did you mean 'us-east1'
 # Showers
-2 | simulate a.h5 --showers=0 | showers
 2 | simulate a.h5 --energy=100:10 | --energy
 2 | simulate a.h5 --energy=ten | --energy
 2 | simulate a.h5 --engine=geant5 | gflash
-2 | simulate a.h5 --particle=photno | Did you mean 'photon'
 2 | simulate a.h5 --particle=photon | --particle=photon needs --engine=geant4
-2 | simulate a.h5 --showrs=3 | Did you mean '--showers'
-2 | demo --run=run --shower=3 | Did you mean '--showers'
-2 | demo --run=run --showers=none | --showers
-2 | demo --run=run --showers=0 | --showers
-2 | demo --run=run --max-steps=0 | --max-steps=0: expected at least 1
 2 | demo --run=run --data=nowhere.h5 | nowhere.h5
 2 | simulate a.h5 --workers=2 | --engine=geant4
 2 | simulate a.h5 --engine=geant4 --energy=0.1:5 | valid range: 1 to 1000 GeV
 2 | simulate a.h5 --engine=geant4 --theta=10:60 | valid range: 45 to 135 degrees
-2 | simulate a.h5 --engine=geant4 --workers=0 | --workers=0: expected at least 1
 2 | simulate a.h5 --engine=geant4 --cut-mm=-1 | --cut-mm=-1
 2 | convert a.h5 out --to=parquet | store
 2 | simulate no/a.h5 | no
 2 | generate mine o.h5 --step=last | the number of a step, or best
 2 | generate mine o.h5 --energy=a:b | --energy=a:b: expected low:high
-2 | generate mine o.h5 --showers=0 | --showers=0: expected at least 1
-2 | validate mine --gat | Did you mean '--gate'
 2 | validate mine --showers=10 | --showers=10: expected at least 20
 # Names in addresses
 2 | setup --provider=gcp --region=../.. --dry-run | --region='../..': expected a name without
@@ -279,37 +248,21 @@ CASES = r"""
 2 | setup --provider=gcp --region=x --project=a/b --dry-run | --project or --subscription='a/b': expected
 # Numbers beyond memory, disk or clock
 2 | simulate x.h5 --showers=1000000000000 | at least 2,000,000,000,000,000 bytes, and
-2 | simulate x.h5 --showers=999999999999999999999999999999 | --showers has 30 digits: expected at most
-2 | simulate x.h5 --seed=1000000000000000000000000000000000000000000000000000000000000 | --seed has 61 digits: expected at most 2,147,483,647
-2 | simulate x.h5 --seed=1099511627776 | --seed=1,099,511,627,776: expected at most
-2 | simulate x.h5 --seed=-1 | --seed=-1: expected at least 0
 2 | simulate x.h5 --energy=1e300 | --energy=1e+300: expected at most
 2 | simulate LONG.h5 | File name too long
 2 | simulate A240.h5 --showers=4 | name
-2 | check --nodes=-1 | --nodes=-1: expected at least 1
-2 | check --nodes=1000000000000 | --nodes=1,000,000,000,000: expected at most 10,000
-2 | plan --max-hours=1e300 | --max-hours=1e+300: expected at most
-2 | plan --nodes=NINES | --nodes has 5000 digits
 2 | plan --provider=gcp --accelerator=v100:NINES | must be NAME or NAME:COUNT
 2 | plan --gang-timeout=1000000000h | --gang-timeout=1000000000h: expected at most
-2 | offers --epochs=1000000000000 | --epochs=1,000,000,000,000: expected at most
-2 | offers --epochs=60 --restart-seconds=1e300 | --restart-seconds=1e+300: expected at
 2 | validate x --step=NINES | --step has 5000 digits
 2 | bench scaling --strong --replicas=1,NINES | --replicas has 5000 digits
 2 | train --data=absent.h5 | absent.h5
-2 | train --data=x.h5 --preset=mimi | Did you mean 'mini'
-2 | train --epoch=3 | Did you mean '--epochs'
 2 | train | --data is missing
 2 | train --data=x.h5 --strategy=multiworker | --workers=N
 2 | train --data=x.h5 --batch=2 --global-batch=4 | exclude each other
-2 | train --data=x.h5 --epochs=0 | --epochs=0: expected at least 1
 2 | TRAIN --until=metrik<1 | Did you mean 'metric'
-2 | TRAIN --validate-every=-1 | --validate-every
 2 | TRAIN --patience=2 | give --validate-every=1
-2 | TRAIN --patience=0 | --patience
 2 | train --data=x.h5 --workers=10000 | --workers=10,000: expected at most 1,024
 2 | simulate x.h5 --engine=geant4 --workers=10000 | --workers=10,000: expected at most
-2 | worker --stall-seconds=1e300 | --stall-seconds=1e+300: expected at most
 # Sweeps
 2 | plan --seeds=1,2,1 | has 1 more than once
 2 | deploy --seeds=1,2,1 | has 1 more than once
@@ -336,14 +289,12 @@ CASES = r"""
 2 | status --provider=gcp | give its name too
 2 | status gan --project=lab-1 --region=us-central1 | only valid in a cloud; add --provider
 2 | deploy K8S --image=x --yes | give --data=
-2 | deploy K8S --bugdet-usd=5 | '--budget-usd'
 2 | plan K8S --namespace=A | --namespace=
 2 | plan K8S --namespace=LONG | --namespace=
 2 | schema run.yml | run.yaml
 2 | schema statsu | 'status'
 2 | schema bench stepp | 'bench step'
 2 | schema completion | document
-2 | tensorboard gan --port=70000 | --port=70,000: expected at most 65,535
 2 | cost | cloudgan cost --fit
 2 | cost runs/x --fit=x.csv --predict=4 | not both
 2 | cost --fit=x.csv | --predict=32,64,128
@@ -359,10 +310,6 @@ CASES = r"""
 2 | validate runs/a --generated=a.h5 | runs/a and two files
 2 | validate BOTH --step=3 | --step is only valid with a run
 2 | validate BOTH --against=a.h5 | --against is only valid with a run
-2 | validate BOTH --showers=19 | --showers=19: expected at least 20
-2 | validate BOTH --seed=-1 | --seed=-1: expected at least 0
-2 | validate BOTH --gat | Did you mean '--gate'
-2 | validate BOTH --gates=a.toml | Did you mean '--gate'
 2 | validate BOTH --gate=nowhere.toml | nowhere.toml: cannot be read
 2 | validate BOTH --gate mine.toml | mine.toml and two files
 2 | validate BOTH --report=a.pdf | a report file ends in .html, .md, .csv
@@ -370,15 +317,7 @@ CASES = r"""
 2 | validate space.yaml | space.yaml is a file; a run is given by its name or folder
 2 | deploy nojob.yaml | `cloudgan init job nojob.yaml` writes one
 # Empty words, and words that are no number
-2 | train --data=x.h5 --run= | --run= is empty
-2 | demo --run= | --run= is empty
-2 | plan --provider=local --name= | --name= is empty
 2 | validate '' | RUN is '', which is empty
-2 | cost '' | RUN is '', which is empty
-2 | generate '' o.h5 | RUN is '', which is empty
-2 | train --epochs=1_0_ | must be a whole number
-2 | deploy --nodes=+-1 | must be a whole number
-2 | simulate a.h5 --showers=1__0 | must be a whole number
 # URLs in place of files of this machine
 2 | simulate https://.h5 --showers=2 | is a URL; valid: a path of this machine, such as runs/mine
 2 | train --data=x.h5 --run=gs://x/y | is a URL; valid: a path of this machine, such as runs/mine
@@ -395,7 +334,6 @@ CASES = r"""
 2 | convert file://~no-such-user/x out | no-such-user
 # Measurements
 2 | bench stepp | Did you mean 'step'?
-2 | bench step --preset=papr | Did you mean 'paper'?
 2 | bench step --against=publised | Did you mean 'published'?
 2 | bench step --against=fast:precison=bfloat16 | Did you mean 'precision'?
 2 | bench step --against=:threads=2 | unknown conv_impl in --against ''
@@ -404,20 +342,12 @@ CASES = r"""
 2 | bench step --against=fast:precision=bfloat17 | training.precision
 2 | bench step --against=fast:threads=two | threads is a whole number, got 'two'
 2 | bench step --against=fast:replicas=0 | training.replicas
-2 | bench step --conv-impl=slow | unknown value of --conv-impl 'slow'
-2 | bench step --precision=bfloat17 | Did you mean 'bfloat16'?
-2 | bench step --batch=0 | --batch=0: expected at least 1
-2 | bench step --rounds=0 | --rounds=0: expected at least 1
 2 | bench step --roofline=roof.jpg | expected a .png file in an existing folder
 2 | bench step --roofline=no/such/folder/roof.png | expected a .png file in an existing
-2 | bench step --report=page.pdf | a report file ends in .html
 2 | bench step --compare=no.json | --compare=no.json: no such file
-2 | bench generate --preset=papr | Did you mean 'paper'?
 2 | bench generate --run=runs/a --preset=mini | give --run or --preset
-2 | bench generate --threads=0 | --threads=0: expected at least 1
 2 | bench generate --energy=0.1 | valid range: 1 to 1000 GeV
 2 | bench generate --energy=ten | --energy=ten: expected low:high
-2 | bench cells --grids=2x2 --iterations=1 | --iterations=1: expected at least 2
 2 | bench cells --grids=40x40 | the exchange is measured with the ranks of a small grid
 2 | bench cells --grids=2x2,3 | --grids=3: expected ROWSxCOLUMNS
 2 | bench scaling --replicas=1,2 | give --strong
@@ -431,23 +361,13 @@ CASES = r"""
 2 | bench scaling --strong --replicas=2 --batches=usual,0 | --batches=0: expected at least 1
 2 | bench scaling --strong --replicas=2 --presets=mini,papr | unknown value of --presets 'papr'. Did you mean 'paper'
 2 | bench scaling --weak --replicas=2 --predict=8 | --predict is the bound of strong scaling
-2 | bench scaling --weak --replicas=2 --steps=0 | --steps=0: expected at least 1
 2 | bench bandwidth --ranks=1 | expected 2 to 64
 2 | bench bandwidth --ranks=65 | expected 2 to 64
 2 | bench parallel --predict=eight | --predict=eight: expected numbers
 2 | bench parallel --predict=0 | --predict=0: expected at least 1
 2 | bench parallel --predict=5000 | expected at most 4,096
 2 | bench parallel --masters=1,,4 | --masters=1,,4: expected numbers
-2 | bench parallel --step-seconds=0 | --step-seconds=0 must be above zero
-2 | bench parallel --preset=minni | Did you mean 'mini'
-2 | bench parallel --report=x.pdf | a report file ends in
 2 | bench parallel --workers=2 TIMES | omit --service-seconds
-2 | bench input --rounds=0 | at least 1
-2 | bench input --batch=0 | at least 1
-2 | bench input --showers=1 | expected at least 2
-2 | bench input --seconds=0 | must be above zero
-2 | bench input --step-showers-per-second=0 | must be above zero
-2 | bench input --preset=papr | paper
 2 | bench input --data=nowhere.h5 | nowhere.h5
 """.strip().splitlines()
 

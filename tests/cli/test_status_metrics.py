@@ -1,13 +1,11 @@
 """`status --metrics` and `--watch`: the values of a run for Prometheus, and again and again."""
 
-import re
 from types import SimpleNamespace
-from typing import NamedTuple
 
 import pytest
 
 from cli.test_status import beat
-from cloudgan.cli.commands import runs as views
+from cloudgan.cli.commands import runs as commands
 from cloudgan.cli.commands.runs import Metric, exposition
 from cloudgan.core.errors import ConfigError, LaunchError
 from cloudgan.launch.operations import launched_run, runs
@@ -18,48 +16,17 @@ from cloudgan.schema.launch import Node
 from cloudgan.schema.run_state import RunState
 from records import write_run
 
-NAME = r"[a-zA-Z_:][a-zA-Z0-9_:]*"
-PAIR = r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\\n]|\\[\\"n])*)"'
-SAMPLE = re.compile(rf"({NAME})(?:\{{((?:{PAIR}(?:,{PAIR})*,?)?)\}})? (\S+)(?: (-?\d+))?")
-HELP = re.compile(rf"# HELP ({NAME}) ((?:[^\\\n]|\\[\\n])*)")
-TYPE = re.compile(rf"# TYPE ({NAME}) (counter|gauge|histogram|summary|untyped)")
-MEANING = {"\\\\": "\\", '\\"': '"', "\\n": "\n"}
+STATES = ("done", "stopped", "running", "waiting", "failed", "unknown")
+LABELS = '{run="gan",provider="gcp"'
 
 
-class Family(NamedTuple):
-    """The help, type and samples of one metric."""
-
-    kind: str
-    help: str
-    samples: dict
-
-
-def read(text):
-    """Returns the families of a text by name; refuses what the format does not permit."""
-    found, current, helped = {}, None, {}
-    assert not text or text.endswith("\n"), "the last line must end with a line feed"
-    for line in text.splitlines():
-        if comment := HELP.fullmatch(line):
-            assert comment[1] not in helped, "only one HELP line per metric"
-            helped[comment[1]] = comment[2]
-        elif comment := TYPE.fullmatch(line):
-            assert comment[1] not in found, "only one TYPE line, before the samples, in one group"
-            current = comment[1]
-            found[current] = Family(comment[2], helped[current], {})
-        else:
-            sample = SAMPLE.fullmatch(line)
-            assert sample, f"not a sample: {line!r}"
-            assert sample[1] == current, "the lines of a metric are one uninterrupted group"
-            labels = tuple(
-                (name, re.sub(r"\\.", lambda one: MEANING[one[0]], value))
-                for name, value in re.findall(PAIR, sample[2] or "")
-            )
-            assert labels not in found[current].samples, "a sample is given once"
-            found[current].samples[labels] = float(line.rpartition(" ")[2])
-    return found
-
-
-LABELS = (("run", "gan"), ("provider", "gcp"))
+def states(now):
+    """The lines of the state of a run, whose labels are these."""
+    lines = (f'cloudgan_run_state{LABELS},state="{one}"}} {int(one == now)}\n' for one in STATES)
+    return (
+        "# HELP cloudgan_run_state 1 for the state of the run, 0 for the others.\n"
+        f"# TYPE cloudgan_run_state gauge\n{''.join(lines)}"
+    )
 
 
 def status_of(state, **known):
@@ -73,42 +40,45 @@ def metrics_of(monkeypatch, cloudgan_here):
 
     def ask(found):
         monkeypatch.setitem(runs.status.__dict__, "body", lambda *_, **__: found)
-        return read(cloudgan_here("status", "gan", "--metrics").stdout)
+        return cloudgan_here("status", "gan", "--metrics").stdout
 
     return ask
 
 
-def test_a_running_run_has_its_cost_progress_and_state(metrics_of):
+def test_a_running_run_has_its_cost_progress_and_state_in_the_format_of_prometheus(metrics_of):
     known = {"usd": 1.25, "usd_per_hour": 0.7, "done": 3, "step": 1234, "showers_per_second": 80.0}
-    found = metrics_of(status_of("running", **known))
-    expected = {
-        "usd_total": ("counter", 1.25),
-        "usd_per_hour": ("gauge", 0.7),
-        "epoch": ("gauge", 3),
-        "step": ("gauge", 1234),
-        "showers_per_second": ("gauge", 80.0),
-    }
-    for name, (kind, value) in expected.items():
-        family = found[f"cloudgan_run_{name}"]
-        assert (family.kind, family.samples) == (kind, {LABELS: pytest.approx(value)}), name
-    states = found["cloudgan_run_state"].samples
-    assert states[*LABELS, ("state", "running")] == 1
-    assert sum(states.values()) == 1
-    assert len(states) == 6
+    assert metrics_of(status_of("running", **known)) == states("running") + (
+        "# HELP cloudgan_run_usd_total USD for nodes so far, of all attempts.\n"
+        "# TYPE cloudgan_run_usd_total counter\n"
+        f"cloudgan_run_usd_total{LABELS}}} 1.25\n"
+        "# HELP cloudgan_run_usd_per_hour USD per hour of the nodes that run now.\n"
+        "# TYPE cloudgan_run_usd_per_hour gauge\n"
+        f"cloudgan_run_usd_per_hour{LABELS}}} 0.7\n"
+        "# HELP cloudgan_run_epoch Finished epochs.\n"
+        "# TYPE cloudgan_run_epoch gauge\n"
+        f"cloudgan_run_epoch{LABELS}}} 3\n"
+        "# HELP cloudgan_run_step Finished training steps.\n"
+        "# TYPE cloudgan_run_step gauge\n"
+        f"cloudgan_run_step{LABELS}}} 1234\n"
+        "# HELP cloudgan_run_showers_per_second Showers per second of all workers.\n"
+        "# TYPE cloudgan_run_showers_per_second gauge\n"
+        f"cloudgan_run_showers_per_second{LABELS}}} 80.0\n"
+    )
 
 
 def test_an_unknown_value_has_no_sample(metrics_of):
-    assert set(metrics_of(status_of("waiting"))) == {"cloudgan_run_state"}
+    assert metrics_of(status_of("waiting")) == states("waiting")
     free = metrics_of(status_of("stopped", usd_per_hour=0.0))
-    assert free["cloudgan_run_usd_per_hour"].samples == {LABELS: 0}, "zero is a value"
+    assert free.endswith(f"cloudgan_run_usd_per_hour{LABELS}}} 0.0\n"), "zero is a value"
 
 
 def test_a_run_of_this_machine_has_metrics_too(cloudgan_here, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    assert cloudgan_here("status", "--metrics").stdout == "", "there is no run"
+    assert "give one of them" in cloudgan_here("status", "--metrics", "--json", exits=2).stdout
     write_run("runs/mine", name="mine")
-    found = read(cloudgan_here("status", "--metrics").stdout)
-    labels = (("run", "mine"), ("provider", "local"))
-    assert found["cloudgan_run_epoch"].samples == {labels: 0}
+    found = cloudgan_here("status", "--metrics").stdout
+    assert 'cloudgan_run_epoch{run="mine",provider="local"} 0\n' in found
     assert "cloudgan_run_usd_total" not in found
 
 
@@ -146,20 +116,13 @@ def test_a_run_that_ended_costs_nothing_per_hour_and_makes_no_showers(launched):
 
 
 def test_labels_and_help_are_escaped():
-    nasty = 'a"b\\c\nd,e="f"} 1'
-    text = exposition([Metric("some_metric", "gauge", "one\ntwo\\n", (({"run": nasty}, 0.1),))])
-    assert read(text) == {
-        "some_metric": Family("gauge", "one\\ntwo\\\\n", {(("run", nasty),): 0.1})
-    }
+    nasty = (({"run": 'a"b\\c\nd,e="f"} 1'}, 0.1),)
+    assert exposition([Metric("some_metric", "gauge", "one\ntwo\\n", nasty)]) == (
+        "# HELP some_metric one\\ntwo\\\\n\n"
+        "# TYPE some_metric gauge\n"
+        'some_metric{run="a\\"b\\\\c\\nd,e=\\"f\\"} 1"} 0.1\n'
+    )
     assert exposition([Metric("some_metric", "gauge", "text", ())]) == ""
-
-
-def test_metrics_of_all_runs_of_a_folder_without_runs_are_empty(
-    cloudgan_here, tmp_path, monkeypatch
-):
-    monkeypatch.chdir(tmp_path)
-    assert cloudgan_here("status", "--metrics").stdout == ""
-    assert "give one of them" in cloudgan_here("status", "--metrics", "--json", exits=2).stdout
 
 
 # `--watch`: a result that is shown again and again
@@ -182,8 +145,8 @@ def watched(monkeypatch, capsys, answers):
             raise answer
         return Count(number=answer)
 
-    monkeypatch.setattr(views.time, "sleep", lambda seconds: None)
-    views.watch(refresh, lambda found: print(found.view().line), 2.0)
+    monkeypatch.setattr(commands.time, "sleep", lambda seconds: None)
+    commands.watch(refresh, lambda found: print(found.view().line), 2.0)
     return capsys.readouterr().out
 
 
@@ -205,7 +168,7 @@ def test_an_error_of_a_later_refresh_is_shown_and_the_next_one_may_succeed(monke
 def test_a_pause_of_no_time_is_refused(monkeypatch, capsys):
     for seconds in (0.0, -1.0, float("nan")):
         with pytest.raises(ConfigError, match="--watch"):
-            views.watch(lambda: Count(number=1), print, seconds)
+            commands.watch(lambda: Count(number=1), print, seconds)
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ from cloudgan.core.documents import read_json
 from cloudgan.validation.acceptance.assessment import Assessment
 from cloudgan.validation.acceptance.gates import apply_gates
 from cloudgan.validation.result import ValidationResult
+from command_options import options_by_command
 
 OFFERS = Path(__file__).parents[2] / "docs" / "cost.md"
 TODAY = dt.date(2026, 11, 22)
@@ -50,6 +51,17 @@ def help_screens() -> str:
     pages = [PROGRAM.page]
     pages += [screen(f"cloudgan {name}", model_of(each)) for name, each in functions().items()]
     return f"\n{'=' * 80}\n".join(pages) + "\n"
+
+
+def ranges() -> str:
+    """Returns the numbers that each flag allows; the checks of all are one function (test_parsing.py)."""
+    lines = []
+    for name, options in options_by_command().items():
+        for one in options:
+            if one.kinds in {(int,), (float,)} and one.text is None:
+                low = f"{'above ' * one.range.above}{one.range.low:,}"
+                lines.append(f"{name} --{one.name}: {low} to {one.range.high:,}\n")
+    return "".join(lines)
 
 
 def validation_screen() -> str:
@@ -109,6 +121,7 @@ if __name__ == "__main__":
         OFFERS.write_text(screens(), encoding="utf-8")
         GOLDEN.mkdir(exist_ok=True)
         (GOLDEN / "help.txt").write_text(help_screens(), encoding="utf-8")
+        (GOLDEN / "ranges.txt").write_text(ranges(), encoding="utf-8")
         (GOLDEN / "validate.txt").write_text(validation_screen(), encoding="utf-8")
         for one in COMMANDS:
             (GOLDEN / f"{one}.txt").write_text(golden(one), encoding="utf-8")
