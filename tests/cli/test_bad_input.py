@@ -1,6 +1,5 @@
 """Files, paths and numbers that no command can use end with one sentence and exit code 2."""
 
-import errno
 import json
 import os
 import subprocess
@@ -10,10 +9,7 @@ import pytest
 
 import cloudgan as cg
 from cloudgan.cli.main import main
-from cloudgan.cli.program import Program
-from cloudgan.core.command import command as as_command
 from cloudgan.core.errors import ConfigError
-from cloudgan.core.flags import Options
 from command_options import flags, options_by_command
 from records import kubeconfig
 
@@ -155,50 +151,6 @@ def test_an_empty_until_removes_the_criterion_of_the_run(cloudgan_here, tmp_path
         plan = cloudgan_here("plan", *flags, *more).json()
         untils.append(plan["config"]["training"]["until"])
     assert untils == ["metric<0.2", ""]
-
-
-def test_a_message_is_short_and_has_no_control_characters(capsys):
-    def failing() -> None:
-        raise ConfigError("\x1b[2J\x07" + "long " * 10_000)
-
-    for words, stream in ((["fail"], "err"), (["fail", "--json"], "out")):
-        program = Program("p", "", {"fail": failing_command(failing)})
-        with pytest.raises(SystemExit):
-            program.run(words)
-        said = getattr(capsys.readouterr(), stream)
-        assert "long" in said
-        assert len(said) < 2100
-        assert not {"\x1b", "\x07"} & set(said)
-
-
-@pytest.mark.parametrize(
-    "error",
-    [
-        MemoryError(),
-        OSError(errno.ENOMEM, "Cannot allocate memory"),
-        ImportError("libtensorflow_cc.so.2: failed to map segment from shared object"),
-        ImportError("_core.so: cannot allocate memory in static TLS block"),
-        RuntimeError("can't start new thread"),
-    ],
-    ids=lambda error: f"{type(error).__name__} {error}",
-)
-def test_little_memory_or_address_space_is_said_to_be_that(capsys, error):
-    def failing() -> None:
-        raise error
-
-    with pytest.raises(SystemExit) as ended:
-        Program("p", "", {"fail": failing_command(failing)}).run(["fail"])
-    assert ended.value.code == 1
-    assert "cloudgan: out of memory" in capsys.readouterr().err
-
-
-def failing_command(function):
-    @as_command
-    def fail(options: Options) -> None:
-        """Fails."""
-        function()
-
-    return fail
 
 
 def text_flags():

@@ -93,38 +93,6 @@ def test_offers_of_three_clouds_are_priced_as_an_upper_bound(write):
     assert not {node for _, node in ages} & RETIRED
 
 
-PRICED = (
-    "date: 2026-01-02",
-    "nodes:",
-    "- offer: lab/dgx/room-1",
-    "  accelerator: H100:8",
-    "  usd_per_hour: 3",
-)
-
-
-@pytest.mark.parametrize(
-    ("number", "line", "said"),
-    [
-        (3, "  accelerator: H100x8", "accelerator is 'H100x8': write NAME:COUNT, here H100:8"),
-        (3, "  accelerator: 8xA100", "accelerator is '8xA100': write NAME:COUNT, here A100:8"),
-        (0, "date: 2999-01-02", "prices.yaml: date 2999-01-02 has not come: today is"),
-        (4, "  usd_per_hour: 3\n  date: 2999-01-02", "date 2999-01-02 has not come"),
-        (0, "date: 20.11.2026", "date is '20.11.2026': write YYYY-MM-DD or unknown"),
-        (4, "  usd_per_hour: -3", "usd_per_hour is -3: Input should be greater than 0"),
-        (4, "  usd_per_hour: 3 EUR", "usd_per_hour is '3 EUR': Input should be a valid number"),
-        (4, "  eur_per_hour: 3", "eur_per_hour: Extra inputs are not permitted"),
-    ],
-)
-def test_a_price_file_is_refused_for_its_own_fault_alone(
-    cloudgan_here, tmp_path, number, line, said
-):
-    file = tmp_path / "prices.yaml"
-    file.write_text("\n".join((*PRICED[:number], line, *PRICED[number + 1 :])))
-    refused = cloudgan_here("offers", f"--price-file={file}", exits=2).stderr
-    assert said in refused
-    assert "at least 1 item" not in refused, "there is one, and its fault is named"
-
-
 @pytest.mark.parametrize("date", ["2026-11-20", "unknown"])
 def test_a_node_of_your_price_file_prices_the_run(write, said, tmp_path, date):
     prices = tmp_path / "prices.yaml"

@@ -7,7 +7,7 @@ import cloudgan
 from cloudgan.cli.help import screen
 from cloudgan.cli.program import PROGRAM, Program, functions
 from cloudgan.core.command import command, model_of
-from cloudgan.core.errors import BudgetError
+from cloudgan.core.errors import BudgetError, ConfigError
 from cloudgan.core.flags import Options, argument, flag
 
 
@@ -320,6 +320,11 @@ def failing(error):
         (BudgetError("12 USD, 10 allowed"), 6, "12 USD, 10 allowed"),
         (KeyboardInterrupt(), 130, "stopped by Ctrl-C"),
         (MemoryError("9 GiB"), 1, "out of memory (9 GiB); request fewer showers"),
+        (MemoryError(), 1, "out of memory; request"),
+        (OSError(12, "Cannot allocate memory"), 1, "out of memory"),
+        (ImportError("libtensorflow_cc.so.2: failed to map segment"), 1, "out of memory"),
+        (ImportError("cannot allocate memory in static TLS block"), 1, "out of memory"),
+        (RuntimeError("can't start new thread"), 1, "out of memory"),
         (OSError(28, "No space", "a.h5"), 1, "a.h5: the disk is full; free some"),
         (OSError(30, "Read-only file system", "a.h5"), 2, "a.h5: Read-only file system; correct"),
         (OSError(24, "Too many open files"), 1, "Too many open files; see `ulimit -a`"),
@@ -343,6 +348,15 @@ def test_a_failure_is_one_sentence_and_an_exit_code_and_json_for_programs(
     printed = json.loads(capsys.readouterr().out)
     assert printed["exit_code"] == code
     assert said in printed["error"]
+
+
+def test_a_message_is_short_and_has_no_control_characters(capsys):
+    for words, stream in (("go", "err"), ("go --json", "out")):
+        assert end_of(failing(ConfigError("\x1b[2J\x07" + "long " * 10_000)), words) == 2
+        said = getattr(capsys.readouterr(), stream)
+        assert "long" in said
+        assert len(said) < 2100
+        assert not {"\x1b", "\x07"} & set(said)
 
 
 def test_the_traceback_of_an_unexpected_error_is_kept_in_a_file(capsys, tmp_path, monkeypatch):

@@ -118,7 +118,13 @@ def test_offers_lists_your_own_nodes_beside_the_clouds(cloudgan_here, prices, re
         ("offer: lambda/gpu_8x_v100/us-south-1", "offer: lambda", "provider/node type/region"),
         ("offer: lambda/", "offer: aws/", "from their price lists"),
         ("accelerator: v100:8", "accelerator: 'v100:'", "NAME:COUNT"),
+        ("accelerator: v100:8", "accelerator: H100x8", "write NAME:COUNT, here H100:8"),
+        ("accelerator: v100:8", "accelerator: 8xA100", "write NAME:COUNT, here A100:8"),
+        ("usd_per_hour: 4.4", "usd_per_hour: 3 EUR", "3 EUR': Input should be a valid number"),
         ("date: 2026-11-20", "date: today", "today"),
+        ("date: 2026-11-20", "date: 2999-01-02", "prices.yaml: date 2999-01-02 has not come"),
+        ("vcpu: 92", "date: 2999-01-02", "date 2999-01-02 has not come"),
+        ("date: 2026-11-20", "date: 20.11.2026", "write YYYY-MM-DD or unknown"),
         ("date: 2026-11-20", "", "date"),
         ("room-2", "room-1", "duplicate row of node/lab/dgx/room-1/on_demand/current, see node 2"),
     ],
@@ -126,8 +132,9 @@ def test_offers_lists_your_own_nodes_beside_the_clouds(cloudgan_here, prices, re
 def test_a_file_that_is_not_valid_is_refused_by_its_key(prices, old, new, message):
     assert old in FILE
     prices.write_text(FILE.replace(old, new, 1))
-    with pytest.raises((ConfigError, DataError), match=message.replace("(", r"\(")):
+    with pytest.raises((ConfigError, DataError), match=message.replace("(", r"\(")) as refused:
         read_price_file(prices)
+    assert "at least 1 item" not in str(refused.value), "there is one, and its fault is named"
 
 
 # Slurm
