@@ -14,6 +14,12 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+NAMES = (
+    "localhost",
+    "management.azure.com",
+    "login.microsoftonline.com",
+    "*.blob.core.windows.net",
+)
 USES = ("key_encipherment", "data_encipherment", "key_agreement", "encipher_only", "decipher_only")
 
 
@@ -24,8 +30,22 @@ class Authority(NamedTuple):
     """PEM of its key."""
 
 
+class Files(NamedTuple):
+    """Paths of PEM files: what clients trust, what servers show, and its key."""
+
+    authority: Path
+    certificate: Path
+    key: Path
+
+    def context(self) -> ssl.SSLContext:
+        """Returns the server's side of TLS."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(self.certificate, self.key)
+        return context
+
+
 @cache
-def authority(names: tuple[str, ...] = ("localhost",)) -> Authority:
+def authority(names: tuple[str, ...] = NAMES) -> Authority:
     """Returns a certificate of this process for 127.0.0.1 and these names."""
     key, today = ec.generate_private_key(ec.SECP256R1()), dt.datetime.now(dt.UTC)
     known = [*map(x509.DNSName, names), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
@@ -48,11 +68,11 @@ def authority(names: tuple[str, ...] = ("localhost",)) -> Authority:
     return Authority(signed.public_bytes(encoding), private)
 
 
-def server_context(folder: Path) -> ssl.SSLContext:
-    """Returns the API server's side of TLS; the key passes through a file in `folder`."""
-    path = folder / "apiserver.pem"
-    path.touch(mode=0o600)
-    path.write_bytes(authority().certificate + authority().key)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(path)
-    return context
+def write_certificates(folder: Path) -> Files:
+    """Writes the certificate for all names, as authority and as server, and its key."""
+    made = authority()
+    files = Files(folder / "ca.pem", folder / "server.pem", folder / "server.key")
+    for path, content in zip(files, (made.certificate, *made), strict=True):
+        path.touch(mode=0o600)
+        path.write_bytes(content)
+    return files

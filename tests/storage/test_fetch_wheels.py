@@ -18,7 +18,7 @@ from cloudgan.launch.kubernetes.manifests import load_manifest, wheel_files
 from cloudgan.schema.plan import Wheel
 from cloudgan.schema.provenance import installed_wheels
 from cloudgan.storage.folder import FolderStore
-from emulators.azure.certificates import write_certificates
+from emulators.certificates import write_certificates
 from emulators.http import Answer, HttpServer
 from storage.rclone import needs_rclone, rclone_path
 from tests.storage.conftest import AZURITE, AZURITE_KEY

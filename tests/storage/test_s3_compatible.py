@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import ssl
-
 import pytest
 
 from cloudgan.storage.store import ObjectExistsError, StoreError, open_store
-from emulators.certificates import authority
+from emulators.certificates import write_certificates
 from emulators.http import Answer, HttpServer
 
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")  # see conftest
@@ -52,18 +50,11 @@ def server(tmp_path, monkeypatch):
         found.objects[path] = asked.body, asked.headers["x-amz-meta-cloudganwrite"]
         return Answer(200)
 
-    signed = authority()
-    for name, pem in (
-        ("ca.pem", signed.certificate),
-        ("server.pem", signed.certificate + signed.key),
-    ):
-        (tmp_path / name).write_bytes(pem)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(tmp_path / "server.pem")
-    listening = HttpServer(answer, context)
+    files = write_certificates(tmp_path)
+    listening = HttpServer(answer, files.context())
     for name, value in (
         ("AWS_ENDPOINT_URL", listening.url),
-        ("AWS_CA_BUNDLE", str(tmp_path / "ca.pem")),
+        ("AWS_CA_BUNDLE", str(files.authority)),
         ("AWS_ACCESS_KEY_ID", "test"),
         ("AWS_SECRET_ACCESS_KEY", "test"),
     ):

@@ -15,11 +15,11 @@ from cloudgan.launch.clouds.azure.client import AzureClient
 from cloudgan.schema.plan import Target
 from emulators.azure.aks import Aks
 from emulators.azure.arm import Arm
-from emulators.azure.certificates import write_certificates
 from emulators.azure.entra import Entra, Login
 from emulators.azure.faults import Faults
 from emulators.azure.lists import Lists
 from emulators.azure.server import Server
+from emulators.certificates import write_certificates
 from emulators.kubernetes import Cluster
 
 SUBSCRIPTION = "00000000-0000-0000-0000-0000000000bb"

@@ -5,50 +5,35 @@ from __future__ import annotations
 import contextlib
 import fnmatch
 import socket
-import socketserver
 import threading
 from collections.abc import Mapping
-from typing import Any
+
+from emulators.http import Answer, Asked, HttpServer
 
 
-class Gate:
-    """Listens on loopback; connects each known name (`*` is any part of it) to its port, and refuses others."""
+class Gate(HttpServer):
+    """Connects each known name (`*` is any part of it) to its port, and refuses others."""
 
     def __init__(self, ports: Mapping[str, int]) -> None:
-        gate = self
         self.ports = dict(ports)
         self.refused: list[str] = []
+        super().__init__(self._lead)
 
-        class Handler(socketserver.StreamRequestHandler):
-            def handle(self) -> None:
-                gate.lead(self)
-
-        self._server = socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
-        threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-
-    def lead(self, asked: Any) -> None:
-        """Handles CONNECT requests."""
-        line = asked.rfile.readline().decode()
-        while asked.rfile.readline().strip():
-            pass
-        name = line.split()[1].rpartition(":")[0] if line.startswith("CONNECT ") else line
+    def _lead(self, asked: Asked) -> Answer:
+        name = asked.target.rpartition(":")[0]
         port = next((self.ports[one] for one in self.ports if fnmatch.fnmatch(name, one)), None)
-        if port is None:
+        if port is None or asked.method != "CONNECT":
             self.refused.append(name)
-            asked.wfile.write(b"HTTP/1.1 403 Forbidden\r\n\r\n")
-            return
-        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port)) as there:
-            asked.wfile.write(b"HTTP/1.1 200 OK\r\n\r\n")
-            back = threading.Thread(target=_pour, args=(there, asked.connection), daemon=True)
-            back.start()
-            _pour(asked.connection, there)
-            back.join()
+            return Answer(403)
+        return Answer(200, takes_over=lambda connection: _connect(connection, port))
+
+
+def _connect(connection: socket.socket, port: int) -> None:
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port)) as there:
+        back = threading.Thread(target=_pour, args=(there, connection), daemon=True)
+        back.start()
+        _pour(connection, there)
+        back.join()
 
 
 def _pour(source: socket.socket, target: socket.socket) -> None:

@@ -9,11 +9,11 @@ from typing import Any
 from urllib.parse import parse_qs, unquote, urlencode, urlsplit
 
 from emulators.azure.arm import HOST, Arm
-from emulators.azure.certificates import Files
 from emulators.azure.entra import Entra
 from emulators.azure.faults import Refusal
 from emulators.azure.lists import Lists
 from emulators.azure.rights import Assignment, action_of, is_allowed
+from emulators.certificates import Files
 from emulators.http import Answer, Asked, HttpServer
 
 LOGIN = "login.microsoftonline.com"

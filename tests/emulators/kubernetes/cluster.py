@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from emulators.certificates import authority, server_context
+from emulators.certificates import authority, write_certificates
 from emulators.http import AnswerLost
 from emulators.kubernetes.api import Api
 from emulators.kubernetes.containers import Image, claim_folder, python_image
@@ -84,7 +84,7 @@ class Cluster:
         self._kubelets = Kubelets(store, root, self.images, probe_scale, peers)
         self._nodes = NodeLifecycle(store, self._api)
         self._cards: dict[str, int] = {}
-        context = server_context(root)
+        context = write_certificates(root).context()
         self._server = ApiServer(store, self._api, self._rights, context, self._kubelets)
         self._syncs: tuple[Callable[[], float | None], ...] = (
             JobController(store, self._api, backoff_scale).sync,

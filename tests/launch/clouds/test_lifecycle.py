@@ -47,16 +47,24 @@ def test_resources_are_created_once_listed_with_their_labels_and_deleted_in_orde
 
 
 @EACH_WHOLE
-def test_a_second_run_shares_the_cluster_which_goes_with_the_last(whole_lab):
+def test_a_run_starts_on_its_nodes_and_a_second_shares_the_cluster_which_goes_with_the_last(
+    whole_lab,
+):
     lab = whole_lab
-    lab.deploy()
+    lab.deploy(nodes=2)
+    launcher = lab.launcher()
+    assert launcher.state("gan").phase in ("waiting", "starting", "running")
+    assert len(launcher.nodes("gan")) == 2
+    before = lab.pools_created()
+    lab.deploy(nodes=2)
+    assert lab.pools_created() == before, "resumed"
     lab.deploy(name="other")
     cluster = [one for one in lab.left() if "pool" not in one and "cluster" in one]
     lab.down("gan")
     assert pool_of(lab, "other")
     assert cluster
     assert set(cluster) <= set(lab.left())
-    assert lab.down("other") == []
+    assert (lab.down("other"), lab.in_cluster()) == ([], [])
     assert lab.down("gan") == [], "twice is fine"
 
 
@@ -342,19 +350,6 @@ def test_without_rights_in_the_cluster_no_nodes_are_created_and_nothing_is_left(
         lab.deploy()
     assert lab.pools_created() == 0
     assert lab.left() == []
-
-
-@EACH_WHOLE
-def test_a_run_starts_on_its_nodes_and_down_deletes_all(whole_lab):
-    lab = whole_lab
-    lab.deploy(nodes=2)
-    launcher = lab.launcher()
-    assert launcher.state("gan").phase in ("waiting", "starting", "running")
-    assert len(launcher.nodes("gan")) == 2
-    before = lab.pools_created()
-    lab.deploy(nodes=2)
-    assert lab.pools_created() == before, "resumed"
-    assert (lab.down(), lab.in_cluster()) == ([], [])
 
 
 ELSEWHERE = (

@@ -16,7 +16,7 @@ from google.auth.transport.requests import AuthorizedSession
 from google.oauth2.credentials import Credentials
 
 from cloudgan.core.errors import CredentialsError, LaunchError
-from cloudgan.launch.clouds.aws.login import signed_token
+from cloudgan.launch.clouds.aws.login import ClusterToken, signed_token
 from cloudgan.launch.clouds.aws.requests import Aws
 from cloudgan.launch.clouds.azure.api import ArmApi
 from cloudgan.launch.clouds.gcp.api import GoogleApi
@@ -129,6 +129,17 @@ def test_a_token_of_azure_is_kept_until_it_nears_its_end(seconds, asked):
     assert [api.token("cluster") for _ in range(3)][-1] == f"token {asked}"
     assert api.token("another") == f"token {asked + 1}"
     assert scopes == [*["cluster"] * asked, "another"]
+
+
+def test_a_token_of_aws_is_kept_until_it_nears_its_end():
+    now, tokens = [0.0], iter(("first", "second"))
+    how = {"sign": lambda *_: next(tokens), "clock": lambda: now[0]}
+    token = ClusterToken(None, "cloudgan", "eu-west-1", **how)
+    assert [token(), token()] == ["first", "first"]
+    now[0] = 599.0
+    assert token() == "first"
+    now[0] = 600.0
+    assert token() == "second", "EKS takes one for fifteen minutes"
 
 
 def test_a_cluster_waits_for_a_token_as_for_its_own_answer():

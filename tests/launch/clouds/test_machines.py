@@ -7,13 +7,13 @@ import pytest
 
 from cloudgan.core import machines
 from cloudgan.core.errors import CloudganError, DataError, PlanError
-from cloudgan.launch.clouds.aws.machines import machine as aws_machine
-from cloudgan.launch.clouds.aws.machines import quota
+from cloudgan.launch.clouds.aws.planner import machine as aws_machine
 from cloudgan.launch.clouds.gcp.machines import machine as gcp_machine
 from cloudgan.launch.clouds.gcp.machines import node_type_of
 from cloudgan.launch.clouds.planner import NodePoolRequest, cloud_planner
 from cloudgan.money.catalog import shipped_catalog
 from launch.clouds.gcp.lab import gcp_plan
+from launch.clouds.lab import planned
 
 TEXT = machines.TABLE.read_text()
 NEW = {
@@ -141,6 +141,17 @@ def test_unsupported_machines_are_refused_in_one_sentence(find, node_type, why):
     ],
 )
 def test_each_family_counts_against_its_own_quotas_at_aws(name, market, code):
-    found = quota(aws_machine(name), market)
-    assert found.code == code
-    assert "Spot" in found.name or market == "on_demand"
+    found = aws_machine(name)
+    assert (found.spot_quota if market == "spot" else found.quota) == code
+
+
+@pytest.mark.parametrize(
+    ("name", "image"),
+    [
+        ("p6-b200.48xlarge", "AL2023_x86_64_NVIDIA"),
+        ("p6e-gb200.36xlarge", "AL2023_ARM_64_NVIDIA"),
+    ],
+)
+def test_machines_without_wheels_take_the_users_image_and_their_own_system_image(name, image):
+    assert planned("aws", name).node_pool.node_type == name
+    assert aws_machine(name).image == image

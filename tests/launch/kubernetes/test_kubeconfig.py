@@ -15,8 +15,7 @@ import yaml
 from cloudgan.core.errors import CloudganError, ConfigError, CredentialsError, UnknownNameError
 from cloudgan.launch.kubernetes.api import ClusterApi
 from cloudgan.launch.kubernetes.kubeconfig import connect, connect_by_certificate, find_context
-from emulators.azure.certificates import write_certificates
-from emulators.certificates import authority
+from emulators.certificates import authority, write_certificates
 
 TOKEN = "planted-token-0123456789"  # noqa: S105  must not be shown
 

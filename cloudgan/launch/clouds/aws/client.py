@@ -102,8 +102,9 @@ class AwsClient(CloudClient):
             account = self.transport.login["account"]
             found += self._known(account_kinds.BUCKET, self._buckets(account), silent)
             found += self._known(account_kinds.ROLE, naming.ROLES, silent)
-            boundary = naming.policy_arn(account, naming.BOUNDARY)
-            found += self._known(account_kinds.BOUNDARY, (boundary,), silent)
+            kind = account_kinds.BOUNDARY
+            boundary = kind.name_of({"account": account, "name": naming.BOUNDARY})
+            found += self._known(kind, (boundary,), silent)
         labelled = [one for one in found if one and (RUN in one.labels or SHARED in one.labels)]
         return Listing((one for one in labelled if run in (None, one.run)), silent)
 

@@ -220,11 +220,6 @@ def _create_schedule(aws: Aws, step: Step, body: Any) -> None:
             aws.request("scheduler", region, one.method, resolve(one.body, str))
 
 
-def _unless_terminated(_: Any, __: str, body: dict[str, Any]) -> Body | None:
-    """A terminated instance is described for an hour."""
-    return None if body["State"]["Name"] == "terminated" else body
-
-
 def _instance(resource: Resource, body: Body) -> Resource:
     is_spot = body.get("InstanceLifecycle") == "spot"
     market: Any = "spot" if is_spot else "on_demand"
@@ -305,7 +300,8 @@ INSTANCE = row(
         found="Reservations.Instances",
         delete="TerminateInstances",
         deletes={"InstanceIds": ["{name}"]},
-        complete=_unless_terminated,
+        # A terminated instance is described for an hour.
+        complete=lambda _, __, body: None if body["State"]["Name"] == "terminated" else body,
     ),
     state="State.Name",
     states={"shutting-down": "deleting"},

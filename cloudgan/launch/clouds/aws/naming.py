@@ -42,11 +42,6 @@ def role_arn(account: str, role: str) -> str:
     return f"arn:aws:iam::{account}:role/{role}"
 
 
-def policy_arn(account: str, policy: str) -> str:
-    """Returns the ARN of a policy of this account, or of AWS for the account ``aws``."""
-    return f"arn:aws:iam::{account}:policy/{policy}"
-
-
 def bucket_name(account: str, region: str) -> str:
     """Returns the name of the account's cloudgan bucket in a region."""
     return f"{PREFIX}{account}-{region}"

@@ -31,20 +31,21 @@ taken pod cannot write what launchers act on.
 
 from __future__ import annotations
 
+import difflib
 import json
 import re
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
-from cloudgan.core import assets
+from cloudgan.core import assets, machines
 from cloudgan.core.clouds import CLUSTER, NAMESPACE, SERVICE_ACCOUNT
 from cloudgan.core.documents import parse_json
 from cloudgan.core.durations import HOUR_SECONDS
 from cloudgan.core.errors import ConfigError, PlanError, shorten
 from cloudgan.core.labels import RUN, SHARED, derived_name
+from cloudgan.core.machines import Machine
 from cloudgan.launch.backends.kubernetes.checks import review_step
 from cloudgan.launch.clouds.aws import account_kinds, kinds, naming
-from cloudgan.launch.clouds.aws.machines import machine
 from cloudgan.launch.clouds.aws.requests import GLOBAL_REGION
 from cloudgan.launch.clouds.planner import (
     NodePoolRequest,
@@ -89,6 +90,19 @@ def target(account: str | None, region: str, zone: str | None, cluster: str | No
             "version": naming.VERSION,
         },
     )
+
+
+def machine(name: str) -> Machine:
+    """Returns an instance type whose NVIDIA GPUs the EKS image supports (core/machines.csv)."""
+    machines.refuse_retired("aws", name)
+    known = machines.sold("aws")
+    if name not in known:
+        near = difflib.get_close_matches(name, known, n=3, cutoff=0.2) or list(known)[:3]
+        raise PlanError(
+            f"cloudgan does not support AWS instance type {name}: it needs NVIDIA GPUs that the EKS"
+            f" image supports. The nearest: {', '.join(near)}"
+        )
+    return known[name]
 
 
 def node_pool(wanted: NodePoolRequest) -> NodePool:

@@ -11,9 +11,8 @@ from cloudgan.core.errors import CloudganError, CredentialsError, PlanError
 from cloudgan.launch.clouds.aws import naming
 from cloudgan.launch.clouds.aws.account_kinds import ROLE
 from cloudgan.launch.clouds.aws.kinds import ADD_ON, CLUSTER, is_managed
-from cloudgan.launch.clouds.aws.machines import machine, quota
 from cloudgan.launch.clouds.aws.network import select_network
-from cloudgan.launch.clouds.aws.planner import policy
+from cloudgan.launch.clouds.aws.planner import machine, policy
 from cloudgan.launch.clouds.aws.requests import GLOBAL_REGION, Aws
 from cloudgan.launch.clouds.planner import pool_of
 from cloudgan.schema.plan import Plan
@@ -23,6 +22,15 @@ _POLICY: Final = "deploy/aws/policy.json"
 _PERMISSIONS: Final = "AWS permissions"
 _POLICIES_ON: Final = re.compile(r"""enableNetworkPolicy["']?\s*:\s*["']true["']""")
 """In the JSON or YAML of an add-on's configuration values."""
+_QUOTAS: Final = {
+    "L-DB2E81BA": "Running On-Demand G and VT instances",
+    "L-417A185B": "Running On-Demand P instances",
+    "L-3819A6DF": "All G and VT Spot Instance Requests",
+    "L-7212CCBC": "All P4, P3 and P2 Spot Instance Requests",
+    "L-C4BD4855": "All P5 Spot Instance Requests",
+    "": "the Spot Instance Requests of P6 instances",  # without a documented code
+}
+"""Names in the console of vCPU quotas of an account in a region, by their codes in the Service Quotas API."""
 
 
 def findings(aws: Aws, plan: Plan | None) -> Iterator[Finding]:
@@ -93,15 +101,15 @@ def _quota(aws: Aws, plan: Plan) -> Finding:
     if pool.reservation:
         name = f"reservation {pool.reservation}"
         return Finding(name, "ok", f"it is in {plan.target.zone} and has enough free instances")
-    limit = quota(node, pool.market)
-    subject = f"quota {limit.name} in {region}"
+    code = node.spot_quota if pool.market == "spot" else node.quota
+    subject = f"quota {_QUOTAS.get(code, code)} in {region}"
     if node.vcpu is None:
         return Finding(subject, "unknown", f"the vCPUs of {node.node_type} are unknown")
     needed = node.vcpu * plan.workers.nodes
     needs = f"{plan.workers.nodes} x {node.node_type} need {needed} vCPUs"
-    if not limit.code:
+    if not code:
         return Finding(subject, "unknown", f"{needs}; see Service Quotas, EC2")
-    query = {"ServiceCode": "ec2", "QuotaCode": limit.code}
+    query = {"ServiceCode": "ec2", "QuotaCode": code}
     try:
         found = aws.request("service-quotas", region, "GetServiceQuota", query)["Quota"]
     except CloudganError as error:
@@ -111,7 +119,7 @@ def _quota(aws: Aws, plan: Plan) -> Finding:
             subject,
             "missing",
             f"{needs}, and the limit is {found['Value']:g}; request {needed} or more of"
-            f" {limit.code} under Service Quotas, Amazon EC2, in {region}",
+            f" {code} under Service Quotas, Amazon EC2, in {region}",
             is_quota=True,
         )
     return Finding(

@@ -264,11 +264,5 @@ def _find_subscription(api: ArmApi, request: str | None) -> dict[str, Any]:
 
 def _login_name(claims: Any) -> str:
     """Returns the name of the logged-in user from the token claims."""
-    return str(
-        claims.get("upn")
-        or claims.get("unique_name")
-        or claims.get("preferred_username")
-        or claims.get("appid")
-        or claims.get("oid")
-        or "unknown"
-    )
+    keys = ("upn", "unique_name", "preferred_username", "appid", "oid")
+    return next((str(claims[key]) for key in keys if claims.get(key)), "unknown")

@@ -32,11 +32,6 @@ def group_name(region: str) -> str:
     return f"cloudgan-{region}"
 
 
-def nodes_group_name(region: str) -> str:
-    """Returns the name of the AKS node resource group; it is deleted with the cluster."""
-    return f"cloudgan-{region}-nodes"
-
-
 def account_name(subscription: str, region: str) -> str:
     """Returns the storage account of a subscription and region.
 

@@ -215,7 +215,7 @@ def cluster_body(target: Target) -> dict[str, Any]:
         "sku": {"name": "Base", "tier": "Free"},
         "properties": {
             "dnsPrefix": ids.group_name(region),
-            "nodeResourceGroup": ids.nodes_group_name(region),
+            "nodeResourceGroup": f"{ids.group_name(region)}-nodes",  # is deleted with the cluster
             "agentPoolProfiles": [system],
             "oidcIssuerProfile": {"enabled": True},
             "securityProfile": {"workloadIdentity": {"enabled": True}},

@@ -16,6 +16,7 @@ from cloudgan.launch.clouds.gcp.kinds import KINDS
 from cloudgan.launch.clouds.gcp.listing import list_clusters, list_resources, list_tpus
 from cloudgan.launch.clouds.gcp.login import Login
 from cloudgan.launch.clouds.gcp.machines import machine, select_zones, zones_of
+from cloudgan.launch.clouds.rows import look_up
 from cloudgan.launch.kubernetes.api import ClusterApi
 from cloudgan.launch.kubernetes.kubeconfig import connect_by_token
 from cloudgan.schema.plan import LOCATION, ZONES, Plan, Target
@@ -83,7 +84,9 @@ class GcpClient(CloudClient):
         if target.details.get(LOCATION) != names.CLUSTER_LOCATION:
             near = [one for one in near if one["location"] == zone]
         found[names.CLUSTER_LOCATION] = near[0]["location"] if near else zone
-        found[names.RELEASE_CHANNEL] = _channel(near[0]) if near else "REGULAR"
+        channel = look_up(near[0], "releaseChannel.channel") if near else "REGULAR"
+        has_channel = channel not in (None, "UNSPECIFIED")
+        found[names.RELEASE_CHANNEL] = str(channel) if has_channel else names.NO_CHANNEL
         if near:
             _check_cluster(near[0], is_spot=plan.node_pool.market == "spot")
             network.check_cluster(near[0], target)
@@ -143,11 +146,6 @@ class GcpClient(CloudClient):
             held = {one.region for one in list_tpus(self._api, plan.run, self._say)}
             zones.sort(key=lambda one: (one not in held, one))
         return {names.ZONE: zones[0], names.CLUSTER_LOCATION: zones[0], ZONES: " ".join(zones)}
-
-
-def _channel(cluster: dict[str, Any]) -> str:
-    found = (cluster.get("releaseChannel") or {}).get("channel", "UNSPECIFIED")
-    return names.NO_CHANNEL if found == "UNSPECIFIED" else str(found)
 
 
 def _check_cluster(cluster: dict[str, Any], *, is_spot: bool) -> None:

@@ -210,14 +210,6 @@ def _tpu(resource: Resource, body: Body) -> Resource:
     )
 
 
-def _find_binding(api: GoogleApi, step: Step) -> Resource | None:
-    return BINDING.resource(step.ref["name"], {}) if iam.is_bound(api, step) else None
-
-
-def _find_apis(api: GoogleApi, step: Step) -> Resource | None:
-    return APIS.resource(APIS.name, {}) if iam.are_enabled(api, step) else None
-
-
 _IDENTITY: Final = {SHARED: "identity"}
 _IN_ENGINE: Final = "projects/{project}/locations/{location}/clusters/{cluster}"
 POOL = Kind(
@@ -317,7 +309,9 @@ BINDING: Final[Kind] = Kind(
     is_free=True,
     is_deletable=False,  # goes with its account
     busy_seconds=120.0,  # of a new account's propagation
-    find=_find_binding,
+    find=lambda api, step: (
+        BINDING.resource(step.ref["name"], {}) if iam.is_bound(api, step) else None
+    ),
     create=iam.bind,
 )
 APIS: Final[Kind] = Kind(
@@ -328,7 +322,7 @@ APIS: Final[Kind] = Kind(
     is_free=True,
     is_deletable=False,
     busy_seconds=600.0,
-    find=_find_apis,
+    find=lambda api, step: APIS.resource(APIS.name, {}) if iam.are_enabled(api, step) else None,
     create=iam.enable,
 )
 KINDS: Final = (POOL, QUEUED, TPU_VM, INSTANCE, DISK, CLUSTER, BUCKET, ACCOUNT, BINDING, APIS)

@@ -106,7 +106,6 @@ def _problem(api: GoogleApi, target: Target) -> str:
     return ""
 
 
-_KEY = "compute.googleapis.com/reservation-name"
 _NAME = re.compile(
     r"(?:projects/([a-z][-a-z0-9.:]{2,98})/reservations/)?([a-z](?:[-a-z0-9]{0,61}[a-z0-9])?)"
 )
@@ -128,11 +127,6 @@ def parse_reservation(text: str) -> Reservation:
             " projects/OWNER/reservations/NAME of a shared one"
         )
     return Reservation(found[1] or "", found[2])
-
-
-def reservation_affinity(text: str) -> dict[str, Any]:
-    """Returns the reservation affinity of a node pool."""
-    return {"consumeReservationType": "SPECIFIC_RESERVATION", "key": _KEY, "values": [text]}
 
 
 def tpu_reservation(text: str, project: str, zone: str) -> str:

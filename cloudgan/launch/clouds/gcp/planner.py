@@ -374,7 +374,11 @@ def pool_body(plan: Plan, node_pool: NodePool) -> dict[str, Any]:
             "shutdownGracePeriodCriticalPodsSeconds": SYSTEM_GRACE_SECONDS,
         }
     if node_pool.reservation:
-        config["reservationAffinity"] = network.reservation_affinity(node_pool.reservation)
+        config["reservationAffinity"] = {
+            "consumeReservationType": "SPECIFIC_RESERVATION",
+            "key": "compute.googleapis.com/reservation-name",
+            "values": [node_pool.reservation],
+        }
     body: dict[str, Any] = {
         "name": node_pool.name,
         "initialNodeCount": nodes,

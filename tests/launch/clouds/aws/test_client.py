@@ -1,6 +1,5 @@
 """`AwsClient`: creation, listing in all regions, deletion and errors."""
 
-import json
 import re
 
 import pytest
@@ -131,29 +130,13 @@ def test_a_denied_region_is_skipped_with_a_warning_and_an_expired_login_denies_n
     assert any("cannot list resources in eu-west-1" in one for one in lab.said)
 
 
-def test_network_policies_are_enforced_before_a_created_cluster_has_nodes(lab):
-    lab.make()
-    plane = lab.aws.state.planes["us-east-1", "cloudgan"]
-    plugin = plane.add_ons["vpc-cni"]
-    assert json.loads(plugin["configurationValues"]) == {"enableNetworkPolicy": "true"}
-    assert "status" not in plugin, "no conflict with the self-managed plugin of a new cluster"
-    calls = lab.aws.operations
-    assert calls.index("CreateAddon") < calls.index("CreateNodegroup")
-
-
-def test_the_network_plugin_of_an_existing_cluster_is_left_alone(lab):
-    lab.create_cluster("physics")
-    plan = lab.plan(cluster="physics")
-    step = lab.step("CreateAddon", plan)
-    assert not lab.engine().ensure(step, plan)
-    assert lab.aws.state.planes["us-east-1", "physics"].add_ons == {}
-
-
 def test_an_existing_cluster_is_used_and_never_deleted(whole_lab):
     lab = whole_lab
     lab.create_cluster("physics", is_active=False)
     lab.aws.tie(lab.cluster, name="physics")
     lab.deploy(cluster="physics")
+    add_ons = lab.aws.state.planes["us-east-1", "physics"].add_ons
+    assert "vpc-cni" not in add_ons, "its network plugin is left alone"
     assert lab.down() == ["cluster us-east-1/physics"]
     kept = {one.kind for one in lab.cloud().list_resources()}
     assert {"EKS add-on", "EKS pod identity"} <= kept, "free, and for the next run"

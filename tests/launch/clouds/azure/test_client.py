@@ -121,7 +121,9 @@ def test_the_first_zone_that_has_the_machine_is_taken_and_another_refused(lab):
     with pytest.raises(PlanError, match="is available in eastus in zones 2"):
         lab.plan(zone="3")
     lab.azure.lists.restrictions, lab.azure.lists.zones = [], ()
-    assert not lab.plan().target.zone
+    plan = lab.plan()
+    assert not plan.target.zone
+    assert "availabilityZones" not in lab.step("/agentPools/", plan).body["properties"]
 
 
 def test_a_cluster_that_was_created_again_has_pods_with_an_identity_too(lab):

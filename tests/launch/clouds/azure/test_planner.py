@@ -32,16 +32,6 @@ def test_each_request_names_what_it_creates_and_carries_its_labels():
         assert kind.may_be_foreign == (kind is not kinds.POOL)
 
 
-def test_spot_is_evicted_for_capacity_only_and_costs_nothing_when_it_is_idle():
-    (pool,) = (one for one in azure_plan(market="spot").steps if "/agentPools/" in one.path)
-    found = pool.body["properties"]
-    assert (found["scaleSetPriority"], found["scaleSetEvictionPolicy"]) == ("Spot", "Delete")
-    assert (found["spotMaxPrice"], found["enableAutoScaling"], found["minCount"]) == (-1, True, 0)
-    (pool,) = (one for one in azure_plan().steps if "/agentPools/" in one.path)
-    assert "scaleSetPriority" not in pool.body["properties"]
-    assert pool.body["properties"]["minCount"] == 0
-
-
 def test_when_all_is_known_no_placeholder_is_left_but_what_is_made_on_the_way():
     made = fill_placeholders(
         azure_plan(), KNOWN | {ids.ZONE: "2", ids.SYSTEM_SIZE: "Standard_D2s_v3"}
@@ -53,12 +43,6 @@ def test_when_all_is_known_no_placeholder_is_left_but_what_is_made_on_the_way():
     assert pool.body["properties"]["availabilityZones"] == ["2"]
     assert made.store == f"https://{KNOWN[ids.ACCOUNT]}.blob.core.windows.net/cloudgan"
     assert made.store == requests.store_url(made.target)
-
-
-def test_a_region_without_zones_is_asked_for_none():
-    made = fill_placeholders(azure_plan(), KNOWN | {ids.ZONE: ""})
-    pool = next(one for one in all_steps(made) if "/agentPools/" in one.path)
-    assert "availabilityZones" not in pool.body["properties"]
 
 
 def test_a_cluster_of_ones_own_is_named_with_its_group():
