@@ -1,5 +1,6 @@
 """`AwsClient`: creation, listing in all regions, deletion and errors."""
 
+import json
 import re
 
 import pytest
@@ -128,6 +129,16 @@ def test_a_denied_region_is_skipped_with_a_warning_and_an_expired_login_denies_n
     assert [one.kind for one in found] == [*["IAM role"] * len(ROLES), "IAM policy"]
     assert tuple(one.partition(" (")[0] for one in found.silent) == silent
     assert any("cannot list resources in eu-west-1" in one for one in lab.said)
+
+
+def test_network_policies_are_enforced_before_a_created_cluster_has_nodes(lab):
+    lab.make()
+    plane = lab.aws.state.planes["us-east-1", "cloudgan"]
+    plugin = plane.add_ons["vpc-cni"]
+    assert json.loads(plugin["configurationValues"]) == {"enableNetworkPolicy": "true"}
+    assert "status" not in plugin, "no conflict with the self-managed plugin of a new cluster"
+    calls = lab.aws.operations
+    assert calls.index("CreateAddon") < calls.index("CreateNodegroup")
 
 
 def test_an_existing_cluster_is_used_and_never_deleted(whole_lab):
