@@ -19,7 +19,7 @@ import numpy as np
 
 from cloudgan.core import settings
 from cloudgan.core.documents import parse_json
-from cloudgan.core.memory import peak_memory_bytes
+from cloudgan.core.hardware import peak_memory_bytes
 from cloudgan.gan import footprint
 from cloudgan.gan.convolutions import CONV_IMPLS
 from cloudgan.schema.presets import PROFILES, find_preset

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from cloudgan.cli.program import functions
 from cloudgan.core.command import model_of
-from cloudgan.core.command_words import Common, read
-from cloudgan.core.options import Option, build, options_of
+from cloudgan.core.options import Common, Option, build, options_of, read
 from cloudgan.launch.plan.request import LaunchRequest
 
 

@@ -17,8 +17,8 @@ from cloudgan.core.atomic_file import atomic_folder
 from cloudgan.core.command import command
 from cloudgan.core.errors import ConfigError
 from cloudgan.core.file_lock import locked_target
+from cloudgan.core.hardware import size_text
 from cloudgan.core.local_path import local_path
-from cloudgan.core.memory import size_text
 from cloudgan.core.progress import Progress
 from cloudgan.exports.layout import validity
 from cloudgan.reports.notebook_progress import usual_progress

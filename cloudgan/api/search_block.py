@@ -16,11 +16,10 @@ from dataclasses import replace
 from functools import partial
 
 from cloudgan.core import settings
+from cloudgan.core.children import StopSignal, at_its_end, tail_lines
 from cloudgan.core.clock import utc_now
 from cloudgan.core.errors import CloudganError, ConfigError, DataError, TryAgain
 from cloudgan.core.progress import Progress
-from cloudgan.core.stop_signal import StopSignal, at_its_end
-from cloudgan.core.tail import tail_lines
 from cloudgan.schema import record
 from cloudgan.schema.config import RunConfig
 from cloudgan.schema.liveness import LivenessFile

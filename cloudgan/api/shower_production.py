@@ -18,11 +18,11 @@ from pydantic import Field
 
 from cloudgan import __version__
 from cloudgan.core import settings
+from cloudgan.core.children import at_its_end
 from cloudgan.core.document import Document
 from cloudgan.core.documents import parse_model
 from cloudgan.core.errors import CloudganError, DataError, TryAgain, install_command
 from cloudgan.core.hardware import this_machine
-from cloudgan.core.stop_signal import at_its_end
 from cloudgan.data.manifest import MANIFEST, Manifest, PartInfo, SourceInfo, manifest_bytes
 from cloudgan.schema.liveness import LivenessFile
 from cloudgan.schema.simulation import SHARD_INFO, SHOWERS, SimulationConfig

@@ -27,8 +27,8 @@ from cloudgan.core import settings
 from cloudgan.core.command import command
 from cloudgan.core.errors import ConfigError, counted
 from cloudgan.core.file_lock import locked_target
+from cloudgan.core.hardware import size_text
 from cloudgan.core.local_path import local_path
-from cloudgan.core.memory import size_text
 from cloudgan.core.progress import Progress, Silent
 from cloudgan.data.showers import Showers
 from cloudgan.reports.notebook_progress import usual_progress

@@ -11,8 +11,7 @@ from pydantic import Field
 from cloudgan.core.document import Document
 from cloudgan.core.durations import format_duration
 from cloudgan.core.errors import counted
-from cloudgan.core.hardware import this_machine
-from cloudgan.core.memory import in_gib
+from cloudgan.core.hardware import in_gib, this_machine
 from cloudgan.gan.convolutions import plan
 from cloudgan.gan.footprint import check_stages, network_sizes, place
 from cloudgan.reports.result import Result, View

@@ -22,9 +22,9 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from cloudgan.core import settings
+from cloudgan.core.children import last_lines
 from cloudgan.core.documents import parse_json
 from cloudgan.core.errors import CloudganError, ConfigError
-from cloudgan.core.tail import last_lines
 
 _END_SECONDS = 90.0  # a step of the paper preset, and its checkpoint
 

@@ -16,8 +16,7 @@ import numpy as np
 from cloudgan.bench.rank_world import run_ranks
 from cloudgan.core.atomic_file import write_atomic
 from cloudgan.core.clock import utc_now
-from cloudgan.core.hardware import this_machine
-from cloudgan.core.memory import peak_memory_bytes
+from cloudgan.core.hardware import peak_memory_bytes, this_machine
 from cloudgan.core.progress import Silent
 from cloudgan.data.summary import TrainingSummary
 from cloudgan.parallel.master import Master

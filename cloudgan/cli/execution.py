@@ -10,10 +10,9 @@ from typing import Any
 
 from cloudgan.cli.emit import check_report, emit, progress_bars, show, write_report_file
 from cloudgan.core.command import body_of, call_with, model_of
-from cloudgan.core.command_words import Common, Given, read
 from cloudgan.core.errors import ConfirmationError
 from cloudgan.core.flags import Options
-from cloudgan.core.options import build, options_of
+from cloudgan.core.options import Common, Given, build, options_of, read
 from cloudgan.reports.result import Result
 
 

@@ -12,8 +12,7 @@ from collections.abc import Iterable, Sequence
 
 from pydantic import BaseModel
 
-from cloudgan.core.command_words import Common
-from cloudgan.core.options import Option, options_of
+from cloudgan.core.options import Common, Option, options_of
 
 _EXAMPLES = re.compile(r"^Examples:\s*$", re.MULTILINE)
 _COLUMNS, _TOPIC, _NAME = 80, 9, 23

@@ -24,7 +24,7 @@ from cloudgan.core.clock import utc_now
 from cloudgan.core.document import Document
 from cloudgan.core.documents import validated, write_json
 from cloudgan.core.errors import CloudganError, TryAgain
-from cloudgan.core.memory import resident_memory_bytes
+from cloudgan.core.hardware import resident_memory_bytes
 from cloudgan.core.progress import Progress
 from cloudgan.ranks.mpi import World, as_bytes, poll_until
 from cloudgan.ranks.silence import Silence, SilenceClock

@@ -1,11 +1,16 @@
-"""Options: the flags and arguments of a command, read from its model, and values that a user gave for them."""
+"""Options: the flags and arguments of a command, read from its model, and values that a user gave for them.
+
+`read` finds which option each word of a command line gives, `build` converts and checks the values.
+"""
 
 from __future__ import annotations
 
 import functools
 import math
+import re
 import types
-from collections.abc import Iterable, Mapping
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike, fspath
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin
@@ -14,12 +19,13 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
 from cloudgan.core.errors import ConfigError, UnknownNameError, shorten, show
-from cloudgan.core.flags import Flag, Keys, Text, listed
+from cloudgan.core.flags import Flag, Keys, Options, Text, flag, listed
 from cloudgan.core.ranges import Range, parse_whole
 from cloudgan.core.user_text import check_text
 
 Model = TypeVar("Model", bound=BaseModel)
 _ANY_NUMBER = Range(-(2**53), 2**53)
+_NUMBER = re.compile(r"-(\d|\.\d|inf|nan)")
 _TRUE, _FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 
 
@@ -268,18 +274,16 @@ def options_of(model: type[BaseModel]) -> tuple[Option, ...]:
     names = [one.name for one in found]
     if len(set(names)) < len(names):
         raise TypeError(f"{model.__name__} has a flag twice: {sorted(names)}")
-    return tuple(sorted(found, key=_place))
+    # Required arguments, then optional ones, then flags.
+    return tuple(
+        sorted(found, key=lambda one: not one.flag.is_required if one.flag.is_positional else 2)
+    )
 
 
 @functools.cache
 def flags_in(model: type[BaseModel]) -> tuple[Option, ...]:
     """Returns the flags of a file's model and of its sections, each with its dotted key."""
     return tuple(_nested(model, "", "", Keys(model, ("",), True, True, True)))
-
-
-def _place(option: Option) -> int:
-    """Required arguments, then optional ones, then flags."""
-    return 2 if not option.flag.is_positional else not option.flag.is_required
 
 
 def _option(field: str, key: str, owner: str, extra: Flag, info: FieldInfo) -> Option:
@@ -303,12 +307,6 @@ def _nested(model: type[BaseModel], path: str, owner: str, keys: Keys) -> Iterab
             yield from _nested(info.annotation, f"{path}{field}.", owner, keys)
 
 
-def find_option(model: type[BaseModel], word: str) -> Option | None:
-    """Returns the option that is called `word` on the command line, in Python or in a file."""
-    name = word.replace("_", "-")
-    return next((one for one in options_of(model) if name in {one.name, one.flag.letter}), None)
-
-
 def build(model: type[Model], given: Mapping[str, Any], *, command: str, source: str = "") -> Model:
     """Returns a command's options from text or values by name; None: not given. `source`: the file of the keys.
 
@@ -317,8 +315,9 @@ def build(model: type[Model], given: Mapping[str, Any], *, command: str, source:
     """
     prefix = f"{source}: " if source else ""
     values: dict[str, Any] = {}
+    called = {name: one for one in options_of(model) for name in (one.flag.letter, one.name)}
     for name, value in given.items():
-        option = find_option(model, name)
+        option = called.get(name.replace("_", "-"))
         if option is None:
             kind = f"key of {source}" if source else f"flag of `{command}`"
             known = [one.keyword if source else f"--{one.name}" for one in options_of(model)]
@@ -326,13 +325,13 @@ def build(model: type[Model], given: Mapping[str, Any], *, command: str, source:
         if value is None:
             continue
         try:
-            read = option.read(value)
+            converted = option.read(value)
         except ConfigError as error:
             raise ConfigError(f"{prefix}{error}") from error
         if option.owner:
-            values.setdefault(option.owner, {})[option.key] = read
+            values.setdefault(option.owner, {})[option.key] = converted
         else:
-            values[option.key] = read
+            values[option.key] = converted
     missing = [
         one.shown for one in options_of(model) if one.flag.is_required and one.key not in values
     ]
@@ -355,3 +354,99 @@ def _explained(model: type[BaseModel], error: ValidationError) -> str:
     if problem["type"] == "value_error":
         return f"{option.shown}: {message}"
     return f"{option.shown}={show(problem['input'])} is not valid: give {option.placeholder or 'true or false'}"
+
+
+class Common(Options):
+    """The flags of every command."""
+
+    json_: bool = flag(False, "print the result as one JSON object", "Output")
+    verbose: bool = flag(False, "show the basis of the result as well", "Output", letter="v")
+    traceback: bool = flag(False, "show where in the program an error arose", "Output")
+
+
+Given = dict[str, str | list[str]]
+"""Text by name of the option: a list for a repeated flag, and for the words after ``--``."""
+
+
+def read(command: str, model: type[BaseModel], words: Iterable[str]) -> tuple[Given, Given]:
+    """Assigns the words behind a command's name to options: those of the model, and those of every command.
+
+    Raises:
+        ConfigError: A flag is unknown, has no value or is given twice; an argument is superfluous.
+    """
+    own = options_of(model)
+    known = {one.name: one for one in (*own, *options_of(Common))}
+    letters = {one.flag.letter: one for one in known.values() if one.flag.letter}
+    found: Given = {}
+    pending, only_arguments = deque(words), False
+    while pending:
+        word = pending.popleft()
+        if word == "--" and not only_arguments:
+            only_arguments = True
+            if pending and (last := next((one for one in own if one.flag.takes_words), None)):
+                found[last.name] = list(pending)
+                break
+            continue
+        if only_arguments or not looks_like_flag(word):
+            option, text = _argument(command, own, word, found), word
+        else:
+            option, text = _flag(command, known, letters, word, pending)
+        if option.flag.is_repeated:
+            found[option.name] = [*found.get(option.name, ()), text]
+        elif option.name in found:
+            raise ConfigError(f"{option.shown} was given twice; give it once")
+        else:
+            found[option.name] = text
+    common = {one.name: found.pop(one.name) for one in options_of(Common) if one.name in found}
+    return found, common
+
+
+def _argument(
+    command: str, own: Sequence[Option], word: str, found: Mapping[str, object]
+) -> Option:
+    places = [one for one in own if one.flag.is_positional]
+    for option in places:
+        if option.name not in found or option.flag.is_repeated:
+            return option
+    if any(one.flag.takes_words for one in own):
+        raise ConfigError(f"write -- before the command of `{command}`: -- {word}")
+    name = word.partition("=")[0].replace("_", "-")
+    taken = " ".join(one.argument_name for one in places) or "flags only"
+    is_flag = any(one.name == name for one in own)
+    raise ConfigError(
+        f"`{command}` takes {taken}, and {word!r} is left over."
+        + (f" Did you mean '--{word}'?" if is_flag else f" See `{command} --help`.")
+    )
+
+
+def _flag(
+    command: str,
+    known: Mapping[str, Option],
+    letters: Mapping[str, Option],
+    word: str,
+    pending: deque[str],
+) -> tuple[Option, str]:
+    written, equals, text = word.partition("=")
+    name = written.removeprefix("--").replace("_", "-")
+    option = letters.get(written[1:]) if len(written) == len("-f") else known.get(name)
+    if option is None:
+        denied = known.get(name.removeprefix("no-"))
+        if denied and denied.is_switch and name.startswith("no-") and not equals:
+            return denied, "false"
+        no = "no-" if name.startswith("no-") else ""
+        names = [f"--{no if one.is_on else ''}{one.name}" for one in known.values()]
+        names += ["--help", "--help-all"]
+        raise UnknownNameError(f"flag of `{command}`", written, names)
+    if equals:
+        return option, text
+    if option.is_switch:
+        follows = pending and pending[0].lower() in {"true", "false"}
+        return option, pending.popleft() if follows else "true"
+    if not pending or looks_like_flag(pending[0]):
+        raise ConfigError(f"{written} needs a value: --{option.name}={option.placeholder}")
+    return option, pending.popleft()
+
+
+def looks_like_flag(word: str) -> bool:
+    """Whether a word is a flag: it begins with a dash, and is neither that alone nor a number."""
+    return len(word) > 1 and word.startswith("-") and not _NUMBER.match(word)

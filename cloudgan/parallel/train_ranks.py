@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from cloudgan.core import settings
+from cloudgan.core.children import SHARED, hold_port, number_of
 from cloudgan.core.documents import read_json, write_json
 from cloudgan.core.errors import ConfigError
-from cloudgan.core.held_port import SHARED, hold_port, number_of
 from cloudgan.core.progress import Progress, Silent
 from cloudgan.parallel.master import Above, Master
 from cloudgan.parallel.parent import Parent

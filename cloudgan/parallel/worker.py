@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cloudgan.core.arrays import as_archive
-from cloudgan.core.memory import peak_memory_bytes
+from cloudgan.core.hardware import peak_memory_bytes
 from cloudgan.parallel.messages import Answer, Described, Tag, Update, Wanted
 from cloudgan.parallel.rank import Rank
 from cloudgan.parallel.update_rules import Floats, UpdateRule, make_rule

@@ -15,12 +15,12 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
+from cloudgan.core.children import RESUMES, StopSignal
 from cloudgan.core.documents import parse_json, read_bytes, read_json
 from cloudgan.core.errors import MOST_RESTARTS, CloudganError, NoProgress, TryAgain
 from cloudgan.core.loopback_network import LoopbackNetwork
 from cloudgan.core.progress import Progress
 from cloudgan.core.settings import child_environment
-from cloudgan.core.stop_signal import RESUMES, StopSignal
 from cloudgan.ranks.hydra import find_program
 from cloudgan.ranks.process import Failure, failure_file, processes_file
 from cloudgan.schema.run_folder import RunFolder

@@ -17,10 +17,10 @@ from typing import NamedTuple, NoReturn
 
 from cloudgan.core import settings
 from cloudgan.core.atomic_file import write_atomic
+from cloudgan.core.children import at_its_end
 from cloudgan.core.document import Document
 from cloudgan.core.documents import write_json
 from cloudgan.core.errors import CloudganError, ConfigError, TryAgain
-from cloudgan.core.stop_signal import at_its_end
 from cloudgan.ranks import mpi
 from cloudgan.schema.record_line import StopReason
 from cloudgan.schema.run_folder import RunFolder

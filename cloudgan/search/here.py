@@ -7,10 +7,10 @@ import secrets
 import time
 from collections.abc import Sequence
 
+from cloudgan.core.children import StopSignal
 from cloudgan.core.durations import HOUR_SECONDS
 from cloudgan.core.hardware import this_machine
 from cloudgan.core.progress import Progress
-from cloudgan.core.stop_signal import StopSignal
 from cloudgan.schema.config import RunConfig
 from cloudgan.schema.record import Checkpointed, read_if_whole
 from cloudgan.schema.run_folder import RunFolder

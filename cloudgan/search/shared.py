@@ -11,10 +11,10 @@ from pathlib import Path
 from optuna.trial import FrozenTrial
 
 from cloudgan.core.atomic_file import write_atomic
+from cloudgan.core.children import StopSignal
 from cloudgan.core.documents import parse_model
 from cloudgan.core.errors import ConfigError, CredentialsError, TryAgain
 from cloudgan.core.progress import Progress
-from cloudgan.core.stop_signal import StopSignal
 from cloudgan.data.manifest import MANIFEST
 from cloudgan.schema import record
 from cloudgan.schema.quality import best_step

@@ -18,10 +18,9 @@ from typing import Protocol
 
 from optuna.trial import FrozenTrial
 
+from cloudgan.core.children import StopSignal, tail_lines
 from cloudgan.core.errors import CloudganError
 from cloudgan.core.progress import Progress
-from cloudgan.core.stop_signal import StopSignal
-from cloudgan.core.tail import tail_lines
 from cloudgan.schema.config import RunConfig
 from cloudgan.schema.record import RunRecord, read_if_whole
 from cloudgan.schema.run_folder import RunFolder

@@ -20,15 +20,14 @@ from typing import Literal, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from cloudgan.core import settings
+from cloudgan.core.children import RESUMES, SHARED, StopSignal, hold_port, number_of
 from cloudgan.core.cuda_libraries import describe_libraries
 from cloudgan.core.documents import parse_json, validated
 from cloudgan.core.errors import CloudganError, ConfigError, counted, show
 from cloudgan.core.hardware import cpu_features, has_bfloat16, nvidia_gpus, this_machine
-from cloudgan.core.held_port import SHARED, hold_port, number_of
 from cloudgan.core.loopback_network import LoopbackNetwork
 from cloudgan.core.progress import Progress
 from cloudgan.core.settings import child_environment
-from cloudgan.core.stop_signal import RESUMES, StopSignal
 from cloudgan.schema.config import RunConfig
 from cloudgan.schema.record import DEFAULT_INSTRUCTIONS, Numerics
 

@@ -13,8 +13,7 @@ from cloudgan.core import settings
 from cloudgan.core.document import Document
 from cloudgan.core.durations import format_duration
 from cloudgan.core.errors import ConfigError, counted
-from cloudgan.core.hardware import nvidia_gpus
-from cloudgan.core.memory import FreeMemory, free_memory, in_gib
+from cloudgan.core.hardware import FreeMemory, free_memory, in_gib, nvidia_gpus
 from cloudgan.gan.convolutions import choose_conv_impl
 from cloudgan.gan.footprint import ERROR, Footprint, footprint
 from cloudgan.schema.config import RunConfig

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from cloudgan.core.clock import utc_now
-from cloudgan.core.memory import peak_memory_bytes
+from cloudgan.core.hardware import peak_memory_bytes
 from cloudgan.core.progress import Progress
 from cloudgan.data.epoch_sampler import EpochSampler
 from cloudgan.schema import record

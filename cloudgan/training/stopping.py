@@ -15,10 +15,10 @@ from types import FrameType
 from typing import Self, TextIO, get_args
 
 from cloudgan.core.atomic_file import remove_unfinished
+from cloudgan.core.children import at_its_end
 from cloudgan.core.document import Document
 from cloudgan.core.errors import CloudganError, Interrupted, TryAgain
 from cloudgan.core.exit_at_once import exit_at_once
-from cloudgan.core.stop_signal import at_its_end
 from cloudgan.schema.record_line import StopReason
 from cloudgan.schema.stop_criterion import BestCheckpoint
 from cloudgan.training.forecast import MemoryForecast

@@ -14,10 +14,10 @@ from typing import NamedTuple
 from pydantic import ValidationError
 
 from cloudgan.core import settings
+from cloudgan.core.children import SHARED, hold_port, number_of
 from cloudgan.core.clock import utc_now
 from cloudgan.core.cuda_libraries import loader_environment
 from cloudgan.core.errors import CloudganError, TryAgain
-from cloudgan.core.held_port import SHARED, hold_port, number_of
 from cloudgan.ranks.layout import divide_ranks, make_layout, ranks_per_node
 from cloudgan.schema.grid_status import FILE_NAME as GRID_STATUS
 from cloudgan.schema.heartbeat import FILE_NAME as HEARTBEAT

@@ -25,7 +25,7 @@ from cloudgan.bench.scaling import (
     scaling_measurement,
 )
 from cloudgan.core.errors import CloudganError, ConfigError, Interrupted
-from cloudgan.core.memory import FreeMemory
+from cloudgan.core.hardware import FreeMemory
 from cloudgan.core.progress import Silent
 from cloudgan.schema.options.bench import BenchScalingOptions
 from cloudgan.training import forecast

@@ -8,7 +8,7 @@ from typing import get_args
 import pytest
 
 from cloudgan.core.errors import ConfigError
-from cloudgan.core.memory import FreeMemory
+from cloudgan.core.hardware import FreeMemory
 from cloudgan.gan.convolutions import choose_conv_impl
 from cloudgan.gan.footprint import ERROR, Footprint, footprint, kept_for_backward
 from cloudgan.schema.config import parse_config

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from cloudgan.core.held_port import hold_port, number_of
+from cloudgan.core.children import hold_port, number_of
 from cloudgan.core.run_secret import write_secret
 from cloudgan.schema.heartbeat import Heartbeat
 from cloudgan.worker.agent import WorkerAgent

@@ -6,9 +6,8 @@ import inspect
 from typing import Literal
 
 from cloudgan.core.command import command, model_of
-from cloudgan.core.command_words import Common
 from cloudgan.core.flags import Options, argument
-from cloudgan.core.options import options_of
+from cloudgan.core.options import Common, options_of
 
 _BASH = """\
 # cloudgan completion bash > ~/.local/share/bash-completion/completions/cloudgan

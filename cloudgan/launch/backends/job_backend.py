@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
+from cloudgan.core.children import tail_lines
 from cloudgan.core.clock import monotonic_seconds
-from cloudgan.core.tail import tail_lines
 from cloudgan.launch.backends.remote_command import CommandStreams
 from cloudgan.schema.launch import Cluster, Node
 from cloudgan.schema.plan import Plan, Step

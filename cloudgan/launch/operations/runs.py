@@ -9,13 +9,13 @@ from pathlib import Path
 
 from pydantic import Field
 
+from cloudgan.core.children import tail_lines
 from cloudgan.core.clock import utc_moment
 from cloudgan.core.command import command
 from cloudgan.core.durations import parse_since
 from cloudgan.core.errors import CloudganError, ConfigError, UnknownNameError, counted
 from cloudgan.core.file_lock import holder
 from cloudgan.core.progress import Progress, Silent
-from cloudgan.core.tail import tail_lines
 from cloudgan.launch.backends.job_backend import JobBackend
 from cloudgan.launch.lifecycle.apply import record_deprovision
 from cloudgan.launch.lifecycle.launch_log import LaunchLog

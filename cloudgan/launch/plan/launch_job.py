@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from cloudgan.core.errors import ConfigError
-from cloudgan.core.hardware import this_machine
+from cloudgan.core.hardware import in_gib, this_machine
 from cloudgan.core.labels import checked_name, spec_digits
 from cloudgan.core.local_path import local_path
-from cloudgan.core.memory import in_gib
 from cloudgan.gan.footprint import ERROR, check_stages
 from cloudgan.launch.kubernetes.manifests import PYTHON_IMAGE
 from cloudgan.launch.plan.environment import run_variables

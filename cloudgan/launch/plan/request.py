@@ -8,12 +8,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Self
 
 from cloudgan.core.clouds import CLOUDS
-from cloudgan.core.command_words import read
 from cloudgan.core.documents import read_json
 from cloudgan.core.errors import ConfigError, UnknownNameError
 from cloudgan.core.flags import Options, argument, flag, keys_of
 from cloudgan.core.local_path import local_path
-from cloudgan.core.options import build, options_of
+from cloudgan.core.options import build, options_of, read
 from cloudgan.launch.kubernetes.manifests import CLAIM
 from cloudgan.launch.plan.flags import AUTO, CHEAPEST, NodeFlags, WorkerFlags
 from cloudgan.money.catalog import spelt

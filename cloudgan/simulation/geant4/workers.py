@@ -24,8 +24,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple, Self
 
+from cloudgan.core.children import last_lines
 from cloudgan.core.errors import CloudganError
-from cloudgan.core.tail import last_lines
 from cloudgan.simulation.geant4.library import (
     check_installed,
     geant4_version,

@@ -5,9 +5,9 @@ import threading
 
 import pytest
 
+from cloudgan.core.children import tail_lines
 from cloudgan.core.clock import parse_time
 from cloudgan.core.errors import CloudganError, ConfigError
-from cloudgan.core.tail import tail_lines
 from cloudgan.launch.lifecycle import log_merging
 from cloudgan.schema.run_state import LogLine, RunState
 from launch.lifecycle.place_double import PlaceDouble

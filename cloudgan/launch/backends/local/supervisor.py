@@ -22,11 +22,11 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from cloudgan.core.children import hold_port, number_of
 from cloudgan.core.clock import monotonic_seconds, utc_now
 from cloudgan.core.document import Document
 from cloudgan.core.documents import read_json, write_json
 from cloudgan.core.errors import ConfigError
-from cloudgan.core.held_port import hold_port, number_of
 from cloudgan.core.loopback_network import LoopbackNetwork
 from cloudgan.core.run_secret import write_secret
 from cloudgan.core.settings import child_environment

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import threading
 
-from cloudgan.core.tail import tail_lines
+from cloudgan.core.children import tail_lines
 
 
 def test_what_is_there_is_read_with_a_last_line_that_has_no_end(tmp_path):
