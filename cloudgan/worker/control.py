@@ -13,6 +13,7 @@ Who can read the traffic learns both tokens, and who answers at the address of t
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import socket
@@ -144,13 +145,11 @@ class _Handler(BaseHTTPRequestHandler):
         """Logs nothing: requests come every second."""
 
     def _join(self, rendezvous: Rendezvous, proof: str, body: bytes) -> None:
-        response = None
-        try:
+        response, world = None, cast("ControlServer", self.server).state.world
+        with contextlib.suppress(ValidationError):
             asked = JoinRequest.model_validate_json(body)
-        except ValidationError:
-            asked = None
-        if asked and asked.index < cast("ControlServer", self.server).state.world:
-            response = rendezvous.join(asked.index, asked, time.monotonic())
+            if asked.index < world:
+                response = rendezvous.join(asked.index, asked, time.monotonic())
         if response is None:
             why = "invalid worker, phase or generation"
             self._send(HTTPStatus.BAD_REQUEST, {"error": why}, proof)
@@ -337,20 +336,15 @@ class FollowerRendezvousClient:
             except socket.gaierror:
                 pause = self._timeouts.resolve_every_seconds  # a starting pod has no DNS name yet
             except RejectedError as error:
-                self._report(str(error))
+                if (reason := str(error)) != self._rejected:  # once per reason
+                    self._rejected, (host, port) = reason, address
+                    self._say(f"worker 0 ({host}:{port}) is not accepted: {reason}")
             except (OSError, ValueError):
                 pass
             else:
                 self._latest, self._heard_seconds = (status, answer), time.monotonic()
             self._changed.wait(pause)
             self._changed.clear()
-
-    def _report(self, reason: str) -> None:
-        """Logs why the chief is not heard, once per reason."""
-        if reason != self._rejected:
-            self._rejected = reason
-            host, port = self._peers.control(0)
-            self._say(f"worker 0 ({host}:{port}) is not accepted: {reason}")
 
 
 RendezvousClient = ChiefRendezvousClient | FollowerRendezvousClient

@@ -177,19 +177,14 @@ def azure_notices(ask: Ask) -> Notices:
         events = answer.mapping().get("Events")
         if not isinstance(events, list):
             raise answer.unexpected()
-        ours = (one for one in events if isinstance(one, dict) and _preempts(one, name))
-        event = next(ours, None)
-        if event is None:
-            yield None
-        else:
-            left, known_as = _seconds_until(event.get("NotBefore")), event.get("EventId")
-            yield PreemptionNotice("azure", left, str(known_as or ""))
-
-
-def _preempts(event: Mapping[str, Any], node: str) -> bool:
-    names = event.get("Resources")
-    named = isinstance(names, list) and node in [str(name).lower() for name in names]
-    return named and event.get("EventType") == "Preempt"
+        found = None
+        for event in events:
+            names = event.get("Resources") if isinstance(event, dict) else None
+            is_ours = isinstance(names, list) and name in [str(one).lower() for one in names]
+            if is_ours and event.get("EventType") == "Preempt" and found is None:
+                left, known_as = _seconds_until(event.get("NotBefore")), event.get("EventId")
+                found = PreemptionNotice("azure", left, str(known_as or ""))
+        yield found
 
 
 def acknowledge_to_azure(ask: Ask, notice: PreemptionNotice) -> None:

@@ -208,7 +208,12 @@ def read_heartbeat(
     pod: PodEnvironment, state: AgentState, notices: Mapping[int, PreemptionNotice]
 ) -> Heartbeat:
     """Returns the heartbeat of the run; `notices` are those of all workers."""
-    progress = _grid_progress if pod.config.grid else _progress
+    # The epochs of a grid are the iterations that all cells have done.
+    progress, grid = {}, pod.config.grid
+    if grid:
+        done = state.liveness.epoch if state.liveness else None
+        progress = {"epoch": grid.iterations if state.exit_code == 0 else done}
+        progress |= {"epochs": grid.iterations}
     return Heartbeat(
         time=utc_now(),
         config_hash=pod.config_hash,
@@ -220,7 +225,7 @@ def read_heartbeat(
         exit_code=state.exit_code,
         notices={index: notice.seconds for index, notice in notices.items()},
         message=state.message,
-        **progress(pod, state),
+        **(progress or _progress(pod, state)),
     )
 
 
@@ -240,14 +245,6 @@ def _progress(pod: PodEnvironment, state: AgentState) -> dict[str, Any]:
         "quality": quality_of(known.validations()),
         "damaged_checkpoints": known.damaged_checkpoints(),
     }
-
-
-def _grid_progress(pod: PodEnvironment, state: AgentState) -> dict[str, Any]:
-    """The epochs of a grid are the iterations that all cells have done."""
-    assert pod.config.grid is not None  # noqa: S101  checked by the caller
-    iterations = pod.config.grid.iterations
-    done = state.liveness.epoch if state.liveness else None
-    return {"epoch": iterations if state.exit_code == 0 else done, "epochs": iterations}
 
 
 def heartbeat_key(state: AgentState, notices: Mapping[int, PreemptionNotice]) -> object:

@@ -77,7 +77,14 @@ class RestartRounds:
             is_smoke_step = self.rendezvous_client.response().smoke
             phase: Phase = "checking" if is_smoke_step else "training"
             self.state.change(phase=phase, generation=generation)
-            code = self._smoke_step() if is_smoke_step else self._train(generation)
+            if is_smoke_step:
+                code = self._smoke_step()
+            else:
+                workers = counted(self.state.world, "worker")
+                self.say(f"generation {generation}: {self.work} with {workers}")
+                self.liveness.clear()
+                self._trainer = self.start(self.rendezvous_client.response())
+                code, _ = self._supervise(self._trainer, self.timeouts)
             if self.stop.requested and (code < 0 or code == _AGAIN):
                 return _AGAIN
             if is_smoke_step and code == _FINISHED:
@@ -184,15 +191,6 @@ class RestartRounds:
             f"not all of {self.peers.world} workers were ready within"
             f" {self.timeouts.barrier_seconds:.0f} s: {'; '.join(reasons)}"
         )
-
-    def _train(self, generation: int) -> int:
-        """Runs one trainer process; returns its exit code."""
-        work, world = self.work, self.state.world
-        self.say(f"generation {generation}: {work} with {counted(world, 'worker')}")
-        self.liveness.clear()
-        self._trainer = self.start(self.rendezvous_client.response())
-        code, _ = self._supervise(self._trainer, self.timeouts)
-        return code
 
     def _smoke_step(self) -> int:
         """Gives the process of the smoke step the addresses of all workers; returns its exit code."""

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import yaml
 
-from emulators.kubernetes.containers import WITH_TESTS
-from emulators.kubernetes.ports import free_pair
+from emulators.kubernetes.containers import WITH_TESTS, free_pair
 from realcluster.cluster import built
 
 SYSTEM, SERVICE, CERTIFICATE = "kueue-system", "kueue-webhook-service", "kueue-webhook-server-cert"

@@ -178,31 +178,31 @@ class ClusterApi:
         body: Mapping[str, Any] | None = None,
     ) -> Any:
         """Sends one request and retries until the response is final or the time is over."""
-        patience = (
-            self._patience if self._was_reached else min(self._patience, _FIRST_CONTACT_SECONDS)
-        )
-        deadline, backoff, unreachable = (
-            monotonic_seconds() + patience,
-            _INITIAL_BACKOFF_SECONDS,
-            False,
-        )
-        reported = -_REPORT_SECONDS
+        request, patience = f"{method} {path}", self._patience
+        if not self._was_reached:
+            patience = min(patience, _FIRST_CONTACT_SECONDS)
+        deadline, reported = monotonic_seconds() + patience, -_REPORT_SECONDS
+        backoff, unreachable = _INITIAL_BACKOFF_SECONDS, False
         while True:
             status, content, wait = self._once(method, path, query, body)
             left = self.new_until - monotonic_seconds()
-            is_starting = left > 0 and _is_denied(status, content)
+            # An exceeded quota is another reason for 403 than a denied login.
+            is_denied = status == _UNAUTHORIZED or (
+                status == _FORBIDDEN and "exceeded quota" not in _message(content)
+            )
+            is_starting = left > 0 and is_denied
             if status and not is_transient(status) and not is_starting:
                 break
             if monotonic_seconds() >= max(deadline, self.new_until):
-                raise (
-                    self._unreachable(content)
-                    if not status
-                    else map_error(status, content, f"{method} {path}")
-                )
+                raise map_error(status, content, request) if status else self._unreachable(content)
             if left > 0 and not self._was_reached:
                 if monotonic_seconds() - reported >= _REPORT_SECONDS:
                     reported = monotonic_seconds()
-                    self.say(_starting(status, content, left))
+                    why = f"HTTP {status}: {_message(content)}"
+                    self.say(
+                        "the API of the new cluster does not accept requests yet"
+                        f" ({why if status else content.decode()}); retrying for {left:.0f} s"
+                    )
             elif not status and not unreachable and self._was_reached:
                 unreachable = True
                 self.say(f"the cluster's API is unreachable ({content.decode()}); retrying")
@@ -212,8 +212,7 @@ class ClusterApi:
         if unreachable:
             self.say("the cluster's API is reachable again")
         if status >= _REDIRECT:
-            raise map_error(status, content, f"{method} {path}")
-        request = f"{method} {path}"
+            raise map_error(status, content, request)
         found = parse_json(content, request, ApiError, any_text=True) if content else {}
         if not isinstance(found, dict):
             raise ApiError(
@@ -311,18 +310,6 @@ def is_transient(status: int) -> bool:
     return status == _TOO_MANY or status >= _SERVER
 
 
-def _is_denied(status: int, content: bytes) -> bool:
-    """Whether a response denies the login; an exceeded quota is another reason for 403."""
-    return status == _UNAUTHORIZED or (
-        status == _FORBIDDEN and "exceeded quota" not in _message(content)
-    )
-
-
-def _starting(status: int, content: bytes, left: float) -> str:
-    why = f"HTTP {status}: {_message(content)}" if status else content.decode(errors="replace")
-    return f"the API of the new cluster does not accept requests yet ({why}); retrying for {left:.0f} s"
-
-
 def map_error(status: int, body: bytes, request: str) -> CloudganError:
     """Returns the exception for an error response to a request such as ``POST /api/v1/namespaces/x/pods``."""
     message = _message(body)
@@ -333,7 +320,8 @@ def map_error(status: int, body: bytes, request: str) -> CloudganError:
         )
     if status == _FORBIDDEN:
         return _forbidden(request, message)
-    if status == _NOT_FOUND and message.startswith("namespaces ") and _is_inside(request):
+    is_inside = "/" in request.partition("/namespaces/")[2]  # a namespace, not the namespace itself
+    if status == _NOT_FOUND and message.startswith("namespaces ") and is_inside:
         return ConfigError(f"{request}: {message}. Use another --namespace, or create it")
     if status == _INVALID or (status == _BAD_REQUEST and "strict decoding error" in message):
         return ConfigError(f"the cluster rejects this manifest: {message}")
@@ -341,11 +329,6 @@ def map_error(status: int, body: bytes, request: str) -> CloudganError:
     if kind:
         return kind(f"{request}: {message}", status)
     return ApiError(f"{request}: HTTP {status} ({message})", status)
-
-
-def _is_inside(request: str) -> bool:
-    """Whether the request is for an object in a namespace, not for the namespace itself."""
-    return "/" in request.partition("/namespaces/")[2]
 
 
 def _forbidden(request: str, message: str) -> CloudganError:

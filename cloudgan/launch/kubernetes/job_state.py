@@ -132,7 +132,11 @@ def _run_state(
     if job["metadata"].get("deletionTimestamp"):
         return RunState("stopping", workers, STOPPING, "", began)
     why, cause = _often_evicted(pods, node_sizes) or _worst(workers)
-    return RunState(_phase(job, workers), workers, why, cause, began)
+    up = sum(one.phase in ("running", "done") for one in workers)
+    phase: Phase = "running" if up == int(job["spec"]["completions"]) else "starting"
+    if job["spec"].get("suspend") or all(one.phase == "waiting" for one in workers):
+        phase = "waiting"
+    return RunState(phase, workers, why, cause, began)
 
 
 def _pulled_image(pods: Sequence[Object]) -> str | None:
@@ -191,16 +195,6 @@ def _made(pod: Object) -> str:
     return str(pod["metadata"].get("creationTimestamp", ""))
 
 
-def _phase(job: Object, workers: Sequence[WorkerState]) -> Phase:
-    wanted = int(job["spec"]["completions"])
-    if job["spec"].get("suspend"):
-        return "waiting"
-    up = sum(one.phase in ("running", "done") for one in workers)
-    if up == wanted:
-        return "running"
-    return "waiting" if all(one.phase == "waiting" for one in workers) else "starting"
-
-
 def _workers(pods: Sequence[Object], now: dt.datetime) -> tuple[WorkerState, ...]:
     by_index: dict[int, list[Object]] = {}
     has_image = any(each.get("imageID") for pod in pods for each in _statuses(pod))
@@ -235,8 +229,8 @@ def _worker(index: int, pods: list[Object], now: dt.datetime) -> WorkerState:
             why, cause = before
         elif not why and phase in ("waiting", "starting"):
             why = before[0]
-    since = _since(pod)
-    seconds = (now - since).total_seconds() if since else None
+    since = status.get("startTime") or pod["metadata"].get("creationTimestamp")
+    seconds = (now - parse_time(since)).total_seconds() if since else None
     node = str(pod["spec"].get("nodeName") or "")
     taken = sum(_disruption(one) is not None and not _is_evicted(one) for one in pods)
     return WorkerState(index, phase, node, len(older), why, cause, seconds, taken)
@@ -335,9 +329,3 @@ def _worst(workers: Iterable[WorkerState]) -> tuple[str, Cause]:
     worst = min(known, key=lambda one: (_BY_SEVERITY.index(one.cause), one.index))
     where = f" on node {worst.node}" if worst.node and worst.cause in ("program", "runtime") else ""
     return f"worker {worst.index}{where}: {worst.reason}", worst.cause
-
-
-def _since(pod: Object) -> dt.datetime | None:
-    status = pod.get("status") or {}
-    text = status.get("startTime") or pod["metadata"].get("creationTimestamp")
-    return parse_time(text) if text else None

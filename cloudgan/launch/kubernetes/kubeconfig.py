@@ -129,13 +129,23 @@ def _find(files: str, known: _Kubeconfig, name: str | None) -> KubeContext:
         raise UnknownNameError(f"context of {files}", name, known.contexts)
     context = known.contexts[name]
     plugin = _plugin(known, name)
-    if plugin:
-        _check_plugin(plugin, name)
+    if plugin and not shutil.which(plugin.command):
+        how = _KNOWN_PLUGINS.get(Path(plugin.command).name)
+        hint = (plugin.install_hint or "").strip().splitlines()
+        next_step = f"; {how}" if how else f"; {hint[0]}" if hint else ""
+        raise CredentialsError(
+            f"the credential plugin {plugin.command!r} of context {name!r} is not on the PATH{next_step}"
+        )
     cluster = known.clusters.get(context.cluster or "")
     server = (cluster and cluster.server) or ""
     if not server:
         raise ConfigError(f"context {name!r} of {files} has no cluster with a server URL")
-    _check_server(server, f"cluster {context.cluster!r} of {files}")
+    if set(server) & set("@?#"):
+        raise ConfigError(
+            f"cluster {context.cluster!r} of {files}: the server URL may contain a login or a token, which"
+            " plans and messages would show; write https://HOST:PORT/PATH, and the login as an entry of"
+            " users (`kubectl config set-credentials`)"
+        )
     return KubeContext(name, server, context.namespace)
 
 
@@ -154,7 +164,13 @@ def connect(context: str | None) -> ApiClient:
     except (config.ConfigException, OSError, ValueError) as error:
         # ValueError: a certificate that is not base64; OSError: one that OpenSSL does not read.
         raise ConfigError(f"{files}: {shorten(str(error), 300)}") from error
-    _check_login(client, found.name, files, _plugin(known, found.name))
+    plugin, configuration = _plugin(known, found.name), client.configuration
+    # The client itself only logs it.
+    if plugin and not (configuration.api_key or configuration.cert_file):
+        raise CredentialsError(
+            f"the credential plugin {plugin.command!r} of context {found.name!r} in {files} returned no"
+            f" token; run {plugin.command!r} to see the reason"
+        )
     return client
 
 
@@ -240,35 +256,3 @@ def _kubeconfig() -> tuple[str, _Kubeconfig]:
             }
         )
     return files, known
-
-
-def _check_server(server: str, place: str) -> None:
-    """Checks that a server URL has no secret: plans store it, and messages of requests show it."""
-    if set(server) & set("@?#"):
-        raise ConfigError(
-            f"{place}: the server URL may contain a login or a token, which plans and messages would"
-            " show; write https://HOST:PORT/PATH, and the login as an entry of users (`kubectl config"
-            " set-credentials`)"
-        )
-
-
-def _check_plugin(plugin: _Plugin, context: str) -> None:
-    if shutil.which(plugin.command):
-        return
-    how = _KNOWN_PLUGINS.get(Path(plugin.command).name)
-    hint = (plugin.install_hint or "").strip().splitlines()
-    next_step = f"; {how}" if how else f"; {hint[0]}" if hint else ""
-    raise CredentialsError(
-        f"the credential plugin {plugin.command!r} of context {context!r} is not on the PATH"
-        f"{next_step}"
-    )
-
-
-def _check_login(client: ApiClient, context: str, files: str, plugin: _Plugin | None) -> None:
-    """Raises if a plugin returned no credentials; the client itself only logs that."""
-    configuration = client.configuration
-    if plugin and not (configuration.api_key or configuration.cert_file):
-        raise CredentialsError(
-            f"the credential plugin {plugin.command!r} of context {context!r} in {files} returned no"
-            f" token; run {plugin.command!r} to see the reason"
-        )

@@ -22,19 +22,14 @@ tests/realcluster, on which the same tests run; a difference is a fault of the d
   is read-only, no user is changed, no limit is enforced (`cluster.evict_under_pressure`);
 - images: a mapping from program names to local programs (`cluster.registry(is_away=True)` plays a registry that
   does not answer);
+- `ttlSecondsAfterFinished`: no test lasts that long;
 - time: a second of the Job controller's back-off lasts `backoff_scale` seconds, one of a probe `probe_scale`.
 """
 
 from __future__ import annotations
 
 from emulators.kubernetes.cluster import Cluster, local_cluster
-from emulators.kubernetes.containers import (
-    RCLONE,
-    Image,
-    python_image,
-    rclone_image,
-    with_gpus,
-)
+from emulators.kubernetes.containers import RCLONE, Image, python_image, rclone_image, with_gpus
 
 __all__ = [
     "RCLONE",

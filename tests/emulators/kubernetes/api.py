@@ -11,12 +11,14 @@ from typing import Any
 from jsonschema import Draft202012Validator
 
 from emulators.http import AnswerLost
-from emulators.kubernetes import queued_provisioning, validation
+from emulators.kubernetes import validation
 from emulators.kubernetes.objects import (
     KINDS,
+    Change,
     Object,
     Refusal,
     Resource,
+    Store,
     conflict,
     copied,
     forbidden,
@@ -27,10 +29,14 @@ from emulators.kubernetes.objects import (
     requests_of,
     set_condition,
 )
-from emulators.kubernetes.store import Change, Store
 
 PODS = KINDS["pods"]
 MOST_SECONDS = 1800.0
+CLASS = "queued-provisioning.gke.io"
+CONSUME = "autoscaling.x-k8s.io/consume-provisioning-request"
+CLASS_NAME = "autoscaling.x-k8s.io/provisioning-class-name"
+OF_REQUEST = "autoscaling.gke.io/provisioning-request"
+"""Label of the nodes of a request; GKE's webhook adds it to the selector of the pods that name it."""
 OWN = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
 FIRST_STATUS = {
     "namespaces": {"phase": "Active"},
@@ -54,7 +60,7 @@ class Api:
         with self._store.changed:
             found = copied(body)
             own = found.setdefault("metadata", {})
-            if not own.get("name") and not own.get("generateName"):
+            if not own.get("name"):  # nor does cloudgan let the server generate one
                 why = "metadata.name: Required value: name or generateName is required"
                 raise Refusal(422, f"{resource.kind} is invalid: {why}")
             for name, known in (("kind", resource.kind), ("apiVersion", resource.api_version)):
@@ -77,10 +83,10 @@ class Api:
             elif resource.plural == "customresourcedefinitions":
                 self._learn(made["spec"])
             elif resource.plural == "namespaces":
-                for kind, name in (
-                    ("serviceaccounts", "default"),
-                    ("configmaps", "kube-root-ca.crt"),
-                ):
+                for kind, name in {
+                    "serviceaccounts": "default",
+                    "configmaps": "kube-root-ca.crt",
+                }.items():
                     self._store.insert(kind, {"metadata": {"name": name, "namespace": own["name"]}})
             return made
 
@@ -104,7 +110,9 @@ class Api:
         """Creates a pod for a controller, whose template was checked before."""
         with self._store.changed:
             validation.fill(PODS, pod)
-            queued_provisioning.admit(pod)
+            annotations = pod["metadata"].get("annotations") or {}
+            if annotations.get(CLASS_NAME) == CLASS and CONSUME in annotations:  # as GKE does
+                pod["spec"].setdefault("nodeSelector", {})[OF_REQUEST] = annotations[CONSUME]
             namespace, account = pod["metadata"]["namespace"], pod["spec"]["serviceAccountName"]
             if self._store.find("serviceaccounts", namespace, account) is None:
                 why = f'error looking up service account {namespace}/{account}: serviceaccount "{account}"'
@@ -184,9 +192,8 @@ class Api:
 
     def list(self, resource: Resource, namespace: str | None, selector: str) -> Object:
         with self._store.changed:
-            items = [
-                one for one in self._store.select(resource, namespace) if matches(selector, one)
-            ]
+            found = self._store.select(resource, namespace)
+            items = [one for one in found if matches(selector, one)]
             revision = {"resourceVersion": str(self._store.revision)}
         head = {"kind": f"{resource.kind}List", "apiVersion": resource.api_version}
         return head | {"metadata": revision, "items": items}
@@ -203,10 +210,6 @@ class Api:
         store, since = self._store, int(query.get("resourceVersion") or 0)
         end = time.monotonic() + float(query.get("timeoutSeconds") or MOST_SECONDS)
         selector, cuts = query.get("labelSelector", ""), self._cuts
-        if not since:
-            listed = self.list(resource, namespace, selector)
-            since = int(listed["metadata"]["resourceVersion"])
-            yield from (_line("ADDED", one) for one in listed["items"])
         while (left := end - time.monotonic()) > 0:
             with store.changed:
                 store.changed.wait_for(
@@ -249,10 +252,7 @@ def _event(change: Change, namespace: str | None, selector: str) -> Iterator[byt
     old, new = change.old, change.new
     if namespace not in {None, (new or old or {})["metadata"].get("namespace")}:
         return
-    was, fits = (
-        old is not None and matches(selector, old),
-        new is not None and matches(selector, new),
-    )
+    was, fits = (one is not None and matches(selector, one) for one in (old, new))
     if fits:
         yield _line("MODIFIED" if was else "ADDED", new)
     elif was:

@@ -15,9 +15,18 @@ import yaml
 
 from emulators.certificates import authority, write_certificates
 from emulators.http import AnswerLost
-from emulators.kubernetes.api import Api
-from emulators.kubernetes.containers import Image, claim_folder, python_image
-from emulators.kubernetes.controllers import NodeLifecycle, collect_garbage, show_devices
+from emulators.kubernetes.api import OF_REQUEST, Api
+from emulators.kubernetes.containers import Image, PeerPorts, claim_folder, python_image
+from emulators.kubernetes.controllers import (
+    FLEX,
+    REQUEST,
+    TAINTS,
+    NodeLifecycle,
+    answer_requests,
+    collect_garbage,
+    schedule,
+    show_devices,
+)
 from emulators.kubernetes.jobs import JobController
 from emulators.kubernetes.kubelet import Kubelets
 from emulators.kubernetes.objects import (
@@ -26,21 +35,11 @@ from emulators.kubernetes.objects import (
     Object,
     Refusal,
     Resource,
+    Store,
     is_over,
     set_condition,
 )
-from emulators.kubernetes.ports import PeerPorts
-from emulators.kubernetes.queued_provisioning import (
-    FLEX,
-    OF_REQUEST,
-    REQUEST,
-    TAINTS,
-    answer_requests,
-)
-from emulators.kubernetes.rights import Rights
-from emulators.kubernetes.scheduler import schedule
-from emulators.kubernetes.server import ApiServer, Request
-from emulators.kubernetes.store import Store
+from emulators.kubernetes.server import ApiServer, Request, Rights
 
 GANG = Resource("scheduling.k8s.io", "v1beta1", "podgroups", "PodGroup")
 NOT_READY = "node.kubernetes.io/not-ready"

@@ -13,6 +13,7 @@ from emulators.kubernetes.api import Api
 from emulators.kubernetes.objects import (
     Object,
     Refusal,
+    Store,
     at,
     condition,
     copied,
@@ -21,8 +22,8 @@ from emulators.kubernetes.objects import (
     now,
     owned_by,
     set_condition,
+    suffix,
 )
-from emulators.kubernetes.store import Store, suffix
 
 PREFIX = "batch.kubernetes.io"
 INDEX, TRACKING = f"{PREFIX}/job-completion-index", f"{PREFIX}/job-tracking"
@@ -58,8 +59,8 @@ class JobController:
 
     def __init__(self, store: Store, api: Api, backoff_scale: float) -> None:
         self._store, self._api, self._scale = store, api, backoff_scale
-        self._times: dict[tuple[str, str], float] = {}
-        """When a job started and ended, with the fractions of a second that its status does not have."""
+        self._started: dict[str, float] = {}
+        """When a job started, with the fractions of a second that its status does not have."""
         self._failures: dict[tuple[str, int | None], Failures] = {}
         self._counted: set[str] = set()
         self._next = NEVER
@@ -82,14 +83,12 @@ class JobController:
             for pod in pods:
                 if is_over(pod) or not is_deleted(job):
                     self._release(pod)
-            if not is_deleted(job):
-                self._expire(job)
             return
         before = copied(job)
-        ended = [
-            pod for pod in pods if is_over(pod) and pod["metadata"]["uid"] not in self._counted
-        ]
-        why = self._count(job, ended)
+        why = self._count(
+            job,
+            [one for one in pods if is_over(one) and one["metadata"]["uid"] not in self._counted],
+        )
         self._start(job)
         self._decide(job, why)
         self._act(job, pods)
@@ -118,7 +117,7 @@ class JobController:
             set_condition(job, "Suspended", "False", "JobResumed", "Job resumed")
         if "startTime" not in job["status"]:
             job["status"]["startTime"] = now()
-            self._times[job["metadata"]["uid"], "started"] = time.monotonic()
+            self._started[job["metadata"]["uid"]] = time.monotonic()
 
     @staticmethod
     def _held_indexes(job: Object, pods: list[Object]) -> set[int | None]:
@@ -135,9 +134,8 @@ class JobController:
         """Counts the pods that ended since last time; returns why the job fails at once, if it does."""
         spec, status, uid, why = job["spec"], job["status"], job["metadata"]["uid"], ""
         limit, is_indexed = spec.get("backoffLimitPerIndex"), spec["completionMode"] == "Indexed"
-        done, broken = (
-            numbers(status.get(one, "")) for one in ("completedIndexes", "failedIndexes")
-        )
+        kinds = ("completedIndexes", "failedIndexes")
+        done, broken = (numbers(status.get(one, "")) for one in kinds)
         # A success forgets the failures before it.
         for pod in sorted(ended, key=lambda one: one["status"]["phase"] == "Succeeded"):
             self._counted.add(pod["metadata"]["uid"])
@@ -169,7 +167,7 @@ class JobController:
         spec, status = job["spec"], job["status"]
         deadline = NEVER
         if "startTime" in status and "activeDeadlineSeconds" in spec:
-            started = self._times[job["metadata"]["uid"], "started"]
+            started = self._started[job["metadata"]["uid"]]
             deadline = started + spec["activeDeadlineSeconds"]
         broken, succeeded = (
             len(numbers(status.get("failedIndexes", ""))),
@@ -185,8 +183,6 @@ class JobController:
         elif broken > spec.get("maxFailedIndexes", NEVER):
             reason = "MaxFailedIndexesExceeded"
             why = "Job has exceeded the specified maximal number of failed indexes"
-        elif broken and broken + succeeded >= spec["completions"]:
-            reason, why = "FailedIndexes", "Job has failed indexes"
         elif succeeded >= spec["completions"]:
             kind, reason = "SuccessCriteriaMet", "CompletionsReached"
             why = "Reached expected number of succeeded pods"
@@ -204,9 +200,8 @@ class JobController:
         waits = spec["podReplacementPolicy"] == "Failed"  # for the end of a terminating pod
         there = [pod for pod in pods if not is_over(pod) and (waits or not is_deleted(pod))]
         self._end([pod for pod in there if not is_deleted(pod)][spec["parallelism"] :])
-        missing: list[int | None] = [None] * (
-            spec["completions"] - job["status"].get("succeeded", 0) - len(there)
-        )
+        done = job["status"].get("succeeded", 0)
+        missing: list[int | None] = [None] * (spec["completions"] - done - len(there))
         if spec["completionMode"] == "Indexed":
             taken = _ended_indexes(job) | {index_of(pod) for pod in there}
             missing = [index for index in range(spec["completions"]) if index not in taken]
@@ -241,20 +236,12 @@ class JobController:
                 else:
                     reason, text = outcome["reason"], outcome["message"]
                     self._store.record_event(job, reason, text, kind="Warning")
-                self._times[job["metadata"]["uid"], "ended"] = time.monotonic()
 
     def _release(self, pod: Object) -> None:
         if TRACKING in pod["metadata"].get("finalizers", ()):
             self._store.edit(
                 "pods", pod, lambda one: one["metadata"]["finalizers"].remove(TRACKING)
             )
-
-    def _expire(self, job: Object) -> None:
-        ended = self._times[job["metadata"]["uid"], "ended"]
-        end = ended + job["spec"].get("ttlSecondsAfterFinished", NEVER)
-        if time.monotonic() >= end:
-            self._api.remove(job, "Foreground")
-        self._next = min(self._next, end)
 
 
 def _is_ending(job: Object) -> bool:
@@ -300,17 +287,13 @@ def judge(job: Object, pod: Object) -> tuple[str, str]:
     """Returns the action of the failure policy for a failed pod, and its message."""
     own = pod["metadata"]
     named = f"{own['namespace']}/{own['name']}"
-    statuses = [
-        one
-        for kind in ("initContainerStatuses", "containerStatuses")
-        for one in pod["status"].get(kind, ())
-    ]
+    kinds = ("initContainerStatuses", "containerStatuses")
+    statuses = [one for kind in kinds for one in pod["status"].get(kind, ())]
     for number, rule in enumerate(at(job, "spec", "podFailurePolicy", "rules", default=())):
         matching = f"matching {rule['action']} rule at index {number}"
         for pattern in rule.get("onPodConditions") or ():
             if condition(pod, pattern["type"]):
-                text = f"Pod {named} has condition {pattern['type']} {matching}"
-                return rule["action"], text
+                return rule["action"], f"Pod {named} has condition {pattern['type']} {matching}"
         codes = rule.get("onExitCodes") or {"operator": "In", "values": []}
         for one in statuses:
             code = at(one, "state", "terminated", "exitCode", default=0)
@@ -322,22 +305,9 @@ def judge(job: Object, pod: Object) -> tuple[str, str]:
 
 
 def numbers(text: str) -> set[int | None]:
-    """Reads indexes as a status lists them: `0-2,5`."""
-    found: set[int | None] = set()
-    for part in filter(None, text.split(",")):
-        first, _, last = part.partition("-")
-        found.update(range(int(first), int(last or first) + 1))
-    return found
+    """Reads the indexes of a status; this double writes no ranges, which nothing here reads but this."""
+    return {int(part) for part in text.split(",") if part}
 
 
 def listed(indexes: set[int | None]) -> str:
-    """Writes indexes as the real controller does: two in a row stay two, three become a range."""
-    runs: list[list[int]] = []
-    for index in sorted(one for one in indexes if one is not None):
-        if runs and index == runs[-1][-1] + 1:
-            runs[-1].append(index)
-        else:
-            runs.append([index])
-    return ",".join(
-        f"{run[0]}-{run[-1]}" if len(run) > 2 else ",".join(map(str, run)) for run in runs
-    )
+    return ",".join(str(one) for one in sorted(one for one in indexes if one is not None))

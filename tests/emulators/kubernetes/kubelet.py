@@ -18,14 +18,13 @@ from emulators.kubernetes.containers import (
     ContainerProcess,
     Image,
     NotReady,
+    PeerPorts,
     find_image,
     prepare_volumes,
     start_process,
 )
-from emulators.kubernetes.objects import Object, is_deleted, is_over, now, set_condition
-from emulators.kubernetes.ports import PeerPorts
-from emulators.kubernetes.server import log_of
-from emulators.kubernetes.store import Store
+from emulators.kubernetes.exec import log_of
+from emulators.kubernetes.objects import Object, Store, is_deleted, is_over, now, set_condition
 
 TRY_AGAIN_SECONDS, POLL_SECONDS = 0.1, 0.02
 NEVER = float("inf")
@@ -96,12 +95,10 @@ class PodRun(threading.Thread):
         self._ports: dict[int, int] = {}
         self._started_at, self._phase = now(), "Pending"
         spec = pod["spec"]
-        self._initial = [
-            _status(one, "ContainerCreating") for one in spec.get("initContainers", ())
-        ]
-        why = "PodInitializing" if self._initial else "ContainerCreating"
+        why = "ContainerCreating"
+        self._initial = [_status(one, why) for one in spec.get("initContainers", ())]
         (container,) = spec["containers"]
-        self._main = _status(container, why)
+        self._main = _status(container, "PodInitializing" if self._initial else why)
 
     def terminate(self, grace_seconds: float) -> None:
         self._kill_at = min(self._kill_at, time.monotonic() + grace_seconds)
@@ -167,11 +164,8 @@ class PodRun(threading.Thread):
             return KILLED
 
         def start() -> tuple[ContainerProcess, dict[int, int]]:
-            return start_process(
-                *(self._store, self._of.peers, self._pod, container, image),
-                folders=folders,
-                log=log,
-            )
+            fixed = (self._store, self._of.peers, self._pod, container, image)
+            return start_process(*fixed, folders=folders, log=log)
 
         began = now()
         try:
@@ -185,10 +179,8 @@ class PodRun(threading.Thread):
             return KILLED
         process, self._ports = self.process, _ = started  # type: ignore[misc]
         status |= {"state": {"running": {"startedAt": began}}, "ready": status is self._main}
-        status |= {
-            "containerID": f"local://{process.pid}",
-            "imageID": _image_id(container["image"]),
-        }
+        status["containerID"] = f"local://{process.pid}"
+        status["imageID"] = _image_id(container["image"])
         if status is self._main:
             self._phase = "Running"
         self._report()
@@ -204,10 +196,11 @@ class PodRun(threading.Thread):
         tries = 0
         while not self._ending:
             image = find_image(self._of.images, name)
-            if not (problem := self._problem(name, image)):
+            is_pulled = (self.node, name) in self._of.pulled
+            if image and (is_pulled or not self._of.registry_is_away):
                 self._of.pulled.add((self.node, name))
                 return image
-            code, text = problem
+            code, text = UNAVAILABLE if image else NOT_FOUND
             said = f'failed to pull and unpack image "{name}": failed to resolve reference: {text}'
             if tries == 0:
                 text = f"rpc error: code = {code} desc = {said}"
@@ -220,13 +213,6 @@ class PodRun(threading.Thread):
             tries += 1
             self._pause(TRY_AGAIN_SECONDS)
         return None
-
-    def _problem(self, name: str, image: Image | None) -> tuple[str, str] | None:
-        """Returns why the registry gives no image; None: it gives it."""
-        if image is None:
-            return NOT_FOUND
-        is_pulled = (self.node, name) in self._of.pulled
-        return UNAVAILABLE if self._of.registry_is_away and not is_pulled else None
 
     def _watch(self, process: ContainerProcess, container: Object) -> int:
         """Waits for the end of a container: asks it, kills it, and probes it; returns its exit code."""
@@ -253,10 +239,8 @@ class PodRun(threading.Thread):
 
     def _answers(self, probe: Object) -> bool:
         """Whether the HTTP server of a container answers its probe."""
-        request, seconds = (
-            probe["httpGet"],
-            max(0.05, probe["timeoutSeconds"] * self._of.probe_scale),
-        )
+        request = probe["httpGet"]
+        seconds = max(0.05, probe["timeoutSeconds"] * self._of.probe_scale)
         port = self._ports.get(request["port"], request["port"])
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=seconds)
         try:

@@ -1,41 +1,23 @@
-"""The HTTPS server in front of the API: routes, permissions, logs, `exec`, and faults on request.
-
-The channels of `exec` are those of v4.channel.k8s.io and v5.channel.k8s.io: a first byte 0 to 4 for stdin,
-stdout, stderr, the Status at the end, and the size of the terminal; stdin needs a terminal here
-(k8s.io/apimachinery/pkg/util/remotecommand/constants.go and k8s.io/kubelet/pkg/cri/streaming/remotecommand/
-websocket.go, read 2026-11-22). The refusals are those of pkg/registry/core/pod/strategy.go and the kubelet.
-"""
+"""The HTTPS server in front of the API: routes, bearer tokens and what their roles allow, logs, faults on request."""
 
 from __future__ import annotations
 
-import base64
-import fcntl
-import hashlib
 import json
-import os
-import pty
 import re
-import select
+import secrets
 import ssl
-import struct
-import subprocess
-import termios
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from socket import socket
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
-
-from websocket import ABNF, WebSocket, WebSocketException
 
 from emulators.faults import Faults
 from emulators.http import Answer, AnswerLost, Asked, HttpServer
 from emulators.kubernetes.api import Api
-from emulators.kubernetes.objects import Object, Refusal, Resource, at, is_over
-from emulators.kubernetes.ports import free_pair
-from emulators.kubernetes.rights import Question, Rights
-from emulators.kubernetes.store import Store
+from emulators.kubernetes.containers import free_pair
+from emulators.kubernetes.exec import TRUE, ExecSession, log_of, state_of
+from emulators.kubernetes.objects import Object, Refusal, Resource, Store, at, forbidden, is_over
 
 OBJECTS = re.compile(
     r"^/(?:api/(?P<core>v1)|apis/(?P<group>[^/]+)/(?P<version>[^/]+))"
@@ -51,10 +33,6 @@ VERBS = {
 }
 """By method, and whether the path names an object."""
 REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
-TRUE = {"true", "True", "1"}
-STDIN, STDOUT, STDERR, STATUS, RESIZE = range(5)
-PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
-ACCEPTED = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"  # RFC 6455, section 1.3
 
 
 class Request(NamedTuple):
@@ -172,7 +150,7 @@ class ApiServer:
         if node in self._kubelets.lost_nodes:
             where = f"https://{node}:10250/containerLogs/{namespace}/{name}/{container}"
             raise Refusal(500, f'Get "{where}": dial tcp: connect: no route to host')
-        state = _state_of(pod, container)
+        state = state_of(pod, container)
         if not node or "waiting" in state or not state:
             why = at(state, "waiting", "reason", default="ContainerCreating")
             text = f'container "{container}" in pod "{name}" is waiting to start: {why}'
@@ -207,7 +185,7 @@ class ApiServer:
         found = self.store.find("pods", own["namespace"], own["name"])
         if found is None or found["metadata"]["uid"] != own["uid"]:
             return True
-        return is_over(found) or "terminated" in _state_of(found, container)
+        return is_over(found) or "terminated" in state_of(found, container)
 
 
 def _groups(resources: list[Resource]) -> dict[str, Object]:
@@ -222,138 +200,85 @@ def _groups(resources: list[Resource]) -> dict[str, Object]:
     return found | {"/apis": everything}
 
 
-def log_of(root: Path, pod: Object, container: str) -> Path:
-    """Returns where the kubelet keeps what a container prints."""
-    return root / "pods" / pod["metadata"]["uid"] / f"{container}.log"
+class Identity(NamedTuple):
+    user: str
+    rules: tuple[Object, ...] | None
+    """Roles, cluster roles or bare rules; None: everything is allowed."""
+    ends: float = float("inf")
+    """When the token expires, on the monotonic clock."""
 
 
-def _state_of(pod: Object, container: str) -> Object:
-    kinds = ("initContainerStatuses", "containerStatuses")
-    found = [one for kind in kinds for one in at(pod, "status", kind, default=())]
-    return at(next((one for one in found if one["name"] == container), {}), "state", default={})
+class Question(NamedTuple):
+    """A requested action."""
+
+    verb: str
+    group: str
+    resource: str
+    subresource: str
+    namespace: str
+    name: str
 
 
-class ExecSession:
-    """One command in a running container, from the upgrade of its connection until it ends."""
+class Rights:
+    """Makes and checks tokens; a real cluster binds roles to users, here a token has its roles."""
 
-    def __init__(
-        self, store: Store, namespace: str, name: str, words: dict[str, list[str]]
-    ) -> None:
-        pod, container = store.get("pods", namespace, name), words["container"][0]
-        if container not in [one["name"] for one in pod["spec"]["containers"]]:
-            raise Refusal(400, f"container {container} is not valid for pod {name}")
-        self._command = words.get("command", [])
-        self._tty = bool(TRUE & {*words.get("tty", ())})
-        if not self._command:
-            raise Refusal(400, "you must specify at least 1 command for the container")
-        if "running" not in _state_of(pod, container):
-            raise Refusal(500, f'container not found ("{container}")')
-        (status,) = pod["status"]["containerStatuses"]
-        self._process = Path("/proc") / status["containerID"].removeprefix("local://")
+    def __init__(self) -> None:
+        self._known: dict[str, Identity] = {}
+        self.authenticator: Callable[[str], str | None] = lambda _: None
+        """Returns the user of a cloud's token, as a webhook of a real cluster does; may do everything."""
 
-    def answer(self, asked: Asked) -> Answer:
-        """Returns the upgrade to a WebSocket (RFC 6455)."""
-        key, offered = (asked.headers.get(f"Sec-WebSocket-{one}") for one in ("Key", "Protocol"))
-        if key is None:
-            raise Refusal(400, "Upgrade request required")
-        digest = hashlib.sha1(f"{key}{ACCEPTED}".encode(), usedforsecurity=False).digest()
-        headers = {"Upgrade": "websocket", "Connection": "Upgrade"}
-        headers["Sec-WebSocket-Accept"] = base64.b64encode(digest).decode()
-        headers["Sec-WebSocket-Protocol"] = next(one for one in PROTOCOLS if one in offered)
-        return Answer(101, headers=headers, takes_over=self._serve)
+    def token(self, rules: Sequence[Object] | None, seconds: float) -> str:
+        token = f"token-{secrets.token_urlsafe(24)}"
+        name = "admin" if rules is None else f"user-{len(self._known)}"
+        known = None if rules is None else tuple(rules)
+        self._known[token] = Identity(name, known, time.monotonic() + seconds)
+        return token
 
-    def _serve(self, connection: socket) -> None:
-        """Sends output and Status; a client that goes away ends the command."""
-        wire = WebSocket()
-        wire.sock, wire.connected = connection, True
+    def who(self, header: str | None) -> Identity:
+        """Returns who sends a request with this `Authorization` header; refuses unknown tokens."""
+        token = (header or "").removeprefix("Bearer ")
+        found = self._known.get(token)
+        if found is None and token and (user := self.authenticator(token)):
+            found = Identity(user, None)
+        if found is None or time.monotonic() > found.ends:
+            raise Refusal(401, "Unauthorized")
+        return found
 
-        def send(channel: int, content: bytes) -> None:
-            frame = ABNF.create_frame(bytes([channel]) + content, ABNF.OPCODE_BINARY)
-            frame.mask_value = 0  # only clients mask
-            wire.send_frame(frame)
+    def allows(self, who: Identity, question: Question) -> bool:
+        for role in who.rules or ():
+            is_bound = role.get("kind") != "ClusterRole"
+            place = role.get("metadata", {}).get("namespace", "") if is_bound else ""
+            if place in {"", question.namespace} and any(
+                _rule_allows(rule, question) for rule in role.get("rules", [role])
+            ):
+                return True
+        return who.rules is None
 
-        send(STDOUT, b"")  # the connection is established
-        master, slave = pty.openpty() if self._tty else (-1, -1)
-        try:
-            with self._start(slave) as running:
-                if not self._copy(wire, send, running, master):
-                    running.kill()
-                status = _status(running.wait())
-        except FileNotFoundError:
-            text = "unable to start container process: exec: "
-            text += f'"{self._command[0]}": executable file not found in $PATH: unknown'
-            status = {"metadata": {}, "status": "Failure", "message": text, "code": 500}
-        finally:
-            if self._tty:
-                os.close(master)
-        send(STATUS, json.dumps(status).encode())
-        wire.close()
+    def require(self, who: Identity, question: Question, resource: Resource) -> None:
+        """Raises Kubernetes' error for a missing permission."""
+        if self.allows(who, question):
+            return
+        part = f"/{question.subresource}" if question.subresource else ""
+        where = f'in the namespace "{question.namespace}"'
+        why = (
+            f'User "{who.user}" cannot {question.verb} resource "{question.resource}{part}" in API group '
+            f'"{question.group}" {where if question.namespace else "at the cluster scope"}'
+        )
+        raise forbidden(resource, question.name, why)
 
-    def _start(self, slave: int) -> subprocess.Popen[bytes]:
-        lines = (self._process / "environ").read_bytes().split(b"\0")
-        try:
-            return subprocess.Popen(
-                self._command,
-                env=dict(line.decode().split("=", 1) for line in lines if b"=" in line),
-                cwd=(self._process / "cwd").readlink(),
-                stdin=slave if self._tty else subprocess.DEVNULL,
-                stdout=slave if self._tty else subprocess.PIPE,
-                stderr=slave if self._tty else subprocess.PIPE,
-                start_new_session=True,
-                preexec_fn=_take_terminal if self._tty else None,  # noqa: PLW1509  one ioctl
-            )
-        finally:
-            if self._tty:
-                os.close(slave)
-
-    def _copy(self, wire: Any, send: Any, running: Any, master: int) -> bool:
-        """Copies what client and command write, until all output has ended; False: the client has gone."""
-        outputs = {master: STDOUT}
-        if not self._tty:
-            outputs = {running.stdout.fileno(): STDOUT, running.stderr.fileno(): STDERR}
-        try:
-            while outputs:
-                ready = [wire.sock] if wire.sock.pending() else None
-                for one in ready or select.select([wire.sock, *outputs], [], [])[0]:
-                    if one is not wire.sock:
-                        if content := _read(one):
-                            send(outputs[one], content)
-                        else:
-                            del outputs[one]
-                    elif not self._take(*wire.recv_data(), master):
-                        return False
-        except (OSError, WebSocketException):
-            return False
-        return True
-
-    def _take(self, opcode: int, data: bytes, master: int) -> bool:
-        """Gives the terminal what the client sent; False: it is the end."""
-        if data[:1] == bytes([STDIN]) and self._tty:
-            os.write(master, data[1:])
-        elif data[:1] == bytes([RESIZE]) and self._tty:
-            size = json.loads(data[1:])
-            packed = struct.pack("HHHH", size["Height"], size["Width"], 0, 0)
-            fcntl.ioctl(master, termios.TIOCSWINSZ, packed)
-        return opcode != ABNF.OPCODE_CLOSE
+    def review(self, who: Identity, body: Object) -> Object:
+        """Answers a SelfSubjectAccessReview."""
+        asked = body["spec"]["resourceAttributes"]
+        allowed = self.allows(who, Question(*(asked.get(one, "") for one in Question._fields)))
+        return {**body, "metadata": {}, "status": {"allowed": allowed}}
 
 
-def _read(output: int) -> bytes:
-    try:
-        return os.read(output, 65536)
-    except OSError:  # a terminal without a process
-        return b""
-
-
-def _take_terminal() -> None:
-    """Makes standard input the terminal of the new session, so that Ctrl-C in it is a signal."""
-    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-
-
-def _status(code: int) -> Object:
-    if code == 0:
-        return {"metadata": {}, "status": "Success"}
-    ended = str(code if code > 0 else 128 - code)
-    text = f"command terminated with non-zero exit code: exit status {ended}"
-    cause = {"reason": "ExitCode", "message": ended}
-    status = {"metadata": {}, "status": "Failure", "message": text, "reason": "NonZeroExitCode"}
-    return status | {"details": {"causes": [cause]}}
+def _rule_allows(rule: Object, question: Question) -> bool:
+    part = f"/{question.subresource}" if question.subresource else ""
+    names = rule.get("resourceNames")
+    return (
+        bool({question.verb, "*"} & set(rule["verbs"]))
+        and bool({question.group, "*"} & set(rule.get("apiGroups") or ()))
+        and bool({f"{question.resource}{part}", "*"} & set(rule.get("resources") or ()))
+        and (not names or question.name in names)
+    )

@@ -154,70 +154,50 @@ def _labels(field: str, labels: Object | None) -> list[str]:
 
 def _job(spec: Object, name: str, old: Object | None) -> list[str]:
     pod, policy = spec["template"]["spec"], spec.get("podFailurePolicy") or {}
-    causes = _labels("spec.template.labels", at(spec, "template", "metadata", "labels"))
-    causes += _pod("spec.template.spec", pod)
     indexed, last = spec["completionMode"] == "Indexed", f"{name}-{spec.get('completions', 1) - 1}"
     restarts, replaces = pod["restartPolicy"], spec["podReplacementPolicy"]
     per_index = spec.get("backoffLimitPerIndex")
-    restart = "spec.template.spec.restartPolicy"
-    rules: list[tuple[Any, str, str]] = [
-        (
-            restarts not in {"Never", "OnFailure"},
-            *(restart, 'Required value: valid values: "OnFailure", "Never"'),
+    restart, limit = "spec.template.spec.restartPolicy", "spec.backoffLimitPerIndex"
+    rules = {
+        f'{restart}: Required value: valid values: "OnFailure", "Never"': restarts
+        not in {"Never", "OnFailure"},
+        f'{restart}: Invalid value: "{restarts}": only "Never" is supported when podFailurePolicy is specified': (
+            policy and restarts != "Never"
         ),
-        (
-            policy and restarts != "Never",
-            restart,
-            f'Invalid value: "{restarts}": only "Never" is supported when podFailurePolicy is specified',
+        f'spec.podReplacementPolicy: Unsupported value: "{replaces}": supported values: "Failed"': (
+            policy and replaces != "Failed"
         ),
-        (
-            policy and replaces != "Failed",
-            "spec.podReplacementPolicy",
-            f'Unsupported value: "{replaces}": supported values: "Failed"',
+        f"{limit}: Invalid value: {per_index}: requires indexed completion mode": (
+            per_index is not None and not indexed
         ),
-        (
-            per_index is not None and not indexed,
-            "spec.backoffLimitPerIndex",
-            f"Invalid value: {per_index}: requires indexed completion mode",
+        f"{limit}: Required value: when maxFailedIndexes is specified": (
+            "maxFailedIndexes" in spec and per_index is None
         ),
-        (
-            "maxFailedIndexes" in spec and per_index is None,
-            *("spec.backoffLimitPerIndex", "Required value: when maxFailedIndexes is specified"),
+        f'metadata.name: Invalid value: "{name}": will not able to create pod with invalid DNS label: {last}': (
+            indexed and (not LABEL.fullmatch(last) or len(last) > MOST_LABEL)
         ),
-        (
-            indexed and (not LABEL.fullmatch(last) or len(last) > MOST_LABEL),
-            "metadata.name",
-            f'Invalid value: "{name}": will not able to create pod with invalid DNS label: {last}',
-        ),
-    ]
+    }
     names = [one["name"] for _, one in containers(pod)]
     for index, rule in enumerate(policy.get("rules", ())):
         where, codes = f"spec.podFailurePolicy.rules[{index}]", rule.get("onExitCodes") or {}
-        rules += [
-            (
-                rule["action"] == "FailIndex" and per_index is None,
-                f"{where}.action",
-                'Invalid value: "FailIndex": requires the backoffLimitPerIndex to be set',
+        container = codes.get("containerName")
+        rules |= {
+            f'{where}.action: Invalid value: "FailIndex": requires the backoffLimitPerIndex to be set': (
+                rule["action"] == "FailIndex" and per_index is None
             ),
-            (
-                codes.get("operator") == "In" and 0 in codes["values"],
-                f"{where}.onExitCodes.values",
-                "Invalid value: 0: must not be 0 for the In operator",
+            f"{where}.onExitCodes.values: Invalid value: 0: must not be 0 for the In operator": (
+                codes.get("operator") == "In" and 0 in codes["values"]
             ),
-            (
-                codes.get("containerName") not in {None, *names},
-                f"{where}.onExitCodes.containerName",
-                (
-                    f'Invalid value: "{codes.get("containerName")}": '
-                    "must be one of the container or initContainer names"
-                ),
-            ),
-        ]
-    if old:
-        changed = {key for key in {*spec, *old} if spec.get(key) != old.get(key)}
-        fixed = sorted(changed - MUTABLE_OF_JOB)
-        rules += [(True, f"spec.{field}", "Invalid value: field is immutable") for field in fixed]
-    return causes + [f"{where}: {text}" for broken, where, text in rules if broken]
+            f'{where}.onExitCodes.containerName: Invalid value: "{container}": must be one of the container'
+            " or initContainer names": container not in {None, *names},
+        }
+    changed = {key for key in {*spec, *(old or ())} if old and spec.get(key) != old.get(key)}
+    fixed = [
+        f"spec.{one}: Invalid value: field is immutable" for one in sorted(changed - MUTABLE_OF_JOB)
+    ]
+    causes = _labels("spec.template.labels", at(spec, "template", "metadata", "labels"))
+    causes += _pod("spec.template.spec", pod)
+    return [*causes, *(text for text, is_broken in rules.items() if is_broken), *fixed]
 
 
 def _pod(where: str, spec: Object) -> list[str]:

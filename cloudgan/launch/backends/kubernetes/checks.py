@@ -80,10 +80,14 @@ def check_rights(api: ClusterApi, plan: Plan, poll_seconds: float = 5.0) -> None
             time.sleep(poll_seconds)
     except CredentialsError as error:
         raise CredentialsError(f"cluster {target.cluster}: {error}. {grant}") from error
-    if missing:
+    named = []
+    for spec, _ in missing:
+        resource = "/".join(filter(None, (spec["resource"], spec.get("subresource"))))
+        place = f" in namespace {spec['namespace']}" if spec["namespace"] else ""
+        named.append(f"{spec['verb']} {resource}{place}")
+    if named:
         raise CredentialsError(
-            f"this login may not {', '.join(_named(spec) for spec, _ in missing)} in cluster"
-            f" {target.cluster}. {grant}"
+            f"this login may not {', '.join(named)} in cluster {target.cluster}. {grant}"
         )
 
 
@@ -113,12 +117,6 @@ def _is_granted(api: ClusterApi, spec: dict[str, Any], shared: str) -> bool:
         return bool(shared) and api.get(shared) is not None
     except CredentialsError:
         return False
-
-
-def _named(spec: dict[str, Any]) -> str:
-    resource = "/".join(filter(None, (spec["resource"], spec.get("subresource"))))
-    place = f" in namespace {spec['namespace']}" if spec["namespace"] else ""
-    return f"{spec['verb']} {resource}{place}"
 
 
 def check_cluster(api: ClusterApi, plan: Plan, namespace: str) -> tuple[str, ...]:

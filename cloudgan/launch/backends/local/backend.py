@@ -179,7 +179,10 @@ class LocalBackend(JobBackend):
             if monotonic_seconds() > deadline:
                 raise LaunchError(f"supervisor process {pid} of run {run} does not end")
             time.sleep(_POLL_SECONDS)
-        _reap(pid)
+        for process in _STARTED:
+            if process.pid == pid:
+                process.wait()
+        _STARTED[:] = [process for process in _STARTED if process.poll() is None]
         note = file.read() if file.supervisor() is None else None
         for worker in note.workers if note else ():
             if (
@@ -212,14 +215,8 @@ class LocalBackend(JobBackend):
             return False
         note = file.read()
         if note is not None:
-            fresh = {
-                "phase": "starting",
-                "reason": "",
-                "cause": "",
-                "started_at": None,
-                "ended_at": None,
-            }
-            file.write(note.model_copy(update=fresh))
+            fresh = {"phase": "starting", "reason": "", "cause": ""}
+            file.write(note.model_copy(update=fresh | {"started_at": None, "ended_at": None}))
         log = folder / "pods" / f"{SUPERVISOR}.log"
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("ab") as out:
@@ -242,14 +239,6 @@ class LocalBackend(JobBackend):
                 )
             time.sleep(_POLL_SECONDS / 4)
         return True
-
-
-def _reap(pid: int | None) -> None:
-    """Reaps supervisors that are children of this process."""
-    for process in _STARTED:
-        if process.pid == pid:
-            process.wait()
-    _STARTED[:] = [process for process in _STARTED if process.poll() is None]
 
 
 PLAN_FILE = "plan.json"

@@ -19,7 +19,6 @@ from cloudgan.core.settings import slurm_environment
 from cloudgan.launch.backends.job_backend import JobBackend
 from cloudgan.launch.backends.remote_command import CommandStreams, run_process
 from cloudgan.launch.backends.slurm.client import (
-    Job,
     SlurmCommands,
     SlurmError,
     all_jobs,
@@ -157,25 +156,22 @@ class SlurmBackend(JobBackend):
         job, plan = job_of(self._commands, run), self.desired_state(run)
         if plan is None:
             return
-        files = self._job_files(plan)
+        files, is_gone = self._job_files(plan), False
         if job is not None:
-            self._cancel_job(job, plan, files)
+            files.request_stop()
+            if job.state == "RUNNING":
+                # To the workers only: the script continues and records their end.
+                self._cancel("--signal=TERM", job.id)
+                is_gone = self._is_gone(run, plan.workers.grace_seconds + self._poll_seconds)
+            if not is_gone:
+                self._cancel(job.id)
+                is_gone = self._is_gone(run, self._gone_seconds)
+            if not is_gone:
+                raise LaunchError(
+                    f"job {job.id} of run {run} does not end; check `scontrol show job {job.id}`, then"
+                    f" run: cloudgan down {run}"
+                )
         self._forget_secrets(files)  # a job that was killed, or never started, has left them
-
-    def _cancel_job(self, job: Job, plan: Plan, files: JobFiles) -> None:
-        run = plan.run
-        files.request_stop()
-        if job.state == "RUNNING":
-            # To the workers only: the script continues and records their end.
-            self._cancel("--signal=TERM", job.id)
-            if self._is_gone(run, plan.workers.grace_seconds + self._poll_seconds):
-                return
-        self._cancel(job.id)
-        if not self._is_gone(run, self._gone_seconds):
-            raise LaunchError(
-                f"job {job.id} of run {run} does not end; check `scontrol show job {job.id}`, then"
-                f" run: cloudgan down {run}"
-            )
 
     def destroy(self, run: str) -> Iterator[str]:
         """Cancels the job and deletes its files; keeps record and checkpoints."""

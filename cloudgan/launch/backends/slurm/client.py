@@ -318,17 +318,14 @@ def partition_gres(plan: Plan, partition: Partition) -> str | None:
     if not count:
         return ""
     kind = (workers.accelerator or "").lower()
-    typed = [name for name in partition.gpus if name and _is_of(name, kind)]
+    # Slurm's type of a GPU is such as nvidia_a100-sxm4-80gb: an A100 is no A10.
+    pattern = re.compile(rf"{re.escape(kind)}(?!\d)")
+    typed = [name for name in partition.gpus if name and pattern.search(name.lower())]
     for name in sorted(typed, key=lambda one: (one.lower() != kind, one)):
         if partition.gpus[name] >= count:
             return f"gpu:{name}:{count}"
     # Accelerators without a type: the named partition decides.
     return f"gpu:{count}" if partition.gpus.get("", 0) >= count else None
-
-
-def _is_of(name: str, kind: str) -> bool:
-    """Whether Slurm's type of a GPU, such as nvidia_a100-sxm4-80gb, is of a kind: it is no A10."""
-    return re.search(rf"{re.escape(kind)}(?!\d)", name.lower()) is not None
 
 
 def _seconds(limit: str) -> int | None:

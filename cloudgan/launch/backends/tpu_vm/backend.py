@@ -6,7 +6,7 @@ import copy
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from cloudgan.core.clock import monotonic_seconds, utc_moment
 from cloudgan.core.documents import parse_model
@@ -47,6 +47,9 @@ _EXTRA_GRACE_SECONDS: Final = 90.0
 _LEAST_SECONDS: Final = 300
 
 
+_Read = TypeVar("_Read", VmStatus, Heartbeat)
+
+
 class TpuVmBackend(JobBackend):
     """One run on a TPU slice, which the caller creates and deletes; its plan has no placeholders."""
 
@@ -81,8 +84,8 @@ class TpuVmBackend(JobBackend):
     def state(self, run: str) -> RunState:
         """Returns the state from the queued resource, the VM's status and the heartbeat."""
         del run
-        queued = self._queued()
-        return run_state(queued, self._status(), self._beat(), replaced=self._replaced)
+        queued, beat = self._queued(), self._read(HEARTBEAT, Heartbeat)
+        return run_state(queued, self._status(), beat, replaced=self._replaced)
 
     def wait_for_change(self, run: str, seconds: float) -> None:
         """Returns when the state changes, after `seconds` at the latest.
@@ -120,7 +123,9 @@ class TpuVmBackend(JobBackend):
             status is None or status.phase != "ended"
         ):
             self._store.put(self._in_store(STOP_FILE), b"")
-            self._wait_for_end(run)
+            end = monotonic_seconds() + self._plan.workers.grace_seconds + _EXTRA_GRACE_SECONDS
+            while monotonic_seconds() < end and not self.state(run).is_over:
+                time.sleep(self._poll_seconds)
         self._delete()
         self._forget()
 
@@ -165,7 +170,9 @@ class TpuVmBackend(JobBackend):
         self._delete()
         put_secret(self._plan, self._store)
         (request,) = steps(self._plan)  # not that of the stored plan, which others may change
-        self._cloud.create(_with_deadline(request, int(left)))
+        body: Any = copy.deepcopy(request.body)
+        body["tpu"]["nodeSpec"][0]["node"]["metadata"][DEADLINE] = str(int(left))
+        self._cloud.create(request.model_copy(update={"body": body}))
         self._replaced += 1
         return True
 
@@ -194,12 +201,6 @@ class TpuVmBackend(JobBackend):
         if left:
             raise LaunchError(f"{left[0]}; type: cloudgan down {self._plan.run}")
 
-    def _wait_for_end(self, run: str) -> None:
-        limit = self._plan.workers.grace_seconds + _EXTRA_GRACE_SECONDS
-        end = monotonic_seconds() + limit
-        while monotonic_seconds() < end and not self.state(run).is_over:
-            time.sleep(self._poll_seconds)
-
     def _lines(self, run: str, worker: int, follow: bool) -> Iterator[LogLine]:
         seen: dict[str, int] = {}
         while True:
@@ -215,15 +216,12 @@ class TpuVmBackend(JobBackend):
             time.sleep(self._poll_seconds)
 
     def _status(self) -> VmStatus | None:
-        try:
-            content = self._store.read(self._in_store(self._status_name))
-            return parse_model(content, VmStatus, self._status_name)
-        except CloudganError:
-            return None
+        return self._read(self._status_name, VmStatus)
 
-    def _beat(self) -> Heartbeat | None:
+    def _read(self, name: str, model: type[_Read]) -> _Read | None:
+        """Returns a document of the VM or its worker; None without one."""
         try:
-            return parse_model(self._store.read(self._in_store(HEARTBEAT)), Heartbeat, HEARTBEAT)
+            return parse_model(self._store.read(self._in_store(name)), model, name)
         except CloudganError:
             return None
 
@@ -234,10 +232,3 @@ class TpuVmBackend(JobBackend):
 
     def _in_store(self, name: str) -> str:
         return f"runs/{self._plan.run}/{name}"
-
-
-def _with_deadline(step: Step, seconds: int) -> Step:
-    """Returns a request with another deadline."""
-    body: Any = copy.deepcopy(step.body)
-    body["tpu"]["nodeSpec"][0]["node"]["metadata"][DEADLINE] = str(seconds)
-    return step.model_copy(update={"body": body})

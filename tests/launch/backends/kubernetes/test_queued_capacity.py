@@ -8,7 +8,7 @@ from cloudgan.launch.kubernetes.api import ClusterApi
 from cloudgan.launch.kubernetes.kubeconfig import connect_by_token
 from cloudgan.launch.kubernetes.manifests import manifest_steps
 from cloudgan.schema.plan import NodePool, Toleration
-from emulators.kubernetes.queued_provisioning import FLEX, REQUEST
+from emulators.kubernetes.controllers import FLEX, REQUEST
 from launch.backends.kubernetes.lab import NAMESPACE, ON_DOUBLE, plan_of
 from launch.backends.kubernetes.lab import rules as roles
 
