@@ -28,8 +28,7 @@ from cloudgan.schema.cost_report import Share
 from cloudgan.schema.price_row import PriceRow
 from cloudgan.schema.run_document import read_plan
 from cloudgan.schema.run_folder import RunFolder
-from cloudgan.schema.search import FILE_NAME
-from cloudgan.schema.search_exchange import BlockStatus, search_prefix
+from cloudgan.schema.search import FILE_NAME, BlockStatus, search_prefix
 from cloudgan.schema.simulation import SHARD_INFO
 from cloudgan.search.block_watch import BlockWatch
 from cloudgan.search.folder import check_extra

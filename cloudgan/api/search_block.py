@@ -22,12 +22,12 @@ from cloudgan.core.errors import CloudganError, ConfigError, DataError, TryAgain
 from cloudgan.core.progress import Progress
 from cloudgan.schema import record
 from cloudgan.schema.config import RunConfig
-from cloudgan.schema.liveness import LivenessFile
+from cloudgan.schema.heartbeat import LivenessFile
 from cloudgan.schema.run_folder import RunFolder, checkpoint_name, checkpoint_steps
-from cloudgan.schema.search import FILE_NAME
-from cloudgan.schema.search_exchange import (
+from cloudgan.schema.search import (
     BEAT_SECONDS,
     BLOCKS,
+    FILE_NAME,
     LEASE_SECONDS,
     BlockStatus,
     Spell,

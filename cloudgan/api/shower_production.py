@@ -24,7 +24,7 @@ from cloudgan.core.documents import parse_model
 from cloudgan.core.errors import CloudganError, DataError, TryAgain, install_command
 from cloudgan.core.hardware import this_machine
 from cloudgan.data.manifest import MANIFEST, Manifest, PartInfo, SourceInfo, manifest_bytes
-from cloudgan.schema.liveness import LivenessFile
+from cloudgan.schema.heartbeat import LivenessFile
 from cloudgan.schema.simulation import SHARD_INFO, SHOWERS, SimulationConfig
 from cloudgan.storage.store import Store, open_store
 from cloudgan.worker.pod_environment import PodEnvironment, read_pod_environment

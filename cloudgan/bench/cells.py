@@ -23,8 +23,7 @@ from cloudgan.core.errors import CloudganError, ConfigError
 from cloudgan.core.hardware import this_machine
 from cloudgan.core.progress import Progress
 from cloudgan.reports.table import Cell, Number, Table
-from cloudgan.schema.cell_line import ROUTINES, WAIT, CellLine
-from cloudgan.schema.coevolution import Engine
+from cloudgan.schema.coevolution import ROUTINES, WAIT, CellLine, Engine
 from cloudgan.schema.options.bench import BenchCellsOptions
 
 _MEASURED_CELLS = 4

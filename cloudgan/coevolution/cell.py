@@ -29,9 +29,7 @@ from cloudgan.coevolution.mixture import Mixture, evolve_weights
 from cloudgan.coevolution.record import is_pictured
 from cloudgan.coevolution.task import KINDS, Draw, Individual, Kind, Pair, Task
 from cloudgan.ranks.flat import Floats
-from cloudgan.schema.cell_line import ROUTINES, CellLine
-from cloudgan.schema.coevolution import CoevolutionConfig
-from cloudgan.schema.mixture_quality import SampleQuality
+from cloudgan.schema.coevolution import ROUTINES, CellLine, CoevolutionConfig, SampleQuality
 
 
 @dataclass(frozen=True)

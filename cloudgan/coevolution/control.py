@@ -28,10 +28,15 @@ from cloudgan.core.hardware import resident_memory_bytes
 from cloudgan.core.progress import Progress
 from cloudgan.ranks.mpi import World, as_bytes, poll_until
 from cloudgan.ranks.silence import Silence, SilenceClock
-from cloudgan.schema.cell_line import CellLine
-from cloudgan.schema.coevolution import CoevolutionConfig
-from cloudgan.schema.grid_status import CellState, CellStatus, GridState, GridStatus
-from cloudgan.schema.liveness import LivenessFile
+from cloudgan.schema.coevolution import (
+    CellLine,
+    CellState,
+    CellStatus,
+    CoevolutionConfig,
+    GridState,
+    GridStatus,
+)
+from cloudgan.schema.heartbeat import LivenessFile
 from cloudgan.training.stopping import StopFlag
 
 _INTERVAL_SECONDS = 3.0

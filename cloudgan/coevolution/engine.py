@@ -29,9 +29,7 @@ from cloudgan.core.hardware import Hardware, nvidia_gpus, this_machine
 from cloudgan.core.progress import Progress
 from cloudgan.ranks.mpi import World
 from cloudgan.ranks.process import RunEnd, fail, rank_stop_flag
-from cloudgan.schema.cell_line import WAIT, CellLine
-from cloudgan.schema.coevolution import CoevolutionConfig
-from cloudgan.schema.grid_states import common_iteration
+from cloudgan.schema.coevolution import WAIT, CellLine, CoevolutionConfig, common_iteration
 from cloudgan.schema.record_line import StopReason
 from cloudgan.training.cluster import visible_gpus
 from cloudgan.training.stopping import StopFlag, StopTraining

@@ -16,9 +16,9 @@ from cloudgan.coevolution.cell import CellState
 from cloudgan.coevolution.evolution import Purpose, random_numbers
 from cloudgan.coevolution.mixture import Mixture
 from cloudgan.coevolution.task import Draw, Pair, Task
-from cloudgan.schema.coevolution import CoevolutionConfig
-from cloudgan.schema.mixture_quality import (
+from cloudgan.schema.coevolution import (
     ChosenEnsemble,
+    CoevolutionConfig,
     EnsembleMethod,
     MixtureQuality,
     SampleQuality,

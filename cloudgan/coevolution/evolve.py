@@ -29,9 +29,12 @@ from cloudgan.ranks.placement import check_mpi
 from cloudgan.ranks.process import RunEnd, run_as_rank
 from cloudgan.reports.notebook_progress import usual_progress
 from cloudgan.reports.page import write as write_page
-from cloudgan.schema.coevolution import CoevolutionConfig
-from cloudgan.schema.grid_states import common_iteration, newest_point
-from cloudgan.schema.mixture_quality import EnsembleMethod
+from cloudgan.schema.coevolution import (
+    CoevolutionConfig,
+    EnsembleMethod,
+    common_iteration,
+    newest_point,
+)
 from cloudgan.schema.options.training import EvolveOptions
 from cloudgan.storage.store import Store, open_store
 from cloudgan.training.run_options import resolve

@@ -32,11 +32,17 @@ from cloudgan.core.documents import parse_json, read_json, write_json
 from cloudgan.core.errors import ConfigError, DataError, TryAgain
 from cloudgan.core.file_lock import append_line
 from cloudgan.ranks.flat import FlatLayout
-from cloudgan.schema import coevolution, grid_status
-from cloudgan.schema.cell_line import CellLine, read_lines
-from cloudgan.schema.coevolution import CoevolutionConfig
-from cloudgan.schema.grid_states import CELLS, common_iteration, saved_iterations, state_name
-from cloudgan.schema.mixture_quality import MixtureQuality
+from cloudgan.schema import coevolution
+from cloudgan.schema.coevolution import (
+    CELLS,
+    CellLine,
+    CoevolutionConfig,
+    MixtureQuality,
+    common_iteration,
+    read_lines,
+    saved_iterations,
+    state_name,
+)
 from cloudgan.schema.run_folder import RunFolder
 from cloudgan.storage.store import Store, StoreError, retry_on_store_error
 
@@ -63,7 +69,7 @@ class GridFolder:
         self.result_file = self.path / "mixture.npz"
         self.quality_file = self.path / "mixture_quality.json"
         self.page_file = self.path / "evolution.html"
-        self.status_file = self.path / grid_status.FILE_NAME
+        self.status_file = self.path / coevolution.STATUS_FILE
         self._grid, self.store = grid, store
 
     @property

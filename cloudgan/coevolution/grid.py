@@ -9,8 +9,7 @@ from functools import cache
 
 from cloudgan.core.errors import ConfigError
 from cloudgan.core.hardware import Hardware
-from cloudgan.schema.coevolution import CoevolutionConfig, Neighbourhood
-from cloudgan.schema.grid_status import NodeStatus
+from cloudgan.schema.coevolution import CoevolutionConfig, Neighbourhood, NodeStatus
 
 _VON_NEUMANN = ((0, -1), (-1, 0), (0, 1), (1, 0))
 """Steps in rows and columns, in the order west, north, east, south (arXiv:2004.04633, figure 1)."""

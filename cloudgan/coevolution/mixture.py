@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cloudgan.schema.mixture_quality import SampleQuality
+from cloudgan.schema.coevolution import SampleQuality
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from cloudgan.core.errors import counted
 from cloudgan.reports.charts import COLOURS, GREY, INK, Axis, Bar, Figure, Line, Plot, StackedBars
 from cloudgan.reports.page import Block, KeyFigures, Page, Paragraph, Section
 from cloudgan.reports.table import Table
-from cloudgan.schema.cell_line import WAIT, CellLine
+from cloudgan.schema.coevolution import WAIT, CellLine
 from cloudgan.schema.words import in_words
 
 _MOST_CELLS = 16

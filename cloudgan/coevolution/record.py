@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 
 from cloudgan.core.durations import format_duration
 from cloudgan.core.errors import CloudganError
-from cloudgan.schema.cell_line import ROUTINES, WAIT, CellLine
-from cloudgan.schema.coevolution import AdversarialLoss
+from cloudgan.schema.coevolution import ROUTINES, WAIT, AdversarialLoss, CellLine
 
 _SERIES = (1, 2, 5)
 _IDLE_SHARE = 0.1

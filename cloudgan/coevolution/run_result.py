@@ -14,9 +14,7 @@ from cloudgan.coevolution.record import RoutineTimes, routine_times
 from cloudgan.core.errors import DataError, counted
 from cloudgan.reports.result import Result, View
 from cloudgan.reports.table import Mark, Table
-from cloudgan.schema.cell_line import CellLine
-from cloudgan.schema.coevolution import CoevolutionConfig
-from cloudgan.schema.mixture_quality import MixtureQuality
+from cloudgan.schema.coevolution import CellLine, CoevolutionConfig, MixtureQuality
 from cloudgan.schema.run_folder import find_run_folder
 from cloudgan.schema.words import in_words
 

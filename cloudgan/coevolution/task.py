@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from cloudgan.core.errors import DataError
 from cloudgan.ranks.flat import FlatLayout, Floats
-from cloudgan.schema.coevolution import AdversarialLoss
-from cloudgan.schema.mixture_quality import SampleQuality
+from cloudgan.schema.coevolution import AdversarialLoss, SampleQuality
 
 Kind = Literal["generator", "discriminator"]
 KINDS: tuple[Kind, Kind] = ("generator", "discriminator")

@@ -20,7 +20,13 @@ class Document(BaseModel):
         return bool(getattr(self, key) == type(self).model_fields[key].default)
 
 
-class SparseDocument(Document):
+class FiniteDocument(Document):
+    """A document without infinite numbers and NaN."""
+
+    model_config = ConfigDict(allow_inf_nan=False)
+
+
+class SparseDocument(FiniteDocument):
     """A document without the keys of `OMITTED` at their defaults: documents and hashes of earlier runs stay as they are."""
 
     OMITTED: ClassVar[tuple[str, ...]] = ()

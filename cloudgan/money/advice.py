@@ -59,11 +59,8 @@ def recommendations(
     """Returns what would have saved money, from the run's own record.
 
     Args:
-        record: Record of the run.
-        items: Its cost.
         row: Node type it ran on or is priced as.
         other_market: Spot row of the same node type and region.
-        nodes: Number of nodes.
     """
     found = (
         _input_bound(record),
@@ -232,10 +229,8 @@ def batch_recommendation(
     """Returns the gain of the fastest larger batch among other runs; None if unknown or small.
 
     Args:
-        record: Record of the run.
         others: Runs of the same network, which a record does not name; runs on other machines, with
             other replicas or precision are ignored.
-        items: Cost of the run.
     """
     own, steady = _throughput(record), record.steady_epoch_seconds()
     if own is None or steady is None:

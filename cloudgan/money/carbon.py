@@ -64,13 +64,7 @@ class CarbonFactors(NamedTuple):
 
 
 def carbon_g_per_epoch(row: PriceRow, seconds: float | None, nodes: int) -> CarbonEstimate:
-    """Returns the carbon of an epoch.
-
-    Args:
-        row: Node type, with accelerators and region.
-        seconds: Duration of the epoch; None if unknown.
-        nodes: Number of nodes.
-    """
+    """Returns the carbon of an epoch of so many seconds; None: unknown."""
     if nodes < 1 or (seconds is not None and (not math.isfinite(seconds) or seconds < 0)):
         raise ConfigError(
             f"invalid epoch of {seconds} s on {nodes} nodes: expected 0 s or more on 1 node or more"

@@ -46,12 +46,8 @@ class Catalog:
         """Returns the matching current rows, cheapest first.
 
         Args:
-            provider: For example ``gcp``.
             accelerator: Name such as ``A100-80GB``, family such as ``a100``, either with a count as
                 ``l4:2``, or a node type; without regard to case.
-            node_type: For example ``g5.xlarge``.
-            region: For example ``us-central1``.
-            market: ``on_demand`` or ``spot``.
 
         Raises:
             UnknownNameError: No row has this provider, accelerator, node type or region.

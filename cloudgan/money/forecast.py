@@ -284,10 +284,7 @@ def job_cost(
     """Returns the cost of a job on an offer.
 
     Args:
-        row: Price of one node.
-        nodes: Number of nodes.
         seconds: Lower and upper estimate of the training, preemptions included; None: unknown.
-        context: Costs other than training.
         on_cluster: Whether the nodes are in a cluster; Cloud TPU VMs are not.
         fees: Billed beside the nodes: disks, addresses, load balancers.
     """
@@ -366,7 +363,6 @@ def forecast_vs_actual(
     """Returns each metric of the forecast with its measured value.
 
     Args:
-        report: Cost report of the run.
         forecast: Forecast of the training, of its plan.
         epochs: Trained epochs that count.
         cost: Forecast of the whole job; None: the plan has only that of the training.

@@ -5,7 +5,7 @@ All numbers follow from the published run times and dated prices; cloudgan measu
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
 from pydantic import Field
@@ -306,15 +306,12 @@ def scaling_runs(replayed: Sequence[ReplayedRun]) -> tuple[ReplayedRun, ...]:
     )
 
 
-def replayed_runs(
-    catalog: Catalog, runs: Iterable[PaperRun] | None = None
-) -> tuple[ReplayedRun, ...]:
-    """Prices an epoch of the paper's runs (default: all), at 2020/21 and at current prices."""
-    measured = tuple(paper_runs() if runs is None else runs)
-    return tuple(_replayed(run, measured, catalog) for run in measured)
+def replayed_runs(catalog: Catalog) -> tuple[ReplayedRun, ...]:
+    """Prices an epoch of the paper's runs, at 2020/21 and at current prices."""
+    return tuple(_replayed(run, catalog) for run in paper_runs())
 
 
-def _replayed(run: PaperRun, runs: Sequence[PaperRun], catalog: Catalog) -> ReplayedRun:
+def _replayed(run: PaperRun, catalog: Catalog) -> ReplayedRun:
     rate = run.showers_per_epoch / run.steady_epoch_seconds
     job_epochs = run.first_epoch_seconds + (_JOB_EPOCHS - 1) * run.wall_epoch_seconds
     steady = run.steady_epoch_seconds
@@ -325,7 +322,7 @@ def _replayed(run: PaperRun, runs: Sequence[PaperRun], catalog: Catalog) -> Repl
         **dict(run),
         showers_per_second=rate,
         showers_per_second_per_accelerator=rate / run.accelerators,
-        scaling=_scaling(run, runs),
+        scaling=_scaling(run),
         usd_per_epoch=usd,
         usd_per_60_epochs={
             name: None if each is None else each / steady * job_epochs for name, each in usd.items()
@@ -334,10 +331,12 @@ def _replayed(run: PaperRun, runs: Sequence[PaperRun], catalog: Catalog) -> Repl
     )
 
 
-def _scaling(run: PaperRun, runs: Sequence[PaperRun]) -> ScalingEfficiency | None:
+def _scaling(run: PaperRun) -> ScalingEfficiency | None:
     """Compares a run with the smallest one on fewer accelerators of the same kind, batch and options."""
     same = {name: getattr(run, name) for name in ("accelerator", "batch_per_replica", "options")}
-    smaller = [other for other in _of(runs, **same) if other.accelerators < run.accelerators]
+    smaller = [
+        other for other in _of(paper_runs(), **same) if other.accelerators < run.accelerators
+    ]
     if not smaller:
         return None
     base = min(smaller, key=lambda other: (other.accelerators, other.steady_epoch_seconds))

@@ -124,9 +124,7 @@ def node_in_file(path: Path, accelerator: str | None, count: int) -> PriceRow:
     """Returns the only node of a price file that has these accelerators.
 
     Args:
-        path: The price file.
         accelerator: Name or family; None: no accelerator, or the only node of the file.
-        count: Accelerators per node.
 
     Raises:
         ConfigError: None or several have them; names the offers.

@@ -46,11 +46,8 @@ def cost_until(
 
     Args:
         run: Without time and cost.
-        record: Of the run.
         line: The validation, or the end of a process.
         row: Node type to price a machine without a bill as.
-        launch: Attempts of the run.
-        fees: Fees besides nodes.
     """
     processes, program = record.processes(), record.program_seconds_until(line)
     if program is None:

@@ -113,12 +113,7 @@ def attempt_bills(ledger: Ledger, launch: Launch | None) -> tuple[AttemptBill, .
 
 
 def by_activity(bill: AttemptBill, processes: Sequence[Activities] | None) -> Ledger:
-    """Returns the node time of an attempt by activity; it adds up to the bill exactly.
-
-    Args:
-        bill: Of the attempt.
-        processes: That ran in it; None: unknown.
-    """
+    """Returns the node time of an attempt by what its processes did (None: unknown); it adds up to the bill exactly."""
     ledger = bill.nodes
     if bill.why_unknown or not ledger.lines:
         return ledger
@@ -271,9 +266,7 @@ def run_ledger(
     """Returns the usage of a run by activity, and the nodes of its attempts on provisioned nodes.
 
     Args:
-        record: The record of the run.
         row: Price of machines without a bill; None: unknown.
-        launch: Its attempts.
         fees: Prices beside the nodes; None: unknown.
     """
     processes = process_times(record)
@@ -310,8 +303,6 @@ def cost_report(
     """Returns the cost of a run by line item.
 
     Args:
-        run: Name of the run.
-        record: Its run record.
         today: Day for the age of prices.
         row: Node type to price a machine without a bill as; None: unknown cost.
         launch: Attempts; those on provisioned nodes use their own price rows.

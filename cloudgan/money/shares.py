@@ -7,8 +7,8 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from cloudgan.money.ledger import Ledger, Usage
-from cloudgan.schema.cell_line import ROUTINES, CellLine
-from cloudgan.schema.cell_line import WAIT as CELL_WAIT
+from cloudgan.schema.coevolution import ROUTINES, CellLine
+from cloudgan.schema.coevolution import WAIT as CELL_WAIT
 from cloudgan.schema.cost_report import Share
 from cloudgan.schema.item import Item
 from cloudgan.schema.price_row import PriceRow
@@ -28,8 +28,6 @@ def rank_shares(record: RunRecord, ledger: Ledger, *, group: int) -> tuple[Share
     recorded. A worker's share is divided by its own clock, which the record has per epoch and rank.
 
     Args:
-        record: Of the run.
-        ledger: Of the run, by activity.
         group: Ranks of a worker; the record has a line for the leader of each.
     """
     weights: dict[Item, defaultdict[str, float]] = {

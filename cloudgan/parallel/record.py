@@ -16,7 +16,7 @@ from cloudgan.parallel.messages import Report, Update
 from cloudgan.parallel.rank import Rank
 from cloudgan.parallel.trace import Seconds
 from cloudgan.schema import record
-from cloudgan.schema.liveness import LivenessFile
+from cloudgan.schema.heartbeat import LivenessFile
 from cloudgan.schema.losses import PASSES, loss_columns, loss_note, loss_table
 from cloudgan.schema.record import Started
 from cloudgan.schema.record_line import Exchanged, StopReason

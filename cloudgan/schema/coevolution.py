@@ -1,4 +1,7 @@
-"""`CoevolutionConfig`, the schema of coevolution.json: a grid of cells that train GANs against each other.
+"""A grid of cells that train GANs against each other: its configuration, its saved states, and what it writes.
+
+`CoevolutionConfig` is the schema of coevolution.json, `GridStatus` of status.json, `CellLine` of a line of a cell's
+record.jsonl, and `MixtureQuality` of mixture_quality.json.
 
 The parameters and their names follow Perez, Nesmachnow, Toutouh, Hemberg and O'Reilly 2020
 (arXiv:2004.04633, table I) and Lipizzaner (Schmiedlechner et al. 2018, arXiv:1811.12843).
@@ -7,14 +10,18 @@ The parameters and their names follow Perez, Nesmachnow, Toutouh, Hemberg and O'
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Iterable, Sequence
+from pathlib import Path
 from typing import Annotated, Any, Final, Literal, NamedTuple, Self, cast, get_args
 
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
-from cloudgan.core.document import Document
+from cloudgan.core.document import Document, FiniteDocument
+from cloudgan.core.documents import bounded_lines, parse_json, validated
 from cloudgan.core.errors import ConfigError, counted, nearest, shorten, show
 from cloudgan.core.flags import Text, argument, flag
 from cloudgan.core.ranges import MAX_BATCH, MAX_EPOCHS, MAX_SEED, MAX_STEP
+from cloudgan.schema.record_line import Loss
 
 TaskName = Literal["showers", "ring"]
 Neighbourhood = Literal["von_neumann", "moore", "ring", "all", "none"]
@@ -59,10 +66,8 @@ def _changes(shown: str, text: str) -> tuple[Change, ...]:
     return tuple(changes)
 
 
-class CoevolutionConfig(Document):
+class CoevolutionConfig(FiniteDocument):
     """A grid of cells, what they train, and how they evolve."""
-
-    model_config = ConfigDict(allow_inf_nan=False)
 
     schema_version: Literal[1] = 1
     rows: int = Field(2, ge=1, le=MAX_CELLS)
@@ -218,3 +223,221 @@ def parse_grid(shown: str, text: str) -> tuple[int, int]:
     if found is None:
         raise ConfigError(f"{shown}={shorten(text)}: expected ROWSxCOLUMNS, such as --grid=2x3")
     return int(found[1]), int(found[2])
+
+
+CELLS: Final = "cells"
+"""Folder of a run with a folder per cell, also in the store."""
+_STATE = re.compile(r"state-(\d{9})\.npz")
+
+
+def state_name(iteration: int) -> str:
+    """Returns the file name of the state of an iteration."""
+    return f"state-{iteration:09d}.npz"
+
+
+def saved_iterations(names: Iterable[str]) -> list[int]:
+    """Returns the iterations of the states among file names, in ascending order."""
+    found = (_STATE.fullmatch(name) for name in names)
+    return sorted(int(name[1]) for name in found if name)
+
+
+def common_iteration(saved: Iterable[Collection[int]]) -> int:
+    """Returns the newest iteration that all cells have saved; 0: there is none."""
+    return max(set.intersection(*map(set, saved)), default=0)
+
+
+def newest_point(saved: Sequence[Collection[int]], *, asynchronous: bool) -> int:
+    """Returns the iteration up to which no cell repeats its work after a restart.
+
+    Cells in step continue from the newest one that all have; asynchronous ones each from its own newest.
+    """
+    if asynchronous:
+        return min(max(each, default=0) for each in saved)
+    return common_iteration(saved)
+
+
+def saved_in_store(names: Iterable[str], cells: int) -> list[list[int]]:
+    """Returns each cell's iterations by names such as ``cells/0-1/state-000000005.npz``; a cell may have none."""
+    by_cell: dict[str, list[str]] = {}
+    for name in names:
+        folder, _, file = name.rpartition("/")
+        by_cell.setdefault(folder, []).append(file)
+    found = [states for states in map(saved_iterations, by_cell.values()) if states]
+    return found + [[]] * (cells - len(found))
+
+
+STATUS_FILE: Final = "status.json"
+CellState = Literal["inactive", "processing", "finished"]
+GridState = Literal["running", "finished", "interrupted", "terminated", "failed"]
+
+
+class CellStatus(Document):
+    """The last sign of life of a cell.
+
+    Attributes:
+        name: ``ROW-COLUMN``.
+        rank: Of the MPI world.
+        host: Where it runs.
+        state: inactive until its first iteration begins, then processing, then finished.
+        iteration: Iterations done.
+        fitness: Of its best generator; lower is better.
+        score: Of its mixture; lower is better.
+        memory_bytes: Resident memory of its process.
+        silent_seconds: Since its last sign.
+    """
+
+    name: str
+    rank: int = Field(ge=0)
+    host: str
+    state: CellState = "inactive"
+    iteration: int = Field(0, ge=0)
+    fitness: float | None = None
+    score: float | None = None
+    memory_bytes: int | None = None
+    silent_seconds: float = Field(0.0, ge=0)
+
+
+class NodeStatus(Document):
+    """A machine of the world.
+
+    Attributes:
+        host: Its name.
+        processor: Its model.
+        cores: That its processes may use.
+        memory_gib: Of the machine.
+        gpus: Names of its GPUs.
+        ranks: That run on it, the master and those without a cell included.
+        cells: Names of its cells.
+        threads: Of TensorFlow in each of its cells.
+    """
+
+    host: str
+    processor: str
+    cores: int
+    memory_gib: float | None
+    gpus: tuple[str, ...] = ()
+    ranks: int
+    cells: tuple[str, ...] = ()
+    threads: int | None = None
+
+
+class GridStatus(Document):
+    """A grid whose cells are MPI ranks.
+
+    Attributes:
+        time: When the master wrote it.
+        state: Of the run.
+        rows: Of the grid.
+        columns: Of the grid.
+        iterations: That each cell will have done.
+        best: Name of the cell whose mixture has the lowest score, after the run.
+        nodes: Machines of the world.
+        cells: Row by row.
+    """
+
+    schema_version: Literal[1] = 1
+    time: str
+    state: GridState = "running"
+    rows: int
+    columns: int
+    iterations: int
+    best: str | None = None
+    nodes: tuple[NodeStatus, ...]
+    cells: tuple[CellStatus, ...]
+
+
+ROUTINES = ("gather", "update_genomes", "mutate", "train")
+"""Routines of an iteration, named as in arXiv:2004.04633, table IV."""
+WAIT = "wait"
+"""Key of the seconds in which a rank waits for the slowest cell."""
+
+
+class CellLine(Document):
+    """One iteration of one cell.
+
+    Attributes:
+        iteration: Counted from 1.
+        generator_fitness: Of the best generator; lower is better.
+        discriminator_fitness: Of the best discriminator.
+        rates: Learning rates of the trained generators and discriminators.
+        losses: Adversarial losses drawn for the generators.
+        selected: Names of the individuals that were trained.
+        entered: How many of the trained ones entered the population.
+        best: Name and parent of the best generator.
+        members: Cells of the mixture, and their weights.
+        score: Of the mixture, lower is better.
+        details: Other figures of its quality.
+        diverged: Whether a loss became NaN, so that the cell took its best neighbour's networks.
+        taken_from: Cell of those networks.
+        ages: Asynchronous runs: iterations by which each neighbour's networks were behind (negative:
+            ahead).
+        seconds: By routine; of cells that are ranks in step also `wait`, for the slowest of them.
+    """
+
+    model_config = ConfigDict(ser_json_inf_nan="strings")
+
+    iteration: int = Field(ge=1)
+    generator_fitness: Loss
+    discriminator_fitness: Loss
+    rates: tuple[float, ...]
+    losses: tuple[AdversarialLoss, ...]
+    selected: tuple[str, ...]
+    entered: int = Field(ge=0)
+    best: tuple[str, str]
+    members: dict[int, float]
+    score: Loss
+    details: dict[str, Loss] = Field(default_factory=dict)
+    diverged: bool = False
+    taken_from: int | None = None
+    ages: dict[int, int] = Field(default_factory=dict)
+    seconds: dict[str, float]
+
+
+def read_lines(path: Path) -> tuple[CellLine, ...]:
+    """Reads the record of a cell; empty if there is none. A last line that was cut off is left out."""
+    if not path.exists():
+        return ()
+    found = []
+    with path.open(encoding="utf-8", errors="replace") as record:
+        for number, line in enumerate(bounded_lines(record, str(path)), 1):
+            if line.endswith("\n"):
+                where = f"{path}, line {number}"
+                found.append(validated(CellLine, parse_json(line, where), where))
+    return tuple(found)
+
+
+EnsembleMethod = Literal["greedy", "genetic"]
+
+
+class _Quality(Document):
+    model_config = ConfigDict(ser_json_inf_nan="strings")
+
+
+class SampleQuality(_Quality):
+    """Quality of samples by the measure of the task; mixture weights minimise the score."""
+
+    score: Loss
+    details: dict[str, Loss] = Field({}, description="other figures by name")
+
+
+class ChosenEnsemble(_Quality):
+    """Generators of any cells that give equal shares of the samples."""
+
+    method: EnsembleMethod
+    cells: tuple[int, ...] = Field(min_length=1, max_length=MAX_CELLS)
+    quality: SampleQuality = Field(description="of the samples that the choice was made with")
+    scored: int = Field(ge=1, description="ensembles that were measured for the choice")
+
+
+class MixtureQuality(_Quality):
+    """The mixture of the best cell beside its members and beside an ensemble of all cells."""
+
+    schema_version: Literal[1] = 1
+    iteration: int = Field(ge=1, description="of the measured states")
+    cell: int = Field(ge=0, description="the best one, whose mixture it is")
+    samples: int = Field(ge=1, description="of each measurement")
+    mixture: SampleQuality = Field(description="with the evolved weights")
+    best_generator: SampleQuality = Field(description="the best member alone")
+    best_generator_cell: int = Field(ge=0)
+    uniform: SampleQuality = Field(description="all members with equal weights")
+    ensemble: ChosenEnsemble | None = Field(None, description="null: none was requested")

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from typing import Any, Literal, Self, get_args
 
 from pydantic import (
-    ConfigDict,
     Field,
     SerializerFunctionWrapHandler,
     ValidationError,
@@ -17,7 +16,7 @@ from pydantic import (
     model_validator,
 )
 
-from cloudgan.core.document import Document, SparseDocument
+from cloudgan.core.document import FiniteDocument, SparseDocument
 from cloudgan.core.documents import check_booleans, explain
 from cloudgan.core.errors import ConfigError, nearest, shorten
 from cloudgan.core.flags import argument, flag
@@ -39,7 +38,6 @@ _MAX_PROBLEMS = 8
 class DataConfig(SparseDocument):
     """The training showers and their order."""
 
-    model_config = ConfigDict(allow_inf_nan=False)
     OMITTED = ("unit", "binning", "fold")
 
     path: str = argument(
@@ -85,10 +83,8 @@ class DataConfig(SparseDocument):
         return self
 
 
-class CheckpointConfig(Document):
+class CheckpointConfig(FiniteDocument):
     """Interval and copy of checkpoints."""
-
-    model_config = ConfigDict(allow_inf_nan=False)
 
     keep: int = Field(3, ge=1, le=10**6)
     every_seconds: float = Field(300.0, gt=0, le=MAX_SECONDS)
@@ -113,7 +109,6 @@ class CheckpointConfig(Document):
 class RunConfig(SparseDocument):
     """The configuration of a training run: run.yaml."""
 
-    model_config = ConfigDict(allow_inf_nan=False)
     OMITTED = ("task", "join", "parallel", "grid")
 
     schema_version: Literal[1] = 1

@@ -9,19 +9,17 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
-from cloudgan.core.document import Document
+from cloudgan.core.document import FiniteDocument
 
 
 def _weight(default: float, description: str) -> Any:
     return Field(default, ge=0, le=1e9, description=description)
 
 
-class LossWeights(Document):
+class LossWeights(FiniteDocument):
     """Weights of the loss terms by name; 0 leaves a term out of the total."""
-
-    model_config = ConfigDict(allow_inf_nan=False)
 
     # The four published terms, arXiv:2111.04628.
     real_fake: float = _weight(3.0, "binary cross-entropy of real against fake")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Literal, Self, get_args
 
-from pydantic import ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
-from cloudgan.core.document import Document
+from cloudgan.core.document import FiniteDocument
 from cloudgan.core.flags import flag
 from cloudgan.core.ranges import MAX_PROCESSES
 
@@ -17,10 +17,8 @@ MasterOptimizer = Literal["sgd", "adam", "rmsprop", "adadelta"]
 Sent = Literal["weights", "gradients"]
 
 
-class ParallelConfig(Document):
+class ParallelConfig(FiniteDocument):
     """Ranks that train one GAN: asynchronous masters and workers, and stages on several devices."""
-
-    model_config = ConfigDict(allow_inf_nan=False)
 
     mode: ParallelMode = flag(
         "none",

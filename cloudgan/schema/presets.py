@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Literal, NamedTuple
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from cloudgan.core.document import SparseDocument
 from cloudgan.core.errors import UnknownNameError
@@ -53,7 +53,6 @@ PROFILES: dict[str, NetworkProfile] = {}
 class Preset(SparseDocument):
     """Everything that defines a model except its data; the defaults are the published 3DGAN."""
 
-    model_config = ConfigDict(allow_inf_nan=False)
     OMITTED = ("periodic_axes", "log_energy", *SIZE_KEYS)
 
     preset: str = flag(

@@ -1,22 +1,26 @@
-"""`SearchConfig`, the schema of search.json: the space of a hyper-parameter search, and how it is searched."""
+"""A hyper-parameter search: `SearchConfig`, the schema of search.json, and what its processes share beside the journal.
+
+Below ``searches/NAME/`` of a store are ``search.json``, the objects of the journal, ``blocks/ID/status.json``, which
+the block ID writes, and of each trial ``trials/0007/`` with the files of an ordinary run, of a trial with folds
+``trials/0007/folds/2/``.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Final, Literal, NamedTuple, Self
 
-from pydantic import ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 
-from cloudgan.core.document import Document
+from cloudgan.core.document import Document, FiniteDocument
 from cloudgan.core.documents import check_booleans, explain, read_yaml
 from cloudgan.core.errors import ConfigError, nearest, show
 from cloudgan.core.flags import flag
 from cloudgan.core.ranges import MAX_PROCESSES
 from cloudgan.schema.config import RunConfig, parse_config
 from cloudgan.schema.presets import SIZE_KEYS
-from cloudgan.schema.search_exchange import TrialRun
 from cloudgan.schema.stop_criterion import METRIC, METRICS
 
 FILE_NAME = "search.json"
@@ -39,10 +43,8 @@ _INSIDE = 0.382
 _FIXED = {"model.preset", "model.networks", "training.seed", "training.workers"}
 
 
-class Dimension(Document):
+class Dimension(FiniteDocument):
     """The values of one key: a range, or choices."""
-
-    model_config = ConfigDict(allow_inf_nan=False)
 
     low: int | float | None = None
     high: int | float | None = None
@@ -113,10 +115,31 @@ class Dimension(Document):
         return float(self.low), float(self.high)
 
 
-class SearchConfig(Document):
-    """A search: the run that all trials share, the space, and how it is searched."""
+class TrialRun(NamedTuple):
+    """A run of a trial: what a block trains at one time.
 
-    model_config = ConfigDict(allow_inf_nan=False)
+    Attributes:
+        fold: Number of the fold; None: the trial has no folds, and this is its only run.
+    """
+
+    trial: int
+    fold: int | None = None
+
+    @property
+    def path(self) -> str:
+        """Its folder below that of the search, on this machine and in the store."""
+        folder = f"trials/{self.trial:04d}"
+        return folder if self.fold is None else f"{folder}/folds/{self.fold}"
+
+    @property
+    def name(self) -> str:
+        """Name of the run in its run.yaml."""
+        name = f"{self.trial:04d}"
+        return name if self.fold is None else f"{name}-fold-{self.fold}"
+
+
+class SearchConfig(FiniteDocument):
+    """A search: the run that all trials share, the space, and how it is searched."""
 
     schema_version: Literal[1] = 1
     base: RunConfig = Field(description="run.yaml of every trial, before its point is applied")
@@ -321,3 +344,43 @@ def _keys(base: RunConfig) -> set[str]:
             elif not isinstance(value, list):
                 found.add(f"{section}.{key}")
     return found - _FIXED
+
+
+BLOCKS: Final = "blocks"
+STATUS: Final = "status.json"
+
+BEAT_SECONDS: Final = 5.0
+"""How often a block in a pod shows that it is alive."""
+LEASE_SECONDS: Final = 60.0
+"""A block without a beat for this long is lost. A block that cannot write one for half of it stops."""
+
+Number = Annotated[int, Field(ge=0, le=10**9)]
+_SpellSeconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+def search_prefix(name: str) -> str:
+    """Returns the folder of a search in its store."""
+    return f"searches/{name}"
+
+
+class Spell(Document):
+    """Time that a block spent with a trial, or with one of its folds."""
+
+    trial: Number
+    seconds: _SpellSeconds
+
+
+class BlockStatus(Document):
+    """What a block does."""
+
+    deployment: str = Field(description="name of its run")
+    worker: Number = Field(description="its number in the deployment")
+    incarnation: str = Field(
+        description="begins with the time of its start, so that later ones sort behind"
+    )
+    beat: Number = Field(description="grows while the block is alive")
+    seconds: _SpellSeconds = Field(description="since its start")
+    left: bool = Field(False, description="the block has ended")
+    spells: tuple[Spell, ...] = Field((), description="of the trainings that ended")
+    trial: Number | None = Field(None, description="the trial that it trains; None: it waits")
+    trial_since: _SpellSeconds = Field(0.0, description="`seconds` when that training began")

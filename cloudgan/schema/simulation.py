@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Final, Literal, Self
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
-from cloudgan.core.document import Document
+from cloudgan.core.document import FiniteDocument
 from cloudgan.core.flags import RANGE, flag
 from cloudgan.core.ranges import MAX_SHOWERS
 
@@ -31,10 +31,8 @@ _Gev = Annotated[float, Field(ge=1, le=1000)]
 _Degrees = Annotated[float, Field(ge=45, le=135)]
 
 
-class SimulationConfig(Document):
+class SimulationConfig(FiniteDocument):
     """Showers of Geant4, flat in energy and angle; with the seed of the run they determine the data set."""
-
-    model_config = ConfigDict(allow_inf_nan=False)
 
     engine: Literal["geant4"] = "geant4"
     showers: int = flag(1000, "showers of all workers together", "Showers", ge=1, le=MAX_SHOWERS)

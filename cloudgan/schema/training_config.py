@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, Self
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from cloudgan.core.document import SparseDocument
 from cloudgan.core.flags import flag
@@ -38,7 +38,6 @@ ScaleLr = Literal["none", "linear", "sqrt"]
 class TrainingConfig(SparseDocument):
     """Training options."""
 
-    model_config = ConfigDict(allow_inf_nan=False)
     OMITTED = ("engine", "patience", "smooth")
 
     engine: EngineName = flag(

@@ -6,7 +6,7 @@ import time
 from collections.abc import Collection
 
 from cloudgan.core.documents import parse_model
-from cloudgan.schema.search_exchange import BLOCKS, LEASE_SECONDS, STATUS, BlockStatus
+from cloudgan.schema.search import BLOCKS, LEASE_SECONDS, STATUS, BlockStatus
 from cloudgan.storage.store import ObjectMissingError, Store
 
 

@@ -7,8 +7,7 @@ from pathlib import Path
 
 from cloudgan.core.documents import read_json, write_json
 from cloudgan.core.errors import ConfigError, install_command
-from cloudgan.schema.search import FILE_NAME, SearchConfig
-from cloudgan.schema.search_exchange import TrialRun
+from cloudgan.schema.search import FILE_NAME, SearchConfig, TrialRun
 
 
 def check_extra() -> None:

@@ -14,8 +14,7 @@ from cloudgan.core.progress import Progress
 from cloudgan.schema.config import RunConfig
 from cloudgan.schema.record import Checkpointed, read_if_whole
 from cloudgan.schema.run_folder import RunFolder
-from cloudgan.schema.search import SearchConfig
-from cloudgan.schema.search_exchange import TrialRun
+from cloudgan.schema.search import SearchConfig, TrialRun
 from cloudgan.search.blocks import Block, blocks_of_machine, wait_for_trainers
 from cloudgan.search.folder import SearchFolder
 from cloudgan.search.objectives import machine_seconds

@@ -9,8 +9,7 @@ from optuna.trial import FrozenTrial
 
 from cloudgan.schema.record import RunRecord, read_if_whole
 from cloudgan.schema.run_folder import RunFolder
-from cloudgan.schema.search import SearchConfig
-from cloudgan.schema.search_exchange import TrialRun
+from cloudgan.schema.search import SearchConfig, TrialRun
 from cloudgan.search.folder import SearchFolder
 from cloudgan.search.objectives import seconds_of_runs, spent_seconds
 from cloudgan.search.result import Search

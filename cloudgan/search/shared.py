@@ -19,8 +19,7 @@ from cloudgan.data.manifest import MANIFEST
 from cloudgan.schema import record
 from cloudgan.schema.quality import best_step
 from cloudgan.schema.run_folder import RunFolder, checkpoint_name, checkpoint_steps
-from cloudgan.schema.search import FILE_NAME, SearchConfig
-from cloudgan.schema.search_exchange import TrialRun, search_prefix
+from cloudgan.schema.search import FILE_NAME, SearchConfig, TrialRun, search_prefix
 from cloudgan.search.block_watch import BlockWatch
 from cloudgan.search.blocks import LOG
 from cloudgan.search.folder import SearchFolder

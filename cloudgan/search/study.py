@@ -24,8 +24,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from cloudgan.core.errors import ConfigError, DataError
 from cloudgan.schema.run_folder import find_run_folder
-from cloudgan.schema.search import SearchConfig
-from cloudgan.schema.search_exchange import TrialRun
+from cloudgan.schema.search import SearchConfig, TrialRun
 from cloudgan.search.folder import SearchFolder
 from cloudgan.search.journal import file_journal
 from cloudgan.search.samplers import distributions, grid, make_sampler

@@ -24,8 +24,7 @@ from cloudgan.core.progress import Progress
 from cloudgan.schema.config import RunConfig
 from cloudgan.schema.record import RunRecord, read_if_whole
 from cloudgan.schema.run_folder import RunFolder
-from cloudgan.schema.search import SearchConfig
-from cloudgan.schema.search_exchange import TrialRun
+from cloudgan.schema.search import SearchConfig, TrialRun
 from cloudgan.search.blocks import LOG, Block
 from cloudgan.search.objectives import objective_median, objective_values, second_objective
 from cloudgan.search.study import MOST_FAILURES, REASON, SearchStudy, claims_of

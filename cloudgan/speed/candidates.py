@@ -121,8 +121,6 @@ class BatchRule:
         """Returns the batches per replica that are possible on a number of nodes.
 
         Args:
-            row: Offer.
-            nodes: Number of nodes.
             throughput: Its measured batches are possible too.
             fixed: Whether the number of nodes was requested: then only the requested or usual batch
                 is possible, and it may exceed the memory.
@@ -168,9 +166,6 @@ def candidates(
     Their cost is that of the nodes while they train. A job that would never end is no candidate.
 
     Args:
-        rows: Offers of both markets.
-        throughput: Throughput model of the network.
-        job: Job to run.
         counts: Requested numbers of nodes; default: those that the offer allows.
     """
     found = []

@@ -192,7 +192,6 @@ def fit_and_predict(
 
     Args:
         csv: File with the columns n, seconds and, optionally, nodes and steps.
-        predict: Numbers of accelerators.
         showers: Showers of an epoch; with `batch` they give the steps.
         batch: Showers per accelerator and step.
         feed: Showers per second that the input can supply; needs `showers` and `batch`.

@@ -63,10 +63,9 @@ def load_accelerator_specs() -> Mapping[str, AcceleratorSpec]:
     return read_keyed(place, AcceleratorSpec, lambda spec: spec.accelerator)
 
 
-def data_sheets(
-    accelerator: str, known: Mapping[str, AcceleratorSpec]
-) -> dict[str, AcceleratorSpec]:
+def data_sheets(accelerator: str) -> dict[str, AcceleratorSpec]:
     """Returns the data sheets that a name may mean: a partition of Slurm says a100 for both sizes of memory."""
+    known = load_accelerator_specs()
     if accelerator in known:
         return {accelerator: known[accelerator]}
     start = f"{accelerator.lower()}-"

@@ -437,7 +437,7 @@ class ThroughputModel:
         shares of the peak performance.
         """
         known = load_accelerator_specs()
-        specs = data_sheets(accelerator, known)
+        specs = data_sheets(accelerator)
         bases = sorted(name for name in self._own if name in known)
         if not specs or not bases:
             return None
@@ -480,7 +480,6 @@ def build_throughput_model(
     """Returns the throughput model of one network.
 
     Args:
-        network: The network.
         showers: Showers of the epoch to estimate.
         runs: Measured runs of this network, or of one that `work` compares it with.
         drops_last: Whether an epoch drops the showers that fill no batch.

@@ -262,8 +262,6 @@ class Posterior:
         """Returns the distribution of the logarithm of the seconds of a healthy run.
 
         Args:
-            n: Accelerators.
-            steps: Steps of the epoch.
             misfit: Relative error of the model at the measured sizes that noise does not explain;
                 added to its other errors.
         """

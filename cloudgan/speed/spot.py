@@ -179,7 +179,6 @@ def break_even(
         work_seconds: Time of the job without preemption.
         price_ratio: Spot price over on-demand price.
         preemption: Restart and checkpoint time; its rate is ignored.
-        nodes: Number of nodes.
 
     Returns:
         Preemptions per node and hour; 0 if spot is not cheaper without any preemption.
@@ -235,8 +234,6 @@ def choose_market(
         spot: Spot price; None: unknown or not accepted.
         on_demand: On-demand price; None: unknown or not accepted. At least one is given.
         work_seconds: Job duration without preemption; the time limit if unknown.
-        nodes: Of the job.
-        preemption: Of spot nodes.
     """
     if spot is None:
         return MarketChoice("on_demand", "the spot price is unknown there")

@@ -22,7 +22,7 @@ from cloudgan.core.clock import utc_now
 from cloudgan.core.errors import CloudganError
 from cloudgan.data.batches import ReadingTime
 from cloudgan.schema import record
-from cloudgan.schema.liveness import LivenessFile
+from cloudgan.schema.heartbeat import LivenessFile
 from cloudgan.schema.losses import PASSES, loss_columns, loss_note, loss_table
 from cloudgan.schema.record_line import StopReason
 from cloudgan.training.checkpoint import State

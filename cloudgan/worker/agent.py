@@ -19,13 +19,12 @@ from cloudgan.core.clock import utc_now
 from cloudgan.core.cuda_libraries import loader_environment
 from cloudgan.core.errors import CloudganError, TryAgain
 from cloudgan.ranks.layout import divide_ranks, make_layout, ranks_per_node
-from cloudgan.schema.grid_status import FILE_NAME as GRID_STATUS
+from cloudgan.schema.coevolution import STATUS_FILE
 from cloudgan.schema.heartbeat import FILE_NAME as HEARTBEAT
-from cloudgan.schema.heartbeat import Heartbeat
-from cloudgan.schema.liveness import LivenessFile
+from cloudgan.schema.heartbeat import Heartbeat, LivenessFile
 from cloudgan.schema.run_folder import checkpoint_steps
 from cloudgan.schema.run_state import PREEMPTS
-from cloudgan.schema.search_exchange import search_prefix
+from cloudgan.schema.search import search_prefix
 from cloudgan.schema.simulation import SHARD_INFO
 from cloudgan.storage.store import ObjectMissingError, StoreError, open_store, retry_on_store_error
 from cloudgan.worker.control import (
@@ -253,7 +252,7 @@ class WorkerAgent:
             return (self._heartbeat(), log)
         every, folder = timeouts.record_every_seconds, pod.folder
         names = (
-            (GRID_STATUS,) if pod.config.grid else (folder.record_file.name, folder.trace_file.name)
+            (STATUS_FILE,) if pod.config.grid else (folder.record_file.name, folder.trace_file.name)
         )
         files = (file_upload(store, one, folder.path / one, every_seconds=every) for one in names)
         return (*files, self._heartbeat(), log)

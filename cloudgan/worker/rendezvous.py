@@ -15,8 +15,7 @@ from pydantic import ConfigDict, Field
 from cloudgan.core.clock import utc_now
 from cloudgan.core.document import Document
 from cloudgan.schema import record
-from cloudgan.schema.heartbeat import Heartbeat, Phase
-from cloudgan.schema.liveness import Liveness
+from cloudgan.schema.heartbeat import Heartbeat, Liveness, Phase
 from cloudgan.schema.quality import quality_of
 from cloudgan.worker.pod_environment import PodEnvironment
 from cloudgan.worker.preemption import PreemptionNotice

@@ -18,8 +18,7 @@ from pydantic import Field, ValidationError
 
 from cloudgan.core.document import Document
 from cloudgan.core.errors import CloudganError, ConfigError, NoProgress, TryAgain, counted
-from cloudgan.schema.heartbeat import Phase
-from cloudgan.schema.liveness import LivenessFile
+from cloudgan.schema.heartbeat import LivenessFile, Phase
 from cloudgan.storage.store import ObjectMissingError, Store
 from cloudgan.worker.control import RendezvousClient
 from cloudgan.worker.pod_environment import Peers

@@ -19,12 +19,11 @@ from cloudgan.core.documents import write_json
 from cloudgan.core.errors import ConfigError
 from cloudgan.core.progress import Progress
 from cloudgan.schema import coevolution, record
-from cloudgan.schema.coevolution import CoevolutionConfig
+from cloudgan.schema.coevolution import CELLS, CoevolutionConfig, newest_point, saved_in_store
 from cloudgan.schema.config import RunConfig
-from cloudgan.schema.grid_states import CELLS, newest_point, saved_in_store
 from cloudgan.schema.quality import best_step
 from cloudgan.schema.run_folder import RunFolder, checkpoint_name, checkpoint_steps
-from cloudgan.schema.search_exchange import STATUS, BlockStatus
+from cloudgan.schema.search import STATUS, BlockStatus
 from cloudgan.storage.bucket_showers import BucketShowers, is_url
 from cloudgan.storage.store import ObjectMissingError, Store
 from cloudgan.worker.pod_environment import PodEnvironment

@@ -9,7 +9,7 @@ from pathlib import Path
 from cloudgan.api import search_block
 from cloudgan.api.search_block import SearchBlock
 from cloudgan.schema.config import parse_config
-from cloudgan.schema.liveness import LivenessFile
+from cloudgan.schema.heartbeat import LivenessFile
 from cloudgan.worker.pod_environment import Peers, PodEnvironment
 
 PROGRAM = (sys.executable, str(Path(__file__).parents[1] / "search" / "trainer_program.py"))

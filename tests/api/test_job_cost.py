@@ -22,7 +22,7 @@ from cloudgan.schema import launch
 from cloudgan.schema import plan as plans
 from cloudgan.schema.config import RunConfig
 from cloudgan.schema.run_folder import RunFolder
-from cloudgan.schema.search_exchange import BlockStatus, Spell, TrialRun
+from cloudgan.schema.search import BlockStatus, Spell, TrialRun
 from cloudgan.schema.simulation import SHARD_INFO, SimulationConfig
 from cloudgan.storage.store import open_store
 

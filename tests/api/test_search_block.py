@@ -19,7 +19,7 @@ from cloudgan.core.errors import ConfigError, DataError
 from cloudgan.core.progress import Silent
 from cloudgan.schema import record
 from cloudgan.schema.config import parse_config
-from cloudgan.schema.liveness import LivenessFile
+from cloudgan.schema.heartbeat import LivenessFile
 from cloudgan.schema.run_folder import RunFolder
 from cloudgan.schema.search import Dimension, SearchConfig
 from cloudgan.search import shared

@@ -8,7 +8,7 @@ import pytest
 from cloudgan.api.shower_production import FinishedShard, finish, finished_shards
 from cloudgan.core.errors import DataError
 from cloudgan.data.manifest import ColumnInfo, PartInfo, SourceInfo, StoredFile, parse_manifest
-from cloudgan.schema.liveness import LivenessFile
+from cloudgan.schema.heartbeat import LivenessFile
 from cloudgan.schema.simulation import SimulationConfig
 from cloudgan.storage.folder import FolderStore
 

@@ -10,7 +10,7 @@ from cloudgan.coevolution.grid import Grid
 from cloudgan.core.errors import CloudganError
 from cloudgan.reports.page import page_csv, render
 from cloudgan.reports.table import cell_text
-from cloudgan.schema.cell_line import CellLine
+from cloudgan.schema.coevolution import CellLine
 from cloudgan.schema.options.bench import BenchCellsOptions
 
 FOUR, NINE = Grid(2, 2), Grid(3, 3)

@@ -17,8 +17,7 @@ from cloudgan.launch.operations import runs, targets
 from cloudgan.launch.operations.run_status import RunList, RunStatus
 from cloudgan.money.catalog import load_catalog
 from cloudgan.schema import plan as plans
-from cloudgan.schema.coevolution import CoevolutionConfig
-from cloudgan.schema.grid_status import CellStatus, GridStatus, NodeStatus
+from cloudgan.schema.coevolution import CellStatus, CoevolutionConfig, GridStatus, NodeStatus
 from cloudgan.schema.launch import Node
 from cloudgan.schema.run_folder import RunFolder
 from cloudgan.schema.run_state import RunState, WorkerState

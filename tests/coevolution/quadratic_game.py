@@ -14,7 +14,7 @@ from cloudgan.coevolution.files import GridFolder
 from cloudgan.coevolution.grid import check_grid
 from cloudgan.coevolution.task import KINDS
 from cloudgan.ranks.flat import FlatLayout
-from cloudgan.schema.mixture_quality import SampleQuality
+from cloudgan.schema.coevolution import SampleQuality
 from cloudgan.training.stopping import StopFlag
 
 LAYOUT = FlatLayout(("weights", "iteration"), ((3,), ()), 1)

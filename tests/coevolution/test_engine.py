@@ -23,8 +23,7 @@ from cloudgan.core.documents import read_json
 from cloudgan.core.settings import child_environment
 from cloudgan.ranks.hydra import find_program
 from cloudgan.ranks.process import Failure, failure_file, processes_file
-from cloudgan.schema.coevolution import CoevolutionConfig
-from cloudgan.schema.grid_status import GridStatus
+from cloudgan.schema.coevolution import CoevolutionConfig, GridStatus
 from coevolution.quadratic_game import LAYOUT, cells_in
 
 pytest.importorskip("mpi4py")

@@ -9,8 +9,7 @@ from cloudgan.coevolution.cell import CellState, Population
 from cloudgan.coevolution.ensemble import EnsembleSearch, compare
 from cloudgan.coevolution.mixture import Mixture
 from cloudgan.coevolution.task import Individual
-from cloudgan.schema.coevolution import CoevolutionConfig
-from cloudgan.schema.mixture_quality import SampleQuality
+from cloudgan.schema.coevolution import CoevolutionConfig, SampleQuality
 from coevolution.quadratic_game import QuadraticGame, QuadraticPair
 
 MODES = 8

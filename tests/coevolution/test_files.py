@@ -11,8 +11,7 @@ from cloudgan.coevolution.files import CellFiles, GridFolder, keep_pictures, pic
 from cloudgan.coevolution.grid import Grid
 from cloudgan.coevolution.record import is_pictured
 from cloudgan.core.errors import ConfigError, DataError
-from cloudgan.schema.cell_line import CellLine
-from cloudgan.schema.coevolution import CoevolutionConfig
+from cloudgan.schema.coevolution import CellLine, CoevolutionConfig
 
 
 def line(iteration):

@@ -8,7 +8,7 @@ import pytest
 from cloudgan.coevolution.evolution import Purpose, random_numbers
 from cloudgan.coevolution.mixture import Mixture, assign, evolve_weights
 from cloudgan.coevolution.task import Draw
-from cloudgan.schema.mixture_quality import SampleQuality
+from cloudgan.schema.coevolution import SampleQuality
 
 
 def random(iteration=0, purpose=Purpose.MIXTURE):

@@ -3,7 +3,7 @@
 import pytest
 
 from cloudgan.coevolution.record import ancestry, routine_times
-from cloudgan.schema.cell_line import CellLine
+from cloudgan.schema.coevolution import CellLine
 
 
 def line(iteration, parents, *, losses=("bce",), rates=(0.001, 0.002), seconds=None):

@@ -7,7 +7,7 @@ import pytest
 from cloudgan.money.report import cost_report
 from cloudgan.money.run_cost import RunCost
 from cloudgan.money.shares import grid_shares
-from cloudgan.schema.cell_line import CellLine
+from cloudgan.schema.coevolution import CellLine
 from cloudgan.schema.record import RunRecord
 from cloudgan.schema.record_line import Exchanged
 from tests.money.conftest import ROW, TODAY, after, attempt, epoch, launch_of, started, stopped

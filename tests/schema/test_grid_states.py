@@ -1,6 +1,6 @@
 """Where the cells of a grid continue, from the names of their saved states."""
 
-from cloudgan.schema.grid_states import (
+from cloudgan.schema.coevolution import (
     common_iteration,
     newest_point,
     saved_in_store,

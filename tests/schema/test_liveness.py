@@ -2,7 +2,7 @@ import time
 
 import pytest
 
-from cloudgan.schema.liveness import LivenessFile
+from cloudgan.schema.heartbeat import LivenessFile
 
 
 def test_a_pulse_is_read_as_it_was_written_and_forgotten(tmp_path):

@@ -7,8 +7,7 @@ import pytest
 from cloudgan.core.errors import ConfigError, TryAgain
 from cloudgan.core.progress import Silent
 from cloudgan.schema.config import parse_config
-from cloudgan.schema.search import Dimension, SearchConfig
-from cloudgan.schema.search_exchange import BlockStatus, TrialRun
+from cloudgan.schema.search import BlockStatus, Dimension, SearchConfig, TrialRun
 from cloudgan.search import shared
 from cloudgan.search.block_watch import BlockWatch
 from cloudgan.search.folder import SearchFolder

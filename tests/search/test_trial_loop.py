@@ -20,8 +20,7 @@ from cloudgan.core.hardware import this_machine
 from cloudgan.core.progress import Silent
 from cloudgan.schema.config import parse_config
 from cloudgan.schema.run_folder import RunFolder
-from cloudgan.schema.search import Dimension, SearchConfig, with_folds
-from cloudgan.schema.search_exchange import TrialRun
+from cloudgan.schema.search import Dimension, SearchConfig, TrialRun, with_folds
 from cloudgan.search.blocks import LOG, Block
 from cloudgan.search.folder import SearchFolder
 from cloudgan.search.here import train_here

@@ -13,7 +13,7 @@ from cloudgan.data.epoch_sampler import EpochSampler
 from cloudgan.data.summary import TrainingSummary
 from cloudgan.schema import record
 from cloudgan.schema.config import parse_config
-from cloudgan.schema.liveness import LivenessFile
+from cloudgan.schema.heartbeat import LivenessFile
 from cloudgan.schema.losses import PASSES, loss_columns
 from cloudgan.schema.run_folder import RunFolder
 from cloudgan.schema.training_config import TrainingConfig

@@ -14,7 +14,7 @@ import pytest
 from cloudgan.core.errors import NoProgress, TryAgain
 from cloudgan.core.loopback_network import LoopbackNetwork
 from cloudgan.core.run_secret import write_secret
-from cloudgan.schema.liveness import LivenessFile
+from cloudgan.schema.heartbeat import LivenessFile
 from cloudgan.storage.store import open_store
 from cloudgan.worker.pod_environment import Peers
 from cloudgan.worker.preemption import StopRequest

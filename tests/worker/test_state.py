@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 
 from cloudgan.schema.config import RunConfig
-from cloudgan.schema.liveness import Liveness
+from cloudgan.schema.heartbeat import Liveness
 from cloudgan.worker.rendezvous import AgentState, AgentStatus, read_heartbeat
 
 

@@ -17,8 +17,7 @@ from cloudgan.coevolution.evolution import random_numbers
 from cloudgan.coevolution.keras_pair import Batch
 from cloudgan.coevolution.task import Draw
 from cloudgan.coevolution.tasks.dense_pair import DensePair, dense_network
-from cloudgan.schema.coevolution import CoevolutionConfig
-from cloudgan.schema.mixture_quality import SampleQuality
+from cloudgan.schema.coevolution import CoevolutionConfig, SampleQuality
 
 MODES = 8
 RADIUS, SIGMA = 2.0, 0.02

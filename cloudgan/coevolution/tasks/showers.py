@@ -21,9 +21,8 @@ from cloudgan.core.progress import Progress
 from cloudgan.data.batches import TrainingSet
 from cloudgan.data.showers import Showers as ShowerArrays
 from cloudgan.data.showers import measured_angle
-from cloudgan.schema.coevolution import CoevolutionConfig
+from cloudgan.schema.coevolution import CoevolutionConfig, SampleQuality
 from cloudgan.schema.config import RunConfig
-from cloudgan.schema.mixture_quality import SampleQuality
 from cloudgan.training.inference import Conditions
 from cloudgan.training.quality import HeldOutReference
 from cloudgan.validation.acceptance.assess import quick_metrics

@@ -20,12 +20,10 @@ from cloudgan.core.documents import parse_model, write_json
 from cloudgan.core.errors import CloudganError, ResourcesLeftError
 from cloudgan.launch.kubernetes.manifests import CLAIM, run_yaml
 from cloudgan.launch.lifecycle.run_registry import RunRegistry
-from cloudgan.schema import coevolution, grid_status, launch
+from cloudgan.schema import coevolution, launch
 from cloudgan.schema import heartbeat as heartbeats
 from cloudgan.schema import record as record_lines
-from cloudgan.schema.coevolution import CoevolutionConfig
-from cloudgan.schema.grid_states import CELLS, saved_iterations
-from cloudgan.schema.grid_status import GridStatus
+from cloudgan.schema.coevolution import CELLS, CoevolutionConfig, GridStatus, saved_iterations
 from cloudgan.schema.heartbeat import Heartbeat
 from cloudgan.schema.launch import Launch
 from cloudgan.schema.plan import FILE_NAME as PLAN_FILE
@@ -188,7 +186,7 @@ class RunResults:
 
     def grid_status(self) -> GridStatus | None:
         """Returns what the master of a grid wrote last; None if missing or the store is unreachable."""
-        return self._document(grid_status.FILE_NAME, GridStatus)
+        return self._document(coevolution.STATUS_FILE, GridStatus)
 
     def read_record(self) -> bytes | None:
         """Returns the content of record.jsonl; None: nothing was trained yet."""

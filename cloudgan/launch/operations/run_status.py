@@ -21,11 +21,14 @@ from cloudgan.core.file_lock import holder
 from cloudgan.reports.result import Result, View
 from cloudgan.reports.table import Cell, Number, Table
 from cloudgan.schema import coevolution, record, search
-from cloudgan.schema.cell_line import read_lines
-from cloudgan.schema.coevolution import CoevolutionConfig
+from cloudgan.schema.coevolution import (
+    CELLS,
+    STATUS_FILE,
+    CoevolutionConfig,
+    GridStatus,
+    read_lines,
+)
 from cloudgan.schema.config import RunConfig
-from cloudgan.schema.grid_states import CELLS
-from cloudgan.schema.grid_status import FILE_NAME, GridStatus
 from cloudgan.schema.heartbeat import Heartbeat
 from cloudgan.schema.quality import quality_of
 from cloudgan.schema.record import RunRecord
@@ -256,7 +259,7 @@ def _workers(job: RunState) -> Table:
 
 def read_status(folder: RunFolder) -> GridStatus | None:
     """Returns what the master of a grid wrote last; None: nothing, as if its cells are no ranks."""
-    path = folder.path / FILE_NAME
+    path = folder.path / STATUS_FILE
     return read_json(path, GridStatus) if path.exists() else None
 
 

@@ -150,12 +150,6 @@ def aws_spot_quotes(
 
     Each has the range of the last 30 days in its zone.
 
-    Args:
-        request: Nodes and regions.
-        now: Time of the prices.
-        progress: Reports each region.
-        client_for: Returns boto3's EC2 client of a region.
-
     Raises:
         CredentialsError: Credentials are missing or lack the permission.
         CloudganError: AWS is unreachable or rejects the request.

@@ -209,29 +209,22 @@ def components_of(node: PriceRow, market: Market) -> dict[SkuComponent, float] |
         return None
     count = node.accelerator_count
     if node.unit_sold.startswith("tpu"):
-        return {_tpu_part(node, market): count / _CHIPS_OF_A_UNIT[node.unit_sold]}
+        one = node.unit_sold == "tpu_8_cores" and count == _CHIPS_OF_A_DEVICE
+        kind = "tpu" if one or node.unit_sold == "tpu_chip" else "pod"
+        part = SkuComponent(kind, node.accelerator, market)
+        return {part: count / _CHIPS_OF_A_UNIT[node.unit_sold]}
     gpus = {SkuComponent("gpu", node.accelerator, market): float(count)}
     if node.node_type.startswith("a4-"):  # the "GPU slice" includes the host
         return gpus
     if node.vcpu is None or node.memory_gib is None:
         return None
-    family = _family(node.node_type)
+    family = node.node_type.partition("-")[0].upper()
+    if node.node_type.startswith("a3-ultragpu"):
+        family += "ULTRA"
     return gpus | {
         SkuComponent("core", family, market): node.vcpu,
         SkuComponent("ram", family, market): node.memory_gib,
     }
-
-
-def _tpu_part(node: PriceRow, market: Market) -> SkuComponent:
-    one = node.unit_sold == "tpu_8_cores" and node.accelerator_count == _CHIPS_OF_A_DEVICE
-    return SkuComponent(
-        "tpu" if one or node.unit_sold == "tpu_chip" else "pod", node.accelerator, market
-    )
-
-
-def _family(node_type: str) -> str:
-    head = node_type.partition("-")[0].upper()
-    return f"{head}ULTRA" if node_type.startswith("a3-ultragpu") else head
 
 
 def price_feeds(
