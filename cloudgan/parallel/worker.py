@@ -24,8 +24,7 @@ from cloudgan.parallel.update_rules import Floats, UpdateRule, make_rule
 from cloudgan.ranks.flat import FlatLayout
 from cloudgan.ranks.silence import ANSWER_SECONDS
 from cloudgan.schema.record_line import StopReason
-from cloudgan.training.exchange import Exchange, Loop
-from cloudgan.training.stopping import REASONS, StopTraining
+from cloudgan.training.stopping import REASONS, Exchange, Loop, StopTraining
 
 PREFIX = "exchange/"
 """Of the arrays of the update rule in a worker's checkpoint."""

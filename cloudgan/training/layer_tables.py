@@ -1,4 +1,4 @@
-"""Measures the tables of the layers' energies for `cloudgan.gan.cell_marginals`."""
+"""Measures the tables of the layers' energies for `cloudgan.gan.cell_marginals`, and the values of a table at its bins' middles."""
 
 from __future__ import annotations
 
@@ -19,6 +19,11 @@ from cloudgan.gan.shower_frame import (
 Floats = NDArray[np.float64]
 
 _TINY = 1e-12
+_LEAST_SHARE = 1e-5
+PARTS = 4
+"""Places in a bin at which a table is read."""
+_ROUNDS = 4
+"""Corrections of the values of a table."""
 _DRAWN = 20_000
 _NEVER_EMPTY = -10.0
 """A root that no layer is below."""
@@ -109,3 +114,43 @@ def _least_roots(conditions: Conditions, layers: Floats, tables: dict[str, Float
     roots = np.concatenate(drawn)[:, :depth].T
     least = [np.quantile(root, share) for root, share in zip(roots, empty, strict=True)]
     return np.where(empty > 0, least, _NEVER_EMPTY)
+
+
+def bin_middles(share: Floats, mean: Floats, overlap: Floats, places: int) -> tuple[Floats, Floats]:
+    """Returns thresholds and logarithms of the mean energy of hits at the middles of the bins.
+
+    They are read linearly between the middles; so read, the mean over each bin is the measured one.
+
+    Args:
+        share: Share of hit cells of each bin, (stages, knots, rows, columns).
+        mean: Mean energy of its hits in GeV, alike.
+        overlap: Share of each knot in the layers of another, (stages, knot, knot); rows sum to 1.
+        places: In a bin, at which the table is read, evenly spread; 1 is its middle.
+    """
+    bins = share.shape[2:]
+    inside = []
+    for size in bins:
+        place = (np.arange(size * places) + 0.5) / places - 0.5
+        place = np.clip(place, 0, size - 1)
+        inside.append(np.maximum(0.0, 1 - np.abs(place[:, None] - np.arange(size))))
+
+    def between(values: Floats) -> Floats:
+        return np.asarray(inside[0] @ values @ inside[1].T)
+
+    def measured(values: Floats) -> Floats:
+        parts = (*share.shape[:2], bins[0], places, bins[1], places)
+        return np.einsum("skj,sjrc->skrc", overlap, values.reshape(parts).mean((3, 5)))
+
+    share = np.clip(share, _LEAST_SHARE, 1 - _LEAST_SHARE)
+    threshold, log_mean = ndtri(share), np.log(mean)
+    energy = share * mean
+    for _ in range(_ROUNDS):
+        hit = ndtr(between(threshold))
+        found = measured(hit)
+        log_mean = log_mean + np.clip(
+            np.log(energy / measured(hit * np.exp(between(log_mean)))) - np.log(share / found),
+            -1,
+            1,
+        )
+        threshold = threshold + np.clip(ndtri(share) - ndtri(found), -1, 1)
+    return threshold, log_mean

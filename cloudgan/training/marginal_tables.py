@@ -32,8 +32,7 @@ from cloudgan.gan.shower_frame import (
     table_shape,
 )
 from cloudgan.schema.presets import Preset
-from cloudgan.training.bin_middles import PARTS, bin_middles
-from cloudgan.training.layer_tables import layer_tables, quantiles
+from cloudgan.training.layer_tables import PARTS, bin_middles, layer_tables, quantiles
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

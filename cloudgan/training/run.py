@@ -29,13 +29,12 @@ from cloudgan.training.calibration import (
 from cloudgan.training.checkpoint import Checkpoint, Checkpoints, find_warm_start, restore
 from cloudgan.training.cluster import ComputeOptions, read_cluster
 from cloudgan.training.context import Engine, TrainedWeights, TrainingContext
-from cloudgan.training.exchange import Exchange
 from cloudgan.training.gan import Gan, build_gan, make_lr_schedules
 from cloudgan.training.quality import HeldOutMetrics, QualityEvaluator, QualityHistory
 from cloudgan.training.rng import Rng
 from cloudgan.training.shared_work import ALONE, SharedWork
 from cloudgan.training.step import GanStep
-from cloudgan.training.stopping import Outcome, StopFlag, StopTraining
+from cloudgan.training.stopping import Exchange, Outcome, StopFlag, StopTraining
 from cloudgan.training.train_loop import TrainLoop, run_custom, run_fit
 from cloudgan.validation.acceptance.assess import quick_metrics
 

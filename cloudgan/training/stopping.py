@@ -1,4 +1,4 @@
-"""Signals and stop requests, and how a run ended, with the exit code. Imports no TensorFlow.
+"""Signals and stop requests, what a loop does with other workers, and how a run ended. Imports no TensorFlow.
 
 A Python signal handler runs only when the current C++ call returns, which takes seconds in a first
 step. A thread therefore reads the signal from the wake-up pipe.
@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import signal
 import socket
+import sys
 import threading
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import Self, TextIO, get_args
+from typing import Any, Protocol, Self, TextIO, get_args
 
 from cloudgan.core.atomic_file import remove_unfinished
 from cloudgan.core.children import at_its_end
@@ -143,3 +145,48 @@ class StopFlag:
 def _ignore(number: int, frame: FrameType | None) -> None:
     """Does nothing: `StopFlag._watch` reads the signal."""
     del number, frame
+
+
+class Loop(Protocol):
+    """What an exchange needs of the loop that trains (`TrainLoop`, or one that sleeps)."""
+
+    step: int
+    train_seconds: float
+
+    @property
+    def epoch_seconds(self) -> float:
+        """Seconds of training in this epoch."""
+
+    @property
+    def loss_sums(self) -> Any:
+        """Sums of the losses over all steps of this process, an array (passes, columns)."""
+
+    def save(self) -> None:
+        """Saves a checkpoint of this step."""
+
+
+class Exchange:
+    """What other workers want between two blocks of steps: nothing; see `cloudgan.parallel.worker`."""
+
+    waits_for_copies = False
+
+    def begin(self, step: int) -> None:
+        """Joins, before the first step of this process."""
+
+    def steps_until(self, step: int) -> int:
+        """Returns the steps from `step` to the next exchange, at least 1."""
+        del step
+        return sys.maxsize
+
+    def after_block(self, loop: Loop) -> None:
+        """Exchanges if it is due; raises StopTraining if the run ends."""
+
+    def before_last_save(self, loop: Loop) -> None:
+        """Exchanges what was trained since the last exchange."""
+
+    def leave(self, step: int, reason: StopReason) -> None:
+        """Waits until all workers have ended; `step` is saved."""
+
+    def arrays(self) -> Mapping[str, Any]:
+        """Returns what a checkpoint of this worker needs besides the networks."""
+        return {}

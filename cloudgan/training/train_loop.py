@@ -27,11 +27,10 @@ from cloudgan.schema.losses import PASSES, loss_columns, loss_note, loss_table
 from cloudgan.schema.record_line import StopReason
 from cloudgan.training.checkpoint import State
 from cloudgan.training.context import LossTable, TrainedWeights, TrainingContext
-from cloudgan.training.exchange import Exchange
 from cloudgan.training.forecast import time_notice
 from cloudgan.training.quality import QualityEvaluator
 from cloudgan.training.record import Recorder
-from cloudgan.training.stopping import EXIT_CODES, STOP_REASONS, Outcome, StopTraining
+from cloudgan.training.stopping import EXIT_CODES, STOP_REASONS, Exchange, Outcome, StopTraining
 
 
 def _no_losses() -> Array:

@@ -11,8 +11,8 @@ from cloudgan.data.tfrecord import record_extents
 from cloudgan.schema import record
 from cloudgan.schema.config import parse_config
 from cloudgan.schema.run_folder import RunFolder
-from cloudgan.training import tracking
-from cloudgan.training.tracking import Tracking
+from cloudgan.training import record as tracking
+from cloudgan.training.record import Tracking
 from records import numerics
 from schema.test_record import epoch, started, validated
 
