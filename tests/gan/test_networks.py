@@ -1,4 +1,4 @@
-"""Networks of the tables: shapes, parameter counts, and the effect of each preset key."""
+"""Networks of the tables: shapes, parameter counts, first weights, and the effect of each preset key."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from cloudgan.gan.footprint import network_sizes
 from cloudgan.gan.layers import KerasMasks
 from cloudgan.gan.networks import (
     DepthToSpace,
+    InitializerOfTensorFlow,
     MeanPooling,
     SpaceToDepth,
     build_discriminator,
@@ -179,16 +180,6 @@ def test_batch_norm_is_synchronised_in_every_layer_or_in_none(synchronized):
         assert set(norms) == {synchronized}
 
 
-def test_with_bfloat16_outputs_and_weights_stay_in_full_precision():
-    keras.config.set_dtype_policy("mixed_bfloat16")
-    network, judge = generator(SMOKE), discriminator(SMOKE)
-    assert network.compute_dtype == "bfloat16"
-    image = network(latents(SMOKE))
-    assert image.dtype == "float32"
-    assert {str(one.dtype.name) for one in judge(image)} == {"float32"}
-    assert {weight.dtype for weight in (*network.weights, *judge.weights)} == {"float32"}
-
-
 def test_pooling_in_float64_is_that_of_float32():
     cells = np.random.default_rng(0).random((2, 5, 4, 7, 3)).astype(np.float32)
     expected = keras.layers.AveragePooling3D(2)(cells)
@@ -197,3 +188,20 @@ def test_pooling_in_float64_is_that_of_float32():
     preset = PAPER.model_copy(update={"image_shape": (12, 12, 12)})
     image = np.zeros((1, 12, 12, 12, 1))
     assert {str(one.dtype.name) for one in discriminator(preset)(image)} == {"float64"}
+
+
+@pytest.mark.parametrize("name", ["he_uniform", "glorot_uniform", "glorot_normal"])
+@pytest.mark.parametrize("shape", [(7, 5), (3, 3, 4, 6, 5)])
+def test_the_weights_of_a_seed_are_those_that_keras_draws_under_tensorflow(name, shape):
+    theirs = keras.initializers.get({"class_name": name, "config": {"seed": 987_654_321}})
+    ours = np.asarray(InitializerOfTensorFlow(theirs)(shape))
+    np.testing.assert_allclose(ours, np.asarray(theirs(shape)), rtol=2e-6, atol=2e-7)
+
+
+@pytest.mark.parametrize("preset", ["smoke", "mini", "paper"])
+def test_each_initializer_of_a_preset_has_such_a_distribution(preset):
+    network = build_generator(find_preset(preset))
+    used = [getattr(layer, "kernel_initializer", None) for layer in network.layers]
+    scaled = [each for each in used if isinstance(each, keras.initializers.VarianceScaling)]
+    assert scaled
+    assert {each.distribution for each in scaled} <= {"uniform", "truncated_normal"}

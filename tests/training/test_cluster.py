@@ -21,20 +21,17 @@ def test_without_tf_config_a_process_is_alone():
     assert read_cluster("") is None
 
 
-def test_the_first_worker_is_the_chief_where_none_is_named():
-    workers = {"worker": ["a:1", "b:1"]}
-    first, second = (read_cluster(text(workers, "worker", index)) for index in (0, 1))
-    assert first.is_chief
-    assert not second.is_chief
-    assert second.workers == ("a:1", "b:1")
-
-
-def test_a_named_chief_comes_before_the_workers():
-    both = {"chief": ["c:1"], "worker": ["a:1"]}
-    chief, worker = (read_cluster(text(both, kind, 0)) for kind in ("chief", "worker"))
-    assert (chief.index, worker.index) == (0, 1)
-    assert chief.is_chief
-    assert not worker.is_chief
+@pytest.mark.parametrize(
+    ("peers", "tasks", "workers"),
+    [
+        ({"worker": ["a:1", "b:1"]}, (("worker", 0), ("worker", 1)), ("a:1", "b:1")),
+        ({"chief": ["c:1"], "worker": ["a:1"]}, (("chief", 0), ("worker", 0)), ("c:1", "a:1")),
+    ],
+)
+def test_the_chief_is_the_first_worker_or_the_one_that_is_named(peers, tasks, workers):
+    found = [read_cluster(text(peers, *task)) for task in tasks]
+    assert [(one.index, one.is_chief) for one in found] == [(0, True), (1, False)]
+    assert {one.workers for one in found} == {workers}
 
 
 @pytest.mark.parametrize(
@@ -77,24 +74,23 @@ def driver(tmp_path, monkeypatch):
     return install
 
 
-def test_each_worker_gets_its_own_part(driver):
-    driver(4)
-    parts = [part["CUDA_VISIBLE_DEVICES"] for part in share_gpus(2)]
-    assert parts == ["0,1", "2,3"]
-
-
-def test_what_the_user_hid_stays_hidden(driver, monkeypatch):
-    driver(4)
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1, 3")
-    assert share_gpus(2) == [{"CUDA_VISIBLE_DEVICES": "1"}, {"CUDA_VISIBLE_DEVICES": "3"}]
-
-
-def test_without_a_gpu_or_with_all_hidden_nothing_is_set(driver, monkeypatch):
-    driver(0)
-    assert share_gpus(2) == [{}, {}]
-    driver(4)
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
-    assert share_gpus(2) == [{}, {}]
+@pytest.mark.parametrize(
+    ("count", "visible", "parts"),
+    [
+        (4, None, ["0,1", "2,3"]),
+        (4, "1, 3", ["1", "3"]),  # what the user hid stays hidden
+        (0, None, None),
+        (4, "-1", None),
+    ],
+)
+def test_each_worker_gets_its_own_part_of_the_gpus_it_may_see(
+    driver, monkeypatch, count, visible, parts
+):
+    driver(count)
+    if visible:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    wanted = [{"CUDA_VISIBLE_DEVICES": part} for part in parts] if parts else [{}, {}]
+    assert share_gpus(2) == wanted
 
 
 def test_workers_that_do_not_divide_the_gpus_are_refused(driver):

@@ -66,11 +66,13 @@ def test_a_generator_that_makes_nothing_still_learns_without_nan():
     assert all(np.isfinite(weights).all() for weights in numbers(gan.generator))
 
 
-def test_testing_changes_no_weight_and_has_the_shape_of_a_step():
-    gan, step = build()
+@pytest.mark.parametrize("preset", [SMOKE, SHAPED], ids=["plain", "with a shape score"])
+def test_testing_changes_no_weight_and_has_the_shape_of_a_step(preset):
+    gan, step = build(preset)
     before = numbers(gan.generator) + numbers(gan.discriminator)
-    losses = step.evaluate(batch())
+    losses = step.evaluate(batch()).numpy()
     assert losses.shape == (len(PASSES), len(loss_columns()))
+    assert bool(losses[-1, loss_columns().index("shape")] > 0) is (preset is SHAPED)
     for old, new in zip(before, numbers(gan.generator) + numbers(gan.discriminator), strict=True):
         np.testing.assert_array_equal(old, new)
 
@@ -94,17 +96,16 @@ def test_label_flips_are_drawn_at_each_step_and_frozen_only_on_request():
     assert len(np.unique(frozen, axis=0)) == 1
 
 
-def test_a_preset_without_extras_reports_no_longitudinal_term():
+def test_a_preset_without_extras_reports_no_longitudinal_and_no_shape_term():
     plain = SMOKE.model_copy(update={"loss_weights": LossWeights(), "ema_decay": 0.0})
     gan, step = build(plain)
     losses = step(batch()).numpy()
     assert gan.ema_generator is None
-    assert np.all(losses[:, loss_columns().index("longitudinal")] == 0)
+    extras = [loss_columns().index(name) for name in ("longitudinal", "shape")]
+    assert np.all(losses[:, extras] == 0)
 
 
-def test_without_a_weight_there_is_no_shape_term_and_with_one_the_generator_pays_it():
-    losses = build()[1](batch()).numpy()
-    assert np.all(losses[:, loss_columns().index("shape")] == 0)
+def test_the_generator_alone_pays_a_shape_term():
     losses = build(SHAPED)[1](batch()).numpy()
     real, faked, generator = losses[:, loss_columns().index("shape")]
     assert (real, faked) == (0, 0)
@@ -122,14 +123,6 @@ def test_the_shape_term_alone_teaches_a_generator():
     run = tf.function(step, autograph=False)
     found = [run(batch(preset, step=number)).numpy()[-1, -1] for number in range(25)]
     assert np.mean(found[-5:]) < 0.8 * np.mean(found[:3])
-
-
-def test_held_out_showers_have_a_shape_score_that_changes_no_weight():
-    gan, step = build(SHAPED)
-    before = numbers(gan.generator)
-    assert step.evaluate(batch()).numpy()[-1, loss_columns().index("shape")] > 0
-    for old, new in zip(before, numbers(gan.generator), strict=True):
-        np.testing.assert_array_equal(old, new)
 
 
 def test_the_step_compiles_with_static_shapes_as_a_tpu_needs_it(monkeypatch):

@@ -129,27 +129,23 @@ def test_losses_are_means_over_the_steps_of_this_epoch(train_loop):
     assert one.epoch.losses()["generator"]["total"] == 3.0
 
 
-def test_it_stops_at_the_asked_step_exactly(train_loop):
-    one = train_loop(work := Work(), max_steps=7)
+@pytest.mark.parametrize(
+    ("limit", "others", "reason", "blocks"),
+    [
+        ({"max_steps": 7}, None, "max_steps", [4, 3]),
+        ({"max_seconds": 1e-9}, None, "max_seconds", [4, 4]),
+        ({}, "terminated", "terminated", [4]),  # another worker got SIGTERM
+    ],
+)
+def test_it_stops_at_its_limit_or_when_another_worker_asks(
+    train_loop, limit, others, reason, blocks
+):
+    one = train_loop(work := Work(), **limit)
+    if others:
+        work.others[STOP_REASONS.index(others)] = 1
     with pytest.raises(StopTraining) as stop:
         run_epoch(one)
-    assert (one.step, stop.value.reason, work.blocks) == (7, "max_steps", [4, 3])
-
-
-def test_it_stops_when_its_time_is_over(train_loop):
-    one = train_loop(Work(), max_seconds=1e-9)
-    one.advance(None)
-    with pytest.raises(StopTraining) as stop:
-        one.advance(None)
-    assert stop.value.reason == "max_seconds"
-
-
-def test_one_worker_that_asks_stops_all_after_the_same_step(train_loop):
-    one = train_loop(work := Work())
-    work.others[STOP_REASONS.index("terminated")] = 1  # another worker got SIGTERM
-    with pytest.raises(StopTraining) as stop:
-        one.advance(None)
-    assert (stop.value.reason, one.step) == ("terminated", 4)
+    assert (stop.value.reason, one.step, work.blocks) == (reason, sum(blocks), blocks)
 
 
 def test_after_an_epoch_all_stop_before_the_next_step_where_one_asks(train_loop):

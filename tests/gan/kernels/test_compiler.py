@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
 import numpy as np
 from llvmlite import ir
@@ -12,13 +11,8 @@ from cloudgan.gan.kernels import compiler
 from cloudgan.gan.kernels.compiler import ObjectCache
 from cloudgan.gan.kernels.emitter import LANES, Emitter
 
-if TYPE_CHECKING:
-    from pathlib import Path
 
-    import pytest
-
-
-def doubled() -> ir.Module:
+def doubled():
     module = ir.Module("doubled")
     emit = Emitter(module, "doubled", ("given", "result"))
     value = emit.load(emit.pointers["given"])
@@ -27,7 +21,7 @@ def doubled() -> ir.Module:
     return module
 
 
-def run(module: ir.Module) -> list[float]:
+def run(module):
     given, result = np.arange(LANES, dtype=np.float32), np.zeros(LANES, np.float32)
     compiler.compile_function(module, "doubled")(given.ctypes.data, result.ctypes.data)
     return result.tolist()
@@ -36,20 +30,18 @@ def run(module: ir.Module) -> list[float]:
 EXPECTED = [2.0 * lane for lane in range(LANES)]
 
 
-def test_the_second_process_does_not_compile(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_second_process_does_not_compile(tmp_path, monkeypatch):
     monkeypatch.setenv("CLOUDGAN_DATA", str(tmp_path))
     assert run(doubled()) == EXPECTED
     (kept,) = (tmp_path / "kernels").iterdir()
-    compiled: list[object] = []
+    compiled = []
     monkeypatch.setattr(compiler, "_optimise", lambda *given: compiled.append(given))
     assert run(doubled()) == EXPECTED
     assert compiled == []
     assert list((tmp_path / "kernels").iterdir()) == [kept]
 
 
-def test_an_incomplete_file_is_rebuilt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_incomplete_file_is_rebuilt(tmp_path, monkeypatch):
     monkeypatch.setenv("CLOUDGAN_DATA", str(tmp_path))
     run(doubled())
     (kept,) = (tmp_path / "kernels").iterdir()
@@ -59,15 +51,13 @@ def test_an_incomplete_file_is_rebuilt(tmp_path: Path, monkeypatch: pytest.Monke
     assert kept.read_bytes() == whole
 
 
-def test_code_compiles_without_a_writable_cache(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_code_compiles_without_a_writable_cache(tmp_path, monkeypatch):
     (tmp_path / "kernels").write_text("a file in the way")
     monkeypatch.setenv("CLOUDGAN_DATA", str(tmp_path))
     assert run(doubled()) == EXPECTED
 
 
-def test_machine_code_in_a_folder_that_others_can_write_is_not_loaded(tmp_path: Path) -> None:
+def test_machine_code_in_a_folder_that_others_can_write_is_not_loaded(tmp_path):
     folder = tmp_path / "kernels"
     cache = ObjectCache(folder)
     cache.put("a", b"code")
@@ -81,9 +71,7 @@ def test_machine_code_in_a_folder_that_others_can_write_is_not_loaded(tmp_path: 
     assert cache.get("b") == b"new"
 
 
-def test_machine_code_of_another_user_is_not_loaded(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_machine_code_of_another_user_is_not_loaded(tmp_path, monkeypatch):
     cache = ObjectCache(tmp_path / "kernels")
     cache.put("a", b"code")
     (tmp_path / "link").symlink_to(tmp_path / "kernels")
@@ -98,9 +86,7 @@ def test_machine_code_of_another_user_is_not_loaded(
     assert cache.get("a") == b"code"
 
 
-def test_the_oldest_cached_files_are_deleted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_oldest_cached_files_are_deleted(tmp_path, monkeypatch):
     monkeypatch.setattr(compiler, "MAX_FILES", 2)
     cache = ObjectCache(tmp_path)
     for age, key in enumerate("cba"):
