@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -26,22 +27,29 @@ pytestmark = [
 QUICK = {"XLA_FLAGS": "--xla_backend_optimization_level=0", "JAX_PLATFORMS": "cpu"}
 
 
-@pytest.fixture
-def train(config_file, run_cloudgan, tmp_path, tmp_path_factory):
-    config = config_file(plain=True, global_batch_size=8)
+@pytest.fixture(scope="module")
+def train(write_config, run_cloudgan, tmp_path_factory):
+    """Trains in a folder of this module by name, further where it exists; returns it and its record."""
+    place = tmp_path_factory.mktemp("jax")
+    config = write_config(place / "config.yaml", plain=True, global_batch_size=8)
     compiled = {
         "JAX_COMPILATION_CACHE_DIR": str(tmp_path_factory.getbasetemp() / "compiled"),
         "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
     }
 
     def run(name, *flags):
-        folder = tmp_path / name
+        folder = place / name
         words = ("train", f"--config={config}", f"--run={folder}", "--json", "--no-report", *flags)
         run_cloudgan(*words, fork="--engine=jax" not in flags, **QUICK, **compiled)
-        lines = record.read(RunFolder(folder).record_file)
-        return folder, lines
+        return folder, record.read(RunFolder(folder).record_file)
 
     return run
+
+
+@pytest.fixture(scope="module")
+def two_steps_of_jax(train):
+    """The folder of a run of two steps; a test that resumes it copies it."""
+    return train("two", "--engine=jax", "--max-steps=2")[0]
 
 
 def losses(lines):
@@ -50,10 +58,10 @@ def losses(lines):
 
 
 def test_a_resumed_run_has_the_bits_of_an_undisturbed_one_and_tensorflow_continues_it(
-    train, saved_arrays
+    train, two_steps_of_jax, saved_arrays
 ):
     whole, _ = train("whole", "--engine=jax", "--max-steps=4")
-    train("parts", "--engine=jax", "--max-steps=2")
+    shutil.copytree(two_steps_of_jax, two_steps_of_jax.parent / "parts")
     parts, _ = train("parts", "--engine=jax", "--max-steps=4")
     ours, theirs = saved_arrays(parts, 4), saved_arrays(whole, 4)
     for name, array in theirs.items():
@@ -91,14 +99,13 @@ def test_two_processes_that_validate_while_training_agree_with_two_replicas_of_t
 
 
 def test_where_only_jax_is_installed_a_run_generates_the_showers_that_tensorflow_does(
-    train, tmp_path
+    two_steps_of_jax, tmp_path
 ):
-    folder, _ = train("run", "--engine=jax", "--max-steps=2")
     made = []
     for without in ((), ("tensorflow",), ("jax", "jaxlib")):
         path = tmp_path / f"without-{'-'.join(without)}.h5"
         start = f"import sys; sys.modules |= dict.fromkeys({without}); from cloudgan.cli.main import main; main()"
-        words = ("generate", str(folder), str(path), "--showers=20", "--seed=3")
+        words = ("generate", str(two_steps_of_jax), str(path), "--showers=20", "--seed=3")
         done = subprocess.run(
             [sys.executable, "-c", start, *words],
             env=settings.child_environment(**QUICK),
