@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
-
 from pydantic import Field
 
 from cloudgan.core.document import Document
 from cloudgan.data.summary import TrainingSummary
-from cloudgan.gan.shower_frame import table_shape
-from cloudgan.schema.presets import Preset, generator_table
+from cloudgan.gan.shower_frame import latent_length
+from cloudgan.schema.presets import Preset
 
 
 class Tensor(Document):
@@ -71,8 +69,5 @@ def output(preset: Preset) -> Tensor:
 
 
 def noise_length(preset: Preset) -> int:
-    """Returns the number of standard normals of a shower."""
-    cells = math.prod(generator_table(preset).grid)
-    normals = table_shape(preset).normals if preset.cell_marginals else 0
-    conditions = 2 if preset.has_angle else 0
-    return preset.latent_size + preset.noise_channels * cells + normals - conditions
+    """Returns the number of standard normals of a shower: the network's inputs without energy and angle."""
+    return latent_length(preset) - (2 if preset.has_angle else 0)

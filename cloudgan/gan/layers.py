@@ -119,14 +119,13 @@ class ConvolutionLayer(keras.layers.Layer):
         super().__init__(**kwargs)
         self._block, self._initializer = block, initializer
 
-    def add_weights(self, channels: int, *, autocast: bool = True) -> None:
+    def add_weights(self, channels: int) -> None:
         """Creates `kernel` and, if the block has one, `bias` for `channels` input channels."""
         block = self._block
         self.kernel = self.add_weight(
             name="kernel",
             shape=(*block.kernel, channels, block.filters),
             initializer=self._initializer,
-            autocast=autocast,
         )
         if block.bias:
             self.bias = self.add_weight(name="bias", shape=(block.filters,), initializer="zeros")

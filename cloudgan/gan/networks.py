@@ -18,7 +18,7 @@ from cloudgan.gan.cell_marginals import MarginalOutput
 from cloudgan.gan.differentiable_observables import AngleAndSum
 from cloudgan.gan.layers import PUBLISHED, MaskSource, Stage, StageBuilder
 from cloudgan.gan.philox import truncated_normal_of_tensorflow, uniform_of_tensorflow
-from cloudgan.gan.shower_frame import LEAST_ENERGY, table_shape
+from cloudgan.gan.shower_frame import LEAST_ENERGY, latent_length, table_shape
 from cloudgan.schema.architecture import Block, Cells
 from cloudgan.schema.presets import Preset, discriminator_table, generator_table
 
@@ -53,13 +53,6 @@ class InitializerOfTensorFlow(keras.initializers.Initializer):
 
 DENSE = "glorot_uniform"
 """Initializer of dense layers, as published."""
-
-
-def latent_length(preset: Preset) -> int:
-    """Length of the generator input: latent vector, noise of the coarse cells, normals of the marginals."""
-    cells = int(np.prod(generator_table(preset).grid))
-    normals = table_shape(preset).normals if preset.cell_marginals else 0
-    return preset.latent_size + preset.noise_channels * cells + normals
 
 
 class Normals(Protocol):

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
-from cloudgan.schema.presets import Preset
+from cloudgan.schema.presets import Preset, generator_table
 
 ENERGY_KNOTS = 6
 """Layer energies at which the cells of a layer are measured."""
@@ -122,6 +122,13 @@ def table_shape(preset: Preset) -> TableShape:
     reach = (y / 2 + 0.3 * depth + 1, x / 2 + 1)
     rows, columns = (int(bin_number(distance, _NUMBERS)) + 1 for distance in reach)
     return TableShape(preset.image_shape, (rows, columns), is_ring=False)
+
+
+def latent_length(preset: Preset) -> int:
+    """Length of the generator input: latent vector, noise of the coarse cells, normals of the marginals."""
+    cells = math.prod(generator_table(preset).grid)
+    normals = table_shape(preset).normals if preset.cell_marginals else 0
+    return preset.latent_size + preset.noise_channels * cells + normals
 
 
 def bin_number(distance: Any, library: Any) -> Any:

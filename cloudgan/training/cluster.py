@@ -157,14 +157,10 @@ class ComputeOptions(NamedTuple):
     Attributes:
         conv_impl: Convolution implementation of the checkpoint; None: no checkpoint.
         threads: Intra-op threads.
-        instructions: Newest instruction set that oneDNN may use.
-        xla: Whether XLA compiles what runs on a GPU.
     """
 
     conv_impl: str | None = None
     threads: int = 1
-    instructions: str = DEFAULT_INSTRUCTIONS
-    xla: bool = False
 
 
 def prepare_environment(
@@ -180,23 +176,15 @@ def prepare_environment(
     gpus = 0 if hidden else len(nvidia_gpus())
     for warning in check_environment(precision, cpu_features(), gpus):
         progress.say(warning)
-    options = ComputeOptions(threads=max(1, this_machine().cores // processes))
-    if saved:
-        options = ComputeOptions(saved.conv_impl, saved.threads, saved.instructions, saved.xla)
-    if config.training.threads:
-        options = options._replace(threads=config.training.threads)
-    if limit := settings.onednn_instructions():
-        options = options._replace(instructions=limit)
-    if flags := settings.variable(XLA_VARIABLE):
-        options = options._replace(xla=XLA_FLAG in flags)
-    if "tensorflow" not in sys.modules:
-        found = {}
-        if options.instructions != DEFAULT_INSTRUCTIONS:
-            found["ONEDNN_MAX_CPU_ISA"] = options.instructions
-        if options.xla:
+    if saved and "tensorflow" not in sys.modules:
+        found, limit = {}, saved.instructions
+        if limit != DEFAULT_INSTRUCTIONS and not settings.onednn_instructions():
+            found["ONEDNN_MAX_CPU_ISA"] = limit
+        if saved.xla and not settings.variable(XLA_VARIABLE):
             found[XLA_VARIABLE] = XLA_FLAG
         settings.set_variables(found)
-    return options
+    threads = saved.threads if saved else max(1, this_machine().cores // processes)
+    return ComputeOptions(saved.conv_impl if saved else None, config.training.threads or threads)
 
 
 def check_environment(precision: str, features: frozenset[str], gpus: int) -> list[str]:

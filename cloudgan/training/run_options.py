@@ -19,8 +19,6 @@ _ALTERNATIVES = {
     "training.batch_per_replica": "global_batch_size",
     "training.global_batch_size": "batch_per_replica",
 }
-
-
 _LONGEST_NAME = 255
 
 
@@ -30,12 +28,6 @@ def flag_of(dotted: str) -> str:
     known = flags_in(CoevolutionConfig) if section == "grid" else flags_in(RunConfig)
     wanted = key if section == "grid" else dotted
     return next((one.name for one in known if one.key == wanted), "grid")
-
-
-def _default_preset(accelerated: bool | None) -> str:
-    if accelerated is None:
-        accelerated = settings.has_tpu() or bool(visible_gpus())
-    return "paper" if accelerated else "mini"
 
 
 def _is_folder_name(name: object) -> bool:
@@ -94,8 +86,11 @@ def with_preset(
     model = given.get("model")
     if options.get("model.preset") or (isinstance(model, dict) and model.get("preset")):
         return dict(options)
-    has_grid = options.get("grid.rows") or given.get("grid")
-    return {**options, "model.preset": _default_preset(False if has_grid else accelerated)}
+    if options.get("grid.rows") or given.get("grid"):
+        accelerated = False
+    elif accelerated is None:
+        accelerated = settings.has_tpu() or bool(visible_gpus())
+    return {**options, "model.preset": "paper" if accelerated else "mini"}
 
 
 def lay_over(options: Mapping[str, Any], given: dict[str, Any], source: str) -> dict[str, Any]:

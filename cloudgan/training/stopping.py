@@ -13,7 +13,6 @@ import threading
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from types import FrameType
 from typing import Any, Protocol, Self, TextIO, get_args
 
 from cloudgan.core.atomic_file import remove_unfinished
@@ -115,7 +114,7 @@ class StopFlag:
         """
         if self._before:
             for number in _BY_SIGNAL:
-                signal.signal(number, _ignore)
+                signal.signal(number, lambda *_: None)  # `_watch` reads the signal
 
     def __exit__(self, *_: object) -> None:
         if not self._before:
@@ -140,11 +139,6 @@ class StopFlag:
                 )
             self._was_signalled = True
             self.request(reason)
-
-
-def _ignore(number: int, frame: FrameType | None) -> None:
-    """Does nothing: `StopFlag._watch` reads the signal."""
-    del number, frame
 
 
 class Loop(Protocol):

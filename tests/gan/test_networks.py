@@ -16,8 +16,8 @@ from cloudgan.gan.networks import (
     SpaceToDepth,
     build_discriminator,
     build_generator,
-    latent_length,
 )
+from cloudgan.gan.shower_frame import latent_length
 from cloudgan.schema.presets import PROFILES, find_preset
 
 pytestmark = pytest.mark.tf

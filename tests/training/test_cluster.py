@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 
 import pytest
 
 from cloudgan.core.errors import ConfigError
-from cloudgan.training.cluster import check_environment, read_cluster, share_gpus
+from cloudgan.core.progress import Silent
+from cloudgan.schema.config import RunConfig
+from cloudgan.training.cluster import (
+    check_environment,
+    prepare_environment,
+    read_cluster,
+    share_gpus,
+)
+from records import numerics
 
 pytestmark = pytest.mark.tf
 
@@ -108,7 +118,8 @@ GPU = frozenset({"avx2", "avx512f"}), 1
 def nothing_set(monkeypatch):
     monkeypatch.setenv("TF_ENABLE_ONEDNN_OPTS", "1")
     for name in ("TF_XLA_FLAGS", "ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA"):
-        monkeypatch.delenv(name, raising=False)
+        monkeypatch.setenv(name, "")  # so that it is restored
+        monkeypatch.delenv(name)
 
 
 @pytest.mark.parametrize("precision", ["bfloat16", "mixed"])
@@ -141,3 +152,23 @@ def test_what_makes_a_run_many_times_slower_is_a_warning(monkeypatch, precision,
     found = check_environment(precision, *OLD)
     assert [said in sentence for sentence in found] == [True] * bool(said)
     assert check_environment(precision, *GPU) == []
+
+
+@pytest.mark.parametrize(
+    ("given", "xla", "instructions"),
+    [
+        ({}, "--tf_xla_auto_jit=2", "AVX2"),
+        ({"TF_XLA_FLAGS": "--tf_xla_auto_jit=2 --tf_xla_max_cluster_size=9"}, None, "AVX2"),
+        ({"TF_XLA_FLAGS": "--tf_xla_auto_jit=0", "ONEDNN_MAX_CPU_ISA": "AVX512_CORE"}, None, None),
+    ],
+)
+def test_a_resumed_run_takes_the_options_of_its_checkpoint_and_changes_no_variable_of_the_user(
+    monkeypatch, given, xla, instructions
+):
+    monkeypatch.delitem(sys.modules, "tensorflow", raising=False)
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    saved = numerics(instructions="AVX2", xla=True, threads=3, conv_impl="phases")
+    assert prepare_environment(RunConfig(), saved, Silent(), processes=1) == ("phases", 3)
+    assert os.environ["TF_XLA_FLAGS"] == (xla or given["TF_XLA_FLAGS"])
+    assert os.environ["ONEDNN_MAX_CPU_ISA"] == (instructions or given["ONEDNN_MAX_CPU_ISA"])

@@ -58,17 +58,13 @@ class ObjectCache:
                     path.unlink()
                 self._folder.chmod(_PRIVATE)
             write_atomic(self._folder / key, hashlib.sha256(code).digest() + code)
-            self._prune()
+            files = sorted(self._folder.iterdir(), key=lambda path: path.stat().st_mtime)
+            for path in files[: max(0, len(files) - MAX_FILES)]:
+                path.unlink(missing_ok=True)
 
     def _is_private(self) -> bool:
         mode = stat.S_IMODE(self._folder.lstat().st_mode)
         return _is_own(self._folder, stat.S_ISDIR) and not mode & ~_PRIVATE
-
-    def _prune(self) -> None:
-        with contextlib.suppress(OSError):
-            files = sorted(self._folder.iterdir(), key=lambda path: path.stat().st_mtime)
-            for path in files[: max(0, len(files) - MAX_FILES)]:
-                path.unlink(missing_ok=True)
 
 
 def _is_own(path: Path, is_kind: Callable[[int], bool]) -> bool:
@@ -85,16 +81,19 @@ def compile_function(module: ir.Module, name: str) -> Callable[..., None]:
     """
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
+    features = llvm.get_host_cpu_features().flatten()
     target = llvm.Target.from_default_triple().create_target_machine(
         cpu=llvm.get_host_cpu_name(),
-        features=llvm.get_host_cpu_features().flatten(),
+        features=features,
         opt=2,
         jit=True,
     )
     module.triple = target.triple
     module.data_layout = str(target.target_data)
     text = str(module)
-    cache, key = ObjectCache(data_folder() / "kernels"), _key(text)
+    parts = (text, llvm.get_host_cpu_name(), features, llvmlite.__version__)
+    key = hashlib.sha256("\0".join(parts).encode()).hexdigest()
+    cache = ObjectCache(data_folder() / "kernels")
     code = cache.get(key)
     parsed = llvm.parse_assembly(text)
     if code is None:
@@ -111,13 +110,6 @@ def compile_function(module: ir.Module, name: str) -> Callable[..., None]:
     function.engine = engine
     compiled: Callable[..., None] = function
     return compiled
-
-
-def _key(text: str) -> str:
-    """Cache key: IR text, processor and compiler version."""
-    features = llvm.get_host_cpu_features().flatten()
-    parts = (text, llvm.get_host_cpu_name(), features, llvmlite.__version__)
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
 def _optimise(parsed: Any, target: Any) -> None:

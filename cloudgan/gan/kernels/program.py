@@ -203,7 +203,7 @@ class _Writer:
                 kernel = self._of_frequency("kernel", f, fy)
                 image = emit.at(at["spectrum"], (fy, _plane(sizes)))
                 self._multiply(image, kernel, emit.at(at["product"], (fy, _row(sizes))))
-            self._spectrum_to_y("product", "result_spectrum", f)
+            self._spectrum_to_y(f)
         for line in self._lines(sizes.result):
             half = [
                 Complex.load(emit, line.of_spectrum(at["result_spectrum"], f))
@@ -348,13 +348,13 @@ class _Writer:
             for k, value in enumerate(transform(cells, -1)):
                 value.store(emit.at(to, k * stride))
 
-    def _spectrum_to_y(self, source: str, target: str, f: Any) -> None:
-        """Spectra along y -> the first cells of the output along y, of one frequency along depth."""
+    def _spectrum_to_y(self, f: Any) -> None:
+        """Product along y -> the first cells of the result along y, of one frequency along depth."""
         emit, sizes, image = self._emit, self._sizes, self._sizes.result
         y, stride = image.size[1], _row(sizes)
-        lines = emit.at(self._at[target], (f, image.plane_vectors * LINE))
+        lines = emit.at(self._at["result_spectrum"], (f, image.plane_vectors * LINE))
         with emit.loop(image.size[0] * image.blocks) as row:
-            line = emit.at(self._at[source], (row, LINE))
+            line = emit.at(self._at["product"], (row, LINE))
             spectrum = [
                 Complex.load(emit, emit.at(line, k * stride)) for k in range(sizes.period[0])
             ]
