@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
 from cloudgan.core import clouds
+from cloudgan.core.errors import ConfigError, shorten
 from cloudgan.core.labels import derived_name
 from cloudgan.launch.clouds.client import CloudClient
 from cloudgan.schema.plan import NodePool, Plan, Step, Target, Workers
@@ -49,11 +51,21 @@ def billed_by_reservation(reservation: str) -> str:
     )
 
 
-def unused_network(wanted: NodePoolRequest, name: str) -> str:
+def reservation_parts(pattern: re.Pattern[str], text: str, expected: str) -> tuple[str, ...]:
+    """Returns the parts of the name that --reservation gives; a part that it lacks is empty."""
+    found = pattern.fullmatch(text)
+    if found is None:
+        raise ConfigError(f"--reservation={shorten(text)} is not valid: give {expected}")
+    return found.groups("")
+
+
+def unused_network(wanted: NodePoolRequest, name: str) -> tuple[str, ...]:
     """Returns the note on nodes whose fast network is not used."""
+    if wanted.nodes == 1 or not name:
+        return ()
     return (
         f"{wanted.nodes} x {wanted.node_type} exchange gradients over the ordinary network: cloudgan does"
-        f" not set up {name}, so they scale worse than measured elsewhere"
+        f" not set up {name}, so they scale worse than measured elsewhere",
     )
 
 

@@ -60,7 +60,7 @@ class GoogleServer:
         ticks: Requests so far; they are the server's time.
         hidden_ticks: For how many requests a new resource is neither found nor listed.
         skew: How far the clock of the server is ahead of ours.
-        tokens: The rights of those who may come in, or the bindings of their roles; None: all.
+        tokens: The bindings of the roles of those who may come in; None: all rights.
         issued: The token that a key file is exchanged for.
         refuses: Whether an API, named by its host, answers SERVICE_DISABLED.
     """
@@ -73,7 +73,7 @@ class GoogleServer:
         self.add(routes)
         self.ticks, self.hidden_ticks = 0, 0
         self.skew = dt.timedelta()
-        self.tokens: dict[str, frozenset[str] | tuple[Binding, ...] | None] = {TOKEN: None}
+        self.tokens: dict[str, tuple[Binding, ...] | None] = {TOKEN: None}
         self.issued = TOKEN
         self.refuses: Callable[[str], bool] = lambda _: False
         self.seen: list[Seen] = []
@@ -220,13 +220,11 @@ class GoogleServer:
                 reason="ACCESS_TOKEN_EXPIRED",
             )
         granted = self.tokens[token]
-        for one in route.permissions if route and granted is not None else ():
-            if isinstance(granted, tuple):
-                resource = resource_of(one, host, path)
-                has = any(each.grants(one, resource, roles_of(body)) for each in granted)
-            else:
-                has = one in granted
-            if not has:
+        if route is None or granted is None:
+            return
+        for one in route.permissions:
+            resource = resource_of(one, host, path)
+            if not any(each.grants(one, resource, roles_of(body)) for each in granted):
                 raise Refusal(
                     403,
                     f'Required "{one}" permission(s) for this resource.',

@@ -16,8 +16,7 @@ from cloudgan.core.errors import CredentialsError, LaunchError
 from cloudgan.core.labels import RUN, SHARED
 from cloudgan.launch.clouds.aws import account_kinds, kinds, naming
 from cloudgan.launch.clouds.aws.login import ClusterToken, open_session
-from cloudgan.launch.clouds.aws.network import select_network
-from cloudgan.launch.clouds.aws.preflight import findings
+from cloudgan.launch.clouds.aws.preflight import findings, select_network
 from cloudgan.launch.clouds.aws.requests import GLOBAL_REGION, Aws
 from cloudgan.launch.clouds.client import CloudClient
 from cloudgan.launch.clouds.rows import DeniedError, Kind

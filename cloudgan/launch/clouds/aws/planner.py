@@ -35,13 +35,13 @@ import difflib
 import json
 import re
 from collections.abc import Iterator
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from cloudgan.core import assets, machines
 from cloudgan.core.clouds import CLUSTER, NAMESPACE, SERVICE_ACCOUNT
 from cloudgan.core.documents import parse_json
 from cloudgan.core.durations import HOUR_SECONDS
-from cloudgan.core.errors import ConfigError, PlanError, shorten
+from cloudgan.core.errors import PlanError
 from cloudgan.core.labels import RUN, SHARED, derived_name
 from cloudgan.core.machines import Machine
 from cloudgan.launch.backends.kubernetes.checks import review_step
@@ -52,6 +52,7 @@ from cloudgan.launch.clouds.planner import (
     billed_by_reservation,
     desired_state_step,
     pool_of,
+    reservation_parts,
     unused_network,
 )
 from cloudgan.launch.clouds.rows import Kind
@@ -67,7 +68,8 @@ _CLUSTER_SECONDS: Final = 2400
 _SPARE_SECONDS: Final = 3600
 """For the copy of the results by a launcher that works."""
 _DAY_SECONDS: Final = 24 * HOUR_SECONDS
-_RESERVATION: Final = re.compile(r"(block:)?(cr-[0-9a-f]{8,17})")
+_BLOCK: Final = "block:"
+_RESERVATION: Final = re.compile(rf"(?:{_BLOCK})?(cr-[0-9a-f]{{8,17}})")
 _GRACE_SECONDS: Final = 90
 """Used part of the 120 s between a spot notice and the node's end."""
 _DISK: Final = "EBS gp2"
@@ -114,17 +116,24 @@ def node_pool(wanted: NodePoolRequest) -> NodePool:
         )
     if found.image_problem and not wanted.has_own_image:
         raise PlanError(f"{found.node_type} ({found.accelerator}): {found.image_problem}")
-    notes = (unused_network(wanted, found.network),) if wanted.nodes > 1 and found.network else ()
-    reserved = reservation(wanted.reservation) if wanted.reservation else None
+    notes = unused_network(wanted, found.network)
+    is_block = bool(wanted.reservation and wanted.reservation.startswith(_BLOCK))
+    if wanted.reservation:
+        name = reservation_id(wanted.reservation)
+        of_block = (
+            f"Capacity Block {name} was paid in advance, and no API of AWS states its price: the cost of"
+            " these nodes is unknown, and the block costs the same without this run"
+        )
+        notes += (of_block if is_block else billed_by_reservation(name),)
     return wanted.pool(
         naming.LONGEST_POOL,
-        prepaid=reserved is not None and reserved.is_block,
+        prepaid=is_block,
         ends_cluster=not wanted.keep_cluster,
         fees=(
             PoolFee(kind="disk", product=_DISK, quantity=DISK_GIB),
             PoolFee(kind="public_ip", product="public IPv4"),
         ),
-        notes=(*notes, reserved.note) if reserved else notes,
+        notes=notes,
     )
 
 
@@ -209,32 +218,13 @@ def _role_steps(account: str, role: str) -> Iterator[Step]:
         yield step(f"policy {own} of {role}", kind, where, "PutRolePolicy", body)
 
 
-class Reservation(NamedTuple):
-    """A reservation by its id: a Capacity Block or an ODCR."""
-
-    name: str
-    is_block: bool
-
-    @property
-    def note(self) -> str:
-        """Note on the cost of its nodes."""
-        if not self.is_block:
-            return billed_by_reservation(self.name)
-        return (
-            f"Capacity Block {self.name} was paid in advance, and no API of AWS states its price: the cost"
-            " of these nodes is unknown, and the block costs the same without this run"
-        )
-
-
-def reservation(text: str) -> Reservation:
-    """Returns the reservation that --reservation names."""
-    found = _RESERVATION.fullmatch(text)
-    if found is None:
-        raise ConfigError(
-            f"--reservation={shorten(text)} is not valid: give the id of an On-Demand Capacity Reservation,"
-            " such as cr-0123456789abcdef0, or block: and the id of a Capacity Block"
-        )
-    return Reservation(found[2], bool(found[1]))
+def reservation_id(text: str) -> str:
+    """Returns the id of the reservation that --reservation names."""
+    expected = (
+        "the id of an On-Demand Capacity Reservation, such as cr-0123456789abcdef0, or block: and the id"
+        " of a Capacity Block"
+    )
+    return reservation_parts(_RESERVATION, text, expected)[0]
 
 
 def step(
@@ -385,7 +375,7 @@ def cluster_parts(target: Target) -> Iterator[Step]:
 def template_name(plan: Plan) -> str:
     """Returns the name of a plan's launch template: another reservation needs another one."""
     pool = pool_of(plan)
-    return f"{pool.name}-{reservation(str(pool.reservation)).name.removeprefix('cr-')}"
+    return f"{pool.name}-{reservation_id(str(pool.reservation)).removeprefix('cr-')}"
 
 
 def template(plan: Plan) -> Iterator[Step]:
@@ -396,16 +386,16 @@ def template(plan: Plan) -> Iterator[Step]:
     pool = pool_of(plan)
     if not pool.reservation:
         return
-    one, name = reservation(pool.reservation), template_name(plan)
+    one, name = reservation_id(pool.reservation), template_name(plan)
     disk = {"VolumeSize": DISK_GIB, "VolumeType": "gp3", "DeleteOnTermination": True}
     data: dict[str, Any] = {
         "InstanceType": pool.node_type,
         "BlockDeviceMappings": [{"DeviceName": "/dev/xvda", "Ebs": disk}],
         "CapacityReservationSpecification": {
-            "CapacityReservationTarget": {"CapacityReservationId": one.name}
+            "CapacityReservationTarget": {"CapacityReservationId": one}
         },
     }
-    if one.is_block:
+    if pool.prepaid:
         data["InstanceMarketOptions"] = {"MarketType": "capacity-block"}
     body = {
         "LaunchTemplateName": name,

@@ -12,7 +12,7 @@ from cloudgan.core.clock import monotonic_seconds
 from cloudgan.core.documents import parse_yaml
 from cloudgan.core.errors import ConfigError, CredentialsError, LaunchError, UnknownNameError
 from cloudgan.core.settings import variable
-from cloudgan.launch.clouds.azure import ids, kinds, preflight, reservations
+from cloudgan.launch.clouds.azure import ids, kinds, preflight
 from cloudgan.launch.clouds.azure.api import ArmApi
 from cloudgan.launch.clouds.azure.errors import failure
 from cloudgan.launch.clouds.azure.planner import store_url
@@ -85,7 +85,7 @@ class AzureClient(CloudClient):
         region = target.region or ""
         request = None if target.zone == ids.ZONE else target.zone
         if pool.reservation:
-            request = reservations.reserved_zone(self._api, plan, target)
+            request = preflight.reserved_zone(self._api, plan, target)
         zones = preflight.zones(self._api, target.account or "", region, pool.node_type, request)
         identity = self._api.get(kinds.IDENTITY, ids.identity_id(target))
         if identity is None:

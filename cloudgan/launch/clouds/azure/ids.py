@@ -89,3 +89,10 @@ def cluster_id(target: Target) -> str:
 def identity_id(target: Target) -> str:
     """Returns the id of the pods' managed identity."""
     return kinds.IDENTITY.name_of(identity(target))
+
+
+def reservation_id(target: Target, reservation: str) -> str:
+    """Returns the id of a capacity reservation group that --reservation names."""
+    group, _, name = reservation.partition("/")
+    root = f"/subscriptions/{target.account}/resourceGroups/{group}"
+    return f"{root}/providers/Microsoft.Compute/capacityReservationGroups/{name}"

@@ -12,13 +12,14 @@ from cloudgan.core.errors import ConfigError, PlanError, UnknownNameError
 from cloudgan.core.labels import EXPIRES, RUN, SHARED
 from cloudgan.core.machines import Machine
 from cloudgan.launch.backends.kubernetes.checks import review_step
-from cloudgan.launch.clouds.azure import ids, kinds, reservations
+from cloudgan.launch.clouds.azure import ids, kinds
 from cloudgan.launch.clouds.azure.ids import Ref
 from cloudgan.launch.clouds.planner import (
     NodePoolRequest,
     billed_by_reservation,
     desired_state_step,
     pool_of,
+    reservation_parts,
 )
 from cloudgan.launch.clouds.rows import Kind
 from cloudgan.launch.kubernetes.manifests import GPU_NODE, device_plugin_step, hold_step
@@ -43,6 +44,7 @@ DISK_GIB = 128
 BLOB_CONTRIBUTOR: Final = "ba92f5b4-2d11-453d-a403-e96b0029c9fe"
 """Storage Blob Data Contributor: owners and contributors need it too to read blobs."""
 _GUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+_RESERVATION = re.compile(r"([-\w.()]{0,89}[-\w()])/([-\w.]{0,79}\w)", re.ASCII)
 _LONGEST_POOL = 12
 _ZONES = ("1", "2", "3")
 _DISK = "Premium SSD P10"
@@ -89,7 +91,8 @@ def node_pool(wanted: NodePoolRequest) -> NodePool:
             "--flex-start is only valid with --provider=gcp; on Azure use --market=spot"
         )
     if wanted.reservation:
-        reservations.check_name(wanted.reservation)
+        expected = "GROUP/NAME, the resource group and the name of a capacity reservation group"
+        reservation_parts(_RESERVATION, wanted.reservation, expected)
     return wanted.pool(
         _LONGEST_POOL,
         hyphens=False,
@@ -262,7 +265,7 @@ def pool_body(plan: Plan) -> dict[str, Any]:
     if plan.target.zone:  # a region may have none
         properties["availabilityZones"] = [plan.target.zone]
     if pool.reservation:
-        group = reservations.group_id(plan.target, pool.reservation)
+        group = ids.reservation_id(plan.target, pool.reservation)
         properties["capacityReservationGroupID"] = group
     if pool.market == "spot":
         properties |= {

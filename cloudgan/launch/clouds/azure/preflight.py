@@ -102,7 +102,7 @@ SPOT_QUOTA: Final = "lowPriorityCores"
 """One quota for all families: Spot machines do not count in the family quota
 (https://learn.microsoft.com/azure/quotas/spot-quota, read 2026-11-21)."""
 REGION_QUOTA: Final = "cores"
-_USAGES, _SKUS = "2024-07-01", "2021-07-01"
+_USAGES, _SKUS, _RESERVATIONS = "2024-07-01", "2021-07-01", "2024-07-01"
 
 
 def quotas(api: ArmApi, subscription: str, plan: Plan, *, has_cluster: bool) -> Iterator[Finding]:
@@ -212,4 +212,59 @@ def _finding(name: str, vcpus: int, region: str, usage: Mapping[str, Any] | None
         f" {int(usage['limit']) + vcpus - free} of {called!r} in {region} at"
         " https://portal.azure.com, Quotas, Compute",
         is_quota=True,
+    )
+
+
+def reserved_zone(api: ArmApi, plan: Plan, target: Target) -> str | None:
+    """Returns the zone of the reserved machines; None: they have none.
+
+    AKS needs a cluster with a user-assigned identity that may use the group: system-assigned identities do not
+    work. A group without a reservation is ignored with a warning, and the pool then has no reserved capacity
+    (https://learn.microsoft.com/azure/aks/use-capacity-reservation-groups). Sizes, zones and use:
+    https://learn.microsoft.com/rest/api/compute/capacity-reservation-groups/get (both read 2026-11-22).
+    """
+    name, region = str(pool_of(plan).reservation), target.region or ""
+    _check_cluster(api, target)
+    address = ids.reservation_id(target, name)
+    group = api.read(f"{address}?api-version={_RESERVATIONS}&$expand=instanceView")
+    if group is None:
+        raise PlanError(f"subscription {target.account} has no capacity reservation group {name}")
+    where = str(group.get("location", "")).replace(" ", "").lower()
+    if where != region:
+        raise PlanError(f"reservation {name} is in {where}: give --region={where}")
+    view = (group.get("properties") or {}).get("instanceView") or {}
+    used = {
+        one["name"]: len((one.get("utilizationInfo") or {}).get("virtualMachinesAllocated") or ())
+        for one in view.get("capacityReservations") or ()
+    }
+    listed = list(api.list(f"{address}/capacityReservations?api-version={_RESERVATIONS}"))
+    wanted = None if target.zone == ids.ZONE else target.zone
+    problems = [_problem(one, plan, used.get(one["name"], 0), wanted) for one in listed]
+    for one, problem in zip(listed, problems, strict=True):
+        if not problem:
+            return next(iter(one.get("zones") or ()), None)
+    raise PlanError(
+        f"reservation {name} {'; '.join(problems) or 'has no capacity reservation in it'}"
+    )
+
+
+def _problem(found: dict[str, Any], plan: Plan, used: int, zone: str | None) -> str:
+    """Returns why a capacity reservation cannot serve a plan; empty: it can."""
+    sku, nodes, node_type = found.get("sku") or {}, plan.workers.nodes, pool_of(plan).node_type
+    if str(sku.get("name", "")).lower() != node_type.lower():
+        return f"is of {sku.get('name')}, and the run needs {node_type}"
+    if zone and zone not in (found.get("zones") or ()):
+        return f"is in zone {', '.join(found.get('zones') or ['none'])}, not in --zone={zone}"
+    free = int(sku.get("capacity") or 0) - used
+    return "" if free >= nodes else f"has {free} free machines, and the run needs {nodes}"
+
+
+def _check_cluster(api: ArmApi, target: Target) -> None:
+    cluster = api.get(kinds.CLUSTER, ids.cluster_id(target)) or {}
+    if "UserAssigned" in str((cluster.get("identity") or {}).get("type", "")):
+        return
+    raise PlanError(
+        "AKS uses reserved capacity only in a cluster with a user-assigned identity that has the role"
+        f" Contributor on the resource group of the reservation, and cluster {target.cluster} has none: give"
+        " --cluster=GROUP/NAME of such a cluster (docs/clouds.md)"
     )

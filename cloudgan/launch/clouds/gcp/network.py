@@ -15,13 +15,13 @@ states that machines with `maxRunDuration` cannot use one.
 from __future__ import annotations
 
 import re
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
-from cloudgan.core.errors import ConfigError, CredentialsError, PlanError, shorten
+from cloudgan.core.errors import CredentialsError, PlanError
 from cloudgan.launch.clouds.gcp import names
 from cloudgan.launch.clouds.gcp.api import GoogleApi
 from cloudgan.launch.clouds.gcp.machines import machine
-from cloudgan.launch.clouds.planner import pool_of
+from cloudgan.launch.clouds.planner import pool_of, reservation_parts
 from cloudgan.schema.plan import INTERNAL_IPS, NETWORK, SUBNET, NodePool, Plan, Target
 from cloudgan.schema.resource import Finding
 
@@ -111,39 +111,28 @@ _NAME = re.compile(
 )
 
 
-class Reservation(NamedTuple):
-    """A reservation by name; `project` is its owner, if another project shares it."""
-
-    project: str
-    name: str
-
-
-def parse_reservation(text: str) -> Reservation:
-    """Returns the reservation that --reservation names."""
-    found = _NAME.fullmatch(text)
-    if found is None:
-        raise ConfigError(
-            f"--reservation={shorten(text)} is not valid: give a name, such as week-48, or"
-            " projects/OWNER/reservations/NAME of a shared one"
-        )
-    return Reservation(found[1] or "", found[2])
+def parse_reservation(text: str) -> tuple[str, str]:
+    """Returns owner and name of the reservation that --reservation names; no owner: this project."""
+    expected = "a name, such as week-48, or projects/OWNER/reservations/NAME of a shared one"
+    owner, name = reservation_parts(_NAME, text, expected)
+    return owner, name
 
 
 def tpu_reservation(text: str, project: str, zone: str) -> str:
     """Returns the name of a reservation in Cloud TPU's API."""
-    one = parse_reservation(text)
-    return f"projects/{one.project or project}/locations/{zone}/reservations/{one.name}"
+    owner, name = parse_reservation(text)
+    return f"projects/{owner or project}/locations/{zone}/reservations/{name}"
 
 
 def reserved_zone(api: GoogleApi, plan: Plan) -> str:
     """Returns the zone of a plan's reservation."""
     pool, target = pool_of(plan), plan.target
-    one = parse_reservation(str(pool.reservation))
-    owner = one.project or api.project
+    owner, name = parse_reservation(str(pool.reservation))
+    owner = owner or api.project
     url = f"{names.COMPUTE}/projects/{owner}/aggregated/reservations"
     found = {
         zone.partition("/")[2]: reservation
-        for page in api.pages(url, filter=f"name={one.name}")
+        for page in api.pages(url, filter=f"name={name}")
         for zone, listed in page.get("items", {}).items()
         for reservation in listed.get("reservations", ())
     }
@@ -152,14 +141,14 @@ def reserved_zone(api: GoogleApi, plan: Plan) -> str:
     if not fitting:
         elsewhere = f"; it is in {', '.join(sorted(found))}: give --zone" if found else ""
         raise PlanError(
-            f"project {owner} has no reservation {one.name} in"
+            f"project {owner} has no reservation {name} in"
             f" {(where or '').removesuffix('-')}{elsewhere}"
         )
     problems = [_unfit(body, pool, plan.workers.nodes) for body in fitting.values()]
     for zone, problem in zip(fitting, problems, strict=True):
         if not problem:
             return str(zone)
-    raise PlanError(f"reservation {one.name} in {', '.join(fitting)} {'; '.join(problems)}")
+    raise PlanError(f"reservation {name} in {', '.join(fitting)} {'; '.join(problems)}")
 
 
 def _unfit(body: dict[str, Any], pool: NodePool, nodes: int) -> str:

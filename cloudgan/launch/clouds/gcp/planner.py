@@ -136,9 +136,7 @@ def _notes(wanted: NodePoolRequest, found: Machine) -> tuple[str, ...]:
         notes += (billed_by_reservation(wanted.reservation),)
     if _is_queued(wanted):
         notes += (_LATE,)
-    if wanted.nodes > 1 and found.network:
-        return (*notes, unused_network(wanted, found.network))
-    return notes
+    return notes + unused_network(wanted, found.network)
 
 
 def _is_queued(wanted: NodePoolRequest) -> bool:
