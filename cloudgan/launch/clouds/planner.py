@@ -63,10 +63,11 @@ def unused_network(wanted: NodePoolRequest, name: str) -> tuple[str, ...]:
     """Returns the note on nodes whose fast network is not used."""
     if wanted.nodes == 1 or not name:
         return ()
-    return (
+    note = (
         f"{wanted.nodes} x {wanted.node_type} exchange gradients over the ordinary network: cloudgan does"
-        f" not set up {name}, so they scale worse than measured elsewhere",
+        f" not set up {name}, so they scale worse than measured elsewhere"
     )
+    return (note,)
 
 
 class CloudPlanner(Protocol):
