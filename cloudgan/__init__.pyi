@@ -36,8 +36,8 @@ from cloudgan.schema.coevolution import Change as Change
 from cloudgan.schema.run_state import LogLine as LogLine
 from cloudgan.search.forecast import SearchForecast as SearchForecast
 from cloudgan.search.result import Search as Search
-from cloudgan.validation.acceptance.gates import Gates as Gates
-from cloudgan.validation.validation import Validation as Validation
+from cloudgan.validation.gates import Gates as Gates
+from cloudgan.validation.result import Validation as Validation
 
 __version__: str
 

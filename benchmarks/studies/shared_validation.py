@@ -54,7 +54,7 @@ def measure(preset_name: str, rounds: int, index: int) -> None:
     from cloudgan.training.rng import Rng
     from cloudgan.training.shared_work import ALONE, SharedWork
     from cloudgan.training.tensorflow_backend import word_adder
-    from cloudgan.validation.acceptance.assess import quick_metrics
+    from cloudgan.validation.assess import quick_metrics
 
     tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.config.threading.set_inter_op_parallelism_threads(1)

@@ -24,8 +24,7 @@ from cloudgan.schema.run_folder import RunFolder
 from cloudgan.training.run_options import resolve
 from cloudgan.training.stopping import Outcome
 from cloudgan.training.tensorflow_import import require_tensorflow
-from cloudgan.validation.result import DemoResult
-from cloudgan.validation.validation import Validation
+from cloudgan.validation.result import DemoResult, Validation
 
 SIMULATED = "showers.h5"
 HELD_OUT_FRACTION = 0.2

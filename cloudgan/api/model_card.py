@@ -26,7 +26,7 @@ from cloudgan.schema.cost_report import CostReport
 from cloudgan.schema.provenance import git_commit
 from cloudgan.schema.run_folder import RunFolder
 from cloudgan.training.checkpoint import Checkpoint
-from cloudgan.validation.acceptance.gates import Verdict
+from cloudgan.validation.gates import Verdict
 from cloudgan.validation.page import LIMITS_NOTE, checks_table, condensed
 
 Format = Literal["onnx", "keras", "savedmodel"]

@@ -22,9 +22,9 @@ from cloudgan.schema.record import RunRecord, Started
 from cloudgan.schema.record_line import StopReason
 from cloudgan.schema.run_folder import RunFolder, shown_run
 from cloudgan.schema.words import in_words
-from cloudgan.validation.acceptance.assessment import Assessment
+from cloudgan.validation.assessment import Assessment
 from cloudgan.validation.page import headline, validation_sections
-from cloudgan.validation.validation import RUN_SHOWERS, Validation
+from cloudgan.validation.result import RUN_SHOWERS, Validation
 
 _LEARNED = (
     ("Fréchet physics distance", "fpd", ""),

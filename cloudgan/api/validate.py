@@ -11,13 +11,13 @@ from cloudgan.reports.notebook_progress import usual_progress
 from cloudgan.schema.held_out import LEAST_TO_COMPARE
 from cloudgan.schema.options.showers import ValidateOptions
 from cloudgan.training.tensorflow_import import import_engine
-from cloudgan.validation.acceptance.assess import SampleNames, assess
-from cloudgan.validation.acceptance.gates import Gates, apply_gates
-from cloudgan.validation.figures.samples import Samples
+from cloudgan.validation.assess import SampleNames, assess
 from cloudgan.validation.file_pair import generated_note, open_pair
-from cloudgan.validation.observables.observables import MAX_SHOWERS
-from cloudgan.validation.observables.overlap import overlap_region
-from cloudgan.validation.validation import Validation
+from cloudgan.validation.gates import Gates, apply_gates
+from cloudgan.validation.observables import MAX_SHOWERS
+from cloudgan.validation.overlap import overlap_region
+from cloudgan.validation.result import Validation
+from cloudgan.validation.samples import Samples
 
 
 @command

@@ -16,14 +16,14 @@ from cloudgan.schema.held_out import LEAST_TO_COMPARE, too_few_held_out
 from cloudgan.schema.options.showers import ValidateOptions
 from cloudgan.schema.run_folder import RunFolder, shown_run
 from cloudgan.training.inference import Conditions, RunGenerator
-from cloudgan.validation.acceptance.assess import SampleNames, assess
-from cloudgan.validation.acceptance.gates import Gates, apply_gates
-from cloudgan.validation.figures.samples import Samples, first_of, pick_pairs
+from cloudgan.validation.assess import SampleNames, assess
 from cloudgan.validation.file_pair import generated_note, refuse_other_particle
-from cloudgan.validation.observables.observables import Observables, observe, observe_blocks
-from cloudgan.validation.observables.overlap import overlap_region
+from cloudgan.validation.gates import Gates, apply_gates
+from cloudgan.validation.observables import Observables, observe, observe_blocks
+from cloudgan.validation.overlap import overlap_region
 from cloudgan.validation.page import training_change
-from cloudgan.validation.validation import RUN_SHOWERS, RunFacts, Validation
+from cloudgan.validation.result import RUN_SHOWERS, RunFacts, Validation
+from cloudgan.validation.samples import Samples, first_of, pick_pairs
 
 UNTRAINED_STEP = 0
 _SEED = 1

@@ -143,7 +143,7 @@ def _measurer(
     import_tensorflow()
     from cloudgan.data.batches import TrainingSet
     from cloudgan.training.quality import HeldOutMetrics
-    from cloudgan.validation.acceptance.assess import quick_metrics
+    from cloudgan.validation.assess import quick_metrics
 
     showers = TrainingSet.open(store, config.model, config.data, progress=Silent())
     held_out = HeldOutMetrics(

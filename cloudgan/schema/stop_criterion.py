@@ -17,7 +17,7 @@ from cloudgan.schema.record_line import Loss
 
 METRIC = "metric"
 METRICS = (METRIC, "response", "profile_z", "hits", "angle", "separation")
-"""What is measured after an epoch; `cloudgan.validation.acceptance.assess` says what each of them is."""
+"""What is measured after an epoch; `cloudgan.validation.assess` says what each of them is."""
 
 _SIGNS = {
     "<": operator.lt,

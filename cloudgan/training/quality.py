@@ -34,7 +34,7 @@ from cloudgan.training.checkpoint import State
 from cloudgan.training.inference import Conditions
 from cloudgan.training.shared_work import ALONE, SharedWork
 from cloudgan.training.stopping import StopFlag
-from cloudgan.validation.observables.observables import PER_SHOWER, Observables, observe
+from cloudgan.validation.observables import PER_SHOWER, Observables, observe
 
 _BLOCK = 25  # small, so that validation fits into memory beside the training
 _MEASURED, _FAILED = 1, 2  # of a block; 0: its process was stopped before

@@ -36,7 +36,7 @@ from cloudgan.training.shared_work import ALONE, SharedWork
 from cloudgan.training.step import GanStep
 from cloudgan.training.stopping import Exchange, Outcome, StopFlag, StopTraining
 from cloudgan.training.train_loop import TrainLoop, run_custom, run_fit
-from cloudgan.validation.acceptance.assess import quick_metrics
+from cloudgan.validation.assess import quick_metrics
 
 
 class Among(NamedTuple):

@@ -16,8 +16,8 @@ from cloudgan.data.manifest import ArrayValue, Attribute, SourceInfo
 from cloudgan.data.sources import ShowerSource, open_source
 from cloudgan.reports.table import Table
 from cloudgan.schema.held_out import LEAST_TO_COMPARE
-from cloudgan.validation.figures.samples import READ, Pair, pick_pairs
-from cloudgan.validation.observables.observables import Observables, observe_source
+from cloudgan.validation.observables import BLOCK, Observables, observe_blocks
+from cloudgan.validation.samples import READ, Pair, pick_pairs
 
 _MAX_TEXT = 200
 _MAX_VALUES = 8
@@ -45,7 +45,15 @@ class FilePair:
             (self.generated_name, self.generated),
         ):
             progress.start(f"reading {name}", source.count, "showers")
-            measured.append(observe_source(source, name, at_most=at_most, progress=progress))
+            measured.append(
+                observe_blocks(
+                    source.blocks(BLOCK),
+                    name,
+                    count=source.count,
+                    at_most=at_most,
+                    progress=progress,
+                )
+            )
         reference, generated = measured
         if _are_copies(generated, reference):
             raise DataError(

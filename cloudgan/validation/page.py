@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from cloudgan.core.errors import counted
-from cloudgan.reports.page import Block, Bullets, Graphic, KeyFigures, Page, Paragraph, Section
+from cloudgan.reports.page import Block, Bullets, Graphic, KeyFigures, Paragraph, Section
 from cloudgan.reports.table import Cell, Mark, Number, Table, error_text
 from cloudgan.schema.words import in_words
-from cloudgan.validation.acceptance.assessment import Assessment, Measure, Sample
-from cloudgan.validation.acceptance.gates import GRADES, Check, Verdict
-from cloudgan.validation.figures.samples import Samples
+from cloudgan.validation.assessment import Assessment, Measure, Sample
+from cloudgan.validation.gates import GRADES, Check, Verdict
+from cloudgan.validation.samples import Samples
 
 BASELINE_NOTE = (
     "The MC-MC baseline is the same measure for Monte Carlo against Monte Carlo with as many showers, from random permutations"
@@ -177,30 +177,6 @@ def grade(check: Check) -> Mark | str:
     return Mark(check.grade != "fail", check.grade)
 
 
-def validation_page(
-    assessment: Assessment,
-    verdict: Verdict,
-    samples: Samples,
-    *,
-    title: str,
-    version: str,
-    untrained: Assessment | None = None,
-    change: str = "",
-    provenance: Sequence[Table] = (),
-) -> Page:
-    """Returns the whole report of a validation."""
-    sections = (
-        *validation_sections(assessment, verdict, samples, untrained, change),
-        *([Section("Provenance", tuple(provenance))] if provenance else []),
-    )
-    return Page(
-        title=title,
-        lead=headline(assessment, verdict),
-        sections=sections,
-        footer=f"Written by cloudgan {version}. The page loads nothing from the network.",
-    )
-
-
 def validation_sections(
     assessment: Assessment,
     verdict: Verdict,
@@ -209,7 +185,13 @@ def validation_sections(
     change: str = "",
 ) -> Iterator[Section]:
     """Yields showers beside Monte Carlo, the verdict, the other figures, all checks and all measures."""
-    drawn = list(figure_sections(samples, assessment))
+    from cloudgan.validation.figures import figures
+
+    families = groupby(figures(samples, assessment), key=lambda figure: figure.family)
+    drawn = [
+        Section(family, tuple(Graphic(figure.svg, figure.caption) for figure in members))
+        for family, members in families
+    ]
     first = 1 if samples.pairs else 0
     yield from drawn[:first]
     yield verdict_section(assessment, verdict, change)
@@ -219,7 +201,15 @@ def validation_sections(
         f"Ratios are generated over Monte Carlo. {LIMITS_NOTE}",
     )
     yield Section("Checks", (table,))
-    yield measures_section(assessment, untrained)
+    notes: tuple[Block, ...] = ()
+    if untrained is not None:
+        notes = (
+            Paragraph(
+                "Untrained is the same network before its first step: its output layer has each cell's"
+                " distribution as measured on the training showers."
+            ),
+        )
+    yield Section("All measures", (*notes, measures_table(assessment, untrained)))
 
 
 def verdict_section(assessment: Assessment, verdict: Verdict, change: str = "") -> Section:
@@ -279,28 +269,6 @@ def _which(titles: list[str], many: str, one: str) -> str:
     """Returns such as ``2 pass: tail, hits``."""
     named = f": {_listed(titles)}" if titles else ""
     return f"{len(titles)} {one if len(titles) == 1 else many}{named}"
-
-
-def figure_sections(samples: Samples, assessment: Assessment) -> Iterator[Section]:
-    """Yields a section per family of figures."""
-    from cloudgan.validation.figures.figures import figures
-
-    drawn = list(figures(samples, assessment))
-    for family, members in groupby(drawn, key=lambda figure: figure.family):
-        yield Section(family, tuple(Graphic(figure.svg, figure.caption) for figure in members))
-
-
-def measures_section(assessment: Assessment, untrained: Assessment | None = None) -> Section:
-    """Returns all measures with their errors and baselines."""
-    notes: tuple[Block, ...] = ()
-    if untrained is not None:
-        notes = (
-            Paragraph(
-                "Untrained is the same network before its first step: its output layer has each cell's"
-                " distribution as measured on the training showers."
-            ),
-        )
-    return Section("All measures", (*notes, measures_table(assessment, untrained)))
 
 
 def _key_figures(assessment: Assessment, verdict: Verdict) -> KeyFigures:

@@ -1,21 +1,25 @@
-"""What `cloudgan validate` and `cloudgan demo` return: the verdict, and what a person reads of it."""
+"""What `cloudgan validate` and `cloudgan demo` return: the verdict, its page, and what a person reads of it."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import Field
 
+from cloudgan import __version__
+from cloudgan.core.atomic_file import write_atomic
 from cloudgan.core.errors import CloudganError, VerdictError
+from cloudgan.reports.page import Block, Graphic, Page, Paragraph, Section, fragment
 from cloudgan.reports.result import Result, View
 from cloudgan.reports.table import Table
 from cloudgan.schema.cost_report import CostReport
 from cloudgan.schema.record_line import StopReason
-from cloudgan.schema.run_folder import shown_run
-from cloudgan.validation.acceptance.assessment import Assessment
-from cloudgan.validation.acceptance.gates import Check, Verdict
+from cloudgan.schema.run_folder import RunFolder, shown_run
+from cloudgan.validation.assessment import Assessment
+from cloudgan.validation.gates import Check, Verdict
 from cloudgan.validation.page import (
     BASELINE_NOTE,
     LIMITS_NOTE,
@@ -26,12 +30,121 @@ from cloudgan.validation.page import (
     findings,
     headline,
     limits,
+    validation_sections,
     value,
 )
+from cloudgan.validation.samples import Samples
+
+RUN_SHOWERS = 1000
+"""Showers that a run generates for a validation, by default."""
+
+
+@dataclass(frozen=True)
+class RunFacts:
+    """What only the validation of a run has.
+
+    Attributes:
+        folder: Of the run.
+        step: Of the checkpoint.
+        untrained: Assessment of the same network before its first step.
+        change: What training changed, in one sentence.
+    """
+
+    folder: RunFolder
+    step: int
+    untrained: Assessment
+    change: str
+
+
+@dataclass(frozen=True)
+class Validation:
+    """Result of a validation; a notebook shows the headline, the checks and the figures.
+
+    Attributes:
+        title: Names of both samples.
+        reference_name: Name of the Monte Carlo.
+        samples: Observables that the figures show.
+        assessment: All measures, each with its error and its MC-MC baseline.
+        verdict: Checks against the gates; ``verdict.passed`` and ``verdict.grade``.
+        run: What only the validation of a run has.
+        provenance: Properties of the files, a table per sample.
+    """
+
+    title: str
+    reference_name: str
+    samples: Samples
+    assessment: Assessment
+    verdict: Verdict
+    run: RunFacts | None = None
+    provenance: tuple[Table, ...] = ()
+
+    def result(self, *, report: str | None = None, gate: bool = False) -> ValidationResult:
+        """Returns the measures and the verdict, without the showers.
+
+        Args:
+            report: Page that was written.
+            gate: Whether a failed check ends the command.
+        """
+        return ValidationResult(
+            run=str(self.run.folder.path) if self.run else None,
+            step=self.run.step if self.run else None,
+            reference=self.reference_name,
+            untrained=self.run.untrained if self.run else None,
+            change=self.run.change if self.run else None,
+            assessment=self.assessment,
+            verdict=self.verdict,
+            report=report,
+            gate=gate,
+        )
+
+    def page(self) -> Page:
+        """Returns the report: verdict, figures, all measures, provenance."""
+        run, provenance = self.run, (Section("Provenance", self.provenance),)
+        sections = validation_sections(
+            self.assessment,
+            self.verdict,
+            self.samples,
+            run.untrained if run else None,
+            run.change if run else "",
+        )
+        return Page(
+            title=f"Validation of {self.title}",
+            lead=headline(self.assessment, self.verdict),
+            sections=(*sections, *(provenance if self.provenance else ())),
+            footer=f"Written by cloudgan {__version__}. The page loads nothing from the network.",
+        )
+
+    def write(self) -> None:
+        """Writes verdict.json into the folder of the run, atomically; `cost` reads it.
+
+        Raises:
+            DataError: The file cannot be written.
+        """
+        if self.run:
+            here = {"run", "report", "gate"}
+            text = self.result().model_dump_json(indent=2, exclude=here) + "\n"
+            write_atomic(self.run.folder.verdict_file, text.encode())
+
+    def __repr__(self) -> str:
+        return f"<Validation of {self.title}: {headline(self.assessment, self.verdict)}>"
+
+    def _repr_html_(self) -> str:
+        from cloudgan.validation.figures import figures  # loads Matplotlib
+
+        shown = figures(self.samples, self.assessment)
+        blocks: tuple[Block, ...] = (
+            Paragraph(headline(self.assessment, self.verdict)),
+            checks_table(condensed(self.verdict)),
+            *(Graphic(figure.svg, figure.caption) for figure in shown),
+        )
+        return fragment((Section(self.title, blocks),))
+
 
 _ROWS = 9
 """Of the checks on a terminal: with the lines around them they fill a screen of 24 lines."""
 _SIGNS = {"at the baseline": "✓", "good": "✓", "acceptable": "~", "cannot tell": "?", "fail": "✗"}
+_DOUBTS = ("In sample", "It is unknown", "No Monte Carlo")
+"""Beginnings of notes that make the verdict worth less than it says."""
 _ORDER = ("fail", "cannot tell", "acceptable", "good", "at the baseline")
 _LEGEND = "✓ good  ~ acceptable (limit)  ? too few showers  ✗ fail  baseline: Monte Carlo"
 _PARENTHESES = re.compile(r" \((of \d+|second moment)\)")
@@ -59,7 +172,7 @@ class ValidationResult(Result):
             line=headline(self.assessment, self.verdict),
             table=table,
             notes=(*notes, *filter(None, (self.change,))),
-            warnings=seen_note(self.verdict),
+            warnings=tuple(note for note in self.verdict.notes if note.startswith(_DOUBTS)),
             commands=tuple(self._commands()),
             basis=self.basis(),
             done=None
@@ -126,7 +239,12 @@ class DemoResult(ValidationResult):
 
 def worst_checks(verdict: Verdict) -> tuple[Table, tuple[str, ...]]:
     """Returns a row per property, the worst first, as many as a screen holds, and what a reader needs."""
-    checks = sorted(condensed(verdict), key=_badness)
+
+    def badness(check: Check) -> tuple[int, float]:
+        grade = _ORDER.index(check.grade) if check.grade in _ORDER else len(_ORDER)
+        return grade, -(check.measure.excess or 0.0) / (check.acceptable or 1.0)
+
+    checks = sorted(condensed(verdict), key=badness)
     rows = tuple(
         (_short(check.title), value(check.measure), baseline(check.measure, with_error=False),
          limits(check, check.acceptable), _SIGNS.get(check.grade, "-"))
@@ -138,17 +256,6 @@ def worst_checks(verdict: Verdict) -> tuple[Table, tuple[str, ...]]:
     return table, (_LEGEND, *rest)
 
 
-def seen_note(verdict: Verdict) -> tuple[str, ...]:
-    """Returns the notes that make the verdict worth less than it says."""
-    said = ("In sample", "It is unknown", "No Monte Carlo")
-    return tuple(note for note in verdict.notes if note.startswith(said))
-
-
 def _short(title: str) -> str:
     """Shortens a title so that the table has 80 columns; the page has all of it."""
     return _PARENTHESES.sub("", title).replace(", mean error", ", mean")
-
-
-def _badness(check: Check) -> tuple[int, float]:
-    grade = _ORDER.index(check.grade) if check.grade in _ORDER else len(_ORDER)
-    return grade, -(check.measure.excess or 0.0) / (check.acceptable or 1.0)

@@ -1,7 +1,7 @@
 """A small assessment and a small verdict, with hand-written values."""
 
-from cloudgan.validation.acceptance.assessment import Assessment, Measure, Sample
-from cloudgan.validation.acceptance.gates import Check, Verdict
+from cloudgan.validation.assessment import Assessment, Measure, Sample
+from cloudgan.validation.gates import Check, Verdict
 
 RESPONSE = Measure(
     name="response", where="10-40 GeV", value=1.0503, error=0.0042, baseline=1.0012,

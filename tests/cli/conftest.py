@@ -42,7 +42,7 @@ def small_demo(made_once, run_cloudgan):
 def quick_verdict(monkeypatch):
     """No classifiers, few bootstrap samples and permutations: tests/validation covers them."""
     for name, value in (("LEVELS", {}), ("BOOTSTRAPS", 15), ("PERMUTATIONS", 299)):
-        monkeypatch.setattr(f"cloudgan.validation.acceptance.assess.{name}", value)
+        monkeypatch.setattr(f"cloudgan.validation.assess.{name}", value)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from cloudgan.api.run_page import ending, run_page
 from cloudgan.reports.page import render
 from cloudgan.schema import record
 from cloudgan.schema.run_folder import RunFolder
-from cloudgan.validation.acceptance.gates import load_gates
+from cloudgan.validation.gates import load_gates
 
 pytest.importorskip("tensorflow")
 pytestmark = pytest.mark.tf

@@ -41,8 +41,8 @@ def files(tmp_path_factory):
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
     """No classifiers and few bootstrap samples: tests/validation covers them."""
-    monkeypatch.setattr("cloudgan.validation.acceptance.assess.LEVELS", {})
-    monkeypatch.setattr("cloudgan.validation.acceptance.assess.BOOTSTRAPS", 15)
+    monkeypatch.setattr("cloudgan.validation.assess.LEVELS", {})
+    monkeypatch.setattr("cloudgan.validation.assess.BOOTSTRAPS", 15)
 
 
 def test_two_samples_of_one_source_are_at_the_baseline_and_pass_the_gates(files, cloudgan_here):
@@ -125,7 +125,7 @@ def test_the_report_is_html_with_figures_or_markdown_with_the_same_tables(
 ):
     drawn = []
     monkeypatch.setattr(
-        "cloudgan.validation.figures.figures.figures",
+        "cloudgan.validation.figures",
         lambda *given: drawn.append(given) or iter(()),
     )
     page, text = tmp_path / "a.html", tmp_path / "a.md"

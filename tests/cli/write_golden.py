@@ -20,8 +20,8 @@ from cloudgan.cli.main import main
 from cloudgan.cli.program import PROGRAM, functions
 from cloudgan.core.command import model_of
 from cloudgan.core.documents import read_json
-from cloudgan.validation.acceptance.assessment import Assessment
-from cloudgan.validation.acceptance.gates import apply_gates
+from cloudgan.validation.assessment import Assessment
+from cloudgan.validation.gates import apply_gates
 from cloudgan.validation.result import ValidationResult
 from command_options import options_by_command
 

@@ -15,7 +15,7 @@ from cloudgan.schema.config import DataConfig
 from cloudgan.schema.presets import find_preset
 from cloudgan.simulation.gflash import simulate
 from cloudgan.training.marginal_tables import _log_hits, _spectrum, measure_marginals
-from cloudgan.validation.metrics.classifier import two_sample_test
+from cloudgan.validation.distances import two_sample_test
 
 pytestmark = pytest.mark.tf
 

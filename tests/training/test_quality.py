@@ -24,8 +24,8 @@ from cloudgan.training.inference import Conditions, ShowerGenerator
 from cloudgan.training.quality import HeldOutMetrics, QualityEvaluator, QualityHistory
 from cloudgan.training.shared_work import ALONE, SharedWork
 from cloudgan.training.stopping import StopFlag
-from cloudgan.validation.acceptance.assess import quick_metrics
-from cloudgan.validation.observables.observables import PER_SHOWER, observe
+from cloudgan.validation.assess import quick_metrics
+from cloudgan.validation.observables import PER_SHOWER, observe
 
 pytestmark = pytest.mark.tf
 

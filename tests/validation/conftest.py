@@ -7,8 +7,8 @@ import pytest
 
 from cloudgan.data.showers import Showers, join_showers, measured_angle
 from cloudgan.simulation.gflash import simulate
-from cloudgan.validation.acceptance.assess import assess
-from cloudgan.validation.observables.observables import Observables, observe
+from cloudgan.validation.assess import assess
+from cloudgan.validation.observables import Observables, observe
 
 
 @pytest.fixture(scope="session")

@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from cloudgan.validation.acceptance import assess as assess_module
-from cloudgan.validation.acceptance.assess import assess
-from cloudgan.validation.acceptance.gates import apply_gates
-from cloudgan.validation.observables.observables import observe
+from cloudgan.validation import assess as assess_module
+from cloudgan.validation.assess import assess
+from cloudgan.validation.gates import apply_gates
+from cloudgan.validation.observables import observe
 
 BLUR = 0.5, 0.25
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from cloudgan.validation.acceptance.gates import load_gates
-from cloudgan.validation.metrics.ideals import IDEALS
+from cloudgan.validation.assessment import IDEALS
+from cloudgan.validation.gates import load_gates
 
 PAGE = Path(__file__).parents[2] / "docs" / "judge.md"
 

@@ -14,10 +14,10 @@ import pytest
 
 from cloudgan.data.showers import join_showers, measured_angle
 from cloudgan.simulation.gflash import simulate
-from cloudgan.validation.acceptance.assess import assess
-from cloudgan.validation.acceptance.gates import apply_gates
-from cloudgan.validation.metrics.permutations import nulls
-from cloudgan.validation.observables.observables import PER_SHOWER, Observables, observe
+from cloudgan.validation.assess import assess
+from cloudgan.validation.gates import apply_gates
+from cloudgan.validation.observables import PER_SHOWER, Observables, observe
+from cloudgan.validation.resampling import nulls
 
 GEANT4 = Path(__file__).with_name("geant4_observables.npz")
 SHOWERS = 700

@@ -22,12 +22,12 @@ from cloudgan.data.showers import join_showers
 from cloudgan.data.sources import open_source
 from cloudgan.reports.page import Page, page_markdown, render
 from cloudgan.reports.table import Mark, cell_text, csv_text
+from cloudgan.schema.run_folder import RunFolder
 from cloudgan.simulation.gflash import simulate
-from cloudgan.validation.acceptance.assessment import Measure
-from cloudgan.validation.figures.samples import Samples, pick_pairs
+from cloudgan.validation.assessment import Measure
 from cloudgan.validation.file_pair import provenance_table
-from cloudgan.validation.observables.observables import observe
-from cloudgan.validation.observables.overlap import OverlapRegion
+from cloudgan.validation.observables import observe
+from cloudgan.validation.overlap import OverlapRegion
 from cloudgan.validation.page import (
     baseline,
     checks_table,
@@ -37,10 +37,10 @@ from cloudgan.validation.page import (
     limits,
     measures_table,
     training_change,
-    validation_page,
     verdict_section,
 )
-from cloudgan.validation.result import ValidationResult
+from cloudgan.validation.result import RunFacts, Validation, ValidationResult
+from cloudgan.validation.samples import Samples, pick_pairs
 
 BASELINE = a_check("width", WIDTH, "at the baseline")
 GOOD = a_check("response", RESPONSE, "good")
@@ -55,15 +55,15 @@ def page(tmp_path_factory):
     write_hdf5(path, [showers], attrs={"seed": 1})
     measured = observe(showers)
     overlap = OverlapRegion(measured, measured, matched=False, angle_known=True, notes=())
-    return validation_page(
-        an_assessment(),
-        a_failed_verdict(),
-        Samples(overlap, "a.h5", "b.h5", pairs=pick_pairs(showers, showers)),
-        title="Validation of a.h5 against b.h5",
-        version="1.2.3",
-        untrained=an_assessment(),
+    return Validation(
+        title="a.h5 against b.h5",
+        reference_name="b.h5",
+        samples=Samples(overlap, "a.h5", "b.h5", pairs=pick_pairs(showers, showers)),
+        assessment=an_assessment(),
+        verdict=a_failed_verdict(),
+        run=RunFacts(RunFolder(path.parent), 3, an_assessment(), ""),
         provenance=(provenance_table("Generated: a.h5", open_source(str(path))),),
-    )
+    ).page()
 
 
 @pytest.fixture(scope="module")

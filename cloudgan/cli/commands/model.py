@@ -54,7 +54,7 @@ def train(options: TrainOptions, *, progress: Progress, as_json: bool = False) -
 def validate(options: ValidateOptions, *, progress: Progress) -> Result:
     """Returns the verdict and its measures."""
     from cloudgan.api import validate as api
-    from cloudgan.validation.acceptance.gates import load_gates
+    from cloudgan.validation.gates import load_gates
 
     gates = load_gates(Path(options.gate)) if isinstance(options.gate, str) else None
     found = body_of(api.validate)(options, gates=gates, progress=progress)

@@ -25,8 +25,8 @@ from cloudgan.schema.coevolution import CoevolutionConfig, SampleQuality
 from cloudgan.schema.config import RunConfig
 from cloudgan.training.inference import Conditions
 from cloudgan.training.quality import HeldOutReference
-from cloudgan.validation.acceptance.assess import quick_metrics
-from cloudgan.validation.observables.observables import join_observables
+from cloudgan.validation.assess import quick_metrics
+from cloudgan.validation.observables import join_observables
 
 _BLOCK = 100
 _PICTURES = 16

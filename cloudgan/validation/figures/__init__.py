@@ -1,4 +1,0 @@
-"""Figures of a validation report, as SVG.
-
-May import acceptance, metrics and observables. Start with figures.py.
-"""

@@ -1,4 +1,0 @@
-"""Metrics between two samples of showers, with weights for bootstrap errors.
-
-May import observables. Start with measures.py.
-"""
