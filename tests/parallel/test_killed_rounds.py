@@ -30,7 +30,10 @@ def killed_and_resumed(path, config, messages, every=1):
     for message in range(1, messages + 1, every):
         with pytest.raises(Killed):
             run_world(Turns(ranks, kill_at=message), path, config)
+        newest = RunFolder(path).saved_steps()[-1:]
         run_world(Turns(ranks), path, config)
+        lines = record.read(RunFolder(path).record_file).lines
+        assert [line.step for line in lines if line.kind == "resumed"] == newest, message
         yield message, centre(path)
         shutil.rmtree(path)
 

@@ -68,25 +68,6 @@ def test_the_centre_of_downpour_has_the_steps_of_all_workers_and_a_point_that_al
     assert earlier[0].state.step == 0  # the first worker lost its last checkpoint
 
 
-@pytest.mark.parametrize(
-    ("steps", "options", "rounds", "updates"),
-    [
-        pytest.param(12, {"workers": 3, "master_optimizer": "sgd"}, 4, 12, id="one master"),
-        pytest.param(
-            *(6, {"workers": 2, "masters": 2, "master_sync_every": 1}, 3, 6),
-            id="tree",
-            marks=pytest.mark.slow,
-        ),
-    ],
-)
-def test_a_synchronous_master_adds_the_mean_of_all_workers_once_per_round(
-    tmp_path, steps, options, rounds, updates
-):
-    found = world(tmp_path, steps=steps, mode="downpour", synchronous=True, **options)
-    assert found["centre"] == rounds  # each by the mean of ones
-    assert found["updates"] == updates
-
-
 def test_a_tree_of_masters_adds_the_steps_of_all_workers_and_each_rank_saves_its_part(tmp_path):
     options = {"mode": "downpour", "damping": "none", "master_sync_every": 2, "trace": True}
     found = world(tmp_path, workers=3, masters=2, steps=18, **options)

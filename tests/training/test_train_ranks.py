@@ -91,7 +91,7 @@ def test_a_tree_starts_again_after_a_rank_is_killed_and_ctrl_c_saves(config_file
         until=lambda: steps(run) and steps(run)[-1] > 0,
     )
     before = processes(run)
-    os.kill(before[1], signal.SIGKILL)  # a master; tests/parallel kills a rank of each role
+    os.kill(before[1], signal.SIGKILL)  # a master; tests/parallel kills all ranks at each message
     wait_for_a_later_checkpoint(run, process)
     assert not set(before) & set(processes(run))
     assert not any(Path(f"/proc/{pid}").exists() for pid in before)
