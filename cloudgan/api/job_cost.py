@@ -30,7 +30,7 @@ from cloudgan.schema.run_document import read_plan
 from cloudgan.schema.run_folder import RunFolder
 from cloudgan.schema.search import FILE_NAME, BlockStatus, search_prefix
 from cloudgan.schema.simulation import SHARD_INFO
-from cloudgan.search.block_watch import BlockWatch
+from cloudgan.search.blocks import BlockWatch
 from cloudgan.search.folder import check_extra
 from cloudgan.search.objectives import machine_seconds
 from cloudgan.storage.store import StoreError, open_store

@@ -226,9 +226,9 @@ def start_search(
     """
     check_extra()
     _check_ranks(config.base.parallel)
-    from cloudgan.search.here import train_here
     from cloudgan.search.reading import search_result
     from cloudgan.search.shared import follow_search, store_of, study_in
+    from cloudgan.search.trial_loop import train_here
     from cloudgan.training.showers import as_store, count_showers, find_showers
 
     folder = SearchFolder(path)

@@ -34,8 +34,7 @@ from cloudgan.schema.search import (
     TrialRun,
     search_prefix,
 )
-from cloudgan.search.block_watch import BlockWatch
-from cloudgan.search.blocks import LOG, PROGRAM, Block, wait_for_trainers
+from cloudgan.search.blocks import LOG, PROGRAM, Block, BlockWatch, wait_for_trainers
 from cloudgan.search.folder import check_extra
 from cloudgan.storage.store import Store, StoreError, open_store, retry_on_store_error
 from cloudgan.worker.pod_environment import PodEnvironment, read_pod_environment

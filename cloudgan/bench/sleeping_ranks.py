@@ -21,11 +21,10 @@ from cloudgan.core.progress import Silent
 from cloudgan.data.summary import TrainingSummary
 from cloudgan.parallel.master import Master
 from cloudgan.parallel.messages import Described
-from cloudgan.parallel.parent import Parent
 from cloudgan.parallel.rank import Rank
 from cloudgan.parallel.run_keeper import RunKeeper
 from cloudgan.parallel.trace import Profile, new_spans, write_trace
-from cloudgan.parallel.worker import Networks, Worker
+from cloudgan.parallel.worker import Networks, Parent, Worker
 from cloudgan.ranks.flat import FlatLayout
 from cloudgan.ranks.mpi import World
 from cloudgan.schema import record

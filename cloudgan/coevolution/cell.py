@@ -17,15 +17,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cloudgan.coevolution.evolution import (
+    Mixture,
     Purpose,
     aggregate,
+    evolve_weights,
     mutate,
     random_numbers,
     replace_worst,
     tournament,
 )
 from cloudgan.coevolution.grid import Grid
-from cloudgan.coevolution.mixture import Mixture, evolve_weights
 from cloudgan.coevolution.record import is_pictured
 from cloudgan.coevolution.task import KINDS, Draw, Individual, Kind, Pair, Task
 from cloudgan.ranks.flat import Floats

@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 
 from cloudgan.coevolution.cell import CellState
-from cloudgan.coevolution.evolution import Purpose, random_numbers
-from cloudgan.coevolution.mixture import Mixture
+from cloudgan.coevolution.evolution import Mixture, Purpose, random_numbers
 from cloudgan.coevolution.task import Draw, Pair, Task
 from cloudgan.schema.coevolution import (
     ChosenEnsemble,

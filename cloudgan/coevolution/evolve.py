@@ -23,10 +23,9 @@ from cloudgan.core.errors import ConfigError
 from cloudgan.core.local_path import local_path
 from cloudgan.core.loopback_network import LoopbackNetwork
 from cloudgan.core.progress import Progress, Silent
-from cloudgan.ranks.launch import LocalRanks
 from cloudgan.ranks.mpi import World, check_threads
 from cloudgan.ranks.placement import check_mpi
-from cloudgan.ranks.process import RunEnd, run_as_rank
+from cloudgan.ranks.process import LocalRanks, RunEnd, run_as_rank
 from cloudgan.reports.notebook_progress import usual_progress
 from cloudgan.reports.page import write as write_page
 from cloudgan.schema.coevolution import (

@@ -22,8 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cloudgan.coevolution.cell import Cell, CellState, Population
+from cloudgan.coevolution.evolution import Mixture
 from cloudgan.coevolution.grid import Grid
-from cloudgan.coevolution.mixture import Mixture
 from cloudgan.coevolution.record import is_pictured
 from cloudgan.coevolution.task import KINDS, Kind
 from cloudgan.core.arrays import as_archive, read_arrays

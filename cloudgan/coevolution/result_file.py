@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from pydantic import ConfigDict, Field, model_validator
 
 from cloudgan.coevolution.cell import CellState
+from cloudgan.coevolution.evolution import Mixture
 from cloudgan.coevolution.grid import Grid
-from cloudgan.coevolution.mixture import Mixture
 from cloudgan.coevolution.task import Individual, Pair, Task
 from cloudgan.core.arrays import as_archive, read_arrays
 from cloudgan.core.atomic_file import write_atomic

@@ -17,15 +17,13 @@ from cloudgan.core.documents import read_json, write_json
 from cloudgan.core.errors import ConfigError
 from cloudgan.core.progress import Progress, Silent
 from cloudgan.parallel.master import Above, Master
-from cloudgan.parallel.parent import Parent
 from cloudgan.parallel.rank import KEPT, Rank, rank_url
 from cloudgan.parallel.run_keeper import RunKeeper
 from cloudgan.parallel.trace import Profile, new_spans, write_trace
-from cloudgan.parallel.worker import PREFIX, Worker
-from cloudgan.ranks.launch import LocalRanks
+from cloudgan.parallel.worker import PREFIX, Parent, Worker
 from cloudgan.ranks.mpi import World
 from cloudgan.ranks.placement import local_layout
-from cloudgan.ranks.process import RunEnd, rank_stop_flag, run_as_rank
+from cloudgan.ranks.process import LocalRanks, RunEnd, rank_stop_flag, run_as_rank
 from cloudgan.schema.config import RunConfig
 from cloudgan.schema.run_folder import RunFolder
 from cloudgan.training.checkpoint import Checkpoint

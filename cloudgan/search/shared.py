@@ -20,8 +20,7 @@ from cloudgan.schema import record
 from cloudgan.schema.quality import best_step
 from cloudgan.schema.run_folder import RunFolder, checkpoint_name, checkpoint_steps
 from cloudgan.schema.search import FILE_NAME, SearchConfig, TrialRun, search_prefix
-from cloudgan.search.block_watch import BlockWatch
-from cloudgan.search.blocks import LOG
+from cloudgan.search.blocks import LOG, BlockWatch
 from cloudgan.search.folder import SearchFolder
 from cloudgan.search.journal import ENTRIES, StoreJournal
 from cloudgan.search.study import REASON, SearchStudy, state_name

@@ -275,7 +275,7 @@ def test_the_time_of_a_search_that_was_killed_is_that_of_its_trials(
     said = cloudgan_here("cost", folder.path, "--json").json()
     assert said["node_seconds"]["finished trials"] == pytest.approx(300.0)
     assert said["node_seconds"][IDLE] == 0
-    importlib.import_module("cloudgan.search.here").Here(folder, config, study).note_time()
+    importlib.import_module("cloudgan.search.trial_loop").Here(folder, config, study).note_time()
     assert study.machine_seconds == pytest.approx(300.0, abs=5.0)
 
 

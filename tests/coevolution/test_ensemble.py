@@ -7,7 +7,7 @@ import pytest
 
 from cloudgan.coevolution.cell import CellState, Population
 from cloudgan.coevolution.ensemble import EnsembleSearch, compare
-from cloudgan.coevolution.mixture import Mixture
+from cloudgan.coevolution.evolution import Mixture
 from cloudgan.coevolution.task import Individual
 from cloudgan.schema.coevolution import CoevolutionConfig, SampleQuality
 from coevolution.quadratic_game import QuadraticGame, QuadraticPair

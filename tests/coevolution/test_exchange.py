@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from cloudgan.coevolution.cell import CellState, Population
-from cloudgan.coevolution.exchange import TAG, AsTheyArrive, MessageLayout
+from cloudgan.coevolution.engine import TAG, AsTheyArrive, MessageLayout
+from cloudgan.coevolution.evolution import Mixture
 from cloudgan.coevolution.grid import Grid
-from cloudgan.coevolution.mixture import Mixture
 from cloudgan.coevolution.task import KINDS, Individual
 from cloudgan.core.errors import CloudganError
 from cloudgan.schema.coevolution import CoevolutionConfig

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cloudgan.coevolution.evolution import Purpose, random_numbers
-from cloudgan.coevolution.mixture import Mixture, assign, evolve_weights
+from cloudgan.coevolution.evolution import Mixture, Purpose, assign, evolve_weights, random_numbers
 from cloudgan.coevolution.task import Draw
 from cloudgan.schema.coevolution import SampleQuality
 

@@ -8,7 +8,7 @@ import zipfile
 import numpy as np
 import pytest
 
-from cloudgan.coevolution.mixture import Mixture
+from cloudgan.coevolution.evolution import Mixture
 from cloudgan.coevolution.result_file import GridResult, read_result, write_result
 from cloudgan.core.errors import ConfigError, DataError
 

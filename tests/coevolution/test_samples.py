@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from cloudgan.api.showers import generate
+from cloudgan.coevolution.evolution import Mixture
 from cloudgan.coevolution.files import GridFolder
-from cloudgan.coevolution.mixture import Mixture
 from cloudgan.coevolution.result_file import GridResult, write_result
 from cloudgan.core.errors import ConfigError, DataError
 from cloudgan.data.summary import AngleFit, TrainingSummary

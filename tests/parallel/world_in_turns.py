@@ -7,10 +7,9 @@ import numpy as np
 from cloudgan.bench.sleeping_ranks import SleepingNetworks
 from cloudgan.core.progress import Silent
 from cloudgan.parallel.master import Master
-from cloudgan.parallel.parent import Parent
 from cloudgan.parallel.rank import Rank
 from cloudgan.parallel.run_keeper import RunKeeper
-from cloudgan.parallel.worker import PREFIX, Worker
+from cloudgan.parallel.worker import PREFIX, Parent, Worker
 from cloudgan.ranks.flat import FlatLayout
 from cloudgan.schema.config import RunConfig
 from cloudgan.schema.losses import PASSES, loss_columns

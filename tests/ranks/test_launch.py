@@ -14,9 +14,8 @@ import pytest
 
 from cloudgan.core.errors import CloudganError, Interrupted, NoProgress, TryAgain
 from cloudgan.core.progress import Silent
-from cloudgan.ranks import launch, mpi, process
-from cloudgan.ranks.launch import LocalRanks
-from cloudgan.ranks.process import failure_file
+from cloudgan.ranks import mpi, process
+from cloudgan.ranks.process import LocalRanks, failure_file
 from cloudgan.schema.config import RunConfig
 from cloudgan.schema.run_folder import RunFolder
 
@@ -73,7 +72,7 @@ def test_ranks_of_a_trial_stop_when_the_search_that_started_them_is_killed(tmp_p
     program, (lifeline, search) = tmp_path / "mpiexec", os.pipe()
     program.write_text("#!/bin/sh\nsleep 100\n")
     program.chmod(0o700)
-    monkeypatch.setattr(launch, "find_program", lambda: program)
+    monkeypatch.setattr(process, "find_program", lambda: program)
     stdin = os.fdopen(lifeline)
     monkeypatch.setattr(sys, "stdin", stdin)
     monkeypatch.setenv("CLOUDGAN_SUPERVISED", "1")
@@ -107,7 +106,7 @@ def test_ctrl_c_stops_ranks_at_once_unless_they_have_something_to_save(
     program = tmp_path / "mpiexec"
     program.write_text(f"#!/bin/sh\ncd {folder.path}; touch began; {ranks_do}\n")
     program.chmod(0o700)
-    monkeypatch.setattr(launch, "find_program", lambda: program)
+    monkeypatch.setattr(process, "find_program", lambda: program)
 
     def interrupt() -> None:
         while not (folder.path / ("ranks/processes.json" if saves else "began")).exists():

@@ -9,7 +9,7 @@ from cloudgan.core.progress import Silent
 from cloudgan.schema.config import parse_config
 from cloudgan.schema.search import BlockStatus, Dimension, SearchConfig, TrialRun
 from cloudgan.search import shared
-from cloudgan.search.block_watch import BlockWatch
+from cloudgan.search.blocks import BlockWatch
 from cloudgan.search.folder import SearchFolder
 from cloudgan.search.journal import StoreJournal
 from cloudgan.search.study import open_study

@@ -23,8 +23,8 @@ from cloudgan.schema.run_folder import RunFolder
 from cloudgan.schema.search import Dimension, SearchConfig, TrialRun, with_folds
 from cloudgan.search.blocks import LOG, Block
 from cloudgan.search.folder import SearchFolder
-from cloudgan.search.here import train_here
 from cloudgan.search.study import open_study
+from cloudgan.search.trial_loop import train_here
 
 PROGRAM = (sys.executable, str(Path(__file__).with_name("trainer_program.py")))
 SPACE = {"model.learning_rate": Dimension(low=1e-5, high=1e-1, log=True)}

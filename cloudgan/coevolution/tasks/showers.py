@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cloudgan.coevolution.task import Pair
-from cloudgan.coevolution.tasks.shower_batches import ShowerBatches
 from cloudgan.core.errors import ConfigError, DataError
 from cloudgan.core.progress import Progress
 from cloudgan.data.batches import TrainingSet
@@ -62,9 +61,7 @@ class Showers:
         """Builds the networks of this process, with tables measured on the training showers."""
         from cloudgan.coevolution.tasks.shower_pair import ShowerPair  # noqa: PLC0415
 
-        per_group = self._run.data.blocks_per_group
-        batches = ShowerBatches(self.showers, self._config, per_group)
-        return ShowerPair(self._config, self._run, self.showers, batches, self.conditions)
+        return ShowerPair(self._config, self._run, self.showers, self.conditions)
 
     def conditions(self, samples: int) -> Conditions:
         """Returns the conditions of a number of samples."""

@@ -125,7 +125,7 @@ def test_batches_are_a_function_of_the_draw_and_the_number(pair):
 
 
 def test_a_cell_sees_its_share_of_the_showers_once_per_epoch(task):
-    from cloudgan.coevolution.tasks.shower_batches import ShowerBatches
+    from cloudgan.coevolution.tasks.shower_pair import ShowerBatches
 
     count = task.showers.count
     for share in (1.0, 0.4):
