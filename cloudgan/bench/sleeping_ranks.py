@@ -23,7 +23,7 @@ from cloudgan.parallel.master import Master
 from cloudgan.parallel.messages import Described
 from cloudgan.parallel.rank import Rank
 from cloudgan.parallel.run_keeper import RunKeeper
-from cloudgan.parallel.trace import Profile, new_spans, write_trace
+from cloudgan.parallel.trace import Profile, most_spans, write_trace
 from cloudgan.parallel.worker import Networks, Parent, Worker
 from cloudgan.ranks.flat import FlatLayout
 from cloudgan.ranks.mpi import World
@@ -73,7 +73,7 @@ def run_rank(
 ) -> dict[str, Any] | None:
     """Runs this process' rank; arguments, and what rank 0 returns, are those of `run_world`."""
     asked, folder, measured = RunConfig.model_validate(config), RunFolder(run), None
-    profile = Profile(new_spans(world.size) if asked.parallel.trace else None)
+    profile = Profile(most_spans(world.size) if asked.parallel.trace else 0)
     rank = Rank.join(world, asked, folder, profile)
     if not rank.role.is_master:
         networks = SleepingNetworks(np.zeros(values, np.float32), showers)
@@ -114,8 +114,8 @@ def run_rank(
         }
         with np.load(outcome.checkpoint, allow_pickle=False) as archive:
             measured["centre"] = float(archive[_NAME][0])
-    if profile.spans:
-        write_trace(world, rank.layout, folder.trace_file, profile.spans)
+    if profile.has_spans:
+        write_trace(world, rank.layout, folder.trace_file, profile)
     return measured
 
 

@@ -35,7 +35,7 @@ from cloudgan.schema.coevolution import (
     newest_point,
 )
 from cloudgan.schema.options.training import EvolveOptions
-from cloudgan.storage.store import Store, open_store
+from cloudgan.storage.store import open_store
 from cloudgan.training.run_options import resolve
 from cloudgan.training.stopping import raise_if_stopped
 from cloudgan.training.tensorflow_import import import_tensorflow, require_tensorflow
@@ -66,8 +66,10 @@ def evolve(options: EvolveOptions, *, progress: Progress | None = None) -> Evolu
     folder = GridFolder(local_path(options.run))
     begun = folder.has_begun() or settings.is_supervised() or settings.has_agent()
     config = _grid_config(options.config_keys, folder.read_config() if begun else None)
-    grid = check_grid(config)
-    folder = GridFolder(folder.path, grid, _store(folder))
+    # On several nodes the agent names the store of the run; without one all ranks share a folder.
+    run_config = folder.run.read_config() if settings.has_agent() else None
+    store = open_store(run_config.checkpoint.url) if run_config else None
+    folder = GridFolder(folder.path, check_grid(config), store)
     if settings.has_tpu():
         raise ConfigError("cells run on CPUs and GPUs; on a TPU use `cloudgan train`")
     _check_can_start(config)
@@ -93,13 +95,19 @@ def evolve(options: EvolveOptions, *, progress: Progress | None = None) -> Evolu
         if run_as_rank(folder.run, play, unit="iteration") is None:
             sys.exit(0)  # the master goes on
     with prepared():
-        trained = None
+        trained: list[Any] = []
         if config.engine == "one":
-            trained = _run_here(folder, config, progress)
+            progress.start("loading TensorFlow")
+            load = partial(make_task, folder=folder, progress=progress)
+            end, *trained = run_here(folder, config, load, progress)
+            raise_if_stopped(
+                end.reason,
+                f"stopped after iteration {end.position}; `cloudgan evolve --run={folder.path}` continues",
+            )
         elif not is_rank:
             _start_cells(config, folder, progress)
         progress.start("measuring the mixture")
-        return _conclude(folder, config, trained, ensemble=ensemble, size=size)
+        return _conclude(folder, config, *trained, ensemble=ensemble, size=size)
 
 
 def _play(
@@ -173,12 +181,6 @@ def _grid_config(given: Mapping[str, Any], there: CoevolutionConfig | None) -> C
         raise ConfigError(f"the grid is not valid: {problem}") from error
 
 
-def _store(folder: GridFolder) -> Store | None:
-    """Returns the store of a run on several nodes, which its agent names; None: all ranks share a folder."""
-    run_config = folder.run.read_config() if settings.has_agent() else None
-    return open_store(run_config.checkpoint.url) if run_config else None
-
-
 def _check_iterations(folder: GridFolder, config: CoevolutionConfig, wanted: int | None) -> None:
     """Checks that a grid is not asked for fewer iterations than its cells have done.
 
@@ -238,24 +240,11 @@ def _write(
     folder.write_config(config)
 
 
-def _run_here(
-    folder: GridFolder, config: CoevolutionConfig, progress: Progress
-) -> tuple[Task, Pair]:
-    """Runs all cells in this process; returns what they trained."""
-    progress.start("loading TensorFlow")
-    load = partial(make_task, folder=folder, progress=progress)
-    end, task, pair = run_here(folder, config, load, progress)
-    raise_if_stopped(
-        end.reason,
-        f"stopped after iteration {end.position}; `cloudgan evolve --run={folder.path}` continues",
-    )
-    return task, pair
-
-
 def _conclude(
     folder: GridFolder,
     config: CoevolutionConfig,
-    trained: tuple[Task, Pair] | None = None,
+    task: Task | None = None,
+    pair: Pair | None = None,
     *,
     ensemble: EnsembleMethod | None = None,
     size: int | None = None,
@@ -269,10 +258,8 @@ def _conclude(
     there, iteration = folder.read_quality(), folder.newest_common()
     is_current = there is not None and there.iteration == iteration
     if not (is_current and folder.result_file.exists() and ensemble is None):
-        if trained is None:
-            task = make_task(config, folder)
-            trained = task, task.make_pair()
-        task, pair = trained
+        task = task or make_task(config, folder)
+        pair = pair or task.make_pair()
         layouts = {kind: pair.layout(kind) for kind in KINDS}
         cells = range(config.cells)
         states = [folder.cell(number).read(iteration, layouts) for number in cells]

@@ -109,9 +109,7 @@ class GridFolder:
 
     def cell(self, number: int) -> CellFiles:
         """Returns the files of a cell."""
-        name = self.grid.name(number)
-        path = self.path / CELLS / name
-        return CopiedCellFiles(path, self.store, name) if self.store else CellFiles(path)
+        return CellFiles(self.path / CELLS / self.grid.name(number), self.store)
 
     def fetch_cells(self) -> None:
         """Downloads the files of all cells, with the states of the newest iteration that all have."""
@@ -133,11 +131,13 @@ class GridFolder:
 
 
 class CellFiles:
-    """State and record of one cell."""
+    """State and record of one cell; with a store only the copies there count after a restart."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, store: Store | None = None) -> None:
+        """Names the files in a folder, and their copies below ``cells/NAME/`` of the store."""
+        self.path, self._store = path, store
         self.record_file = path / "record.jsonl"
+        self._prefix = f"{CELLS}/{path.name}/"
 
     def saved(self) -> list[int]:
         """Returns the iterations of saved states, in ascending order."""
@@ -147,13 +147,31 @@ class CellFiles:
 
     def points(self) -> list[int]:
         """Returns the iterations after which the cell can continue, in ascending order."""
-        return self.saved()
+        if self._store is None:
+            return self.saved()
+        with _store_failure():
+            return saved_iterations(self._copies(self._store))
 
     def fetch(self, iteration: int) -> None:
-        """Brings the files of the cell, with the state of one of its `points`, into its folder."""
+        """Replaces the files by their copies, if there are some; of the states only by one of the `points`."""
+        if self._store is None:
+            return
+        shutil.rmtree(self.path, ignore_errors=True)
+        self.path.mkdir(parents=True)
+        with _store_failure():
+            for name in self._copies(self._store):
+                if not saved_iterations([name]) or name == state_name(iteration):
+                    self._store.get(self._prefix + name, self.path / name)
 
     def save(self, state: CellState) -> None:
-        """Writes the state of an iteration, and deletes all but the two newest."""
+        """Writes the state of an iteration, and deletes all but the two newest.
+
+        Copies what is new: the state after all before it. While the store fails the cell waits: without a copy
+        the other cells would delete the last common state.
+
+        Raises:
+            TryAgain: The store failed for ten minutes.
+        """
         self.path.mkdir(parents=True, exist_ok=True)
         arrays: dict[str, NDArray[Any]] = {
             f"{number:03d}": one for number, one in enumerate(state.population.states())
@@ -169,6 +187,11 @@ class CellFiles:
         write_atomic(self._state_file(state.iteration), as_archive(arrays))
         for iteration in self.saved()[:-_KEPT]:
             self._state_file(iteration).unlink(missing_ok=True)
+        if self._store:
+            copy = partial(self._copy, self._store, state_name(state.iteration))
+            retry_on_store_error(
+                copy, patience_seconds=_PATIENCE_SECONDS, pause_seconds=_PAUSE_SECONDS, say=_say
+            )()
 
     def read(self, iteration: int, layouts: Mapping[Kind, FlatLayout]) -> CellState:
         """Reads the state of an iteration."""
@@ -218,54 +241,17 @@ class CellFiles:
     def _state_file(self, iteration: int) -> Path:
         return self.path / state_name(iteration)
 
-
-class CopiedCellFiles(CellFiles):
-    """Files of a cell that are copied to the store of the run; only the copies count after a restart."""
-
-    def __init__(self, path: Path, store: Store, name: str) -> None:
-        """Names the files in the folder `path`, and their copies below ``cells/NAME/`` of the store."""
-        super().__init__(path)
-        self._store, self._prefix = store, f"{CELLS}/{name}/"
-
-    def points(self) -> list[int]:
-        """Returns the iterations whose states are in the store, in ascending order."""
-        with _store_failure():
-            return saved_iterations(self._copies())
-
-    def fetch(self, iteration: int) -> None:
-        """Replaces the local files by their copies, of the states only that of an iteration."""
-        shutil.rmtree(self.path, ignore_errors=True)
-        self.path.mkdir(parents=True)
-        with _store_failure():
-            for name in self._copies():
-                if not saved_iterations([name]) or name == state_name(iteration):
-                    self._store.get(self._prefix + name, self.path / name)
-
-    def save(self, state: CellState) -> None:
-        """Writes the state of an iteration, and copies what is new: the state after all before it.
-
-        While the store fails the cell waits: without a copy the other cells would delete the last common state.
-
-        Raises:
-            TryAgain: The store failed for ten minutes.
-        """
-        super().save(state)
-        copy = partial(self._copy, state_name(state.iteration))
-        retry_on_store_error(
-            copy, patience_seconds=_PATIENCE_SECONDS, pause_seconds=_PAUSE_SECONDS, say=_say
-        )()
-
-    def _copy(self, newest: str) -> None:
-        there = set(self._copies())
+    def _copy(self, store: Store, newest: str) -> None:
+        there = set(self._copies(store))
         here = {file.name for file in self.path.iterdir()}
         new = {name for name in here - there if not saved_iterations([name])}
         for name in (*sorted(new | {self.record_file.name}), newest):
-            self._store.put(self._prefix + name, self.path / name)
+            store.put(self._prefix + name, self.path / name)
         for name in there - here:
-            self._store.delete(self._prefix + name)
+            store.delete(self._prefix + name)
 
-    def _copies(self) -> list[str]:
-        return [name.removeprefix(self._prefix) for name in self._store.list(self._prefix)]
+    def _copies(self, store: Store) -> list[str]:
+        return [name.removeprefix(self._prefix) for name in store.list(self._prefix)]
 
 
 def _say(line: str) -> None:

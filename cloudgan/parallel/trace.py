@@ -56,47 +56,27 @@ class Seconds:
 ROUTINES = tuple(field.name for field in fields(Seconds))
 
 
-class Spans:
-    """Spans of one rank."""
+class Profile:
+    """Adds up what a rank does, and keeps its spans for a trace.
 
-    def __init__(self, most: int, origin: float) -> None:
-        """The first and the last half of `most` are kept.
+    Attributes:
+        seconds: By routine, since the rank joined.
+        left_out: Spans between the first and the last half of those that are kept.
+    """
 
-        `origin` is seconds since 1970 at 0 of `time.perf_counter`.
-        """
-        self._origin = origin
-        self._half = max(1, most // 2)
+    def __init__(self, most_spans: int = 0) -> None:
+        """`most_spans` are kept; 0: there is no trace."""
+        self.seconds, self.left_out = Seconds(), 0
+        self._half = most_spans // 2
+        # Seconds since 1970 at 0 of `time.perf_counter`.
+        self._origin = utc_moment().timestamp() - time.perf_counter()
         self._first: list[tuple[int, float, float, int]] = []
         self._last: deque[tuple[int, float, float, int]] = deque(maxlen=self._half)
-        self.left_out = 0
 
-    def add(self, routine: str, began: float, ended: float, *, is_beside: bool) -> None:
-        """Keeps a span; times are of `time.perf_counter`."""
-        span = (ROUTINES.index(routine), began, ended, int(is_beside))
-        if len(self._first) < self._half:
-            self._first.append(span)
-            return
-        self.left_out += len(self._last) == self._half
-        self._last.append(span)
-
-    def as_json(self) -> dict[str, Any]:
-        """Returns the spans in microseconds since 1970."""
-        spans = [
-            (routine, self._micro(began), self._micro(ended), thread)
-            for routine, began, ended, thread in (*self._first, *self._last)
-        ]
-        return {"spans": spans, "left_out": self.left_out}
-
-    def _micro(self, seconds: float) -> int:
-        return round((seconds + self._origin) * _MICRO)
-
-
-class Profile:
-    """Adds up what a rank does."""
-
-    def __init__(self, spans: Spans | None = None) -> None:
-        self.seconds = Seconds()
-        self.spans = spans
+    @property
+    def has_spans(self) -> bool:
+        """Whether spans are kept."""
+        return self._half > 0
 
     def spent(self, routine: str, began: float, ended: float, *, is_beside: bool = False) -> None:
         """Counts the time from `began` to `ended`, both of `time.perf_counter`."""
@@ -105,22 +85,33 @@ class Profile:
 
     def show(self, routine: str, began: float, ended: float, *, is_beside: bool = False) -> None:
         """Adds a span to the trace only."""
-        if self.spans:
-            self.spans.add(routine, began, ended, is_beside=is_beside)
+        span = (ROUTINES.index(routine), began, ended, int(is_beside))
+        if len(self._first) < self._half:
+            self._first.append(span)
+        elif self._half:
+            self.left_out += len(self._last) == self._half
+            self._last.append(span)
+
+    def as_json(self) -> dict[str, Any]:
+        """Returns the spans in microseconds since 1970."""
+        spans = [
+            (routine, *(round((at + self._origin) * _MICRO) for at in (began, ended)), thread)
+            for routine, began, ended, thread in (*self._first, *self._last)
+        ]
+        return {"spans": spans, "left_out": self.left_out}
 
 
-def new_spans(size: int) -> Spans:
-    """Returns the spans of one of `size` ranks."""
-    origin = utc_moment().timestamp() - time.perf_counter()
-    return Spans(max(_FEWEST_SPANS, MOST_SPANS // size), origin)
+def most_spans(ranks: int) -> int:
+    """Returns how many spans each of the ranks of a world keeps."""
+    return max(_FEWEST_SPANS, MOST_SPANS // ranks)
 
 
-def write_trace(world: World, layout: Layout, path: Path, spans: Spans) -> None:
+def write_trace(world: World, layout: Layout, path: Path, profile: Profile) -> None:
     """Writes the spans of all ranks to a file; all ranks call it, and rank 0 writes."""
     if world.rank:
-        world.send_json(spans.as_json(), 0, _TAG)
+        world.send_json(profile.as_json(), 0, _TAG)
         return
-    found = [spans.as_json()]
+    found = [profile.as_json()]
     for rank in range(1, world.size):
         message = world.wait(rank, _TAG, seconds=ANSWER_SECONDS)
         found.append(world.receive_json(message))

@@ -19,7 +19,7 @@ from cloudgan.core.progress import Progress, Silent
 from cloudgan.parallel.master import Above, Master
 from cloudgan.parallel.rank import KEPT, Rank, rank_url
 from cloudgan.parallel.run_keeper import RunKeeper
-from cloudgan.parallel.trace import Profile, new_spans, write_trace
+from cloudgan.parallel.trace import Profile, most_spans, write_trace
 from cloudgan.parallel.worker import PREFIX, Parent, Worker
 from cloudgan.ranks.mpi import World
 from cloudgan.ranks.placement import local_layout
@@ -89,7 +89,7 @@ def train_rank(
                 _, showers = find_showers(of_world, folder)
                 store = str(as_store(showers, folder, Silent()))
             found = world.gather(store)
-            profile = Profile(new_spans(world.size) if parallel.trace else None)
+            profile = Profile(most_spans(world.size) if parallel.trace else 0)
             rank = Rank.join(world, of_world, folder, profile)
             outcome = _play_role(rank, Path(found[world.rank] or found[-1]), progress, start_time)
         if outcome and settings.is_supervised() and not settings.has_agent():
@@ -116,8 +116,8 @@ def _play_role(rank: Rank, store: Path, progress: Progress, start_time: float) -
             above = Parent(rank)
         with rank_stop_flag() as flag:
             outcome = Master(rank, flag, above).run()
-    if rank.profile.spans:
-        write_trace(rank.world, rank.layout, rank.folder.trace_file, rank.profile.spans)
+    if rank.profile.has_spans:
+        write_trace(rank.world, rank.layout, rank.folder.trace_file, rank.profile)
     return outcome
 
 

@@ -17,7 +17,7 @@ import math
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import optuna
@@ -41,36 +41,22 @@ _MUTATION_RATE, _MUTATION_SCALE = 0.5, 0.1
 _FIRST_SIGMA = 0.3
 
 
-class Rule(Protocol):
-    """Chooses the next point in the unit cube."""
-
-    def __call__(self, history: History, rng: np.random.Generator, number: int) -> Floats:
-        """Returns a point of shape (d,), each from 0 to 1."""
-
-
 @dataclass(frozen=True)
 class History:
     """What a rule knows.
 
     Points of trials that ended are (n, d) in the unit cube, in the order in which they ended; values (n,)
     are to be minimized, that of one that failed worse than all others; running points (m, d) have no value
-    yet. Columns are distance features of a point: one per range, one per choice.
+    yet.
     """
 
     points: Floats
     values: Floats
     running: Floats
-    columns: Columns
-
-
-@dataclass(frozen=True)
-class Columns:
-    """How points are compared: choices have no order, so each gets a column of its own."""
-
     dimensions: tuple[Dimension, ...]
 
     def features(self, points: Floats) -> Floats:
-        """Returns the features, (n, number of ranges + number of choices), of points (n, d)."""
+        """Returns distance features of points (n, d): one column per range, one per choice, for choices have no order."""
         parts = []
         for index, dimension in enumerate(self.dimensions):
             column = points[:, index]
@@ -93,6 +79,10 @@ class Columns:
         return np.array(found)
 
 
+Rule = Callable[[History, np.random.Generator, int], Floats]
+"""From the history, random numbers and the number of the trial to its point (d,), each from 0 to 1."""
+
+
 def propose_by_gp(history: History, rng: np.random.Generator, number: int) -> Floats:
     """Returns the new point of the largest expected improvement; the first five are random.
 
@@ -102,7 +92,7 @@ def propose_by_gp(history: History, rng: np.random.Generator, number: int) -> Fl
     from scipy.optimize import minimize  # noqa: PLC0415  SciPy takes a second to import
     from scipy.stats import qmc  # noqa: PLC0415
 
-    size = len(history.columns.dimensions)
+    size = len(history.dimensions)
     if number < _FIRST_POINTS or len(history.values) < _FIRST_POINTS:
         return propose_at_random(history, rng, number)
     improvement = _expected_improvement(history, int(rng.integers(2**31)))
@@ -113,7 +103,7 @@ def propose_by_gp(history: History, rng: np.random.Generator, number: int) -> Fl
             np.clip(at_best + _NEAR * rng.standard_normal((_NEAR_BEST, size)), 0, 1),
         ]
     )
-    candidates = history.columns.trained(candidates)
+    candidates = history.trained(candidates)
     are_new = _are_new(candidates, history)
     candidates = candidates[are_new] if are_new.any() else candidates
     start = candidates[int(np.argmax(improvement(candidates)))]
@@ -124,7 +114,7 @@ def propose_by_gp(history: History, rng: np.random.Generator, number: int) -> Fl
         method="L-BFGS-B",
         options={"maxiter": 20},
     )
-    best: Floats = history.columns.trained(found.x[None])[0]
+    best: Floats = history.trained(found.x[None])[0]
     before, after = improvement(np.stack([start, best]))
     return best if after > before and _are_new(best[None], history)[0] else start
 
@@ -132,7 +122,7 @@ def propose_by_gp(history: History, rng: np.random.Generator, number: int) -> Fl
 def propose_at_random(history: History, rng: np.random.Generator, number: int) -> Floats:
     """Returns a point of the uniform distribution."""
     del number
-    size = len(history.columns.dimensions)
+    size = len(history.dimensions)
     return _first_new(history, rng, lambda: rng.random(size))
 
 
@@ -141,7 +131,7 @@ def _first_new(history: History, rng: np.random.Generator, draw: Callable[[], Fl
 
     Two trials with the same values have the same result: all have the seed of the search.
     """
-    size = len(history.columns.dimensions)
+    size = len(history.dimensions)
     for attempt in range(2 * _DRAWS):
         point = draw() if attempt < _DRAWS else rng.random(size)
         if _are_new(point[None], history)[0]:
@@ -152,7 +142,7 @@ def _first_new(history: History, rng: np.random.Generator, draw: Callable[[], Fl
 def _are_new(points: Floats, history: History) -> NDArray[np.bool_]:
     """Returns which of the points, (n, d), would train with values that no trial has."""
     asked = np.concatenate([history.points, history.running])
-    points = history.columns.trained(points)
+    points = history.trained(points)
     distances: Floats = np.abs(points[:, None] - asked).max(axis=2).min(axis=1, initial=np.inf)
     return np.asarray(distances > _SAME)
 
@@ -163,7 +153,7 @@ def _expected_improvement(history: History, seed: int) -> Callable[[Floats], Flo
     from sklearn.exceptions import ConvergenceWarning  # noqa: PLC0415
     from sklearn.gaussian_process import GaussianProcessRegressor, kernels  # noqa: PLC0415
 
-    features = history.columns.features
+    features = history.features
     inputs = features(history.points)
     spread = float(history.values.std())
     targets = (history.values - history.values.mean()) / (spread or 1.0)
@@ -192,7 +182,7 @@ def _expected_improvement(history: History, seed: int) -> Callable[[Floats], Flo
 
 def propose_by_evolution(history: History, rng: np.random.Generator, number: int) -> Floats:
     """Returns a child of two of the fittest; the first generation is random."""
-    size = len(history.columns.dimensions)
+    size = len(history.dimensions)
     if number < _POPULATION or len(history.values) < _POPULATION // 2:
         return propose_at_random(history, rng, number)
     fittest = np.argsort(history.values)[: max(2, round(_ELITE_FRACTION * _POPULATION))]
@@ -214,7 +204,7 @@ def propose_by_cmaes(history: History, rng: np.random.Generator, number: int) ->
     from cmaes import CMA  # noqa: PLC0415  of no other sampler
 
     del number
-    size = len(history.columns.dimensions)
+    size = len(history.dimensions)
     if size == 1:  # its covariance needs two dimensions
         return propose_by_evolution(history, rng, len(history.values))
     bounds = np.tile([0.0, 1.0], (size, 1))
@@ -286,7 +276,7 @@ class RuleSampler(optuna.samplers.BaseSampler):
             np.asarray([point for _, point, _ in ended], dtype=np.float64).reshape(-1, size),
             np.asarray(values, dtype=np.float64),
             np.asarray(running, dtype=np.float64).reshape(-1, size),
-            Columns(tuple(self._space.values())),
+            tuple(self._space.values()),
         )
 
 

@@ -4,16 +4,25 @@ import json
 
 import pytest
 
-from cloudgan.parallel.trace import Profile, Spans, trace_events
+from cloudgan.core.clock import utc_moment
+from cloudgan.parallel.trace import Profile, trace_events
 from cloudgan.ranks.layout import Layout, Role, make_layout
 from cloudgan.schema.parallel import ParallelConfig
 
 
+@pytest.fixture(autouse=True)
+def _clock(monkeypatch):
+    """All ranks have one clock, which stands."""
+    monkeypatch.setattr("time.perf_counter", lambda: 0.0)
+    now = utc_moment()
+    monkeypatch.setattr("cloudgan.parallel.trace.utc_moment", lambda: now)
+
+
 def spans_of(*rows, most=100):
-    profile = Profile(Spans(most, 0.0))
+    profile = Profile(most)
     for routine, began, ended in rows:
         profile.spent(routine, began, ended, is_beside=routine == "validate")
-    return profile.spans.as_json()
+    return profile.as_json()
 
 
 @pytest.fixture
