@@ -1,8 +1,11 @@
+"""run.yaml: presets, what the hash depends on, and the sections of ranks and simulations."""
+
 import pytest
 
 from cloudgan.core.errors import ConfigError
 from cloudgan.schema.config import RunConfig, differences, parse_config
-from cloudgan.schema.presets import find_preset
+from cloudgan.schema.presets import PROFILES, LossWeights, find_preset
+from cloudgan.schema.simulation import SimulationConfig
 
 
 def test_a_preset_in_a_file_may_override_single_keys():
@@ -97,3 +100,89 @@ def test_a_fold_is_part_of_the_hash_and_absent_from_other_documents():
     usual = parse_config({"data": {"held_out_fraction": 0.2}}, "test")
     assert "fold" not in usual.model_dump(mode="json")["data"]
     assert parse_config({"data": {"fold": 3}}, "test").config_hash() != usual.config_hash()
+
+
+def of_smoke(**sections):
+    return parse_config({"model": {"preset": "smoke"}, **sections}, "run.yaml")
+
+
+def test_a_run_without_ranks_has_the_hash_and_the_document_of_before():
+    plain = of_smoke()
+    assert "parallel" not in plain.mathematics()
+    assert "parallel" not in plain.model_dump(mode="json")
+    assert of_smoke(parallel={}).config_hash() == plain.config_hash()
+    assert of_smoke(parallel={"stages": ["conv3"]}).config_hash() == plain.config_hash()
+
+
+def test_the_section_of_a_run_with_ranks_is_part_of_its_hash_and_document():
+    run = of_smoke(parallel={"mode": "easgd", "ranks": 5, "stages": ["conv3"]})
+    assert run.config_hash() != of_smoke().config_hash()
+    assert run.config_hash() != of_smoke(parallel={"mode": "easgd", "ranks": 6}).config_hash()
+    assert RunConfig.model_validate(run.model_dump(mode="json")) == run
+    assert run.mathematics()["parallel"]["ranks"] == 5
+
+
+def test_the_interval_between_masters_and_rank_0_is_of_a_tree_only():
+    tree = {"mode": "easgd", "ranks": 7, "masters": 2}
+    often = of_smoke(parallel=tree | {"master_sync_every": 2})
+    assert often.config_hash() != of_smoke(parallel=tree).config_hash()
+    assert "master_sync_every" not in of_smoke(parallel={"mode": "easgd"}).mathematics()["parallel"]
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3, 7])
+@pytest.mark.parametrize("showers", [1, 4, 22, 24])
+def test_each_shower_is_simulated_by_one_worker(workers, showers):
+    simulation = SimulationConfig(showers=showers, showers_per_shard=4)
+    parts = [simulation.shards_of(worker, workers) for worker in range(workers)]
+    numbers = [n for part in parts for shard in part for n in simulation.events(shard)]
+    assert sorted(numbers) == list(range(showers))
+    assert max(map(len, parts)) - min(map(len, parts)) <= 1
+
+
+def test_a_last_shard_that_is_not_full_counts_its_showers():
+    simulation = SimulationConfig(showers=22, showers_per_shard=4)
+    assert (simulation.shards, simulation.events(5)) == (6, range(20, 22))
+    assert [simulation.finished(shards) for shards in (0, 3, 6)] == [0, 12, 22]
+
+
+def test_a_run_that_trains_has_neither_task_nor_section_and_keeps_its_hash():
+    assert not {"task", "simulation"} & set(RunConfig().model_dump())
+    other = RunConfig(simulation=SimulationConfig(showers=7))
+    assert other.config_hash() == RunConfig().config_hash()
+
+
+def test_a_simulation_is_identified_by_its_showers_and_seed_alone():
+    run = RunConfig(task="simulate")
+    assert RunConfig.model_validate(run.model_dump(mode="json")) == run
+    networks = RunConfig(task="simulate", model={"preset": "mini"}, training={"threads": 3})
+    assert networks.config_hash() == run.config_hash()
+    for changed in ({"training": {"seed": 1}}, {"simulation": {"particle": "photon"}}):
+        other = RunConfig.model_validate({"task": "simulate"} | changed)
+        assert other.config_hash() != run.config_hash()
+
+
+def test_each_preset_carries_its_own_name():
+    for name, profile in PROFILES.items():
+        assert (profile.preset.preset, profile.preset.networks) == (name, name)
+
+
+def test_paper_is_what_the_paper_says_without_any_of_our_additions():
+    published = {
+        "image_shape": (51, 51, 25),
+        "latent_size": 256,
+        "loss_weights": LossWeights(
+            real_fake=3, energy=0.1, angle=25, ecal_sum=0.1, longitudinal=0
+        ),
+        "optimizer": "rmsprop",
+        "generator_updates": 2,
+        "label_flip_fraction": 0.05,
+        "label_flips": "drawn",
+        "image_power": 0.85,
+        "batch_norm_momentum": 0.99,
+        "output_activation": "relu",
+        "energy_scaled_output": False,
+        "calibrated_output": False,
+        "ema_decay": 0,
+    }
+    paper = find_preset("paper")
+    assert {key: getattr(paper, key) for key in published} == published

@@ -27,8 +27,8 @@ def provisioned(*nodes):
 
 @pytest.mark.parametrize(
     ("times", "billed"),
-    [([(0, 10), (2, 30)], 30 * 60), ([(0, 10), (0, None)], None)],
-    ids=["from the first node up to the last one gone", "one is still up"],
+    [([(0, 10), (2, 30)], 30 * 60), ([(0, 10), (0, None)], None), ([], None)],
+    ids=["from the first node up to the last one gone", "one is still up", "no node"],
 )
 def test_billed_seconds_last_as_long_as_nodes_are_up_and_are_unknown_until_they_end(times, billed):
     nodes = (
@@ -36,10 +36,6 @@ def test_billed_seconds_last_as_long_as_nodes_are_up_and_are_unknown_until_they_
         for n, (up, down) in enumerate(times)
     )
     assert provisioned(*nodes).billed_seconds() == billed
-
-
-def test_an_attempt_without_nodes_has_no_known_bill():
-    assert provisioned().billed_seconds() is None
 
 
 def test_a_launch_sums_its_attempts_and_one_unknown_makes_it_unknown():
@@ -84,12 +80,7 @@ def test_what_no_launch_can_have_is_refused(model, values, said):
 
 
 @pytest.mark.parametrize("provider", sorted(launch.UNBILLED))
-def test_machines_that_exist_already_need_no_region_and_no_market(provider):
+def test_machines_that_exist_already_need_no_region_no_market_and_no_names(provider):
     attempt = Attempt(provider=provider, node_type="2 x (4 cores, 8 GiB)", node_count=2)
-    assert not attempt.is_billed
+    assert (attempt.is_billed, attempt.node_count, attempt.billed_seconds()) == (False, 2, None)
     assert provisioned().is_billed
-
-
-def test_an_attempt_may_have_a_number_of_nodes_before_their_names():
-    attempt = Attempt(provider="kubernetes", node_type="x", node_count=4)
-    assert (attempt.node_count, attempt.billed_seconds()) == (4, None)

@@ -136,6 +136,7 @@ def test_what_was_never_measured_is_unknown_not_zero():
     run = run_of()
     assert run.steady_epoch_seconds() is None
     assert run.samples_per_second() is None
+    assert run.whole_program_seconds() is None
     assert run.stopped() is None
 
 
@@ -302,10 +303,6 @@ def test_a_process_whose_start_and_whose_predecessors_end_are_lost_is_no_known_t
     assert run.whole_program_seconds() is None
 
 
-def test_of_an_empty_record_no_process_ended():
-    assert run_of().whole_program_seconds() is None
-
-
 @pytest.mark.parametrize("written", ['"NaN"', "null"])
 def test_a_held_out_loss_that_is_no_number_leaves_the_record_readable(tmp_path, written):
     path = tmp_path / "record.jsonl"
@@ -320,19 +317,9 @@ UNTIL = parse_stop_criterion("metric<0.15")
 
 
 def validated(step, value, *, best=True, reached=False, seconds=1.0):
-    return record.Validated(
-        time="2026-01-01T00:00:00Z",
-        step=step,
-        epoch=step // 10 - 1,
-        showers=500,
-        metrics={"metric": value, "hits": 0.5},
-        seconds=0.5,
-        ranked_by="metric",
-        best=best,
-        until="metric<0.15",
-        reached=reached,
-        program_seconds=seconds,
-    )
+    more = {"metrics": {"metric": value, "hits": 0.5}, "until": "metric<0.15", "time": TIME}
+    more |= {"best": best, "reached": reached, "program_seconds": seconds}
+    return records.validated(step // 10 - 1, value, step=step, **more)
 
 
 def test_a_record_without_validations_has_no_quality():
@@ -349,20 +336,19 @@ def test_a_validation_changes_neither_epochs_nor_warnings_nor_processes():
     assert len(run.processes()) == 1
 
 
-def test_what_a_resume_voids_does_not_count():
-    start, first, second, *_ = whole()
-    again = started(10, "2026-01-01T01:00:00Z")
-    lines = (start, first, validated(10, 0.3), second, validated(20, 0.1), again, resumed(10))
-    assert [each.step for each in run_of(*lines).validations()] == [10]
-    redone = run_of(*lines, epoch(1, step=20, seconds=7.0), validated(20, 0.2))
-    assert [each.metrics["metric"] for each in redone.validations()] == [0.3, 0.2]
-
-
-def test_of_two_looks_after_one_step_the_later_counts():
-    start, first, *_ = whole()
-    again = started(10, "2026-01-01T01:00:00Z")
-    run = run_of(start, first, validated(10, 0.3), again, resumed(10), validated(10, 0.4))
-    assert [each.metrics["metric"] for each in run.validations()] == [0.4]
+@pytest.mark.parametrize(
+    ("after", "metrics"),
+    [
+        ((), [0.3]),
+        ((OTHER, validated(20, 0.2)), [0.3, 0.2]),
+        ((validated(10, 0.4),), [0.4]),
+    ],
+    ids=["void", "run again", "of two after one step the later"],
+)
+def test_a_validation_that_a_resume_voids_does_not_count(after, metrics):
+    lines = (START, FIRST, validated(10, 0.3), SECOND, validated(20, 0.1), FROM_10, resumed(10))
+    found = run_of(*lines, *after).validations()
+    assert [each.metrics["metric"] for each in found] == metrics
 
 
 REACHED = validated(20, 0.1, reached=True, seconds=9.0)

@@ -62,25 +62,24 @@ def test_no_other_checkpoint_interval_is_better(factor, monkeypatch):
     assert best < wasteful
 
 
-def test_the_interval_is_youngs_to_first_order():
-    rare = Preemption(0.001, 300, 20)
-    young = math.sqrt(2 * 20 * rare.mean_seconds(1))
-    assert checkpoint_interval(rare, 1) == pytest.approx(young, rel=0.01)
+RARE = Preemption(0.001, 300, 20)
+NEVER = OFTEN._replace(per_node_hour=0)
 
 
-def test_nodes_lost_before_two_checkpoints_are_done_give_one_mean_time():
-    assert checkpoint_interval(Preemption(60, 10, 200), 1) == 60
-
-
-def test_more_nodes_are_lost_more_often():
-    assert OFTEN.mean_seconds(8) == OFTEN.mean_seconds(1) / 8
+@pytest.mark.parametrize(
+    ("preemption", "nodes", "seconds"),
+    [
+        (RARE, 1, pytest.approx(math.sqrt(2 * 20 * RARE.mean_seconds(1)), rel=0.01)),
+        (Preemption(60, 10, 200), 1, 60),
+        (OFTEN, 8, checkpoint_interval(OFTEN._replace(per_node_hour=4), 1)),
+        (NEVER, 4, math.inf),
+    ],
+    ids=["Young's, to first order", "lost before two checkpoints", "of any node", "without losses"],
+)
+def test_the_interval_between_checkpoints_follows_from_the_losses(preemption, nodes, seconds):
+    assert checkpoint_interval(preemption, nodes) == seconds
+    assert expected_seconds(5000, NEVER, nodes) == 5000
     assert checkpoint_interval(OFTEN, 8) < checkpoint_interval(OFTEN, 1)
-
-
-def test_without_losses_a_job_takes_its_work_and_needs_no_checkpoint():
-    never = OFTEN._replace(per_node_hour=0)
-    assert expected_seconds(5000, never, 4) == 5000
-    assert checkpoint_interval(never, 4) == math.inf
 
 
 def test_a_job_that_never_ends_has_infinite_time():
@@ -104,17 +103,13 @@ def test_at_the_break_even_both_markets_cost_the_same(work, ratio, preemption, n
         assert took * ratio == pytest.approx(work, rel=0.02) or rate > 1000
 
 
-def test_more_expensive_spot_never_breaks_even():
-    assert break_even(5000, 1.0, OFTEN, 1) == 0
-    assert break_even(5000, 1.2, OFTEN, 1) == 0
-
-
-def test_cheaper_spot_allows_more_preemptions():
-    assert break_even(36_000, 0.2, OFTEN, 1) > break_even(36_000, 0.7, OFTEN, 1) > 0
+def test_cheaper_spot_allows_more_preemptions_and_a_more_expensive_one_none():
+    rates = [break_even(36_000, ratio, OFTEN, 1) for ratio in (0.2, 0.7, 1.0, 1.2)]
+    assert rates[0] > rates[1] > rates[2] == rates[3] == 0
 
 
 def test_the_preemption_risk_is_described():
     said = describe_risk(7200, Preemption(1 / 24, 600, 10), 4)
     assert "one of 4 nodes is preempted about 0.3" in said
     assert "chance of no preemption is 72%" in said
-    assert "rate of 0" in describe_risk(7200, OFTEN._replace(per_node_hour=0), 4)
+    assert "rate of 0" in describe_risk(7200, NEVER, 4)
