@@ -1,10 +1,11 @@
 """Bills come from the provider's timestamps, by the provider's rule, or they are unknown."""
 
 import datetime as dt
+from functools import partial
 
 import pytest
 
-from cloudgan.core.clouds import CLOUDS, BillingRule
+from cloudgan.core.clouds import BillingRule
 from cloudgan.money.billing import billing_rule, launch_ledger
 from cloudgan.money.catalog import load_catalog
 from cloudgan.money.fees import Fees, load_fees
@@ -28,8 +29,7 @@ def bill_of(attempt, notices=(), number=1):
     return attempt_bills(launch_ledger(launch, notices=notices), launch)[-1]
 
 
-def provisioned(*up_down, row=ROW, **more):
-    return attempt(*up_down, row=row, **more)
+provisioned = partial(attempt, row=ROW)
 
 
 def waited(bill):
@@ -51,11 +51,8 @@ def waited(bill):
 )
 def test_a_unit_that_was_begun_is_paid_whole(unit, minimum, up, billed):
     assert BillingRule(unit, minimum, "s").billed_seconds(up) == billed
-
-
-def test_no_node_is_up_for_less_than_no_time():
     with pytest.raises(ValueError, match="-1"):
-        BillingRule(1, 60, "s").billed_seconds(-1)
+        BillingRule(unit, minimum, "s").billed_seconds(-1)
 
 
 @pytest.mark.parametrize(
@@ -72,10 +69,7 @@ def test_no_node_is_up_for_less_than_no_time():
 def test_each_provider_bills_by_its_own_rule(provider, node, time, minimum):
     rule = billing_rule(provider, node, time)
     assert (rule.unit_seconds, rule.minimum_seconds) == (1, minimum)
-
-
-def test_each_billing_rule_names_its_source():
-    assert all("http" in rule.source for cloud in CLOUDS.values() for rule in cloud.billing)
+    assert "http" in rule.source
 
 
 @pytest.mark.parametrize(

@@ -28,12 +28,9 @@ def test_quick_steps_are_written_once_a_second(tmp_path, monkeypatch):
     assert liveness.read().steps_per_second == pytest.approx((5 - 1) / (4 * 0.3))
 
 
-def test_neither_no_file_nor_a_full_disk_ends_a_training(tmp_path):
+def test_neither_no_file_nor_a_full_disk_ends_a_training_and_another_file_is_no_pulse(tmp_path):
     LivenessFile(None).update(1, 0)
     LivenessFile(None).clear()
     LivenessFile(tmp_path / "absent" / "liveness.json").update(1, 0)
-
-
-def test_a_file_that_holds_something_else_is_no_pulse(tmp_path):
     (tmp_path / "liveness.json").write_text("{")
     assert LivenessFile(tmp_path / "liveness.json").read() is None

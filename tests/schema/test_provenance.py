@@ -8,14 +8,11 @@ from cloudgan.schema import provenance
 from cloudgan.schema.provenance import FILE_NAME, installed_wheels
 
 
-def test_versions_hold_python_and_this_package():
+def test_versions_hold_python_and_the_packages_that_are_there(monkeypatch):
     found = provenance.versions()
     assert found["python"] == platform.python_version()
     assert found["cloudgan"] == cloudgan.__version__
     assert "numpy" in found
-
-
-def test_a_package_that_is_not_there_is_left_out(monkeypatch):
     monkeypatch.setattr(provenance, "_PACKAGES", ("cloudgan", "surely-not-installed"))
     assert set(provenance.versions()) == {"python", "cloudgan"}
 
@@ -41,14 +38,11 @@ NOTE = (
 )
 
 
-def test_a_note_beside_the_packages_is_read(tmp_path):
+def test_a_note_beside_the_packages_is_read_and_without_one_the_pod_installed_none(tmp_path):
+    assert installed_wheels(tmp_path) is None
+    assert installed_wheels() is None, "this program was not installed by a pod"
     (tmp_path / FILE_NAME).write_text(NOTE)
     found = installed_wheels(tmp_path)
     assert (found.wheels, found.seconds) == (2, 3.5)
-
-
-def test_no_note_and_one_that_is_not_ours_are_no_reason_to_fail(tmp_path):
-    assert installed_wheels(tmp_path) is None
-    assert installed_wheels() is None, "this program was not installed by a pod"
     (tmp_path / FILE_NAME).write_text('{"wheels": "many"}')
     assert installed_wheels(tmp_path) is None

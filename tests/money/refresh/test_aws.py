@@ -258,18 +258,13 @@ def test_other_zones_and_nodes_are_ignored_and_nonsense_is_refused(
         ("UnauthorizedOperation", CredentialsError),
         ("AuthFailure", CredentialsError),
         ("InvalidParameterValue", CloudganError),
+        ("", CloudganError),
     ],
 )
-def test_rejected_credentials_are_reported(ec2, lists, code, error):
-    lists.in_turn(lists.says(refusal(code), status=400))
-    with pytest.raises(error, match=code):
-        read_aws_spot()
-
-
-def test_an_unexpected_response_is_reported(ec2, lists):
-    lists.in_turn(lists.says(b"<html>busy"))
-    with pytest.raises(CloudganError, match="AWS"):
-        read_aws_spot(client_for=impatient)
+def test_rejected_credentials_and_an_unexpected_response_are_reported(ec2, lists, code, error):
+    lists.in_turn(lists.says(refusal(code) if code else b"<html>busy", status=400 if code else 200))
+    with pytest.raises(error, match=code or "AWS"):
+        read_aws_spot(client_for=ec2_client if code else impatient)
 
 
 def test_without_credentials_no_request_is_sent(lists, monkeypatch):

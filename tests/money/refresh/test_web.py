@@ -56,8 +56,7 @@ def test_a_server_that_stays_busy_or_for_an_hour_is_left_alone(lists, web, waits
 @pytest.mark.parametrize(
     ("status", "error", "message"),
     [
-        (403, CredentialsError, "check the key"),
-        (401, CredentialsError, "check the key"),
+        *((status, CredentialsError, "check the key") for status in (401, 403)),
         (404, CloudganError, "HTTP 404"),
     ],
 )
