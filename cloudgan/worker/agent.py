@@ -162,7 +162,14 @@ class WorkerAgent:
             say("the run has finished already")
             return 0
         uploader = Uploader(self._uploads(), say)
-        rendezvous_client = self._rendezvous_client()
+        peers, secret = self._pod.peers, self._pod.secret
+        rendezvous_client: RendezvousClient
+        if self._own_peers.is_chief or secret is None:
+            rendezvous_client = ChiefRendezvousClient(state, self._rendezvous, self._before_begin)
+        else:
+            rendezvous_client = FollowerRendezvousClient(
+                peers, state, self._timeouts, secret, say=say
+            )
         self._preemption_watcher = self._watch_preemption(rendezvous_client)
         self._rounds = RestartRounds(
             self._own_peers,
@@ -287,14 +294,6 @@ class WorkerAgent:
 
     def _finished_shards(self) -> int:
         return len(self._store.list(f"{SHARD_INFO}/"))
-
-    def _rendezvous_client(self) -> RendezvousClient:
-        peers, secret = self._pod.peers, self._pod.secret
-        if self._own_peers.is_chief or secret is None:
-            return ChiefRendezvousClient(self.state, self._rendezvous, self._before_begin)
-        return FollowerRendezvousClient(
-            peers, self.state, self._timeouts, secret, say=self._log.say
-        )
 
     def _rank_launcher(self) -> RankLauncher | None:
         """Returns what starts the ranks of masters and workers, or of cells; None for other runs."""

@@ -91,7 +91,13 @@ class RestartRounds:
             elif code >= 0 and code != _AGAIN and not (code == _FAULT and self._others_wait()):
                 return code
             elif is_smoke_step:
-                self._count_failed_smoke_step()
+                self._failed_smoke_steps += 1
+                if self._failed_smoke_steps > self.timeouts.max_restarts:
+                    why = self.state.message or "another worker was lost"
+                    raise NoProgress(
+                        f"{self._failed_smoke_steps} smoke steps were cut short, the last one because"
+                        f" {why}; the log shows the causes"
+                    )
             self.state.change(phase="staging")
 
     def _others_wait(self) -> bool:
@@ -209,14 +215,6 @@ class RestartRounds:
         )
         self.say(self.state.message)
         return _FAULT
-
-    def _count_failed_smoke_step(self) -> None:
-        self._failed_smoke_steps += 1
-        if self._failed_smoke_steps > self.timeouts.max_restarts:
-            raise NoProgress(
-                f"{self._failed_smoke_steps} smoke steps were cut short, the last one because"
-                f" {self.state.message or 'another worker was lost'}; the log shows the causes"
-            )
 
     def _supervise(
         self, trainer: TrainerProcess, timeouts: Timeouts, who: str = ""

@@ -1,8 +1,12 @@
-"""When a generation starts and when it ends."""
+"""When a generation starts and when it ends, and what the chief reports of a grid of cells."""
+
+from types import SimpleNamespace
 
 import pytest
 
-from cloudgan.worker.rendezvous import AgentStatus, Rendezvous
+from cloudgan.schema.config import RunConfig
+from cloudgan.schema.heartbeat import Liveness
+from cloudgan.worker.rendezvous import AgentState, AgentStatus, Rendezvous, read_heartbeat
 
 
 @pytest.fixture
@@ -24,13 +28,6 @@ def train(rendezvous, *indices, generation=1):
     return [joined(rendezvous, i, f"pod-{i}", "training", generation) for i in indices]
 
 
-def test_a_generation_starts_when_all_workers_wait(rendezvous):
-    assert not joined(rendezvous, 1, "pod-1").start
-    assert rendezvous.begin(1.0) == 1
-    assert joined(rendezvous, 1, "pod-1").start
-    assert joined(rendezvous, 1, "pod-1").generation == 1
-
-
 def test_no_generation_starts_without_a_recent_status_of_all(rendezvous):
     for index in (0, 2):
         joined(rendezvous, index, f"pod-{index}", seen=6.0)
@@ -44,45 +41,12 @@ def test_no_generation_starts_while_a_worker_is_in_another_phase(rendezvous, pha
     assert rendezvous.begin(1.0) is None
 
 
-def test_a_worker_that_never_joined_is_missing():
-    rendezvous = Rendezvous(2, fresh_seconds=5)
-    joined(rendezvous, 0, "pod-0")
-    assert rendezvous.missing_members(1.0) == (1,)
-    assert rendezvous.begin(1.0) is None
-
-
 def test_a_worker_with_an_old_response_does_not_end_the_generation(rendezvous):
     rendezvous.begin(1.0)
     train(rendezvous, 0, 1)
     assert rendezvous.waiting_member() is None  # worker 2 still asks as before
     assert not train(rendezvous, 1)[0].restart
     assert joined(rendezvous, 2, "pod-2").start
-
-
-def test_a_worker_that_waits_again_ends_the_generation(rendezvous):
-    rendezvous.begin(1.0)
-    train(rendezvous, 0, 1, 2)
-    back = joined(rendezvous, 2, "pod-2", "waiting", 1)
-    assert not back.start
-    assert rendezvous.waiting_member() == 2
-    assert train(rendezvous, 1)[0].restart
-
-
-def test_a_replacing_pod_ends_the_generation_and_waits(rendezvous):
-    rendezvous.begin(1.0)
-    train(rendezvous, 0, 1)
-    new = joined(rendezvous, 2, "pod-2b")
-    assert not new.start
-    assert train(rendezvous, 1)[0].restart
-
-
-def test_the_next_generation_has_the_next_number(rendezvous):
-    rendezvous.begin(1.0)
-    train(rendezvous, 0, 1, 2)
-    for index in range(3):
-        joined(rendezvous, index, f"pod-{index}", "waiting", 1)
-    assert rendezvous.begin(1.0) == 2
-    assert joined(rendezvous, 1, "pod-1", "waiting", 1).start
 
 
 def test_a_new_chief_restarts_all_and_continues_the_numbers():
@@ -102,3 +66,16 @@ def test_a_finished_worker_does_not_end_the_generation(rendezvous):
     rendezvous.exit_code = 0
     answer = train(rendezvous, 1)[0]
     assert (answer.restart, answer.exit_code) == (False, 0)
+
+
+def test_the_heartbeat_of_a_grid_counts_iterations():
+    config = RunConfig.model_validate({"grid": {"iterations": 40}})
+    pod = SimpleNamespace(config=config, config_hash="0" * 16)
+    state = AgentState(0, 2, AgentStatus(incarnation="first"))
+    found = read_heartbeat(pod, state, {})
+    assert (found.epoch, found.epochs, found.step) == (None, 40, None)
+    state.liveness = Liveness(7, 7, 0.5)
+    assert read_heartbeat(pod, state, {}).epoch == 7
+    state.change(phase="ended")
+    state.exit_code = 0
+    assert read_heartbeat(pod, state, {}).epoch == 40

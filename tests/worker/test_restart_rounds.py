@@ -1,17 +1,15 @@
 """Failures of workers, pods, trainers and the store, with a stub trainer."""
 
 import gzip
-import http.client
 import json
 import os
 import signal
 import time
 from pathlib import Path
-from urllib.parse import urlencode
 
 import pytest
 
-from cloudgan.core.errors import NoProgress, TryAgain
+from cloudgan.core.errors import TryAgain
 from cloudgan.core.loopback_network import LoopbackNetwork
 from cloudgan.core.run_secret import write_secret
 from cloudgan.schema.heartbeat import LivenessFile
@@ -189,23 +187,14 @@ def test_a_frozen_trainer_is_killed_when_the_others_wait(training):
     assert is_dead(frozen)
 
 
-def test_a_stalled_trainer_dumps_its_stacks_and_restarts(team, wait_until):
-    one = team(1, orders={"steps": LONG, "silent": 25}, stall_seconds=0.4)
-    worker = one.start(0)
-    wait_until(lambda: "no step finished" in worker.output, "a stall")
-    one.order(steps=40)
-    assert worker.wait() == 0
-    assert "Thread 0x" in worker.output
-    assert "fake_training.py" in worker.output.partition("Thread 0x")[2]
-    assert one.began(0) == [0, 20]
-
-
-def test_a_stopped_trainer_is_continued_to_dump_its_stacks(training):
+def test_a_stalled_trainer_that_is_stopped_dumps_its_stacks_and_restarts(training):
     one, worker = training(1, stall_seconds=0.4)
     end = one.end_soon()
     os.kill(one.trainer_pid(0), signal.SIGSTOP)
     assert worker.wait() == 0
-    assert "Thread 0x" in worker.output
+    assert "no step finished" in worker.output
+    assert "fake_training.py" in worker.output.partition("Thread 0x")[2]
+    assert one.began(0)[1] >= 20
     assert one.newest() == end
 
 
@@ -330,15 +319,6 @@ def test_restarts_from_one_checkpoint_are_counted_and_a_newer_one_resets(store):
     assert [count_restart(store, step, 3) for step in steps] == [0, 1, 0, 1, 2, 0]
 
 
-def test_too_many_restarts_end_the_run_and_reset_the_count(store):
-    for _ in range(4):
-        count_restart(store, 40, 3)
-    with pytest.raises(NoProgress, match="3 restarts from the checkpoint of step 40") as e:
-        count_restart(store, 40, 3)
-    assert e.value.exit_code == 76
-    assert count_restart(store, 40, 3) == 0
-
-
 @pytest.mark.parametrize("content", [b"", b"{}", b'{"checkpoint_step": 1, "restarts": -1}'])
 def test_an_invalid_count_is_ignored(store, content):
     store.put(FILE_NAME, content)
@@ -367,29 +347,6 @@ def test_trainers_share_a_network_that_the_workers_are_not_in(team):
     ((_, one),), ((_, other),) = two.seen(0), two.seen(1)
     assert one == other
     assert one != str(Path("/proc/self/ns/net").readlink())
-
-
-def test_requests_without_the_secret_do_not_end_a_training(training):
-    two, *started = training()
-    host, port = two.peers[0].split(":")
-    for number in range(5):
-        status = {"index": 1, "incarnation": f"pod-{number}", "phase": "waiting", "generation": 0}
-        query = urlencode(status)
-        for request, expected in {
-            ("GET", f"/join?{query}"): 404,
-            ("POST", "/join", json.dumps(status)): 401,
-        }.items():
-            connection = http.client.HTTPConnection(host, int(port) + 1, timeout=5)
-            connection.request(*request)
-            assert connection.getresponse().status == expected
-            connection.close()
-    two.end_soon()
-    two.checkpoint(two.newest() + 20)
-    assert two.heartbeat().generation == 1
-    assert len(two.began(0)) == 1
-    for worker in started:
-        worker.stop.request()
-    assert {worker.wait() for worker in started} <= {0, 75}
 
 
 def test_a_worker_with_another_secret_is_not_accepted_and_says_why(team, tmp_path):

@@ -24,7 +24,7 @@ from cloudgan.core.errors import (
 )
 from cloudgan.launch.kubernetes.kubeconfig import ApiClient
 
-_BAD_REQUEST, _UNAUTHORIZED, _FORBIDDEN, _NOT_FOUND, _CONFLICT, _GONE = 400, 401, 403, 404, 409, 410
+_BAD_REQUEST, _UNAUTHORIZED, _FORBIDDEN, _NOT_FOUND, _CONFLICT = 400, 401, 403, 404, 409
 _INVALID, _TOO_MANY, _SERVER = 422, 429, 500
 _REDIRECT: Final = 300
 _TIMEOUT_SECONDS: Final = (5, 30)
@@ -47,10 +47,6 @@ class ApiError(CloudganError):
 
 class AlreadyExistsError(ApiError):
     """The object exists already (409)."""
-
-
-class GoneError(ApiError):
-    """The resourceVersion to watch from has expired (410)."""
 
 
 def _transport_errors() -> tuple[type[Exception], ...]:
@@ -144,7 +140,7 @@ class ClusterApi:
         """Yields changes as (type, object) for `seconds` or until the stream is cut.
 
         Raises:
-            GoneError: `since` is too old; list again.
+            ApiError: Such as that `since` is too old (410); list again.
         """
         query = {
             "labelSelector": selector,
@@ -325,9 +321,8 @@ def map_error(status: int, body: bytes, request: str) -> CloudganError:
         return ConfigError(f"{request}: {message}. Use another --namespace, or create it")
     if status == _INVALID or (status == _BAD_REQUEST and "strict decoding error" in message):
         return ConfigError(f"the cluster rejects this manifest: {message}")
-    kind = {_CONFLICT: AlreadyExistsError, _GONE: GoneError}.get(status)
-    if kind:
-        return kind(f"{request}: {message}", status)
+    if status == _CONFLICT:
+        return AlreadyExistsError(f"{request}: {message}", status)
     return ApiError(f"{request}: HTTP {status} ({message})", status)
 
 

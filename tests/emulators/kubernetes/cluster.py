@@ -21,9 +21,9 @@ from emulators.kubernetes.controllers import (
     FLEX,
     REQUEST,
     TAINTS,
-    NodeLifecycle,
     answer_requests,
     collect_garbage,
+    lose_node,
     schedule,
     show_devices,
 )
@@ -81,14 +81,12 @@ class Cluster:
         self._api, self._rights = Api(store), Rights()
         peers = PeerPorts(store, enforces_policies=enforces_policies)
         self._kubelets = Kubelets(store, root, self.images, probe_scale, peers)
-        self._nodes = NodeLifecycle(store, self._api)
         self._cards: dict[str, int] = {}
         context = write_certificates(root).context()
         self._server = ApiServer(store, self._api, self._rights, context, self._kubelets)
         self._syncs: tuple[Callable[[], float | None], ...] = (
             JobController(store, self._api, backoff_scale).sync,
             partial(collect_garbage, store, self._api),
-            self._nodes.sync,
             partial(show_devices, store, self._cards),
             partial(answer_requests, store),
             partial(schedule, store),
@@ -256,7 +254,8 @@ class Cluster:
         its pods are Failed. Real clusters take about 40 s, 5 min and as long as their cloud does.
         """
         self._kubelets.lose(name)
-        self._nodes.lose(name, unknown_seconds, evict_seconds, remove_seconds)
+        seconds = (unknown_seconds, evict_seconds, remove_seconds)
+        _later(0.0, partial(lose_node, self._store, self._api, name, *seconds))
 
     def reclaim_node(self, name: str, *, notice_seconds: float = 1.0) -> None:
         """The cloud preempts a spot machine: SIGTERM to its pods, and deletion after the notice."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable
 
 from emulators.kubernetes.api import CLASS, Api
 from emulators.kubernetes.objects import (
@@ -31,7 +30,6 @@ from emulators.kubernetes.objects import (
 UNREACHABLE = "node.kubernetes.io/unreachable"
 FOREGROUND = "foregroundDeletion"
 DEVICE_PLUGIN, GPU = "/k8s-device-plugin", "nvidia.com/gpu"
-NEVER = float("inf")
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 REQUEST = Resource("autoscaling.x-k8s.io", "v1", "provisioningrequests", "ProvisioningRequest")
 FLEX, WARDEN = "cloud.google.com/gke-flex-start", "cloud.google.com/apply-warden-policies"
@@ -142,69 +140,61 @@ def collect_garbage(store: Store, api: Api) -> None:
             )
 
 
-class NodeLifecycle:
-    """Gets lost nodes by a call; the real one detects missing heartbeats."""
+def lose_node(store: Store, api: Api, name: str, *seconds: float) -> None:
+    """Takes the steps about a lost node, each so many seconds after the one before.
 
-    def __init__(self, store: Store, api: Api) -> None:
-        self._store, self._api = store, api
-        self._due: list[tuple[float, Callable[[str], None], str]] = []
+    The real controllers detect missing heartbeats.
+    """
+    for wait, step in zip(seconds, (_unknown, _evict, _remove), strict=True):
+        time.sleep(wait)
+        store.wait_while_away()
+        with store.changed:
+            if not store.closed:
+                step(store, api, name)
 
-    def lose(self, name: str, *seconds: float) -> None:
-        """Plans the steps about a lost node, each so many seconds after the one before."""
-        moment = time.monotonic()
-        with self._store.changed:
-            for wait, step in zip(seconds, (self._unknown, self._evict, self._remove), strict=True):
-                moment += wait
-                self._due.append((moment, step, name))
-        self._store.wake()
 
-    def sync(self) -> float:
-        """Returns when it must look again without a change."""
-        moment = time.monotonic()
-        due = [one for one in self._due if one[0] <= moment]
-        self._due = [one for one in self._due if one[0] > moment]
-        for _, step, name in due:
-            step(name)
-        return min((one[0] for one in self._due), default=NEVER)
+def _unknown(store: Store, api: Api, name: str) -> None:
+    del api
+    node = store.find("nodes", None, name)
+    if node is None:
+        return
+    taints = node["spec"].setdefault("taints", [])
+    for effect in ("NoSchedule", "NoExecute"):
+        taints.append({"key": UNREACHABLE, "effect": effect, "timeAdded": now()})
+    text = "Kubelet stopped posting node status."
+    set_condition(node, "Ready", "Unknown", "NodeStatusUnknown", text)
+    store.replace("nodes", node)
+    for pod in _pods(store, name):
+        store.edit("pods", pod, lambda one: set_condition(one, "Ready", "False"))
 
-    def _unknown(self, name: str) -> None:
-        node = self._store.find("nodes", None, name)
-        if node is None:
-            return
-        taints = node["spec"].setdefault("taints", [])
-        for effect in ("NoSchedule", "NoExecute"):
-            taints.append({"key": UNREACHABLE, "effect": effect, "timeAdded": now()})
-        text = "Kubelet stopped posting node status."
-        set_condition(node, "Ready", "Unknown", "NodeStatusUnknown", text)
-        self._store.replace("nodes", node)
-        for pod in self._pods(name):
-            self._store.edit("pods", pod, lambda one: set_condition(one, "Ready", "False"))
 
-    def _evict(self, name: str) -> None:
-        text = "Taint manager: deleting due to NoExecute taint"
-        for pod in self._pods(name):
-            if not is_deleted(pod):
-                set_condition(pod, "DisruptionTarget", "True", "DeletionByTaintManager", text)
-                self._api.remove(self._store.replace("pods", pod))
+def _evict(store: Store, api: Api, name: str) -> None:
+    text = "Taint manager: deleting due to NoExecute taint"
+    for pod in _pods(store, name):
+        if not is_deleted(pod):
+            set_condition(pod, "DisruptionTarget", "True", "DeletionByTaintManager", text)
+            api.remove(store.replace("pods", pod))
 
-    def _remove(self, name: str) -> None:
-        """The cloud reports that the machine is deleted: deletes its node and its pods."""
-        if node := self._store.find("nodes", None, name):
-            self._store.remove("nodes", node)
-        for pod in self._pods(name, over=True):
-            if is_over(pod):
-                self._api.remove(pod)
-                continue
-            text = "PodGC: node no longer exists"
-            set_condition(pod, "DisruptionTarget", "True", "DeletionByPodGC", text)
-            pod["status"]["phase"] = "Failed"
-            pod["metadata"].setdefault("deletionTimestamp", now())
-            pod["metadata"]["deletionGracePeriodSeconds"] = 0
-            self._store.replace("pods", pod)
 
-    def _pods(self, name: str, *, over: bool = False) -> list[Object]:
-        here = [one for one in self._store.select("pods") if one["spec"].get("nodeName") == name]
-        return [pod for pod in here if over or not is_over(pod)]
+def _remove(store: Store, api: Api, name: str) -> None:
+    """The cloud reports that the machine is deleted: deletes its node and its pods."""
+    if node := store.find("nodes", None, name):
+        store.remove("nodes", node)
+    for pod in _pods(store, name, over=True):
+        if is_over(pod):
+            api.remove(pod)
+            continue
+        text = "PodGC: node no longer exists"
+        set_condition(pod, "DisruptionTarget", "True", "DeletionByPodGC", text)
+        pod["status"]["phase"] = "Failed"
+        pod["metadata"].setdefault("deletionTimestamp", now())
+        pod["metadata"]["deletionGracePeriodSeconds"] = 0
+        store.replace("pods", pod)
+
+
+def _pods(store: Store, name: str, *, over: bool = False) -> list[Object]:
+    here = [one for one in store.select("pods") if one["spec"].get("nodeName") == name]
+    return [pod for pod in here if over or not is_over(pod)]
 
 
 def show_devices(store: Store, cards: dict[str, int]) -> None:

@@ -11,7 +11,6 @@ from cloudgan.launch.kubernetes.api import (
     AlreadyExistsError,
     ApiError,
     ClusterApi,
-    GoneError,
     map_error,
 )
 
@@ -38,7 +37,7 @@ def mapped(status, message):
         (404, 'namespaces "lab" not found', ConfigError, 2, "another --namespace"),
         (404, 'jobs.batch "gan" not found', ApiError, 1, "HTTP 404"),
         (409, 'jobs.batch "gan" already exists', AlreadyExistsError, 1, "already exists"),
-        (410, "too old resource version", GoneError, 1, "too old"),
+        (410, "too old resource version", ApiError, 1, "HTTP 410"),
         (422, "spec.completions: Invalid value", ConfigError, 2, "rejects this manifest"),
         (429, "too many requests", ApiError, 1, "HTTP 429"),
         (500, "etcdserver: leader changed", ApiError, 1, "HTTP 500"),

@@ -34,7 +34,7 @@ from cloudgan.launch.backends.kubernetes.checks import (
 )
 from cloudgan.launch.backends.kubernetes.pod_exec import execute
 from cloudgan.launch.backends.remote_command import CommandStreams
-from cloudgan.launch.kubernetes.api import AlreadyExistsError, ApiError, ClusterApi, GoneError
+from cloudgan.launch.kubernetes.api import AlreadyExistsError, ApiError, ClusterApi
 from cloudgan.launch.kubernetes.extensions import (
     JOB_LABEL,
     REQUESTS,
@@ -266,7 +266,7 @@ class KubernetesBackend(JobBackend):
                     self._pods, f"{RUN}={run}", self._resource_version, int(seconds)
                 ):
                     return
-        except (GoneError, ApiError):
+        except ApiError:
             pass  # the next `state` lists the pods again
         # Prevents a busy loop if the stream ends at once.
         time.sleep(max(0.0, min(_POLL_SECONDS, seconds - (monotonic_seconds() - started))))

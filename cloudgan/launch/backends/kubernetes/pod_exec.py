@@ -17,7 +17,7 @@ import sys
 import termios
 import tty
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 from urllib.parse import urlencode
 
@@ -46,9 +46,7 @@ def execute(
     query += [("tty", "true")] if terminal else []
     socket = _connect(client, f"{path}/exec?{urlencode(query)}")
     try:
-        if not terminal:
-            return _exit_code(_follow(socket, streams), command[0])
-        with _raw_terminal():
+        with _raw_terminal() if terminal else nullcontext():
             status = _follow(socket, streams)
         return _exit_code(status, command[0])
     finally:
@@ -106,8 +104,11 @@ def _follow(socket: Any, streams: CommandStreams) -> bytes:
         except (websocket.WebSocketException, OSError) as error:
             raise LaunchError(f"the connection ended before the command ({error})") from error
         for content, is_error in ((output, False), (errors, True)):
-            if content:
-                _pass_on(content, streams, is_error=is_error)
+            if content and streams.terminal:
+                sys.stdout.buffer.write(content)
+                sys.stdout.buffer.flush()
+            elif content:
+                streams.output(content, is_error)
         status += ended
     return status
 
@@ -120,14 +121,6 @@ def _wait(socket: Any, given: int | None) -> int | None:
     readers = [raw] if given is None else [raw, given]
     ready, _, _ = select.select(readers, (), (), _POLL_SECONDS)
     return given if given in ready else None
-
-
-def _pass_on(content: bytes, streams: CommandStreams, *, is_error: bool) -> None:
-    if not streams.terminal:
-        streams.output(content, is_error)
-        return
-    sys.stdout.buffer.write(content)
-    sys.stdout.buffer.flush()
 
 
 def _exit_code(status: bytes, program: str) -> int:

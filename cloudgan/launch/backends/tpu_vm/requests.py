@@ -206,6 +206,7 @@ def _ref(plan: Plan) -> dict[str, str]:
 def body(plan: Plan) -> dict[str, Any]:
     """Returns the request body of the queued resource."""
     pool = pool_of(plan)
+    files = {"run.yaml": run_yaml(plan), **wheel_files(plan.wheels)}
     node: dict[str, Any] = {
         "acceleratorType": pool.node_type,
         "runtimeVersion": pool.runtime,
@@ -215,7 +216,11 @@ def body(plan: Plan) -> dict[str, Any]:
             "email": names.account_email(names.TPU_ACCOUNT, plan.target.account or ""),
             "scope": [names.SCOPE],
         },
-        "metadata": _metadata(plan),
+        "metadata": {
+            "startup-script": startup_script(plan),
+            DEADLINE: str(plan.limits.deadline_seconds),
+            **{f"cloudgan-{re.sub('[._]', '-', name)}": text for name, text in files.items()},
+        },
     }
     wait = f"{plan.limits.gang_timeout_seconds:.0f}s"
     spec = {"parent": _parent(plan), "nodeId": pool.name, "node": node}
@@ -228,15 +233,6 @@ def body(plan: Plan) -> dict[str, Any]:
         found["reservationName"] = network.tpu_reservation(pool.reservation, project, zone)
     # The tier is a field of the queued resource only, as gcloud's --spot sets it; on demand is the default.
     return found | {"spot": {}} if pool.market == "spot" else found
-
-
-def _metadata(plan: Plan) -> dict[str, str]:
-    files = {"run.yaml": run_yaml(plan), **wheel_files(plan.wheels)}
-    return {
-        "startup-script": startup_script(plan),
-        DEADLINE: str(plan.limits.deadline_seconds),
-        **{f"cloudgan-{re.sub('[._]', '-', name)}": text for name, text in files.items()},
-    }
 
 
 def startup_script(plan: Plan) -> str:
@@ -270,14 +266,12 @@ def _values(plan: Plan) -> Iterator[str]:
     pod = manifest["spec"]["template"]["spec"]
     containers = (*pod.get("initContainers", ()), trainer(manifest))
     steps = dict(zip(("worker", "install", "fetch"), reversed(containers), strict=False))
-    for name in ("fetch", "install", "worker"):
-        yield f"{name}=({_docker_arguments(steps[name]) if name in steps else ''})"
-
-
-def _docker_arguments(container: dict[str, Any]) -> str:
-    """Returns program, image and arguments of a container for `docker run`."""
-    program, *arguments = container["command"]
-    return shlex.join((f"--entrypoint={program}", container["image"], *arguments))
+    for name in ("fetch", "install", "worker"):  # program, image and arguments for `docker run`
+        words: tuple[str, ...] = ()
+        if container := steps.get(name):
+            program, *arguments = container["command"]
+            words = (f"--entrypoint={program}", container["image"], *arguments)
+        yield f"{name}=({shlex.join(words)})"
 
 
 def _parent(plan: Plan) -> str:

@@ -42,7 +42,7 @@ def test_twelve_pods_of_one_worker_lost_in_a_row_do_not_end_the_training(
     """Real workers and a stub trainer; the back-off and the workers' barrier are 300 times shorter.
 
     The barrier is longer by the time that a busy machine takes to start a worker's processes;
-    tests/worker/test_timeouts.py compares the unscaled barrier with the back-off.
+    tests/worker/test_trainer_process.py compares the unscaled barrier with the back-off.
     """
     scale, group = 1 / 300, tmp_path / "group"
     group.mkdir()

@@ -188,39 +188,9 @@ def test_a_response_that_is_not_http_fails_the_probe(keep):
     assert (note.phase, note.workers[0].restarts) == ("finished", 1)
 
 
-@pytest.fixture
-def begin(tmp_path):
-    """Starts shell commands; kills the remaining ones after the test."""
-    begun = []
-
-    def run(script, **environment):
-        process = Process(
-            ["sh", "-c", script],
-            {"PATH": os.environ["PATH"], **environment},
-            tmp_path / "logs" / "worker-0.log",
-            tmp_path / "work",
-        )
-        begun.append(process)
-        return process
-
-    yield run
-    for process in begun:
-        process.kill()
-
-
-def ends(process):
-    return until(lambda: process.exit_code() is not None)
-
-
-def test_a_process_gets_only_the_given_environment(begin, tmp_path, monkeypatch):
-    monkeypatch.setenv("OTHER", "no")
-    ends(begin('echo "$MINE-$OTHER"', MINE="yes"))
-    assert (tmp_path / "logs" / "worker-0.log").read_text() == "yes-\n"
-
-
-def test_a_signal_to_an_ended_process_is_no_error(begin):
-    process = begin("exit 0")
-    ends(process)
+def test_a_signal_to_an_ended_process_is_no_error(tmp_path):
+    process = Process(["true"], {"PATH": os.environ["PATH"]}, tmp_path / "log", tmp_path / "work")
+    until(lambda: process.exit_code() is not None)
     process.signal(signal.SIGTERM)
     process.kill()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import urllib.error
@@ -13,6 +14,7 @@ import urllib.request
 from pathlib import Path
 
 from emulators.http import Answer, Asked, HttpServer
+from launch.backends.tpu_vm.lab import KNOWN
 from storage.rclone import rclone_path
 
 PREFIX = "runs/gan/"
@@ -77,6 +79,15 @@ sys.exit(code if code >= 0 else 128 - code)
 '''
 
 
+def queue(google, plan):
+    """Puts the queued resource of a plan where it is active already."""
+    where = f"projects/{KNOWN['<project>']}/locations/{KNOWN['<zone>']}"
+    name = f"{where}/queuedResources/{plan.node_pool.name}"
+    google.resources[name] = plan.steps[-1].body | {"name": name}
+    google._made[name] = 0
+    google.server.tokens["the-token"] = None
+
+
 class Bucket:
     """The run's folder in the store."""
 
@@ -117,24 +128,44 @@ class FakeVm:
         known: Values of the metadata server, by path under ``instance/``.
     """
 
-    def __init__(self, home: Path, store_url: str, tpu_url: str) -> None:
-        self.home, self._store, self._tpu = home, store_url, tpu_url
+    def __init__(
+        self, home: Path, store_url: str, google, *, python: str = PYTHON, on_term: str = "exit 75"
+    ) -> None:
+        self.home, self._store = home, store_url
+        self._tpu, self._boots = f"{google.server.url}/tpu.googleapis.com", []
         self.known = {"service-accounts/default/token": '{"access_token": "the-token"}'}
         self._server = HttpServer(self._answer)
         (home / "bin").mkdir(parents=True)
-        self.program("docker", DOCKER.format(python=sys.executable, home=str(home)))
+        values = {"python": sys.executable, "home": str(home), "on_term": on_term}
+        for name, text in {"docker": DOCKER, "python": python, "sleep": SLEEP}.items():
+            self.program(name, text.format(**values))
 
     def program(self, name: str, text: str) -> None:
         path = self.home / "bin" / name
         path.write_text(text)
         path.chmod(0o755)
 
-    @contextlib.contextmanager
-    def on(self):
-        with contextlib.closing(self._server):
-            yield self
+    @property
+    def process(self) -> subprocess.Popen:
+        """That of the last boot."""
+        return self._boots[-1]
 
-    def boot(self, body, **variables: str) -> subprocess.Popen:
+    def close(self) -> None:
+        for process in self._boots:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        self._server.close()
+
+    def order(self, *codes: int) -> None:
+        """Lets the workers end with these codes, one after another."""
+        (self.home / "order").write_text("".join(f"{code}\n" for code in codes))
+
+    def workers(self) -> list[str]:
+        path = self.home / "workers"
+        return path.read_text().splitlines() if path.exists() else []
+
+    def boot(self, body, **variables: str) -> None:
         """Runs the startup script of a request; `variables` are of its environment."""
         node = body["tpu"]["nodeSpec"][0]["node"]
         self.known |= {f"attributes/{key}": value for key, value in node["metadata"].items()}
@@ -156,8 +187,14 @@ class FakeVm:
         } | variables
         log = (self.home / "console").open("ab")
         with log:
-            return subprocess.Popen(
-                ["bash", script], env=environment, stdout=log, stderr=log, start_new_session=True
+            self._boots.append(
+                subprocess.Popen(
+                    ["bash", script],
+                    env=environment,
+                    stdout=log,
+                    stderr=log,
+                    start_new_session=True,
+                )
             )
 
     def console(self) -> str:

@@ -4,8 +4,6 @@ Metadata servers and docker are fakes, and so are the trainers but for the last 
 """
 
 import contextlib
-import os
-import signal
 import socket
 import stat
 import sys
@@ -26,8 +24,8 @@ from cloudgan.simulation.gflash import simulate
 from cloudgan.storage.bucket_showers import BucketShowers
 from cloudgan.storage.store import open_store
 from emulators.gcp.server import TOKEN
-from launch.backends.tpu_vm.fake_vm import PREFIX, PYTHON, SLEEP, Bucket, FakeVm
-from launch.backends.tpu_vm.lab import KNOWN, planned, resolved, tpus
+from launch.backends.tpu_vm.fake_vm import PREFIX, PYTHON, Bucket, FakeVm, queue
+from launch.backends.tpu_vm.lab import planned, resolved, tpus
 from storage.servers import gcs_server
 from waiting import until
 
@@ -59,7 +57,7 @@ class Slice:
 
     def __init__(self, google, bucket, vms, plan):
         self.google, self.bucket, self.vms, self.plan = google, bucket, vms, plan
-        self.port, self.processes = free_port(), []
+        self.port = free_port()
 
     def boot(self):
         for number, vm in enumerate(self.vms):
@@ -67,27 +65,19 @@ class Slice:
             vm.known |= {"attributes/agent-worker-number": str(number)}
             vm.known |= {"attributes/worker-network-endpoints": hosts}
             body = self.plan.steps[-1].body
-            self.processes.append(vm.boot(body, CLOUDGAN_PORT=self.port))
+            vm.boot(body, CLOUDGAN_PORT=self.port)
 
     def order(self, *codes):
         for vm, code in zip(self.vms, codes, strict=True):
-            (vm.home / "order").write_text(f"{code}\n")
+            vm.order(code)
 
-    def wait(self):
-        for process in self.processes:
-            process.wait(60)
+    def wait(self, seconds=60):
+        for vm in self.vms:
+            vm.process.wait(seconds)
         return self.bucket.status(self.plan)
 
-    def end(self):
-        for process in self.processes:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-
     def workers(self):
-        paths = [vm.home / "workers" for vm in self.vms]
-        texts = [path.read_text() for path in paths if path.exists()]
-        return [text.splitlines()[0] for text in texts if text]  # not before it is written
+        return [found[0] for vm in self.vms if (found := vm.workers())]
 
 
 @pytest.fixture
@@ -96,28 +86,20 @@ def slice_of(objects, tmp_path):
 
         def opened(python=PYTHON, config_of=None, **others):
             google = stack.enter_context(tpus())
-            google.server.tokens |= {"the-token": None, TOKEN: None}
+            google.server.tokens[TOKEN] = None
             bucket = Bucket(objects, f"slice-{tmp_path.name.replace('_', '-')[-40:].lower()}")
             store = f"gs://{bucket.name}"
             if config_of:
                 others |= {"config": config_of(store)}
                 others["showers"] = Showers(source=others["config"].data.path, records=120)
             made = resolved(planned("v3-32", store=store, **{"wheels": ()} | others))
-            full = f"projects/{KNOWN['<project>']}/locations/{KNOWN['<zone>']}/queuedResources/"
-            name = full + made.node_pool.name
-            google.resources[name] = made.steps[-1].body | {"name": name}
-            google._made[name] = 0
-            vms = []
-            for number in range(HOSTS):
-                home = tmp_path / f"vm-{number}"
-                vm = FakeVm(home, objects, f"{google.server.url}/tpu.googleapis.com")
-                values = {"python": sys.executable, "home": home, "on_term": "exit 75"}
-                vm.program("python", python.format(**values))
-                vm.program("sleep", SLEEP.format(**values))
-                vms.append(stack.enter_context(vm.on()))
-            found = Slice(google, bucket, vms, made)
-            stack.callback(found.end)
-            return found
+            queue(google, made)
+            vms = [
+                FakeVm(tmp_path / f"vm-{n}", objects, google, python=python) for n in range(HOSTS)
+            ]
+            for vm in vms:
+                stack.callback(vm.close)
+            return Slice(google, bucket, vms, made)
 
         yield opened
 
@@ -161,7 +143,7 @@ def test_a_vm_that_fails_ends_the_slice_with_its_exit_code(slice_of):
     lab.bucket.put(f"{PREFIX}secret", b"5" * 64)
     lab.boot()
     until(lambda: len(lab.workers()) == HOSTS)
-    (lab.vms[2].home / "order").write_text("2\n")
+    lab.vms[2].order(2)
     until(lambda: not lab.google.resources)
     status = lab.bucket.status(lab.plan)
     assert (status["phase"], status["exit_code"]) == ("ended", 2)
@@ -206,9 +188,7 @@ def test_four_vms_train_with_jax_and_tensorflow_reads_their_checkpoint(
     BucketShowers(open_store(lab.plan.showers.source)).upload(tmp_path / "data", Silent())
     put_secret(lab.plan, open_store(lab.plan.store))
     lab.boot()
-    for process in lab.processes:
-        process.wait(550)
-    status = lab.bucket.status(lab.plan)
+    status = lab.wait(550)
     assert (status["phase"], status["exit_code"]) == ("ended", 0), lab.vms[0].console()
     assert not lab.google.resources
     results = RunResults.from_plan(lab.plan)

@@ -7,17 +7,15 @@ import contextlib
 import gzip
 import hashlib
 import json
-import os
-import signal
-import sys
 import zipfile
+from contextlib import closing
 
 import pytest
 
 from cloudgan.schema.plan import Wheel
 from emulators.gcp.refusal import Refusal
-from launch.backends.tpu_vm.fake_vm import PREFIX, PYTHON, SLEEP, Bucket, FakeVm
-from launch.backends.tpu_vm.lab import KNOWN, planned, resolved, tpus
+from launch.backends.tpu_vm.fake_vm import PREFIX, Bucket, FakeVm, queue
+from launch.backends.tpu_vm.lab import planned, resolved, tpus
 from storage.rclone import needs_rclone
 from storage.servers import gcs_server
 from waiting import until
@@ -34,18 +32,9 @@ class Lab:
 
     def __init__(self, google, bucket, vm, plan):
         self.google, self.bucket, self.vm, self.plan = google, bucket, vm, plan
-        self.boots = []
-
-    @property
-    def process(self):
-        return self.boots[-1]
 
     def boot(self):
-        self.boots.append(self.vm.boot(self.plan.steps[-1].body))
-
-    def end(self):
-        for process in self.boots:
-            end(process)
+        self.vm.boot(self.plan.steps[-1].body)
 
     def end_at_once(self):
         """Removes the grace period after the deadline."""
@@ -57,16 +46,8 @@ class Lab:
     def pass_the_deadline(self):
         (self.vm.home / "later").touch()
 
-    def order(self, *codes):
-        text = "".join(f"{code}\n" for code in codes)
-        (self.vm.home / "order").write_text(text)
-
-    def workers(self):
-        path = self.vm.home / "workers"
-        return path.read_text().splitlines() if path.exists() else []
-
     def ended(self):
-        self.process.wait(30)
+        self.vm.process.wait(30)
         return self.bucket.status(self.plan)
 
 
@@ -76,33 +57,16 @@ def lab_of(objects, tmp_path):
 
         def opened(on_term="exit 75", folder="", **others):
             google = stack.enter_context(tpus())
-            google.server.tokens["the-token"] = None
             name = f"bucket-{tmp_path.name.replace('_', '-')[-40:].lower()}"
             bucket = Bucket(objects, name)
             made = resolved(planned(store=f"gs://{name}{folder}", **{"wheels": ()} | others))
             node = made.steps[-1].body["tpu"]["nodeSpec"][0]["node"]
             node["metadata"]["cloudgan-deadline-seconds"] = "3600"
-            full = f"projects/{KNOWN['<project>']}/locations/{KNOWN['<zone>']}/queuedResources/"
-            google.resources[full + made.node_pool.name] = made.steps[-1].body | {
-                "name": full + made.node_pool.name
-            }
-            google._made[full + made.node_pool.name] = 0
-            vm = FakeVm(tmp_path, objects, f"{google.server.url}/tpu.googleapis.com")
-            values = {"python": sys.executable, "home": tmp_path, "on_term": on_term}
-            vm.program("python", PYTHON.format(**values))
-            vm.program("sleep", SLEEP.format(**values))
-            stack.enter_context(vm.on())
-            lab = Lab(google, bucket, vm, made)
-            stack.callback(lab.end)
-            return lab
+            queue(google, made)
+            vm = stack.enter_context(closing(FakeVm(tmp_path, objects, google, on_term=on_term)))
+            return Lab(google, bucket, vm, made)
 
         yield opened
-
-
-def end(process):
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
 
 
 def tiny_wheel(folder):
@@ -128,10 +92,10 @@ def test_a_vm_installs_trains_uploads_its_log_and_deletes_the_tpu(lab_of, tmp_pa
     lab.bucket.put(f"wheels/{wheel.sha256}/{wheel.file_name}", content)
     lab.google.server.refuse("queuedResources.delete", Refusal(400, "It is busy"), times=2)
     lab.boot()
-    until(lambda: len(lab.workers()) == 2)
-    assert lab.workers() == ["worker gan 1 tpu=local", "the wheel is here"]
+    until(lambda: len(lab.vm.workers()) == 2)
+    assert lab.vm.workers() == ["worker gan 1 tpu=local", "the wheel is here"]
     assert lab.bucket.status(lab.plan)["phase"] == "training"
-    lab.order(0)
+    lab.vm.order(0)
     status = lab.ended()
     assert (status["phase"], status["exit_code"], status["stop_reason"]) == ("ended", 0, "")
     assert status["deadline_seconds"] == 3600
@@ -151,7 +115,7 @@ def test_a_wheel_with_a_wrong_hash_ends_the_run_before_training(lab_of, tmp_path
     lab.boot()
     status = lab.ended()
     assert (status["phase"], status["exit_code"]) == ("ended", 1)
-    assert lab.workers() == []
+    assert lab.vm.workers() == []
     assert not lab.google.resources
 
 
@@ -160,9 +124,9 @@ def test_a_folder_in_the_bucket_may_have_characters_that_urls_encode(lab_of):
     within = f"a+b & 5%/x/{PREFIX}"
     lab.bucket.put(f"{within}stop")
     lab.boot()
-    until(lab.workers)
+    until(lab.vm.workers)
     lab.bucket.put(f"{within}stop")
-    lab.process.wait(30)
+    lab.vm.process.wait(30)
     name = lab.plan.node_pool.name
     assert f"{within}{name}.json" in lab.bucket.list("")
     assert json.loads(lab.bucket.read(f"{within}{name}.json"))["stop_reason"] == "stopped"
@@ -170,10 +134,10 @@ def test_a_folder_in_the_bucket_may_have_characters_that_urls_encode(lab_of):
 
 def test_a_worker_restarts_after_retriable_exit_codes_only(lab_of):
     lab = lab_of()
-    lab.order(75, 137, 1)
+    lab.vm.order(75, 137, 1)
     lab.boot()
     assert lab.ended()["exit_code"] == 1
-    assert len(lab.workers()) == 3
+    assert len(lab.vm.workers()) == 3
     assert not lab.google.resources
 
 
@@ -181,14 +145,14 @@ def test_a_worker_restarts_after_retriable_exit_codes_only(lab_of):
 def test_a_stop_request_saves_a_checkpoint_and_deletes_the_tpu(lab_of, reason):
     lab = lab_of()
     lab.boot()
-    until(lab.workers)
+    until(lab.vm.workers)
     if reason == "preempted":
         lab.vm.known["preempted"] = "TRUE"
     else:
         lab.bucket.put(f"{PREFIX}stop")
     status = lab.ended()
     assert (status["phase"], status["exit_code"], status["stop_reason"]) == ("ended", 75, reason)
-    assert len(lab.workers()) == 1
+    assert len(lab.vm.workers()) == 1
     assert sum("kill --signal=TERM" in one for one in lab.vm.containers()) >= 1
     assert not lab.google.resources
 
@@ -196,7 +160,7 @@ def test_a_stop_request_saves_a_checkpoint_and_deletes_the_tpu(lab_of, reason):
 def test_a_stop_file_of_a_previous_tpu_is_ignored(lab_of):
     lab = lab_of()
     lab.bucket.put(f"{PREFIX}stop")
-    lab.order(0)
+    lab.vm.order(0)
     lab.boot()
     assert lab.ended()["exit_code"] == 0
     assert lab.bucket.read(f"{PREFIX}stop") is None
@@ -205,7 +169,7 @@ def test_a_stop_file_of_a_previous_tpu_is_ignored(lab_of):
 def test_the_deadline_leaves_the_worker_time_to_save(lab_of):
     lab = lab_of()
     lab.boot()
-    until(lab.workers)
+    until(lab.vm.workers)
     lab.pass_the_deadline()
     status = lab.ended()
     assert (status["exit_code"], status["stop_reason"]) == (75, "deadline")
@@ -216,33 +180,33 @@ def test_the_deadline_deletes_the_tpu_of_a_worker_that_ignores_the_signal(lab_of
     lab = lab_of(on_term="")
     lab.end_at_once()
     lab.boot()
-    until(lab.workers)
+    until(lab.vm.workers)
     lab.pass_the_deadline()
     until(lambda: not lab.google.resources)
-    assert lab.process.poll() is None, "the worker still runs, on a machine that is gone"
+    assert lab.vm.process.poll() is None, "the worker still runs, on a machine that is gone"
 
 
 def test_training_resumes_after_a_maintenance_reboot(lab_of):
     lab = lab_of()
     lab.boot()
-    until(lab.workers)
+    until(lab.vm.workers)
     before = lab.bucket.status(lab.plan)
-    lab.process.terminate()
-    assert lab.process.wait(30) == 0
+    lab.vm.process.terminate()
+    assert lab.vm.process.wait(30) == 0
     assert lab.google.resources, "the TPU stays"
-    lab.order(0)
+    lab.vm.order(0)
     lab.boot()
     status = lab.ended()
     assert (status["exit_code"], status["booted_at"]) == (0, before["booted_at"]), (
         "its deadline stays"
     )
-    assert len(lab.workers()) == 2
+    assert len(lab.vm.workers()) == 2
 
 
 @pytest.mark.slow
 def test_a_private_image_is_pulled_with_the_vms_login(lab_of):
     lab = lab_of(workers={"image": "us-docker.pkg.dev/lab/gan:1"})
-    lab.order(0)
+    lab.vm.order(0)
     lab.boot()
     assert lab.ended()["exit_code"] == 0
     first = lab.vm.containers()[0]
