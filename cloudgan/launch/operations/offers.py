@@ -2,34 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from cloudgan.core.clock import utc_today
 from cloudgan.core.command import command
 from cloudgan.core.durations import HOUR_SECONDS
-from cloudgan.core.errors import ConfigError, PlanError, counted
+from cloudgan.core.errors import BudgetError, ConfigError, PlanError, counted
 from cloudgan.core.machines import refuse_missing_accelerator
-from cloudgan.launch.operations.offer_choice import choose_offers
-from cloudgan.launch.operations.offers_report import OffersReport
+from cloudgan.launch.operations.offers_report import JobChoice, OffersReport
 from cloudgan.launch.plan.candidates import (
+    OfferConstraints,
+    Ranking,
+    batch_reason,
     group_rejected,
+    usable_options,
     usual_node_pool,
     why_not_sold,
 )
 from cloudgan.launch.plan.launch_job import batch_rule
 from cloudgan.money.carbon import carbon_g_per_epoch
+from cloudgan.money.fees import load_fees
+from cloudgan.money.forecast import JobContext, load_startup_times
 from cloudgan.money.price_file import catalog_with
 from cloudgan.schema import record
-from cloudgan.schema.candidate import Candidate
+from cloudgan.schema.candidate import Candidate, SpotRisk
 from cloudgan.schema.config import RunConfig, parse_config
 from cloudgan.schema.options.money import OffersOptions
 from cloudgan.schema.price_row import STALE_DAYS, PriceRow
 from cloudgan.schema.run_folder import find_run_folder
-from cloudgan.speed.candidates import BatchRule, PricedJob, best_batch, price_epoch
+from cloudgan.speed.candidates import (
+    BatchRule,
+    PricedJob,
+    best_batch,
+    cheapest_per_configuration,
+    cheapest_within,
+    pareto_front,
+    price_epoch,
+    smallest_changes,
+)
 from cloudgan.speed.measured import PAPER_SHOWERS, measured_run
 from cloudgan.speed.model import ThroughputModel
 from cloudgan.speed.network import throughput_model
-from cloudgan.speed.spot import Preemption
+from cloudgan.speed.spot import Preemption, break_even, checkpoint_interval, describe_risk
+
+_MOST_ROWS = 8
+Limits = tuple[float | None, float | None]
+"""Seconds and USD of a job; None: no limit."""
 
 
 @command
@@ -42,10 +61,7 @@ def offers(options: OffersOptions) -> OffersReport:
         PlanError: No offer matches, or none meets the limits.
     """
     accelerator, provider, region = options.accelerator, options.provider, options.region
-    market, epochs, max_hours = options.market, options.epochs, options.max_hours
-    preemption = Preemption(
-        options.losses_per_node_hour, options.restart_seconds, options.checkpoint_seconds
-    )
+    market, epochs = options.market, options.epochs
     catalog, today = catalog_with(options.price_file), utc_today()
     rows = catalog.find(accelerator=accelerator, provider=provider, region=region, market=market)
     if not rows:
@@ -62,24 +78,33 @@ def offers(options: OffersOptions) -> OffersReport:
     rows, rejected = _sold(rows, named)
     speeds, notes, rule = _throughput(options)
     if options.measured:
-        rows = _only_measured(rows, speeds)
+        names = {run.accelerator for run in speeds.measured}
+        rows = tuple(row for row in rows if row.accelerator in names)
+        if not rows:
+            known = ", ".join(sorted(names)) or "none"
+            raise PlanError(
+                f"none of these offers has a measured throughput; measured: {known}. Omit --measured, or give"
+                " --run, a run of these networks on a node"
+            )
     choice = None
     if epochs is not None:
+        preemption = Preemption(
+            options.losses_per_node_hour, options.restart_seconds, options.checkpoint_seconds
+        )
         spot = (
             catalog.find(accelerator=accelerator, provider=provider, region=region, market="spot")
             if market == "on_demand"
             else ()
         )
-        choice = choose_offers(
+        choice = _choose(
+            options,
+            PricedJob(epochs, preemption, rule),
             rows,
             speeds,
-            PricedJob(epochs, preemption, rule),
-            (None if max_hours is None else max_hours * HOUR_SECONDS, options.budget_usd),
             named=named,
             rejected=rejected,
             on_demand={row.offer: row.usd_per_hour for row in catalog.find(market="on_demand")},
             other_market=_sold(spot, named)[0] if spot else (),
-            all_options=options.all or options.report is not None,
         )
     batches = ((row, best_batch(row, 1, speeds, rule)) for row in rows)
     priced = [price_epoch(row, 1, speeds, batch) for row, batch in batches if batch is not None]
@@ -89,7 +114,10 @@ def offers(options: OffersOptions) -> OffersReport:
         )
     found = sorted(map(_with_carbon, priced), key=lambda one: (one.usd, one.row.usd_per_hour))
     if not (choice.considered if choice else found):
-        raise _no_batch_fits(len(rows), is_job=choice is not None)
+        which = "no number of nodes" if choice else "no single node"
+        more = "" if choice else "; give --epochs=N: the nodes of a job share it"
+        of = counted(len(rows), "offer")
+        raise PlanError(f"{which} of {of} holds the global batch, divided evenly{more}")
     if options.carbon:
         found.sort(key=lambda one: (one.carbon_g is None, one.carbon_g or 0.0))
     if old := sum(one.row.is_stale(today) for one in found):
@@ -160,31 +188,142 @@ def _throughput(options: OffersOptions) -> tuple[ThroughputModel, list[str], Bat
     return speeds, notes, batch_rule(config)
 
 
-def _no_batch_fits(offers: int, *, is_job: bool) -> PlanError:
-    which = "no number of nodes" if is_job else "no single node"
-    more = "" if is_job else "; give --epochs=N: the nodes of a job share it"
-    of = counted(offers, "offer")
-    return PlanError(f"{which} of {of} holds the global batch, divided evenly{more}")
-
-
 def _size_of(config: RunConfig, showers: int) -> str:
     cells = "x".join(map(str, config.model.image_shape))
     return f"{counted(showers, 'shower')}; networks {config.model.network_name}, {cells} cells"
-
-
-def _only_measured(rows: Sequence[PriceRow], speeds: ThroughputModel) -> tuple[PriceRow, ...]:
-    names = {run.accelerator for run in speeds.measured}
-    kept = tuple(row for row in rows if row.accelerator in names)
-    if not kept:
-        known = ", ".join(sorted(names)) or "none"
-        raise PlanError(
-            f"none of these offers has a measured throughput; measured: {known}. Omit --measured, or give"
-            " --run, a run of these networks on a node"
-        )
-    return kept
 
 
 def _with_carbon(one: Candidate) -> Candidate:
     carbon = carbon_g_per_epoch(one.row, one.high_seconds, one.nodes)
     known = {"carbon_g": carbon.grams, "why_carbon_unknown": carbon.why_unknown}
     return one.model_copy(update=known)
+
+
+def _choose(
+    options: OffersOptions,
+    job: PricedJob,
+    rows: Iterable[PriceRow],
+    speeds: ThroughputModel,
+    *,
+    named: frozenset[str],
+    rejected: Sequence[Candidate],
+    on_demand: Mapping[str, float],
+    other_market: Sequence[PriceRow],
+) -> JobChoice:
+    """Returns the best options of a job on these offers, filtered and ranked as `plan` does.
+
+    Args:
+        named: Accelerators that the request names.
+        rejected: Offers that were rejected before.
+        on_demand: On-demand prices by offer, for the break-even of spot.
+        other_market: Spot offers that the request excludes: the smallest change, if they fit.
+    """
+    seconds = None if options.max_hours is None else options.max_hours * HOUR_SECONDS
+    limits = (seconds, options.budget_usd)
+    most = [math.inf if limit is None else limit for limit in limits]
+    constraints = OfferConstraints(
+        job, nodes=None, max_seconds=most[0], max_usd=limits[1], allowed_accelerators=named
+    )
+    context = JobContext(load_fees(), load_startup_times())
+
+    def usable(offers: Iterable[PriceRow]) -> Ranking:
+        return usable_options(offers, speeds, constraints, context, usual_node_pool)
+
+    found = usable(rows)
+    possible, why, chosen = found.usable, "", None
+    changes: tuple[str, ...] = ()
+    try:
+        chosen = cheapest_within(possible, *limits)
+    except (BudgetError, PlanError) as error:
+        why, changes = str(error), smallest_changes(possible, *most)
+        if other_market and _within(usable(other_market).usable, limits):
+            changes = ("--market=spot", *changes)
+    regions: dict[tuple[object, ...], list[str]] = {}
+    for one in possible:
+        there = regions.setdefault(_place(one), [])
+        if one.row.region not in there:
+            there.append(one.row.region)
+
+    def shown(one: Candidate, roles: Sequence[str] = ()) -> Candidate:
+        """Adds what is shown of a candidate only."""
+        others = sorted(name for name in regions[_place(one)] if name != one.row.region)
+        more = {
+            "best_for": tuple(roles),
+            "regions": (one.row.region, *others),
+            "learning": batch_reason(one, speeds.network),
+            "spot": _risk(one, job, on_demand) if one.row.market == "spot" else None,
+        }
+        return one.model_copy(update=more)
+
+    shows_all = options.all or options.report is not None
+    return JobChoice(
+        epochs=job.epochs,
+        deadline_seconds=limits[0],
+        budget_usd=limits[1],
+        assumed=job.preemption._asdict(),
+        considered=len(possible),
+        chosen=shown(chosen) if chosen else None,
+        why_none=why,
+        changes=changes,
+        rows=tuple(shown(*row) for row in _rows(possible, chosen, limits)[:_MOST_ROWS]),
+        pareto_front=tuple(map(shown, pareto_front(possible))),
+        options=tuple(map(shown, cheapest_per_configuration(possible))) if shows_all else (),
+        rejected=group_rejected((*rejected, *found.rejected)),
+    )
+
+
+def _within(options: Sequence[Candidate], limits: Limits) -> Candidate | None:
+    try:
+        return cheapest_within(options, *limits)
+    except (BudgetError, PlanError):
+        return None
+
+
+def _rows(
+    options: Sequence[Candidate], chosen: Candidate | None, limits: Limits
+) -> list[tuple[Candidate, list[str]]]:
+    """The options to show, with what each is best for; the chosen one is among them."""
+    rows = [] if chosen is None else [(chosen, ["chosen"])]
+    for grade in ("measured", "modelled"):
+        for role, one in _roles([each for each in options if each.grade == grade], limits):
+            known = next((roles for other, roles in rows if other is one), None)
+            if known is None:
+                rows.append((one, [role]))
+            else:
+                known.append(role)
+    return rows
+
+
+def _roles(options: Sequence[Candidate], limits: Limits) -> Iterator[tuple[str, Candidate]]:
+    if not options:
+        return
+    fitting = _within(options, limits)
+    if fitting and limits != (None, None):
+        yield "within limits", fitting
+    yield "cheapest", min(options, key=lambda one: (one.usd, one.seconds))
+    yield "fastest", min(options, key=lambda one: (one.seconds, one.usd))
+    kept = [one for one in options if one.row.market == "on_demand"]
+    if kept:
+        yield "safest", _within(kept, limits) or min(kept, key=lambda one: (one.usd, one.seconds))
+
+
+def _risk(one: Candidate, job: PricedJob, on_demand: Mapping[str, float]) -> SpotRisk:
+    row, work, known = one.row, one.work_seconds or 0.0, job.preemption
+    preemption, basis = known.of_node(row), known.basis(row)
+    interval = checkpoint_interval(preemption, one.nodes)
+    full = on_demand.get(row.in_other_market.offer)
+    most = break_even(work, row.usd_per_hour / full, known, one.nodes) if full else None
+    return SpotRisk(
+        text=f"{describe_risk(work, preemption, one.nodes)} ({basis})",
+        interruption=-math.expm1(-work / preemption.mean_seconds(one.nodes)),
+        losses_per_node_hour=preemption.rate,
+        losses_basis=basis,
+        break_even_losses_per_node_hour=most,
+        checkpoint_every_seconds=interval if math.isfinite(interval) else None,
+    )
+
+
+def _place(one: Candidate) -> tuple[object, ...]:
+    """What makes options of several regions the same row."""
+    row = one.row
+    return row.provider, row.node_type, row.market, row.usd_per_hour, one.nodes, one.global_batch

@@ -10,16 +10,9 @@ from pydantic import Field
 
 from cloudgan import __version__
 from cloudgan.core.clouds import CLOUDS, title_of
+from cloudgan.core.document import Document
 from cloudgan.core.durations import HOUR_SECONDS, duration_range
 from cloudgan.core.errors import CloudganError, PlanError, counted, number_text
-from cloudgan.launch.operations.offer_choice import (
-    JobChoice,
-    assumed,
-    decision,
-    evidence,
-    nodes_text,
-    where_text,
-)
 from cloudgan.launch.plan.flags import WorkerFlags
 from cloudgan.money.carbon import COVERS
 from cloudgan.reports.charts import Axis, Plot, Point, PointSeries, Style
@@ -48,6 +41,31 @@ _CAPTIONS = {
     "usd": "Offers, one node each, by the upper bound of the cost of an epoch.",
     "carbon": "Offers, one node each, by the upper bound of the emissions of an epoch.",
 }
+
+
+class JobChoice(Document):
+    """The best options for a job of a number of epochs."""
+
+    epochs: int
+    deadline_seconds: float | None
+    budget_usd: float | None
+    assumed: dict[str, float | None] = Field(
+        description="of spot nodes, not measured; per_node_hour None: by cloud and accelerator, see rows"
+    )
+    considered: int = Field(description="offers times numbers of nodes")
+    chosen: Candidate | None = Field(
+        description="what `plan` chooses; if nothing that was measured fits, the best modelled one"
+    )
+    why_none: str
+    changes: tuple[str, ...] = Field(description="changes that would fit, the smallest first")
+    rows: tuple[Candidate, ...] = Field(description="at most eight: the best measured and modelled")
+    pareto_front: tuple[Candidate, ...] = Field(
+        description="no other option is both faster and cheaper"
+    )
+    options: tuple[Candidate, ...] = Field(
+        description="the cheapest per accelerator, number of nodes and market; with --all or --report"
+    )
+    rejected: tuple[RejectedOffers, ...] = Field(description="as `plan` rejects them")
 
 
 class OffersReport(Result):
@@ -82,7 +100,7 @@ class OffersReport(Result):
         if choice is None:
             best = self.offers[0]
             usd = "unknown" if best.high_usd is None else usd_text(best.high_usd)
-            line = f"Cheapest epoch: {best.row.node_type} on {where_text(best)}, at most {usd} USD"
+            line = f"Cheapest epoch: {best.row.node_type} on {_where_text(best)}, at most {usd} USD"
             notes = (*notes, "--epochs=60 --max-hours=2 beside these flags is for a whole job")
             return View(line=line, table=self._offers_table(), notes=notes, basis=self._basis())
         if choice.chosen is None:
@@ -94,7 +112,7 @@ class OffersReport(Result):
             table = self._options_table(choice)
             return View(line=nothing, table=table, notes=notes, done=False, basis=self._basis())
         return View(
-            line=decision(choice),
+            line=_decision(choice),
             table=self._options_table(choice),
             notes=notes,
             commands=((plan_command(self, choice.chosen), "plans it"),),
@@ -104,7 +122,7 @@ class OffersReport(Result):
     def _basis(self) -> tuple[str, ...]:
         """Returns how the first row is known, and why offers are left out."""
         if self.choice:
-            lines = evidence(self.choice)
+            lines = _evidence(self.choice)
         else:
             first = self.offers[0]
             lines = (f"offer: {first.row.offer}", f"time: {first.grade}, {first.basis}")
@@ -121,13 +139,13 @@ class OffersReport(Result):
             f"{counted(len(self.offers), 'offer')}; an epoch has {counted(self.showers, 'shower')}."
         )
         if choice is not None:
-            text, chosen = decision(choice), choice.chosen
+            text, chosen = _decision(choice), choice.chosen
             is_marked = chosen in choice.pareto_front
             lead = (
                 f"{text[0].upper()}{text[1:]}.{' It is marked in the table.' if is_marked else ''}"
             )
             risk = chosen.spot.text if chosen and chosen.spot else ""
-            risks = Bullets(tuple(filter(None, (risk, assumed(choice)))))
+            risks = Bullets(tuple(filter(None, (risk, _assumed(choice)))))
             front = Table.of(
                 (_option_row(option, option == chosen) for option in choice.pareto_front),
                 f"Pareto front for {counted(choice.epochs, 'epoch')}: none of {choice.considered} options is both"
@@ -154,10 +172,10 @@ class OffersReport(Result):
         )
         rows: list[dict[str, Cell]] = [
             {
-                "  nodes": f"{'✔' if is_chosen[one] else ' '} {nodes_text(one)}",
+                "  nodes": f"{'✔' if is_chosen[one] else ' '} {_nodes_text(one)}",
                 "USD": usd_cell(one.usd),
                 "time": time_cell(one.seconds),
-                "where": where_text(one),
+                "where": _where_text(one),
                 "remark": _remark(choice, one),
             }
             for one in ranked
@@ -178,7 +196,7 @@ class OffersReport(Result):
                 if one.low_seconds is None
                 else duration_range(one.low_seconds, one.seconds, " - "),
                 "USD/h": one.row.usd_per_hour,
-                "where": where_text(one) + (f" {one.row.region}" if self.shows_all else ""),
+                "where": _where_text(one) + (f" {one.row.region}" if self.shows_all else ""),
             }
             for one in list(folded.values())[: None if self.shows_all else MOST_ROWS]
         ]
@@ -192,11 +210,66 @@ class OffersReport(Result):
                 "accelerators": f"{one.row.accelerator_count} x {one.row.accelerator}",
                 "g CO2e/epoch": one.carbon_g,
                 "USD/epoch": one.high_usd,
-                "where": f"{where_text(one)} {one.row.region}",
+                "where": f"{_where_text(one)} {one.row.region}",
             }
             for one in self.offers[: None if self.shows_all else MOST_ROWS]
         )
         return Table.of(rows, f"Upper bounds. Carbon of {COVERS}.", align="llrrl")
+
+
+def _nodes_text(one: Candidate) -> str:
+    """Returns such as ``2 x g2-standard-4``."""
+    return f"{one.nodes} x {one.row.node_type.removeprefix('Standard_')}"
+
+
+def _where_text(one: Candidate) -> str:
+    """Returns such as ``AWS spot``."""
+    return f"{title_of(one.row.provider)} {one.row.market.replace('_', ' ')}"
+
+
+def _decision(choice: JobChoice) -> str:
+    """Returns the selected option in words."""
+    option = choice.chosen
+    if option is None:
+        return choice.why_none
+    hours = (choice.deadline_seconds or 0) / HOUR_SECONDS
+    limits = [f"within {hours:g} h"] if hours else []
+    limits += [f"for at most {choice.budget_usd:g} USD"] if choice.budget_usd else []
+    which = "Fastest" if choice.budget_usd and not choice.deadline_seconds else "Cheapest"
+    return (
+        f"{which} for {counted(choice.epochs, 'epoch')}{' ' if limits else ''}{' and '.join(limits)}:"
+        f" {_nodes_text(option)} on {_where_text(option)}"
+    )
+
+
+def _evidence(choice: JobChoice) -> tuple[str, ...]:
+    """Returns how time, batch and risk of the chosen option are known."""
+    chosen = choice.chosen
+    lines: list[str] = []
+    if chosen is not None:
+        regions = ", ".join(chosen.regions)
+        lines += [f"offer: {chosen.row.offer}, at the same price in {regions}"]
+        lines += [f"time: {chosen.grade}, {chosen.basis}", f"batch: {chosen.learning}"]
+        if chosen.row.range_text:
+            lines.append(f"price of a node: {chosen.row.range_text}; USD are those of its last day")
+        if chosen.spot:
+            lines.append(f"spot: {chosen.spot.text}")
+    return (*lines, _assumed(choice))
+
+
+def _assumed(choice: JobChoice) -> str:
+    """Returns the rates of preemptions, and what is assumed of them."""
+    given = choice.assumed
+    risks = [one.spot for one in choice.rows if one.spot]
+    found = {one.losses_basis: one.losses_per_node_hour for one in risks}
+    rates = "; ".join(
+        f"{rate:.2g} ({basis})" for basis, rate in sorted(found.items(), reverse=True)
+    )
+    return (
+        f"spot nodes: {f'preemptions per hour and node: {rates}; ' if rates else ''}assumed, not measured:"
+        f" {given['restart_seconds']:g} s to restart, {given['checkpoint_seconds']:g} s per checkpoint"
+        " (--losses-per-node-hour, --restart-seconds, --checkpoint-seconds)"
+    )
 
 
 def _node_and_accelerators(row: PriceRow) -> str:
