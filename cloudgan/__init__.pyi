@@ -16,7 +16,6 @@ from cloudgan.api.sweep import SweepPlan as SweepPlan
 from cloudgan.api.sweep import SweepResult as SweepResult
 from cloudgan.coevolution.run_result import Evolution as Evolution
 from cloudgan.core.progress import Progress as Progress
-from cloudgan.launch.clouds.planner import Clouds as Clouds
 from cloudgan.launch.operations.check import AccountCheck as AccountCheck
 from cloudgan.launch.operations.doctor import AccountInventory as AccountInventory
 from cloudgan.launch.operations.offers_report import OffersReport as OffersReport
@@ -275,7 +274,6 @@ def deploy(
     confirm: Callable[[str | PathLike[str]], None] | None = ...,
     show: Callable[[Result], None] = ...,
     progress: Progress | None = ...,
-    clouds: Clouds = ...,
 ) -> DeployResult | SweepResult | PlanResult | SweepPlan | Search | CrossValidation: ...
 def doctor(
     *,
@@ -497,7 +495,6 @@ def plan(
     output: Path | None = ...,
     save: Path | None = ...,
     progress: Progress | None = ...,
-    clouds: Clouds = ...,
 ) -> PlanResult | SweepPlan: ...
 def prices(
     action: Literal["show", "refresh"] = ...,

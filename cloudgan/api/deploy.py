@@ -19,7 +19,6 @@ from cloudgan.core.command import command
 from cloudgan.core.durations import duration_text
 from cloudgan.core.errors import ConfigError, ConfirmationError, DataError
 from cloudgan.core.progress import Progress, Silent
-from cloudgan.launch.clouds.planner import BUILT_IN_CLOUDS, Clouds
 from cloudgan.launch.kubernetes.manifests import (
     COMPONENT,
     PLAN_PLACEHOLDER,
@@ -106,7 +105,6 @@ def deploy(
     confirm: Callable[[str], None] | None = None,
     show: Callable[[Result], None] = lambda _: None,
     progress: Progress | None = None,
-    clouds: Clouds = BUILT_IN_CLOUDS,
 ) -> DeployResult | SweepResult | PlanResult | SweepPlan | Search | CrossValidation:
     """Plans a run, starts it, follows it to its end and fetches its results.
 
@@ -116,7 +114,6 @@ def deploy(
             nothing is asked, and an outdated price stops it.
         show: Called with the final plan before that question.
         progress: Receives each task and its progress.
-        clouds: The available clouds.
 
     Raises:
         ConfigError: A value is not valid; nothing was started.
@@ -142,20 +139,19 @@ def deploy(
             confirm(found.question())
 
     if options.seeds is not None:
-        sweep = Sweep(options.seeds, options, clouds=clouds, progress=progress, approve=approve)
+        sweep = Sweep(options.seeds, options, progress=progress, approve=approve)
         return sweep.plan() if options.dry_run else sweep.run()
     if options.dry_run:
-        made = make_launch_plan(options, known_wheels, clouds=clouds)
+        made = make_launch_plan(options, known_wheels)
         return PlanResult(plan=made)
     launch = partial(
         deploy_run,
         options,
         lambda plan, warning: approve(PlanResult(plan=plan, price_warning=warning)),
         progress=progress,
-        clouds=clouds,
     )
     if options.command[:1] in {("search",), ("crossvalidate",)}:
-        make_launch_plan(options, known_wheels, clouds=clouds)  # refuses early
+        make_launch_plan(options, known_wheels)  # refuses early
         return _coordinated(options, launch, progress)
     plan, _ = launch(detach=options.detach)
     return _result(plan, options)
@@ -258,15 +254,12 @@ def _job_files(plan: Plan) -> Iterator[tuple[str, str, int]]:
 
 
 @command
-def plan(
-    options: PlanOptions, *, progress: Progress | None = None, clouds: Clouds = BUILT_IN_CLOUDS
-) -> PlanResult | SweepPlan:
+def plan(options: PlanOptions, *, progress: Progress | None = None) -> PlanResult | SweepPlan:
     """Returns the plan of a run: every request in order, the forecast and the cost; sends no request.
 
     Args:
         options: What is launched, and where.
         progress: Receives what is written.
-        clouds: The available clouds.
 
     Raises:
         ConfigError: A value is not valid.
@@ -278,9 +271,9 @@ def plan(
         check_new(options.save)
     found: PlanResult | SweepPlan
     if options.seeds is not None:
-        found = Sweep(options.seeds, options, clouds=clouds).plan()
+        found = Sweep(options.seeds, options).plan()
     else:
-        made = make_launch_plan(options, known_wheels, clouds=clouds)
+        made = make_launch_plan(options, known_wheels)
         found = PlanResult(plan=made)
         if options.output:
             write_plan(made, options.output)

@@ -28,7 +28,6 @@ from cloudgan.core.errors import (
 from cloudgan.core.labels import checked_name
 from cloudgan.core.progress import Progress
 from cloudgan.core.ranges import MAX_SEED, Range, parse_whole
-from cloudgan.launch.clouds.planner import BUILT_IN_CLOUDS, Clouds
 from cloudgan.launch.operations.deployment import deploy_run
 from cloudgan.launch.operations.plan_result import PlanResult
 from cloudgan.launch.operations.staging import known_wheels
@@ -282,7 +281,6 @@ class Sweep:
         text: str,
         request: LaunchRequest,
         *,
-        clouds: Clouds = BUILT_IN_CLOUDS,
         progress: Progress | None = None,
         approve: Callable[[SweepPlan], None] = lambda _: None,
     ) -> None:
@@ -299,7 +297,7 @@ class Sweep:
         self._name = request.name or job.on(workers).name
         for seed in self._seeds:
             checked_name(run_of_seed(self._name, seed))
-        self._clouds, self._approve = clouds, approve
+        self._approve = approve
         self._progress = progress or usual_progress()
         self._approved: Plan | None = None
         self._waiting: list[Plan] = []
@@ -332,7 +330,7 @@ class Sweep:
         )
 
     def _plan_first(self) -> Plan:
-        return make_launch_plan(self._request_of(0), known_wheels, clouds=self._clouds)
+        return make_launch_plan(self._request_of(0), known_wheels)
 
     def run(self) -> SweepResult:
         """Runs all seeds, one after another, and returns their cost and quality.
@@ -384,7 +382,6 @@ class Sweep:
             self._request_of(number),
             approve,
             progress=self._progress,
-            clouds=self._clouds,
             preferred_offer=previous.price.offer if previous and previous.price else None,
         )
 
@@ -425,9 +422,7 @@ class Sweep:
         """Deletes what waits for a run of this sweep that does not come."""
         for plan in self._waiting:
             try:
-                backend = open_backend(
-                    plan.target, self._say, store=plan.store, clouds=self._clouds
-                )
+                backend = open_backend(plan.target, self._say, store=plan.store)
                 for deleted in backend.destroy(plan.run):
                     self._say(f"deleted: {deleted}")
             except CloudganError as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,7 +42,7 @@ class Deferred:
 
 
 def prepare(
-    function: Callable[..., Any], command: str, words: Sequence[str], offered: Mapping[str, Any]
+    function: Callable[..., Any], command: str, words: Sequence[str]
 ) -> tuple[Callable[..., Deferred], list[str]]:
     """Reads the words of a command.
 
@@ -50,7 +50,6 @@ def prepare(
         function: A decorated function (`core.command`).
         command: For messages, such as ``cloudgan train``.
         words: After the name of the command.
-        offered: Values for parameters of its body that are no options.
 
     Returns:
         A function of text that checks it and returns the deferred call, and the words for it: one for each option,
@@ -68,7 +67,7 @@ def prepare(
         given: Given = {names[key]: lists.get(names[key], text) for key, text in texts.items()}
         shared = build(Common, {name: given[name] for name in common}, command=command)
         options = build(model, {name: given[name] for name in own}, command=command)
-        return Deferred(functools.partial(_execute, function, options, shared, offered))
+        return Deferred(functools.partial(_execute, function, options, shared))
 
     canonical = [
         f"--{name.replace('-', '_')}={' '.join(text) if isinstance(text, list) else text}"
@@ -81,7 +80,6 @@ def _execute(
     function: Callable[..., Any],
     options: Options,
     common: Common,
-    offered: Mapping[str, Any],
     starting: Callable[[], None] | None,
 ) -> int:
     """Calls the body, and returns the exit code."""
@@ -98,7 +96,7 @@ def _execute(
             "show": functools.partial(_show, as_json=common.json_, verbose=common.verbose),
             "verbose": common.verbose,
         }
-        result = call_with(body_of(function), options, own | dict(offered))
+        result = call_with(body_of(function), options, own)
     if isinstance(result, int):
         return result
     if isinstance(result, Result):

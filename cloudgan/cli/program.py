@@ -42,14 +42,12 @@ class Program:
         commands: ``module:function`` by name, a decorated function (`core.command`), or a program. A module is
             imported only when its command is called or its help page is requested.
         aliases: Command by other name.
-        offered: Values for parameters of a command's body that are no options: tests give clouds.
     """
 
     name: str
     page: str
     commands: Mapping[str, str | Callable[..., Any] | Program]
     aliases: Mapping[str, str] = field(default_factory=dict)
-    offered: Mapping[str, Any] = field(default_factory=dict)
     topics: Mapping[str, Traversable] = field(default_factory=dict)
 
     def run(self, argv: Sequence[str], *, starting: Callable[[], None] | None = None) -> NoReturn:
@@ -123,7 +121,7 @@ class Program:
 
         settings.settle_home()
         function, command = self.find(name), f"{self.name} {name}"
-        call, canonical = prepare(function, command, words, self.offered)
+        call, canonical = prepare(function, command, words)
         deferred = fire.Fire(
             {name: as_text(call)},
             command=[name, *canonical],

@@ -97,7 +97,7 @@ def desk(user_folder, tmp_path, capsys, monkeypatch):
         "cloudgan.launch.operations.deployment.upload_wheels", lambda plan, progress: None
     )
     few_showers(user_folder / "showers")
-    return Desk(user_folder, tmp_path / "buckets", capsys)
+    return Desk(user_folder, tmp_path / "buckets", capsys, monkeypatch)
 
 
 @pytest.fixture

@@ -7,15 +7,14 @@ from typing import Any
 
 import pytest
 
-from cloudgan.api.deploy import deploy, plan
-from cloudgan.cli.program import Program
+from cloudgan.cli.main import main
 from cloudgan.launch.operations.plan_result import PlanResult
 from cloudgan.schema import launch
 from cloudgan.schema.launch import Attempt
 from cloudgan.schema.plan import Plan
 from cloudgan.storage.folder import FolderStore
 from data.conftest import make_any_store
-from launch.lifecycle.cloud_double import CloudDouble, clouds
+from launch.lifecycle.cloud_double import CloudDouble, install
 
 RUN = "gan"
 
@@ -40,6 +39,7 @@ class Desk:
     folder: Path
     buckets: Path
     capsys: Any
+    monkeypatch: Any
     doubles: dict[str, CloudDouble] = field(default_factory=dict)
     rules: dict[str, Any] = field(default_factory=dict)
 
@@ -49,10 +49,10 @@ class Desk:
 
     def type(self, verb: str, *flags: str, exits: int = 0) -> tuple[str, str]:
         """Runs a command; returns its standard output and standard error."""
-        known = clouds(*self.doubles.values(), rules=self.rules)
-        commands = {"deploy": deploy, "plan": plan}
+        for name, double in self.doubles.items():
+            install(self.monkeypatch, double, self.rules.get(name))
         with pytest.raises(SystemExit) as ended:
-            Program("cloudgan", "", commands, offered={"clouds": known}).run([verb, *flags])
+            main([verb, *flags])
         said = self.capsys.readouterr()
         assert (ended.value.code or 0) == exits, said.out + said.err
         return said.out, said.err

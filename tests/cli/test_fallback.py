@@ -10,7 +10,7 @@ from cloudgan.launch.operations.targets import open_backend
 from cloudgan.schema.run_document import read_plan
 from cloudgan.schema.run_state import RunState, WorkerState
 from cloudgan.storage.folder import FolderStore
-from launch.lifecycle.cloud_double import POOL, RulesDouble, clouds
+from launch.lifecycle.cloud_double import POOL, RulesDouble
 from launch.lifecycle.place_double import PlaceDouble
 
 V100 = ("--provider=gcp", "--accelerator=v100:8")
@@ -329,7 +329,6 @@ def test_a_death_at_any_request_of_a_zone_failover_leaves_nothing_after_down(des
     gcp.refuse(POOL, "no V100", "failed", zone="us-central1-a")
     desk.deploy(*flags)
     requests = sent[0]
-    known = clouds(*desk.doubles.values())
     for fatal in range(1, requests + 1):
         gcp.there.clear()
         shutil.rmtree(desk.folder / "runs", ignore_errors=True)
@@ -340,7 +339,7 @@ def test_a_death_at_any_request_of_a_zone_failover_leaves_nothing_after_down(des
         deaths += 1
         fatal = None  # noqa: PLW2901  down runs whole
         plan = read_plan(desk.folder / "runs" / RUN / "plan.json", RUN)
-        backend = open_backend(plan.target, store=plan.store, clouds=known)
+        backend = open_backend(plan.target, store=plan.store)
         list(backend.destroy(RUN))
         assert gcp.kinds() in ([], ["bucket"])
     with capsys.disabled():

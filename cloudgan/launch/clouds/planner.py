@@ -140,20 +140,3 @@ def open_cloud(target: Target, say: Callable[[str], None] = lambda _: None) -> C
     client = clouds.load(target.provider, clouds.find(target.provider).client)
     opened: CloudClient = client.open(target, say)
     return opened
-
-
-@dataclass(frozen=True)
-class Clouds:
-    """The clouds that a command uses; tests pass their own.
-
-    Attributes:
-        planner: Returns a cloud's planner by name.
-        poll_seconds: Interval between two requests for a resource's state.
-    """
-
-    planner: Callable[[str], CloudPlanner] = cloud_planner
-    open: Callable[[Target, Callable[[str], None]], CloudClient] = open_cloud
-    poll_seconds: float = 5.0
-
-
-BUILT_IN_CLOUDS = Clouds()

@@ -60,11 +60,12 @@ class ProvisionedBackend(JobBackend):
         *,
         all_steps: Callable[[Plan], tuple[Step, ...]],
         say: Callable[[str], None] = lambda _: None,
-        poll_seconds: float = _POLL_SECONDS,
+        poll_seconds: float | None = None,
     ) -> None:
         self._cloud, self._registry = cloud, run_registry
-        self._all_steps, self._say, self._poll_seconds = all_steps, say, poll_seconds
-        self._engine = Engine(cloud, say, poll_seconds, became_ready=self._note_ready)
+        self._all_steps, self._say = all_steps, say
+        self._poll_seconds = _POLL_SECONDS if poll_seconds is None else poll_seconds
+        self._engine = Engine(cloud, say, self._poll_seconds, became_ready=self._note_ready)
         self._opened: dict[str, JobBackend] = {}
         self._began: dict[str, Plan] = {}
         self._usages: dict[str, Cluster | None] = {}

@@ -24,7 +24,7 @@ from cloudgan.core.progress import Progress
 from cloudgan.launch.backends.job_backend import JobBackend
 from cloudgan.launch.backends.tpu_vm.requests import put_secret
 from cloudgan.launch.clouds.client import CloudClient
-from cloudgan.launch.clouds.planner import BUILT_IN_CLOUDS, Clouds
+from cloudgan.launch.clouds.planner import open_cloud
 from cloudgan.launch.lifecycle.apply import apply, check_same_run, deprovision, release_after
 from cloudgan.launch.lifecycle.launch_log import LaunchLog
 from cloudgan.launch.lifecycle.ownership import end_waiting
@@ -34,6 +34,7 @@ from cloudgan.launch.lifecycle.run_monitor import (
     raise_for_outcome,
 )
 from cloudgan.launch.lifecycle.run_results import RunResults, transfer_checkpoints
+from cloudgan.launch.operations.cloud_queries import disable_unless_reachable
 from cloudgan.launch.operations.launched_run import RunWatch
 from cloudgan.launch.operations.staging import (
     all_wheels,
@@ -71,7 +72,6 @@ def deploy_run(
     approve: Callable[[Plan, str], None],
     *,
     progress: Progress,
-    clouds: Clouds = BUILT_IN_CLOUDS,
     detach: bool = False,
     preferred_offer: str | None = None,
 ) -> tuple[Plan, RunState | None]:
@@ -91,26 +91,10 @@ def deploy_run(
     """
     if request.provider in CLOUDS:
         check_launchable(request.provider)
-    clouds = replace(clouds, open=_opened_once(clouds.open))
-    made = _Deployment(request, approve, progress, clouds, detach, preferred_offer)
+    made = _Deployment(request, approve, progress, detach, preferred_offer)
     made.plan = made.replan(NO_ATTEMPTS)
     check_not_trained(made.plan)
     return made.run()
-
-
-def _opened_once(
-    open_cloud: Callable[[Target, Callable[[str], None]], CloudClient],
-) -> Callable[[Target, Callable[[str], None]], CloudClient]:
-    """Returns a function that opens the client of each target once: a login may start a program and takes seconds."""
-    opened: dict[str, CloudClient] = {}
-
-    def open_once(target: Target, say: Callable[[str], None]) -> CloudClient:
-        key = target.model_dump_json()
-        if key not in opened:
-            opened[key] = open_cloud(target, say)
-        return opened[key]
-
-    return open_once
 
 
 @dataclass
@@ -125,17 +109,17 @@ class _Deployment:
     request: LaunchRequest
     approve: Callable[[Plan, str], None]
     progress: Progress
-    clouds: Clouds
     detach: bool
     preferred_offer: str | None
     plan: Plan = field(init=False)
     showers: Showers | None = field(init=False, default=None)
+    _opened: dict[str, CloudClient] = field(init=False, default_factory=dict)
 
     def replan(self, history: AttemptHistory) -> Plan:
         """Returns the plan of the next attempt; counts the showers of a bucket, downloads the wheels that it needs."""
         offer = history.offer or self.preferred_offer
         history = replace(history, offer=offer, showers=self.showers)
-        plan_with = partial(make_launch_plan, self.request, clouds=self.clouds, history=history)
+        plan_with = partial(make_launch_plan, self.request, history=history)
         plan = plan_with(known_wheels)
         check_startable(plan)
         if self.showers is None and is_url(plan.showers.source):
@@ -144,7 +128,7 @@ class _Deployment:
         if not plan.lacks_wheels:
             return plan
         if plan.target.is_provisioned:  # a missing login is found before the download
-            self.clouds.open(plan.target, self.progress.say).identify()
+            self._cloud(plan.target).identify()
         return plan_with(partial(all_wheels, self.progress))
 
     def run(self) -> tuple[Plan, RunState | None]:
@@ -196,16 +180,23 @@ class _Deployment:
         self.plan = known if is_running else self.replan(history)
         return history, is_running
 
+    def _cloud(self, target: Target) -> CloudClient:
+        """Opens the client of each target once: a login may start a program and takes seconds."""
+        key = target.model_dump_json()
+        if key not in self._opened:
+            self._opened[key] = open_cloud(target, self.progress.say)
+        return self._opened[key]
+
     def _open(self, plan: Plan) -> JobBackend:
-        say = self.progress.say
-        return open_backend(plan.target, say, store=plan.store, clouds=self.clouds)
+        cloud = self._cloud(plan.target) if plan.target.is_provisioned else None
+        return open_backend(plan.target, self.progress.say, store=plan.store, cloud=cloud)
 
     def _take_current_price(self, history: AttemptHistory) -> None:
         """Plans with today's price of the offer, if the cloud has one."""
         row = self.plan.price
         if not self.plan.target.is_provisioned or row is None:
             return
-        self.clouds.open(self.plan.target, self.progress.say)  # fails without a login
+        self._cloud(self.plan.target)  # fails without a login
         if refresh_price(row, self.progress):
             current = self.replan(replace(history, offer=row.offer))
             self.plan = current.model_copy(update={"selection": self.plan.selection})
@@ -269,7 +260,9 @@ class _Deployment:
         """
         say = self.progress.say
         hide_secrets(self.plan.workers)
-        self.plan = resolve_plan(self.plan, say, self.clouds)
+        if self.plan.target.is_provisioned:
+            disable_unless_reachable()
+            self.plan = resolve_plan(self.plan, self._cloud(self.plan.target))
         backend = self._open(self.plan)
         self._use_kept_nodes(backend)
         plan = self.plan

@@ -22,6 +22,7 @@ from cloudgan.launch.plan.candidates import (
 )
 from cloudgan.launch.plan.launch_job import batch_rule
 from cloudgan.money.carbon import carbon_g_per_epoch
+from cloudgan.money.catalog import Catalog
 from cloudgan.money.fees import load_fees
 from cloudgan.money.forecast import JobContext, load_startup_times
 from cloudgan.money.price_file import catalog_with
@@ -88,23 +89,15 @@ def offers(options: OffersOptions) -> OffersReport:
             )
     choice = None
     if epochs is not None:
-        preemption = Preemption(
-            options.losses_per_node_hour, options.restart_seconds, options.checkpoint_seconds
-        )
-        spot = (
-            catalog.find(accelerator=accelerator, provider=provider, region=region, market="spot")
-            if market == "on_demand"
-            else ()
-        )
         choice = _choose(
             options,
-            PricedJob(epochs, preemption, rule),
+            epochs,
+            rule,
             rows,
-            speeds,
+            speeds=speeds,
+            catalog=catalog,
             named=named,
             rejected=rejected,
-            on_demand={row.offer: row.usd_per_hour for row in catalog.find(market="on_demand")},
-            other_market=_sold(spot, named)[0] if spot else (),
         )
     batches = ((row, best_batch(row, 1, speeds, rule)) for row in rows)
     priced = [price_epoch(row, 1, speeds, batch) for row, batch in batches if batch is not None]
@@ -201,23 +194,25 @@ def _with_carbon(one: Candidate) -> Candidate:
 
 def _choose(
     options: OffersOptions,
-    job: PricedJob,
+    epochs: int,
+    rule: BatchRule,
     rows: Iterable[PriceRow],
-    speeds: ThroughputModel,
     *,
+    speeds: ThroughputModel,
+    catalog: Catalog,
     named: frozenset[str],
     rejected: Sequence[Candidate],
-    on_demand: Mapping[str, float],
-    other_market: Sequence[PriceRow],
 ) -> JobChoice:
     """Returns the best options of a job on these offers, filtered and ranked as `plan` does.
 
     Args:
         named: Accelerators that the request names.
         rejected: Offers that were rejected before.
-        on_demand: On-demand prices by offer, for the break-even of spot.
-        other_market: Spot offers that the request excludes: the smallest change, if they fit.
     """
+    preemption = Preemption(
+        options.losses_per_node_hour, options.restart_seconds, options.checkpoint_seconds
+    )
+    job = PricedJob(epochs, preemption, rule)
     seconds = None if options.max_hours is None else options.max_hours * HOUR_SECONDS
     limits = (seconds, options.budget_usd)
     most = [math.inf if limit is None else limit for limit in limits]
@@ -236,8 +231,13 @@ def _choose(
         chosen = cheapest_within(possible, *limits)
     except (BudgetError, PlanError) as error:
         why, changes = str(error), smallest_changes(possible, *most)
-        if other_market and _within(usable(other_market).usable, limits):
-            changes = ("--market=spot", *changes)
+        if options.market == "on_demand":  # spot offers, which the request excludes, may fit
+            where = {"provider": options.provider, "region": options.region}
+            spot = catalog.find(accelerator=options.accelerator, market="spot", **where)
+            sold = (row for row in spot if not why_not_sold(row, named, usual_node_pool))
+            if _within(usable(sold).usable, limits):
+                changes = ("--market=spot", *changes)
+    on_demand = {row.offer: row.usd_per_hour for row in catalog.find(market="on_demand")}
     regions: dict[tuple[object, ...], list[str]] = {}
     for one in possible:
         there = regions.setdefault(_place(one), [])

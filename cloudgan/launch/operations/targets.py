@@ -23,13 +23,7 @@ from cloudgan.core.file_lock import holder
 from cloudgan.core.labels import as_value, checked_name
 from cloudgan.launch.backends.job_backend import JobBackend
 from cloudgan.launch.clouds.client import CloudClient
-from cloudgan.launch.clouds.planner import (
-    BUILT_IN_CLOUDS,
-    Clouds,
-    cloud_planner,
-    open_cloud,
-    with_login,
-)
+from cloudgan.launch.clouds.planner import cloud_planner, open_cloud, with_login
 from cloudgan.launch.lifecycle.provisioned_backend import ProvisionedBackend
 from cloudgan.launch.plan.launch_plan import existing_target
 from cloudgan.launch.plan.showers import NO_SHOWERS
@@ -53,11 +47,22 @@ def open_backend(
     say: Callable[[str], None] = lambda _: None,
     *,
     store: str | None = None,
-    clouds: Clouds = BUILT_IN_CLOUDS,
+    cloud: CloudClient | None = None,
 ) -> JobBackend:
-    """Opens the backend of a target, by default on the account's own store; sends no request to a cluster yet."""
+    """Opens the backend of a target, by default on the account's own store; sends no request to a cluster yet.
+
+    Args:
+        cloud: The client of the target's cloud, if it is open.
+    """
     if target.is_provisioned:
-        return _open_provisioned(target, say, store, clouds)
+        from cloudgan.launch.lifecycle.run_registry import RunRegistry
+        from cloudgan.launch.plan.build import all_steps
+        from cloudgan.storage.store import open_store
+
+        cloud = cloud or open_cloud(target, say)
+        url = store or cloud_planner(target.provider).store_url(target)
+        registry = RunRegistry(open_store(url), _lease_owner(), target)
+        return ProvisionedBackend(cloud, registry, all_steps=all_steps, say=say)
     if target.provider == "kubernetes":
         from cloudgan.launch.kubernetes.kubeconfig import connect
 
@@ -74,26 +79,6 @@ def open_backend(
     from cloudgan.launch.backends.local.backend import LocalBackend
 
     return LocalBackend(RUNS)
-
-
-def _open_provisioned(
-    target: Target, say: Callable[[str], None], store: str | None, clouds: Clouds
-) -> ProvisionedBackend:
-    """Opens a cloud and the store of its runs."""
-    from cloudgan.launch.lifecycle.run_registry import RunRegistry
-    from cloudgan.launch.plan.build import all_steps
-    from cloudgan.storage.store import open_store
-
-    cloud = clouds.open(target, say)
-
-    url = store or clouds.planner(target.provider).store_url(target)
-    return ProvisionedBackend(
-        cloud,
-        RunRegistry(open_store(url), _lease_owner(), target),
-        all_steps=lambda plan: all_steps(plan, clouds),
-        say=say,
-        poll_seconds=clouds.poll_seconds,
-    )
 
 
 def account_target(account: RunLocator) -> Target:
@@ -328,25 +313,21 @@ def known_plans() -> tuple[Plan, ...]:
     return tuple(read_plan(path, path.parent.name) for path in found)
 
 
-def resolve_plan(plan: Plan, say: Callable[[str], None], clouds: Clouds = BUILT_IN_CLOUDS) -> Plan:
-    """Returns a plan whose placeholders are resolved by its cloud, with all steps.
+def resolve_plan(plan: Plan, cloud: CloudClient) -> Plan:
+    """Returns a plan on nodes of a cloud, whose placeholders the cloud resolves, with all steps.
 
     Raises:
         PlanError: The cloud cannot serve the plan.
     """
-    if not plan.target.is_provisioned:
-        return plan
-    from cloudgan.launch.operations.cloud_queries import disable_unless_reachable
     from cloudgan.launch.plan.build import all_steps
 
-    disable_unless_reachable()
-    values = clouds.open(plan.target, say).resolve_placeholders(plan)
+    values = cloud.resolve_placeholders(plan)
     found = plans.fill_placeholders(plan, values)
     if zones := values.get(plans.ZONES):
         details = found.target.details | {"zones": zones}
         target = found.target.model_copy(update={"details": details})
         found = found.model_copy(update={"target": target})
-    return found.model_copy(update={"steps": all_steps(found, clouds)})
+    return found.model_copy(update={"steps": all_steps(found)})
 
 
 def run_folder(plan: Plan) -> RunFolder:

@@ -13,7 +13,7 @@ from cloudgan.core.durations import HOUR_SECONDS, format_duration
 from cloudgan.core.errors import BudgetError, ConfigError, PlanError
 from cloudgan.core.labels import as_value, expiry, spec_digits
 from cloudgan.launch.backends.kubernetes.checks import wait_step
-from cloudgan.launch.clouds.planner import BUILT_IN_CLOUDS, Clouds, NodePoolRequest
+from cloudgan.launch.clouds.planner import NodePoolRequest, cloud_planner
 from cloudgan.launch.kubernetes.manifests import manifest_steps
 from cloudgan.launch.plan.jobs import KINDS
 from cloudgan.schema.config import RunConfig
@@ -281,22 +281,20 @@ def deadline(
     return Deadline(math.floor(left), f"--budget-usd={budget_usd:g}")
 
 
-def with_node_pool(
-    request: PlanRequest, wanted: NodePoolRequest, clouds: Clouds = BUILT_IN_CLOUDS
-) -> PlanRequest:
+def with_node_pool(request: PlanRequest, wanted: NodePoolRequest) -> PlanRequest:
     """Returns the request with its node pool and the worker settings of these nodes.
 
     Raises:
         PlanError: The cloud, or TensorFlow on it, does not support the node type.
     """
-    cloud = clouds.planner(request.target.provider)
+    cloud = cloud_planner(request.target.provider)
     node_pool = cloud.node_pool(replace(wanted, spec_hash=spec_hash(request)))
     return replace(request, node_pool=node_pool, workers=cloud.workers(request.workers, node_pool))
 
 
-def all_steps(plan: Plan, clouds: Clouds = BUILT_IN_CLOUDS) -> tuple[Step, ...]:
+def all_steps(plan: Plan) -> tuple[Step, ...]:
     """Returns all steps of a provisioned plan: store, desired state, cluster, nodes, job."""
-    context = clouds.planner(plan.target.provider).steps(plan)
+    context = cloud_planner(plan.target.provider).steps(plan)
     if plan.node_pool is not None and plan.node_pool.engine != "cluster":
         return context
     if plan.node_pool is not None and plan.node_pool.flex_start:

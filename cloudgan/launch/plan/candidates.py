@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from cloudgan.core.clouds import CLOUDS
 from cloudgan.core.errors import BudgetError, PlanError, counted
-from cloudgan.launch.clouds.planner import BUILT_IN_CLOUDS, NodePoolRequest
+from cloudgan.launch.clouds.planner import NodePoolRequest, cloud_planner
 from cloudgan.money.forecast import JobContext, job_cost
 from cloudgan.schema.candidate import Candidate
 from cloudgan.schema.plan import NodePool, RejectedOffers, Selection
@@ -140,7 +140,7 @@ def usual_node_pool(row: PriceRow, nodes: int) -> NodePool:
     if row.provider not in CLOUDS:
         return NodePool(node_type=row.node_type, market=row.market, name="own", engine="cluster")
     wanted = NodePoolRequest("offers", "", row.node_type, row.market, nodes)
-    return BUILT_IN_CLOUDS.planner(row.provider).node_pool(wanted)
+    return cloud_planner(row.provider).node_pool(wanted)
 
 
 def _ways(

@@ -15,7 +15,7 @@ from cloudgan.core.clock import utc_moment
 from cloudgan.core.clouds import NAMESPACE
 from cloudgan.core.errors import BudgetError, ConfigError
 from cloudgan.core.local_path import local_path
-from cloudgan.launch.clouds.planner import BUILT_IN_CLOUDS, Clouds
+from cloudgan.launch.clouds.planner import cloud_planner
 from cloudgan.launch.kubernetes.manifests import CLAIM, PYTHON_IMAGE, manifest_steps
 from cloudgan.launch.plan.build import PlanRequest, all_steps, make_plan, with_node_pool
 from cloudgan.launch.plan.environment import missing_variables
@@ -56,11 +56,7 @@ _TRACKED = (
 
 
 def make_launch_plan(
-    request: LaunchRequest,
-    wheels: Wheels,
-    *,
-    clouds: Clouds = BUILT_IN_CLOUDS,
-    history: AttemptHistory = NO_ATTEMPTS,
+    request: LaunchRequest, wheels: Wheels, history: AttemptHistory = NO_ATTEMPTS
 ) -> Plan:
     """Returns the plan of a request.
 
@@ -74,7 +70,7 @@ def make_launch_plan(
     """
     check_request(request)
     if request.is_provisioned:
-        return _on_new_nodes(request, wheels, clouds, history)
+        return _on_new_nodes(request, wheels, history)
     return _on_existing_nodes(request, wheels, history)
 
 
@@ -117,19 +113,17 @@ def _on_existing_nodes(request: LaunchRequest, wheels: Wheels, history: AttemptH
     )
 
 
-def _on_new_nodes(
-    request: LaunchRequest, wheels: Wheels, clouds: Clouds, history: AttemptHistory
-) -> Plan:
+def _on_new_nodes(request: LaunchRequest, wheels: Wheels, history: AttemptHistory) -> Plan:
     if request.reservation:
         request = request.model_copy(update={"market": "on_demand"})
     job, first = asked_job(request), history.first
     found = _found_showers(job, history)
     speeds = throughput_model(job.config, found.showers.records or PAPER_SHOWERS)
-    chosen = NodeChoice(request, history, job.config, found.showers, speeds, clouds).choose()
+    chosen = NodeChoice(request, history, job.config, found.showers, speeds).choose()
     node = chosen.node
     workers = workers_on(request, chosen.nodes, node)
     config = job.on(workers, name=first.run if first else None, global_batch=chosen.global_batch)
-    cloud = clouds.planner(node.provider)
+    cloud = cloud_planner(node.provider)
     target = cloud.target(request.account, node.region, request.zone, request.cluster)
     target = request.complete(target)
     store = request.store or history.stores.get(target.provider) or cloud.store_url(target)
@@ -152,8 +146,8 @@ def _on_new_nodes(
         run_spec_hash=first.spec_hash if first else None,
     )
     pool = pool_request(config.name, request, node, chosen.nodes)
-    inputs = with_node_pool(inputs, pool, clouds)
-    plan = make_plan(inputs, speeds, lambda plan: all_steps(plan, clouds), utc_moment())
+    inputs = with_node_pool(inputs, pool)
+    plan = make_plan(inputs, speeds, all_steps, utc_moment())
     warnings = (*_market_warnings(plan, request), *_waiting_warnings(plan, request))
     return plan.model_copy(update={"warnings": (*plan.warnings, *warnings)})
 

@@ -14,7 +14,7 @@ from cloudgan.core.clouds import CLOUDS, choices, of_bucket
 from cloudgan.core.durations import HOUR_SECONDS
 from cloudgan.core.errors import BudgetError, ConfigError, PlanError, UnknownNameError
 from cloudgan.launch.backends.tpu_vm.requests import ENGINE, check_no_secrets, unsupported_reason
-from cloudgan.launch.clouds.planner import Clouds, NodePoolRequest
+from cloudgan.launch.clouds.planner import NodePoolRequest, cloud_planner
 from cloudgan.launch.plan.candidates import (
     OfferConstraints,
     Ranking,
@@ -69,7 +69,6 @@ class NodeChoice:
     config: RunConfig
     showers: Showers
     speeds: ThroughputModel
-    clouds: Clouds
 
     def choose(self) -> ChosenNodes:
         """Returns the best nodes.
@@ -148,7 +147,7 @@ class NodeChoice:
 
     def _node_pool(self, row: PriceRow, nodes: int) -> NodePool:
         wanted = pool_request(self.request.name or "draft", self.request, row, nodes)
-        pool = self.clouds.planner(row.provider).node_pool(wanted)
+        pool = cloud_planner(row.provider).node_pool(wanted)
         if pool.engine == ENGINE:
             check_no_secrets((*self.request.secrets, *self.request.kubernetes_secrets))
         return pool

@@ -1,13 +1,12 @@
 """Scripted clouds in memory, for tests of the code that all clouds share.
 
 `CloudDouble` implements `launch.clouds.client.CloudClient`, `RulesDouble` implements
-`launch.clouds.planner.CloudPlanner`. `installed` puts both in place of the modules of a cloud, for commands that
-find them by name; `clouds` passes them to a command instead of the real ones:
+`launch.clouds.planner.CloudPlanner`. `install` puts both in place of the modules of a cloud, where commands find them:
 
     double = CloudDouble("gcp", tmp_path)
     double.refuse("node pool", "no V100 in this zone", region="us-central1")
-    known = clouds(double)
-    Program("cloudgan", "", {"deploy": deploy}, offered={"clouds": known}).run([...])
+    install(monkeypatch, double)
+    main(["deploy", "--provider=gcp", ...])
 
 Each `Trouble` scripts a delay or a fault; `calls` has all requests. Nodes are no machines: a `PlaceDouble`
 for each run replaces the trainer, as on machines of Cloud TPU, which are in no cluster. If a test gives the
@@ -20,7 +19,7 @@ import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import ModuleType
+from types import SimpleNamespace
 from typing import Any, Literal
 
 from cloudgan.core.errors import (
@@ -31,7 +30,7 @@ from cloudgan.core.errors import (
     StockOutError,
 )
 from cloudgan.core.labels import RUN, SHARED, derived_name
-from cloudgan.launch.clouds.planner import CloudPlanner, Clouds, NodePoolRequest
+from cloudgan.launch.clouds.planner import CloudPlanner, NodePoolRequest
 from cloudgan.schema.launch import Node
 from cloudgan.schema.plan import NodePool, Plan, Step, Target, Workers
 from cloudgan.schema.resource import Finding, Listing, Resource, ResourceCause
@@ -381,6 +380,11 @@ class RulesDouble:
         cluster = _step(CLUSTER, f"{region}/{plan.target.cluster}", region, fee="GKE standard")
         return bucket, desired_state, cluster, nodes
 
+    def keep_steps(self, plan: Plan) -> tuple[Step, ...]:
+        return (
+            Step(ensure=f"Job that holds the nodes of {plan.run}", method="POST", path="/jobs"),
+        )
+
     def setup_steps(self, place: Target) -> tuple[Step, ...]:
         return (
             _step(BUCKET, f"{self._cloud.name}-{place.region}", place.region, is_free=True),
@@ -401,12 +405,14 @@ def _step(kind: str, name: str, region: str | None, **body: Any) -> Step:
 
 
 def installed(monkeypatch: Any, folder: Path, provider: str = "gcp") -> CloudDouble:
-    """Replaces the modules of a cloud by a double; its buckets are in ``folder/buckets``."""
+    """Replaces a cloud by a double with all nodes in clusters; its buckets are in ``folder/buckets``."""
     cloud = CloudDouble(provider, folder / "buckets")
-    rules = RulesDouble(cloud, engine="cluster")
-    planner, client = ModuleType("planner of a double"), ModuleType("client of a double")
-    for name in ("target", "node_pool", "workers", "store_url", "steps", "setup_steps"):
-        setattr(planner, name, getattr(rules, name))
+    install(monkeypatch, cloud, RulesDouble(cloud, engine="cluster"))
+    return cloud
+
+
+def install(monkeypatch: Any, cloud: CloudDouble, rules: CloudPlanner | None = None) -> None:
+    """Replaces the modules of a cloud by a double; nothing waits long for it."""
 
     class Client:
         @staticmethod
@@ -414,25 +420,11 @@ def installed(monkeypatch: Any, folder: Path, provider: str = "gcp") -> CloudDou
             cloud.identify()
             return cloud
 
-    setattr(
-        client, {"aws": "AwsClient", "azure": "AzureClient", "gcp": "GcpClient"}[provider], Client
-    )
-    monkeypatch.setitem(sys.modules, f"cloudgan.launch.clouds.{provider}.planner", planner)
-    monkeypatch.setitem(sys.modules, f"cloudgan.launch.clouds.{provider}.client", client)
-    return cloud
-
-
-def clouds(*doubles: CloudDouble, rules: Mapping[str, CloudPlanner] | None = None) -> Clouds:
-    """Returns the clouds that a command knows: these and no others."""
-    by_name = {double.name: double for double in doubles}
-    known = {name: RulesDouble(double) for name, double in by_name.items()} | dict(rules or {})
-
-    def open_one(place: Target, say: Any = None) -> CloudDouble:
-        double = by_name[place.provider]
-        double.identify()
-        return double
-
-    return Clouds(planner=lambda name: known[name], open=open_one, poll_seconds=0.001)
+    name = {"aws": "AwsClient", "azure": "AzureClient", "gcp": "GcpClient"}[cloud.name]
+    modules = {"planner": rules or RulesDouble(cloud), "client": SimpleNamespace(**{name: Client})}
+    for module, double in modules.items():
+        monkeypatch.setitem(sys.modules, f"cloudgan.launch.clouds.{cloud.name}.{module}", double)
+    monkeypatch.setattr("cloudgan.launch.lifecycle.provisioned_backend._POLL_SECONDS", 0.001)
 
 
 class JobDouble:
