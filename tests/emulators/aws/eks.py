@@ -194,23 +194,23 @@ class Eks:
 
     def DescribeAddon(self, region: str, asked: Body) -> Body:  # noqa: N802
         plane = self._plane(region, asked["clusterName"])
-        found = plane.add_ons.get(asked["addonName"])
-        if found is None:
-            raise Refusal("ResourceNotFoundException", "No addon of this name", 404)
+        found = _one(plane.add_ons, asked["addonName"])
         has_nodes = any(pool.group.machines for pool in plane.pools.values())
         return {"addon": {"status": "ACTIVE" if has_nodes else "CREATING"} | found}
 
     def DeleteAddon(self, region: str, asked: Body) -> Body:  # noqa: N802
-        plane = self._plane(region, asked["clusterName"])
-        if asked["addonName"] not in plane.add_ons:
-            raise Refusal("ResourceNotFoundException", "No addon of this name", 404)
-        return {"addon": plane.add_ons.pop(asked["addonName"]) | {"status": "DELETING"}}
+        there = self._plane(region, asked["clusterName"]).add_ons
+        found = _one(there, asked["addonName"])
+        del there[asked["addonName"]]
+        return {"addon": found | {"status": "DELETING"}}
 
     def CreatePodIdentityAssociation(self, region: str, asked: Body) -> Body:  # noqa: N802
         plane = self._active(region, asked["clusterName"])
         self._check_role(asked["roleArn"])
         who = (asked["namespace"], asked["serviceAccount"])
-        if any((one["namespace"], one["serviceAccount"]) == who for one in _all(plane.identities)):
+        if any(
+            (one["namespace"], one["serviceAccount"]) == who for one in plane.identities.values()
+        ):
             raise Refusal("ResourceInUseException", "Association already exists: a-0", 409)
         known = f"a-{secrets.token_hex(8)}"
         plane.identities[known] = asked | {"associationId": known}
@@ -221,23 +221,20 @@ class Eks:
         keys = ("clusterName", "namespace", "serviceAccount", "associationId")
         found = [
             {key: one[key] for key in keys}
-            for one in _all(plane.identities)
+            for one in plane.identities.values()
             if one["namespace"] == asked["namespace"]
             and one["serviceAccount"] == asked["serviceAccount"]
         ]
         return {"associations": found}
 
     def DescribePodIdentityAssociation(self, region: str, asked: Body) -> Body:  # noqa: N802
-        plane = self._plane(region, asked["clusterName"])
-        if asked["associationId"] not in plane.identities:
-            raise Refusal("ResourceNotFoundException", "No association of this id", 404)
-        return {"association": plane.identities[asked["associationId"]]}
+        there = self._plane(region, asked["clusterName"]).identities
+        return {"association": _one(there, asked["associationId"])}
 
     def DeletePodIdentityAssociation(self, region: str, asked: Body) -> Body:  # noqa: N802
-        plane = self._plane(region, asked["clusterName"])
-        found = plane.identities.pop(asked["associationId"], None)
-        if found is None:
-            raise Refusal("ResourceNotFoundException", "No association of this id", 404)
+        there = self._plane(region, asked["clusterName"]).identities
+        found = _one(there, asked["associationId"])
+        del there[asked["associationId"]]
         return {"association": found}
 
     def _cluster(self, plane: Plane) -> Body:
@@ -329,5 +326,8 @@ def _pool(pool: Pool) -> Body:
     return shown | {"resources": {"autoScalingGroups": [{"name": pool.group.name}]}}
 
 
-def _all(found: dict[str, Body]) -> list[Body]:
-    return list(found.values())
+def _one(there: dict[str, Body], name: str) -> Body:
+    """Returns an add-on or an association."""
+    if name not in there:
+        raise Refusal("ResourceNotFoundException", f"There is no {name}", 404)
+    return there[name]

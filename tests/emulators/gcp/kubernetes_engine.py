@@ -16,7 +16,6 @@ _NAME = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?")
 _LABEL = re.compile(r"[a-z][-_a-z0-9]{0,62}")
 _VALUE = re.compile(r"[-_a-z0-9]{0,63}")
 _OLD_GPUS = ("nvidia-tesla-v100", "nvidia-tesla-p100")
-_WAIT = "Please wait and try again once it is done."
 STOCK_OUT = (
     "The zone does not have enough resources available to fulfill the request:"
     " ZONE_RESOURCE_POOL_EXHAUSTED_WITH_DETAILS"
@@ -155,12 +154,11 @@ class KubernetesEngine:
     def _delete_cluster(self, call: Call) -> Object:
         kept, where = self._cluster(call), call.path["locationsId"]
         self._refuse_busy()
-        if any(one.body["status"] in ("PROVISIONING", "STOPPING") for one in self._all(kept)):
-            raise Refusal(
-                400,
-                f"Cluster is running incompatible operation operation-1. {_WAIT}",
-                "FAILED_PRECONDITION",
-            )
+        if any(
+            one.body["status"] in ("PROVISIONING", "STOPPING")
+            for one in (kept, *kept.pools.values())
+        ):
+            raise _busy("Cluster is running incompatible operation operation-1")
         kept.body["status"] = "STOPPING"
 
         def gone() -> None:
@@ -175,18 +173,16 @@ class KubernetesEngine:
     def _create_pool(self, call: Call) -> Object:
         cluster, pool = self._cluster(call), call.body["nodePool"]
         where, name = call.path["locationsId"], pool.get("name", "")
-        _refuse_autopilot(cluster.body)
+        # https://github.com/turbot/steampipe-plugin-gcp/issues/591 (read 2026-11-25)
+        if cluster.body.get("autopilot", {}).get("enabled"):
+            raise Refusal(400, "Autopilot node pools cannot be accessed or modified.")
         self._check_pool(pool)
         _check_upgrades(pool, cluster.body)
         if name in cluster.pools:
             raise Refusal(409, f"Already exists: node pool {name}.")
         self._refuse_busy()
         if cluster.body["status"] != "RUNNING":
-            raise Refusal(
-                400,
-                f"Operation operation-1 is currently creating cluster. {_WAIT}",
-                "FAILED_PRECONDITION",
-            )
+            raise _busy("Operation operation-1 is currently creating cluster")
         group = f"projects/lab/zones/{where}/instanceGroupManagers/gke-{name}-grp"
         made = pool | {
             "status": "PROVISIONING",
@@ -222,11 +218,7 @@ class KubernetesEngine:
         cluster, pool = self._cluster(call), self._pool(call)
         self._refuse_busy()
         if pool.body["status"] == "PROVISIONING":
-            raise Refusal(
-                400,
-                f"Operation operation-2 is currently creating a node pool. {_WAIT}",
-                "FAILED_PRECONDITION",
-            )
+            raise _busy("Operation operation-2 is currently creating a node pool")
         pool.body["status"] = "STOPPING"
 
         def gone() -> None:
@@ -242,8 +234,13 @@ class KubernetesEngine:
         for key, value in config.get("resourceLabels", {}).items():
             if not _LABEL.fullmatch(key) or not _VALUE.fullmatch(value):
                 raise Refusal(400, f"Invalid resource label {key}={value}.")
-        self._check_account(config.get("serviceAccount", ""))
-        _check_accelerators(config)
+        email = config.get("serviceAccount", "")
+        if self.accounts is not None and email and email not in self.accounts:
+            raise Refusal(400, f'Service account "{email}" does not exist.')
+        for one in config.get("accelerators", ()):
+            driver = one.get("gpuDriverInstallationConfig", {}).get("gpuDriverVersion")
+            if one.get("acceleratorType") in _OLD_GPUS and driver == "LATEST":
+                raise Refusal(400, f"Driver LATEST does not support {one['acceleratorType']}.")
         if pool.get("placementPolicy", {}).get("tpuTopology") and pool["initialNodeCount"] == 1:
             raise Refusal(400, "TPU topology must not be set for a single-host node pool.")
         if "reservationAffinity" in config:
@@ -259,10 +256,6 @@ class KubernetesEngine:
         scaling = pool.get("autoscaling", {})
         if scaling.get("maxNodeCount", 1) < max(1, scaling.get("minNodeCount", 0)):
             raise Refusal(400, "max_node_count must be >= min_node_count.")
-
-    def _check_account(self, email: str) -> None:
-        if self.accounts is not None and email and email not in self.accounts:
-            raise Refusal(400, f'Service account "{email}" does not exist.')
 
     # All.
 
@@ -311,35 +304,27 @@ class KubernetesEngine:
             raise Refusal(404, f"Not found: nodePools/{call.path['nodePoolsId']}.")
         return found
 
-    def _all(self, kept: Kept) -> list[Kept]:
-        return [kept, *kept.pools.values()]
-
     def _shown(self, kept: Kept) -> Object:
         pools = [one.body for one in kept.pools.values() if self._server.is_shown(one.tick)]
         return kept.body | ({"nodePools": pools} if pools else {})
 
     def _refuse_busy(self) -> None:
         if self._server.ticks < self._busy_until:
-            raise Refusal(
-                400,
-                f"Operation operation-0 is currently upgrading cluster. {_WAIT}",
-                "FAILED_PRECONDITION",
-            )
+            raise _busy("Operation operation-0 is currently upgrading cluster")
 
 
 def _machines(pool: Object) -> list[str]:
     return [f"gke-{pool['name']}-{number}" for number in range(pool.get("initialNodeCount", 0))]
 
 
+def _busy(why: str) -> Refusal:
+    text = f"{why}. Please wait and try again once it is done."
+    return Refusal(400, text, "FAILED_PRECONDITION")
+
+
 def _check_name(name: str) -> None:
     if not _NAME.fullmatch(name):
         raise Refusal(400, f"Invalid name {name!r}: at most 40 characters, [a-z0-9-].")
-
-
-def _refuse_autopilot(cluster: Object) -> None:
-    """https://github.com/turbot/steampipe-plugin-gcp/issues/591 (read 2026-11-25)."""
-    if cluster.get("autopilot", {}).get("enabled"):
-        raise Refusal(400, "Autopilot node pools cannot be accessed or modified.")
 
 
 def _check_upgrades(pool: Object, cluster: Object) -> None:
@@ -379,10 +364,3 @@ def check_queued(pool: Object) -> None:
     }
     if found := [name for name, is_wrong in wrong.items() if is_wrong]:
         raise Refusal(400, f"Queued provisioning does not support: {', '.join(found)}.")
-
-
-def _check_accelerators(config: Object) -> None:
-    for one in config.get("accelerators", ()):
-        driver = one.get("gpuDriverInstallationConfig", {}).get("gpuDriverVersion")
-        if one.get("acceleratorType") in _OLD_GPUS and driver == "LATEST":
-            raise Refusal(400, f"Driver LATEST does not support {one['acceleratorType']}.")

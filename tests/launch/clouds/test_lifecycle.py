@@ -1,5 +1,7 @@
 """What each cloud does alike: create, resume, list, delete, and refuse what is of others."""
 
+import re
+
 import pytest
 
 from cloudgan.core.errors import ConfigError, CredentialsError, PlanError, ResourcesLeftError
@@ -25,6 +27,7 @@ def pool_of(lab, run="gan"):
 @EACH
 def test_resources_are_created_once_listed_with_their_labels_and_deleted_in_order(lab):
     plan = lab.make(nodes=2)
+    assert not re.search(r"<[-_a-z]+>", plan.model_dump_json()), "all values are known"
     assert not any(lab.engine().ensure(step, plan) for step in of_cloud(plan))
     there = {one.kind: one for one in lab.cloud().list_resources()}
     pool, cluster = pool_of(lab), next(one for one in there.values() if one.shared == "cluster")

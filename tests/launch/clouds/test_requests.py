@@ -11,8 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cloudgan.core.errors import ConfigError, PlanError, UnknownNameError
+from cloudgan.launch.clouds.azure import ids, kinds
 from cloudgan.launch.clouds.planner import cloud_planner
 from cloudgan.launch.clouds.rows import resolve
+from cloudgan.launch.operations.plan_result import PlanResult
 from cloudgan.schema.plan import INTERNAL_IPS, NETWORK, SUBNET
 from launch.clouds.lab import USUAL, of_cloud, planned, wanted
 from launch.clouds.write_golden import FOLDER, render
@@ -235,3 +237,48 @@ def test_placeholders_are_values_of_the_login_or_known_at_creation_only():
         text = planned(provider).model_dump_json()
         found = {f"<{part.partition('>')[0]}>" for part in text.split("<")[1:]} - {"<this plan>"}
         assert all(set(one[1:-1]) <= set(string.ascii_lowercase + "-_") for one in found), found
+
+
+def test_a_pod_on_gpus_has_no_variables_of_pjrt():
+    (trainer,) = planned("gcp").steps[-1].body["spec"]["template"]["spec"]["containers"]
+    assert not [one for one in trainer["env"] if "PJRT" in one["name"]]
+
+
+def test_flex_start_nodes_may_queue_for_the_time_of_the_job_and_the_plan_says_so():
+    plan = planned("gcp", "a3-highgpu-1g", flex_start=True, max_hours=10)
+    assert plan.limits.capacity_wait_seconds == 10 * 3600 - plan.limits.gang_timeout_seconds
+    sized = plan.showers.model_copy(update={"gib": 1.0})
+    shown = PlanResult(plan=plan.model_copy(update={"showers": sized})).view().basis
+    assert any("flex-start nodes may queue for 9.67 h" in line for line in shown)
+    assert planned("gcp").limits.capacity_wait_seconds is None
+
+
+def test_several_flex_start_nodes_start_at_once_and_end_by_their_request():
+    plan, one = (planned("gcp", flex_start=True, nodes=nodes) for nodes in (2, 1))
+    several, single = (of_cloud(each)[-1].body["nodePool"] for each in (plan, one))
+    assert several["initialNodeCount"] == single["initialNodeCount"] == 0
+    assert single["config"]["flexStart"]
+    assert "start at once" in plan.node_pool.notes[0]
+    assert several["queuedProvisioning"] == {"enabled": True}
+    assert "maxRunDuration" not in several["config"], "a parameter of the request"
+    assert {taint.key for taint in plan.workers.tolerations} >= {"cloud.google.com/gke-queued"}
+    assert not one.node_pool.notes
+    assert "queuedProvisioning" not in single
+    assert "maxRunDuration" in single["config"]
+
+
+def test_a_cluster_of_ones_own_in_azure_is_named_with_its_group():
+    place = cloud_planner("azure").target(ACCOUNTS["azure"], "eastus", None, "lab/physics")
+    assert ids.cluster_id(place).endswith(
+        "/resourceGroups/lab/providers/Microsoft.ContainerService/managedClusters/physics"
+    )
+    assert kinds.CREDENTIAL.name_of(ids.credential(place)).endswith(
+        "/federatedIdentityCredentials/lab-physics"
+    )
+
+
+@given(st.text(string.printable), st.text(string.ascii_lowercase + string.digits))
+def test_a_storage_account_has_a_name_that_azure_takes(subscription, region):
+    name = ids.account_name(subscription, region)
+    assert re.fullmatch("[a-z0-9]{3,24}", name)
+    assert name == ids.account_name(subscription, region)

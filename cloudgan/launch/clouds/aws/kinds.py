@@ -36,15 +36,11 @@ _CLUSTER_STATES: Final[Mapping[str, ResourceState]] = {
 _POOL_STATES: Final[Mapping[str, ResourceState]] = {
     "ACTIVE": "ready",
     "DELETING": "deleting",
-    "CREATE_FAILED": "failed",
-    "DELETE_FAILED": "failed",
-    "DEGRADED": "failed",
+    **dict.fromkeys(("CREATE_FAILED", "DELETE_FAILED", "DEGRADED"), "failed"),
 }
 _PART_STATES: Final[Mapping[str, ResourceState]] = {
-    "CREATING": "ready",  # stays so without a node; nothing waits for it
-    "ACTIVE": "ready",
-    "UPDATING": "ready",
-    "DEGRADED": "ready",
+    # CREATING stays so without a node; nothing waits for it.
+    **dict.fromkeys(("CREATING", "ACTIVE", "UPDATING", "DEGRADED"), "ready"),
     "DELETING": "deleting",
 }
 
@@ -240,16 +236,19 @@ def _left(what: str, name: str, **how: Any) -> Requests:
 _IN_CLUSTER: Final = "{region}/{cluster}/{name}"
 _IN_USE: Final = ("ResourceInUseException",)
 
+
+def _eks(what: str, which: Mapping[str, str], **how: Any) -> Requests:
+    """Returns the requests of EKS for a part of a cluster."""
+    names = {"get": f"Describe{what}", "found": what.lower(), "delete": f"Delete{what}"}
+    return Requests(service="eks", which=which, **names | {"exists": _IN_USE} | how)
+
+
 POOL = row(
     "EKS node group",
     10,
-    Requests(
-        service="eks",
-        get="DescribeNodegroup",
-        which={"clusterName": "{cluster}", "nodegroupName": "{name}"},
-        found="nodegroup",
-        delete="DeleteNodegroup",
-        exists=_IN_USE,
+    _eks(
+        "Nodegroup",
+        {"clusterName": "{cluster}", "nodegroupName": "{name}"},
         complete=_with_group,
     ),
     _IN_CLUSTER,
@@ -337,14 +336,7 @@ TEMPLATE = row(
 ADD_ON = row(
     "EKS add-on",
     55,
-    Requests(
-        service="eks",
-        get="DescribeAddon",
-        which={"clusterName": "{cluster}", "addonName": "{name}"},
-        found="addon",
-        delete="DeleteAddon",
-        exists=_IN_USE,
-    ),
+    _eks("Addon", {"clusterName": "{cluster}", "addonName": "{name}"}),
     _IN_CLUSTER,
     states=_PART_STATES,
     otherwise="failed",
@@ -356,13 +348,10 @@ ADD_ON = row(
 IDENTITY = row(
     "EKS pod identity",
     55,
-    Requests(
-        service="eks",
-        get="DescribePodIdentityAssociation",
-        which={"clusterName": "{cluster}", "associationId": "{id}"},
+    _eks(
+        "PodIdentityAssociation",
+        {"clusterName": "{cluster}", "associationId": "{id}"},
         found="association",
-        delete="DeletePodIdentityAssociation",
-        exists=_IN_USE,
         search=_association,
     ),
     "{region}/{cluster}/{namespace}/{account}",
@@ -373,14 +362,7 @@ IDENTITY = row(
 CLUSTER = row(
     "EKS cluster",
     58,
-    Requests(
-        service="eks",
-        get="DescribeCluster",
-        which={"name": "{name}"},
-        found="cluster",
-        delete="DeleteCluster",
-        exists=_IN_USE,
-    ),
+    _eks("Cluster", {"name": "{name}"}),
     states=_CLUSTER_STATES,
     otherwise="creating",
     created="createdAt",

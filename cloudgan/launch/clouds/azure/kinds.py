@@ -21,13 +21,9 @@ LEFTOVER: Final = "leftover"
 SYSTEM: Final = "system"
 """Name and label of the cluster's own pool."""
 _STATES: Final[dict[str, ResourceState]] = {
-    "None": "ready",  # a list of resources has no states
-    "": "ready",
-    "Succeeded": "ready",
-    "Deleting": "deleting",
-    "Deprovisioning": "deleting",
-    "Failed": "failed",
-    "Canceled": "failed",
+    **dict.fromkeys(("None", "", "Succeeded"), "ready"),  # a list of resources has no states
+    **dict.fromkeys(("Deleting", "Deprovisioning"), "deleting"),
+    **dict.fromkeys(("Failed", "Canceled"), "failed"),
 }
 
 

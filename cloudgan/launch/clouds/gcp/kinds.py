@@ -39,22 +39,13 @@ class Address(NamedTuple):
 
 _ENGINE_STATES: Final[dict[str, ResourceState]] = {
     "PROVISIONING": "creating",
-    "RUNNING": "ready",
-    "RECONCILING": "ready",
-    "DEGRADED": "ready",
-    "RUNNING_WITH_ERROR": "ready",
+    **dict.fromkeys(("RUNNING", "RECONCILING", "DEGRADED", "RUNNING_WITH_ERROR"), "ready"),
     "STOPPING": "deleting",
     "ERROR": "failed",
 }
 _COMPUTE_STATES: Final[dict[str, ResourceState]] = {
-    "PENDING": "creating",
-    "PROVISIONING": "creating",
-    "STAGING": "creating",
-    "STOPPING": "deleting",
-    "DEPROVISIONING": "deleting",
-    "CREATING": "creating",
-    "RESTORING": "creating",
-    "DELETING": "deleting",
+    **dict.fromkeys(("PENDING", "PROVISIONING", "STAGING", "CREATING", "RESTORING"), "creating"),
+    **dict.fromkeys(("STOPPING", "DEPROVISIONING", "DELETING"), "deleting"),
 }
 _QUEUED_STATES: Final[dict[str, ResourceState]] = {
     **dict.fromkeys(WAITING, "creating"),
@@ -210,7 +201,12 @@ def _tpu(resource: Resource, body: Body) -> Resource:
     )
 
 
-_IDENTITY: Final = {SHARED: "identity"}
+_IDENTITY: Final[dict[str, Any]] = {
+    "order": 80,
+    "otherwise": "ready",
+    "labels": {SHARED: "identity"},
+    "is_free": True,
+}
 _IN_ENGINE: Final = "projects/{project}/locations/{location}/clusters/{cluster}"
 POOL = Kind(
     name="GKE node pool",
@@ -246,26 +242,25 @@ TPU_VM = Kind(
     otherwise="ready",
     refine=_tpu,
 )
+_IN_COMPUTE: Final[dict[str, Any]] = {
+    "request": Address(names.COMPUTE),
+    "states": _COMPUTE_STATES,
+    "otherwise": "ready",
+    "region": "place",
+    "created": "creationTimestamp",
+}
 INSTANCE = Kind(
     name="Compute Engine instance",
     order=20,
     path="projects/{project}/{scope}/{place}/instances/{name}",
-    request=Address(names.COMPUTE),
-    states=_COMPUTE_STATES,
-    otherwise="ready",
-    region="place",
-    created="creationTimestamp",
     refine=_instance,
+    **_IN_COMPUTE,
 )
 DISK = Kind(
     name="disk",
     order=30,
     path="projects/{project}/{scope}/{place}/disks/{name}",
-    request=Address(names.COMPUTE),
-    states=_COMPUTE_STATES,
-    otherwise="ready",
-    region="place",
-    created="creationTimestamp",
+    **_IN_COMPUTE,
     refine=lambda resource, body: replace(resource, fee=last(body.get("type"))),
 )
 CLUSTER = Kind(
@@ -294,19 +289,13 @@ BUCKET = Kind(
 )
 ACCOUNT = Kind(
     name="service account",
-    order=80,
     request=Address(f"{names.IAM}/projects/{{project}}/serviceAccounts"),
-    otherwise="ready",
-    labels=_IDENTITY,
-    is_free=True,
+    **_IDENTITY,
     before_delete=lambda api, resource: iam.unbind(api, f"serviceAccount:{resource.name}"),
 )
 BINDING: Final[Kind] = Kind(
     name="binding",
-    order=80,
-    otherwise="ready",
-    labels=_IDENTITY,
-    is_free=True,
+    **_IDENTITY,
     is_deletable=False,  # goes with its account
     busy_seconds=120.0,  # of a new account's propagation
     find=lambda api, step: (
@@ -316,10 +305,7 @@ BINDING: Final[Kind] = Kind(
 )
 APIS: Final[Kind] = Kind(
     name="APIs",
-    order=80,
-    otherwise="ready",
-    labels=_IDENTITY,
-    is_free=True,
+    **_IDENTITY,
     is_deletable=False,
     busy_seconds=600.0,
     find=lambda api, step: APIS.resource(APIS.name, {}) if iam.are_enabled(api, step) else None,
