@@ -167,28 +167,21 @@ class Cell:
         )
 
     def _first_state(self) -> CellState:
-        kind = self._config.neighbourhood_at(0)
-        members = (self.number, *self._grid.neighbours(self.number, kind))
-        return CellState(
-            0,
-            Population(*(self._first_individuals(kind) for kind in KINDS)),
-            Mixture.uniform(members),
-        )
-
-    def _first_individuals(self, kind: Kind) -> tuple[Individual, ...]:
-        random = random_numbers(Draw(self._config.seed, self.number, 0, Purpose.INITIAL))
-        seeds = random.integers(2**31, size=(len(KINDS), self._config.population))
-        return tuple(
-            Individual(
-                kind,
-                self._pair.initial(kind, int(seed)),
-                self._config.learning_rate,
-                "bce",
-                float("inf"),
-                f"{self._grid.name(self.number)}/0/{kind[0]}{number}",
+        config, name = self._config, self._grid.name(self.number)
+        around = self._grid.neighbours(self.number, config.neighbourhood_at(0))
+        random = random_numbers(Draw(config.seed, self.number, 0, Purpose.INITIAL))
+        seeds = random.integers(2**31, size=(len(KINDS), config.population)).tolist()
+        individuals = (
+            tuple(
+                Individual(
+                    *(kind, self._pair.initial(kind, seed), config.learning_rate),
+                    *("bce", float("inf"), f"{name}/0/{kind[0]}{number}"),
+                )
+                for number, seed in enumerate(own)
             )
-            for number, seed in enumerate(seeds[KINDS.index(kind)])
+            for kind, own in zip(KINDS, seeds, strict=True)
         )
+        return CellState(0, Population(*individuals), Mixture.uniform((self.number, *around)))
 
     def _fakes(self, generators: Sequence[Individual]) -> Any:
         return self._pair.fakes(

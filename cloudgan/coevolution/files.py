@@ -88,8 +88,9 @@ class GridFolder:
         """Writes the configuration."""
         there = self.read_config()
         if there is not None and (self.store or self.has_begun()):
-            changed = _differences(there, config)
-            if changed:
+            # More iterations continue a run.
+            before, now = there.mathematics(), config.mathematics()
+            if changed := [key for key in before if before[key] != now[key]]:
                 raise ConfigError(
                     f"{self.path} holds a grid with other values of {', '.join(changed)}; repeat its"
                     " values to continue it, or choose another --run"
@@ -265,12 +266,6 @@ def _store_failure() -> Iterator[None]:
         yield
     except StoreError as error:
         raise TryAgain(f"the files of the cells are not in the store: {error}") from error
-
-
-def _differences(there: CoevolutionConfig, here: CoevolutionConfig) -> list[str]:
-    """Returns the keys that change what a run computes; more iterations continue a run."""
-    one, other = there.mathematics(), here.mathematics()
-    return [key for key in one if one[key] != other[key]]
 
 
 def record_iteration(

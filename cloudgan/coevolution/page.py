@@ -39,6 +39,7 @@ def evolution_page(found: Evolution) -> Page:
     times = routine_times(records)
     compared = comparison_table(found)
     details = _last(found)[0].details
+    score = found.lines[found.best_cell or 0][found.iteration - 1].score
     sections = [
         Section("Result", (_figures(found, times), *([compared] if compared else []))),
         Section("Grid", (_grid_figure(found),)),
@@ -58,19 +59,10 @@ def evolution_page(found: Evolution) -> Page:
         f"Evolution of {config.rows}x{config.columns} cells",
         f"Task {config.task}, {counted(found.iteration, 'iteration')} of"
         f" {counted(config.batches, 'batch', 'batches')} of {config.batch_size}, neighbourhood {config.neighbourhood.replace('_', ' ')}, engine"
-        f" {config.engine}. {_winner(found)}",
+        f" {config.engine}. The best mixture is that of cell {found.best} and its neighbours, with a score of"
+        f" {score:.4g}.",
         tuple(section for section in sections if section.blocks),
         f"Written by cloudgan from {found.path.name}. The page loads nothing from the network.",
-    )
-
-
-def _winner(found: Evolution) -> str:
-    best = found.best_cell
-    assert best is not None  # noqa: S101 -- the caller has at least one iteration
-    score = found.lines[best][found.iteration - 1].score
-    return (
-        f"The best mixture is that of cell {found.grid.name(best)} and its neighbours, with a score of"
-        f" {score:.4g}."
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from cloudgan.core.errors import CloudganError
 from cloudgan.schema.coevolution import ROUTINES, WAIT, AdversarialLoss, CellLine
 
 _SERIES = (1, 2, 5)
+_NAME = re.compile(r"([^/]*)/(\d+)/g?(\d+)")
 _IDLE_SHARE = 0.1
 """A cell that waits for the others for more than this share of its time is idle."""
 
@@ -106,27 +108,16 @@ def ancestry(name: str, records: Mapping[str, Sequence[CellLine]]) -> tuple[Ance
     It ends at a generator with initial weights, or where a record lacks the iteration.
     """
     lines = {cell: {line.iteration: line for line in record} for cell, record in records.items()}
-    found = []
-    while (ancestor := _read(name, lines)) is not None:
-        found.append(ancestor)
-        name = ancestor.parent
+    found: list[Ancestor] = []
+    while name_of := _NAME.fullmatch(name):
+        cell, iteration, place = name_of[1], int(name_of[2]), int(name_of[3])
+        line = lines.get(cell, {}).get(iteration)
+        if line is None or place >= len(line.losses):
+            break
+        own = line.losses[place], line.rates[place], line.selected[place]
+        found.append(Ancestor(name, cell, iteration, *own))
+        name = line.selected[place]
     return tuple(found)
-
-
-def _read(name: str, lines: Mapping[str, Mapping[int, CellLine]]) -> Ancestor | None:
-    cell, _, rest = name.partition("/")
-    iteration, _, individual = rest.partition("/")
-    number = individual.removeprefix("g")
-    if not (iteration.isdecimal() and number.isdecimal()):
-        return None
-    line = lines.get(cell, {}).get(int(iteration))
-    if line is None or int(number) >= len(line.losses):
-        return None
-    place = int(number)
-    return Ancestor(
-        *(name, cell, int(iteration)),
-        *(line.losses[place], line.rates[place], line.selected[place]),
-    )
 
 
 def check_any_converges(diverged: Sequence[bool], iteration: int) -> None:

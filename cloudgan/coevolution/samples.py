@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from cloudgan.coevolution.evolution import Purpose, assign, random_numbers
 from cloudgan.coevolution.files import GridFolder
-from cloudgan.coevolution.result_file import GridResult, Weights, read_result
+from cloudgan.coevolution.result_file import GridResult, read_result
 from cloudgan.coevolution.task import Draw
 from cloudgan.coevolution.tasks import find_task
 from cloudgan.core.arrays import as_archive
@@ -141,7 +141,13 @@ class GridGenerator(RunGenerator):
             weights, name = [result.untrained] * len(weights), "untrained"
         step = 0 if untrained else result.iteration
         super().__init__(config, summary, step=step, name=name)
-        self._members = [self._fitting(one, path) for one in weights]
+        shapes = [tuple(weight.shape) for weight in self.network.weights]
+        self._members = [list(one.values()) for one in weights]
+        if any([array.shape for array in one] != shapes for one in self._members):
+            raise DataError(
+                f"{path}: its weights do not match preset {self.preset.preset} of run.yaml; run"
+                " `cloudgan evolve` with this version"
+            )
         self._shares = np.array(mixture.weights)
 
     def streamed(
@@ -176,12 +182,3 @@ class GridGenerator(RunGenerator):
                 rows = slice(first, min(first + self.block, end))
                 blocks.append(self._block(by_member, rows, before, seed))
         return join_showers(blocks)[np.argsort(order)]
-
-    def _fitting(self, weights: Weights, path: Path) -> list[NDArray[np.float32]]:
-        shapes = [tuple(weight.shape) for weight in self.network.weights]
-        if [array.shape for array in weights.values()] != shapes:
-            raise DataError(
-                f"{path}: its weights do not match preset {self.preset.preset} of run.yaml; run"
-                " `cloudgan evolve` with this version"
-            )
-        return list(weights.values())

@@ -61,34 +61,18 @@ class Individual:
 
     def header(self) -> dict[str, Any]:
         """Returns everything but the state, as JSON; an infinite fitness is null."""
-        return {
-            "kind": self.kind,
-            "rate": self.rate,
-            "loss": self.loss,
-            "fitness": self.fitness if np.isfinite(self.fitness) else None,
-            "name": self.name,
-            "parent": self.parent,
-        }
+        known = {name: value for name, value in vars(self).items() if name != "state"}
+        return known | {"fitness": self.fitness if np.isfinite(self.fitness) else None}
 
     @classmethod
     def from_header(cls, header: Mapping[str, Any], state: Floats) -> Individual:
         """Returns the individual of a header and a state."""
         try:
-            return cls(
-                kind=header["kind"],
-                state=state,
-                rate=float(header["rate"]),
-                loss=header["loss"],
-                fitness=_number(header["fitness"]),
-                name=str(header["name"]),
-                parent=str(header["parent"]),
-            )
+            fitness = float("inf") if header["fitness"] is None else float(header["fitness"])
+            numbers = {"rate": float(header["rate"]), "fitness": fitness}
+            return cls(state=state, **{**header, **numbers})
         except (KeyError, TypeError, ValueError) as error:
             raise DataError(f"the header of an individual is not valid: {error}") from error
-
-
-def _number(value: float | None) -> float:
-    return float("inf") if value is None else float(value)
 
 
 class Pair(Protocol):

@@ -11,7 +11,9 @@ from __future__ import annotations
 import heapq
 import random
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 _WARM_UP_UPDATES, _COUNTED_UPDATES = 15, 45
@@ -106,7 +108,7 @@ class _Simulation:
         self._masters = [_Server() for _ in range(masters)]
         self._top = _Server()
         self._master_of = [worker * masters // workers for worker in range(workers)]
-        self._events: list[tuple[float, int, str, int]] = []
+        self._events: list[tuple[float, int, Callable[[int], None], int]] = []
         self._pushed = 0
         self._seen = [0] * workers
         self._now = self._begin = 0.0
@@ -114,13 +116,6 @@ class _Simulation:
 
     def run(self) -> SteadyState:
         """Serves the updates of the warm-up, then those that are counted."""
-        handlers = {
-            "arrives": self._arrives,
-            "served": self._was_served,
-            "at top": self._arrives_at_top,
-            "top served": self._was_served_at_top,
-            "back": self._continues,
-        }
         workers = len(self._seen)
         period = self._times.step * self._times.sync_every
         for worker in range(workers):
@@ -130,8 +125,8 @@ class _Simulation:
             for server in (*self._masters, self._top):
                 server.busy_seconds = 0.0
             while self._served < updates:
-                self._now, _, kind, number = heapq.heappop(self._events)
-                handlers[kind](number)
+                self._now, _, handle, number = heapq.heappop(self._events)
+                handle(number)
         return self._result(workers)
 
     def _result(self, workers: int) -> SteadyState:
@@ -149,22 +144,24 @@ class _Simulation:
             waiting=max(0.0, 1.0 - steps * times.step / elapsed / workers),
         )
 
-    def _push(self, seconds: float, kind: str, number: int) -> None:
+    def _push(self, seconds: float, handle: Callable[[int], None], number: int) -> None:
         self._pushed += 1  # orders events of the same time
-        heapq.heappush(self._events, (self._now + seconds, self._pushed, kind, number))
+        heapq.heappush(self._events, (self._now + seconds, self._pushed, handle, number))
 
     def _compute(self, worker: int, answered_after: float) -> None:
         """Lets a worker compute when its answer is there, and its update arrive."""
         times = self._times
         spread = times.jitter * times.sync_every**0.5
         steps = max(_LEAST * times.sync_every, self._rng.gauss(times.sync_every, spread))
-        self._push(answered_after + steps * times.step + times.message, "arrives", worker)
+        master = self._masters[self._master_of[worker]]
+        arrives = partial(self._arrives, master, self._was_served)
+        self._push(answered_after + steps * times.step + times.message, arrives, worker)
 
-    def _arrives(self, worker: int) -> None:
-        self._masters[self._master_of[worker]].waiting.append(worker)
-        self._serve(self._masters[self._master_of[worker]], "served")
+    def _arrives(self, server: _Server, then: Callable[[int], None], number: int) -> None:
+        server.waiting.append(number)
+        self._serve(server, then)
 
-    def _serve(self, server: _Server, then: str) -> None:
+    def _serve(self, server: _Server, then: Callable[[int], None]) -> None:
         """Lets an idle server begin with the update that has waited longest."""
         if server.waiting and not server.is_busy:
             server.is_busy = True
@@ -180,19 +177,16 @@ class _Simulation:
         self._seen[worker] = master.clock
         self._compute(worker, self._times.message)
         if len(self._masters) > 1 and master.clock % self._every == 0:
-            self._push(self._times.message, "at top", number)
+            arrives = partial(self._arrives, self._top, self._was_served_at_top)
+            self._push(self._times.message, arrives, number)
             return
         self._continues(number)
 
     def _continues(self, number: int) -> None:
         self._masters[number].is_busy = False
-        self._serve(self._masters[number], "served")
-
-    def _arrives_at_top(self, number: int) -> None:
-        self._top.waiting.append(number)
-        self._serve(self._top, "top served")
+        self._serve(self._masters[number], self._was_served)
 
     def _was_served_at_top(self, number: int) -> None:
         self._top.is_busy = False
-        self._push(self._times.message, "back", number)
-        self._serve(self._top, "top served")
+        self._push(self._times.message, self._continues, number)
+        self._serve(self._top, self._was_served_at_top)

@@ -193,7 +193,11 @@ def _worker(rank: Rank, store: Path, ranks_here: int, start_time: float) -> None
         if rank.steps.has_ended:
             ended = config.training.model_copy(update={"max_steps": max(1, first)})
             config = config.model_copy(update={"training": ended})
-        saved, rule_state = _without_rule(rank.read_part())
+        saved = rank.read_part()
+        arrays = dict(saved.arrays)
+        rule = [name for name in arrays if name.startswith(PREFIX)]
+        rule_state = {name.removeprefix(PREFIX): arrays.pop(name) for name in rule}
+        saved = replace(saved, arrays=arrays)
     if rank.is_leader:
         checkpoints.remove_later(-1 if rank.steps is None else first)
     options = prepare_environment(
@@ -216,13 +220,6 @@ def _worker(rank: Rank, store: Path, ranks_here: int, start_time: float) -> None
             start_time=start_time,
             among=Among(rank.worker, layout.workers, saved, join),
         )
-
-
-def _without_rule(found: Checkpoint) -> tuple[Checkpoint, dict[str, Any]]:
-    """Returns a worker's checkpoint without the arrays of the update rule, and those."""
-    rule = {n.removeprefix(PREFIX): a for n, a in found.arrays.items() if n.startswith(PREFIX)}
-    arrays = {name: a for name, a in found.arrays.items() if not name.startswith(PREFIX)}
-    return replace(found, arrays=arrays), rule
 
 
 def _join_group(group: World) -> AbstractContextManager[object]:

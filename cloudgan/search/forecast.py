@@ -77,7 +77,10 @@ def forecast(space: str, asked: SearchConfig, like: str | None) -> SearchForecas
     found = search_result(*there).trials if there else ()
     ended = [trial for trial in found if trial.state != "unfinished"]
     if like is not None:
-        seconds, measured = _seconds_of_run(like) * asked.folds, like
+        spent = spent_seconds(record.read(find_run_folder(like).record_file))
+        if spent is None:
+            raise DataError(f"--like={like}: its record has no time; name a run that has trained")
+        seconds, measured = spent * asked.folds, like
         ratio = float(asked.blocks)
     else:
         times = [trial.seconds for trial in ended if trial.state == "complete" and trial.seconds]
@@ -104,10 +107,3 @@ def forecast(space: str, asked: SearchConfig, like: str | None) -> SearchForecas
         usd_per_hour=price,
         usd=None if price is None else (hours[0] * price, hours[1] * price),
     )
-
-
-def _seconds_of_run(like: str) -> float:
-    seconds = spent_seconds(record.read(find_run_folder(like).record_file))
-    if seconds is None:
-        raise DataError(f"--like={like}: its record has no time; name a run that has trained")
-    return seconds

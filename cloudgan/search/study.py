@@ -93,7 +93,11 @@ class SearchStudy:
                 self._check_search(place, read_only=read_only)
                 if not (read_only or self._study.metric_names):
                     self._study.set_metric_names(list(config.objectives))
-                self._study.pruner = _pruner(config)
+                self._study.pruner = {
+                    "none": optuna.pruners.NopPruner(),
+                    "median": optuna.pruners.MedianPruner(n_startup_trials=_FEWEST_TO_COMPARE),
+                    "halving": optuna.pruners.SuccessiveHalvingPruner(),
+                }[config.prune]
         except (ValueError, KeyError, AssertionError) as error:
             raise DataError(
                 f"{place} is damaged ({error}); move it away, the finished runs of its trials stay"
@@ -411,11 +415,3 @@ def state_name(trial: FrozenTrial) -> str:
 def _key(name: str, run: TrialRun) -> str:
     """Name of an attribute of a trial that belongs to one of its runs."""
     return name if run.fold is None else f"{name} of fold {run.fold}"
-
-
-def _pruner(config: SearchConfig) -> optuna.pruners.BasePruner:
-    if config.prune == "median":
-        return optuna.pruners.MedianPruner(n_startup_trials=_FEWEST_TO_COMPARE)
-    if config.prune == "halving":
-        return optuna.pruners.SuccessiveHalvingPruner()
-    return optuna.pruners.NopPruner()

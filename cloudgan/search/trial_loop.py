@@ -323,13 +323,13 @@ def raise_if_failing(
 
 def say_end(progress: Progress, number: int, what: str, point: Mapping[str, object]) -> None:
     """Says how a trial ended."""
-    values = ", ".join(f"{key.rpartition('.')[2]} {_short(value)}" for key, value in point.items())
+    shown = {
+        key.rpartition(".")[2]: f"{value:.4g}" if isinstance(value, float) else str(value)
+        for key, value in point.items()
+    }
+    values = ", ".join(f"{key} {text}" for key, text in shown.items())
     progress.say(f"trial {number}: {what} ({values})")
     progress.advance(1)
-
-
-def _short(value: object) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def _last_error(path: Path, code: int) -> str:

@@ -14,10 +14,34 @@ from cloudgan.coevolution.files import GridFolder
 from cloudgan.coevolution.grid import check_grid
 from cloudgan.coevolution.task import KINDS
 from cloudgan.ranks.flat import FlatLayout
-from cloudgan.schema.coevolution import SampleQuality
+from cloudgan.schema.coevolution import CellLine, SampleQuality
 from cloudgan.training.stopping import StopFlag
 
 LAYOUT = FlatLayout(("weights", "iteration"), ((3,), ()), 1)
+LAYOUTS = dict.fromkeys(KINDS, LAYOUT)
+
+
+def line(iteration, **changes):
+    """A line of a cell's record."""
+    usual = {
+        "generator_fitness": 1.0,
+        "discriminator_fitness": 1.0,
+        "rates": (0.001, 0.002),
+        "losses": ("bce",),
+        "selected": (),
+        "entered": 1,
+        "best": ("a", "b"),
+        "members": {0: 1.0},
+        "score": 1.0,
+        "seconds": {},
+    }
+    return CellLine(iteration=iteration, **usual | changes)
+
+
+def bits(state):
+    """All that the state of a cell has."""
+    everyone = [one for kind in KINDS for one in state.population.of(kind)]
+    return [(one.state.tobytes(), one.header()) for one in everyone] + [state.mixture, state.score]
 
 
 class QuadraticGame:

@@ -8,7 +8,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -18,17 +17,16 @@ import pytest
 
 from cloudgan.coevolution.files import GridFolder
 from cloudgan.coevolution.grid import check_grid
-from cloudgan.coevolution.task import KINDS
 from cloudgan.core.documents import read_json
 from cloudgan.core.settings import child_environment
 from cloudgan.ranks.hydra import find_program
 from cloudgan.ranks.process import Failure, failure_file, processes_file
 from cloudgan.schema.coevolution import CoevolutionConfig, GridStatus
-from coevolution.quadratic_game import LAYOUT, cells_in
+from coevolution.quadratic_game import LAYOUTS, bits, cells_in
+from waiting import until
 
 pytest.importorskip("mpi4py")
 HERE = Path(__file__).parent
-LAYOUTS = dict.fromkeys(KINDS, LAYOUT)
 
 
 def grid_folder(path, **options):
@@ -66,11 +64,11 @@ def ended(process):
 
 
 def wait_for(condition, process):
-    deadline = time.monotonic() + 60
-    while not condition():
+    def reached():
         assert process.poll() is None, process.communicate()
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+        return condition()
+
+    until(reached, seconds=60)
 
 
 def status(folder):
@@ -79,14 +77,6 @@ def status(folder):
 
 def failure(folder):
     return read_json(failure_file(folder.run), Failure)
-
-
-def bits(state):
-    return [
-        (one.state.tobytes(), one.rate, one.loss, one.fitness, one.name, one.parent)
-        for kind in KINDS
-        for one in state.population.of(kind)
-    ] + [state.mixture, state.score]
 
 
 def undisturbed(path, config):

@@ -12,10 +12,8 @@ from cloudgan.coevolution.grid import Grid
 from cloudgan.coevolution.task import KINDS, Individual
 from cloudgan.core.errors import CloudganError
 from cloudgan.schema.coevolution import CoevolutionConfig
-from coevolution.quadratic_game import LAYOUT
+from coevolution.quadratic_game import LAYOUTS
 from ranks.turns import Turns
-
-LAYOUTS = dict.fromkeys(KINDS, LAYOUT)
 
 
 def state_of(iteration, value):

@@ -11,14 +11,8 @@ from cloudgan.coevolution.files import CellFiles, GridFolder, keep_pictures, pic
 from cloudgan.coevolution.grid import Grid
 from cloudgan.coevolution.record import is_pictured
 from cloudgan.core.errors import ConfigError, DataError
-from cloudgan.schema.coevolution import CellLine, CoevolutionConfig
-
-
-def line(iteration):
-    return CellLine(
-        iteration=iteration, generator_fitness=1.0, discriminator_fitness=1.0, rates=(1e-4, 1e-4),
-        losses=("bce",), selected=(), entered=0, best=("a", "b"), members={0: 1.0}, score=1.0, seconds={},
-    )  # fmt: skip
+from cloudgan.schema.coevolution import CoevolutionConfig
+from coevolution.quadratic_game import line
 
 
 def test_half_a_last_line_of_a_cell_is_cut_off_before_the_next_one(tmp_path):

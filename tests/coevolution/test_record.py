@@ -3,23 +3,11 @@
 import pytest
 
 from cloudgan.coevolution.record import ancestry, routine_times
-from cloudgan.schema.coevolution import CellLine
+from coevolution import quadratic_game
 
 
-def line(iteration, parents, *, losses=("bce",), rates=(0.001, 0.002), seconds=None):
-    return CellLine(
-        iteration=iteration,
-        generator_fitness=1.0,
-        discriminator_fitness=1.0,
-        rates=rates,
-        losses=losses,
-        selected=parents,
-        entered=1,
-        best=(parents[0], ""),
-        members={0: 1.0},
-        score=1.0,
-        seconds=seconds or {},
-    )
+def line(iteration, parents, **changes):
+    return quadratic_game.line(iteration, selected=parents, **changes)
 
 
 def test_the_parents_are_followed_from_cell_to_cell_to_the_initial_weights():

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from cloudgan.ranks.hydra import find_program
+from waiting import until
 
 PROGRAM = Path(__file__).with_name("world_program.py")
 
@@ -29,20 +30,15 @@ def start(task: str, folder: Path, ranks: int = 4) -> subprocess.Popen[str]:
 
 
 def pids_when_started(folder: Path, ranks: int = 4) -> list[int]:
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        files = [folder / f"pid-{rank}" for rank in range(ranks)]
-        if all(file.exists() and file.read_text() for file in files):
-            return [int(file.read_text()) for file in files]
-        time.sleep(0.05)
-    raise AssertionError("the ranks did not start")
+    files = [folder / f"pid-{rank}" for rank in range(ranks)]
+    until(
+        lambda: all(file.exists() and file.read_text() for file in files), "the start of the ranks"
+    )
+    return [int(file.read_text()) for file in files]
 
 
 def wait_until_gone(pids: list[int], seconds: float) -> None:
-    deadline = time.monotonic() + seconds
-    while any(map(is_running, pids)):
-        assert time.monotonic() < deadline, "ranks outlived their parent"
-        time.sleep(0.05)
+    until(lambda: not any(map(is_running, pids)), "the end of the ranks", seconds)
 
 
 def shared_memory(pid: int) -> list[str]:

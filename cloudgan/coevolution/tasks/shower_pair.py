@@ -230,7 +230,7 @@ class ShowerPair(KerasPair):
             weights[number] = self._gan.generator.weights[number].numpy()
         if self._recalibrator:
             weights = self._recalibrator.recalibrate(weights)
-        own = self._without_tables(weights)
+        own = [weight for number, weight in enumerate(weights) if number not in self._tables]
         return [*own, *own] if self._gan.ema_generator else own
 
     def generate(
@@ -274,9 +274,6 @@ class ShowerPair(KerasPair):
 
     def _judging_step(self, batch: dict[str, tf.Tensor]) -> GanStep:
         return self._step_of(global_batch_size=batch["energy"].shape[0])
-
-    def _without_tables(self, weights: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
-        return [weight for number, weight in enumerate(weights) if number not in self._tables]
 
 
 def _table_numbers(generator: keras.Model) -> frozenset[int]:
