@@ -23,8 +23,8 @@ from cloudgan.simulation.detector import (
     Slab,
 )
 from cloudgan.simulation.geant4.events import EventCells, Primary, crop
-from cloudgan.simulation.geant4.library import load
 from cloudgan.simulation.geant4.tables import Tables
+from cloudgan.simulation.geant4.workers import load
 
 PLANE_CELLS = 75
 """Cells of a simulated plane along x and y: wider than the image, which is centred on the shower."""

@@ -1,29 +1,139 @@
-"""Produces a file of Geant4 showers, resuming an interrupted run."""
+"""Showers of Geant4: a file of them, produced in blocks, each of which is also the checkpoint of a simulation.
+
+A block is a range of event numbers. Its worker process writes the file beside and renames it, so a block whose
+file exists is finished, and the same request resumes with the others. A shower is a function of its number:
+neither the blocks nor the processes change it.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import json
 import shutil
-from collections.abc import Mapping
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from cloudgan.core.atomic_file import atomic_writer, write_atomic
 from cloudgan.core.clock import monotonic_seconds
-from cloudgan.core.errors import ConfigError, DiskFullError, Interrupted
+from cloudgan.core.documents import parse_json
+from cloudgan.core.errors import ConfigError, DataError, DiskFullError, Interrupted
 from cloudgan.core.hardware import this_machine
 from cloudgan.core.progress import Progress
 from cloudgan.data.hits import write_showers
+from cloudgan.data.showers import Cells, Showers, measured_angle
 from cloudgan.simulation.detector import CLIC_ECAL
-from cloudgan.simulation.geant4.blocks import (
-    begin,
-    blocks_of,
-    missing_blocks,
-    read_showers,
-    simulate_blocks,
-)
-from cloudgan.simulation.geant4.engine import PHYSICS
+from cloudgan.simulation.geant4.engine import PHYSICS, Engine
 from cloudgan.simulation.geant4.events import PrimaryRequest, primary
+from cloudgan.simulation.geant4.tables import Tables
 from cloudgan.simulation.geant4.workers import Installation, WorkerPool, prepare_geant4
+
+SHAPE = (*CLIC_ECAL.cells, CLIC_ECAL.layers)
+_MOST_SHOWERS, _MOST_GEV = 4, 200
+"""Of a block, on average: two to three seconds, which a killed process loses."""
+_READ_AT_ONCE = 16
+"""Blocks made dense at once: 17 MB."""
+_IDENTITY = "simulation.json"
+
+
+def blocks_of(events: range, request: PrimaryRequest) -> list[range]:
+    """Returns the blocks of neighbouring events; those of high energies are smaller."""
+    size = max(1, min(_MOST_SHOWERS, int(2 * _MOST_GEV / sum(request.energy_gev))))
+    return [events[first : first + size] for first in range(0, len(events), size)]
+
+
+def missing_blocks(folder: Path, blocks: Sequence[range]) -> list[range]:
+    """Returns the blocks that `folder` lacks."""
+    return [block for block in blocks if not _path(folder, block).exists()]
+
+
+def begin(folder: Path, identity: Mapping[str, Any], *, discard_other: bool) -> None:
+    """Prepares an existing folder for the blocks of one simulation; keeps those that it has.
+
+    The identity is all that determines a shower besides its number. Blocks of another simulation are refused unless
+    `discard_other`.
+    """
+    path = folder / _IDENTITY
+    found = parse_json(path.read_bytes(), str(path)) if path.exists() else None
+    if found == identity:
+        return
+    if found is not None and any(folder.glob("*.npz")) and not discard_other:
+        names = [name for name in identity if identity[name] != found.get(name)]
+        differ = "; ".join(f"{name} ({identity[name]}, {found.get(name)})" for name in names)
+        raise ConfigError(
+            f"{folder} holds showers of another simulation; requested and found values differ:"
+            f" {differ}. Finish it with its own command, use another output, or give --overwrite"
+            " to discard them"
+        )
+    discard(folder)
+    write_atomic(path, json.dumps(identity).encode())
+
+
+def discard(folder: Path, blocks: Sequence[range] | None = None) -> None:
+    """Removes blocks, else all of them."""
+    paths = folder.glob("*.npz*") if blocks is None else (_path(folder, one) for one in blocks)
+    for path in paths:
+        path.unlink(missing_ok=True)
+
+
+def simulate_blocks(
+    pool: WorkerPool, folder: Path, blocks: Sequence[range], request: PrimaryRequest, tables: Tables
+) -> Iterator[range]:
+    """Simulates blocks in processes, and yields each when its file is there, in order of completion."""
+    return pool.answers(
+        partial(_simulate, _path(folder, block), block, request, tables) for block in blocks
+    )
+
+
+def _simulate(path: Path, block: range, request: PrimaryRequest, tables: Tables) -> range:
+    """Runs in a worker process."""
+    engine = _engine(request, tables)
+    showers = [engine.simulate(primary(request, number)) for number in block]
+    with atomic_writer(path) as file:
+        np.savez(
+            file,
+            cell=np.concatenate([one.flat_index for one in showers]).astype(np.uint32),
+            energy_gev=np.concatenate([one.energy_gev for one in showers]),
+            first=np.cumsum([0, *(len(one.flat_index) for one in showers)]),
+        )
+    return block
+
+
+@lru_cache(maxsize=1)
+def _engine(request: PrimaryRequest, tables: Tables) -> Engine:
+    return Engine(tables, request.cut_mm, particle=request.particle)
+
+
+def read_showers(
+    folder: Path, blocks: Sequence[range], request: PrimaryRequest
+) -> Iterator[Showers]:
+    """Yields the showers of finished blocks with the energies and angles of their primaries."""
+    for first in range(0, len(blocks), _READ_AT_ONCE):
+        read = blocks[first : first + _READ_AT_ONCE]
+        ecal = np.concatenate([_read(_path(folder, block)).dense() for block in read])
+        primaries = [primary(request, number) for block in read for number in block]
+        energy = np.array([one.energy_gev for one in primaries], np.float32)
+        theta = np.array([one.theta_rad for one in primaries], np.float32)
+        yield Showers(ecal, energy, theta, measured_angle(ecal))
+
+
+def _read(path: Path) -> Cells:
+    try:
+        with np.load(path) as file:
+            return Cells(file["cell"], file["energy_gev"], file["first"], SHAPE)
+    except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+        raise DataError(
+            f"{path} is damaged ({error}); delete it, and rerun the command to simulate it again"
+        ) from error
+
+
+def _path(folder: Path, block: range) -> Path:
+    return folder / f"{block.start:09d}-{block.stop:09d}.npz"
+
 
 DETECTOR_NAME = "ECAL barrel of CLIC_o2_v04: 25 layers of tungsten and silicon"
 UNFINISHED = ".unfinished"

@@ -21,17 +21,18 @@ from cloudgan.data.showers import Cells, Showers
 from cloudgan.data.store import write_part
 from cloudgan.data.units import DECLARED, KNOWN_UNITS, WRITTEN_UNIT
 from cloudgan.schema.simulation import SimulationConfig
-from cloudgan.simulation.geant4.blocks import (
+from cloudgan.simulation.geant4.events import PrimaryRequest
+from cloudgan.simulation.geant4.production import (
     SHAPE,
     begin,
     blocks_of,
     discard,
+    identity,
     missing_blocks,
+    provenance,
     read_showers,
     simulate_blocks,
 )
-from cloudgan.simulation.geant4.events import PrimaryRequest
-from cloudgan.simulation.geant4.production import identity, provenance
 from cloudgan.simulation.geant4.workers import Installation, WorkerPool
 
 LAYOUT = "simulated store"

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from cloudgan.core.errors import ConfigError
-from cloudgan.simulation.geant4.blocks import blocks_of, read_showers, simulate_blocks
+from cloudgan.simulation.geant4.production import blocks_of, read_showers, simulate_blocks
 from cloudgan.simulation.geant4.workers import WorkerPool, prepare_geant4
 
 BEGIN = """

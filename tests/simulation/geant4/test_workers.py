@@ -1,4 +1,4 @@
-"""Worker processes: the same showers for any number of workers, and every way in which a process ends."""
+"""Worker processes: the import of Geant4, the same showers for any number of workers, every way to end."""
 
 from __future__ import annotations
 
@@ -8,16 +8,70 @@ import subprocess
 import sys
 import time
 from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from bench.processes import is_gone
 from cloudgan.core.errors import CloudganError, ConfigError
-from cloudgan.simulation.geant4.blocks import simulate_blocks
+from cloudgan.simulation.geant4 import workers
 from cloudgan.simulation.geant4.events import PrimaryRequest
+from cloudgan.simulation.geant4.production import simulate_blocks
 from cloudgan.simulation.geant4.tables import Tables
 from cloudgan.simulation.geant4.workers import WorkerPool, prepare_geant4
+
+NOT_THERE = "cannot open shared object file: No such file or directory"
+
+
+@pytest.mark.parametrize(
+    ("name", "package"),
+    [
+        ("libGL.so.1", "libgl1"),
+        ("libX11.so.6", "libx11-6"),
+        ("libXext.so.6", "libxext6"),
+        ("libSM.so.6", "libsm6"),
+        ("libICE.so.6", "libice6"),
+    ],
+)
+def test_a_missing_library_is_named_with_its_package(name, package):
+    said = workers.missing_library(f"{name}: {NOT_THERE}")
+    assert f"Geant4 needs {name}, which this system lacks: install the package {package}." in said
+    assert "apt-get install libgl1 libice6 libsm6 libx11-6 libxext6" in said
+
+
+def test_an_unlisted_library_is_named():
+    said = workers.missing_library(f"libfuture.so.9: {NOT_THERE}")
+    assert "libfuture.so.9" in said
+    assert "the package that provides it" in said
+
+
+def test_other_loader_errors_are_shown():
+    said = workers.missing_library("undefined symbol: _ZTI8QWidget")
+    assert "undefined symbol: _ZTI8QWidget" in said
+    assert "'.[geant4]'" in said
+
+
+def test_a_missing_package_is_detected_without_importing_it(monkeypatch):
+    monkeypatch.setattr(workers, "PACKAGE", "geant4_missing")
+    with pytest.raises(ModuleNotFoundError) as caught:
+        workers.check_installed()
+    assert caught.value.name == "geant4_missing"
+
+
+@pytest.mark.parametrize(("number", "text"), [(1141, "11.4.1"), (1130, "11.3.0"), (1070, "10.7.0")])
+def test_the_version_is_read_from_its_number(number, text):
+    assert workers.geant4_version(SimpleNamespace(G4VERSION_NUMBER=number)) == text
+
+
+def test_the_command_line_names_the_extra_of_a_missing_package(
+    cloudgan_here, monkeypatch, tmp_path
+):
+    monkeypatch.setattr("cloudgan.simulation.geant4.workers.find_spec", lambda _: None)
+    done = cloudgan_here("simulate", tmp_path / "a.h5", "--engine=geant4", exits=2)
+    assert "pip install '.[geant4]'" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
 
 REQUEST = PrimaryRequest(3, (2.0, 4.0), (60.0, 120.0))
 LONG = PrimaryRequest(1, (1000.0, 1000.0), (90.0, 90.0), cut_mm=0.01)
@@ -73,7 +127,7 @@ PARENT = f"""
 import sys
 from functools import partial
 from pathlib import Path
-from cloudgan.simulation.geant4.blocks import simulate_blocks
+from cloudgan.simulation.geant4.production import simulate_blocks
 from cloudgan.simulation.geant4.events import PrimaryRequest
 from cloudgan.simulation.geant4.tables import Tables
 from cloudgan.simulation.geant4.workers import WorkerPool

@@ -10,9 +10,9 @@ import pytest
 
 from cloudgan.core.errors import ConfigError, DataError, DiskFullError
 from cloudgan.core.progress import Silent
-from cloudgan.simulation.geant4 import blocks as module
 from cloudgan.simulation.geant4 import production
-from cloudgan.simulation.geant4.blocks import (
+from cloudgan.simulation.geant4.events import EventCells, PrimaryRequest, primary
+from cloudgan.simulation.geant4.production import (
     SHAPE,
     begin,
     blocks_of,
@@ -20,7 +20,6 @@ from cloudgan.simulation.geant4.blocks import (
     read_showers,
     simulate_blocks,
 )
-from cloudgan.simulation.geant4.events import EventCells, PrimaryRequest, primary
 from cloudgan.simulation.geant4.tables import Tables
 from cloudgan.simulation.geant4.workers import Installation
 
@@ -60,8 +59,8 @@ class Engine:
 
 @pytest.fixture(autouse=True)
 def _no_geant4(monkeypatch, tmp_path):
-    module._engine.cache_clear()
-    monkeypatch.setattr(module, "Engine", Engine)
+    production._engine.cache_clear()
+    monkeypatch.setattr(production, "Engine", Engine)
     monkeypatch.setattr(production, "WorkerPool", Pool)
     monkeypatch.setattr(Pool, "of", 1000)
     tables = Tables(tmp_path, tmp_path, "tables", "0" * 64)
