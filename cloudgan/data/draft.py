@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cloudgan.core.errors import DataError
-from cloudgan.data.hdf5_items import opened
+from cloudgan.data.hdf5 import opened
 from cloudgan.data.layouts import LAYOUTS, Bins, Geometry, Keys, Layout, calochallenge
 from cloudgan.data.units import (
     SAMPLING_FRACTION,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -10,15 +11,14 @@ from typing import Any, BinaryIO
 
 import h5py
 import numpy as np
+from numpy.typing import NDArray
 
 from cloudgan.core.errors import CloudganError, ConfigError
 from cloudgan.core.file_lock import locked_writer
 from cloudgan.core.progress import Progress, Silent
-from cloudgan.data.geometry import from_images
-from cloudgan.data.hdf5_items import array_of
 from cloudgan.data.layouts import PUBLIC, Layout
 from cloudgan.data.manifest import ArrayValue, Attribute, Attributes
-from cloudgan.data.showers import Showers
+from cloudgan.data.showers import Showers, from_images
 from cloudgan.data.units import DECLARED, KNOWN_UNITS, WRITTEN_UNIT, Columns, RawShowers
 
 GENERATED = "cloudgan generator"
@@ -224,3 +224,15 @@ def _restored(value: Attribute | Any) -> Any:
         array = array_of(value)
         return array if value.shape else array[()]
     return np.array(value, h5py.string_dtype()) if isinstance(value, tuple) else value
+
+
+def array_value(array: NDArray[Any]) -> ArrayValue:
+    """Returns an array as the manifest keeps it."""
+    text = base64.b64encode(array.tobytes()).decode()
+    return ArrayValue(dtype=array.dtype.str, shape=array.shape, base64=text)
+
+
+def array_of(value: ArrayValue) -> NDArray[Any]:
+    """Returns the array that the manifest keeps."""
+    content = base64.b64decode(value.base64)
+    return np.frombuffer(content, np.dtype(value.dtype)).reshape(value.shape)

@@ -72,7 +72,7 @@ def describe_empty(empty: int, count: int) -> str:
 
 
 class ArrayValue(Document):
-    """A number or an array, bit for bit; see `hdf5_items.array_value`."""
+    """A number or an array, bit for bit; see `hdf5_writer.array_value`."""
 
     dtype: _ArrayType
     shape: tuple[_Length, ...]

@@ -12,9 +12,14 @@ from numpy.typing import NDArray
 
 from cloudgan.core.errors import ConfigError
 from cloudgan.core.progress import Progress, Silent
-from cloudgan.data.geometry import as_read_out
 from cloudgan.data.layouts import Layout
-from cloudgan.data.showers import ENERGY_UNIT_GEV, LEAST_CELL_GEV, Showers, measured_angle
+from cloudgan.data.showers import (
+    ENERGY_UNIT_GEV,
+    LEAST_CELL_GEV,
+    Showers,
+    as_read_out,
+    measured_angle,
+)
 from cloudgan.data.summary import TrainingSummary
 from cloudgan.gan.convolutions import choose_conv_impl
 from cloudgan.schema.config import RunConfig

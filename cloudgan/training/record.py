@@ -30,8 +30,7 @@ from cloudgan.core.hardware import peak_memory_bytes
 from cloudgan.core.masking import hide, masked
 from cloudgan.core.progress import Progress
 from cloudgan.data.epoch_sampler import EpochSampler
-from cloudgan.data.event_file import event, event_file, scalars_of
-from cloudgan.data.tfrecord import frame_record
+from cloudgan.data.tfrecord import event, event_file, frame_record, scalars_of
 from cloudgan.schema import record
 from cloudgan.schema.config import RunConfig
 from cloudgan.schema.quality import epoch_row, quality_note

@@ -10,8 +10,7 @@ import numpy as np
 
 from cloudgan.core.errors import ConfigError, DataError
 from cloudgan.core.progress import Progress
-from cloudgan.data.hdf5_items import array_of
-from cloudgan.data.hdf5_writer import GENERATED
+from cloudgan.data.hdf5_writer import GENERATED, array_of
 from cloudgan.data.manifest import ArrayValue, Attribute, SourceInfo
 from cloudgan.data.sources import ShowerSource, open_source
 from cloudgan.reports.table import Table

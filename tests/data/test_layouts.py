@@ -15,9 +15,9 @@ from cloudgan.core.errors import ConfigError, DataError
 from cloudgan.data.batches import check_cells
 from cloudgan.data.convert import convert
 from cloudgan.data.draft import draft
-from cloudgan.data.geometry import as_read_out, from_images, to_images
 from cloudgan.data.hdf5_writer import write_hdf5
 from cloudgan.data.layouts import LAYOUTS, Geometry, read_layouts
+from cloudgan.data.showers import as_read_out, from_images, to_images
 from cloudgan.data.sources import open_source
 from cloudgan.data.store import Store
 from cloudgan.schema.config import parse_config

@@ -39,7 +39,7 @@ class EventFeed:
 
     def refresh(self) -> int:
         """Returns the number of new events; a store that fails is reported and tried again."""
-        from cloudgan.data.event_file import event_file, scalar_events
+        from cloudgan.data.tfrecord import event_file, scalar_events
 
         try:
             content = self._read()

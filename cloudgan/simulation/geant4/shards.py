@@ -14,8 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cloudgan.core.clock import monotonic_seconds
-from cloudgan.data.hdf5_items import array_value
-from cloudgan.data.hdf5_writer import public_layout
+from cloudgan.data.hdf5_writer import array_value, public_layout
 from cloudgan.data.manifest import Attribute, ColumnInfo, PartInfo, SourceInfo
 from cloudgan.data.showers import Cells, Showers
 from cloudgan.data.store import write_part
