@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from matplotlib import colormaps
@@ -37,35 +37,57 @@ _TREND_BINS = 9
 _FEWEST_IN_BIN = 15
 _DISTRIBUTIONS = 3
 _ENERGY, _ANGLE = "energy of the primary (GeV)", "requested angle (degrees)"
+_MEV = 1000.0
+_HIT_MEV = 0.3
+_BAND = (
+    "Grey band: the MC-MC baseline, one standard deviation of the difference of two samples of Monte Carlo of"
+    " these sizes."
+)
+
+Drawn = tuple[str, str, list[Panel], str]
+"""Name, title, panels and caption of a figure."""
 
 
-def response_figures(samples: Samples) -> Iterator[Figure]:
-    """Yields mean and width of Esum/E in bins of energy and of angle, and its distribution."""
-    yield Figure(
-        "response-energy",
-        "Energy response",
-        draw_panels("Energy response and resolution against energy",
-                    _trends(_energy_gev, samples, _ENERGY), samples),
-        "Left: mean of Esum/E, the energy in all cells over that of the primary. Right: resolution, its"
-        " standard deviation over its mean.",
+def figures(samples: Samples, assessment: Assessment) -> Iterator[Figure]:
+    """Yields all figures in reading order; those of one family are adjacent.
+
+    Args:
+        samples: Compared samples.
+        assessment: Their measures.
+    """
+    yield from shower_figures(samples.pairs, (samples.generated_name, samples.reference_name))
+    for family in FAMILIES:
+        yield from family_figures(samples, family)
+    yield from correlation_figures(samples)
+    yield from distance_figures(assessment)
+
+
+def family_figures(samples: Samples, family: str) -> Iterator[Figure]:
+    """Yields the figures of one of `FAMILIES`."""
+    for name, title, panels, caption in FAMILIES[family](samples):
+        svg = draw_panels(title, panels, samples)
+        yield Figure(name, family, svg, f"{caption} {_BAND}")
+
+
+def _response(samples: Samples) -> Iterator[Drawn]:
+    """Mean and width of Esum/E in bins of energy and of angle, and its distribution."""
+    yield (
+        "response-energy", "Energy response and resolution against energy",
+        _trends(lambda sample: sample.energy_gev, samples, _ENERGY),
+        ("Left: mean of Esum/E, the energy in all cells over that of the primary. Right: resolution, its"
+        " standard deviation over its mean."),
     )  # fmt: skip
-    yield Figure(
-        "response-angle",
-        "Energy response",
-        draw_panels("Energy response and resolution against angle",
-                    _trends(_requested_deg, samples, _ANGLE), samples),
-        "The same in bins of the requested angle.",
+    yield (
+        "response-angle", "Energy response and resolution against angle",
+        _trends(_requested_deg, samples, _ANGLE), "The same in bins of the requested angle.",
     )  # fmt: skip
-    yield Figure(
-        "response-shares",
-        "Energy response",
-        draw_panels("Distribution of the energy response",
-                    list(_distributions(samples)), samples),
+    yield (
+        "response-shares", "Distribution of the energy response", list(_distributions(samples)),
         "Esum/E of single showers, in bins of the energy of the primary.",
     )  # fmt: skip
 
 
-def _trends(at: Callable[[Observables], Floats], samples: Samples, label: str) -> list[Panel]:
+def _trends(at: Values, samples: Samples, label: str) -> list[Panel]:
     edges = trend_edges(at(samples.reference))
     return [
         Panel(means(at, _percent, edges), edges, label, "mean Esum/E (%)", form="points",
@@ -91,13 +113,8 @@ def _distributions(samples: Samples) -> Iterator[Panel]:
         def values(sample: Observables, number: int = number) -> Floats:
             return np.where(bins.bin_numbers(sample)[0] == number, _percent(sample), np.nan)
 
-        edges = shared_edges((values(samples.reference), values(samples.generated)))
         label = f"Esum/E (%), {name}"
-        yield Panel(shares(values, edges), edges, label, "share of all showers")
-
-
-def _energy_gev(sample: Observables) -> Floats:
-    return sample.energy_gev
+        yield distribution(samples, values, label, share="share of all showers")
 
 
 def _requested_deg(sample: Observables) -> Floats:
@@ -108,89 +125,68 @@ def _percent(sample: Observables) -> Floats:
     return 100 * sample.response
 
 
-_MEV = 1000.0
+def _profiles(samples: Samples) -> Iterator[Drawn]:
+    """Mean energy per layer and per column, for each GeV, linear and logarithmic."""
 
+    def panel(axis: str, label: str, *, log: bool) -> Panel:
+        def profile(sample: Observables) -> Floats:
+            # The division removes the spread of the energies from the errors.
+            found: Floats = getattr(sample, f"profile_{axis}_gev") / sample.energy_gev[:, None]
+            return found
 
-def profile_figures(samples: Samples) -> Iterator[Figure]:
-    """Yields mean energy per layer and per column, linear and logarithmic."""
-    yield Figure(
-        "profiles",
-        "Profiles",
-        draw_panels("Longitudinal and lateral profiles of the energy",
-                    _panels(samples, log=False), samples),
-        "Mean energy per layer, and per column of cells along y (in which the axis of the shower"
-        " tilts) and x, for each GeV of the primary.",
+        bins = samples.reference.image["xyz".index(axis)]
+        edges = np.linspace(-bins / 2, bins / 2, bins + 1) * CELL_MM  # around the middle
+        if axis == "z":  # layers are numbered from 1
+            edges = np.linspace(0.5, bins + 0.5, bins + 1)
+        per = "layer" if axis == "z" else "column"
+        return Panel(mean_rows(profile, _MEV), edges, label, f"E per {per} (MeV/GeV)", log_y=log)
+
+    labels = {"z": "layer", "y": "y (mm)", "x": "x (mm)"}
+    yield (
+        "profiles", "Longitudinal and lateral profiles of the energy",
+        [panel(axis, label, log=False) for axis, label in labels.items()],
+        ("Mean energy per layer, and per column of cells along y (in which the axis of the shower"
+        " tilts) and x, for each GeV of the primary."),
     )  # fmt: skip
-    yield Figure(
-        "profiles-log",
-        "Profiles",
-        draw_panels("The profiles on a logarithmic scale",
-                    _panels(samples, log=True), samples),
+    yield (
+        "profiles-log", "The profiles on a logarithmic scale",
+        [panel(axis, label, log=True) for axis, label in labels.items()],
         "The same profiles on a logarithmic scale show the lateral tails.",
     )  # fmt: skip
 
 
-def _panels(samples: Samples, *, log: bool) -> list[Panel]:
-    labels = {"z": "layer", "y": "y (mm)", "x": "x (mm)"}
-    unit = {"z": "E per layer (MeV/GeV)"}
-    return [
-        Panel(
-            mean_rows(_Profile(axis), _MEV), _edges(axis, _Profile(axis)(samples.reference)), label,
-            unit.get(axis, "E per column (MeV/GeV)"), log_y=log,
-        )
-        for axis, label in labels.items()
-    ]  # fmt: skip
-
-
-class _Profile:
-    """Profile along one axis divided by the primary energy, (N, bins).
-
-    The division removes the spread of the energies from the errors.
-    """
-
-    def __init__(self, axis: str) -> None:
-        self._name = f"profile_{axis}_gev"
-
-    def __call__(self, sample: Observables) -> Floats:
-        found: Floats = getattr(sample, self._name) / sample.energy_gev[:, None]
-        return found
-
-
-def _edges(axis: str, profile: Floats) -> Floats:
-    """Layers are numbered from 1; columns lie around the middle of the image, in mm."""
-    bins = int(profile.shape[1])
-    if axis == "z":
-        return np.linspace(0.5, bins + 0.5, bins + 1)
-    return np.linspace(-bins / 2, bins / 2, bins + 1) * CELL_MM
-
-
-_SHARE = "share of the showers"
-
-
-def shape_figures(samples: Samples) -> Iterator[Figure]:
-    """Yields barycentre and width along each axis."""
-    first = [
-        distribution(samples, moment(axis, 1), f"barycentre along {label}")
-        for axis, label in (("z", "depth (layer)"), ("y", "y (mm)"), ("x", "x (mm)"))
-    ]
-    second = [
-        distribution(samples, moment(axis, 2), f"rms width along {label}")
-        for axis, label in (("z", "depth (layers)"), ("y", "y (mm)"), ("x", "x (mm)"))
-    ]
-    yield Figure(
-        "moments",
-        "Shape",
-        draw_panels("First and second moments of the showers", first + second, samples),
-        "Above: energy-weighted mean position of each shower. Below: root mean square distance from"
-        " it, including the tilt of the axis.",
-    )
-
-
-def distribution(samples: Samples, values: Values, label: str, *, whole: bool = False) -> Panel:
+def distribution(
+    samples: Samples,
+    values: Values,
+    label: str,
+    *,
+    whole: bool = False,
+    share: str = "share of the showers",
+) -> Panel:
     """Returns a panel with the distribution of one number per shower; nan is unknown."""
     found = (values(samples.reference), values(samples.generated))
     edges = integer_edges(found) if whole else shared_edges(found)
-    return Panel(shares(values, edges), edges, label, _SHARE)
+    return Panel(shares(values, edges), edges, label, share)
+
+
+def _shape(samples: Samples) -> Iterator[Drawn]:
+    """Barycentre and width along each axis."""
+    places = (("z", "depth", "layer"), ("y", "y", "mm"), ("x", "x", "mm"))
+    panels = [
+        distribution(samples, moment(axis, 1), f"barycentre along {word} ({unit})")
+        for axis, word, unit in places
+    ]
+    panels += [
+        distribution(
+            samples, moment(axis, 2), f"rms width along {word} ({unit}{'s' * (axis == 'z')})"
+        )
+        for axis, word, unit in places
+    ]
+    yield (
+        "moments", "First and second moments of the showers", panels,
+        ("Above: energy-weighted mean position of each shower. Below: root mean square distance from"
+        " it, including the tilt of the axis."),
+    )  # fmt: skip
 
 
 def moment(axis: str, order: int) -> Values:
@@ -210,119 +206,84 @@ def moment(axis: str, order: int) -> Values:
     return values
 
 
-_HIT_MEV = 0.3
+def _cells(samples: Samples) -> Iterator[Drawn]:
+    """Hits, layer of the maximum, largest cell, spectrum and sparsity."""
 
+    def maximum(sample: Observables) -> Floats:
+        return np.where(sample.sum_gev > 0, sample.layer_of_maximum + 1, np.nan)
 
-def cell_figures(samples: Samples) -> Iterator[Figure]:
-    """Yields hits, layer of the maximum, largest cell, spectrum and sparsity."""
-    panels = [
-        distribution(samples, _hits, "cells above 0.3 MeV (hits)", whole=True),
-        distribution(samples, _maximum, "layer with the most energy", whole=True),
-        distribution(samples, _largest_mev, "largest cell (MeV)"),
-    ]
-    yield Figure(
-        "cells",
-        "Cells",
-        draw_panels("Hits, position of the maximum and largest cell", panels, samples),
-        "Per shower: cells crossed by about one particle or more, layer of the shower maximum, energy"
-        " of the largest cell.",
+    yield (
+        "cells", "Hits, position of the maximum and largest cell",
+        [
+            distribution(samples, lambda s: s.hits, "cells above 0.3 MeV (hits)", whole=True),
+            distribution(samples, maximum, "layer with the most energy", whole=True),
+            distribution(samples, lambda s: 1000 * s.largest_gev, "largest cell (MeV)"),
+        ],
+        ("Per shower: cells crossed by about one particle or more, layer of the shower maximum, energy"
+        " of the largest cell."),
+    )  # fmt: skip
+    counts = sum(sample.spectrum.sum(0) for sample in (samples.reference, samples.generated))
+    held = np.flatnonzero(counts)  # bins in which either sample has a cell
+    bins = (
+        slice(int(held[0]), int(held[-1]) + 1)
+        if held.size
+        else slice(0, len(SPECTRUM_EDGES_GEV) - 1)
     )
-    bins = _occupied_bins(samples)
     edges = SPECTRUM_EDGES_GEV[bins.start : bins.stop + 1] * 1000
-    spectrum = Panel(mean_rows(_spectrum(bins)), edges, "energy of a cell (MeV)",
-                     "cells per shower and bin", log_x=True, log_y=True, marks=(_HIT_MEV,))  # fmt: skip
-    sparsity = Panel(mean_rows(_above(bins)), edges, "threshold (MeV)",
-                     "cells above it per shower", log_x=True, log_y=True, marks=(_HIT_MEV,))  # fmt: skip
-    yield Figure(
-        "spectrum",
-        "Cells",
-        draw_panels("Spectrum of the cell energies, and sparsity", [spectrum, sparsity],
-                    samples),
-        "Left: energies of single cells. Right: sparsity, the number of cells above a threshold."
-        " Dotted: 0.3 MeV, the hit threshold.",
+    how: dict[str, Any] = {"log_x": True, "log_y": True, "marks": (_HIT_MEV,)}
+
+    def above(sample: Observables) -> Floats:
+        """Cells above the lower edge of each bin."""
+        return sample.spectrum[:, ::-1].astype(np.float64).cumsum(1)[:, ::-1][:, bins]
+
+    yield (
+        "spectrum", "Spectrum of the cell energies, and sparsity",
+        [
+            Panel(mean_rows(lambda s: s.spectrum[:, bins].astype(np.float64)), edges,
+                  "energy of a cell (MeV)", "cells per shower and bin", **how),
+            Panel(mean_rows(above), edges, "threshold (MeV)", "cells above it per shower", **how),
+        ],
+        ("Left: energies of single cells. Right: sparsity, the number of cells above a threshold."
+        " Dotted: 0.3 MeV, the hit threshold."),
     )  # fmt: skip
 
 
-def _hits(sample: Observables) -> Floats:
-    return sample.hits
-
-
-def _maximum(sample: Observables) -> Floats:
-    return np.where(sample.sum_gev > 0, sample.layer_of_maximum + 1, np.nan)
-
-
-def _largest_mev(sample: Observables) -> Floats:
-    return 1000 * sample.largest_gev
-
-
-def _occupied_bins(samples: Samples) -> slice:
-    """Spectrum bins in which either sample has a cell."""
-    found = sum(sample.spectrum.sum(0) for sample in (samples.reference, samples.generated))
-    held = np.flatnonzero(found)
-    return slice(int(held[0]), int(held[-1]) + 1) if held.size else slice(0, len(found))
-
-
-def _spectrum(bins: slice) -> Callable[[Observables], Floats]:
-    return lambda sample: sample.spectrum[:, bins].astype(np.float64)
-
-
-def _above(bins: slice) -> Callable[[Observables], Floats]:
-    """Cells above the lower edge of each bin."""
-    return lambda sample: sample.spectrum[:, ::-1].astype(np.float64).cumsum(1)[:, ::-1][:, bins]
-
-
-def angle_figures(samples: Samples) -> Iterator[Figure]:
-    """Yields measured against requested angle, and its deviation for single showers.
+def _angles(samples: Samples) -> Iterator[Drawn]:
+    """Measured against requested angle, and its deviation for single showers.
 
     If the requested angle of the reference is the measured one, the distribution of the measured angle is
     shown instead.
     """
+
+    def measured(sample: Observables) -> Floats:
+        return np.where(sample.sum_gev > 0, np.rad2deg(sample.angle_rad), np.nan)
+
     edges = trend_edges(_requested_deg(samples.reference))
+    known = samples.reference.angle_known
     panels = [
         Panel(
-            means(_requested_deg, _measured_deg, edges), edges, "requested angle (degrees)",
+            means(_requested_deg, measured, edges), edges, _ANGLE,
             "measured (degrees)", form="points", compare="difference", from_zero=False,
             difference_label="difference (°)",
         ),
-        distribution(samples, _away_deg, "measured minus requested (degrees)")
-        if samples.reference.angle_known
-        else distribution(samples, _measured_deg, "measured angle (degrees)"),
+        distribution(samples, lambda s: measured(s) - _requested_deg(s), "measured minus requested (degrees)")
+        if known
+        else distribution(samples, measured, "measured angle (degrees)"),
     ]  # fmt: skip
-    yield Figure(
-        "angle",
-        "Angle",
-        draw_panels("Measured against requested angle", panels, samples),
+    yield (
+        "angle", "Measured against requested angle", panels,
         "Angle measured on the image as by the 3DGAN authors (mtheta); empty showers are left out.",
-    )
+    )  # fmt: skip
 
 
-def _measured_deg(sample: Observables) -> Floats:
-    return np.where(sample.sum_gev > 0, np.rad2deg(sample.angle_rad), np.nan)
-
-
-def _away_deg(sample: Observables) -> Floats:
-    return _measured_deg(sample) - _requested_deg(sample)
-
-
-_BAND = (
-    "Grey band: the MC-MC baseline, one standard deviation of the difference of two samples of Monte Carlo of"
-    " these sizes."
-)
-
-
-def figures(samples: Samples, assessment: Assessment) -> Iterator[Figure]:
-    """Yields all figures in reading order; those of one family are adjacent.
-
-    Args:
-        samples: Compared samples.
-        assessment: Their measures.
-    """
-    yield from shower_figures(samples.pairs, (samples.generated_name, samples.reference_name))
-    for family in (response_figures, profile_figures, shape_figures, cell_figures, angle_figures):
-        for one in family(samples):
-            yield replace(one, caption=f"{one.caption} {_BAND}")
-    yield from correlation_figures(samples)
-    yield from distance_figures(assessment)
+FAMILIES: dict[str, Callable[[Samples], Iterator[Drawn]]] = {
+    "Energy response": _response,
+    "Profiles": _profiles,
+    "Shape": _shape,
+    "Cells": _cells,
+    "Angle": _angles,
+}
+"""Figures of panels by family, in reading order."""
 
 
 _LEAST_MEV = 0.1

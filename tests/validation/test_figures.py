@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from functools import partial
 from itertools import groupby
 from xml.etree import ElementTree as ET
 
@@ -17,10 +18,8 @@ from cloudgan.validation.comparisons import (
     distance_figures,
 )
 from cloudgan.validation.figures import (
-    angle_figures,
-    cell_figures,
+    family_figures,
     figures,
-    response_figures,
 )
 from cloudgan.validation.observables import high_level, observe
 from cloudgan.validation.overlap import OverlapRegion
@@ -167,13 +166,13 @@ def pair(generated, reference):
 
 def test_the_measured_angle_is_shown_alone_if_the_requested_one_is_unknown(reference):
     true = observe(replace(reference, theta_rad=None))
-    (figure,) = angle_figures(pair(true, true))
+    (figure,) = family_figures(pair(true, true), "Angle")
     assert "measured angle (degrees)" in texts(figure)
     assert "measured minus requested (degrees)" not in texts(figure)
     assert "untrained" not in texts(figure)
 
 
-@pytest.mark.parametrize("family", [response_figures, cell_figures, correlation_figures])
+@pytest.mark.parametrize("family", ["Energy response", "Cells", "Correlations"])
 def test_empty_showers_and_few_of_them_are_drawn_without_a_warning(reference, family):
     ecal = reference.ecal_gev[:60].copy()
     ecal[:30] = 0
@@ -182,7 +181,10 @@ def test_empty_showers_and_few_of_them_are_drawn_without_a_warning(reference, fa
         observe(replace(reference[slice(60)], ecal_gev=ecal)),
         observe(reference[slice(60)]),
     )
-    assert list(family(pair(failures, few)))
+    draw = (
+        correlation_figures if family == "Correlations" else partial(family_figures, family=family)
+    )
+    assert list(draw(pair(failures, few)))
 
 
 def test_the_largest_correlation_is_compared_with_that_of_two_samples_of_these_sizes():
@@ -207,4 +209,4 @@ def test_one_energy_and_one_angle_are_drawn(reference):
         theta_rad=np.full(60, 1.5, np.float32),
     )
     true = observe(alike)
-    assert len(list(response_figures(pair(true, true)))) == 3
+    assert len(list(family_figures(pair(true, true), "Energy response"))) == 3
