@@ -170,28 +170,24 @@ def test_a_started_run_can_be_left_alone(cloudgan_here, cluster, store, user_fol
     assert len(cluster.made) == len(plan.steps), "and it was made once"
 
 
-def test_ctrl_c_while_following_leaves_the_run_alone(cloudgan_here, cluster, store):
-    def interrupt(seconds):
-        raise KeyboardInterrupt
-
-    cluster.passes = interrupt
-    said = cloudgan_here(*DEPLOY, "--yes", exits=130)
-    assert "run gan continues; `cloudgan status gan`" in said.stderr
-    assert ("stop", "gan") not in cluster.calls
-
-
 @pytest.mark.parametrize(
-    ("error", "code"), [(CredentialsError("log in again"), 2), (StoreError("s3://x: no answer"), 1)]
+    ("error", "code", "said"),
+    [
+        (KeyboardInterrupt(), 130, ""),
+        (CredentialsError("log in again"), 2, "cloudgan: log in again; "),
+        (StoreError("s3://x: no answer"), 1, "cloudgan: s3://x: no answer; "),
+    ],
+    ids=["Ctrl-C", "login", "store"],
 )
-def test_a_login_or_a_store_that_fails_while_following_leaves_the_run_alone_and_says_so(
-    cloudgan_here, cluster, store, error, code
+def test_what_ends_the_following_of_a_run_leaves_it_alone_and_says_so(
+    *, cloudgan_here, cluster, store, error, code, said
 ):
     def fail(seconds):
         raise error
 
     cluster.passes = fail
-    said = cloudgan_here(*DEPLOY, "--yes", exits=code).stderr
-    assert f"cloudgan: {error}; run gan continues; `cloudgan status gan` shows it" in said
+    done = cloudgan_here(*DEPLOY, "--yes", exits=code).stderr
+    assert f"{said}run gan continues; `cloudgan status gan`" in done
     assert ("stop", "gan") not in cluster.calls
 
 

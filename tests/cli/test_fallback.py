@@ -38,13 +38,46 @@ def test_a_run_that_finds_room_is_one_attempt_and_leaves_no_node(desk, gcp):
     assert gcp.kinds() == ["bucket"], "its results stay in it"
 
 
-def test_without_fallback_missing_capacity_ends_the_command_and_nothing_bills(desk, gcp):
-    gcp.refuse(POOL, "us-central1-a has no V100 to give")
-    said = desk.deploy(*V100, *HERE, *ON_DEMAND, exits=5)
-    assert "us-central1-a has no V100 to give" in said
+@pytest.mark.parametrize(
+    ("zones", "why", "refused", "flags", "exits"),
+    [
+        ("a", "no V100 to give", {}, HERE, 5),
+        ("abc", "no V100", {"zone": "us-central1-b"}, ("--zone=us-central1-b",), 5),
+        ("abc", "quota V100 is 0", {"cause": "quota"}, HERE, 5),
+        ("abc", "no addresses left", {"how": "broken"}, ("--fallback=any",), 1),
+    ],
+    ids=["no fallback", "a requested zone", "missing quota", "another failure"],
+)
+def test_what_no_other_place_helps_ends_the_command_and_nothing_bills(
+    *, desk, gcp, zones, why, refused, flags, exits
+):
+    gcp.zones = zones
+    gcp.refuse(POOL, why, **refused)
+    said = desk.deploy(*V100, *ON_DEMAND, *flags, exits=exits)
+    assert why in said
+    assert "Next zone" not in said
     (attempt,) = desk.attempts()
-    assert attempt.end_reason == "failed: us-central1-a has no V100 to give"
+    assert attempt.end_reason == ("failed" if exits == 1 else f"failed: {why}")
     assert desk.bill() == 0
+
+
+def test_without_fallback_a_market_that_was_named_is_kept(desk, gcp):
+    gcp.refuse(POOL, "no spot V100 now", market="spot")
+    desk.deploy(*V100, *HERE, "--market=spot", exits=5)
+    assert {place_of(attempt) for attempt in desk.attempts()} == {("gcp", "us-central1", "spot")}
+    assert desk.bill() == 0
+
+
+@pytest.mark.parametrize("lack", ["quota", "unserved"])
+def test_missing_quota_and_missing_machines_trigger_the_fallback_and_nothing_is_created_there(
+    desk, gcp, lack
+):
+    getattr(gcp, lack)["us-central1"] = "ask for NVIDIA_V100_GPUS"
+    desk.deploy(*SAME)
+    regions = [attempt.region for attempt in desk.attempts()]
+    assert (regions[0], regions[-1]) == ("us-central1", "us-east1")
+    assert "NVIDIA_V100_GPUS" in desk.attempts()[0].end_reason
+    assert not any("us-central1" in name for name in gcp.asked("create"))
 
 
 @pytest.mark.parametrize("how", ["refused", "failed"])
@@ -99,38 +132,6 @@ def test_the_region_is_left_when_all_its_zones_refuse(desk, gcp):
     assert desk.bill() == 0
 
 
-def test_with_missing_quota_no_other_zone_is_tried(desk, gcp):
-    gcp.zones = "abc"
-    gcp.refuse(POOL, "quota V100 is 0", cause="quota")
-    said = desk.deploy(*V100, *HERE, *ON_DEMAND, exits=5)
-    assert "Next zone" not in said
-    assert len(desk.attempts()) == 1
-
-
-def test_a_requested_zone_is_the_only_one(desk, gcp):
-    gcp.zones = "abc"
-    gcp.refuse(POOL, "us-central1-b has no V100", zone="us-central1-b")
-    said = desk.deploy(*V100, *ON_DEMAND, "--zone=us-central1-b", exits=5)
-    assert "Next zone" not in said
-    assert desk.bill() == 0
-
-
-def test_missing_quota_triggers_the_fallback_and_nothing_is_created_there(desk, gcp):
-    gcp.quota["us-central1"] = "0 of 8 V100; ask for NVIDIA_V100_GPUS"
-    desk.deploy(*SAME)
-    regions = [attempt.region for attempt in desk.attempts()]
-    assert regions[0] == "us-central1"
-    assert regions[-1] == "us-east1"
-    assert "NVIDIA_V100_GPUS" in desk.attempts()[0].end_reason
-    assert not any("us-central1" in name for name in gcp.asked("create"))
-
-
-def test_a_region_without_the_node_type_triggers_the_fallback(desk, gcp):
-    gcp.unserved["us-central1"] = "no zone of us-central1 has n1 with V100"
-    desk.deploy(*SAME)
-    assert desk.attempts()[-1].region == "us-east1"
-
-
 def test_late_spot_nodes_are_replaced_by_on_demand_nodes_without_fallback(desk, gcp):
     gcp.refuse(POOL, "no spot V100 now", "never ready", market="spot")
     said = desk.deploy(*V100, *HERE, "--spot-wait=0.05s")
@@ -140,12 +141,6 @@ def test_late_spot_nodes_are_replaced_by_on_demand_nodes_without_fallback(desk, 
     assert place_of(second) == ("gcp", "us-central1", "on_demand")
     assert second.node_type == first.node_type
     assert "Next: gcp/n1-standard-64+8xV100/us-central1/on_demand" in said
-
-
-def test_market_spot_never_takes_on_demand_nodes(desk, gcp):
-    gcp.refuse(POOL, "no spot V100 now", market="spot")
-    desk.deploy(*V100, *HERE, "--market=spot", exits=5)
-    assert {attempt.market for attempt in desk.attempts()} == {"spot"}
 
 
 def lost(times, phase="running"):
@@ -250,14 +245,6 @@ def test_a_running_run_is_followed_even_if_another_offer_is_better_now(desk, gcp
 
 
 DONE = RunState("finished")
-
-
-def test_another_failure_triggers_no_fallback(desk, gcp):
-    gcp.refuse(POOL, "the network has no addresses left", "broken")
-    said = desk.deploy(*V100, *ON_DEMAND, "--fallback=any", exits=1)
-    assert "no addresses left" in said
-    assert len(desk.attempts()) == 1
-    assert desk.bill() == 0
 
 
 def test_the_nodes_of_a_run_that_finished_while_it_was_not_followed_are_deleted_by_a_rerun(

@@ -105,7 +105,6 @@ def test_an_existing_file_is_replaced_only_with_overwrite(small_demo, tmp_path, 
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        (["--energy=200:300"], "trained on"),
         (["--theta=5:10"], "--theta="),
         (["--step=7"], "available: 0, 20"),
         (["--step=best"], "no epoch was validated"),

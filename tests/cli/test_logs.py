@@ -139,36 +139,31 @@ def test_each_budget_warning_is_given_once(plan_of, tmp_path):
     assert [line.partition(" of")[0] for line in progress.lines] == ["5.10 USD", "8.10 USD"]
 
 
-class Terminal(io.StringIO):
-    """A terminal with typed input."""
+@pytest.fixture
+def typed(monkeypatch, capsys):
+    """Asks a question on a terminal with this input; returns what it printed."""
 
-    def isatty(self):
-        return True
+    def ask(text, is_terminal=True, yes=False):
+        stdin = io.StringIO(text)
+        stdin.isatty = lambda: is_terminal
+        monkeypatch.setattr("sys.stdin", stdin)
+        confirm("Spend 5 USD?", yes=yes)
+        return capsys.readouterr()
 
-
-@pytest.mark.parametrize("typed", ["y\n", "YES\n", " yes \n"])
-def test_yes_on_the_terminal_confirms(monkeypatch, capsys, typed):
-    monkeypatch.setattr("sys.stdin", Terminal(typed))
-    confirm("Spend 5 USD?", yes=False)
-    out, err = capsys.readouterr()
-    assert (out, err) == ("", "Spend 5 USD? [y/N] "), "standard output may be read by a program"
-
-
-@pytest.mark.parametrize("typed", ["\n", "n\n", "yess\n", ""])
-def test_any_other_answer_is_a_no(monkeypatch, typed):
-    monkeypatch.setattr("sys.stdin", Terminal(typed))
-    with pytest.raises(ConfirmationError, match="nothing was started") as refused:
-        confirm("Spend 5 USD?", yes=False)
-    assert refused.value.exit_code == 3
+    return ask
 
 
-def test_without_a_terminal_the_error_has_the_question_and_names_yes(monkeypatch):
-    monkeypatch.setattr("sys.stdin", io.StringIO("yes\n"))
+def test_yes_on_the_terminal_or_by_the_flag_confirms(typed):
+    for answer in ("y\n", "YES\n", " yes \n"):
+        # Standard output may be read by a program.
+        assert typed(answer) == ("", "Spend 5 USD? [y/N] ")
+    assert typed("", is_terminal=False, yes=True) == ("", "")
+
+
+def test_any_other_answer_is_a_no_and_without_a_terminal_the_error_names_yes(typed):
+    for answer in ("\n", "n\n", "yess\n", ""):
+        with pytest.raises(ConfirmationError, match="nothing was started") as refused:
+            typed(answer)
+        assert refused.value.exit_code == 3
     with pytest.raises(ConfirmationError, match=r"^Spend 5 USD\? Confirmation required.*add --yes"):
-        confirm("Spend 5 USD?", yes=False)
-
-
-def test_the_yes_flag_skips_the_question(monkeypatch, capsys):
-    monkeypatch.setattr("sys.stdin", None)
-    confirm("Spend 5 USD?", yes=True)
-    assert capsys.readouterr() == ("", "")
+        typed("yes\n", is_terminal=False)

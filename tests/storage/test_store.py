@@ -114,23 +114,20 @@ def test_an_invalid_s3_bucket_name_is_refused(s3):
         open_store("s3://bad_$name/x").list()
 
 
-def test_missing_aws_credentials_are_reported(s3, monkeypatch, tmp_path):
-    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
-    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
-    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
-    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
-    with pytest.raises(CredentialsError, match="set AWS_ACCESS_KEY_ID"):
-        open_store("s3://bucket/x").list()
-
-
-def test_a_missing_aws_profile_is_reported(s3, monkeypatch):
-    monkeypatch.setenv("AWS_PROFILE", "missing-profile")
-    with pytest.raises(CredentialsError, match="missing-profile"):
-        open_store("s3://bucket/x").list()
-
-
-def test_missing_google_credentials_are_reported(monkeypatch, tmp_path):
+@pytest.mark.parametrize(
+    ("url", "variables", "said"),
+    [
+        ("s3://bucket/x", {"AWS_ACCESS_KEY_ID": ""}, "set AWS_ACCESS_KEY_ID"),
+        ("s3://bucket/x", {"AWS_PROFILE": "missing-profile"}, "missing-profile"),
+        ("gs://bucket/x", {}, "gcloud auth application-default login"),
+    ],
+    ids=["AWS keys", "AWS profile", "Google"],
+)
+@pytest.mark.usefixtures("s3")
+def test_a_missing_login_is_reported(monkeypatch, tmp_path, url, variables, said):
     pytest.importorskip("google.cloud.storage")
-    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(tmp_path / "none.json"))
-    with pytest.raises(CredentialsError, match="gcloud auth application-default login"):
-        open_store("gs://bucket/x").list()
+    files = ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE", "GOOGLE_APPLICATION_CREDENTIALS")
+    for name, value in (dict.fromkeys(files, str(tmp_path / "none")) | variables).items():
+        monkeypatch.setenv(name, value) if value else monkeypatch.delenv(name)
+    with pytest.raises(CredentialsError, match=said):
+        open_store(url).list()
