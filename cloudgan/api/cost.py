@@ -250,7 +250,15 @@ def _with_forecast(
         is_billed = report.billed_attempts and plan.cost is not None
         cost = plan.cost if is_billed else None
         found = forecast_vs_actual(report, plan.forecast, run.finished_epochs(), cost)
-    warnings = (*report.warnings, *_unseen(known))
+    unseen = [
+        f"node {node.name} of attempt {number} terminated between"
+        f" {node.last_seen_at:%Y-%m-%d %H:%M} and {node.terminated_at:%Y-%m-%d %H:%M} UTC, not observed in"
+        " between; it is billed until the latter"
+        for number, attempt in enumerate(known.attempts if known else (), start=1)
+        for node in attempt.nodes
+        if node.unseen_seconds() > _LONG_UNSEEN_SECONDS
+    ]
+    warnings = (*report.warnings, *unseen)
     return report.model_copy(update={"forecast_vs_actual": found, "warnings": warnings})
 
 
@@ -268,14 +276,3 @@ def _with_bill(report: CostReport, folder: RunFolder, files: tuple[Path, ...]) -
         for row in report.forecast_vs_actual
     )
     return report.model_copy(update={"bill": bill, "forecast_vs_actual": rows})
-
-
-def _unseen(known: Launch | None) -> list[str]:
-    return [
-        f"node {node.name} of attempt {number} terminated between"
-        f" {node.last_seen_at:%Y-%m-%d %H:%M} and {node.terminated_at:%Y-%m-%d %H:%M} UTC, not observed in"
-        " between; it is billed until the latter"
-        for number, attempt in enumerate(known.attempts if known else (), start=1)
-        for node in attempt.nodes
-        if node.unseen_seconds() > _LONG_UNSEEN_SECONDS
-    ]

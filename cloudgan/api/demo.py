@@ -100,6 +100,8 @@ def demo(options: DemoOptions, *, progress: Progress | None = None) -> Demo:
     progress = progress or usual_progress()
     simulated = RunFolder(options.run).path / SIMULATED
     simulates = not (options.data or simulated.exists())
+    held_out = options.showers // held_out_every(HELD_OUT_FRACTION, options.showers)
+    validates = simulates and held_out >= LEAST_TO_JUDGE
     keys = {
         "data.path": str(options.data or simulated),
         "data.unit": options.unit,
@@ -109,7 +111,7 @@ def demo(options: DemoOptions, *, progress: Progress | None = None) -> Demo:
         "training.epochs": EPOCHS,
         "training.max_steps": options.max_steps,
         "training.max_seconds": options.max_seconds,
-        "training.validate_every": _validate_every(options.showers) if simulates else None,
+        "training.validate_every": VALIDATE_EVERY if validates else None,
     }
     config, folder = resolve(keys, config=None, run=options.run)
     if simulates:
@@ -131,9 +133,3 @@ def demo(options: DemoOptions, *, progress: Progress | None = None) -> Demo:
     report = folder.path / "report.html"
     write(run_page(trained, validation, priced, INTRODUCTION), report)
     return Demo(trained, outcome, validation, priced, report, time.perf_counter() - began)
-
-
-def _validate_every(showers: int) -> int | None:
-    """Returns the default interval; None if too few showers are held out."""
-    count = showers // held_out_every(HELD_OUT_FRACTION, showers)
-    return VALIDATE_EVERY if count >= LEAST_TO_JUDGE else None

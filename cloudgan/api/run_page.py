@@ -237,7 +237,10 @@ def write_report(
     try:
         validation, introduction = _validation(folder, progress)
         progress.start(f"drawing the figures of {REPORT}")
-        page = run_page(Run(folder.path), validation, _price(folder), introduction)
+        found = price(folder)
+        has_price = found.report.priced_as or found.report.billed_attempts
+        priced = found if has_price else None
+        page = run_page(Run(folder.path), validation, priced, introduction)
         write(page, path)
     except CloudganError as error:
         return WrittenReport(None, f"no {REPORT}: {error}")
@@ -262,9 +265,3 @@ def _validation(folder: RunFolder, progress: Progress) -> tuple[Validation | Non
     )
     validation = validate_run(folder, progress, ValidateOptions(showers=showers), classify=False)
     return validation, f"{few} {all_of_them}" if showers < min(held_out, RUN_SHOWERS) else ""
-
-
-def _price(folder: RunFolder) -> RunCost | None:
-    """Returns the cost if the run's machine has a price."""
-    found = price(folder)
-    return found if found.report.priced_as or found.report.billed_attempts else None

@@ -65,7 +65,11 @@ def compare_scaling(runs: Sequence[Run], *, price_as: str | None = None) -> Scal
     names = [run.folder.path.resolve().name for run in runs]
     records = [run.record for run in runs]
     configs = [run.config for run in runs]
-    starts = [_started(name, found) for name, found in zip(names, records, strict=True)]
+    starts: list[Started] = []
+    for name, found in zip(names, records, strict=True):
+        if (started := found.started()) is None:
+            raise DataError(f"{name}: its record has no start, which states replicas and batch")
+        starts.append(started)
     _check_alike(names, configs, starts)
     summaries = tuple(
         _scaling_run(run, record, started, price_as)
@@ -79,13 +83,6 @@ def compare_scaling(runs: Sequence[Run], *, price_as: str | None = None) -> Scal
             "notes": tuple(_notes(summaries, starts, price_as)),
         }
     )
-
-
-def _started(name: str, record: RunRecord) -> Started:
-    started = record.started()
-    if started is None:
-        raise DataError(f"{name}: its record has no start, which states replicas and batch")
-    return started
 
 
 def _check_alike(

@@ -168,12 +168,13 @@ class SweepResult(Result):
         unknown = tuple(dict.fromkeys(name for run in self.runs for name in run.unknown_usd))
         seconds = [run.train_seconds for run in self.runs if run.train_seconds is not None]
         is_timed = len(seconds) == len(self.runs)
+        is_priced = all(run.usd is not None for run in self.runs)
         total: tuple[Cell, ...] = (
             "all",
             "",
             "",
             sum(seconds) if is_timed else None,
-            _usd(self.usd, unknown or (() if self._all_priced() else ("a run",))),
+            _usd(self.usd, unknown or (() if is_priced else ("a run",))),
             *(self._mean_cell(name) for name in self.metrics),
         )
         note = (
@@ -182,9 +183,6 @@ class SweepResult(Result):
             else "No run was validated: --validate-every=1 adds the quality of each seed."
         )
         return Table((*_FIRST_HEADS, *self.metrics), (*rows, total), note)
-
-    def _all_priced(self) -> bool:
-        return all(run.usd is not None for run in self.runs)
 
     def _mean_cell(self, metric: str) -> Cell:
         mean, spread = self.mean(metric), self.spread(metric)

@@ -62,7 +62,11 @@ def every_flag(command: str, model: type[BaseModel]) -> str:
     """Returns the long help page: the whole text, and all flags by topic with their defaults."""
     text, examples = _parts(model)
     options = [*options_of(model), *options_of(Common)]
-    lines = [*_paragraphs(text), "", _usage(command, options_of(model))]
+    lines: list[str] = []
+    for paragraph in text.split("\n\n"):
+        plain = " ".join(paragraph.split())
+        lines += [*textwrap.wrap(plain, _COLUMNS, break_on_hyphens=False), ""]
+    lines.append(_usage(command, options_of(model)))
     arguments = [one for one in options if one.flag.is_positional or one.flag.takes_words]
     flags = [one for one in options if one not in arguments]
     for title, group in ([("Arguments", arguments)] if arguments else []) + _by_topic(flags):
@@ -92,7 +96,9 @@ def _parts(model: type[BaseModel]) -> tuple[str, list[str]]:
 
 def _usage(command: str, options: Sequence[Option]) -> str:
     places = "".join(
-        f" {one.argument_name}" if one.flag.is_required else f" [{_argument(one)}]"
+        f" {one.argument_name}"
+        if one.flag.is_required
+        else f" [{one.flag.placeholder + ' ...' if one.flag.is_repeated else one.argument_name}]"
         for one in options
         if one.flag.is_positional
     )
@@ -100,10 +106,6 @@ def _usage(command: str, options: Sequence[Option]) -> str:
     last = "" if words is None else f" -- {words.argument_name}"
     last = f" [{last.strip()} ...]" if words and not words.flag.is_required else last
     return f"Usage: {command}{places} [FLAGS]{last}"
-
-
-def _argument(option: Option) -> str:
-    return f"{option.flag.placeholder} ..." if option.flag.is_repeated else option.argument_name
 
 
 def _by_topic(options: Iterable[Option]) -> list[tuple[str, list[Option]]]:
@@ -191,10 +193,3 @@ def _item(name: str, text: str) -> list[str]:
     if len(name) > len(space) - 4:
         return [f"  {name}", *(space + line for line in lines if line)]
     return [f"  {name:<24}{lines[0]}".rstrip(), *(space + line for line in lines[1:])]
-
-
-def _paragraphs(text: str) -> list[str]:
-    found: list[str] = []
-    for paragraph in text.split("\n\n"):
-        found += ["", *textwrap.wrap(" ".join(paragraph.split()), _COLUMNS, break_on_hyphens=False)]
-    return found[1:]

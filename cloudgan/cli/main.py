@@ -43,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
             signal.signal(signal.SIGINT, _exit_interrupted)
         _open_streams()
         if "--traceback" not in sys.argv:
-            _silence_interpreter()
+            sys.unraisablehook, threading.excepthook = _ignore, _report_thread
         _run(sys.argv[1:], starting=partial(_raise_signals, interrupts=not is_ignored))
     except KeyboardInterrupt:  # the second one, while the first is reported
         _exit_interrupted()
@@ -53,7 +53,11 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
         # CPython ends by SIGINT, whatever the exit code, if Ctrl-C passed an inner exec, such as that of a dataclass;
         # the next exec resets its mark (run_eval_code_obj in Python/pythonrun.c of 3.11).
         exec("")  # noqa: S102
-        _close_output()
+        try:  # what cannot be written is dropped, so that the interpreter does not try
+            sys.stdout.flush()
+        except OSError:
+            with suppress(OSError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 def _run(argv: Sequence[str], starting: Callable[[], None] | None = None) -> NoReturn:
@@ -106,7 +110,10 @@ class _Output(io.FileIO):
         except OSError as error:
             from cloudgan.core.errors import OutputError
 
-            raise OutputError(error.errno, _reason(error)) from error
+            is_closed = error.errno == errno.EBADF
+            raise OutputError(
+                error.errno, "it is closed" if is_closed else error.strerror
+            ) from error
         return count
 
 
@@ -129,10 +136,6 @@ class _Text(io.TextIOWrapper):
 
         super().write(masked(text))
         return len(text)
-
-
-def _reason(error: OSError) -> str:
-    return "it is closed" if error.errno == errno.EBADF else str(error.strerror)
 
 
 def _open_streams() -> None:
@@ -159,20 +162,6 @@ def _text(raw: io.FileIO, before: TextIO | None, errors: str) -> io.TextIOWrappe
     return _Text(
         io.BufferedWriter(raw), encoding, errors, line_buffering=each_line, write_through=at_once
     )
-
-
-def _close_output() -> None:
-    """Writes what is left; what cannot be written is dropped, so that the interpreter does not try."""
-    try:
-        sys.stdout.flush()
-    except OSError:
-        with suppress(OSError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-
-
-def _silence_interpreter() -> None:
-    sys.unraisablehook = _ignore
-    threading.excepthook = _report_thread
 
 
 def _ignore(unraisable: sys.UnraisableHookArgs) -> None:

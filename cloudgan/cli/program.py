@@ -123,7 +123,8 @@ class Program:
         function, command = self.find(name), f"{self.name} {name}"
         call, canonical = prepare(function, command, words)
         deferred = fire.Fire(
-            {name: as_text(call)},
+            # Text is passed on unchanged; Fire would guess: 2.10 -> 2.1, us,eu -> a tuple.
+            {name: fire.decorators.SetParseFn(str)(call)},
             command=[name, *canonical],
             name=self.name,
             serialize=lambda _: None,  # commands print their results themselves
@@ -164,12 +165,6 @@ def check_words(words: Sequence[str]) -> None:
         is_flag = word.startswith("-") and bool(equals)
         check_text(name if is_flag else before or "an argument", value if is_flag else word)
         before = word if word.startswith("-") and not equals else ""
-
-
-def as_text(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Lets Fire pass text on unchanged; it would guess: 2.10 -> 2.1, us,eu -> a tuple."""
-    found: Callable[..., Any] = fire.decorators.SetParseFn(str)(function)
-    return found
 
 
 _PAGE = """\

@@ -80,10 +80,6 @@ def wrapped(text: str, width: int, indent: str = "") -> list[str]:
     return [row.replace("\0", " ") for row in rows]
 
 
-def _texts(table: Table, column: int) -> list[str]:
-    return [printable(cell_text(row[column])) for row in table.rows]
-
-
 def _longest(parts: Iterable[str]) -> int:
     return max(map(cell_len, parts), default=0)
 
@@ -103,7 +99,8 @@ def _widths(
     """Returns the widths of the shown columns; None: they do not fit."""
     sides, smallest, widths = table.alignment(), [], []
     for column in shown:
-        head, texts = printable(table.columns[column]), _texts(table, column)
+        head = printable(table.columns[column])
+        texts = [printable(cell_text(row[column])) for row in table.rows]
         whole = _longest(row for text in texts for row in text.split("\n"))
         # A number is not wrapped, such as 0.98 ± 0.01.
         cells = whole if sides[column] == "r" else least(texts)

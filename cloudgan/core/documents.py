@@ -302,7 +302,10 @@ def translated(
     try:
         yield
     except ValidationError as problem:
-        found = _causes(problem)
+        errors = problem.errors(include_url=False)
+        # A list that is too short only because its items are not valid is no fault of its own.
+        inside = {each["loc"][:-n] for each in errors for n in range(1, len(each["loc"]))}
+        found = [one for one in errors if one["type"] != "too_short" or one["loc"] not in inside]
         listed = "; ".join(explain(each, secret=secret) for each in found[:_MAX_PROBLEMS])
         more = f"; and {len(found) - _MAX_PROBLEMS} more" if len(found) > _MAX_PROBLEMS else ""
         raise error(f"{source}: {subject}{listed}{more}") from problem
@@ -312,13 +315,6 @@ def translated(
         raise error(f"{source}: {subject}nested more than {MAX_DEPTH} deep") from problem
     except _PARSER_ERRORS as problem:
         raise error(f"{source}: {subject}{_reason(problem, secret=secret)}") from problem
-
-
-def _causes(problem: ValidationError) -> list[Any]:
-    """The errors, but for a list that is too short only because its items are not valid."""
-    found = problem.errors(include_url=False)
-    inside = {each["loc"][:-n] for each in found for n in range(1, len(each["loc"]))}
-    return [each for each in found if each["type"] != "too_short" or each["loc"] not in inside]
 
 
 def _reason(problem: Exception, *, secret: bool) -> str:

@@ -41,7 +41,11 @@ def locked(*extras: str, packages: Iterable[str] = (), without: Collection[str] 
     blocks, users = _parsed((folder / "lock.txt").read_text(encoding="utf-8"))
     declared = _declared()
     direct = {each for extra in extras or ("",) for each in _direct(extra, declared)}
-    found = _needed(direct | set(packages), users)
+    found: set[str] = set()
+    new = direct | set(packages)
+    while new:
+        found |= new
+        new = {name for name, by in users.items() if by & new} - found
     for extra in _FILES.keys() & set(extras):
         more, _ = _parsed((folder / _FILES[extra]).read_text(encoding="utf-8"))
         blocks |= more
@@ -63,15 +67,6 @@ def _parsed(lock: str) -> tuple[dict[str, str], dict[str, set[str]]]:
         elif not line.startswith("#"):
             blocks[name] += line
     return blocks, users
-
-
-def _needed(names: set[str], users: Mapping[str, set[str]]) -> set[str]:
-    """Returns packages and all that they need."""
-    found: set[str] = set()
-    while names:
-        found |= names
-        names = {name for name, by in users.items() if by & names} - found
-    return found
 
 
 def _declared() -> dict[str, list[str]]:
