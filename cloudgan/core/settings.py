@@ -191,11 +191,6 @@ def is_first_rank_here() -> bool:
     return not is_mpi_rank() or number == "0"
 
 
-def set_for_mpi(library: Path) -> None:
-    """Sets the library that mpi4py loads at import, unless the environment names one."""
-    os.environ.setdefault("MPI4PY_LIBMPI", str(library))
-
-
 def is_supervised() -> bool:
     """Whether a parent cloudgan process supervises this one."""
     return is_on("CLOUDGAN_SUPERVISED")
@@ -306,9 +301,6 @@ def slurm_environment(without: Iterable[str] = ()) -> dict[str, str]:
         if not _OF_SLURM.fullmatch(name) and name not in secret
     }
     return kept | {"TZ": "UTC"}
-
-
-PATH_SEPARATOR = os.pathsep
 
 
 def kubeconfig() -> str:

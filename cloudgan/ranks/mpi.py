@@ -266,8 +266,8 @@ def _library() -> Any:
     import mpi4py  # noqa: PLC0415
 
     mpi4py.rc.finalize = False
-    if library := find_library():
-        settings.set_for_mpi(library)
+    if (library := find_library()) and not settings.variable("MPI4PY_LIBMPI"):
+        settings.set_variables({"MPI4PY_LIBMPI": str(library)})
     try:
         from mpi4py import MPI  # noqa: PLC0415
     except (ImportError, RuntimeError) as error:

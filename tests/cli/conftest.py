@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -36,6 +37,19 @@ def small_demo(made_once, run_cloudgan):
     folder = made_once("small-demo", make)
     said = json.loads((folder / "said.json").read_text())
     return SmallDemo(folder / "small", said, folder / "copy" / "small")
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """The current folder, which is empty."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    """Shortens the intervals: no deletion here takes five seconds."""
+    monkeypatch.setattr("time.sleep", lambda seconds, sleep=time.sleep: sleep(min(seconds, 0.001)))
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 import json
 import re
-import time
 
 import pytest
 
@@ -16,14 +15,10 @@ from launch.lifecycle.cloud_double import (
     installed,
 )
 
+pytestmark = pytest.mark.usefixtures("impatient")
+
 LONG_AGO = "2026-01-01T12:00:00+00:00"
 KIND = {"node_type": "n1-standard-8+1xT4", "market": "spot", "nodes": 2, "parent": "cloudgan"}
-
-
-@pytest.fixture(autouse=True)
-def impatient(monkeypatch):
-    """Shortens the intervals: no deletion here takes five seconds."""
-    monkeypatch.setattr("time.sleep", lambda seconds, sleep=time.sleep: sleep(min(seconds, 0.001)))
 
 
 @pytest.fixture

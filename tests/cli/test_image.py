@@ -11,9 +11,7 @@ from cloudgan import __version__
 TENSORFLOW = {"cpu": "tensorflow", "gpu": "nvidia-nccl-cu12", "tpu": "tensorflow-tpu"}
 
 
-@pytest.fixture(autouse=True)
-def here(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("here")
 
 
 def contents(folder):

@@ -28,11 +28,6 @@ def here(user_folder, tmp_path, monkeypatch):
     return write
 
 
-@pytest.fixture
-def planned(cloudgan_here):
-    return lambda *words: cloudgan_here("plan", "--json", *words).json()
-
-
 @pytest.mark.parametrize(
     ("texts", "flags", "hours"),
     [

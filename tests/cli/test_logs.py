@@ -20,12 +20,6 @@ from cloudgan.schema.run_state import RunState
 NOW = dt.datetime(2026, 11, 25, 12, tzinfo=dt.UTC)
 
 
-@pytest.fixture
-def here(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
 @pytest.mark.parametrize(
     ("text", "moment"),
     [

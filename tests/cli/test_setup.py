@@ -1,6 +1,5 @@
 """`cloudgan setup`: creates the resources of an account, changes nothing the second time, and deletes them."""
 
-import time
 from dataclasses import replace
 
 import pytest
@@ -8,15 +7,11 @@ import pytest
 from cloudgan.storage.store import open_store
 from launch.lifecycle.cloud_double import REGION
 
+pytestmark = pytest.mark.usefixtures("user_folder", "impatient")
+
 BUCKET, IDENTITY = f"gcp-{REGION}", "cloudgan-pods"
 SETUP = ("setup", "--provider=gcp", "--yes")
 TEARDOWN = (*SETUP, "--teardown")
-
-
-@pytest.fixture(autouse=True)
-def impatient(user_folder, monkeypatch):
-    """Shortens the intervals: no deletion here takes five seconds."""
-    monkeypatch.setattr("time.sleep", lambda seconds, sleep=time.sleep: sleep(min(seconds, 0.001)))
 
 
 def test_a_dry_run_needs_no_login(cloudgan_here, cloud):

@@ -27,12 +27,6 @@ PRICE = load_catalog().row("gcp/n1-standard-8+1xV100/us-central1/on_demand")
 STARTED = (utc_moment() - dt.timedelta(hours=5)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-@pytest.fixture
-def here(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
 def trained(name, *lines, epochs=6):
     config = {"name": name, "data": {"path": "x.h5"}, "training": {"epochs": epochs}}
     return write_run(f"runs/{name}", *lines, **config)

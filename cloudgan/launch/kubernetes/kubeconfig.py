@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import shutil
 import ssl
 import tempfile
@@ -228,7 +229,7 @@ def _kubeconfig() -> tuple[str, _Kubeconfig]:
     The first file that defines a name takes precedence, as for kubectl.
     """
     files = settings.kubeconfig()
-    paths = [Path(name) for name in files.split(settings.PATH_SEPARATOR) if name]
+    paths = [Path(name) for name in files.split(os.pathsep) if name]
     read = [
         validated(
             _Kubeconfig,
