@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 from bench.processes import children_doing, is_gone
-from cloudgan.core.errors import ConfigError
-from cloudgan.simulation.geant4.workers import prepare_geant4
+from simulation.geant4.conftest import prepared
 
 FLAGS = ("--engine=geant4", "--showers=24", "--energy=4:8", "--theta=80:100", "--seed=5")
 WORKER = "spawn_main"
@@ -21,14 +20,7 @@ WORKER = "spawn_main"
 
 @pytest.fixture(scope="module", autouse=True)
 def is_here(tmp_path_factory):
-    try:
-        prepare_geant4(tmp_path_factory.mktemp("geant4"), None)
-    except ModuleNotFoundError as error:
-        pytest.skip(f"needs the package {error.name}: pip install '.[geant4]'")
-    except ConfigError as error:
-        if "this system lacks" not in str(error):
-            raise
-        pytest.skip(str(error))
+    prepared(tmp_path_factory.mktemp("geant4"))
 
 
 @pytest.fixture(scope="module")

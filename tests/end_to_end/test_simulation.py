@@ -10,13 +10,12 @@ import threading
 import numpy as np
 import pytest
 
-from cloudgan.core.errors import ConfigError
 from cloudgan.data.manifest import read_manifest
 from cloudgan.data.sources import open_source
-from cloudgan.simulation.geant4.workers import prepare_geant4
 from cloudgan.storage.store import open_store
 from command_options import job
 from end_to_end.conftest import BUCKET, NAMESPACE, pods_of
+from simulation.geant4.conftest import prepared
 from waiting import until
 
 pytestmark = pytest.mark.slow
@@ -39,14 +38,7 @@ FILES = (
 
 @pytest.fixture(scope="module", autouse=True)
 def is_here(tmp_path_factory):
-    try:
-        prepare_geant4(tmp_path_factory.mktemp("geant4"), None)
-    except ModuleNotFoundError as error:
-        pytest.skip(f"needs the package {error.name}: pip install '.[geant4]'")
-    except ConfigError as error:
-        if "this system lacks" not in str(error):
-            raise
-        pytest.skip(str(error))
+    prepared(tmp_path_factory.mktemp("geant4"))
 
 
 def content(store):

@@ -22,17 +22,21 @@ tables = Tables.from_json(json.loads(sys.argv[1]))
 """
 
 
-@pytest.fixture(scope="session")
-def installation(tmp_path_factory):
-    """Installed Geant4 with the tables of cloudgan."""
+def prepared(folder):
+    """Installed Geant4 with the tables of cloudgan; a test that needs it is skipped without it."""
     try:
-        return prepare_geant4(tmp_path_factory.mktemp("geant4"), None)
+        return prepare_geant4(folder, None)
     except ModuleNotFoundError as error:
         pytest.skip(f"needs the package {error.name}: pip install '.[geant4]'")
     except ConfigError as error:
         if "this system lacks" not in str(error):
             raise
         pytest.skip(str(error))
+
+
+@pytest.fixture(scope="session")
+def installation(tmp_path_factory):
+    return prepared(tmp_path_factory.mktemp("geant4"))
 
 
 @pytest.fixture(scope="session")
