@@ -16,7 +16,7 @@ _EXPORTS = {
     "compare": "api.compare",
     "convert": "api.showers",
     "cost": "api.cost",
-    "crossvalidate": "api.crossvalidation",
+    "crossvalidate": "api.search",
     "demo": "api.demo",
     "deploy": "api.deploy",
     "doctor": "launch.operations.doctor",

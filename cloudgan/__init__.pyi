@@ -1,16 +1,16 @@
 """Types of the public functions; made by tests/api/write_stub.py."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-from cloudgan.api.crossvalidation import CrossValidation as CrossValidation
 from cloudgan.api.demo import Demo as Demo
 from cloudgan.api.deploy import DeployResult as DeployResult
 from cloudgan.api.export import Export as Export
 from cloudgan.api.run import Run as Run
 from cloudgan.api.run import open_run as open_run
+from cloudgan.api.search import CrossValidation as CrossValidation
 from cloudgan.api.showers import ShowerFile as ShowerFile
 from cloudgan.api.sweep import SweepPlan as SweepPlan
 from cloudgan.api.sweep import SweepResult as SweepResult

@@ -11,8 +11,7 @@ from typing import Any, Literal
 import yaml
 from pydantic import Field
 
-from cloudgan.api import crossvalidation, search
-from cloudgan.api.crossvalidation import CrossValidation
+from cloudgan.api.search import CrossValidation, coordinate, coordinate_folds
 from cloudgan.api.sweep import Sweep, SweepPlan, SweepResult
 from cloudgan.core.atomic_file import atomic_writer
 from cloudgan.core.command import command
@@ -170,9 +169,9 @@ def _coordinated(
     start = partial(launch, detach=True)
     found: Search | CrossValidation
     if isinstance(job, SearchOptions):
-        found = search.coordinate(job, store, start, progress)
+        found = coordinate(job, store, start, progress)
     elif isinstance(job, CrossvalidateOptions):
-        found = crossvalidation.coordinate(job, store, start, progress)
+        found = coordinate_folds(job, store, start, progress)
     else:
         raise TypeError(options.command)
     launch()

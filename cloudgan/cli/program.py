@@ -208,7 +208,7 @@ _PLACES = (
     ("cloudgan.cli.commands.runs", ("serve",)),
     ("cloudgan.coevolution.evolve", ("evolve",)),
     ("cloudgan.api.showers", ("generate", "simulate", "convert")),
-    ("cloudgan.api.crossvalidation", ("crossvalidate",)),
+    ("cloudgan.api.search", ("crossvalidate",)),
     ("cloudgan.launch.operations.runs", ("cancel", "down", "adopt")),
     ("cloudgan.launch.operations.run_pages", ("report",)),
     ("cloudgan.launch.operations.remote_commands", ("exec", "shell")),

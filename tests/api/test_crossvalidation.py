@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("optuna")
 
-from cloudgan.api.crossvalidation import SEED, summarize
+from cloudgan.api.search import SEED, summarize
 from cloudgan.schema.search import FOLD
 from cloudgan.search.result import Search
 from cloudgan.search.trials import Trial
