@@ -1,9 +1,9 @@
 """Types of the public functions; made by tests/api/write_stub.py."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from cloudgan.api.demo import Demo as Demo
 from cloudgan.api.deploy import DeployResult as DeployResult
