@@ -30,7 +30,7 @@ from cloudgan.schema.cost_report import at_least
 from cloudgan.schema.launch import Launch
 from cloudgan.schema.options.money import CompareOptions
 from cloudgan.schema.price_row import PriceRow
-from cloudgan.schema.quality_row import Outcome, QualityRow, RunToQuality, Spread
+from cloudgan.schema.quality import Outcome, QualityRow, RunToQuality, Spread
 from cloudgan.schema.record import RunRecord, Stopped, Validated
 from cloudgan.schema.run_folder import RunFolder
 from cloudgan.schema.stop_criterion import StopCriterion, parse_stop_criterion

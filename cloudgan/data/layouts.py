@@ -17,7 +17,7 @@ from pydantic import BeforeValidator, Field, ValidationError, field_validator, m
 from cloudgan.core.document import Document
 from cloudgan.core.documents import explain, read_bytes, read_yaml
 from cloudgan.core.errors import DataError
-from cloudgan.schema.ecal_unit import EcalUnit
+from cloudgan.schema.simulation import EcalUnit
 
 Axes = Literal["xyz", "xzy", "yxz", "yzx", "zxy", "zyx"]
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from cloudgan.core.errors import DataError, counted, show
 from cloudgan.data.manifest import EMPTY_SHARE, SourceInfo, describe_empty
 from cloudgan.data.showers import Showers, measured_angle
-from cloudgan.schema.ecal_unit import EcalUnit
+from cloudgan.schema.simulation import EcalUnit
 
 SAMPLING_FRACTION = 0.02
 """Visible over primary energy of the CLIC ECAL: 2.18 % at 15 GeV, 2.03 % at 90 GeV (the authors'

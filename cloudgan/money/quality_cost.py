@@ -10,7 +10,7 @@ from cloudgan.money.processes import NO_END, process_times
 from cloudgan.money.report import AttemptBill, processes_of_attempts, run_ledger
 from cloudgan.schema.launch import Launch
 from cloudgan.schema.price_row import PriceRow
-from cloudgan.schema.quality_row import RunToQuality
+from cloudgan.schema.quality import RunToQuality
 from cloudgan.schema.record import Line, Process, RunRecord, Stopped, Validated
 
 _AMBIGUOUS = "the record does not show in which attempt the goal was met"

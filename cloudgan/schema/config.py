@@ -26,10 +26,9 @@ from cloudgan.core.ranges import (
 )
 from cloudgan.core.user_text import check_texts
 from cloudgan.schema.coevolution import CoevolutionConfig
-from cloudgan.schema.ecal_unit import BINNING, UNIT, EcalUnit
 from cloudgan.schema.parallel import ParallelConfig
 from cloudgan.schema.presets import Preset, find_preset, find_profile
-from cloudgan.schema.simulation import SimulationConfig, Task
+from cloudgan.schema.simulation import BINNING, UNIT, EcalUnit, SimulationConfig, Task
 from cloudgan.schema.training_config import TrainingConfig
 
 _MAX_PROBLEMS = 8

@@ -1,8 +1,8 @@
-"""The `simulation` section of run.yaml: the showers that the workers of a run simulate."""
+"""The `simulation` section of run.yaml, and what a file of showers states of them or flags say."""
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -18,6 +18,16 @@ PDG_NAMES: Final = {11: "electron", -11: "positron", 22: "photon"}
 PARTICLE_ATTRIBUTE: Final = "particle"
 """Attribute of a file of showers; public 3DGAN files, of electrons, have none."""
 
+EcalUnit = Literal["GeV*50", "GeV", "GeV*100", "MeV"]
+"""Units that are detected, and that `--unit` states."""
+
+UNIT: Any = flag(None, "unit of the cells in files that state none; only where several fit", "Data")
+BINNING: Any = flag(
+    None,
+    "cells of the file; a binning XML of CaloChallenge, or a dataset.yaml of `cloudgan init dataset`",
+    "Data",
+    placeholder="FILE",
+)
 
 Task = Literal["train", "simulate"]
 """Program of the workers of a run."""

@@ -8,7 +8,7 @@ import pytest
 
 from cloudgan.money.catalog import load_catalog
 from cloudgan.money.paper_replay import replay
-from cloudgan.schema.quality_row import QualityRow
+from cloudgan.schema.quality import QualityRow
 from cloudgan.schema.run_folder import RunFolder
 from records import epoch, numerics, started, stopped, validated, write_run
 

@@ -92,7 +92,7 @@ def fee(kind, usd, name="x", **more):
 
 @pytest.fixture
 def lines():
-    return plain_run(65)
+    return plain_run(70)
 
 
 @pytest.fixture

@@ -45,12 +45,9 @@ def rows(*, up=100, ended_at=70, slow=1.0, epochs=4, **forecast):
         "high_usd": 70 * A_SECOND,
     }
     ahead = Forecast(**known | forecast)
-    edges = {"low_usd": 50 * A_SECOND, "usd": 70 * A_SECOND}
-    cost = JobCost(
-        parts=(ForecastPart(item=Item.TRAINING, **edges),),
-        known_low_usd=edges["low_usd"],
-        known_usd=edges["usd"],
-    )
+    low, high = 50 * A_SECOND, 70 * A_SECOND
+    training = ForecastPart(item=Item.TRAINING, low_usd=low, usd=high)
+    cost = JobCost(parts=(training,), known_low_usd=low, known_usd=high)
     found = forecast_vs_actual(report, ahead, len(record.epochs()), cost)
     return {row.metric: row for row in found}
 
@@ -58,31 +55,30 @@ def rows(*, up=100, ended_at=70, slow=1.0, epochs=4, **forecast):
 def test_forecast_and_measurement_are_compared():
     found = rows(up=70)
     epoch_row, seconds, usd = found.values()
-    assert (epoch_row.low, epoch_row.predicted, epoch_row.high, epoch_row.measured) == (
-        9,
-        10,
-        11,
-        10,
-    )
+    assert (epoch_row.low, epoch_row.predicted, epoch_row.high) == (9, 10, 11)
+    assert epoch_row.measured == 10
     assert (seconds.low, seconds.high, seconds.measured) == (50, 70, 20 + 30 + 8 + 4)
     assert usd.measured == pytest.approx(70 * A_SECOND)
     assert usd.billed is None
     assert [row.explanation.partition(";")[0] for row in found.values()] == ["inside the band"] * 3
-    assert (
-        "not counted: disks, addresses and data transfer of the nodes, cluster" in usd.explanation
-    )
+    beside = "disks, addresses and data transfer of the nodes, cluster"
+    assert f"not counted: {beside}" in usd.explanation
 
 
-def test_an_idle_tail_is_named_as_the_largest_cause():
-    why = rows(up=1070)["USD"].explanation
-    assert "above the band; largest cause: idle tail" in why
-    assert f"{1000 * A_SECOND:.4g} USD" in why
-
-
-def test_slow_epochs_are_named_as_the_largest_cause():
-    found = rows(slow=10, up=520, ended_at=520)
-    assert found["seconds per epoch"].explanation == "809% above the band"
-    assert "epochs slower than the band" in found["USD"].explanation
+@pytest.mark.parametrize(
+    ("run", "cause", "usd"),
+    [
+        ({"up": 1070}, "idle tail", 1000 * A_SECOND),
+        ({"slow": 10, "up": 520, "ended_at": 520}, "epochs slower than the band", 0),
+    ],
+)
+def test_the_largest_cause_of_a_higher_cost_is_named(run, cause, usd):
+    found = rows(**run)
+    why = found["USD"].explanation
+    assert f"above the band; largest cause: {cause}" in why
+    assert not usd or f"{usd:.4g} USD" in why
+    epochs = "809% above the band" if "slow" in run else "inside the band"
+    assert found["seconds per epoch"].explanation == epochs
 
 
 def test_an_early_end_reports_the_trained_epochs():
@@ -106,22 +102,13 @@ def test_the_forecast_of_the_whole_job_is_compared_with_the_whole_cost():
     planned = job_cost(
         row, 1, (10 * HOUR, 12 * HOUR), JobContext(load_fees(), load_startup_times()), fees=fees
     ).cost
-    ahead = Forecast(
-        epochs=2,
-        low_seconds=10 * HOUR,
-        high_seconds=12 * HOUR,
-        low_usd=row.cost_usd(10 * HOUR),
-        high_usd=row.cost_usd(12 * HOUR),
-    )
+    edges = {"low_seconds": 10 * HOUR, "high_seconds": 12 * HOUR}
+    usd = {"low_usd": row.cost_usd(10 * HOUR), "high_usd": row.cost_usd(12 * HOUR)}
+    ahead = Forecast(epochs=2, **edges | usd)
     hours = 11 * HOUR
-    record = RunRecord(
-        lines=(
-            started().model_copy(update={"startup_seconds": 0}),
-            epoch(0, hours / 2 - 3, first=True),
-            epoch(1, hours / 2 - 3),
-            stopped(20, hours),
-        )
-    )
+    epochs = (epoch(number, hours / 2 - 3, first=not number) for number in (0, 1))
+    begun = started().model_copy(update={"startup_seconds": 0})
+    record = RunRecord(lines=(begun, *epochs, stopped(20, hours)))
 
     def usd_row(up):
         cluster = cluster_of(up, system_node="e2-medium", system_nodes=1)

@@ -59,12 +59,9 @@ def rows_of(provider, market):
 def attempt(row, cloud, since, until, *, names_cluster):
     """One attempt; the launcher records the cluster when it removes the nodes, from its creation on."""
     plane, system, _ = cloud
-    cluster = cluster_of(
-        until,
-        control_plane=plane[0],
-        system_node=system[0] if system else None,
-        system_nodes=1 if system else 0,
-    )
+    cluster = cluster_of(until, control_plane=plane[0], system_nodes=0)
+    if system:
+        cluster = cluster_of(until, control_plane=plane[0], system_node=system[0], system_nodes=1)
     return conftest.attempt(
         *[(since, until)] * NODES,
         row=row,

@@ -5,7 +5,7 @@ import pytest
 import records
 from cloudgan.money.quality_cost import cost_until, end_of_step
 from cloudgan.money.report import cost_report
-from cloudgan.schema.quality_row import RunToQuality
+from cloudgan.schema.quality import RunToQuality
 from cloudgan.schema.record import RunRecord
 from records import resumed
 from tests.money.conftest import ROW, TODAY, attempt, epoch, launch_of, started, stopped

@@ -43,16 +43,6 @@ FEES = Fees(
 OF_NODES = "disks, addresses and data transfer of the nodes"
 
 
-@pytest.fixture
-def lines():
-    return plain_run(70)
-
-
-@pytest.fixture
-def record(lines):
-    return RunRecord(lines=lines)
-
-
 def report(record, *attempts, **more):
     return cost_report("demo", record, TODAY, launch=launch_of(*attempts), fees=FEES, **more)
 

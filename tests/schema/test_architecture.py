@@ -66,12 +66,9 @@ def test_kernels_and_padding_of_another_shape_are_those_that_its_cells_allow():
     assert [block.kernel[2] for block in short] == [1, 1, 1, 1]
 
 
-def test_up_sampling_along_a_periodic_axis_divides_its_cells():
+def test_up_sampling_along_a_periodic_axis_divides_its_cells_and_the_network_has_another_name():
     table = generator_table(of_shape("paper", (45, 16, 9), "y"))
     assert (table.grid[1], table.blocks[0].upsample) == (4, (6, 4, 6))
-
-
-def test_the_network_of_another_shape_has_another_name():
     preset = of_shape("mini", (45, 16, 9), "y")
     assert preset.network_name == "mini (45x16x9 cells, periodic y)"
 

@@ -35,13 +35,8 @@ def started(step=0, time=TIME, processor="a chip"):
 
 def whole():
     """A run of one process without warnings."""
-    return (
-        started(),
-        epoch(0, step=10, first=True),
-        epoch(1, step=20),
-        epoch(2, step=30),
-        stopped(30, 50.0),
-    )
+    epochs = (epoch(number, step=10 * (number + 1), first=not number) for number in range(3))
+    return (started(), *epochs, stopped(30, 50.0))
 
 
 def run_of(*lines):
@@ -121,13 +116,12 @@ def test_a_missing_record_says_what_to_name(tmp_path):
 
 
 def test_the_steady_epoch_leaves_out_tracing_and_broken_epochs():
-    lines = (
+    run = run_of(
         epoch(0, step=10, seconds=99.0, first=True),
         epoch(1, step=20, seconds=10.0),
         epoch(2, step=30, seconds=12.0),
         epoch(3, step=35, seconds=3.0, complete=False),
     )
-    run = run_of(*lines)
     assert run.steady_epoch_seconds() == 11.0
     assert run.first_epoch_seconds() == 99.0
 
@@ -287,19 +281,16 @@ def test_a_time_without_zone_is_utc():
 
 
 def test_a_clock_that_goes_back_is_a_warning_and_changes_no_duration():
-    start, first, second, third, end = whole()
-    early = second.model_copy(update={"time": "2025-12-31T23:00:00Z"})
-    run = run_of(start, first, early, third, end)
+    early = SECOND.model_copy(update={"time": "2025-12-31T23:00:00Z"})
+    run = run_of(START, FIRST, early, THIRD, END)
     assert record_warnings(run) == (
         "the clock went back by 3600 s between lines 2 and 3; no duration is taken from these times",
     )
-    assert run.steady_epoch_seconds() == 10
-    assert run.program_seconds() == 50
+    assert (run.steady_epoch_seconds(), run.program_seconds()) == (10, 50)
 
 
 def test_a_process_whose_start_and_whose_predecessors_end_are_lost_is_no_known_time():
-    start, first, _, third, end = whole()
-    run = run_of(start, first, third.model_copy(update={"first": True}), end)
+    run = run_of(START, FIRST, THIRD.model_copy(update={"first": True}), END)
     assert run.whole_program_seconds() is None
 
 

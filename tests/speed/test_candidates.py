@@ -56,9 +56,7 @@ def test_an_epoch_costs_its_seconds_times_the_price_of_all_nodes():
         [s / 3600 * 8 * row.usd_per_hour for s in edges]
     )
     modelled = price_epoch(row_of("p5.48xlarge"), 1, KNOWN, 96)
-    assert (
-        modelled.expected_seconds is None
-    )  # bounds of time are bounds of cost; no figure is made up
+    assert modelled.expected_seconds is None, "bounds of time are bounds of cost"
     assert 0 < modelled.low_usd < modelled.usd
     none = price_epoch(row.model_copy(update={"accelerator_count": 0}), 1, KNOWN, 96)
     assert none.high_usd is none.high_seconds is None
@@ -129,10 +127,7 @@ def test_a_more_expensive_offer_of_equal_speed_never_dominates(many, factor):
     rows = [v100(usd, market) for usd, market in [(1.0, "on_demand"), *many]]
     dearer = [row.model_copy(update={"usd_per_hour": row.usd_per_hour * factor}) for row in rows]
     both = candidates([*dearer, *rows], KNOWN, JOB, counts=[1, 4])
-    best, alone = (
-        pareto_front(both),
-        pareto_front(candidates(rows, KNOWN, JOB, counts=[1, 4])),
-    )
+    best, alone = map(pareto_front, (both, candidates(rows, KNOWN, JOB, counts=[1, 4])))
     assert [(one.seconds, one.usd) for one in best] == [(one.seconds, one.usd) for one in alone]
 
 

@@ -120,15 +120,10 @@ def test_a_rate_is_that_of_all_traces_of_the_accelerator_together(
     accelerator, rate, low, high, traces_of
 ):
     found = interruption_rate("aws", accelerator)
-    assert found == (
-        pytest.approx(rate, abs=0.002),
-        pytest.approx(low, abs=0.002),
-        pytest.approx(high, abs=0.002),
-        traces_of,
-    )
+    assert found[:3] == pytest.approx((rate, low, high), abs=0.002)
+    assert found.accelerators == traces_of
     assert found.basis.startswith(f"public traces of {' and '.join(traces_of)}, ")
 
 
-@pytest.mark.parametrize("provider", ["gcp", "azure", "lambda"])
-def test_a_cloud_without_a_trace_has_no_rate(provider):
-    assert interruption_rate(provider, "V100") is None
+def test_a_cloud_without_a_trace_has_no_rate():
+    assert {interruption_rate(name, "V100") for name in ("gcp", "azure", "lambda")} == {None}

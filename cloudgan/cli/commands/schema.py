@@ -20,7 +20,7 @@ from cloudgan.schema.cost_report import CostReport
 from cloudgan.schema.heartbeat import Heartbeat
 from cloudgan.schema.launch import Launch
 from cloudgan.schema.plan import Plan
-from cloudgan.schema.quality_row import QualityRow
+from cloudgan.schema.quality import QualityRow
 from cloudgan.schema.record import Line
 
 _DOCUMENTS: dict[str, Any] = {

@@ -17,7 +17,6 @@ from cloudgan.launch.kubernetes.manifests import CLAIM
 from cloudgan.launch.plan.flags import AUTO, CHEAPEST, NodeFlags, WorkerFlags
 from cloudgan.money.catalog import spelt
 from cloudgan.schema.config import RunConfig
-from cloudgan.schema.ecal_unit import UNIT
 from cloudgan.schema.options.training import (
     TRAINED,
     CrossvalidateOptions,
@@ -29,6 +28,7 @@ from cloudgan.schema.options.training import (
 from cloudgan.schema.parallel import ParallelMode
 from cloudgan.schema.plan import Plan, Showers
 from cloudgan.schema.search import FILE_NAME, SearchConfig
+from cloudgan.schema.simulation import UNIT
 from cloudgan.training.run_options import resolve
 
 _CONFIG: Any = flag(None, "a run.yaml; flags override its keys", "Model", placeholder="FILE")

@@ -19,10 +19,10 @@ from cloudgan.core.ranges import (
     parse_whole,
 )
 from cloudgan.schema.coevolution import parse_grid
-from cloudgan.schema.ecal_unit import UNIT, EcalUnit
 from cloudgan.schema.options.shared import REPORT
 from cloudgan.schema.parallel import UpdateRule
 from cloudgan.schema.presets import networks
+from cloudgan.schema.simulation import UNIT, EcalUnit
 from cloudgan.schema.training_config import ConvImplOption, Precision
 
 Batch = int | Literal["usual", "largest"]

@@ -6,7 +6,6 @@ from typing import Annotated, Literal
 
 from cloudgan.core.flags import RANGE, Options, argument, flag
 from cloudgan.core.ranges import MAX_LOCAL_PROCESSES, MAX_SECONDS, MAX_SEED, MAX_SHOWERS, MAX_STEP
-from cloudgan.schema.ecal_unit import BINNING, UNIT, EcalUnit
 from cloudgan.schema.options.shared import (
     OVERWRITE,
     REPORT,
@@ -16,7 +15,7 @@ from cloudgan.schema.options.shared import (
     NewRun,
     Step,
 )
-from cloudgan.schema.simulation import Particle
+from cloudgan.schema.simulation import BINNING, UNIT, EcalUnit, Particle
 
 
 class GenerateOptions(Options):

@@ -9,9 +9,9 @@ from cloudgan.core.flags import Options, Text, argument, flag, keys_of
 from cloudgan.core.ranges import MAX_PROCESSES, MAX_SECONDS, MAX_USD
 from cloudgan.schema.coevolution import MAX_CELLS, CoevolutionConfig, EnsembleMethod, parse_grid
 from cloudgan.schema.config import RunConfig
-from cloudgan.schema.ecal_unit import UNIT
 from cloudgan.schema.options.shared import PRICE_AS, PRICE_FILE, REPORT, NewRun
 from cloudgan.schema.search import MAX_FOLDS, SearchConfig
+from cloudgan.schema.simulation import UNIT
 from cloudgan.schema.stop_criterion import METRIC
 
 TRAINED = ("data.", "model.", "training.", "checkpoint.", "parallel.")
