@@ -84,6 +84,10 @@ def test_a_resumed_run_has_the_image_that_its_nodes_pulled(
         ((), "tensorflow/tensorflow:2.21.0"),
         (("--engine=jax",), "python:3.11-slim"),
         (("--engine=jax", "--image=lab/jax:1"), "lab/jax:1"),
+        (
+            ("--engine=jax", "--image=tensorflow/tensorflow:2.21.0"),
+            "tensorflow/tensorflow:2.21.0",
+        ),
     ],
 )
 def test_pods_on_cpus_have_the_image_of_their_engine(planned, flags, image):

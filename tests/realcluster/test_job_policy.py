@@ -89,10 +89,12 @@ def test_a_worker_that_is_evicted_twelve_times_in_a_row_is_replaced_each_time(ap
     assert up("0") == other, "the other worker keeps its pod"
 
 
-@pytest.mark.parametrize("code", [75, 137, 143])
-@pytest.mark.parametrize("which", ["fetch", "install"])
+@pytest.mark.parametrize(("which", "code"), [("fetch", 75), ("fetch", 143), ("install", 137)])
 def test_an_init_container_that_another_try_may_help_does_not_end_the_job(apis, run, code, which):
-    """Eight pods whose store fails for ten seconds: with one limit of six for all of them the Job failed."""
+    """Eight pods whose store fails for ten seconds: with one limit of six for all of them the Job failed.
+
+    tests/launch/kubernetes/test_manifests.py compares the codes of all containers.
+    """
     name, until = f"outage-{which}-{code}", int(time.time()) + 10
     run(name, workers=8, trainer="true", **{which: f"[ $(date +%s) -gt {until} ] || exit {code}"})
     assert eventually(lambda: ended(apis[1], name))[0] == "Complete"

@@ -52,7 +52,7 @@ def in_queue(found: RunState, job: Object, workload: Object | None) -> RunState:
     if queue is None:
         return replace(found, reason="the Job of this run was suspended with another program")
     why = f"waits in queue {queue} until Kueue admits it"
-    conditions = _conditions(workload)
+    conditions = conditions_of(workload)
     if workload and workload["spec"].get("active") is False:
         evicted = conditions.get("Evicted") or {}
         if str(evicted.get("reason", "")).endswith("MaximumExecutionTimeExceeded"):
@@ -67,9 +67,10 @@ def in_queue(found: RunState, job: Object, workload: Object | None) -> RunState:
     return replace(found, reason=why)
 
 
-def _conditions(found: Object | None) -> dict[str, Object]:
-    conditions = ((found or {}).get("status") or {}).get("conditions") or ()
-    return {str(one["type"]): one for one in conditions}
+def conditions_of(found: Object | None) -> dict[str, Object]:
+    """Returns the conditions of an object by type."""
+    listed = ((found or {}).get("status") or {}).get("conditions") or ()
+    return {str(one["type"]): one for one in listed}
 
 
 REQUESTS: Final = "/apis/autoscaling.x-k8s.io/v1/namespaces/{}/provisioningrequests"
@@ -136,7 +137,7 @@ def _of_job(plan: Plan, labels: Mapping[str, str], **more: bool) -> dict[str, An
 
 def progress(request: Object) -> tuple[str, bool]:
     """Returns what GKE says about a request, and whether its nodes cannot come any more."""
-    conditions = _conditions(request)
+    conditions = conditions_of(request)
     for name in _LOST:
         if (conditions.get(name) or {}).get("status") == "True":
             return f"the request for nodes has the condition {_said(name, conditions[name])}", True

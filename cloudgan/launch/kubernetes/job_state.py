@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from cloudgan.core.clock import parse_time
 from cloudgan.core.errors import ConfigError, NoProgress
+from cloudgan.launch.kubernetes.extensions import conditions_of
 from cloudgan.launch.kubernetes.manifests import TRAINER, trainer
 from cloudgan.schema.image import pinned
 from cloudgan.schema.run_state import (
@@ -117,9 +118,7 @@ def _run_state(
         return RunState("stopped" if workers else "absent", workers)
     status = job.get("status") or {}
     began = status.get("startTime")
-    conditions = {
-        one["type"]: one for one in status.get("conditions") or () if one.get("status") == "True"
-    }
+    conditions = {k: one for k, one in conditions_of(job).items() if one.get("status") == "True"}
     if done := conditions.get("Complete"):
         ended = status.get("completionTime") or done.get("lastTransitionTime")
         return RunState("finished", workers, started_at=began, ended_at=ended)
@@ -185,10 +184,16 @@ def _disruption(pod: Object) -> str | None:
         for line in str(ended.get("message") or "").splitlines():
             if PREEMPTS in line:
                 return line
-    for condition in (pod.get("status") or {}).get("conditions") or ():
-        if condition.get("type") == "DisruptionTarget" and condition.get("status") == "True":
-            return str(condition.get("message") or condition.get("reason"))
-    return None
+    taken = conditions_of(pod).get("DisruptionTarget") or {}
+    return (
+        str(taken.get("message") or taken.get("reason")) if taken.get("status") == "True" else None
+    )
+
+
+def index_of(pod: Object) -> int | None:
+    """Returns the rank of a pod; None: it has none."""
+    found = (pod["metadata"].get("annotations") or {}).get(INDEX)
+    return None if found is None else int(found)
 
 
 def _made(pod: Object) -> str:
@@ -199,9 +204,8 @@ def _workers(pods: Sequence[Object], now: dt.datetime) -> tuple[WorkerState, ...
     by_index: dict[int, list[Object]] = {}
     has_image = any(each.get("imageID") for pod in pods for each in _statuses(pod))
     for pod in pods:
-        index = (pod["metadata"].get("annotations") or {}).get(INDEX)
-        if index is not None:
-            by_index.setdefault(int(index), []).append(pod)
+        if (index := index_of(pod)) is not None:
+            by_index.setdefault(index, []).append(pod)
     workers = (_worker(index, by_index[index], now) for index in sorted(by_index))
     return tuple(
         # A node has pulled the image for this run: it exists, and the login is right.
@@ -238,9 +242,9 @@ def _worker(index: int, pods: list[Object], now: dt.datetime) -> WorkerState:
 
 def _why(pod: Object) -> tuple[str, Cause]:
     status = pod.get("status") or {}
-    for condition in status.get("conditions") or ():
-        if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
-            return str(condition.get("message") or condition.get("reason") or ""), "placement"
+    placed = conditions_of(pod).get("PodScheduled") or {}
+    if placed.get("status") == "False":
+        return str(placed.get("message") or placed.get("reason") or ""), "placement"
     if _is_evicted(pod):
         return f"evicted: {_one_line(status.get('message'))}", ""
     if (why := _disruption(pod)) is not None:

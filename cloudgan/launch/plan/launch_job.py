@@ -27,7 +27,7 @@ from cloudgan.speed.measured import PAPER_NETWORK, trained_batches
 from cloudgan.training.forecast import footprint_on
 from cloudgan.training.run_options import lay_over, read_run_yaml, with_preset
 
-PUBLIC_IMAGE = "tensorflow/tensorflow:2.21.0"
+_PUBLIC_IMAGE = "tensorflow/tensorflow:2.21.0"
 """Default image of workers without accelerators."""
 _CORES, _CORES_PER_ACCELERATOR = 4, 6
 _GIB, _GIB_PER_ACCELERATOR = 8.0, 16.0
@@ -151,9 +151,6 @@ def workers_on(request: LaunchRequest, nodes: int, node: Node | None) -> Workers
         machine = this_machine()
         cpus = cpus or max(1, machine.cores // nodes)
         memory_gib = memory_gib or max(1.0, round((machine.memory_gib or _GIB) / nodes, 1))
-    image = None
-    if request.provider not in ("local", "slurm"):
-        image = request.image or (PYTHON_IMAGE if count else PUBLIC_IMAGE)
     return Workers(
         nodes=nodes,
         accelerator=accelerator,
@@ -163,13 +160,21 @@ def workers_on(request: LaunchRequest, nodes: int, node: Node | None) -> Workers
         memory_gib=memory_gib
         or _fitting(_GIB_PER_ACCELERATOR * count or _GIB, node.memory_gib if node else None),
         node_selector=dict(request.node_selector),
-        image=image,
         env=run_variables(request.env, request.secrets, request.env_file),
         secrets=request.secrets,
         kubernetes_secrets=request.kubernetes_secrets,
         pull_secret=request.pull_secret,
         allow_open_ports=request.allow_open_ports,
     )
+
+
+def with_image(request: LaunchRequest, workers: Workers, config: RunConfig) -> Workers:
+    """Returns workers with the image of their pods: the requested one, or a public one for the engine."""
+    if request.provider in ("local", "slurm"):
+        return workers
+    is_python = workers.accelerators_per_node or config.uses_jax  # TensorFlow's has no JAX
+    image = request.image or (PYTHON_IMAGE if is_python else _PUBLIC_IMAGE)
+    return workers.model_copy(update={"image": image})
 
 
 def _fitting(wanted: float, capacity: float | None) -> float:

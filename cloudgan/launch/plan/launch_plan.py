@@ -16,15 +16,15 @@ from cloudgan.core.clouds import NAMESPACE
 from cloudgan.core.errors import BudgetError, ConfigError
 from cloudgan.core.local_path import local_path
 from cloudgan.launch.clouds.planner import cloud_planner
-from cloudgan.launch.kubernetes.manifests import CLAIM, PYTHON_IMAGE, manifest_steps
+from cloudgan.launch.kubernetes.manifests import CLAIM, manifest_steps
 from cloudgan.launch.plan.build import PlanRequest, all_steps, make_plan, with_node_pool
 from cloudgan.launch.plan.environment import missing_variables
 from cloudgan.launch.plan.launch_job import (
-    PUBLIC_IMAGE,
     AskedJob,
     asked_job,
     memory_warnings,
     usd_of_earlier_attempts,
+    with_image,
     workers_on,
 )
 from cloudgan.launch.plan.node_choice import NodeChoice, pool_request
@@ -85,6 +85,7 @@ def _on_existing_nodes(request: LaunchRequest, wheels: Wheels, history: AttemptH
     workers = workers_on(request, nodes, price)
     job = asked_job(request, workers.accelerators_per_node)
     config = job.on(workers)
+    workers = with_image(request, workers, config)
     target = existing_target(request.provider, request.context, request.namespace).model_copy(
         update={
             "queue": request.queue,
@@ -123,6 +124,7 @@ def _on_new_nodes(request: LaunchRequest, wheels: Wheels, history: AttemptHistor
     node = chosen.node
     workers = workers_on(request, chosen.nodes, node)
     config = job.on(workers, name=first.run if first else None, global_batch=chosen.global_batch)
+    workers = with_image(request, workers, config)
     cloud = cloud_planner(node.provider)
     target = cloud.target(request.account, node.region, request.zone, request.cluster)
     target = request.complete(target)
@@ -253,8 +255,6 @@ def _inputs(
     folder = RunFolder(RUNS / config.name)
     showers = found.showers if target.provider == "local" else in_store(found, store)
     config = _with_data(config, showers, folder)
-    if config.uses_jax and workers.image == PUBLIC_IMAGE:  # TensorFlow's
-        workers = workers.model_copy(update={"image": PYTHON_IMAGE})
     package = config.training.tracker_package
     given: dict[str, Any] = {
         "config": config,

@@ -42,7 +42,7 @@ from cloudgan.launch.kubernetes.extensions import (
     progress,
     requested_by,
 )
-from cloudgan.launch.kubernetes.job_state import INDEX, run_state
+from cloudgan.launch.kubernetes.job_state import index_of, run_state
 from cloudgan.launch.kubernetes.manifests import (
     COMPONENT,
     PLAN_PLACEHOLDER,
@@ -57,8 +57,6 @@ from cloudgan.schema.plan import Plan, Step
 from cloudgan.schema.run_document import RunSource
 from cloudgan.schema.run_state import LogLine, RunState
 
-STATE: Final = "cloudgan/state"
-STOPPED: Final = "stopped"
 _GONE_SECONDS: Final = 300.0
 _POLL_SECONDS: Final = 0.5
 _NODE_TYPE: Final = "node.kubernetes.io/instance-type"
@@ -212,10 +210,6 @@ class KubernetesBackend(JobBackend):
             raise LaunchError(f"the Job of run {plan.run} was deleted while it was started")
         return str(job["metadata"]["uid"])
 
-    def annotate(self, run: str, state: str) -> None:
-        """Stores the desired phase as an annotation of the plan's ConfigMap."""
-        self._api.patch(f"{self._maps}/{run}", {"metadata": {"annotations": {STATE: state}}})
-
     def state(self, run: str) -> RunState:
         """Returns the state of a run and its workers."""
         job = self._api.get(f"{self._jobs}/{run}")
@@ -285,17 +279,14 @@ class KubernetesBackend(JobBackend):
     ) -> int:
         """Runs a command in the container of a worker."""
         for pod in self._api.list(self._pods, f"{RUN}={run}")["items"]:
-            index = (pod["metadata"].get("annotations") or {}).get(INDEX)
             phase = (pod.get("status") or {}).get("phase")
-            if index == str(worker) and phase == "Running":
+            if index_of(pod) == worker and phase == "Running":
                 path = f"{self._pods}/{pod['metadata']['name']}"
                 return execute(self._api.client, path, TRAINER, command, streams)
         raise LaunchError(f"worker {worker} of run {run} has no running pod")
 
     def stop(self, run: str) -> None:
         """Deletes a run's Job and waits for the deletion of its pods; keeps the plan."""
-        if self._api.get(f"{self._maps}/{run}") is not None:
-            self.annotate(run, STOPPED)
         uid = self._delete(f"{self._jobs}/{run}", run)
         self._wait_for_pods(run)
         self._wait_for_deletion(f"{self._jobs}/{run}", uid)
@@ -413,7 +404,7 @@ def _resolved(step: Step, plan: Plan) -> dict[str, Any]:
 
 
 def _source(api: ClusterApi, pods: str, pod: dict[str, Any]) -> Callable[[bool], Iterator[LogLine]]:
-    index = int((pod["metadata"].get("annotations") or {}).get(INDEX, 0))
+    index = index_of(pod) or 0
     path = f"{pods}/{pod['metadata']['name']}/log"
     inits = (pod.get("status") or {}).get("initContainerStatuses") or ()
     ends = {one["name"]: (one.get("state") or {}).get("terminated") or {} for one in inits}

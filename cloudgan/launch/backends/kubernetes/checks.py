@@ -27,8 +27,8 @@ from cloudgan.core.errors import (
 )
 from cloudgan.core.labels import RUN
 from cloudgan.launch.kubernetes.api import ClusterApi
-from cloudgan.launch.kubernetes.extensions import CILIUM, KUEUE
-from cloudgan.launch.kubernetes.job_state import INDEX
+from cloudgan.launch.kubernetes.extensions import CILIUM, KUEUE, conditions_of
+from cloudgan.launch.kubernetes.job_state import index_of
 from cloudgan.launch.kubernetes.manifests import CLAIM
 from cloudgan.schema.launch import Node
 from cloudgan.schema.plan import GPU, Plan, Step, Target
@@ -271,7 +271,8 @@ def wait_for_nodes(api: ClusterApi, plan: Plan, poll_seconds: float) -> None:
     began, reported, workers = monotonic_seconds(), "", plan.workers
     while True:
         found = api.list(_NODES, f"{RUN}={plan.node_run}")["items"]
-        ready = [one for one in found if _is_ready(one)]
+        known = [(one, conditions_of(one).get("Ready") or {}) for one in found]
+        ready = [one for one, condition in known if condition.get("status") == "True"]
         gpus = workers.accelerators_per_node
         able = [one for one in ready if not gpus or _amount(one, workers.resource) >= gpus]
         if len(able) >= workers.nodes:
@@ -294,12 +295,7 @@ def wait_for_nodes(api: ClusterApi, plan: Plan, poll_seconds: float) -> None:
         time.sleep(poll_seconds)
 
 
-def _is_ready(node: dict[str, Any]) -> bool:
-    conditions = (node.get("status") or {}).get("conditions") or ()
-    return any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions)
-
-
-_OUTSIDE: Final = "2"
+_OUTSIDE: Final = 2
 """Index of the pod that no NetworkPolicy admits; its exit code is the result."""
 _ENFORCED, _OPEN = 0, 3
 _POLL_SECONDS: Final = 0.5
@@ -318,7 +314,7 @@ def wait_for_port_probe(api: ClusterApi, pods: str, step: Step, plan: Plan) -> N
     deadline = monotonic_seconds() + plan.limits.gang_timeout_seconds
     while True:
         found = api.list(pods, f"batch.kubernetes.io/job-name={job}")["items"]
-        codes = {_index(pod): _exit_code(pod) for pod in found}
+        codes = {index_of(pod): _exit_code(pod) for pod in found}
         if codes.get(_OUTSIDE) == _ENFORCED:
             return
         if codes.get(_OUTSIDE) == _OPEN:
@@ -336,10 +332,6 @@ def wait_for_port_probe(api: ClusterApi, pods: str, step: Step, plan: Plan) -> N
                 f" started; rerun the command. {_ALLOW}"
             )
         time.sleep(_POLL_SECONDS)
-
-
-def _index(pod: dict[str, Any]) -> str:
-    return str((pod["metadata"].get("annotations") or {}).get(INDEX, ""))
 
 
 def _exit_code(pod: dict[str, Any]) -> int | None:
@@ -362,5 +354,5 @@ def _states(pods: list[dict[str, Any]]) -> str:
         ]
         conditions = [str(one.get("message", "")) for one in status.get("conditions") or ()]
         why = next(filter(None, (*waits, *conditions)), "")
-        shown.append(f"pod {_index(pod)} {status.get('phase', 'Unknown')}{why and f': {why}'}")
+        shown.append(f"pod {index_of(pod)} {status.get('phase', 'Unknown')}{why and f': {why}'}")
     return "; ".join(shown) or "no pods"
