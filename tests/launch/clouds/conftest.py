@@ -19,6 +19,23 @@ def lab(request, tmp_path):
 
 
 @pytest.fixture
+def aws(lab):
+    """An emulated account of AWS after `setup`."""
+    return lab.aws
+
+
+@pytest.fixture
+def google(lab):
+    """An emulated project of Google Cloud after `setup`."""
+    return lab.google
+
+
+@pytest.fixture
+def cloud(lab):
+    return lab.cloud()
+
+
+@pytest.fixture
 def cluster(tmp_path):
     """A cluster without nodes, whose containers only wait until SIGTERM."""
     from emulators.kubernetes import Image, local_cluster

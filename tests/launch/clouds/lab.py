@@ -44,6 +44,7 @@ USUAL = {
 }
 """A machine of each cloud with one GPU, and its region."""
 EACH = pytest.mark.parametrize("lab", USUAL, indirect=True)
+AWS, AZURE, GCP = (pytest.mark.parametrize("lab", [one], indirect=True) for one in USUAL)
 EACH_WHOLE = pytest.mark.parametrize("whole_lab", USUAL, indirect=True)
 OF_POOL = {one.name for one in fields(NodePoolRequest)}
 

@@ -2,14 +2,23 @@
 
 import pytest
 
+from cloudgan.core.errors import ConfigError, CredentialsError, UnknownNameError
+from cloudgan.launch.clouds.azure import planner as requests
+from cloudgan.launch.clouds.azure.client import AzureClient
+from cloudgan.launch.clouds.azure.preflight import CREDENTIAL_ROLE, READER_ROLE, ROLE, actions
+from emulators.azure.cloud import SUBSCRIPTION
 from launch.clouds.aws.used_permissions import document
-from launch.clouds.lab import EACH, rows
+from launch.clouds.lab import AWS, AZURE, EACH, rows
 
 G_QUOTA, G_SPOT_QUOTA = "L-DB2E81BA", "L-3819A6DF"
 
 
-def missing(lab, plan):
-    return {one.subject: one for one in lab.cloud().check(plan) if one.status == "missing"}
+def found(lab, plan=None):
+    return {one.subject: one for one in lab.cloud().check(plan)}
+
+
+def missing(lab, plan=None):
+    return {name: one for name, one in found(lab, plan).items() if one.status == "missing"}
 
 
 @EACH
@@ -21,7 +30,7 @@ def test_a_complete_account_lacks_nothing(lab):
     before = lab.cloud().list_resources()
     for plan in (lab.plan(nodes=2), lab.plan(market="spot"), None):
         assert missing(lab, plan) == {}
-    statuses = {one.subject: one.status for one in lab.cloud().check(lab.plan(nodes=2))}
+    statuses = {name: one.status for name, one in found(lab, lab.plan(nodes=2)).items()}
     assert any(one.startswith("quota") for one in statuses)
     assert set(statuses.values()) == {"ok"}
     assert lab.cloud().list_resources() == before
@@ -76,9 +85,144 @@ LACKING = (
 def test_what_is_missing_is_named_with_what_to_do(lab, take, asked, subject, words):
     plan = None if asked is None else lab.plan(**asked)
     take(lab)
-    found = missing(lab, plan)
-    assert subject in found
-    assert {one for one in found if "quota" not in one} <= {subject}
-    assert words in found[subject].message
-    assert found[subject].is_quota == subject.startswith("quota")
+    lacking = missing(lab, plan)
+    assert subject in lacking
+    assert {one for one in lacking if "quota" not in one} <= {subject}
+    assert words in lacking[subject].message
+    assert lacking[subject].is_quota == subject.startswith("quota")
     assert lab.left() == []
+
+
+READ_ONLY = [{"Statement": document("policy.json")["Statement"][0]}]
+
+
+@AWS
+def test_a_quota_without_a_value_is_unknown(lab):
+    (quota,) = (one for name, one in found(lab, lab.planned()).items() if "quota" in name)
+    assert quota.status == "unknown"
+
+
+@AWS
+def test_the_launchers_policy_is_enough_with_its_conditions(lab):
+    lab.aws.grants = [document("policy.json")]
+    assert found(lab)["AWS permissions"].status == "ok"
+    lab.aws.grants = [document("setup-policy.json"), *READ_ONLY]
+    assert "eks:CreateCluster, eks:CreateNodegroup" in found(lab)["AWS permissions"].message
+
+
+@AWS
+def test_permissions_that_iam_does_not_simulate_are_unknown(lab):
+    lab.aws.fault("SimulatePrincipalPolicy", "AccessDenied", status=403)
+    assert found(lab)["AWS permissions"].status == "unknown"
+
+
+@AWS
+def test_a_region_that_cannot_serve_it_is_missing(lab):
+    lab.aws.state.networks["us-east-1"].subnets.clear()
+    place = found(lab, lab.planned())["AWS network in us-east-1"]
+    assert place.status == "missing"
+    assert "default VPC" in place.message
+
+
+@AWS
+@pytest.mark.parametrize(
+    ("values", "status", "message"),
+    [
+        ('{"enableNetworkPolicy": "true"}', "ok", "enforces it"),
+        ('enableNetworkPolicy: "true"\n', "ok", "enforces it"),
+        ('{"enableNetworkPolicy": "false"}', "unknown", "update-addon --cluster-name physics"),
+        (None, "unknown", "enable-network-policy-controller"),
+    ],
+)
+def test_check_reports_whether_an_existing_cluster_enforces_policies(lab, values, status, message):
+    plane = lab.create_cluster("physics")
+    if values:
+        plane.add_ons["vpc-cni"] = {"addonName": "vpc-cni", "configurationValues": values}
+    policy = found(lab, lab.planned(cluster="physics"))["NetworkPolicy in us-east-1/physics"]
+    assert policy.status == status
+    assert message in policy.message
+
+
+@AWS
+def test_check_says_that_deploy_enforces_policies_in_its_own_cluster(lab):
+    policy = found(lab, lab.planned())["NetworkPolicy in us-east-1/cloudgan"]
+    assert (policy.status, "`deploy` switches it on" in policy.message) == ("ok", True)
+
+
+@AZURE
+def test_the_quota_of_the_size_of_the_system_node_is_checked(lab):
+    lab.azure.arm.unsold = ("Standard_D2s_v3",)
+    lab.azure.lists.limits = {"standardDSv5Family": 1, "standardDv2Family": 0}
+    (found,) = missing(lab, lab.plan()).values()
+    assert found.subject == "quota standardDSv5Family in eastus"
+
+
+@AZURE
+def test_each_right_that_is_missing_is_named(lab):
+    roles = (ROLE, READER_ROLE, CREDENTIAL_ROLE)
+    some = [one for role in roles for one in actions(role) if "agentPools/" not in one]
+    lab.azure.lists.allowed = [{"actions": some}]
+    assert {one.subject.rpartition("/")[2] for one in missing(lab).values()} == {
+        "read",
+        "write",
+        "delete",
+    }
+    lab.azure.lists.allowed = [{"actions": ["*/read"]}, {"actions": ["Microsoft.*"]}]
+    assert missing(lab) == {}
+    lab.azure.lists.allowed = [{"actions": ["*"], "notActions": ["Microsoft.Compute/*/read"]}]
+    assert {one.subject.split("/")[0] for one in missing(lab).values()} == {
+        "permission Microsoft.Compute"
+    }
+
+
+@AZURE
+def test_one_of_several_subscriptions_has_to_be_named(lab, monkeypatch):
+    other = SUBSCRIPTION.replace("bb", "dd")
+    lab.azure.lists.subscriptions.append({"subscriptionId": other, "displayName": "Theirs"})
+    with pytest.raises(ConfigError, match="Give --subscription, or set AZURE_SUBSCRIPTION_ID"):
+        lab.cloud().identify()
+    asked = lab.azure.cloud(requests.target(SUBSCRIPTION, "eastus", None, None))
+    assert asked.identify()["name"] == "Physics"
+    monkeypatch.setenv("AZURE_SUBSCRIPTION_ID", other)
+    assert lab.cloud().identify()["name"] == "Theirs"
+    wrong = requests.target(SUBSCRIPTION.replace("bb", "be"), "eastus", None, None)
+    with pytest.raises(UnknownNameError, match=f"Did you mean '{SUBSCRIPTION}'"):
+        lab.azure.cloud(wrong).identify()
+    lab.azure.lists.subscriptions.clear()
+    with pytest.raises(CredentialsError, match="has no subscription"):
+        lab.cloud().identify()
+
+
+@AZURE
+def test_without_setup_the_error_names_the_command_to_run(lab):
+    lab.azure.arm.resources = {
+        name: one for name, one in lab.azure.arm.resources.items() if "identity" not in name
+    }
+    with pytest.raises(ConfigError, match="cloudgan setup --provider=azure --region=eastus"):
+        lab.plan()
+
+
+def test_without_any_login_the_error_names_the_command_to_log_in(monkeypatch):
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.setenv("CLOUDGAN_NO_METADATA_SERVER", "true")
+    with pytest.raises(CredentialsError, match="no Azure login found; run: az login, or set"):
+        AzureClient.open(requests.target(None, "eastus", None, None)).check(None)
+
+
+@AZURE
+def test_the_error_of_a_wrong_secret_has_azures_words_without_the_secret(lab, monkeypatch):
+    from azure.core.exceptions import ClientAuthenticationError
+
+    class Wrong:
+        def get_token(self, *_, **__):
+            raise ClientAuthenticationError(
+                "DefaultAzureCredential failed\n\tEnvironmentCredential: Authentication failed:"
+                " AADSTS7000215: Invalid client secret provided. Trace ID: 1"
+            )
+
+    api = lab.azure.api(credential=Wrong())
+    with pytest.raises(
+        CredentialsError, match=r"AADSTS7000215.*provided\.\); run: az login"
+    ) as error:
+        api.read("/subscriptions?api-version=2022-12-01")
+    assert "Trace" not in str(error.value)

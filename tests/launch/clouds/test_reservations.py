@@ -8,11 +8,8 @@ from cloudgan.core.errors import ConfigError, CredentialsError, PlanError
 from cloudgan.launch.clouds.rows import look_up
 from emulators.gcp.refusal import Refusal
 from launch.clouds.aws.used_permissions import document
-from launch.clouds.lab import EACH, USUAL, of_cloud, planned, rows
+from launch.clouds.lab import AWS, AZURE, EACH, GCP, USUAL, of_cloud, planned, rows
 
-AWS, AZURE, GCP = (
-    pytest.mark.parametrize("lab", [one], indirect=True) for one in ("aws", "azure", "gcp")
-)
 CR, LITE = "cr-0123456789abcdef0", "VM_FAMILY_CLOUD_TPU_LITE_POD_SLICE_CT5LP"
 T4, SHARED = USUAL["azure"][0], {"cluster": "physics/shared", "reservation": "physics/week"}
 ASKED = {"aws": {"reservation": CR}, "azure": SHARED, "gcp": {"reservation": "week"}}

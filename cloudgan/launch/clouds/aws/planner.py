@@ -248,8 +248,8 @@ def bucket_of(target: Target) -> str:
     return naming.bucket_name(target.account or naming.ACCOUNT, str(target.region))
 
 
-def bucket(target: Target) -> tuple[Step, ...]:
-    """Returns the steps of a bucket: private, TLS only, owned by this account."""
+def bucket(target: Target) -> Iterator[Step]:
+    """Yields the steps of a bucket: private, TLS only, owned by this account."""
     name, region = bucket_of(target), str(target.region)
     # In S3 this region has no LocationConstraint.
     own_region = {} if region == GLOBAL_REGION else {"LocationConstraint": region}
@@ -259,24 +259,12 @@ def bucket(target: Target) -> tuple[Step, ...]:
     access = {"PublicAccessBlockConfiguration": dict.fromkeys(closed, True)}
     tls = {"Policy": json.dumps(policy("bucket-policy.json", bucket=name))}
     ref = {"region": region, "name": name}
-    return tuple(
-        step(f"bucket {name}{what}", kind, ref, method, body)
-        for what, kind, method, body in (
-            (
-                "",
-                account_kinds.BUCKET,
-                "CreateBucket",
-                {"Bucket": name, "CreateBucketConfiguration": configuration},
-            ),
-            (
-                " blocks public access",
-                account_kinds.BUCKET_ACCESS,
-                "PutPublicAccessBlock",
-                owner | access,
-            ),
-            (" requires TLS", account_kinds.BUCKET_POLICY, "PutBucketPolicy", owner | tls),
-        )
-    )
+    body = {"Bucket": name, "CreateBucketConfiguration": configuration}
+    yield step(f"bucket {name}", account_kinds.BUCKET, ref, "CreateBucket", body)
+    kind, ensure = account_kinds.BUCKET_ACCESS, f"bucket {name} blocks public access"
+    yield step(ensure, kind, ref, "PutPublicAccessBlock", owner | access)
+    kind, ensure = account_kinds.BUCKET_POLICY, f"bucket {name} requires TLS"
+    yield step(ensure, kind, ref, "PutBucketPolicy", owner | tls)
 
 
 def schedule_group(plan: Plan) -> str:

@@ -62,12 +62,9 @@ def check_cluster(cluster: dict[str, Any], target: Target) -> None:
 
 def require(api: GoogleApi, target: Target) -> None:
     """Checks the network before anything is created; a login that may not read it is no error."""
-    try:
-        problem = _problem(api, target)
-    except CredentialsError:
-        return  # Google says it when the cluster is created
-    if problem:
-        raise PlanError(problem)
+    found = finding(api, target)
+    if found.status == "missing":
+        raise PlanError(found.message)
 
 
 def finding(api: GoogleApi, target: Target) -> Finding:

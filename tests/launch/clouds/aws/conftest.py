@@ -1,7 +1,0 @@
-import pytest
-
-
-@pytest.fixture
-def aws(lab):
-    """An emulated account after `setup`."""
-    return lab.aws
