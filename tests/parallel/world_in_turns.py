@@ -109,7 +109,7 @@ def run_world(turns, path, config, *, step=lambda rank, loop: None, progress=Non
     return turns.run(act)
 
 
-def work(rank, step=lambda world, loop: None, *, networks=None):
+def work(rank, step=lambda world, loop: None, *, networks=None, make_loop=Loop):
     """Trains one rank's part of the run, from its checkpoint if it has one."""
     networks, first, config = networks or Sum(rank.config), rank.first_step, rank.config
     rule, own = {}, rank.checkpoints()
@@ -121,9 +121,9 @@ def work(rank, step=lambda world, loop: None, *, networks=None):
             names = [name for name in saved.files if name.startswith(PREFIX)]
             rule = {name.removeprefix(PREFIX): saved[name] for name in names}
     worker = Worker(rank, networks, rule)
-    loop, reason = Loop(rank, worker, networks.weights), "max_steps"
+    loop, reason = make_loop(rank, worker, networks.weights), "max_steps"
     if not rank.steps:
-        loop.save()  # as a training run does before it joins
+        Loop.save(loop)  # as a training run does before it joins
     worker.begin(loop.step)
     try:
         while loop.step < -(-(config.training.max_steps - rank.worker) // rank.layout.workers):
