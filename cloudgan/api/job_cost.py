@@ -182,7 +182,7 @@ def _showers(folder: RunFolder, config: RunConfig) -> int | None:
 def grid_cost(folder: RunFolder, row: PriceRow | None = None) -> JobCostReport:
     """Prices the iterations of a grid by cell and routine, from the records of its cells."""
     found = read_evolution(folder.path)
-    times = found.times
+    times = found.seconds
     if times is None:
         raise DataError(
             f"{folder.path}: no cell has recorded an iteration; run `cloudgan evolve"
@@ -206,7 +206,7 @@ def grid_cost(folder: RunFolder, row: PriceRow | None = None) -> JobCostReport:
     lines = {found.grid.name(number): lines for number, lines in enumerate(found.lines)}
     shares = grid_shares(lines, row, ranks=ranks, machines=machines)
     seconds = {one.name: one.node_seconds or 0.0 for one in shares}
-    idle = times.waiting()
+    idle = times["waiting"]
     notes += [
         f"idle: cell {c} waited for the others for {s:.0%} of its time" for c, s in idle.items()
     ]

@@ -13,7 +13,7 @@ from matplotlib.patches import Rectangle
 from numpy.typing import NDArray
 
 from cloudgan.coevolution.files import GridFolder, pictured, read_pictures
-from cloudgan.coevolution.record import Ancestor, RoutineTimes, ancestry, routine_times
+from cloudgan.coevolution.record import Ancestor, ancestry, seconds_of
 from cloudgan.coevolution.run_result import Evolution, comparison_table
 from cloudgan.core.errors import counted
 from cloudgan.reports.charts import COLOURS, GREY, INK, Axis, Bar, Figure, Line, Plot, StackedBars
@@ -36,7 +36,7 @@ def evolution_page(found: Evolution) -> Page:
     """Returns the page of a grid."""
     config = found.config
     records = {found.grid.name(number): record for number, record in enumerate(found.lines)}
-    times = routine_times(records)
+    times = found.seconds or {}
     compared = comparison_table(found)
     details = _last(found)[0].details
     score = found.lines[found.best_cell or 0][found.iteration - 1].score
@@ -53,7 +53,7 @@ def evolution_page(found: Evolution) -> Page:
         ),
         Section("Ancestry of the winner", tuple(_ancestry(found, records))),
         Section("Cells", (_cells(found),)),
-        Section("Seconds by routine", tuple(_seconds(times, found))),
+        Section("Seconds by routine", tuple(_seconds(times, records, found.config.engine))),
     ]
     return Page(
         f"Evolution of {config.rows}x{config.columns} cells",
@@ -66,7 +66,7 @@ def evolution_page(found: Evolution) -> Page:
     )
 
 
-def _figures(found: Evolution, times: RoutineTimes) -> KeyFigures:
+def _figures(found: Evolution, times: Mapping[str, Any]) -> KeyFigures:
     line = _last(found)[found.best_cell or 0]
     shown = list(line.details.items())[:_MOST_FIGURES]
     details = ((f"{value:.4g}", in_words(name), "") for name, value in shown)
@@ -75,9 +75,9 @@ def _figures(found: Evolution, times: RoutineTimes) -> KeyFigures:
             (f"{line.score:.4g}", "score of the best mixture", "lower is better"),
             *details,
             (
-                f"{times.overall:,.1f} s",
+                f"{times['mean']['overall']:,.1f} s",
                 "per cell",
-                f"{times.evolution_share:.0%} of an iteration is not training",
+                f"{times['evolution_share']:.0%} of an iteration is not training",
             ),
         )
     )
@@ -255,6 +255,7 @@ def _stays(chain: Sequence[Ancestor]) -> list[list[Ancestor]]:
 
 def _cells(found: Evolution) -> Table:
     late = found.config.asynchronous
+    ages = [[age for line in record for age in line.ages.values()] for record in found.lines]
     rows = tuple(
         (
             found.grid.name(number),
@@ -265,7 +266,7 @@ def _cells(found: Evolution) -> Table:
             line.losses[0],
             sum(one.entered for one in record),
             sum(one.diverged for one in record),
-            *((_mean_age(record),) if late else ()),
+            *((statistics.fmean(ages[number]) if ages[number] else None,) if late else ()),
             ", ".join(
                 f"{found.grid.name(cell)}: {weight:.2f}" for cell, weight in line.members.items()
             ),
@@ -287,22 +288,20 @@ def _cells(found: Evolution) -> Table:
     return Table(heads, rows, caption, "lrrrrlrr" + "r" * late + "l", interactive=True)
 
 
-def _mean_age(record: Sequence[CellLine]) -> float | None:
-    ages = [age for line in record for age in line.ages.values()]
-    return statistics.fmean(ages) if ages else None
-
-
-def _seconds(times: RoutineTimes, found: Evolution) -> Iterator[Block]:
+def _seconds(
+    times: Mapping[str, Any], records: Mapping[str, Sequence[CellLine]], engine: str
+) -> Iterator[Block]:
+    mean, median = times["mean"], times["per_iteration"]
     names = ("gather", "train", "update_genomes", "mutate")
-    iteration = sum(times.per_iteration[name] for name in names) or 1.0
+    iteration = sum(median[name] for name in names) or 1.0
     rows: list[tuple[str, float, float | str, str]] = [
-        (name.replace("_", " "), times.mean(name), 1e3 * times.per_iteration[name],
-         f"{times.per_iteration[name] / iteration:.1%}")
+        (name.replace("_", " "), mean[name], 1e3 * median[name],
+         f"{median[name] / iteration:.1%}")
         for name in names
     ]  # fmt: skip
-    if times.mean_wait:
-        rows.append((WAIT, times.mean_wait, "", ""))
-    rows.append(("all", times.overall, 1e3 * iteration, "100.0%"))
+    if mean[WAIT]:
+        rows.append((WAIT, mean[WAIT], "", ""))
+    rows.append(("all", mean["overall"], 1e3 * iteration, "100.0%"))
     yield Table(
         ("routine", "seconds of a cell", "ms of an iteration", "share of an iteration"),
         tuple(rows),
@@ -310,27 +309,23 @@ def _seconds(times: RoutineTimes, found: Evolution) -> Iterator[Block]:
         " iteration: the median without the first one, which traces the networks.",
         "lrrr",
     )
-    if len(times.totals) <= _MOST_CELLS:
+    if len(times["cells"]) <= _MOST_CELLS:
         yield StackedBars(
             "Seconds by cell and routine",
             Axis("seconds"),
             (*(name.replace("_", " ") for name in names), WAIT),
             tuple(
-                Bar(f"cell {name}", (*(cell[routine] for routine in names), times.waits[name]))
-                for name, cell in times.totals.items()
+                Bar(f"cell {name}", tuple(seconds_of(record, each) for each in (*names, WAIT)))
+                for name, record in records.items()
             ),
         )
-    yield Paragraph(_idle_text(times, found))
-
-
-def _idle_text(times: RoutineTimes, found: Evolution) -> str:
-    if found.config.engine == "one":
-        return "No cell waits: all cells share one process and take turns."
-    idle = times.waiting()
+    idle = ", ".join(f"cell {name} {share:.0%}" for name, share in times["waiting"].items())
+    text = f"Idle ranks, by the share of their time in which they wait for the others: {idle}."
     if not idle:
-        return "No rank is idle: none waits for the others for more than a tenth of its time."
-    named = ", ".join(f"cell {name} {share:.0%}" for name, share in idle.items())
-    return f"Idle ranks, by the share of their time in which they wait for the others: {named}."
+        text = "No rank is idle: none waits for the others for more than a tenth of its time."
+    if engine == "one":
+        text = "No cell waits: all cells share one process and take turns."
+    yield Paragraph(text)
 
 
 def _last(found: Evolution) -> list[CellLine]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from cloudgan.core.durations import format_duration
@@ -18,74 +17,46 @@ _IDLE_SHARE = 0.1
 """A cell that waits for the others for more than this share of its time is idle."""
 
 
-@dataclass(frozen=True)
-class RoutineTimes:
-    """Seconds of each cell: the source's table IV (arXiv:2004.04633).
+def routine_times(records: Mapping[str, Sequence[CellLine]]) -> dict[str, Any] | None:
+    """Sums up the records of the cells; None: none has a line; those without a line are left out.
 
-    `totals` has seconds by cell name and routine, over all iterations; `per_iteration` the median seconds
-    of an iteration by routine, over cells and iterations, without the first iteration of a cell, which
-    traces, if there are more; `waits` seconds by cell name in which a cell of the engine `ranks` waited for
-    the others.
+    Returns:
+        Seconds as in the source's table IV (arXiv:2004.04633). `cells`: by cell name and routine, over all
+        iterations; `mean`: over the cells, also of `wait`, in which a cell of the engine `ranks` waited for the
+        others, and of `overall`; `per_iteration`: the median of an iteration by routine, over cells and
+        iterations, without the first iteration of a cell, which traces, if there are more; `evolution_share`: of
+        everything but training in an iteration; `waiting`: the share of waiting in the time of each idle cell,
+        the largest first.
     """
-
-    totals: Mapping[str, Mapping[str, float]]
-    per_iteration: Mapping[str, float]
-    waits: Mapping[str, float]
-
-    def mean(self, routine: str) -> float:
-        """Returns the total seconds of a routine, as mean over the cells."""
-        return statistics.fmean(cell[routine] for cell in self.totals.values())
-
-    @property
-    def overall(self) -> float:
-        """Total seconds of all routines and of waiting, as mean over the cells."""
-        return sum(map(self.mean, ROUTINES)) + self.mean_wait
-
-    @property
-    def mean_wait(self) -> float:
-        """Total seconds of waiting, as mean over the cells."""
-        return statistics.fmean(self.waits.values())
-
-    @property
-    def evolution_share(self) -> float:
-        """Share of everything but training in an iteration."""
-        overall = sum(self.per_iteration.values())
-        return 1 - self.per_iteration["train"] / overall if overall else 0.0
-
-    def waiting(self) -> dict[str, float]:
-        """Returns the share of waiting in the time of each idle cell, the largest first."""
-        whole = {name: sum(cell.values()) + self.waits[name] for name, cell in self.totals.items()}
-        shares = {name: self.waits[name] / seconds for name, seconds in whole.items() if seconds}
-        idle = [name for name in shares if shares[name] > _IDLE_SHARE]
-        return {name: shares[name] for name in sorted(idle, key=lambda name: -shares[name])}
-
-    def as_json(self) -> dict[str, Any]:
-        """Returns all figures."""
-        return {
-            "cells": {name: dict(cell) for name, cell in self.totals.items()},
-            "mean": {name: self.mean(name) for name in ROUTINES}
-            | {WAIT: self.mean_wait, "overall": self.overall},
-            "per_iteration": dict(self.per_iteration),
-            "evolution_share": self.evolution_share,
-            "waiting": self.waiting(),
-        }
-
-
-def routine_times(records: Mapping[str, Sequence[CellLine]]) -> RoutineTimes:
-    """Sums up the records of the cells; those without a line are left out."""
     known = {cell: record for cell, record in records.items() if record}
-    totals = {
-        cell: {name: sum(line.seconds.get(name, 0.0) for line in record) for name in ROUTINES}
-        for cell, record in known.items()
-    }
+    if not known:
+        return None
     steady = [line for record in known.values() for line in record[1:] or record]
     median = {
         name: statistics.median(line.seconds.get(name, 0.0) for line in steady) for name in ROUTINES
     }
-    waits = {
-        cell: sum(line.seconds.get(WAIT, 0.0) for line in record) for cell, record in known.items()
+    totals = {
+        cell: {name: seconds_of(record, name) for name in ROUTINES}
+        for cell, record in known.items()
     }
-    return RoutineTimes(totals, median, waits)
+    waits = {cell: seconds_of(record, WAIT) for cell, record in known.items()}
+    mean = {name: statistics.fmean(cell[name] for cell in totals.values()) for name in ROUTINES}
+    mean_wait, iteration = statistics.fmean(waits.values()), sum(median.values())
+    whole = {name: sum(cell.values()) + waits[name] for name, cell in totals.items()}
+    shares = {name: waits[name] / seconds for name, seconds in whole.items() if seconds}
+    idle = sorted(shares, key=lambda name: -shares[name])
+    return {
+        "cells": totals,
+        "mean": mean | {WAIT: mean_wait, "overall": sum(mean.values()) + mean_wait},
+        "per_iteration": median,
+        "evolution_share": 1 - median["train"] / iteration if iteration else 0.0,
+        "waiting": {name: shares[name] for name in idle if shares[name] > _IDLE_SHARE},
+    }
+
+
+def seconds_of(record: Sequence[CellLine], routine: str) -> float:
+    """Returns the seconds of a routine in all iterations of a cell."""
+    return sum(line.seconds.get(routine, 0.0) for line in record)
 
 
 class Ancestor(NamedTuple):

@@ -10,7 +10,7 @@ from pydantic import Field, computed_field
 
 from cloudgan.coevolution.files import GridFolder
 from cloudgan.coevolution.grid import Grid
-from cloudgan.coevolution.record import RoutineTimes, routine_times
+from cloudgan.coevolution.record import routine_times
 from cloudgan.core.errors import DataError, counted
 from cloudgan.reports.result import Result, View
 from cloudgan.reports.table import Mark, Table
@@ -71,14 +71,7 @@ class Evolution(Result):
     @computed_field(description="by cell and routine")  # type: ignore[prop-decorator]
     @property
     def seconds(self) -> dict[str, Any] | None:
-        """All figures of `times`."""
-        return self.times.as_json() if self.times else None
-
-    @property
-    def times(self) -> RoutineTimes | None:
         """Seconds by cell and routine; None before the first iteration."""
-        if not any(self.lines):
-            return None
         return routine_times({self.grid.name(n): lines for n, lines in enumerate(self.lines)})
 
     def view(self) -> View:

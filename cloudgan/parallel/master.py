@@ -30,12 +30,9 @@ _LEAST_SILENCE_SECONDS = 60.0
 class Above:
     """What is above a master."""
 
-    def begin(self, master: Master, described: Described) -> tuple[Centre, UpdateRule]:
-        """Returns the centre with which the workers begin, and the rule between them and this master."""
+    def begin(self, master: Master, described: Described) -> None:
+        """Gives the master the centre with which the workers begin, and the rule between them."""
         raise NotImplementedError
-
-    def begun(self, master: Master) -> None:
-        """Does what is due before the workers begin."""
 
     def count(self, number: int, update: Update, steps: int, staleness: Counter[int]) -> None:
         """Counts updates of a worker."""
@@ -115,9 +112,8 @@ class Master:
     def run(self) -> Outcome | None:
         """Serves until all children have ended; returns how the run ended on rank 0."""
         described, *_ = [found for child in self._children.values() if (found := self._join(child))]
-        self.centre, self.rule = self._above.begin(self, described)
+        self._above.begin(self, described)
         self._received = np.empty_like(self.centre.weights)
-        self._above.begun(self)
         for child in self._children.values():
             child.silence.heard()
             self.world.send(self.centre.weights, child.rank, Tag.CENTRE)

@@ -24,7 +24,7 @@ from cloudgan.parallel.master import Above, Master
 from cloudgan.parallel.messages import Described, Report, Update
 from cloudgan.parallel.rank import Rank
 from cloudgan.parallel.record import RunRecord
-from cloudgan.parallel.update_rules import UpdateRule, make_rule, make_rule_of_masters
+from cloudgan.parallel.update_rules import make_rule, make_rule_of_masters
 from cloudgan.schema.record_line import StopReason
 from cloudgan.schema.stop_criterion import BestCheckpoint
 from cloudgan.training.checkpoint import Checkpoints, State
@@ -68,8 +68,8 @@ class RunKeeper(Above):
         self._saved_step = self._saved.state.step if self._saved else -1
         progress.start("starting the workers")
 
-    def begin(self, master: Master, described: Described) -> tuple[Centre, UpdateRule]:
-        """Returns the centre of the point, or the weights that the first worker sends."""
+    def begin(self, master: Master, described: Described) -> None:
+        """Begins with the centre of the point; a new run with the weights that the first worker sends, as a point."""
         config, flat, rank = self._config, described.flat, self._rank
         self._described = described
         if self._saved:
@@ -108,10 +108,8 @@ class RunKeeper(Above):
         )
         self._record.start(described.started)
         master.stop = self._quality.stop or master.stop
-        return Centre(weights, flat.leading_size, average, decay=decay), rule
-
-    def begun(self, master: Master) -> None:
-        """Saves the point at which a new run begins."""
+        master.centre = Centre(weights, flat.leading_size, average, decay=decay)
+        master.rule = rule
         if not self._saved:
             master.open_saved_point(Point.of(master.centre, master.rule, 0))
 

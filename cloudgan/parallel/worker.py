@@ -280,8 +280,8 @@ class Parent(Above):
         self._report = Report(rank.profile.seconds)
         self._exchanged_clock = 0
 
-    def begin(self, master: Master, described: Described) -> tuple[Centre, UpdateRule]:
-        """Joins rank 0; returns its weights, or those of the own checkpoint."""
+    def begin(self, master: Master, described: Described) -> None:
+        """Joins rank 0, and begins with its weights, or with those of the own checkpoint."""
         rank, parallel, flat = self._rank, self._rank.config.parallel, described.flat
         self._described = described
         rate = described.started.learning_rate
@@ -298,7 +298,7 @@ class Parent(Above):
             self._restore(rule)
         else:
             self._rule.begin(self._link.fetched)
-        return Centre(self._link.fetched.copy(), flat.leading_size), rule
+        master.centre, master.rule = Centre(self._link.fetched.copy(), flat.leading_size), rule
 
     def count(self, number: int, update: Update, steps: int, staleness: Counter[int]) -> None:
         """Counts updates of a worker for the next report."""

@@ -45,8 +45,8 @@ def test_seconds_are_summed_by_cell_and_routine_and_idle_cells_are_named():
             "1-0": [],
         }
     )
-    assert times.totals["0-0"]["train"] == 12.0
-    assert times.mean("train") == 9.0
-    assert times.overall == pytest.approx((0.2 + 12 + 1.6 + 0.2 + 8 + 8) / 2)
-    assert times.per_iteration["train"] == 3.0
-    assert times.waiting() == {"0-1": 0.5}
+    assert times["cells"]["0-0"]["train"] == 12.0
+    assert times["mean"]["train"] == 9.0
+    assert times["mean"]["overall"] == pytest.approx((0.2 + 12 + 1.6 + 0.2 + 8 + 8) / 2)
+    assert times["per_iteration"]["train"] == 3.0
+    assert times["waiting"] == {"0-1": 0.5}
