@@ -70,9 +70,6 @@ class TrainingSet:
 
     The image of a shower is (central cells in GeV * `image_scale`) ** `image_power` of the preset, and its angle is
     the measured one, or theta of the primary where it is known.
-
-    Attributes:
-        model: The preset.
     """
 
     def __init__(self, store: Store, model: Preset, every: int, fold: int) -> None:

@@ -306,8 +306,6 @@ class RawFile:
     """A file of showers that was checked when opened, and is read in blocks.
 
     Attributes:
-        path: The file, or the folder of the store.
-        info: Metadata of the file.
         raw_blocks: Yields all showers in order, bit for bit, at most so many at a time.
         notes: Sentences about what else was decided, or is missing.
         origin: What it is; by default its layout.

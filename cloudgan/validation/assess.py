@@ -72,14 +72,10 @@ def assess(
     """Measures generated against reference showers; the samples may differ in size.
 
     Args:
-        generated: Sample under test.
         reference: Monte Carlo that was not used in training.
-        seed: Seed of the permutations, bootstrap samples and classifiers.
-        names: Names of the samples.
         classify: Also train classifiers, which takes half of the time.
         energy_bins: Number of energy bins; see `cloudgan.validation.overlap.bins_for`.
         notes: What is known about the samples, to be shown with the result.
-        progress: Receives each step.
 
     Raises:
         DataError: The samples cannot be compared; the message gives the reason and the remedy.
@@ -237,10 +233,6 @@ def quick_metrics(generated: Observables, reference: Observables) -> dict[str, f
     """Returns the distance of generated showers from the reference; 0 is perfect for each metric.
 
     Computes neither errors, baselines nor classifiers: about 10 ms for 500 showers of each sample.
-
-    Args:
-        generated: Showers with the energies and angles of the reference.
-        reference: Held-out Monte Carlo.
 
     Returns:
         metric: Metric by which the 3DGAN authors rank generators (`authors_metric`).

@@ -87,7 +87,6 @@ class Measure(Document):
     Attributes:
         name: Name of the measure, such as ``response``, as gates use it.
         where: Bin or histogram, such as ``10-40 GeV`` or ``hits``; empty for all showers.
-        value: Measured value.
         applies: False if the reference cannot have this property, such as the slope of a single angle or the
             response in a bin without showers; its halves have no value either.
         error: Standard error of the value, from bootstrap samples.
@@ -137,11 +136,7 @@ class Measure(Document):
 class Sample(Document):
     """A sample that was compared.
 
-    Attributes:
-        name: Name of a file or a generator.
-        showers: Number of showers measured.
-        cells: Cells of an image in x, y and depth.
-        energy_range_gev: Lowest and highest energy of the measured showers.
+    The cells are those of an image in x, y and depth.
     """
 
     name: str
@@ -153,14 +148,7 @@ class Sample(Document):
 class Assessment(Document):
     """All measures of two samples.
 
-    Attributes:
-        schema_version: 3.
-        generated: Sample under test.
-        reference: Monte Carlo.
-        seed: Seed of the permutations, bootstrap samples and classifiers.
-        permutations: Number of permutations behind each p-value.
-        measures: Measures in display order.
-        notes: Values that are unknown or left out, with the reason.
+    The measures are in display order; the notes name values that are unknown or left out, with the reason.
     """
 
     schema_version: Literal[3] = 3

@@ -97,13 +97,7 @@ def fpd(
     The distance of finite samples has a bias in 1/N, which doubles with halves of both samples. The line
     through both, at 1/N = 0, is 2 F(N) - F(N/2), where F(N/2) is the mean over random halvings. Kansal et
     al. fit the same line to more and larger samples.
-
-    Args:
-        ours: (N, d), scaled.
-        our_weights: (R, N).
-        theirs: (M, d), scaled.
-        their_weights: (R, M).
-        seed: Seed of the halvings.
+    Features are scaled, (N, d) and (M, d), weights (R, N) and (R, M).
     """
     random = np.random.default_rng(seed)
     whole = frechet(covariances(ours, our_weights), covariances(theirs, their_weights))
@@ -149,11 +143,7 @@ def kpd(ours: Floats, theirs: Floats, *, seed: int) -> tuple[float, float]:
 
     Mean of k(x, x') plus that of k(y, y') minus twice that of k(x, y) over different showers (Gretton et
     al., JMLR 13 (2012) 723, eq. 3); it can be negative. The error is the jackknife's.
-
-    Args:
-        ours: (N, d), scaled.
-        theirs: (M, d), scaled.
-        seed: Seed of the sampling above `KPD_SHOWERS`.
+    Features are scaled, (N, d) and (M, d).
     """
     random = np.random.default_rng(seed)
     x, y = (sample[random.permutation(len(sample))[:KPD_SHOWERS]] for sample in (ours, theirs))
@@ -365,11 +355,7 @@ def two_sample_test(ours: Table, theirs: Table, *, seed: int) -> ClassifierResul
     Isotonic regression on the scores of the other folds turns scores into probabilities; the divergence is
     1 + the mean of log2 of the probability of the true class, with equal class weights (calibration before
     the JSD: CaloChallenge, arXiv:2410.21611).
-
-    Args:
-        ours: Features (N, d).
-        theirs: Features (M, d).
-        seed: Seed of the sampling, the folds and the trees.
+    Features are (N, d) and (M, d).
     """
     random = np.random.default_rng(seed)
     chosen = [random.permutation(len(sample))[:CLASSIFIER_SHOWERS] for sample in (ours, theirs)]

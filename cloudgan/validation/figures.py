@@ -49,12 +49,7 @@ Drawn = tuple[str, str, list[Panel], str]
 
 
 def figures(samples: Samples, assessment: Assessment) -> Iterator[Figure]:
-    """Yields all figures in reading order; those of one family are adjacent.
-
-    Args:
-        samples: Compared samples.
-        assessment: Their measures.
-    """
+    """Yields all figures in reading order; those of one family are adjacent."""
     yield from shower_figures(samples.pairs, (samples.generated_name, samples.reference_name))
     for family in FAMILIES:
         yield from family_figures(samples, family)
@@ -297,9 +292,7 @@ _VIEWS = (
 def shower_figures(pairs: Sequence[Pair], names: tuple[str, str]) -> Iterator[Figure]:
     """Yields the showers from the side and from the front; nothing without pairs.
 
-    Args:
-        pairs: Showers to draw, a column each.
-        names: Of the generated sample and of the Monte Carlo.
+    A pair is a column; the names are those of the generated sample and of the Monte Carlo.
     """
     for name, axis, x_label, y_label, caption in _VIEWS if pairs else ():
         # Rows of a map are y: from the side (y, z), from the front (x, y) transposed.

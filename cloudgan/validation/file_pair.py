@@ -76,14 +76,7 @@ class FilePair:
 
 
 def open_pair(generated: str, reference: str, *, unit: str = "", binning: str = "") -> FilePair:
-    """Opens two files, globs or folders, and checks that they can be compared.
-
-    Args:
-        generated: Showers to validate.
-        reference: Monte Carlo.
-        unit: Unit of ECAL in files that state none.
-        binning: Of their cells, see `open_source`.
-    """
+    """Opens two files, globs or folders, and checks that they can be compared."""
     ours, theirs = (open_source(name, unit, binning) for name in (generated, reference))
     one, other = Path(generated).name, Path(reference).name
     names = (generated, reference) if one == other else (one, other)

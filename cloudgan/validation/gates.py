@@ -34,8 +34,6 @@ class Check(Document):
     """One measure and its gate.
 
     Attributes:
-        title: Title, such as ``energy response, 10-40 GeV``.
-        measure: Measured value.
         good: Deviation from the ideal that is good.
         acceptable: Deviation that is acceptable; beyond it the gate fails.
         grade: Grade of this measure; an unknown value fails, unless the check does not apply.
@@ -54,11 +52,8 @@ class Verdict(Document):
     """All checks of an assessment.
 
     Attributes:
-        schema_version: 3.
-        grade: Worst grade of the checks.
         passed: Whether no gate failed, some check applies and there are enough showers to tell.
         needed: Showers of each sample with which all checks can tell, roughly; None: there are enough.
-        checks: Checks in the order of the gates.
         failures: One sentence per failed property, worst first.
         notes: Unknown values.
         in_sample: Whether the generator was trained on showers of the reference; None: unknown.
@@ -95,7 +90,6 @@ class Gate(Document):
         measure: Name of the measure, one of `cloudgan.validation.assessment.IDEALS`.
         where: Bins or histograms: a name, or a pattern such as ``* GeV``; empty selects the value over
             all showers. Default: all.
-        title: Title in the report.
         good: Deviation from the ideal, beyond that of Monte Carlo itself, that is good.
         acceptable: Deviation that is acceptable; beyond it the gate fails if the difference is significant.
         message: Sentence for a failure. Placeholders: ``{value}``, ``{percent}`` (signed deviation),

@@ -331,11 +331,7 @@ def wasserstein_1(
 ) -> Floats:
     """Exact Wasserstein-1, the area between the distribution functions; unit of the values.
 
-    Args:
-        ours: (N,).
-        our_weights: (R, N).
-        theirs: (M,).
-        their_weights: (R, M).
+    Values are (N,) and (M,), weights (R, N) and (R, M).
     """
     values = np.concatenate([ours, theirs])
     order = np.argsort(values, kind="stable")

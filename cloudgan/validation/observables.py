@@ -53,10 +53,7 @@ def measure(
 ) -> dict[str, NDArray[np.floating]]:
     """Measures images (n, X, Y, Z), GeV; the keys are fields of `Observables`.
 
-    Args:
-        ecal: Energies.
-        name: Name of the sample in errors.
-        numbers: Shower numbers in errors, (n,).
+    `name` and `numbers`, (n,), are of the sample and its showers in errors.
 
     Raises:
         DataError: A cell is NaN, infinite or negative.
@@ -254,8 +251,6 @@ def observe(
     """Measures `showers`.
 
     Args:
-        showers: At least one.
-        name: Name of the sample in errors.
         requested_rad: Requested angles, (N,). Default: theta where known, else the angle measured on
             the image.
         numbers: Shower numbers in errors, (N,). Default: from 0.
@@ -299,13 +294,9 @@ def observe_blocks(
     """Measures showers block by block; at most one block of images is in memory.
 
     Args:
-        blocks: Blocks of showers, such as those of a file or of a generator.
-        name: Name of the sample in errors.
         requested_rad: Requested angles of all showers of all blocks.
         count: Showers in all blocks. Of more than `at_most` so many are measured, evenly spaced from the first to
             the last. Default: all are measured.
-        at_most: Maximum number measured.
-        progress: Receives each block.
 
     Raises:
         DataError: As for `observe`, or a file is damaged.

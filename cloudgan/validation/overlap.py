@@ -32,8 +32,6 @@ class OverlapRegion:
     """Two samples with the same distribution of energies and angles.
 
     Attributes:
-        generated: Remaining showers of the sample under test.
-        reference: Remaining Monte Carlo.
         matched: Both have the same energies, and known angles, row by row.
         angle_known: The requested angle of both samples is known.
         notes: Discarded showers, with the reason.
@@ -53,12 +51,6 @@ def overlap_region(
 
     If energies or angles are distributed differently there, showers are discarded at random, per bin, until
     the distributions agree.
-
-    Args:
-        generated: Sample under test.
-        reference: Monte Carlo.
-        min_showers: Minimum size of each sample.
-        seed: Random seed.
 
     Raises:
         DataError: Image shapes, units or energies differ, too few showers, or all showers are empty.
@@ -239,10 +231,7 @@ def bins_for(overlap: OverlapRegion, energy_bins: int | None = None) -> Bins:
     """Chooses equal bins over the range of both samples, its ends rounded outwards.
 
     Of two to nine energies that repeat, each has a bin of its own.
-
-    Args:
-        overlap: Two samples.
-        energy_bins: Number of energy bins. Default: 9 if both have 3,000 showers or more, else 3.
+    By default there are 9 if both samples have 3,000 showers or more, else 3.
     """
     samples = (overlap.generated, overlap.reference)
     if energy_bins is None:

@@ -30,11 +30,7 @@ Floats = NDArray[np.float64]
 class Figure:
     """An SVG figure with its caption.
 
-    Attributes:
-        name: Unique name in the page.
-        family: Heading of the section.
-        svg: SVG element.
-        caption: Description of the content and how it was measured.
+    The name is unique in the page, the family is the heading of its section.
     """
 
     name: str
@@ -73,13 +69,9 @@ class Panel:
     """One curve of all samples.
 
     Attributes:
-        measure: Function from a sample to its curve.
         edges: Bin edges, ascending.
-        x_label: Label with unit.
-        y_label: Label with unit.
         form: Steps for histograms and profiles, points for means per bin.
         compare: Ratio to the reference, or difference where a ratio is not meaningful.
-        log_x: Logarithmic x axis.
         log_y: Logarithmic y axis; bins of zero are left out.
         from_zero: A linear y axis starts at zero.
         difference_label: Label with unit of the lower axis where differences are shown.

@@ -43,11 +43,8 @@ RUN_SHOWERS = 1000
 class RunFacts:
     """What only the validation of a run has.
 
-    Attributes:
-        folder: Of the run.
-        step: Of the checkpoint.
-        untrained: Assessment of the same network before its first step.
-        change: What training changed, in one sentence.
+    They are its folder, the step of the checkpoint, the assessment of the same network before its first step, and what
+    training changed, in one sentence.
     """
 
     folder: RunFolder
@@ -61,12 +58,7 @@ class Validation:
     """Result of a validation; a notebook shows the headline, the checks and the figures.
 
     Attributes:
-        title: Names of both samples.
-        reference_name: Name of the Monte Carlo.
-        samples: Observables that the figures show.
         assessment: All measures, each with its error and its MC-MC baseline.
-        verdict: Checks against the gates; ``verdict.passed`` and ``verdict.grade``.
-        run: What only the validation of a run has.
         provenance: Properties of the files, a table per sample.
     """
 
@@ -79,12 +71,7 @@ class Validation:
     provenance: tuple[Table, ...] = ()
 
     def result(self, *, report: str | None = None, gate: bool = False) -> ValidationResult:
-        """Returns the measures and the verdict, without the showers.
-
-        Args:
-            report: Page that was written.
-            gate: Whether a failed check ends the command.
-        """
+        """Returns the measures and the verdict, without the showers."""
         return ValidationResult(
             run=str(self.run.folder.path) if self.run else None,
             step=self.run.step if self.run else None,

@@ -68,11 +68,6 @@ class Samples:
     """Samples to draw; the names go into the legends.
 
     Attributes:
-        overlap: Compared region of both samples.
-        generated_name: Name of the sample under test.
-        reference_name: Name of the Monte Carlo.
-        untrained: Sample of the same generator before training, if it was kept.
-        seed: Seed of the random halves.
         pairs: Showers to draw, each generated one with one of the Monte Carlo.
     """
 
@@ -137,8 +132,6 @@ def pick_pairs(
     """Returns Monte Carlo showers of evenly spread energies, each with a generated one.
 
     Args:
-        generated: Sample under test.
-        reference: Monte Carlo.
         matched: Row by row, a generated shower was asked for energy and angle of the Monte Carlo one; else
             the nearest one is taken.
     """
