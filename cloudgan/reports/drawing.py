@@ -12,7 +12,6 @@ import math
 import re
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
-from functools import singledispatch
 from typing import Literal, Self
 from xml.sax.saxutils import escape, quoteattr
 
@@ -210,23 +209,24 @@ def _height(chart: Chart, width: float) -> float:
             return chart.height_inches
 
 
-@singledispatch
 def draw(chart: Chart, axes: Axes) -> None:
     """Draws a chart on axes."""
-    raise TypeError(f"{type(chart).__name__} cannot be drawn on {axes}")
-
-
-@draw.register
-def _(chart: Figure, axes: Axes) -> None:
-    chart.draw(axes)
+    match chart:
+        case Plot():
+            _draw_plot(chart, axes)
+        case StackedBars():
+            _draw_bars(chart, axes)
+        case HeatMap():
+            _draw_heat_map(chart, axes)
+        case Figure():
+            chart.draw(axes)
 
 
 _MARKS = "os^D"
 _DASHES = ("-", "--", ":")
 
 
-@draw.register
-def _(chart: Plot, axes: Axes) -> None:
+def _draw_plot(chart: Plot, axes: Axes) -> None:
     for number, series in enumerate(chart.series):
         style = series.style or Style(number)
         shown = [p for p in series.points if chart.x.holds(p.x) and chart.y.holds(p.y)]
@@ -296,8 +296,7 @@ def _scale(axis: Axis, axes: Axes, which: Literal["x", "y"], values: Iterable[fl
     axes.set(**{f"{which}label": textwrap.fill(plain(axis.label), 32)})
 
 
-@draw.register
-def _(chart: StackedBars, axes: Axes) -> None:
+def _draw_bars(chart: StackedBars, axes: Axes) -> None:
     room = int(_width(axes) * _PER_INCH)
     begins = [0.0] * len(chart.bars)
     shown = [n for n in range(len(chart.parts)) if any(bar.values[n] for bar in chart.bars)]
@@ -334,8 +333,7 @@ def _cut(text: str, most: int) -> str:
 _BLUES = LinearSegmentedColormap.from_list("blues", ("#e8f0fa", "#16488c"))
 
 
-@draw.register
-def _(chart: HeatMap, axes: Axes) -> None:
+def _draw_heat_map(chart: HeatMap, axes: Axes) -> None:
     every = [value for row in chart.values for value in row]
     norm = LogNorm(min(every), max(every))
     axes.imshow(chart.values, norm=norm, cmap=_BLUES, interpolation="none")

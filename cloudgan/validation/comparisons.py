@@ -14,6 +14,7 @@ from cloudgan.reports.charts import COLOURS, GREY, INK
 from cloudgan.reports.drawing import Drawing, plain
 from cloudgan.schema.words import in_words
 from cloudgan.validation.assessment import Assessment, Measure
+from cloudgan.validation.distances import covariances
 from cloudgan.validation.observables import HIGH_LEVEL, high_level
 from cloudgan.validation.panels import Figure, legend_columns, physics_ticks
 from cloudgan.validation.samples import GENERATED_COLOUR, Samples
@@ -48,12 +49,7 @@ def correlation_figures(samples: Samples) -> Iterator[Figure]:
 
 def correlations(values: Floats) -> Floats:
     """Matrix of linear correlation of the columns of (N, n) values; 0 where one does not vary."""
-    deviation = values - values.mean(0)
-    width = np.sqrt((deviation**2).sum(0))
-    norm = np.outer(width, width)
-    found: Floats = np.divide(
-        deviation.T @ deviation, norm, out=np.zeros_like(norm), where=norm > 0
-    )
+    found: Floats = covariances(values, np.ones((1, len(values)), np.float32)).correlation()[0]
     return found
 
 
@@ -74,7 +70,14 @@ def _draw(true: Floats, ours: Floats, samples: Samples) -> str:
             axes = drawing.figure.add_axes(
                 (left / width, base / height, side / width, side / height)
             )
-            _matrix(axes, matrix)
+            # Squares whose colour is the sign and whose opacity is the size.
+            edges = np.arange(len(matrix) + 1)
+            mesh = axes.pcolormesh(edges, edges, matrix)
+            mesh.set_array(None)
+            mesh.set_facecolor(_colours(matrix.ravel()))  # type: ignore[arg-type]  # stubs know one colour
+            axes.invert_yaxis()
+            axes.grid(visible=False)
+            axes.spines[["top", "right"]].set_visible(True)
             axes.set_title(plain(title))
             axes.set_xticks(places, words, rotation=90, fontsize=8)
             axes.set_yticks(places, words, fontsize=8)
@@ -84,17 +87,6 @@ def _draw(true: Floats, ours: Floats, samples: Samples) -> str:
         bar = drawing.figure.add_axes((8.14 / width, base / height, 0.1 / width, side / height))
         _scale(bar)
         return drawing.svg("Matrices of correlation and their difference")
-
-
-def _matrix(axes: Axes, matrix: Floats) -> None:
-    """Squares whose colour is the sign and whose opacity is the size."""
-    edges = np.arange(len(matrix) + 1)
-    mesh = axes.pcolormesh(edges, edges, matrix)
-    mesh.set_array(None)
-    mesh.set_facecolor(_colours(matrix.ravel()))  # type: ignore[arg-type]  # stubs know one colour
-    axes.invert_yaxis()
-    axes.grid(visible=False)
-    axes.spines[["top", "right"]].set_visible(True)
 
 
 def _scale(axes: Axes) -> None:
@@ -155,8 +147,16 @@ def _bars(
 ) -> str:
     with Drawing(9.0, 1.0 + 0.24 * max(len(found), 3)) as drawing:
         (axes,) = drawing.axes()
-        _bands(axes, found)
         ideal = found[0].ideal
+        for place, measure in enumerate(found):
+            if measure.baseline is None:
+                continue
+            low, high = sorted((ideal, measure.baseline))
+            wide = _BAND_ERRORS * (measure.baseline_error or 0.0)
+            low = low - wide if low < ideal else low
+            axes.barh(place, high + wide - low, left=low, height=_BAND_THICK, color=GREY,
+                      alpha=0.35, linewidth=0)  # fmt: skip
+            axes.plot([measure.baseline] * 2, [place - 0.45, place + 0.45], color=INK, linewidth=1)
         places = np.arange(len(found))
         axes.barh(
             places, [(m.value or 0.0) - ideal for m in found], left=ideal, height=_THICK,
@@ -183,15 +183,3 @@ def _bars(
         return drawing.svg(
             f"{in_words(kind)} of generated and reference showers, with its MC-MC baseline"
         )
-
-
-def _bands(axes: Axes, found: Sequence[Measure]) -> None:
-    for place, measure in enumerate(found):
-        if measure.baseline is None:
-            continue
-        low, high = sorted((measure.ideal, measure.baseline))
-        wide = _BAND_ERRORS * (measure.baseline_error or 0.0)
-        low = low - wide if low < measure.ideal else low
-        axes.barh(place, high + wide - low, left=low, height=_BAND_THICK, color=GREY, alpha=0.35,
-                  linewidth=0)  # fmt: skip
-        axes.plot([measure.baseline] * 2, [place - 0.45, place + 0.45], color=INK, linewidth=1)

@@ -8,9 +8,8 @@ import string
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from importlib import resources
-from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
 from pydantic import Field, field_validator, model_validator
 
@@ -71,8 +70,8 @@ class Verdict(Document):
 
 Kind = Literal["cause", "property", "summary"]
 
-GRADES: tuple[Grade, ...] = ("at the baseline", "good", "acceptable", "cannot tell", "fail")
-_KINDS: tuple[Kind, ...] = ("cause", "property", "summary")
+GRADES: tuple[Grade, ...] = get_args(Grade)
+_KINDS: tuple[Kind, ...] = get_args(Kind)
 _SMALLEST_RATIO = 1e-3
 _ROUNDING = 1e-9  # 1.05 is 0.05 from 1
 _PACKAGE = resources.files("cloudgan.validation")
@@ -173,7 +172,8 @@ def load_gates(path: Path | None = None) -> Gates:
     Raises:
         ConfigError: The file is missing, is not TOML, or has unknown or missing keys.
     """
-    return _read(path or _PACKAGE / "gates.toml")
+    source = path or _PACKAGE / "gates.toml"
+    return validated(Gates, read_toml(source), str(source), ConfigError)
 
 
 def apply_gates(
@@ -209,10 +209,6 @@ def apply_gates(
         notes=tuple(notes),
         in_sample=in_sample,
     )
-
-
-def _read(source: Path | Traversable) -> Gates:
-    return validated(Gates, read_toml(source), str(source), ConfigError)
 
 
 def _check(gate: Gate, measure: Measure) -> Check:

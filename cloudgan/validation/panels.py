@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -197,7 +197,7 @@ def physics_ticks(axes: Axes) -> None:
 def _draw(above: Axes, below: Axes, panel: Panel, samples: Samples) -> None:
     reference, baseline = panel.measure(samples.reference), panel.baseline(samples)
     _band(below, panel, baseline)
-    _reference(above, panel, reference, samples.shown_reference)
+    _curve(above, panel, reference, samples.shown_reference)
     compared = []
     for drawn in samples.compared:
         curve = panel.measure(drawn.sample)
@@ -230,29 +230,31 @@ def _draw(above: Axes, below: Axes, panel: Panel, samples: Samples) -> None:
     below.set_ylabel(plain(panel.difference_label or "ratio to MC"), fontsize=9)
 
 
-def _reference(axes: Axes, panel: Panel, curve: Curve, drawn: DrawnSample) -> None:
-    if panel.form == "points":
-        _errorbars(axes, panel, curve, drawn, marker="s")
-        return
-    values = panel.shown(curve.values)
-    axes.stairs(values, panel.edges, color=drawn.colour, linewidth=1.2, label=plain(drawn.name))
-    lowest = _lowest(values) / _BELOW_ALL if panel.log_y else 0.0
-    axes.stairs(
-        np.nan_to_num(values, nan=lowest), panel.edges, baseline=lowest, fill=True, color=GREY,
-        alpha=0.22, linewidth=0,
-    )  # fmt: skip
-
-
 def _curve(axes: Axes, panel: Panel, curve: Curve, drawn: DrawnSample) -> None:
+    """Draws points, or steps: of the Monte Carlo over an area, of the sample under test with errors."""
+    is_reference = drawn.colour == INK
     if panel.form == "points":
-        _errorbars(axes, panel, curve, drawn, marker="o")
+        _errorbars(axes, panel, curve, drawn, marker="s" if is_reference else "o")
         return
     values = panel.shown(curve.values)
+    how: dict[str, Any] = (
+        {"linewidth": 1.2} if is_reference else {"linewidth": 1.5, "baseline": None}
+    )
     axes.stairs(
-        values, panel.edges, color=drawn.colour, linestyle=drawn.line, linewidth=1.5,
-        label=plain(drawn.name), baseline=None,
-    )  # fmt: skip
-    if drawn.is_tested:
+        values,
+        panel.edges,
+        color=drawn.colour,
+        linestyle=drawn.line,
+        label=plain(drawn.name),
+        **how,
+    )
+    if is_reference:
+        lowest = _lowest(values) / _BELOW_ALL if panel.log_y else 0.0
+        axes.stairs(
+            np.nan_to_num(values, nan=lowest), panel.edges, baseline=lowest, fill=True, color=GREY,
+            alpha=0.22, linewidth=0,
+        )  # fmt: skip
+    elif drawn.is_tested:
         _errorbars(axes, panel, Curve(values, curve.errors), drawn)
 
 
