@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from cloudgan.core.errors import ConfigError
+from cloudgan.core.progress import Silent
 from cloudgan.data.showers import central, measured_angle
 from cloudgan.simulation import profiles
 from cloudgan.simulation.detector import CLIC_ECAL, Detector
@@ -128,23 +129,12 @@ def all_of(count, **options):
     return np.concatenate([block.ecal_gev for block in blocks])
 
 
-def test_the_same_seed_gives_the_same_bytes_and_another_seed_others():
-    assert all_of(60).tobytes() == all_of(60).tobytes()
-    assert all_of(60).tobytes() != all_of(60, seed=8).tobytes()
-
-
-def test_a_shower_depends_neither_on_the_count_nor_on_the_blocks():
+def test_a_shower_is_a_function_of_seed_and_number_not_of_the_count_or_the_blocks():
     many = all_of(130, block=50)
     assert all_of(60).tobytes() == many[:60].tobytes()
     assert all_of(130, block=100).tobytes() == many.tobytes()
-
-
-def test_streams_differ_from_each_other():
-    showers = all_of(100, block=50)
-    assert not np.array_equal(showers[:50], showers[50:])
-
-
-def test_blocks_are_of_the_size_asked_for_and_the_last_holds_the_rest():
+    assert all_of(60).tobytes() != all_of(60, seed=8).tobytes()
+    assert not np.array_equal(many[:50], many[50:100])
     assert [len(block) for block in simulate(130, seed=1, cells=(5, 5), block=50)] == [50, 50, 30]
 
 
@@ -166,29 +156,26 @@ def test_energies_and_angles_are_flat_in_the_requested_ranges():
     assert energy.std() == pytest.approx(10 / np.sqrt(12), rel=0.1)
 
 
-def test_one_energy_and_one_angle_can_be_requested():
-    block = next(simulate(50, seed=1, energy_gev=(1.0, 1.0), theta_deg=(90.0, 90.0)))
-    assert set(block.energy_gev) == {1.0}
-    assert set(block.theta_rad) == {np.float32(np.pi / 2)}
-
-
-@pytest.mark.parametrize("theta_deg", [1e-9, 180 - 1e-12])
-def test_an_angle_at_the_very_edge_still_gives_finite_showers(theta_deg):
-    block = next(simulate(50, seed=1, theta_deg=(theta_deg, theta_deg), cells=(9, 9)))
+@pytest.mark.parametrize("theta_deg", [1e-9, 90.0, 180 - 1e-12])
+def test_one_energy_and_one_angle_can_be_requested_also_at_the_very_edge(theta_deg):
+    requested = {"energy_gev": (1.0, 1.0), "theta_deg": (theta_deg, theta_deg), "cells": (9, 9)}
+    block = next(simulate(50, seed=1, **requested))
     assert np.isfinite(block.ecal_gev).all()
+    assert set(block.energy_gev) == {1.0}
+    assert len(set(block.theta_rad)) == 1
     assert 0 < block.theta_rad[0] < np.pi
+    assert block.theta_rad[0] == pytest.approx(np.deg2rad(theta_deg), rel=1e-6)
 
 
 def test_a_block_is_float32_and_carries_its_measured_angle():
     block = next(simulate(50, seed=1))
     assert block.ecal_gev.shape == (50, 51, 51, 25)
-    assert {a.dtype for a in (block.ecal_gev, block.energy_gev, block.mtheta_rad)} == {
-        np.dtype(np.float32)
-    }
+    found = (block.ecal_gev, block.energy_gev, block.mtheta_rad)
+    assert {array.dtype for array in found} == {np.dtype(np.float32)}
     assert np.array_equal(block.mtheta_rad, measured_angle(block.ecal_gev))
 
 
-class Listed:
+class Listed(Silent):
     def __init__(self):
         self.total, self.amounts = None, []
 
@@ -198,15 +185,11 @@ class Listed:
     def advance(self, amount=1, note=""):
         self.amounts.append(amount)
 
-    def say(self, line):
-        pass
-
 
 def test_progress_counts_every_shower():
     progress = Listed()
     list(simulate(120, seed=1, cells=(3, 3), block=50, progress=progress))
-    assert progress.total == 120
-    assert progress.amounts == [50, 50, 20]
+    assert (progress.total, progress.amounts) == (120, [50, 50, 20])
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,10 @@ from cloudgan.simulation.gflash import simulate
 from cloudgan.validation.file_pair import open_pair, provenance_table
 
 
-def a_file(path, *, seed=1, count=30, cells=(9, 9)):
+def a_file(path, *, seed=1, count=30, cells=(9, 9), particle=None):
     path.parent.mkdir(exist_ok=True)
-    write_hdf5(path, simulate(count, seed=seed, cells=cells))
+    attrs = {"particle": particle} if particle else {}
+    write_hdf5(path, simulate(count, seed=seed, cells=cells), attrs=attrs)
     return str(path)
 
 
@@ -36,19 +37,14 @@ class Recorded(Silent):
         self.done += amount
 
 
-def test_both_files_are_measured_with_progress(files):
+def test_both_files_are_measured_with_progress_at_most_so_many_showers_of_each(files):
     progress = Recorded()
     pair = open_pair(*files)
-    generated, reference = pair.measure(1000, progress)
-    assert (len(generated), len(reference)) == (30, 45)
+    generated, reference = pair.measure(31, progress)
+    assert (len(generated), len(reference)) == (30, 31)
     assert progress.tasks == [("reading b.h5", 45, "showers"), ("reading a.h5", 30, "showers")]
     assert progress.done == 75
     assert [table.caption for table in pair.provenance()] == ["Generated: a.h5", "Reference: b.h5"]
-
-
-def test_at_most_the_given_number_of_showers_is_measured(files):
-    generated, reference = open_pair(*files).measure(31, Silent())
-    assert (len(generated), len(reference)) == (30, 31)
 
 
 def test_the_same_file_twice_is_refused_for_any_spelling_of_its_path(files, tmp_path):
@@ -97,14 +93,11 @@ def test_provenance_lists_size_unit_and_attributes_of_a_file(tmp_path, small):
     assert shown["file"] == f"{path} ({path.stat().st_size:,} bytes)"
     assert shown["showers"] == "20 of 9x9x25 cells, HDF5 in the public 3DGAN layout"
     assert "GeV*50" in shown["unit"]
-    assert shown["source"] == "Geant4"
-    assert shown["seed"] == "7"
-    assert shown["cut_mm"] == "0.7"
-    assert shown["versions"] == "a 1, b 2"
-    assert shown["recipe"] == "x" * 200 + "..."
-    assert shown["seeds"] == "0, 1, 2, 3, 4, 5, 6, 7, ..."
-    assert shown["host"] == "n\N{REPLACEMENT CHARACTER}1"
-    assert shown["ECAL: unit"] == "GeV*50"
+    assert shown.items() >= {
+        "source": "Geant4", "seed": "7", "cut_mm": "0.7", "versions": "a 1, b 2",
+        "recipe": "x" * 200 + "...", "seeds": "0, 1, 2, 3, 4, 5, 6, 7, ...",
+        "host": "n\N{REPLACEMENT CHARACTER}1", "ECAL: unit": "GeV*50",
+    }.items()  # fmt: skip
 
 
 def test_provenance_lists_the_first_files_and_counts_the_rest(tmp_path, small):
@@ -116,14 +109,8 @@ def test_provenance_lists_the_first_files_and_counts_the_rest(tmp_path, small):
     assert table.rows[-1] == ("and further files", "3")
 
 
-def a_file_of(path, particle, *, seed):
-    attrs = {"particle": particle} if particle else {}
-    write_hdf5(path, simulate(30, seed=seed, cells=(9, 9)), attrs=attrs)
-    return str(path)
-
-
 @pytest.mark.parametrize("particle", [None, "photon"])
 def test_a_file_that_states_no_particle_is_compared_with_any(tmp_path, particle):
-    one = a_file_of(tmp_path / "one.h5", "photon", seed=1)
-    other = a_file_of(tmp_path / "other.h5", particle, seed=2)
+    one = a_file(tmp_path / "one.h5", particle="photon")
+    other = a_file(tmp_path / "other.h5", particle=particle, seed=2)
     assert len(open_pair(one, other).reference.particles) <= 1
