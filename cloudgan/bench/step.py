@@ -308,7 +308,7 @@ def draw_roofline(drawing: Drawing, own: Measured, preset: Preset, timed: Measur
     layers = layer_passes(own, preset, timed)
     bandwidth = timed.facts["copy_gb_per_second"]
     peak = timed.spread("matmul_gflops").median
-    (axes,) = drawing.axes()
+    axes = drawing.axes()
     axes.set_xscale("log", base=2)
     axes.set_yscale("log", base=2)
     ridge, intensities = peak / bandwidth, [one["flop_per_byte"] for one in layers]

@@ -11,7 +11,7 @@ import io
 import math
 import re
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal, Self
 from xml.sax.saxutils import escape, quoteattr
 
@@ -90,10 +90,9 @@ class Drawing:
     def __exit__(self, *_: object) -> None:
         self._context.__exit__(None, None, None)
 
-    def axes(self, rows: int = 1, columns: int = 1, **options: object) -> Iterator[Axes]:
-        """Yields the axes, row by row."""
-        grid = self.figure.subplots(rows, columns, squeeze=False, **options)  # type: ignore[call-overload]
-        yield from grid.flat
+    def axes(self) -> Axes:
+        """Returns axes that fill the figure."""
+        return self.figure.subplots()
 
     def svg(self, title: str) -> str:
         """Returns the SVG element; the title is for screen readers."""
@@ -102,10 +101,10 @@ class Drawing:
         FigureCanvasSVG(self.figure).print_svg(text, metadata=nothing)  # type: ignore[no-untyped-call]
         return _inline(text.getvalue(), title)
 
-    def png(self, dots_per_inch: int = 150) -> bytes:
-        """Returns a PNG image, black on white."""
+    def png(self) -> bytes:
+        """Returns a PNG image of 150 dots per inch, black on white."""
         picture = io.BytesIO()
-        self.figure.set_dpi(dots_per_inch)
+        self.figure.set_dpi(150)
         FigureCanvasAgg(self.figure).print_png(picture)  # type: ignore[no-untyped-call]
         return picture.getvalue()
 
@@ -180,7 +179,7 @@ _PER_INCH = 11.5
 def chart_svg(chart: Chart, width_inches: float) -> str:
     """Draws a chart."""
     with Drawing(width_inches, _height(chart, width_inches)) as drawing:
-        (axes,) = drawing.axes()
+        axes = drawing.axes()
         draw(chart, axes)
         handles, names = axes.get_legend_handles_labels()
         if len(names) > 1 and axes.get_legend() is None:

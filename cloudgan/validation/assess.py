@@ -65,7 +65,6 @@ def assess(
     seed: int = 0,
     names: SampleNames | None = None,
     classify: bool = True,
-    energy_bins: int | None = None,
     notes: Sequence[str] = (),
     progress: Progress | None = None,
 ) -> Assessment:
@@ -74,7 +73,6 @@ def assess(
     Args:
         reference: Monte Carlo that was not used in training.
         classify: Also train classifiers, which takes half of the time.
-        energy_bins: Number of energy bins; see `cloudgan.validation.overlap.bins_for`.
         notes: What is known about the samples, to be shown with the result.
 
     Raises:
@@ -82,7 +80,7 @@ def assess(
     """
     progress, names = progress or Silent(), names or SampleNames()
     overlap = overlap_region(generated, reference, min_showers=LEAST_TO_COMPARE, seed=seed)
-    known, bins = overlap.angle_known, bins_for(overlap, energy_bins)
+    known, bins = overlap.angle_known, bins_for(overlap)
     ours, theirs = overlap.generated, overlap.reference
     pooled = pool(overlap, seed=seed, permutations=PERMUTATIONS)
     steps = 3 + len(LEVELS) * classify

@@ -146,7 +146,7 @@ def _bars(
     kind: str, found: Sequence[Measure], labels: tuple[str, str], assessment: Assessment
 ) -> str:
     with Drawing(9.0, 1.0 + 0.24 * max(len(found), 3)) as drawing:
-        (axes,) = drawing.axes()
+        axes = drawing.axes()
         ideal = found[0].ideal
         for place, measure in enumerate(found):
             if measure.baseline is None:

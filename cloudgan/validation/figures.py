@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -27,7 +27,7 @@ from cloudgan.validation.panels import (
     shares,
     widths_percent,
 )
-from cloudgan.validation.samples import Pair, Samples
+from cloudgan.validation.samples import Samples
 
 Floats = NDArray[np.float64]
 Values = Callable[[Observables], Floats]
@@ -50,7 +50,7 @@ Drawn = tuple[str, str, list[Panel], str]
 
 def figures(samples: Samples, assessment: Assessment) -> Iterator[Figure]:
     """Yields all figures in reading order; those of one family are adjacent."""
-    yield from shower_figures(samples.pairs, (samples.generated_name, samples.reference_name))
+    yield from shower_figures(samples)
     for family in FAMILIES:
         yield from family_figures(samples, family)
     yield from correlation_figures(samples)
@@ -289,11 +289,9 @@ _VIEWS = (
 )  # fmt: skip
 
 
-def shower_figures(pairs: Sequence[Pair], names: tuple[str, str]) -> Iterator[Figure]:
-    """Yields the showers from the side and from the front; nothing without pairs.
-
-    A pair is a column; the names are those of the generated sample and of the Monte Carlo.
-    """
+def shower_figures(samples: Samples) -> Iterator[Figure]:
+    """Yields the showers from the side and from the front, a pair in each column; nothing without pairs."""
+    pairs, names = samples.pairs, (samples.generated_name, samples.reference_name)
     for name, axis, x_label, y_label, caption in _VIEWS if pairs else ():
         # Rows of a map are y: from the side (y, z), from the front (x, y) transposed.
         sums = [[1000 * shower.ecal_gev.sum(axis) for shower in pair] for pair in pairs]

@@ -315,15 +315,19 @@ def shares(values: Floats, weights: Weights, edges: Floats) -> Floats:
 def histogram_edges(reference: Floats, others: int, *, integers: bool = False) -> Floats:
     """Equal bins over nearly all of the reference; their number grows with the smaller sample.
 
-    Values beyond fall into the outer bins. Rice's rule: 2 n^(1/3) bins. Integers have one bin each.
+    Values beyond fall into the outer bins. Integers have one bin each.
     """
     low, high = (float(v) for v in np.quantile(reference, [_TAILS, 1 - _TAILS]))
     if integers:
         return np.asarray(np.arange(np.floor(low) - 0.5, np.ceil(high) + 1.0))
+    return equal_bins(low, high, min(len(reference), others))
+
+
+def equal_bins(low: float, high: float, count: int) -> Floats:
+    """Edges of 8 to 40 equal bins for so many showers: Rice's rule, 2 n^(1/3) bins."""
     if high - low < 1e-9 * max(abs(high), 1e-9):
         low, high = low - 0.5 * (abs(low) or 1.0), high + 0.5 * (abs(high) or 1.0)
-    bins = int(np.clip(2 * min(len(reference), others) ** (1 / 3), *_BINS))
-    return np.linspace(low, high, bins + 1)
+    return np.linspace(low, high, int(np.clip(2 * count ** (1 / 3), *_BINS)) + 1)
 
 
 def wasserstein_1(

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from cloudgan.reports.charts import GREY, INK
 from cloudgan.reports.drawing import Drawing, log_ticks, plain
+from cloudgan.validation.measures import MIN_SHOWERS_PER_BIN, equal_bins
 from cloudgan.validation.observables import Observables, ratio
 from cloudgan.validation.samples import DrawnSample, Samples
 
@@ -53,8 +54,8 @@ _WIDTH_INCHES, _LEGEND_INCHES = 9.0, 0.26
 _LEFT_INCHES, _RIGHT_INCHES, _BELOW_INCHES = 0.74, 0.16, 0.54
 _CURVE_INCHES, _GAP_INCHES, _RATIO_INCHES = 2.1, 0.07, 0.8
 _ROW_INCHES = _BELOW_INCHES + _RATIO_INCHES + _GAP_INCHES + _CURVE_INCHES + 0.12
-_TICKS = 5
-"""Maximum number of tick labels on an axis."""
+_COLUMNS, _TICKS = 3, 5
+"""Maximum number of panels in a row, and of tick labels on an axis."""
 
 
 class Curve(NamedTuple):
@@ -132,9 +133,9 @@ class Panel:
         return ratio(found, whole)
 
 
-def draw_panels(title: str, panels: Sequence[Panel], samples: Samples, columns: int = 3) -> str:
-    """Draws panels side by side, `columns` in a row. Returns SVG."""
-    columns = min(columns, len(panels))
+def draw_panels(title: str, panels: Sequence[Panel], samples: Samples) -> str:
+    """Draws panels side by side, three in a row. Returns SVG."""
+    columns = min(_COLUMNS, len(panels))
     rows = math.ceil(len(panels) / columns)
     names = [one.name for one in (samples.shown_reference, *samples.compared)]
     beside = legend_columns([*names, BASELINE_NAME])
@@ -164,9 +165,9 @@ def draw_panels(title: str, panels: Sequence[Panel], samples: Samples, columns: 
         return drawing.svg(title)
 
 
-def legend_columns(names: Sequence[str], width_inches: float = _WIDTH_INCHES) -> int:
+def legend_columns(names: Sequence[str]) -> int:
     """Returns how many of the names fit beside each other in a legend; at least 1."""
-    with Drawing(width_inches, 1.0) as drawing:
+    with Drawing(_WIDTH_INCHES, 1.0) as drawing:
         drawing.figure.set_layout_engine("none")
         for columns in range(len(names), 1, -1):
             legend = drawing.figure.legend(
@@ -175,7 +176,7 @@ def legend_columns(names: Sequence[str], width_inches: float = _WIDTH_INCHES) ->
             )  # fmt: skip
             wide = legend.get_window_extent().width / drawing.figure.dpi
             legend.remove()
-            if wide <= width_inches - _LEFT_INCHES - _RIGHT_INCHES:
+            if wide <= _WIDTH_INCHES - _LEFT_INCHES - _RIGHT_INCHES:
                 return columns
     return 1
 
@@ -320,9 +321,7 @@ def _lowest(values: Floats) -> float:
 Values = Callable[[Observables], Floats]
 Measure = Callable[[Observables], Curve]
 
-_BINS = (8, 40)
-MIN_SHOWERS_PER_BIN = 5
-"""A bin with fewer showers has neither mean nor width."""
+_TAILS = 0.002
 
 
 def shares(values: Values, edges: Floats) -> Measure:
@@ -370,17 +369,13 @@ def widths_percent(at: Values, values: Values, edges: Floats) -> Measure:
     return measure
 
 
-def shared_edges(samples: tuple[Floats, ...], tails: float = 0.002) -> Floats:
+def shared_edges(samples: tuple[Floats, ...]) -> Floats:
     """Edges of equal bins that contain nearly all of each sample; their number grows with the sample size."""
     known = [values[np.isfinite(values)] for values in samples]
     known = [values for values in known if values.size] or [np.array([0.0, 1.0])]
-    low = min(float(np.quantile(values, tails)) for values in known)
-    high = max(float(np.quantile(values, 1 - tails)) for values in known)
-    if high - low < 1e-9 * max(abs(high), 1e-9):
-        low, high = low - 0.5 * (abs(low) or 1.0), high + 0.5 * (abs(high) or 1.0)
-    # Rice's rule: 2 n^(1/3) bins.
-    bins = int(np.clip(2 * min(map(len, known)) ** (1 / 3), *_BINS))
-    return np.linspace(low, high, bins + 1)
+    low = min(float(np.quantile(values, _TAILS)) for values in known)
+    high = max(float(np.quantile(values, 1 - _TAILS)) for values in known)
+    return equal_bins(low, high, min(map(len, known)))
 
 
 def integer_edges(samples: tuple[Floats, ...]) -> Floats:

@@ -124,20 +124,5 @@ def reseal(folder: Path, name: str, array: np.ndarray) -> None:
 
 
 @pytest.fixture
-def write_store() -> Any:
-    return make_store
-
-
-@pytest.fixture
 def public_hdf5(tmp_path: Path) -> Path:
     return make_hdf5(tmp_path / "public.h5")
-
-
-@pytest.fixture
-def write_hdf5_file() -> Any:
-    return make_hdf5
-
-
-@pytest.fixture
-def showers_in_gev() -> Any:
-    return make_ecal

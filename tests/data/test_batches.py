@@ -15,7 +15,7 @@ from cloudgan.data.showers import Cells, central, measured_angle
 from cloudgan.data.sources import open_source
 from cloudgan.schema.config import DataConfig
 from cloudgan.schema.presets import find_preset
-from data.conftest import flip
+from data.conftest import flip, make_hdf5, make_store
 
 FULL = find_preset("paper")
 MINI = FULL.model_copy(update={"image_shape": (17, 17, 25)})
@@ -27,8 +27,8 @@ def whole(public_hdf5):
 
 
 @pytest.fixture
-def store(tmp_path, public_hdf5, write_store):
-    return write_store(tmp_path / "set", public_hdf5)
+def store(tmp_path, public_hdf5):
+    return make_store(tmp_path / "set", public_hdf5)
 
 
 def test_every_fourth_shower_is_held_out_and_the_others_are_numbered(store, whole):
@@ -77,22 +77,22 @@ def test_a_second_reading_gives_the_same_bits(store):
         assert mine.tobytes() == other[rows].tobytes()
 
 
-def test_showers_too_small_for_the_view_are_refused(tmp_path, write_hdf5_file, write_store):
-    path = write_hdf5_file(tmp_path / "a.h5", shape=(25, 25, 25))
-    store = write_store(tmp_path / "set", path)
+def test_showers_too_small_for_the_view_are_refused(tmp_path):
+    path = make_hdf5(tmp_path / "a.h5", shape=(25, 25, 25))
+    store = make_store(tmp_path / "set", path)
     with pytest.raises(DataError, match="have 25x25x25 cells, the preset needs 51x51x25"):
         TrainingSet.open(store, FULL)
     assert TrainingSet.open(store, MINI).model == MINI
 
 
-def test_one_shower_leaves_none_to_hold_back(tmp_path, write_hdf5_file, write_store):
-    store = write_store(tmp_path / "set", write_hdf5_file(tmp_path / "a.h5", 1))
+def test_one_shower_leaves_none_to_hold_back(tmp_path):
+    store = make_store(tmp_path / "set", make_hdf5(tmp_path / "a.h5", 1))
     with pytest.raises(DataError, match="holds one shower"):
         TrainingSet.open(store, MINI)
 
 
-def test_few_showers_still_leave_one_to_hold_back(tmp_path, write_hdf5_file, write_store):
-    store = write_store(tmp_path / "set", write_hdf5_file(tmp_path / "a.h5", 4))
+def test_few_showers_still_leave_one_to_hold_back(tmp_path):
+    store = make_store(tmp_path / "set", make_hdf5(tmp_path / "a.h5", 4))
     data = TrainingSet.open(store, MINI, DataConfig(held_out_fraction=0.01))
     assert (data.count, data.held_out_count) == (3, 1)
 
@@ -113,17 +113,17 @@ def test_the_summary_is_that_of_the_dense_images(store, whole):
     assert summary.energy_range_gev == (showers.energy_gev.min(), showers.energy_gev.max())
 
 
-def test_the_summary_fits_mtheta_against_theta(store, tmp_path, write_hdf5_file, write_store):
+def test_the_summary_fits_mtheta_against_theta(store, tmp_path):
     fit = TrainingSet.open(store, FULL).summary.angle_fit
     assert fit.offset_rad == pytest.approx(0.2, abs=1e-4)
     assert fit.slope == pytest.approx(0.87, abs=1e-4)
     np.testing.assert_allclose(fit.mtheta_rad(np.float32([1.5])), 0.2 + 0.87 * 1.5, rtol=1e-4)
-    path = write_hdf5_file(tmp_path / "no.h5", theta=None)
-    summary = TrainingSet.open(write_store(tmp_path / "set2", path), FULL).summary
+    path = make_hdf5(tmp_path / "no.h5", theta=None)
+    summary = TrainingSet.open(make_store(tmp_path / "set2", path), FULL).summary
     assert summary.angle_fit is None
     assert summary.theta_range_rad is None
-    one = write_hdf5_file(tmp_path / "one.h5", theta=np.full(20, 1.5, "f4"))
-    assert TrainingSet.open(write_store(tmp_path / "set3", one), FULL).summary.angle_fit is None
+    one = make_hdf5(tmp_path / "one.h5", theta=np.full(20, 1.5, "f4"))
+    assert TrainingSet.open(make_store(tmp_path / "set3", one), FULL).summary.angle_fit is None
 
 
 def test_one_flipped_bit_is_found_before_the_first_step(store):
@@ -134,9 +134,9 @@ def test_one_flipped_bit_is_found_before_the_first_step(store):
 
 
 @pytest.fixture
-def of_particle(tmp_path, write_hdf5_file):
+def of_particle(tmp_path):
     def write(name, particle):
-        path = write_hdf5_file(tmp_path / name)
+        path = make_hdf5(tmp_path / name)
         with h5py.File(path, "a") as file:
             file.attrs["particle"] = particle
         return path
@@ -144,8 +144,8 @@ def of_particle(tmp_path, write_hdf5_file):
     return write
 
 
-def test_the_particle_of_the_file_reaches_notes_and_summary(tmp_path, of_particle, write_store):
-    folder = write_store(tmp_path / "set", of_particle("a.h5", "photon"))
+def test_the_particle_of_the_file_reaches_notes_and_summary(tmp_path, of_particle):
+    folder = make_store(tmp_path / "set", of_particle("a.h5", "photon"))
     data = TrainingSet.open(folder, MINI)
     assert "Primary particle: photon." in data.describe()
     assert data.summary.particle == "photon"
@@ -158,9 +158,9 @@ def test_a_file_without_a_particle_has_none(store):
     assert not any("Primary particle" in line for line in data.describe())
 
 
-def test_showers_of_two_particles_are_refused(tmp_path, of_particle, write_store):
+def test_showers_of_two_particles_are_refused(tmp_path, of_particle):
     sources = of_particle("a.h5", "photon"), of_particle("b.h5", "electron")
-    folder = write_store(tmp_path / "set", *sources)
+    folder = make_store(tmp_path / "set", *sources)
     with pytest.raises(DataError, match=r"mixes primary particles: .*b.h5 \(electron\), .*photon"):
         TrainingSet.open(folder, MINI)
 

@@ -14,12 +14,13 @@ from cloudgan.core.progress import Silent
 from cloudgan.data.convert import convert, is_current
 from cloudgan.data.sources import open_source
 from cloudgan.data.store import Store
+from data.conftest import make_ecal, make_hdf5, make_store
 
 
 @pytest.fixture
-def odd_hdf5(tmp_path, write_hdf5_file):
+def odd_hdf5(tmp_path):
     """A public file with every bit pattern and attribute that could be lost."""
-    path = write_hdf5_file(tmp_path / "odd.h5", mass=np.array([5.1e-4] * 20, ">f8"))
+    path = make_hdf5(tmp_path / "odd.h5", mass=np.array([5.1e-4] * 20, ">f8"))
     with h5py.File(path, "r+") as file:
         ecal = file["ECAL"][:]
         ecal[3, 0, 0, :4] = [-0.0, 1e-45, 5e-39, np.nextafter(np.float32(0.1), 1)]
@@ -71,22 +72,20 @@ def test_the_manifest_says_what_was_made(tmp_path, public_hdf5):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["public.h5", "set"]
 
 
-def test_files_in_different_units_are_kept_apart_and_written_together_as_gev_50(
-    tmp_path, write_hdf5_file, showers_in_gev
-):
+def test_files_in_different_units_are_kept_apart_and_written_together_as_gev_50(tmp_path):
     for number, unit in enumerate((50, 1)):
-        write_hdf5_file(tmp_path / f"{number}.h5", 5, per_gev=unit, seed=number)
+        make_hdf5(tmp_path / f"{number}.h5", 5, per_gev=unit, seed=number)
     convert(f"{tmp_path}/*.h5", tmp_path / "set")
     assert [s.ecal_per_gev for s in Store(tmp_path / "set").manifest.sources] == [50, 1]
     made = convert(str(tmp_path / "set"), tmp_path / "both" / "all.h5")
     assert "written as GeV*50" in made.notes[-1]
     with h5py.File(tmp_path / "both" / "all.h5") as file:
-        expected = np.concatenate([showers_in_gev(5), showers_in_gev(5, seed=1)]) * 50
+        expected = np.concatenate([make_ecal(5), make_ecal(5, seed=1)]) * 50
         np.testing.assert_allclose(file["ECAL"][:], expected, rtol=1e-6)
 
 
-def test_a_finished_target_is_replaced_only_when_asked(tmp_path, public_hdf5, write_hdf5_file):
-    other = write_hdf5_file(tmp_path / "other.h5", 7)
+def test_a_finished_target_is_replaced_only_when_asked(tmp_path, public_hdf5):
+    other = make_hdf5(tmp_path / "other.h5", 7)
     for target in (tmp_path / "set", tmp_path / "copy.h5"):
         convert(str(public_hdf5), target)
         with pytest.raises(ConfigError, match="exists; pass --overwrite to replace it"):
@@ -96,8 +95,8 @@ def test_a_finished_target_is_replaced_only_when_asked(tmp_path, public_hdf5, wr
         assert open_source(str(target)).count == 7
 
 
-def test_a_damaged_source_leaves_the_target_as_it_was(tmp_path, public_hdf5, write_hdf5_file):
-    bad = write_hdf5_file(tmp_path / "bad.h5", 400)
+def test_a_damaged_source_leaves_the_target_as_it_was(tmp_path, public_hdf5):
+    bad = make_hdf5(tmp_path / "bad.h5", 400)
     with h5py.File(bad, "r+") as file:
         file["ECAL"][45, 0, 0, 0] = np.nan  # between the events that the unit is decided on
     for target in (tmp_path / "set", tmp_path / "copy.h5"):
@@ -108,8 +107,8 @@ def test_a_damaged_source_leaves_the_target_as_it_was(tmp_path, public_hdf5, wri
     assert sorted(p.name for p in tmp_path.iterdir()) == ["bad.h5", "copy.h5", "public.h5", "set"]
 
 
-def test_a_full_disk_leaves_the_target_as_it_was(tmp_path, public_hdf5, write_hdf5_file):
-    big = write_hdf5_file(tmp_path / "big.h5", 60)
+def test_a_full_disk_leaves_the_target_as_it_was(tmp_path, public_hdf5):
+    big = make_hdf5(tmp_path / "big.h5", 60)
     convert(str(public_hdf5), tmp_path / "set")
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, hard))
@@ -124,8 +123,8 @@ def test_a_full_disk_leaves_the_target_as_it_was(tmp_path, public_hdf5, write_hd
     assert sorted(path.name for path in tmp_path.iterdir()) == ["big.h5", "public.h5", "set"]
 
 
-def test_an_interrupted_conversion_is_done_again(tmp_path, public_hdf5, write_store):
-    unfinished = write_store(tmp_path / "set", public_hdf5)
+def test_an_interrupted_conversion_is_done_again(tmp_path, public_hdf5):
+    unfinished = make_store(tmp_path / "set", public_hdf5)
     (unfinished / "manifest.json").unlink()
     killed = tmp_path / "set.123-0123abcd.tmp"
     killed.mkdir()
@@ -176,10 +175,10 @@ def test_of_two_conversions_into_one_target_one_is_refused(tmp_path, public_hdf5
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted([name, "public.h5"])
 
 
-def test_a_changed_source_is_noticed(tmp_path, public_hdf5, write_hdf5_file):
+def test_a_changed_source_is_noticed(tmp_path, public_hdf5):
     target = tmp_path / "set"
     assert not is_current(target, open_source(str(public_hdf5)))
     convert(str(public_hdf5), target)
     assert is_current(target, open_source(str(public_hdf5)))
-    write_hdf5_file(public_hdf5, 20, seed=4)
+    make_hdf5(public_hdf5, 20, seed=4)
     assert not is_current(target, open_source(str(public_hdf5)))

@@ -14,6 +14,7 @@ from cloudgan.data.hdf5_writer import GENERATED, write_hdf5
 from cloudgan.data.showers import Showers, measured_angle
 from cloudgan.data.sources import open_source
 from cloudgan.data.units import DECLARED
+from data.conftest import make_ecal, make_hdf5
 
 
 def read_all(path, size=7):
@@ -50,9 +51,9 @@ def test_a_declared_unit_overrides_the_detected_one(tmp_path):
     ],
 )
 def test_a_declared_unit_that_is_none_or_contradicts_the_cells_is_refused(
-    tmp_path, write_hdf5_file, declared, factor, message
+    tmp_path, declared, factor, message
 ):
-    path = write_hdf5_file(tmp_path / "a.h5")
+    path = make_hdf5(tmp_path / "a.h5")
     with h5py.File(path, "r+") as file:
         file["ECAL"][...] = file["ECAL"][...] * np.float32(factor)
         file["ECAL"].attrs[DECLARED] = declared
@@ -60,8 +61,8 @@ def test_a_declared_unit_that_is_none_or_contradicts_the_cells_is_refused(
         open_hdf5(path)
 
 
-def test_showers_of_a_poor_generator_may_have_the_ratio_of_another_unit(tmp_path, write_hdf5_file):
-    path = write_hdf5_file(tmp_path / "a.h5", per_gev=100)
+def test_showers_of_a_poor_generator_may_have_the_ratio_of_another_unit(tmp_path):
+    path = make_hdf5(tmp_path / "a.h5", per_gev=100)
     with h5py.File(path, "r+") as file:
         file["ECAL"].attrs[DECLARED] = 50
         file.attrs["source"] = f"{GENERATED}, step 0"
@@ -110,18 +111,16 @@ def _linked(link, name="energy"):
         (lambda file: file.create_dataset("wide", (20, 10**6), "f4"), "exceed 1048576 bytes"),
     ],
 )
-def test_what_an_hdf5_file_may_hold_but_a_reader_cannot_use_is_refused(
-    tmp_path, write_hdf5_file, change, message
-):
-    path = write_hdf5_file(tmp_path / "a.h5")
+def test_what_an_hdf5_file_may_hold_but_a_reader_cannot_use_is_refused(tmp_path, change, message):
+    path = make_hdf5(tmp_path / "a.h5")
     with h5py.File(path, "r+") as file:
         change(file)
     with pytest.raises(DataError, match=rf"a\.h5.* {message}"):
         open_hdf5(path)
 
 
-def test_attributes_of_odd_types_are_left_out(tmp_path, write_hdf5_file):
-    path = write_hdf5_file(tmp_path / "a.h5")
+def test_attributes_of_odd_types_are_left_out(tmp_path):
+    path = make_hdf5(tmp_path / "a.h5")
     with h5py.File(path, "r+") as file:
         file.attrs["kept"] = 3
         file.attrs["reference"] = file["energy"].ref
@@ -152,8 +151,8 @@ def test_scalars_reach_the_showers(public_hdf5):
         np.testing.assert_array_equal(shower.mtheta_rad, file["mtheta"][:])
 
 
-def test_a_missing_mtheta_is_measured_and_a_missing_theta_unknown(tmp_path, write_hdf5_file):
-    path = write_hdf5_file(tmp_path / "a.h5", mtheta=None, theta=None)
+def test_a_missing_mtheta_is_measured_and_a_missing_theta_unknown(tmp_path):
+    path = make_hdf5(tmp_path / "a.h5", mtheta=None, theta=None)
     file = open_source(str(path), "GeV*50")
     shower = next(file.blocks(20))
     assert shower.theta_rad is None
@@ -161,8 +160,8 @@ def test_a_missing_mtheta_is_measured_and_a_missing_theta_unknown(tmp_path, writ
     assert any("no mtheta" in line for line in file.describe())
 
 
-def test_other_datasets_with_one_value_per_shower_travel_along(tmp_path, write_hdf5_file):
-    path = write_hdf5_file(tmp_path / "a.h5", entry=np.ones((20, 2), "i2"), note=np.ones(3))
+def test_other_datasets_with_one_value_per_shower_travel_along(tmp_path):
+    path = make_hdf5(tmp_path / "a.h5", entry=np.ones((20, 2), "i2"), note=np.ones(3))
     block = next(open_hdf5(path).raw_blocks(20))
     assert block.columns["entry"].dtype == np.int16
     assert "note" not in block.columns
@@ -186,10 +185,8 @@ def test_other_datasets_with_one_value_per_shower_travel_along(tmp_path, write_h
         ),
     ],
 )
-def test_a_number_that_no_shower_has_is_refused_with_its_event(
-    *, tmp_path, write_hdf5_file, name, at, values, said
-):
-    path = write_hdf5_file(tmp_path / "a.h5")
+def test_a_number_that_no_shower_has_is_refused_with_its_event(*, tmp_path, name, at, values, said):
+    path = make_hdf5(tmp_path / "a.h5")
     for value in values:
         with h5py.File(path, "r+") as file:
             file[name][at] = value
@@ -211,8 +208,8 @@ def test_a_number_that_no_shower_has_is_refused_with_its_event(
         ({"energy": None, "target": np.ones(20)}, r"target is \[20\]; expected \[20, 2\]"),
     ],
 )
-def test_a_wrong_layout_is_named(tmp_path, write_hdf5_file, changes, message):
-    path = write_hdf5_file(tmp_path / "a.h5", **changes)
+def test_a_wrong_layout_is_named(tmp_path, changes, message):
+    path = make_hdf5(tmp_path / "a.h5", **changes)
     with pytest.raises(DataError, match=rf"a\.h5.*{message}"):
         open_hdf5(path)
 
@@ -233,7 +230,7 @@ def test_files_that_are_no_hdf5_are_named(tmp_path, public_hdf5):
             open_hdf5(path)
 
 
-def test_a_damaged_chunk_is_named_by_its_first_event(tmp_path, showers_in_gev):
+def test_a_damaged_chunk_is_named_by_its_first_event(tmp_path):
     path = tmp_path / "written.h5"
     energy = np.full(600, 50, np.float32)
     ecal = np.full((600, 17, 17, 25), 1.0 / 17 / 17 / 25, np.float32)
@@ -247,8 +244,8 @@ def test_a_damaged_chunk_is_named_by_its_first_event(tmp_path, showers_in_gev):
         list(open_source(str(path)).blocks(40))
 
 
-def test_written_files_are_in_the_public_layout(tmp_path, showers_in_gev):
-    ecal = showers_in_gev(10)
+def test_written_files_are_in_the_public_layout(tmp_path):
+    ecal = make_ecal(10)
     energy, theta = np.linspace(10, 99, 10, dtype="f4"), np.linspace(1.1, 2, 10, dtype="f4")
     parts = [Showers(ecal, energy, theta, theta * 2)[rows] for rows in (slice(4), slice(4, 10))]
     assert write_hdf5(tmp_path / "new" / "a.h5", parts, attrs={"seed": 3}) == 10
@@ -262,11 +259,11 @@ def test_written_files_are_in_the_public_layout(tmp_path, showers_in_gev):
     assert [p.name for p in (tmp_path / "new").iterdir()] == ["a.h5"]
 
 
-def test_a_failed_write_leaves_what_was_there(tmp_path, showers_in_gev, public_hdf5):
+def test_a_failed_write_leaves_what_was_there(tmp_path, public_hdf5):
     before = public_hdf5.read_bytes()
 
     def broken():
-        ecal = showers_in_gev(2)
+        ecal = make_ecal(2)
         yield Showers(ecal, np.ones(2, "f4"), None, np.ones(2, "f4"))
         raise DataError("the source is damaged")
 

@@ -15,7 +15,7 @@ from cloudgan.data.batches import ReadingTime, TrainingSet
 from cloudgan.data.epoch_sampler import EpochSampler
 from cloudgan.data.input_pipeline import input_pipeline, reader_error
 from cloudgan.schema.presets import find_preset
-from data.conftest import flip
+from data.conftest import flip, make_store
 
 pytestmark = pytest.mark.tf
 
@@ -23,8 +23,8 @@ GLOBAL_BATCH = 8
 
 
 @pytest.fixture
-def store(tmp_path, public_hdf5, write_store):
-    return write_store(tmp_path / "set", public_hdf5)
+def store(tmp_path, public_hdf5):
+    return make_store(tmp_path / "set", public_hdf5)
 
 
 @pytest.fixture

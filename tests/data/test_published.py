@@ -8,6 +8,7 @@ tf = pytest.importorskip("tensorflow")
 from cloudgan.core.errors import DataError
 from cloudgan.data.showers import measured_angle
 from cloudgan.data.sources import open_source
+from data.conftest import make_ecal
 
 pytestmark = pytest.mark.tf
 
@@ -32,8 +33,8 @@ def write(path, records):
 
 
 @pytest.fixture
-def showers(showers_in_gev):
-    ecal = showers_in_gev(COUNT)
+def showers():
+    ecal = make_ecal(COUNT)
     return ecal, (ecal.sum((1, 2, 3)) / 0.02).astype("f4")
 
 

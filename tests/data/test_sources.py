@@ -16,12 +16,13 @@ from cloudgan.data.units import (
     check_ecal,
     decide_units,
 )
+from data.conftest import make_ecal, make_hdf5, make_store
 
 
 @pytest.fixture
-def folder(tmp_path, write_hdf5_file):
+def folder(tmp_path):
     for number, per_gev in enumerate((50, 1, 50)):
-        write_hdf5_file(tmp_path / f"part{number}.h5", 5, per_gev=per_gev, seed=number)
+        make_hdf5(tmp_path / f"part{number}.h5", 5, per_gev=per_gev, seed=number)
     return tmp_path
 
 
@@ -33,18 +34,18 @@ def test_globs_lists_and_folders_are_the_files_in_them(folder):
     assert open_source(f"{folder}/part0.h5, {folder}/part2.h5").count == 10
 
 
-def test_each_file_is_read_in_its_own_unit(folder, showers_in_gev):
+def test_each_file_is_read_in_its_own_unit(folder):
     source = open_source(str(folder))
     ecal = np.concatenate([block.ecal_gev for block in source.blocks(4)])
-    expected = np.concatenate([showers_in_gev(5, seed=seed) for seed in range(3)])
+    expected = np.concatenate([make_ecal(5, seed=seed) for seed in range(3)])
     np.testing.assert_allclose(ecal, expected, rtol=1e-6)
     lines = source.describe()
     assert sum("ECAL is GeV*50" in line for line in lines) == 2
     assert sum("ECAL is GeV:" in line for line in lines) == 1
 
 
-def test_a_store_is_known_by_folder_and_by_manifest(tmp_path, public_hdf5, write_store):
-    store = write_store(tmp_path / "set", public_hdf5)
+def test_a_store_is_known_by_folder_and_by_manifest(tmp_path, public_hdf5):
+    store = make_store(tmp_path / "set", public_hdf5)
     for path in (store, store / "manifest.json"):
         assert open_source(str(path)).count == 20
     with pytest.raises(DataError, match="is one file of a store: give its folder"):
@@ -60,8 +61,8 @@ def test_content_counts_not_the_name(tmp_path, public_hdf5):
     assert open_source(str(renamed)).count == 20
 
 
-def test_files_of_different_shapes_are_refused(folder, write_hdf5_file):
-    write_hdf5_file(folder / "small.h5", 5, shape=(25, 25, 25))
+def test_files_of_different_shapes_are_refused(folder):
+    make_hdf5(folder / "small.h5", 5, shape=(25, 25, 25))
     with pytest.raises(DataError, match=r"\(25, 25, 25\) cells .* \(51, 51, 25\)"):
         open_source(str(folder))
 

@@ -19,7 +19,7 @@ from cloudgan.data import store as store_module
 from cloudgan.data.showers import Cells, central, measured_angle
 from cloudgan.data.sources import open_source
 from cloudgan.data.store import Store
-from data.conftest import flip, make_hdf5, make_store, reseal
+from data.conftest import flip, make_ecal, make_hdf5, make_store, reseal
 
 SHAPE = (13, 13, 25)
 
@@ -74,8 +74,8 @@ def test_every_bit_survives(tmp_path):
 
 
 @pytest.mark.parametrize("dtype", ["<f8", ">f4", "<f2"])
-def test_other_float_types_survive_too(tmp_path, dtype, showers_in_gev):
-    ecal = (showers_in_gev(20, SHAPE) * 50).astype(dtype)
+def test_other_float_types_survive_too(tmp_path, dtype):
+    ecal = (make_ecal(20, SHAPE) * 50).astype(dtype)
     images, _ = raw(make_store(tmp_path / "set", make_hdf5(tmp_path / "a.h5", ECAL=ecal)))
     assert images.dtype.str == dtype
     assert images.tobytes() == ecal.tobytes()
@@ -89,8 +89,8 @@ def test_images_of_more_than_65536_cells_fit(tmp_path):
     np.testing.assert_array_equal(cells.dense() * 50, ecal)
 
 
-def test_sources_keep_their_units_and_types_and_are_read_in_gev(tmp_path, showers_in_gev):
-    double = showers_in_gev(20, SHAPE).astype(">f8")
+def test_sources_keep_their_units_and_types_and_are_read_in_gev(tmp_path):
+    double = make_ecal(20, SHAPE).astype(">f8")
     paths = [
         make_hdf5(tmp_path / "a.h5", shape=SHAPE),
         make_hdf5(tmp_path / "b.h5", ECAL=double, theta=None),

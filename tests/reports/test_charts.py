@@ -46,7 +46,7 @@ def texts(chart, width=BROAD):
 
 def axes_of(chart):
     with Drawing() as drawing:
-        (axes,) = drawing.axes()
+        axes = drawing.axes()
         draw(chart, axes)
         drawing.figure.draw_without_rendering()
         return axes

@@ -76,7 +76,7 @@ def everything():
     loss = Plot("Losses", Axis("epoch"), Axis("loss"), lines=(one, two), caption=NASTY)
     cost = StackedBars(NASTY, Axis("USD"), (NASTY,), (Bar(NASTY, (1.5,)), Bar("other", (None,))))
     with Drawing() as drawing:
-        next(drawing.axes()).plot([1, 2], marker="o")
+        drawing.axes().plot([1, 2], marker="o")
         graphic = Graphic(drawing.svg(NASTY), NASTY)
     blocks = (
         Paragraph(NASTY), Bullets((NASTY, "two")), KeyFigures((("3 ms", NASTY, "remark"),)),

@@ -142,7 +142,7 @@ def test_empty_showers_are_counted_in_a_note(reference, measured):
 def test_a_bin_with_too_few_showers_does_not_apply_and_is_noted(measured):
     energy = measured.energy_gev
     few = measured[(energy < 70) | (energy >= np.sort(energy)[-3])]
-    found = assess(few, few, classify=False, energy_bins=3)
+    found = assess(few, few, classify=False)
     known = {m.where: m.value for m in found.all("response")}
     assert known["40-70 GeV"] == 1
     assert known["70-100 GeV"] is None

@@ -171,7 +171,12 @@ class Engine:
         self._manager.Initialize()
         # G4ParticleGun fails before the particle table exists.
         self._gun = geant4.G4ParticleGun(1)
-        self._gun.SetParticleDefinition(_definition(geant4, particle))
+        definitions = {
+            "electron": geant4.G4Electron.Electron,
+            "positron": geant4.G4Positron.Positron,
+            "photon": geant4.G4Gamma.Gamma,
+        }
+        self._gun.SetParticleDefinition(definitions[particle]())
 
     def simulate(self, primary: Primary) -> EventCells:
         """Simulates one shower and returns the cells of its image."""
@@ -203,12 +208,6 @@ class Engine:
         energy = np.fromiter((hit[1] for hit in hits), np.float64, len(hits)) / geant4.GeV
         order = np.argsort(place)
         self._cells = EventCells(place[order], energy[order].astype(np.float32))
-
-
-def _definition(geant4: Any, particle: Particle) -> Any:
-    if particle == "photon":
-        return geant4.G4Gamma.Gamma()
-    return geant4.G4Positron.Positron() if particle == "positron" else geant4.G4Electron.Electron()
 
 
 def _physics(geant4: Any) -> Any:

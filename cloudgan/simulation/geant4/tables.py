@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -328,14 +328,10 @@ def _bremsstrahlung(z: int) -> str:
 
 def _digest(low_energy: Path) -> str:
     """SHA-256 of names and contents of the files that Geant4 opens for the detector's elements."""
+    patterns = ("brem_SB/br{}", "epics2017/phot/pe-*-{}.dat", "epics2017/rayl/re-cs-{}.dat")
+    named = (low_energy.glob(each.format(z)) for each in patterns for z in ATOMIC_NUMBERS.values())
     digest = hashlib.sha256()
-    for path in _opened(low_energy, sorted(ATOMIC_NUMBERS.values())):
+    for path in sorted(path for paths in named for path in paths):
         digest.update(f"{path.relative_to(low_energy).as_posix()}\0".encode())
         digest.update(path.read_bytes())
     return digest.hexdigest()
-
-
-def _opened(low_energy: Path, numbers: Iterable[int]) -> list[Path]:
-    patterns = ("brem_SB/br{}", "epics2017/phot/pe-*-{}.dat", "epics2017/rayl/re-cs-{}.dat")
-    found = (low_energy.glob(pattern.format(z)) for pattern in patterns for z in numbers)
-    return sorted(path for paths in found for path in paths)
