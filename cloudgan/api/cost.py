@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from cloudgan.api.run import open_run
 from cloudgan.core.clock import utc_today
 from cloudgan.core.command import command
 from cloudgan.core.documents import parse_json, read_bytes, write_json
@@ -35,7 +34,7 @@ from cloudgan.schema.cost_report import (
 from cloudgan.schema.launch import Launch
 from cloudgan.schema.options.money import CostOptions
 from cloudgan.schema.record import RunRecord
-from cloudgan.schema.run_folder import RunFolder
+from cloudgan.schema.run_folder import RunFolder, find_run_folder
 from cloudgan.speed.candidates import price_within
 from cloudgan.speed.fit import fit_and_predict
 from cloudgan.speed.model import ThroughputModel
@@ -72,7 +71,7 @@ def cost(options: CostOptions) -> Result:
             raise ConfigError(f"--price-as={offer} is only valid with the folder of a run")
         new = read_figures(Path(run))
     else:
-        new = figures_of_run(run_cost(open_run(run).folder, offer, own).report)
+        new = figures_of_run(run_cost(find_run_folder(run), offer, own).report)
     return CostDifference(
         base=old, new=new, budget_usd=options.budget_usd, allow_unknown=options.allow_unknown
     )
@@ -99,7 +98,7 @@ def _cost_of(options: CostOptions) -> Result:
     """Prices a run of any kind: a training, a simulation, a search, a deployment of its trials, or a grid."""
     from cloudgan.api.job_cost import job_pricing
 
-    folder = open_run(options.run or "").folder
+    folder = find_run_folder(options.run or "")
     offer, price_file = options.price_as, options.price_file
     price_job = job_pricing(folder)
     if price_job:

@@ -16,7 +16,6 @@ from typing import Any, Literal
 from pydantic import Field
 
 from cloudgan import __version__
-from cloudgan.api.run import open_run
 from cloudgan.core.atomic_file import atomic_folder, write_atomic
 from cloudgan.core.command import command
 from cloudgan.core.document import Document
@@ -38,7 +37,7 @@ from cloudgan.schema import record
 from cloudgan.schema.cost_report import CostReport
 from cloudgan.schema.options.showers import ExportOptions
 from cloudgan.schema.provenance import git_commit
-from cloudgan.schema.run_folder import RunFolder
+from cloudgan.schema.run_folder import RunFolder, find_run_folder
 from cloudgan.training.checkpoint import Checkpoint, find_checkpoint
 from cloudgan.training.tensorflow_import import import_tensorflow, require_tensorflow
 from cloudgan.validation.gates import Verdict
@@ -381,7 +380,7 @@ def export(options: ExportOptions, *, progress: Progress | None = None) -> Expor
     """
     kind, overwrite = options.format, options.overwrite
     path = local_path(options.output)
-    folder = open_run(options.run).folder
+    folder = find_run_folder(options.run)
     _check_target(path, kind, overwrite=overwrite)
     if kind == "onnx" and find_spec("tf2onnx") is None:  # the extra that has it has all
         raise ModuleNotFoundError("Keras writes ONNX with tf2onnx and TensorFlow", name="tf2onnx")

@@ -15,7 +15,6 @@ import numpy as np
 from pydantic import Field
 
 from cloudgan import __version__
-from cloudgan.api.run import open_run
 from cloudgan.coevolution.samples import (
     grid_generator,
     has_other_samples,
@@ -35,7 +34,7 @@ from cloudgan.reports.notebook_progress import usual_progress
 from cloudgan.reports.result import Result, View
 from cloudgan.schema.options.showers import ConvertOptions, GenerateOptions, SimulateOptions
 from cloudgan.schema.provenance import git_commit
-from cloudgan.schema.run_folder import RunFolder, Step
+from cloudgan.schema.run_folder import RunFolder, Step, find_run_folder
 from cloudgan.schema.simulation import PARTICLE_ATTRIBUTE, Particle
 from cloudgan.training.checkpoint import find_checkpoint
 from cloudgan.training.inference import Conditions, RunGenerator, TrainedGenerator
@@ -210,7 +209,7 @@ def generate(options: GenerateOptions, *, progress: Progress | None = None) -> S
         DataError: The run has no such checkpoint.
     """
     path, seed, step = local_path(options.output), options.seed, options.step
-    folder, progress = open_run(options.run).folder, progress or usual_progress()
+    folder, progress = find_run_folder(options.run), progress or usual_progress()
     cell, overwrite, extrapolate = options.cell, options.overwrite, options.extrapolate
     if has_other_samples(folder):
         refuse_shower_options(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from cloudgan.api.run import open_run
 from cloudgan.core.command import command
 from cloudgan.core.errors import ConfigError, DataError
 from cloudgan.core.progress import Progress
@@ -10,6 +9,7 @@ from cloudgan.data.manifest import describe_empty
 from cloudgan.reports.notebook_progress import usual_progress
 from cloudgan.schema.held_out import LEAST_TO_COMPARE
 from cloudgan.schema.options.showers import ValidateOptions
+from cloudgan.schema.run_folder import find_run_folder
 from cloudgan.training.tensorflow_import import import_engine
 from cloudgan.validation.assess import SampleNames, assess
 from cloudgan.validation.file_pair import generated_note, open_pair
@@ -48,7 +48,7 @@ def validate(
     progress = progress or usual_progress()
     if options.run is None:
         return _validate_files(options, progress, gates, classify=classify)
-    folder = open_run(options.run).folder
+    folder = find_run_folder(options.run)
     import_engine()  # without the messages of its libraries
     from cloudgan.api.validate_run import validate_run
 
