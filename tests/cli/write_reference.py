@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from cloudgan.cli.commands import schema as command
+from cloudgan.cli.commands import reference as command
 from cloudgan.cli.program import functions
 from cloudgan.launch.operations.launch_options import job_schema
 
