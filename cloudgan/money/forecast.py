@@ -217,14 +217,10 @@ class Priced:
         """
         if self.seconds is None:
             return None
-        return self.high.known_usd + self._unknown_at_worst(self.seconds)
-
-    def _unknown_at_worst(self, seconds: float) -> float:
-        """Returns the bound of all unknown lines."""
         fees, timeout = self.context.fees, self.context.gang_timeout_seconds
         bound = self.row.cost_usd(timeout, self.nodes)
         waited = self.startup.high_seconds if self.startup else 0.0
-        waited += seconds + 2 * timeout + self.context.keep_seconds
+        waited += self.seconds + 2 * timeout + self.context.keep_seconds
         worst = bound * sum(
             line.item in (Item.STARTUP, Item.STAGING) and line.usd is None
             for line in self.high.lines
@@ -245,7 +241,7 @@ class Priced:
                 )
             )
             worst += max(known, default=0.0) * move.gib * self.nodes
-        return worst
+        return self.high.known_usd + worst
 
     @cached_property
     def cost(self) -> JobCost:

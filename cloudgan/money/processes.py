@@ -17,7 +17,6 @@ from cloudgan.schema.record import (
     RunRecord,
     counted_epochs,
     distinct,
-    processes,
 )
 
 NO_END = "a process did not record its end"
@@ -76,7 +75,7 @@ def record_warnings(record: RunRecord) -> tuple[str, ...]:
     """Returns one sentence per missing, repeated or contradictory line."""
     lines, repeats = distinct(record.lines)
     epochs, replaced = counted_epochs(lines)
-    parts = processes(lines)
+    parts = record.processes()
     return (
         *_of_file(record, has_epochs=bool(epochs)),
         *_of_repeats(lines, repeats, replaced),

@@ -240,14 +240,9 @@ class FeeRow(SourcedRow):
         """Price of one unit per hour; clouds count a month as 730 hours."""
         return self.usd / self._MONTH_HOURS if self.unit == "gib_month" else self.usd
 
-    @property
-    def is_by_time(self) -> bool:
-        """Whether it is paid for as long as something exists: such an amount is in seconds."""
-        return self.kind not in ("storage_gib_month", "egress_gib")
-
     def in_units(self, amount: float) -> float:
         """Returns an amount, of seconds for what is paid by time, in the unit of the price."""
-        if not self.is_by_time:
+        if self.kind in ("storage_gib_month", "egress_gib"):
             return amount
         return amount / HOUR_SECONDS / (self._MONTH_HOURS if self.unit == "gib_month" else 1)
 

@@ -276,8 +276,14 @@ class RunRecord(Document):
         return last.epoch + (last.complete or steps >= whole)
 
     def validations(self) -> tuple[Validated, ...]:
-        """Returns the validations that count: of repeated ones the last run."""
-        return counted_validations(self.once())
+        """Returns the validations that count, by ascending step: of repeated ones the last run."""
+        kept: dict[int, Validated] = {}
+        for line in self.once():
+            if line.kind in ("started", "resumed"):
+                kept = {step: each for step, each in kept.items() if step <= line.step}
+            elif line.kind == "validated":
+                kept[line.step] = line
+        return tuple(kept[step] for step in sorted(kept))
 
     def seconds_to_reach(self, until: StopCriterion) -> float | None:
         """Returns the program time of all processes until a validation first met `until`.
@@ -310,8 +316,19 @@ class RunRecord(Document):
         return tuple(line for _, line in distinct(self.lines)[0])
 
     def processes(self) -> tuple[Process, ...]:
-        """Returns what each process wrote, oldest first, without repeated lines."""
-        return processes(distinct(self.lines)[0])
+        """Returns what each process wrote, oldest first, without repeated lines.
+
+        The line of a start or an end may be missing.
+        """
+        found: list[list[tuple[int, Line]]] = []
+        for number, line in distinct(self.lines)[0]:
+            before = (
+                [other for _, other in found[-1] if other.kind not in _BETWEEN] if found else []
+            )
+            if not found or (before and _begins_process(line, before)):
+                found.append([])
+            found[-1].append((number, line))
+        return tuple(_process(part) for part in found)
 
     def started(self) -> Started | None:
         """Returns the latest start."""
@@ -401,17 +418,6 @@ def read_if_whole(path: Path) -> RunRecord:
         return RunRecord(lines=())
 
 
-def counted_validations(lines: Iterable[Line]) -> tuple[Validated, ...]:
-    """Returns the validations that count, by ascending step."""
-    kept: dict[int, Validated] = {}
-    for line in lines:
-        if line.kind in ("started", "resumed"):
-            kept = {step: each for step, each in kept.items() if step <= line.step}
-        elif line.kind == "validated":
-            kept[line.step] = line
-    return tuple(kept[step] for step in sorted(kept))
-
-
 def distinct(
     lines: Iterable[Line],
 ) -> tuple[tuple[tuple[int, Line], ...], tuple[Repeat, ...]]:
@@ -459,17 +465,6 @@ def counted_epochs(
                 kept.remove(other)
             kept.append(CountedEpoch(number, line))
     return tuple(kept), tuple(replaced)
-
-
-def processes(lines: Iterable[tuple[int, Line]]) -> tuple[Process, ...]:
-    """Splits a record by process, also if the line of a start or an end is missing."""
-    found: list[list[tuple[int, Line]]] = []
-    for number, line in lines:
-        before = [other for _, other in found[-1] if other.kind not in _BETWEEN] if found else []
-        if not found or (before and _begins_process(line, before)):
-            found.append([])
-        found[-1].append((number, line))
-    return tuple(_process(part) for part in found)
 
 
 def _is_same(earlier: Epoch, later: Epoch) -> bool:

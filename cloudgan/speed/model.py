@@ -72,10 +72,6 @@ class StepTime(NamedTuple):
     error: float
     most_constant: float
 
-    def seconds(self, batch: float) -> float:
-        """Returns the time of a step."""
-        return self.constant + self.per_shower * batch
-
 
 def fit_step_time(points: Iterable[tuple[float, float]]) -> StepTime | None:
     """Fits the line to pairs of batch and seconds by least squares.

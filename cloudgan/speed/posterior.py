@@ -115,24 +115,13 @@ def _below(x: float, parts: Iterable[Normal]) -> float:
     return sum([w * erfc((mean - x) * _ROOT_HALF / sd) for w, mean, sd in parts]) / 2
 
 
-class Feed(NamedTuple):
-    """Time to read the showers of an epoch: median in seconds, and relative standard deviation."""
-
-    seconds: float
-    spread: float
-
-    def normal(self) -> Normal:
-        """Returns the distribution of the logarithm of the time."""
-        return Normal(1.0, math.log(self.seconds), self.spread)
-
-
 @dataclass(frozen=True)
 class Predictive:
-    """Distribution of the seconds of one run; with a feed the longer of computing and reading."""
+    """Distribution of the seconds of one run; with a feed, the time to read the showers, the longer of both."""
 
     normals: tuple[Normal, ...]
     slow: SlowRuns
-    feed: Feed | None = None
+    feed: Normal | None = None
 
     def quantile(self, probability: float, *, healthy: bool = False) -> float:
         """Returns the seconds that a run stays below with a probability.
@@ -141,7 +130,7 @@ class Predictive:
             probability: Above 0 and below 1.
             healthy: Only runs that are not slow.
         """
-        parts = self.normals if self.feed is None else (*self.normals, self.feed.normal())
+        parts = self.normals if self.feed is None else (*self.normals, self.feed)
         low = min(part.mean - 9 * part.sd for part in parts)
         high = max(part.mean + 9 * part.sd for part in parts)
         high += 0 if healthy else max(factor for factor, _ in self.slow.factors)
@@ -157,7 +146,7 @@ class Predictive:
 
     def _healthy(self, x: float) -> float:
         computed = _below(x, self.normals)
-        return computed if self.feed is None else computed * _below(x, (self.feed.normal(),))
+        return computed if self.feed is None else computed * _below(x, (self.feed,))
 
     def _any(self, x: float) -> float:
         slow = math.fsum(weight * self._healthy(x - by) for by, weight in self.slow.factors)
@@ -280,8 +269,9 @@ class Posterior:
             for place, weight in enumerate(node.weights):
                 row[place] += weight
             row[-1] += mean * sum(node.weights)
+        run_and_step = math.sqrt(1 + 1 / self._weight)  # of a new run and of a
         parts = [
-            Normal(weight, row[-1] / total, math.hypot(noise * self._run_and_step, form))
+            Normal(weight, row[-1] / total, math.hypot(noise * run_and_step, form))
             for row in sums
             if (total := math.fsum(row[:-1])) > _SMALL_PART
             for weight, noise in zip(row, self._noises, strict=False)
@@ -314,11 +304,6 @@ class Posterior:
         """Returns the posterior mean of the time of a healthy run (geometric)."""
         normals = self.normals(n, steps)
         return math.exp(math.fsum(one.weight * one.mean for one in normals))
-
-    @property
-    def _run_and_step(self) -> float:
-        """Noise of a new run and of a, over the noise of a run."""
-        return math.sqrt(1 + 1 / self._weight)
 
     def _nodes(self, growths: _Axis, fixed: _Axis, temperature: float) -> list[_Node]:
         """Returns all nodes; the greatest sum of weights is 1."""

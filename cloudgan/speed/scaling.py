@@ -28,7 +28,6 @@ from cloudgan.speed.posterior import (
     NOISE_MEDIAN_WITHOUT_STEPS,
     PROGRAM_SHARE,
     SLOW_FROM,
-    Feed,
     Normal,
     Point,
     Posterior,
@@ -252,7 +251,7 @@ class ScalingModel:
         misfit = max((one.error - MISFIT for one in regime.misfits), default=0.0)
         feed = None
         if self.feed is not None and showers is not None:
-            feed = Feed(showers / self.feed, FEED_SPREAD)
+            feed = Normal(1.0, math.log(showers / self.feed), FEED_SPREAD)
         return Predictive(regime.posterior.normals(n, steps, misfit), regime.slow, feed)
 
     def predict(self, n: int, steps: float | None = None) -> Prediction:
@@ -262,6 +261,7 @@ class ScalingModel:
             spread, tail = self.distribution(n, count), (1 - COVERAGE) / 2
             seconds, showers = spread.quantile(0.5, healthy=True), self.showers(n, count)
             computing = spread.computing_seconds() if showers else math.inf
+            reading = showers / self.feed if showers and self.feed else 0.0
             self._predictions[n, count] = Prediction(
                 seconds=seconds,
                 low_seconds=min(seconds, spread.quantile(tail)),
@@ -271,7 +271,7 @@ class ScalingModel:
                 n=n,
                 steps=count if self.regime(n).steps.known else None,
                 needs_showers_per_second=showers / computing if showers else None,
-                waits_for_input=spread.feed is not None and spread.feed.seconds > computing,
+                waits_for_input=reading > computing,
                 extrapolation=self.regime(n).extrapolation(n),
             )
         return self._predictions[n, count]

@@ -8,9 +8,11 @@ from cloudgan.schema.presets import PROFILES, LossWeights, find_preset
 from cloudgan.schema.simulation import SimulationConfig
 
 
-def test_a_preset_in_a_file_may_override_single_keys():
+def test_a_preset_in_a_file_may_override_single_keys_and_loss_weights():
     config = parse_config({"model": {"preset": "mini", "dropout": 0.1}}, "run.yaml")
     assert config.model == find_preset("mini").model_copy(update={"dropout": 0.1})
+    weights = parse_config({"model": {"loss_weights": {"angle": 1.0}}}, "x").model.loss_weights
+    assert weights == find_preset("paper").loss_weights.model_copy(update={"angle": 1.0})
 
 
 def test_a_dropout_of_which_no_16_bit_mask_keeps_the_share_is_refused():
@@ -19,28 +21,18 @@ def test_a_dropout_of_which_no_16_bit_mask_keeps_the_share_is_refused():
         parse_config({"model": {"dropout": 0.999995}}, "run.yaml")
 
 
-def test_a_loss_weight_may_be_overridden_alone():
-    config = parse_config({"model": {"loss_weights": {"angle": 1.0}}}, "run.yaml")
-    assert config.model.loss_weights.angle == 1.0
-    assert config.model.loss_weights.energy == find_preset("paper").loss_weights.energy
-
-
 def test_a_dumped_configuration_reads_back_as_itself():
     config = parse_config({"model": {"preset": "fixed25"}, "training": {"seed": 3}}, "x")
     assert parse_config(config.model_dump(mode="json"), "x") == config
 
 
-def test_a_batch_per_replica_grows_with_the_replicas_and_a_global_one_does_not():
+def test_a_batch_per_replica_grows_with_the_replicas_and_they_divide_a_global_one():
     per_replica = parse_config({"training": {"batch_per_replica": 4}}, "x")
     fixed = parse_config({"training": {"global_batch_size": 12}}, "x")
     assert [per_replica.global_batch(n) for n in (1, 3)] == [4, 12]
     assert [fixed.global_batch(n) for n in (1, 3)] == [12, 12]
-
-
-def test_a_global_batch_that_replicas_do_not_divide_is_refused_with_ones_that_fit():
-    config = parse_config({"training": {"global_batch_size": 10}}, "x")
-    with pytest.raises(ConfigError, match=r"--global-batch=8 or --global-batch=12"):
-        config.global_batch(4)
+    with pytest.raises(ConfigError, match=r"--global-batch=10 or --global-batch=15"):
+        fixed.global_batch(5)
 
 
 @pytest.mark.parametrize(

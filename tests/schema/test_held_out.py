@@ -20,15 +20,9 @@ def config(fraction=0.1, **training):
 
 def test_two_hundred_suffice_and_one_less_does_not():
     check_can_validate(config(), 2000)
+    check_can_validate(config(validate_every=0), 2)  # it validates nothing
     with pytest.raises(ConfigError, match=r"199 of 1999 are held out.*at least 2000 showers"):
         check_can_validate(config(), 1999)
-
-
-def test_who_validates_nothing_needs_none():
-    check_can_validate(config(validate_every=0), 2)
-
-
-def test_until_needs_them_as_well_and_is_named():
     with pytest.raises(ConfigError, match=r"^--until needs.* or omit --until$"):
         check_can_validate(config(validate_every=0, until="metric<1"), 90)
 

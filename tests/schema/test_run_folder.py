@@ -66,32 +66,32 @@ def test_a_folder_of_another_run_is_refused_with_what_differs(tmp_path):
         folder.check(config(seed=2))
 
 
-def fail_late(folder):
+def fail(folder, *, writes):
     with folder.locked():
-        folder.config_file.touch()
-        raise OSError("late")
+        if writes:
+            folder.config_file.touch()
+        raise OSError("it fails")
 
 
-def fail_early(folder):
-    with folder.locked():
-        raise OSError("early")
-
-
-def test_a_run_that_fails_before_it_wrote_a_file_leaves_no_folder(tmp_path):
-    (tmp_path / "runs").mkdir()
-    with pytest.raises(OSError, match="early"):
-        fail_early(RunFolder(tmp_path / "runs" / "group" / "mine"))
-    assert list(tmp_path.rglob("*")) == [tmp_path / "runs"]
-
-
-def test_a_run_that_wrote_a_file_or_had_a_folder_keeps_it(tmp_path):
-    for name, fail in (("new", fail_late), ("old", fail_early)):
-        folder = RunFolder(tmp_path / name)
-        if name == "old":
-            folder.create()
-        with pytest.raises(OSError, match=r"late|early"):
-            fail(folder)
-        assert folder.path.is_dir()
+@pytest.mark.parametrize(
+    ("exists", "writes", "left"),
+    [
+        (False, False, []),
+        (False, True, ["group", "group/mine", "group/mine/run.yaml"]),
+        (True, False, ["group", "group/mine"]),
+    ],
+)
+def test_a_run_that_fails_before_it_wrote_a_file_leaves_no_new_folder(
+    tmp_path, exists, writes, left
+):
+    runs = tmp_path / "runs"
+    runs.mkdir()
+    folder = RunFolder(runs / "group" / "mine")
+    if exists:
+        folder.create()
+    with pytest.raises(OSError, match="it fails"):
+        fail(folder, writes=writes)
+    assert sorted(str(path.relative_to(runs)) for path in runs.rglob("*")) == left
 
 
 @pytest.mark.parametrize(

@@ -58,10 +58,8 @@ def test_width_and_depth_of_the_networks_can_be_searched():
 
 @pytest.mark.parametrize("name", ["0001", "0001-fold-2"])
 def test_each_run_of_a_search_copies_its_checkpoints_to_a_folder_of_its_own(name):
-    base = parse_config(
-        {"model": {"preset": "smoke"}, "checkpoint": {"url": "gs://lab/x/"}}, "test"
-    )
+    base = {"model": {"preset": "smoke"}, "checkpoint": {"url": "gs://lab/x/"}}
     space = {"training.seed": Dimension(choices=(1, 2))}
-    search = SearchConfig(base=base, space=space)
+    search = search_of(space, base=parse_config(base, "test"))
     config = search.run_config({"training.seed": 1}, name)
     assert config.checkpoint.url == f"gs://lab/x/{name}"

@@ -69,16 +69,18 @@ def test_what_is_no_number_never_holds(numbers, sign):
     assert not StopCriterion("metric", sign, 0.0).holds(numbers)
 
 
-def test_better_is_further_on_the_side_of_the_sign():
-    assert DEFAULT_RANKING.is_better(0.1, 0.2)
-    assert not DEFAULT_RANKING.is_better(0.2, 0.2)
-    assert StopCriterion("hits", ">=", 1.0).is_better(0.2, 0.1)
-
-
-def test_what_is_no_number_is_worse_than_any():
-    assert DEFAULT_RANKING.is_better(9.0, math.nan)
-    assert not DEFAULT_RANKING.is_better(math.nan, 9.0)
-    assert not DEFAULT_RANKING.is_better(math.nan, math.nan)
+@pytest.mark.parametrize(
+    ("ranking", "best", "others"),
+    [
+        (DEFAULT_RANKING, 0.1, [0.2, 0.1, math.nan]),
+        (StopCriterion("hits", ">=", 1.0), 0.2, [0.1, 0.2, math.nan]),
+        (DEFAULT_RANKING, 9.0, [math.nan]),
+    ],
+)
+def test_better_is_further_on_the_side_of_the_sign_and_no_number_is_worst(ranking, best, others):
+    assert [ranking.is_better(best, one) for one in others] == [one != best for one in others]
+    assert not any(ranking.is_better(one, best) for one in others)
+    assert not ranking.is_better(math.nan, math.nan)
 
 
 MORE_HITS = parse_stop_criterion("hits>2")

@@ -8,7 +8,6 @@ import time
 import pytest
 
 from cloudgan.schema import record
-from cloudgan.schema.record import processes
 from cloudgan.worker.preemption import (
     MetadataService,
     PreemptionNotice,
@@ -264,7 +263,7 @@ def test_a_notice_is_recorded_after_the_end_of_the_process(tmp_path):
     noticed = found.lines[-1]
     assert (noticed.worker, noticed.cloud, noticed.seconds, noticed.step) == (1, "gcp", 30, 7)
     assert found.stopped() == STOPPED
-    (process,) = processes(enumerate(found.lines, start=1))
+    (process,) = found.processes()
     assert process.stopped == STOPPED
     record.append(path, STOPPED.model_copy(update={"step": 9}))
     assert len(record.read(path).processes()) == 2, "later lines are of another process"

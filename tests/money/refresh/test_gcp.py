@@ -73,17 +73,9 @@ def test_a_node_is_the_sum_of_its_cores_memory_and_gpus(lists, web):
         "n1-standard-64+8xV100 on_demand": pytest.approx(8 * (host + 2.48)),
     }
     assert found["n1-standard-8+1xV100 on_demand"] == pytest.approx(2.86, rel=0.001)
-
-
-def test_pages_are_followed_with_the_key(lists, web):
-    serve(lists, *HOST, V100)
-    prices(lists, web, "n1-standard-8+1xV100")
     assert [asked.query.get("pageToken") for asked in lists.asked] == [None, "1", "2", None]
     assert {asked.query["key"] for asked in lists.asked} == {KEY}
-    assert [asked.path for asked in lists.asked][-2:] == [
-        f"/v1/services/{COMPUTE_ENGINE}/skus",
-        f"/v1/services/{CLOUD_TPU}/skus",
-    ]
+    assert [asked.path.split("/")[3] for asked in lists.asked][-2:] == [COMPUTE_ENGINE, CLOUD_TPU]
 
 
 def test_spot_is_detected_by_usage_type_or_description(lists, web):
