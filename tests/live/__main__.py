@@ -9,15 +9,17 @@ from __future__ import annotations
 import argparse
 import contextlib
 import io
+import json
 import sys
 import time
 from collections.abc import Callable
 
 from cloudgan import __version__
 from cloudgan.cli.main import main
+from cloudgan.core.atomic_file import write_atomic
 from cloudgan.core.clock import utc_moment, utc_now
 from cloudgan.core.clouds import has_system_node
-from cloudgan.core.documents import parse_json, write_json
+from cloudgan.core.documents import parse_json
 from cloudgan.core.labels import RUN
 from cloudgan.launch.backends.kubernetes.checks import list_nodes
 from cloudgan.launch.clouds.client import CloudClient
@@ -29,16 +31,7 @@ from cloudgan.money.fees import load_fees
 from cloudgan.schema import plan as plans
 from cloudgan.schema.plan import Plan, Target
 from cloudgan.schema.run_document import read_plan
-from live.harness import (
-    FILE_NAME,
-    NODES,
-    CommandResult,
-    LiveTest,
-    LiveTestContext,
-    LiveTestError,
-    LiveTestOptions,
-    LiveTestReport,
-)
+from live.harness import FILE_NAME, NODES, CommandResult, LiveTest, LiveTestError
 from live.scenarios import scenarios
 
 Program = Callable[[list[str]], None]
@@ -48,32 +41,29 @@ def run(words: list[str] | None = None) -> int:
     """Runs the test, or with --dry-run shows what it does and costs at most; returns the exit code."""
     given = _options().parse_args(words)
     account = RunLocator(**{name: getattr(given, name) for name in _ACCOUNT})
-    options, report = _prepare(account, given)
-    _show(report)
+    test = _prepare(account, given)
+    _show(test)
     if given.dry_run:
         return 0
-    if report.max_usd > given.budget:
+    if test.most_usd() > given.budget:
         print(
-            f"it can cost {report.max_usd:.2f} USD, more than --budget={given.budget:g}; give a smaller"
+            f"it can cost {test.most_usd():.2f} USD, more than --budget={given.budget:g}; give a smaller"
             " --accelerator, or fewer --unattended-minutes and --watch-minutes",
             file=sys.stderr,
         )
         return 6
-    options.folder.mkdir(parents=True, exist_ok=True)
-    path = options.folder / FILE_NAME
-    report = LiveTest(
-        LiveTestContext(options, CommandRunner(account_target(account), main)),
-        scenarios(options),
-        report,
-        say=lambda line: print(line, file=sys.stderr),
-        save=lambda newest: write_json(path, newest),
-    ).run()
-    _show(report)
-    if report.remaining:
-        print(f"resources left: {', '.join(report.remaining)}; run `cloudgan doctor --delete`")
+    test.folder.mkdir(parents=True, exist_ok=True)
+    path = test.folder / FILE_NAME
+    test.command_runner = CommandRunner(account_target(account), main)
+    test.say = lambda line: print(line, file=sys.stderr)
+    test.save = lambda newest: write_atomic(path, json.dumps(newest, indent=2).encode())
+    test.run()
+    _show(test)
+    if test.remaining:
+        print(f"resources left: {', '.join(test.remaining)}; run `cloudgan doctor --delete`")
         return 4
-    print(f"{'all scenarios passed, no resources left' if report.has_passed else 'failed'}; {path}")
-    return 0 if report.has_passed else 1
+    print(f"{'all scenarios passed, no resources left' if test.has_passed else 'failed'}; {path}")
+    return 0 if test.has_passed else 1
 
 
 _ACCOUNT = ("provider", "project", "profile", "subscription", "region")
@@ -92,9 +82,7 @@ def _options() -> argparse.ArgumentParser:
     return found
 
 
-def _prepare(
-    account: RunLocator, given: argparse.Namespace
-) -> tuple[LiveTestOptions, LiveTestReport]:
+def _prepare(account: RunLocator, given: argparse.Namespace) -> LiveTest:
     """Prices the test by a plan of two nodes, without a login."""
     name = f"live-test-{utc_moment():%m%d-%H%M%S}"
     request = LaunchRequest(
@@ -114,7 +102,7 @@ def _prepare(
         raise SystemExit(f"the price of {given.accelerator} is unknown; give another --accelerator")
     fees_usd, unknown = _cluster_fees(given.provider, price.region)
     flags = account._replace(region=price.region)._asdict()
-    options = LiveTestOptions(
+    test = LiveTest(
         name=name,
         provider=given.provider,
         account_flags=tuple(f"--{key}={value}" for key, value in flags.items() if value),
@@ -123,19 +111,16 @@ def _prepare(
         usd_per_hour=price.hourly_usd(NODES) + fees_usd,
         unattended_minutes=given.unattended_minutes,
         watch_minutes=given.watch_minutes,
+        facts={
+            "account": account.project or account.subscription or account.profile,
+            "region": price.region,
+            "started_at": utc_now(),
+            "cloudgan_version": __version__,
+            "unpriced": unknown,
+        },
     )
-    return options, LiveTestReport(
-        name=name,
-        provider=given.provider,
-        account=account.project or account.subscription or account.profile,
-        region=price.region,
-        accelerator=given.accelerator,
-        started_at=utc_now(),
-        cloudgan_version=__version__,
-        usd_per_hour=options.usd_per_hour,
-        unpriced=unknown,
-        scenarios=tuple(step.report(options.usd_per_hour) for step in scenarios(options)),
-    )
+    test.scenarios = scenarios(test)
+    return test
 
 
 def _cluster_fees(provider: str, region: str) -> tuple[float, tuple[str, ...]]:
@@ -148,17 +133,18 @@ def _cluster_fees(provider: str, region: str) -> tuple[float, tuple[str, ...]]:
     return sum(fee.usd for fee in parts.values() if fee), unknown
 
 
-def _show(report: LiveTestReport) -> None:
-    for number, one in enumerate(report.scenarios, start=1):
-        limit = f"{one.max_minutes:g} min, {one.max_usd:.2f} USD"
+def _show(test: LiveTest) -> None:
+    for number, one in enumerate(test.scenarios, start=1):
+        limit = f"{one.max_minutes:g} min, {test.most_usd(one):.2f} USD"
         seen = f"{one.outcome}: {one.observed}" if one.observed else f"expects: {one.expects}"
         print(f"{number:2} {one.name} (at most {limit})\n   proves: {one.proves}\n   {seen}")
-    least = "at least " if report.unpriced else ""
-    unknown = f" (unknown: {', '.join(report.unpriced)})" if report.unpriced else ""
+    unpriced = test.facts["unpriced"]
+    least = "at least " if unpriced else ""
+    unknown = f" (unknown: {', '.join(unpriced)})" if unpriced else ""
     print(
-        f"two nodes with {report.accelerator} on {report.provider} in {report.region} and a cluster:"
-        f" {least}{report.usd_per_hour:.2f} USD per hour{unknown}\nmaximum cost, if each scenario"
-        f" takes its maximum time: {least}{report.max_usd:.2f} USD"
+        f"two nodes with {test.accelerator} on {test.provider} in {test.facts['region']} and a cluster:"
+        f" {least}{test.usd_per_hour:.2f} USD per hour{unknown}\nmaximum cost, if each scenario"
+        f" takes its maximum time: {least}{test.most_usd():.2f} USD"
     )
 
 

@@ -8,63 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeVar
-
-from pydantic import BaseModel, ConfigDict, Field
+from typing import Any, NamedTuple, TypeVar
 
 from cloudgan.core.clock import monotonic_seconds
 from cloudgan.core.errors import CloudganError
-from cloudgan.schema.price_row import Text
 
 FILE_NAME = "report.json"
-
-
-class ScenarioReport(BaseModel):
-    """Result of one scenario."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    name: Text
-    proves: Text
-    expects: Text
-    max_minutes: float = Field(ge=0, description="with both nodes up")
-    max_usd: float = Field(ge=0, allow_inf_nan=False)
-    outcome: Literal["passed", "failed", "not run"] = "not run"
-    observed: str = ""
-    seconds: float | None = Field(default=None, ge=0)
-
-
-class LiveTestReport(BaseModel):
-    """Result of a live test, also of an interrupted one."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    schema_version: Literal[1] = 1
-    name: Text
-    provider: Text
-    account: str | None = None
-    region: str | None = None
-    accelerator: Text
-    started_at: Text = Field(description="UTC, ISO 8601")
-    cloudgan_version: Text = Field(description="version")
-    usd_per_hour: float = Field(ge=0, allow_inf_nan=False, description="of nodes and cluster")
-    unpriced: tuple[str, ...] = Field(default=(), description="without a known price")
-    scenarios: tuple[ScenarioReport, ...]
-    remaining: tuple[str, ...] = Field(default=(), description="resources not deleted")
-
-    @property
-    def has_passed(self) -> bool:
-        """Whether all scenarios passed and no resource remains."""
-        return all(one.outcome == "passed" for one in self.scenarios) and not self.remaining
-
-    @property
-    def max_usd(self) -> float:
-        """Maximum cost: every scenario at its time limit."""
-        return sum(one.max_usd for one in self.scenarios)
-
-
-T = TypeVar("T")
 NODES = 2
+T = TypeVar("T")
 
 
 class LiveTestError(CloudganError):
@@ -82,9 +33,30 @@ class CommandResult(NamedTuple):
         return str(self.output.get("error") or f"exit code {self.exit_code}")
 
 
-@dataclass(frozen=True)
-class LiveTestOptions:
-    """Options of a live test; its name is the prefix of its runs, its folder has data and report."""
+@dataclass
+class Scenario:
+    """One scenario; it takes at most `max_minutes` with both nodes (0: without nodes), and returns what it saw."""
+
+    name: str
+    proves: str
+    expects: str
+    max_minutes: float
+    execute: Callable[[LiveTest], str]
+    outcome: str = "not run"
+    observed: str = ""
+    seconds: float | None = None
+
+
+@dataclass
+class LiveTest:
+    """A test of one account: its limits, the runs that it started and their cost, and what each scenario saw.
+
+    Attributes:
+        name: Prefix of its runs.
+        folder: Of data and report.
+        facts: Further lines of the report.
+        save: Gets each report.
+    """
 
     name: str
     provider: str
@@ -92,23 +64,40 @@ class LiveTestOptions:
     accelerator: str
     folder: Path
     usd_per_hour: float
+    command_runner: Any = None
+    scenarios: Sequence[Scenario] = ()
     unattended_minutes: float = 6.0
     watch_minutes: float = 10.0
     poll_seconds: float = 10.0
-
-
-@dataclass
-class LiveTestContext:
-    """Shared state of the scenarios: names and costs of the runs that they started."""
-
-    options: LiveTestOptions
-    command_runner: Any
+    facts: dict[str, Any] = field(default_factory=dict)
+    say: Callable[[str], None] = lambda _: None
+    save: Callable[[dict[str, Any]], None] = lambda _: None
     runs: list[str] = field(default_factory=list)
     usd: dict[str, float] = field(default_factory=dict)
+    remaining: list[str] = field(default_factory=list)
 
-    def run(self, which: str) -> str:
+    @property
+    def has_passed(self) -> bool:
+        """Whether all scenarios passed and no resource remains."""
+        return all(one.outcome == "passed" for one in self.scenarios) and not self.remaining
+
+    def most_usd(self, *scenarios: Scenario) -> float:
+        """Returns the maximum cost of scenarios, all by default: each at its time limit."""
+        minutes = sum(one.max_minutes for one in scenarios or self.scenarios)
+        return minutes / 60 * self.usd_per_hour
+
+    def report(self) -> dict[str, Any]:
+        """Returns the report, also of an interrupted test."""
+        lines = [vars(one) | {"max_usd": self.most_usd(one)} for one in self.scenarios]
+        for line in lines:
+            del line["execute"]
+        known = {"name": self.name, "provider": self.provider, "accelerator": self.accelerator}
+        known |= {"schema_version": 1, "usd_per_hour": self.usd_per_hour}
+        return known | self.facts | {"scenarios": lines, "remaining": list(self.remaining)}
+
+    def run_name(self, which: str) -> str:
         """Returns the full name of a run."""
-        return f"{self.options.name}-{which}"
+        return f"{self.name}-{which}"
 
     def run_checked(self, *words: str) -> dict[str, Any]:
         """Runs a command that must succeed."""
@@ -126,82 +115,40 @@ class LiveTestContext:
                 return seen
             if monotonic_seconds() > end:
                 raise LiveTestError(f"{what} did not happen within {minutes:g} min")
-            self.command_runner.pause(self.options.poll_seconds)
+            self.command_runner.pause(self.poll_seconds)
 
-
-class Scenario(NamedTuple):
-    """One scenario; it takes at most `max_minutes` with both nodes (0: without nodes), and returns what it saw."""
-
-    name: str
-    proves: str
-    expects: str
-    max_minutes: float
-    execute: Callable[[LiveTestContext], str]
-
-    def report(self, usd_per_hour: float) -> ScenarioReport:
-        """Returns its initial entry in the report."""
-        return ScenarioReport(
-            name=self.name,
-            proves=self.proves,
-            expects=self.expects,
-            max_minutes=self.max_minutes,
-            max_usd=self.max_minutes / 60 * usd_per_hour,
-        )
-
-
-@dataclass
-class LiveTest:
-    """Runs scenarios until one fails and always deletes the resources; each change of the report is saved."""
-
-    context: LiveTestContext
-    scenarios: Sequence[Scenario]
-    report: LiveTestReport
-    say: Callable[[str], None]
-    save: Callable[[LiveTestReport], None]
-
-    def run(self) -> LiveTestReport:
-        """Returns the report; resources are deleted also on Ctrl-C, which propagates."""
+    def run(self) -> None:
+        """Runs the scenarios until one fails; always deletes the resources, also on Ctrl-C, which propagates."""
         try:
-            for number, scenario in enumerate(self.scenarios):
-                self.say(f"{number + 1} of {len(self.scenarios)}: {scenario.name}")
-                if not self._do(number, scenario):
+            for number, scenario in enumerate(self.scenarios, start=1):
+                self.say(f"{number} of {len(self.scenarios)}: {scenario.name}")
+                if not self._do(scenario):
                     break
         finally:
             self._clean()
-        return self.report
 
-    def _do(self, number: int, scenario: Scenario) -> bool:
+    def _do(self, scenario: Scenario) -> bool:
         began, outcome = monotonic_seconds(), "failed"
         observed = "interrupted"
         try:
-            observed = scenario.execute(self.context)
+            observed = scenario.execute(self)
             outcome = "passed"
         except CloudganError as error:
             observed = str(error)
         finally:
-            self._note(
-                number, outcome=outcome, observed=observed, seconds=monotonic_seconds() - began
-            )
+            scenario.outcome, scenario.observed = outcome, observed
+            scenario.seconds = monotonic_seconds() - began
+            self.save(self.report())
         self.say(f"{outcome}: {observed}")
         return outcome == "passed"
 
-    def _note(self, number: int, **changes: Any) -> None:
-        lines = list(self.report.scenarios)
-        lines[number] = lines[number].model_copy(update=changes)
-        self._change(scenarios=tuple(lines))
-
     def _clean(self) -> None:
-        remaining: list[str] = []
-        for run in self.context.runs:
+        for run in self.runs:
             try:
-                if self.context.command_runner.list_resources(run):
+                if self.command_runner.list_resources(run):
                     self.say(f"deleting {run}")
-                    self.context.command_runner.run("down", run)
-                remaining += self.context.command_runner.list_resources(run)
+                    self.command_runner.run("down", run)
+                self.remaining += self.command_runner.list_resources(run)
             except CloudganError as error:
-                remaining.append(f"run {run} (unknown: {error})")
-        self._change(remaining=tuple(remaining))
-
-    def _change(self, **changes: Any) -> None:
-        self.report = self.report.model_copy(update=changes)
-        self.save(self.report)
+                self.remaining.append(f"run {run} (unknown: {error})")
+        self.save(self.report())

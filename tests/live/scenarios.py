@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from cloudgan.schema import record
-from live.harness import NODES, LiveTestContext, LiveTestError, LiveTestOptions, Scenario
+from live.harness import NODES, LiveTest, LiveTestError, Scenario
 
 TRAIN, SPOT, ALONE = "train", "spot", "alone"
 UP_MINUTES: Final = 25.0
@@ -17,19 +17,18 @@ _HELD_MINUTES: Final = 60.0
 """Deadline of the run with injected failures."""
 
 
-def most_minutes(setting: LiveTestOptions) -> dict[str, float]:
+def most_minutes(test: LiveTest) -> dict[str, float]:
     """Returns the time limit of each run's nodes in minutes."""
     return {
         TRAIN: UP_MINUTES + TRAIN_MINUTES,
         SPOT: UP_MINUTES + 2 * BACK_MINUTES,
-        ALONE: UP_MINUTES + setting.unattended_minutes + GONE_MINUTES + setting.watch_minutes,
+        ALONE: UP_MINUTES + test.unattended_minutes + GONE_MINUTES + test.watch_minutes,
     }
 
 
-def deploy_words(context: LiveTestContext, which: str) -> tuple[str, ...]:
+def deploy_words(test: LiveTest, which: str) -> tuple[str, ...]:
     """Returns the deploy command of a run."""
-    setting = context.options
-    minutes = most_minutes(setting)[which]
+    minutes = most_minutes(test)[which]
     own = {
         TRAIN: ("--epochs=1", "--market=on_demand", f"--max-hours={TRAIN_MINUTES / 60:.4f}"),
         SPOT: (
@@ -43,51 +42,51 @@ def deploy_words(context: LiveTestContext, which: str) -> tuple[str, ...]:
             "--epochs=100000",
             f"--max-seconds={60 * _HELD_MINUTES:.0f}",
             "--market=on_demand",
-            f"--max-hours={setting.unattended_minutes / 60:.4f}",
+            f"--max-hours={test.unattended_minutes / 60:.4f}",
         ),
     }[which]
     return (
         "deploy",
-        *setting.account_flags,
-        f"--accelerator={setting.accelerator}",
+        *test.account_flags,
+        f"--accelerator={test.accelerator}",
         f"--nodes={NODES}",
-        f"--name={context.run(which)}",
-        f"--data={setting.folder / 'showers.h5'}",
+        f"--name={test.run_name(which)}",
+        f"--data={test.folder / 'showers.h5'}",
         "--preset=mini",
         "--batch=8",
         "--seed=1",
         f"--gang-timeout={UP_MINUTES:g}m",
-        f"--budget-usd={minutes / 60 * setting.usd_per_hour:.2f}",
+        f"--budget-usd={minutes / 60 * test.usd_per_hour:.2f}",
         *own,
         "--yes",
         "--allow-stale-price",
     )
 
 
-def start(context: LiveTestContext, which: str) -> None:
+def start(test: LiveTest, which: str) -> None:
     """Starts a run without waiting."""
-    context.runs.append(context.run(which))  # first, so that its resources are deleted
-    context.run_checked(*deploy_words(context, which), "--detach")
+    test.runs.append(test.run_name(which))  # first, so that its resources are deleted
+    test.run_checked(*deploy_words(test, which), "--detach")
 
 
-def running(context: LiveTestContext, which: str) -> Callable[[], dict[str, Any] | None]:
+def running(test: LiveTest, which: str) -> Callable[[], dict[str, Any] | None]:
     """Returns a poll function: the run's state once both workers run, else None."""
 
     def look() -> dict[str, Any] | None:
-        state = context.run_checked("status", context.run(which))
+        state = test.run_checked("status", test.run_name(which))
         if state["phase"] in ("failed", "absent", "stopped"):
-            raise LiveTestError(f"run {context.run(which)} is {state['phase']}: {state['reason']}")
+            raise LiveTestError(
+                f"run {test.run_name(which)} is {state['phase']}: {state['reason']}"
+            )
         up = [one for one in state["job"]["workers"] if one["phase"] in ("running", "done")]
         return state if len(up) == NODES else None
 
     return look
 
 
-def training(
-    context: LiveTestContext, which: str, generation: int
-) -> Callable[[], dict[str, Any] | None]:
+def training(test: LiveTest, which: str, generation: int) -> Callable[[], dict[str, Any] | None]:
     """Returns a poll function: the run's state once both workers trained a step in `generation` or later."""
-    up = running(context, which)
+    up = running(test, which)
 
     def look() -> dict[str, Any] | None:
         state = up()
@@ -112,12 +111,9 @@ def went_on(before: dict[str, Any], after: dict[str, Any]) -> str:
 _SHOWERS: Final = 128
 
 
-def scenarios(setting: LiveTestOptions) -> tuple[Scenario, ...]:
+def scenarios(test: LiveTest) -> tuple[Scenario, ...]:
     """Returns all ten in their order."""
-    return (*_of_training(), *_of_failures(), *_of_ends(setting))
-
-
-def _of_training() -> tuple[Scenario, ...]:
+    alone = UP_MINUTES + test.unattended_minutes + GONE_MINUTES
     return (
         Scenario(
             "login, permissions and quota",
@@ -140,11 +136,6 @@ def _of_training() -> tuple[Scenario, ...]:
             TRAIN_MINUTES,
             train,
         ),
-    )
-
-
-def _of_failures() -> tuple[Scenario, ...]:
-    return (
         Scenario(
             "a peer fails within a step",
             "NCCL on a GPU detects the lost worker, and all workers restart together",
@@ -160,12 +151,6 @@ def _of_failures() -> tuple[Scenario, ...]:
             BACK_MINUTES,
             take_notice,
         ),
-    )
-
-
-def _of_ends(setting: LiveTestOptions) -> tuple[Scenario, ...]:
-    alone = UP_MINUTES + setting.unattended_minutes + GONE_MINUTES
-    return (
         Scenario(
             "the laptop is off",
             "server-side limits: the deadline of the Job, then of the node pool",
@@ -176,8 +161,8 @@ def _of_ends(setting: LiveTestOptions) -> tuple[Scenario, ...]:
         Scenario(
             "the pool stays empty",
             "no autoscaler or managed group refills the pool after the maximum run duration",
-            f"no node exists for {setting.watch_minutes:g} min",
-            setting.watch_minutes,
+            f"no node exists for {test.watch_minutes:g} min",
+            test.watch_minutes,
             stay_away,
         ),
         Scenario(
@@ -204,13 +189,12 @@ def _of_ends(setting: LiveTestOptions) -> tuple[Scenario, ...]:
     )
 
 
-def login(context: LiveTestContext) -> str:
+def login(test: LiveTest) -> str:
     """Runs `check` for both markets."""
-    setting = context.options
-    wanted = (*setting.account_flags, f"--accelerator={setting.accelerator}", f"--nodes={NODES}")
+    wanted = (*test.account_flags, f"--accelerator={test.accelerator}", f"--nodes={NODES}")
     found: dict[str, str] = {}
     for market in ("on_demand", "spot"):
-        answer = context.command_runner.run("check", *wanted, f"--market={market}")
+        answer = test.command_runner.run("check", *wanted, f"--market={market}")
         findings = [
             one for cloud in answer.output.get("clouds", {}).values() for one in cloud["findings"]
         ]
@@ -222,13 +206,13 @@ def login(context: LiveTestContext) -> str:
     return f"{len(found)} checks" + (f"; unknown: {', '.join(unknown)}" if unknown else "")
 
 
-def come_up(context: LiveTestContext) -> str:
+def come_up(test: LiveTest) -> str:
     """Starts the first run and waits until both workers run."""
-    data = context.options.folder / "showers.h5"
+    data = test.folder / "showers.h5"
     if not data.exists():
-        context.run_checked("simulate", str(data), f"--showers={_SHOWERS}", "--seed=1")
-    start(context, TRAIN)
-    state = context.wait_for("a run of two workers", UP_MINUTES, running(context, TRAIN))
+        test.run_checked("simulate", str(data), f"--showers={_SHOWERS}", "--seed=1")
+    start(test, TRAIN)
+    state = test.wait_for("a run of two workers", UP_MINUTES, running(test, TRAIN))
     nodes = {worker["node"] for worker in state["job"]["workers"]}
     if len(nodes) < NODES:
         raise LiveTestError(
@@ -237,9 +221,9 @@ def come_up(context: LiveTestContext) -> str:
     return f"both workers run, on {', '.join(sorted(nodes))}"
 
 
-def train(context: LiveTestContext) -> str:
+def train(test: LiveTest) -> str:
     """Waits for the end of the first run."""
-    done = context.run_checked(*deploy_words(context, TRAIN))
+    done = test.run_checked(*deploy_words(test, TRAIN))
     found = record.read(Path(done["record"]))
     whole = [epoch for epoch in found.epochs() if epoch.complete]
     started = found.started()
@@ -251,29 +235,29 @@ def train(context: LiveTestContext) -> str:
     return f"{len(whole)} epoch on {machine}, {whole[-1].samples_per_second:.3g} showers/s"
 
 
-def lose_peer(context: LiveTestContext) -> str:
+def lose_peer(test: LiveTest) -> str:
     """Starts a long run on spot nodes and kills a worker during a step."""
-    start(context, SPOT)
-    before = context.wait_for("a step of two workers", UP_MINUTES, training(context, SPOT, 0))
-    context.command_runner.evict(context.run(SPOT), 1, grace_seconds=0)
-    after = context.wait_for(
+    start(test, SPOT)
+    before = test.wait_for("a step of two workers", UP_MINUTES, training(test, SPOT, 0))
+    test.command_runner.evict(test.run_name(SPOT), 1, grace_seconds=0)
+    after = test.wait_for(
         "another generation of both workers",
         BACK_MINUTES,
-        training(context, SPOT, before["heartbeat"]["generation"] + 1),
+        training(test, SPOT, before["heartbeat"]["generation"] + 1),
     )
     return went_on(before, after)
 
 
-def take_notice(context: LiveTestContext) -> str:
+def take_notice(test: LiveTest) -> str:
     """Evicts a worker with its grace period, then cancels the run."""
-    before = context.run_checked("status", context.run(SPOT))
-    context.command_runner.evict(context.run(SPOT), 1, grace_seconds=None)
+    before = test.run_checked("status", test.run_name(SPOT))
+    test.command_runner.evict(test.run_name(SPOT), 1, grace_seconds=None)
     wanted = before["heartbeat"]["generation"] + 1
-    after = context.wait_for(
-        "another generation of both workers", BACK_MINUTES, training(context, SPOT, wanted)
+    after = test.wait_for(
+        "another generation of both workers", BACK_MINUTES, training(test, SPOT, wanted)
     )
-    context.run_checked("cancel", context.run(SPOT))
-    lines = record.read(context.options.folder.parent / context.run(SPOT) / "record.jsonl").lines
+    test.run_checked("cancel", test.run_name(SPOT))
+    lines = record.read(test.folder.parent / test.run_name(SPOT) / "record.jsonl").lines
     if not any(line.kind == "resumed" for line in lines):
         raise LiveTestError("the record has no `resumed` line")
     notices = [line for line in lines if line.kind == "noticed"]
@@ -281,37 +265,37 @@ def take_notice(context: LiveTestContext) -> str:
     return f"{went_on(before, after)}; {own}"
 
 
-def leave_alone(context: LiveTestContext) -> str:
+def leave_alone(test: LiveTest) -> str:
     """Starts a run with a short deadline and waits until its nodes are gone."""
-    run = context.run(ALONE)
-    start(context, ALONE)
-    context.wait_for("a run of two workers", UP_MINUTES, running(context, ALONE))
-    context.command_runner.pause(60 * context.options.unattended_minutes)
-    context.wait_for(
+    run = test.run_name(ALONE)
+    start(test, ALONE)
+    test.wait_for("a run of two workers", UP_MINUTES, running(test, ALONE))
+    test.command_runner.pause(60 * test.unattended_minutes)
+    test.wait_for(
         "the deletion of the nodes by the server",
         GONE_MINUTES,
-        lambda: context.command_runner.machines(run) == 0,
+        lambda: test.command_runner.machines(run) == 0,
     )
     return "the nodes were deleted without a launcher"
 
 
-def stay_away(context: LiveTestContext) -> str:
+def stay_away(test: LiveTest) -> str:
     """Checks that no node returns."""
-    setting, run = context.options, context.run(ALONE)
-    looks = max(1, round(60 * setting.watch_minutes / max(setting.poll_seconds, 1e-3)))
+    run = test.run_name(ALONE)
+    looks = max(1, round(60 * test.watch_minutes / max(test.poll_seconds, 1e-3)))
     for _ in range(looks):
-        back = context.command_runner.machines(run)
+        back = test.command_runner.machines(run)
         if back:
             raise LiveTestError(f"{back} nodes returned after their maximum run duration")
-        context.command_runner.pause(setting.poll_seconds)
-    return f"no node for {setting.watch_minutes:g} min"
+        test.command_runner.pause(test.poll_seconds)
+    return f"no node for {test.watch_minutes:g} min"
 
 
-def find_left(context: LiveTestContext) -> str:
+def find_left(test: LiveTest) -> str:
     """Runs doctor."""
-    answer = context.command_runner.run("doctor", *context.options.account_flags)
+    answer = test.command_runner.run("doctor", *test.account_flags)
     left = [one for one in answer.output.get("resources", ()) if one["is_orphaned"]]
-    ours = [one for one in left if one["run"] in context.runs or one["shared"] == "cluster"]
+    ours = [one for one in left if one["run"] in test.runs or one["shared"] == "cluster"]
     if not ours:
         raise LiveTestError(
             f"doctor exited with {answer.exit_code} and lists no resource of this test"
@@ -319,31 +303,29 @@ def find_left(context: LiveTestContext) -> str:
     return "; ".join(f"{one['kind']} {one['name']}: {one['reason']}" for one in ours)
 
 
-def remove_all(context: LiveTestContext) -> str:
+def remove_all(test: LiveTest) -> str:
     """Deletes every run and checks that no resource remains."""
-    for run in context.runs:
-        said = context.run_checked("down", run, "--purge", "--yes")
+    for run in test.runs:
+        said = test.run_checked("down", run, "--purge", "--yes")
         if "usd" in said:
-            context.usd[run] = said["usd"]
-    left = [
-        resource for run in context.runs for resource in context.command_runner.list_resources(run)
-    ]
+            test.usd[run] = said["usd"]
+    left = [resource for run in test.runs for resource in test.command_runner.list_resources(run)]
     if left:
         raise LiveTestError(f"not deleted: {', '.join(left)}")
-    return f"no resource of {len(context.runs)} runs remains"
+    return f"no resource of {len(test.runs)} runs remains"
 
 
-def compare_bill(context: LiveTestContext) -> str:
+def compare_bill(test: LiveTest) -> str:
     """Compares the cost of the runs with their limits."""
-    missing = sorted(set(context.runs) - set(context.usd))
+    missing = sorted(set(test.runs) - set(test.usd))
     if missing:
         raise LiveTestError(f"unknown cost: {', '.join(missing)}")
-    for which, minutes in most_minutes(context.options).items():
-        run, limit = context.run(which), minutes / 60 * context.options.usd_per_hour
-        if context.usd[run] > limit:
-            raise LiveTestError(f"{run} cost {context.usd[run]:.2f} USD, more than {limit:.2f}")
-    costs = ", ".join(f"{run} {usd:.2f}" for run, usd in sorted(context.usd.items()))
+    for which, minutes in most_minutes(test).items():
+        run, limit = test.run_name(which), minutes / 60 * test.usd_per_hour
+        if test.usd[run] > limit:
+            raise LiveTestError(f"{run} cost {test.usd[run]:.2f} USD, more than {limit:.2f}")
+    costs = ", ".join(f"{run} {usd:.2f}" for run, usd in sorted(test.usd.items()))
     return (
-        f"{sum(context.usd.values()):.2f} USD by node times and list prices ({costs}); with the cloud's"
+        f"{sum(test.usd.values()):.2f} USD by node times and list prices ({costs}); with the cloud's"
         " export of a day later: cloudgan cost runs/RUN --billing-export=FILE"
     )

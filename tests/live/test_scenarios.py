@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from live import scenarios as does
-from live.harness import (
-    CommandResult,
-    LiveTest,
-    LiveTestContext,
-    LiveTestError,
-    LiveTestOptions,
-    LiveTestReport,
-    Scenario,
-)
+from live.harness import CommandResult, LiveTest, LiveTestError, Scenario
 from live.scenarios import deploy_words, most_minutes, scenarios
 from records import started
 
@@ -56,23 +50,13 @@ def command_runner():
 def ground(command_runner, tmp_path):
     folder = tmp_path / "runs" / NAME
     where = ("--provider=gcp", "--region=us-central1")
-    return LiveTestContext(
-        LiveTestOptions(NAME, "gcp", where, "T4:1", folder, usd_per_hour=1.6), command_runner
-    )
+    return LiveTest(NAME, "gcp", where, "T4:1", folder, 1.6, command_runner)
 
 
 def drill(ground, *steps):
-    report = LiveTestReport(
-        name=NAME,
-        provider="gcp",
-        accelerator="T4:1",
-        started_at="2026-11-21T12:00:00Z",
-        cloudgan_version="1",
-        usd_per_hour=1.6,
-        scenarios=tuple(one.report(1.6) for one in steps),
-    )
     kept = []
-    return LiveTest(ground, steps, report, say=lambda _: None, save=kept.append), kept
+    ground.scenarios, ground.save = steps, kept.append
+    return kept
 
 
 def step(name, do):
@@ -89,17 +73,16 @@ def test_it_stops_at_the_first_failure_and_removes_what_is_there(ground, command
         command_runner.left["drill-1-train"] = ("pool drill-1-train",)
         return "fine"
 
-    made, kept = drill(ground, step("a", begins), step("b", fails), step("c", begins))
-    report = made.run()
-    assert [(e.outcome, e.observed) for e in report.scenarios] == [
+    kept = drill(ground, step("a", begins), step("b", fails), step("c", begins))
+    ground.run()
+    assert [(e["outcome"], e["observed"]) for e in kept[-1]["scenarios"]] == [
         ("passed", "fine"),
         ("failed", "no quota"),
         ("not run", ""),
     ]
     assert command_runner.typed == [("down", "drill-1-train")]
-    assert (report.has_passed, report.remaining) == (False, ())
-    assert kept[-1] == report, "the newest report is on disk"
-    assert kept[0].scenarios[1].outcome == "not run", "and so was each before it"
+    assert (ground.has_passed, kept[-1]["remaining"]) == (False, [])
+    assert kept[0]["scenarios"][1]["outcome"] == "not run", "each report before it was on disk too"
 
 
 def test_a_resource_that_is_not_deleted_is_reported_and_fails_the_live_test(ground, command_runner):
@@ -108,10 +91,10 @@ def test_a_resource_that_is_not_deleted_is_reported_and_fails_the_live_test(grou
         return "fine"
 
     command_runner.list_resources = lambda run: ("pool that stays",)
-    made, _ = drill(ground, step("a", begins))
-    report = made.run()
-    assert report.remaining == ("pool that stays",)
-    assert not report.has_passed
+    kept = drill(ground, step("a", begins))
+    ground.run()
+    assert kept[-1]["remaining"] == ["pool that stays"]
+    assert not ground.has_passed
     assert command_runner.typed == [("down", "drill-1-train")]
 
 
@@ -121,25 +104,31 @@ def test_ctrl_c_removes_what_is_there_and_goes_on_upwards(ground, command_runner
         command_runner.left["drill-1-train"] = ("pool",)
         raise KeyboardInterrupt
 
-    made, kept = drill(ground, step("a", interrupted), step("b", fails))
+    kept = drill(ground, step("a", interrupted), step("b", fails))
     with pytest.raises(KeyboardInterrupt):
-        made.run()
+        ground.run()
     assert command_runner.typed == [("down", "drill-1-train")]
-    first = kept[-1].scenarios[0]
-    assert (first.outcome, first.observed) == ("failed", "interrupted")
+    first = kept[-1]["scenarios"][0]
+    assert (first["outcome"], first["observed"]) == ("failed", "interrupted")
 
 
 def test_each_scenario_has_a_maximum_cost_and_the_limits_of_its_runs_keep_it(ground):
-    steps = scenarios(ground.options)
-    assert len(steps) == 10
-    most = sum(one.report(1.6).max_usd for one in steps)
+    ground.scenarios = scenarios(ground)
+    assert len(ground.scenarios) == 10
+    most = ground.most_usd()
     assert most <= 5
-    runs = sum(most_minutes(ground.options).values()) / 60 * 1.6
+    runs = sum(most_minutes(ground).values()) / 60 * 1.6
     assert runs == pytest.approx(most), "no run may spend more than its scenarios count"
-    for which, minutes in most_minutes(ground.options).items():
+    for which, minutes in most_minutes(ground).items():
         words = deploy_words(ground, which)
         assert f"--budget-usd={minutes / 60 * 1.6:.2f}" in words
         assert any(word.startswith("--max-hours=") for word in words)
+
+
+def test_every_scenario_has_a_line_in_what_is_not_tested(ground):
+    page = (Path(__file__).parents[2] / "docs" / "what-is-not-tested.md").read_text()
+    for number, one in enumerate(scenarios(ground), start=1):
+        assert f"| {number}, {one.name}" in page
 
 
 def finding(verdict):
@@ -227,7 +216,7 @@ def test_a_run_without_a_whole_epoch_did_not_train(ground, command_runner, tmp_p
 def test_a_notice_has_the_pods_own_grace_and_the_record_has_to_say_resumed(
     ground, command_runner, restarts
 ):
-    record_of(ground.options.folder.parent / "drill-1-spot")
+    record_of(ground.folder.parent / "drill-1-spot")
     with pytest.raises(LiveTestError, match="no `resumed` line"):
         does.take_notice(ground)
     assert command_runner.evicted == [("drill-1-spot", 1, None)]

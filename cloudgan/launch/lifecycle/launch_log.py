@@ -97,7 +97,10 @@ class LaunchLog:
         if state.is_over and not last.end_reason:
             fields["end_reason"] = f"{state.phase}: {state.reason}" if state.reason else state.phase
         if state.ended_at:
-            fields["program_ended_at"] = _first_end(last, parse_time(state.ended_at))
+            began, end = last.program_started_at, parse_time(state.ended_at)
+            # A second report, as of a deleted job, does not move an earlier end.
+            end = min(last.program_ended_at, end) if last.program_ended_at else end
+            fields["program_ended_at"] = max(began, end) if began else end
         elif (
             state.phase in ("absent", "stopped")
             and last.program_started_at
@@ -254,12 +257,6 @@ class LaunchLog:
                 self.results.write_launch(known)
 
 
-def _first_end(attempt: Attempt, ended: datetime) -> datetime:
-    """Returns the earlier end: a second report, as of a deleted job, does not move it."""
-    ended = min(attempt.program_ended_at, ended) if attempt.program_ended_at else ended
-    return max(attempt.program_started_at, ended) if attempt.program_started_at else ended
-
-
 def _held(attempt: Attempt) -> Attempt:
     """Adds the nodes of an existing cluster: they count while the program runs."""
     if not attempt.price_rows or attempt.program_started_at is None:
@@ -319,10 +316,11 @@ def add_nodes(attempt: Attempt, nodes: Iterable[Node], now: datetime) -> Attempt
     keys = {_key(node) for node in held}
     for node in nodes:
         if _key(node) not in keys:
-            names = {other.name for other in held}
-            held.append(
-                node.model_copy(update={"name": _free(node.name, names), "last_seen_at": now})
-            )
+            names, name, number = {other.name for other in held}, node.name, 1
+            while name in names:
+                number += 1
+                name = f"{node.name}{_AGAIN}{number}"
+            held.append(node.model_copy(update={"name": name, "last_seen_at": now}))
     return _with(attempt, held)
 
 
@@ -354,10 +352,3 @@ def _with(attempt: Attempt, nodes: Iterable[Node]) -> Attempt:
 
 def _key(node: Node) -> tuple[str, object]:
     return node.name.partition(_AGAIN)[0], node.started_at
-
-
-def _free(name: str, taken: set[str]) -> str:
-    number = 1
-    while (free := name if number == 1 else f"{name}{_AGAIN}{number}") in taken:
-        number += 1
-    return free

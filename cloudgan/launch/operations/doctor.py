@@ -71,7 +71,7 @@ class AccountInventory(Result):
     def view(self) -> View:
         """Returns a row per resource, the folders, and what is not known."""
         lines = [
-            f"{name}: {_count(self._in(name), 'resource')} of cloudgan in"
+            f"{name}: {_count(sum(one['provider'] == name for one in self.resources), 'resource')} of cloudgan in"
             f" {f'the part of {account} that answered' if name in self.silent else account}"
             for name, account in self.clouds.items()
         ]
@@ -96,9 +96,6 @@ class AccountInventory(Result):
             notes=tuple(notes),
             basis=(*reasons, *(_folder_line(one) for one in folders)),
         )
-
-    def _in(self, cloud: str) -> int:
-        return sum(one["provider"] == cloud for one in self.resources)
 
     def _table(self) -> Table:
         rows = tuple(

@@ -264,11 +264,14 @@ class InventoryScanner:
     def _desired_states(
         self, resources: Iterable[Resource]
     ) -> tuple[dict[str, DesiredState], list[Folder]]:
-        own = {self._own_store(region): region for region in self._regions(resources)}
-        made = {
-            region_of(self.target.provider, one.region)
-            for one in resources
-            if one.shared == "bucket"
+        provider = self.target.provider
+        there = {region_of(provider, one.region) for one in resources if one.region}
+        made = {region_of(provider, one.region) for one in resources if one.shared == "bucket"}
+        own = {
+            cloud_planner(provider).store_url(
+                self.target.model_copy(update={"region": region})
+            ): region
+            for region in sorted({*there, self.target.region or ""})
         }
         found: dict[str, DesiredState] = {}
         folders: list[Folder] = []
@@ -311,15 +314,6 @@ class InventoryScanner:
             size = None
         return Folder(
             run, store.url, region, size, desired_state.state if desired_state else "unknown"
-        )
-
-    def _regions(self, resources: Iterable[Resource]) -> list[str]:
-        there = {region_of(self.target.provider, one.region) for one in resources if one.region}
-        return sorted({*there, self.target.region or ""})
-
-    def _own_store(self, region: str) -> str:
-        return cloud_planner(self.target.provider).store_url(
-            self.target.model_copy(update={"region": region})
         )
 
     def _view(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, Literal
 
@@ -314,7 +315,11 @@ def local_status(folder: RunFolder) -> RunStatus:
         found |= {"state": "unknown", "reason": _NO_LOCKS}
     elif process and process != _UNSURE:
         found |= {"state": "running", "reason": "", "process": process}
-    started = found.get("started_at") or _changed(folder)
+    started = found.get("started_at")
+    if not started:
+        with suppress(OSError):
+            changed = datetime.fromtimestamp(folder.config_file.stat().st_mtime, tz=UTC)
+            started = changed.strftime("%Y-%m-%dT%H:%M:%SZ")
     age = max(0.0, (utc_moment() - parse_time(started)).total_seconds()) if started else None
     facts = {
         "run": shown_run(folder.path),
@@ -417,14 +422,6 @@ def _search(folder: RunFolder) -> dict[str, Any]:
         "metric_name": config.objective if best else None,
         "metric": _finite(best.values[0]) if best else None,
     }
-
-
-def _changed(folder: RunFolder) -> str | None:
-    try:
-        seconds = folder.config_file.stat().st_mtime
-    except OSError:
-        return None
-    return datetime.fromtimestamp(seconds, tz=UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _finite(value: float | None) -> float | None:

@@ -92,9 +92,14 @@ def make_plan(
         once_usd=(request.showers.usd or 0.0) + (cost.once_usd if cost else 0.0),
         reserve_seconds=_reserve_seconds(request),
     )
+    wait = None  # for the first flex-start node: the job's time, but for one gang timeout
+    if request.node_pool and request.node_pool.flex_start:
+        # The deadline of the job counts from its creation, so that it ends spending whatever happens.
+        gang = request.gang_timeout_seconds
+        wait = max(end.seconds - gang, min(gang, end.seconds))
     asked = vars(request)
     limits = {key: one for key, one in asked.items() if key in Limits.model_fields} | {
-        "capacity_wait_seconds": _capacity_wait_seconds(request, end.seconds),
+        "capacity_wait_seconds": wait,
         "deadline_seconds": end.seconds,
         "deadline_reason": end.reason,
     }
@@ -150,17 +155,6 @@ def _reserve_seconds(request: PlanRequest) -> float:
     known = request.cost.startup_seconds if request.cost else None
     start = request.gang_timeout_seconds if known is None else known
     return RESERVE_SECONDS + start + REMOVAL_SECONDS
-
-
-def _capacity_wait_seconds(request: PlanRequest, deadline_seconds: int) -> float | None:
-    """Longest wait for the first flex-start node: the job's time, but for one gang timeout.
-
-    The deadline of the job counts from its creation, so that it ends spending whatever happens.
-    """
-    if request.node_pool is None or not request.node_pool.flex_start:
-        return None
-    gang = request.gang_timeout_seconds
-    return max(deadline_seconds - gang, min(gang, deadline_seconds))
 
 
 def _amount(plan: Plan) -> str:

@@ -318,7 +318,11 @@ def best_of(ranking: Ranking, preferred: str | None, request: str) -> Ranking:
         PlanError: No candidate is usable; the message lists the reasons.
     """
     if not ranking.usable:
-        reasons = [f"{each.reason} ({_shown(each)})" for each in group_rejected(ranking.rejected)]
+        reasons = []
+        for group in group_rejected(ranking.rejected):
+            more = group.count - len(group.examples)
+            which = ", ".join(group.examples) + (f" and {more} more" if more else "")
+            reasons.append(f"{group.reason} ({which})")
         raise PlanError(f"no offer of {request} is usable: {'; '.join(reasons) or 'there is none'}")
     usable = sorted(ranking.usable, key=lambda one: one.row.offer != preferred)
     return ranking._replace(usable=tuple(usable))
@@ -376,12 +380,4 @@ def group_rejected(rejected: Iterable[Candidate]) -> tuple[RejectedOffers, ...]:
     return tuple(
         RejectedOffers(reason=why, count=len(offers), examples=tuple(offers[:_MOST_EXAMPLES]))
         for why, offers in groups[:_MOST_REASONS]
-    )
-
-
-def _shown(group: RejectedOffers) -> str:
-    return ", ".join(group.examples) + (
-        f" and {group.count - len(group.examples)} more"
-        if group.count > len(group.examples)
-        else ""
     )

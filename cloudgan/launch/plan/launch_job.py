@@ -212,7 +212,11 @@ def memory_warnings(config: RunConfig, workers: Workers) -> tuple[str, ...]:
     except ConfigError:
         return ()  # reported where the plan refuses it
     if workers.accelerators_per_node:
-        available = _accelerator_memory_gib(workers.accelerator)
+        available = None  # of a TPU, or unknown
+        if workers.accelerator and not workers.accelerator.startswith("TPU"):
+            rows = (row for row in load_catalog().rows if row.accelerator == workers.accelerator)
+            known = (row.accelerator_memory_gib for row in rows)
+            available = min((memory for memory in known if memory), default=None)
         expected = footprint_on(config, "GPU").of_replica(batch)
         owner = f"one {workers.accelerator}"
     else:
@@ -226,12 +230,3 @@ def memory_warnings(config: RunConfig, workers: Workers) -> tuple[str, ...]:
         f" {available:.3g} GiB; give a smaller --batch, or more memory"
     )
     return (warning,)
-
-
-def _accelerator_memory_gib(accelerator: str | None) -> float | None:
-    """Smallest memory in the catalog; None: unknown, or a TPU."""
-    if accelerator is None or accelerator.startswith("TPU"):
-        return None
-    rows = (row for row in load_catalog().rows if row.accelerator == accelerator)
-    known = (row.accelerator_memory_gib for row in rows)
-    return min((memory for memory in known if memory), default=None)

@@ -40,7 +40,7 @@ from cloudgan.money.price_file import catalog_with, node_in_file
 from cloudgan.schema.config import RunConfig
 from cloudgan.schema.held_out import check_can_validate
 from cloudgan.schema.item import Item
-from cloudgan.schema.plan import Plan, Showers, SlurmOptions, Step, Target, Wheel, Workers
+from cloudgan.schema.plan import Plan, SlurmOptions, Step, Target, Wheel, Workers
 from cloudgan.schema.price_row import PriceRow
 from cloudgan.schema.run_folder import RUNS, RunFolder
 from cloudgan.speed.measured import PAPER_SHOWERS
@@ -254,7 +254,10 @@ def _inputs(
     """Returns everything that a plan is made from, for any target."""
     folder = RunFolder(RUNS / config.name)
     showers = found.showers if target.provider == "local" else in_store(found, store)
-    config = _with_data(config, showers, folder)
+    if (path := path_for_workers(showers, folder)) is not None:
+        if showers.records is not None:
+            check_can_validate(config, showers.records)
+        config = config.model_copy(update={"data": config.data.model_copy(update={"path": path})})
     package = config.training.tracker_package
     given: dict[str, Any] = {
         "config": config,
@@ -279,16 +282,6 @@ def _inputs(
         else (),
     }
     return PlanRequest(**given | more)
-
-
-def _with_data(config: RunConfig, showers: Showers, folder: RunFolder) -> RunConfig:
-    """Returns the configuration with the path of the data for its workers."""
-    path = path_for_workers(showers, folder)
-    if path is None:
-        return config
-    if showers.records is not None:
-        check_can_validate(config, showers.records)
-    return config.model_copy(update={"data": config.data.model_copy(update={"path": path})})
 
 
 def store_port(store: str) -> int:

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator
 
-from cloudgan.schema.run_state import RunState
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from cloudgan.schema.launch import Node
-    from cloudgan.schema.plan import Plan, Step
-    from cloudgan.schema.run_state import LogLine
+from cloudgan.schema.launch import Node
+from cloudgan.schema.plan import Plan, Step
+from cloudgan.schema.run_state import LogLine, RunState
 
 
 class PlaceDouble:

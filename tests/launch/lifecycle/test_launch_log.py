@@ -44,13 +44,15 @@ FEE = {
     "kind": "control_plane", "provider": "gcp", "name": "GKE standard", "region": "any",
     "usd": 0.1, "unit": "hour", "source": "a test", "confidence": "A", "date": "2026-11-01",
 }  # fmt: skip
-
-
 NAMES = {f"node-{number}" for number in range(40)}
 
 
 def after(minutes):
     return NOON + dt.timedelta(minutes=minutes)
+
+
+def at_second(number):
+    return NOON + dt.timedelta(seconds=number)
 
 
 def text(minutes):
@@ -304,14 +306,12 @@ def test_nothing_secret_is_in_launch_json(ledger_of, plan_of, monkeypatch, tmp_p
 
 
 def test_an_attempt_that_was_refused_before_anything_was_asked_for_is_noted(ledger_of, priced):
-    log = ledger_of(priced)
-    for why in ("0 of 8 V100 in the quota", "no zone has V100"):
+    log, whys = ledger_of(priced), ["0 of 8 V100 in the quota", "no zone has V100"]
+    for why in whys:
         log.record_rejected(why)
-    assert [one.end_reason for one in log.read().attempts] == [
-        "0 of 8 V100 in the quota",
-        "no zone has V100",
+    assert [(one.end_reason, one.is_refused) for one in log.read().attempts] == [
+        (why, True) for why in whys
     ]
-    assert all(one.is_refused for one in log.read().attempts)
     assert usd(log) == 0
 
 
@@ -332,10 +332,6 @@ def seconds(attempt):
         )
         for one in attempt.nodes
     }
-
-
-def at_second(number):
-    return NOON + dt.timedelta(seconds=number)
 
 
 @pytest.mark.parametrize(

@@ -1,18 +1,16 @@
-"""Which run needs a resource: one that may be in use is never orphaned."""
+"""Which run needs a resource, and what it costs: one that may be in use is never orphaned, unknown is never zero."""
 
 import dataclasses
 import datetime as dt
-import re
 
 import pytest
 
 from cloudgan.core.labels import EXPIRES, expiry
 from cloudgan.launch.lifecycle.run_registry import DesiredState
-from cloudgan.launch.operations.inventory import (
-    OrphanDetector,
-    RunView,
-    cluster_target,
-)
+from cloudgan.launch.operations.doctor import DailyCostModel, total
+from cloudgan.launch.operations.inventory import OrphanDetector, RunView, cluster_target
+from cloudgan.money.catalog import load_catalog
+from cloudgan.money.fees import load_fees
 from cloudgan.schema.plan import NodePool
 from launch.lifecycle.cloud_double import CloudDouble, RulesDouble
 
@@ -56,50 +54,36 @@ def test_a_resource_of_a_running_job_is_expected_in_any_case(intent_of, state, e
     assert judged(mine, gan=(desired_state, True, "running"))[0].state == "expected"
 
 
+AWAY = "the cluster is away"
+EXPIRED = {"labels": {EXPIRES: expiry(NOW - dt.timedelta(days=1))}}
+NO_STORE = "its run is in no known store"
+
+
 @pytest.mark.parametrize(
-    ("state", "why"),
+    ("desired", "resource", "view", "state", "why"),
     [
-        ("removed", "was deleted on 2026-11-21"),
-        ("removing", "was interrupted"),
-        ("finished", "is finished since"),
-        ("failed", "is failed since"),
-        ("stopped", "is stopped since"),
-        ("started", r"has no Job \(absent\)"),
-        ("starting", "the start of run gan was interrupted"),
+        (["removed"], {}, (False, "absent"), "orphaned", "was deleted on 2026-11-21"),
+        (["removing"], {}, (False, "absent"), "orphaned", "was interrupted"),
+        (["finished"], {}, (False, "absent"), "orphaned", "is finished since"),
+        (["failed"], {}, (False, "absent"), "orphaned", "is failed since"),
+        (["stopped"], {}, (False, "absent"), "orphaned", "is stopped since"),
+        (["started"], {}, (False, "absent"), "orphaned", "has no Job (absent)"),
+        (["starting"], {}, (False, "absent"), "orphaned", "the start of run gan was interrupted"),
+        (["starting", JUST_NOW], {}, (False, "absent"), "expected", "started by marie on laptop"),
+        (["started"], {}, (None, AWAY), "unknown", AWAY),
+        (["started"], EXPIRED, (None, AWAY), "orphaned", "it expired on 2026-11-20"),
+        (None, {}, (False,), "orphaned", NO_STORE),
+        (None, {"created_at": JUST_NOW.isoformat()}, (False,), "unknown", NO_STORE),
+        (None, {"created_at": None}, (False,), "unknown", NO_STORE),
     ],
 )
-def test_what_a_run_that_is_over_has_is_left_behind(intent_of, state, why):
-    (found,) = judged(pool(), gan=(intent_of(state), False, "absent"))
-    assert found.state == "orphaned"
-    assert re.search(why, found.reason)
-
-
-def test_a_run_that_is_being_started_is_expected_before_its_job_is_there(intent_of):
-    (found,) = judged(pool(), gan=(intent_of("starting", JUST_NOW), False, "absent"))
-    assert found.state == "expected"
-    assert "being started by marie on laptop" in found.reason
-
-
-def test_a_resource_whose_cluster_does_not_answer_is_unknown(intent_of):
-    (found,) = judged(pool(), gan=(intent_of("started"), None, "the cluster is away"))
-    assert (found.state, found.is_orphaned) == ("unknown", False)
-    assert "the cluster is away" in found.reason
-
-
-def test_an_expired_resource_is_orphaned_even_if_the_cluster_does_not_answer(intent_of):
-    mine = pool(labels={EXPIRES: expiry(NOW - dt.timedelta(days=1))})
-    (found,) = judged(mine, gan=(intent_of("started"), None, "the cluster is away"))
-    assert (found.state, found.reason) == ("orphaned", "it expired on 2026-11-20")
-
-
-@pytest.mark.parametrize(
-    ("made", "state"),
-    [(LONG_AGO.isoformat(), "orphaned"), (JUST_NOW.isoformat(), "unknown"), (None, "unknown")],
-)
-def test_without_a_desired_state_only_old_resources_are_orphaned(made, state):
-    (found,) = judged(pool(created_at=made), gan=(None, False))
-    assert found.state == state
-    assert "its run is in no known store" in found.reason
+def test_what_a_run_without_a_job_has_is_left_behind_unless_it_may_be_in_use(  # noqa: PLR0917
+    intent_of, desired, resource, view, state, why
+):
+    known = intent_of(*desired) if desired else None
+    (found,) = judged(pool(**resource), gan=(known, *view))
+    assert (found.state, found.is_orphaned) == (state, state == "orphaned")
+    assert why in found.reason
 
 
 def test_a_cluster_is_needed_while_a_run_may_use_it(intent_of):
@@ -158,3 +142,59 @@ def test_it_is_known_where_the_cluster_of_a_resource_is(tmp_path):
     place = cluster_target(resource, account, "europe-west4-a")
     assert (place.account, place.region, place.cluster) == ("lab-1", "europe-west4", "shared")
     assert place.details == {"cluster location": "europe-west4-a"}, "not where its nodes are"
+
+
+@pytest.fixture(scope="module")
+def tariff():
+    return DailyCostModel(load_catalog(), load_fees())
+
+
+@pytest.mark.parametrize("where", ["us-central1", "us-central1-a"])
+@pytest.mark.parametrize("market", ["spot", "on_demand"])
+def test_nodes_cost_their_price_in_their_region_and_market(tariff, where, market):
+    kind = {"node_type": "n1-standard-8+1xT4", "market": market}
+    (row,) = tariff.catalog.find(provider="gcp", region="us-central1", **kind)
+    mine = pool(nodes=3, region=where, **kind)
+    assert tariff.usd_per_day("gcp", mine) == pytest.approx(3 * 24 * row.usd_per_hour)
+
+
+FEE, MOON = {"fee": "GKE standard"}, {"node_type": "n1-moon"}
+
+
+@pytest.mark.parametrize(
+    ("resource", "usd_per_hour"),
+    [
+        (FEE | {"nodes": 0}, 0.1),
+        (FEE | {"node_type": "e2-medium", "nodes": 1}, 0.1 + 0.033506),
+        ({"fee": "e2-medium", "node_type": "e2-medium", "nodes": 2}, 2 * 0.033506),
+        (MOON | {"nodes": 1}, None),
+        ({"node_type": None, "nodes": 1}, None),
+        ({"fee": "GKE platinum", "nodes": 0}, None),
+        (FEE | MOON | {"nodes": 1}, None),
+        ({"nodes": 0}, 0),
+        ({"fee": "GKE platinum", "nodes": 0, "is_free": True}, 0),
+        (MOON | {"nodes": 0}, 0),
+    ],
+    ids=[
+        *(
+            "a fee",
+            "a fee and nodes",
+            "a fee by the name of a node is that of each",
+            "no price row",
+        ),
+        *("no type", "no fee row", "half a cost is no cost", "neither fee nor nodes", "free"),
+        "no nodes",
+    ],
+)
+def test_a_resource_costs_its_fee_and_its_nodes_or_it_is_unknown(tariff, resource, usd_per_hour):
+    found = tariff.usd_per_day("gcp", pool(**resource))
+    assert found == (None if usd_per_hour is None else pytest.approx(24 * usd_per_hour))
+
+
+def test_a_folder_costs_by_the_month_and_a_sum_with_an_unknown_part_is_at_least_the_rest(tariff):
+    sizes = {("us-central1", 10 * 2**30): 0.2, ("mars-north1", 1): None, ("mars-north1", 0): 0}
+    for place, usd in sizes.items():
+        assert tariff.usd_per_month("gcp", *place) == (usd and pytest.approx(usd))
+    found = total([("a", 1.5), ("b", None)])
+    assert (found.known_usd, found.unknown) == (1.5, ("b",))
+    assert total([]).unknown == ()
