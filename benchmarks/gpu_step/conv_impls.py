@@ -23,13 +23,13 @@ from cloudgan.gan.layers import PUBLISHED, ConvolutionLayer, PhaseStages
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from cloudgan.gan.layers import Stage, StageBuilder
+    from cloudgan.gan.layers import Stage, Stages
 
 Cells = tuple[int, int, int]
-_TRAINED: dict[str, StageBuilder] = {"published": PUBLISHED, "phases": PhaseStages()}
+_TRAINED: dict[str, Stages] = {"published": PUBLISHED, "phases": PhaseStages()}
 
 
-def find_conv_impl(name: str) -> StageBuilder:
+def find_conv_impl(name: str) -> Stages:
     """Returns the kernels called `published`, `phases`, `fft` or `blocked:XxYxZ`.
 
     Raises:

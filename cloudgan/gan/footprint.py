@@ -8,10 +8,10 @@ factor for each table of networks and conv_impl makes the count a peak.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 from cloudgan.core.errors import ConfigError, nearest
 from cloudgan.gan.convolutions import (
@@ -34,13 +34,6 @@ _MARGINALS_KEPT = 24
 between them, its powers and exponentials, and the features of the shape loss."""
 _FINISHED_SHOWERS, _FINISHING_BYTES = 1024, 24
 """Showers that a generator is finished with at once (`training.calibration`), bytes for each cell."""
-
-
-class Kept(NamedTuple):
-    """Numbers of one shower that wait for the backward pass of a layer."""
-
-    layer: str
-    numbers: int
 
 
 @dataclass(frozen=True)
@@ -77,7 +70,7 @@ def footprint(preset: Preset, *, conv_impl: str, precision: str) -> Footprint:
     """Returns what training `preset` takes; `conv_impl` is published, phases or fft."""
     size = _NUMBER_BYTES[precision]
     measured = find_profile(preset.networks).memory[conv_impl]
-    least = size * sum(kept.numbers for kept in kept_for_backward(preset, conv_impl))
+    least = size * sum(kept_for_backward(preset, conv_impl).values())
     weight = max(size, _NUMBER_BYTES["float32"])
     slots = 2 if preset.optimizer == "adam" else 1
     generator, discriminator = learned(preset)
@@ -97,20 +90,19 @@ def footprint(preset: Preset, *, conv_impl: str, precision: str) -> Footprint:
     )
 
 
-def kept_for_backward(preset: Preset, conv_impl: str) -> Iterator[Kept]:
-    """Yields what a generator update keeps of one shower, layer by layer."""
+def kept_for_backward(preset: Preset, conv_impl: str) -> dict[str, int]:
+    """Returns the numbers of one shower that a generator update keeps for its backward pass, by layer."""
     table = generator_table(preset)
     cells = prod(preset.image_shape)
-    yield Kept("start", prod(table.grid) * table.channels)
-    repeated = conv_impl == "published"  # the others never make an up-sampled input
-    for number, each in enumerate(generator_convolutions(preset)):
-        yield Kept(f"generator {number}", _read(each, repeated=repeated) + _made(each))
-    yield Kept("images", _IMAGES_KEPT * cells)
+    kept = {"start": prod(table.grid) * table.channels, "images": _IMAGES_KEPT * cells}
     if preset.cell_marginals:
-        yield Kept("marginals", _MARGINALS_KEPT * cells)
-    for number, each in enumerate(discriminator_convolutions(preset)):
-        made = _made(each, dropout=True)
-        yield Kept(f"discriminator {number}", _read(each, repeated=repeated) + made)
+        kept["marginals"] = _MARGINALS_KEPT * cells
+    repeated = conv_impl == "published"  # the others never make an up-sampled input
+    for network, blocks, _ in _networks(preset):
+        for number, each in enumerate(blocks):
+            made = _made(each, dropout=network == "discriminator")
+            kept[f"{network} {number}"] = _read(each, repeated=repeated) + made
+    return kept
 
 
 def learned(preset: Preset) -> tuple[int, int]:

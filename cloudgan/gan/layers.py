@@ -195,21 +195,14 @@ class PeriodicPadding(keras.layers.Layer):
         return x
 
 
-class StageBuilder(Protocol):
-    """Builds the stages of a network; the value between two stages is private to the implementation."""
+class Stages:
+    """Builds the stages of a network of the published Keras layers, or, in its subclasses, of others.
+
+    The value between two stages is private to the implementation.
+    """
 
     def stage(self, stage: Stage, x: Any) -> Any:
-        """Applies a stage with new weights to `x`."""
-
-    def tensor(self, x: Any) -> Any:
-        """Converts the output of the last stage to one tensor."""
-
-
-class PublishedStages:
-    """Stages of the published Keras layers."""
-
-    def stage(self, stage: Stage, x: Any) -> Any:
-        """Applies the Keras layers in order."""
+        """Applies a stage with new weights to `x`: the Keras layers in order."""
         x = self.convolution(stage, x)
         if stage.leak != 1.0:
             x = layers.LeakyReLU(negative_slope=stage.leak)(x)
@@ -243,11 +236,11 @@ class PublishedStages:
         )(x)
 
     def tensor(self, x: Any) -> Any:
-        """Returns x unchanged."""
+        """Converts the output of the last stage to one tensor, which it is already."""
         return x
 
 
-class PhaseStages(PublishedStages):
+class PhaseStages(Stages):
     """Stages that up-sample and convolve in one operation, on every Keras backend."""
 
     def convolution(self, stage: Stage, x: Any) -> Any:
@@ -258,4 +251,4 @@ class PhaseStages(PublishedStages):
         return PhaseConvolution(block, stage.initializer, name=f"conv{stage.number}")(x)
 
 
-PUBLISHED = PublishedStages()
+PUBLISHED = Stages()

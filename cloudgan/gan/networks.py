@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 import keras
 import numpy as np
@@ -16,7 +17,7 @@ from keras import layers, ops
 
 from cloudgan.gan.cell_marginals import MarginalOutput
 from cloudgan.gan.differentiable_observables import AngleAndSum
-from cloudgan.gan.layers import PUBLISHED, MaskSource, Stage, StageBuilder
+from cloudgan.gan.layers import PUBLISHED, MaskSource, Stage, Stages
 from cloudgan.gan.philox import truncated_normal_of_tensorflow, uniform_of_tensorflow
 from cloudgan.gan.shower_frame import LEAST_ENERGY, latent_length, table_shape
 from cloudgan.schema.architecture import Block, Cells
@@ -55,20 +56,12 @@ DENSE = "glorot_uniform"
 """Initializer of dense layers, as published."""
 
 
-class Normals(Protocol):
-    """Source of the normals of a latent vector."""
-
-    def normal(self, rows: int, per_row: int) -> Any:
-        """Returns standard normals, float32 (rows, per_row)."""
-
-
-def latent_of(preset: Preset, rng: Normals, energy: Any, angle: Any) -> Any:
-    """Generator input (B, `latent_length`) for energy/100 and angle (B, 1), at the position of `rng`."""
+def latent_of(preset: Preset, normal: Callable[[int, int], Any], energy: Any, angle: Any) -> Any:
+    """Generator input (B, `latent_length`) for energy/100 and angle (B, 1); `normal` draws float32 (rows, per row)."""
     rows, length = energy.shape[0], latent_length(preset)
     if preset.condition == "multiply":
-        return energy * ops.cast(rng.normal(rows, length), energy.dtype)
-    normal = ops.cast(rng.normal(rows, length - 2), energy.dtype)
-    return ops.concatenate([energy, angle, normal], 1)
+        return energy * ops.cast(normal(rows, length), energy.dtype)
+    return ops.concatenate([energy, angle, ops.cast(normal(rows, length - 2), energy.dtype)], 1)
 
 
 def build_generator(
@@ -76,7 +69,7 @@ def build_generator(
     *,
     seeds: random.Random | None = None,
     synchronized: bool = False,
-    stages: StageBuilder = PUBLISHED,
+    stages: Stages = PUBLISHED,
 ) -> keras.Model:
     """Latent (B, `latent_length`) -> image (B, X, Y, Z, 1), never negative.
 
@@ -126,7 +119,7 @@ def build_discriminator(
     *,
     seeds: random.Random | None = None,
     synchronized: bool = False,
-    stages: StageBuilder = PUBLISHED,
+    stages: Stages = PUBLISHED,
 ) -> keras.Model:
     """Image (B, X, Y, Z, 1) -> real (B, 1) in [0, 1], energy/100 (B, 1), angle (B, 1), sum (B, 1).
 

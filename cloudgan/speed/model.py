@@ -374,7 +374,7 @@ def work_of(preset: Preset) -> Work:
 def _products_and_values(preset: Preset) -> tuple[int, int]:
     """Products of a step on a shower, and values kept for its backward pass, in the form that GPUs compute."""
     kept = kept_for_backward(preset, "published")
-    return sum(step_macs(preset, "published").values()), sum(one.numbers for one in kept)
+    return sum(step_macs(preset, "published").values()), sum(kept.values())
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,7 @@ class BatchNormRecalibrator:
             energy, angle = (
                 keras.ops.cast(value, dtype) for value in (showers.energy, showers.angle)
             )
-            self._latent = latent_of(preset, rng, energy, angle)
+            self._latent = latent_of(preset, rng.normal, energy, angle)
         self._mean_sum = float(np.mean(showers.ecal))
 
     def recalibrate(

@@ -13,7 +13,7 @@ from keras import ops
 
 from cloudgan.core.hardware import this_machine
 from cloudgan.gan.cell_marginals import MarginalOutput
-from cloudgan.gan.layers import PUBLISHED, PhaseStages, StageBuilder
+from cloudgan.gan.layers import PUBLISHED, PhaseStages, Stages
 from cloudgan.gan.networks import Output, build_discriminator, build_generator
 from cloudgan.schema.config import RunConfig
 from cloudgan.schema.presets import Preset
@@ -103,7 +103,7 @@ def build_gan(
     synchronized: bool = False,
     learning_rates: tuple[Any, Any] | None = None,
     conv_impl: str = "published",
-    stages: StageBuilder | None = None,
+    stages: Stages | None = None,
     device_stages: Sequence[str] = (),
 ) -> Gan:
     """Builds networks and optimisers; call it inside the strategy's scope.
@@ -244,7 +244,7 @@ class WarmUp(keras.optimizers.schedules.LearningRateSchedule):
         return {"begin": self._begin, "end": self._end, "updates": self._updates}
 
 
-def make_stages(conv_impl: str) -> StageBuilder:
+def make_stages(conv_impl: str) -> Stages:
     """Returns the stage builder of a convolution implementation."""
     if conv_impl == "fft":
         # Imported on demand: its compiler is needed on a CPU with TensorFlow only.

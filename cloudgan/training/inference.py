@@ -158,7 +158,7 @@ class ShowerGenerator:
             for values in (conditions.energy_gev / ENERGY_UNIT_GEV, conditions.angle_rad)
         )
         with rng.at(0, before + rows.start, Call.GENERATE):
-            latent = latent_of(self.preset, rng, energy, angle)
+            latent = latent_of(self.preset, rng.normal, energy, angle)
         ecal = self.ecal_gev(latent)[:count]
         theta, layout = conditions.theta_rad, self.layout
         if layout:

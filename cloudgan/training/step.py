@@ -248,7 +248,7 @@ class GanStep:
         return shower_shape(self._preset, image, batch["energy"])
 
     def _latent(self, batch: Batch) -> Any:
-        return latent_of(self._preset, self._rng, batch["energy"], batch["angle"])
+        return latent_of(self._preset, self._rng.normal, batch["energy"], batch["angle"])
 
     def _flipped(self, label: float, batch: Batch) -> Any:
         energy = batch["energy"]

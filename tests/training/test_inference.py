@@ -36,7 +36,8 @@ def plain_cells(generator, asked, seed):
     network.set_weights(generator.network.get_weights())
     rng = Rng(seed)
     with rng.at(tf.zeros((), tf.int64), tf.zeros((), tf.int64), Call.GENERATE):
-        latent = latent_of(preset, rng, asked.energy_gev[:, None] / 100, asked.angle_rad[:, None])
+        unit, angle = asked.energy_gev[:, None] / 100, asked.angle_rad[:, None]
+        latent = latent_of(preset, rng.normal, unit, angle)
     image = network(latent, training=False).numpy()[..., 0].astype(np.float64)
     cells = image ** (1 / preset.image_power) / preset.image_scale
     return np.where(cells < LEAST_CELL_GEV, 0, cells)

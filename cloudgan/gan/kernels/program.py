@@ -48,27 +48,10 @@ class Fusion:
     leak: float = 1.0
 
 
-@dataclass(frozen=True)
-class Program:
-    """Generated code with the names of its arguments.
-
-    Attributes:
-        name: Name of the function.
-        module: Module with the function.
-        arguments: Pointers in order, without the scratch.
-        scratch: Size in float32 of each scratch pointer that follows.
-    """
-
-    name: str
-    module: ir.Module
-    arguments: tuple[str, ...]
-    scratch: tuple[int, ...]
-
-
 def forward(sizes: Geometry, fusion: Fusion) -> Program:
     """result, sums, squares = activation(convolution(read(image)) + bias)."""
     arguments = (*_inputs(fusion), "kernel", "bias", "result", "sums", "squares")
-    program = _Writer("forward", sizes, fusion, arguments, _room_of_product(sizes))
+    program = Program("forward", sizes, fusion, arguments, _room_of_product(sizes))
     program.convolve(program.read_input, program.write_activated)
     return program.end()
 
@@ -83,7 +66,7 @@ def input_gradient(sizes: Geometry, fusion: Fusion) -> Program:
         arguments += ("image", "scale", "of_shift", "of_scale")
     if fusion.keep_least is not None:
         arguments += (UNIFORM,)
-    program = _Writer("input_gradient", sizes, fusion, arguments, _room_of_product(sizes))
+    program = Program("input_gradient", sizes, fusion, arguments, _room_of_product(sizes))
     program.convolve(program.read_gradient, program.write_input_gradient)
     return program.end()
 
@@ -96,7 +79,7 @@ def kernel_gradient(sizes: Geometry, fusion: Fusion) -> Program:
         "gradient_depth_spectrum": sizes.frequencies * sizes.result.plane_vectors * LINE,
         "gradient_spectrum": _row(sizes) * sizes.period[0],
     }
-    program = _Writer("kernel_gradient", sizes, fusion, arguments, room)
+    program = Program("kernel_gradient", sizes, fusion, arguments, room)
     program.correlate_gradient()
     return program.end()
 
@@ -162,8 +145,15 @@ class _Line:
         return self._emit.at(pointer, (self._x, row), (self._y, LINE), fixed)
 
 
-class _Writer:
-    """Writes one program: reads and writes of images, passes of the transforms, products of spectra."""
+class Program:
+    """Generated code: reads and writes of images, passes of the transforms, products of spectra.
+
+    Attributes:
+        name: Name of the function.
+        module: Module with the function.
+        arguments: Names of the pointers in order, without the scratch.
+        scratch: Size in float32 of each scratch pointer that follows.
+    """
 
     def __init__(
         self,
@@ -179,16 +169,16 @@ class _Writer:
             "spectrum": sizes.period[0] * _plane(sizes),
             **room,
         }
-        module = ir.Module(name)
-        self._program = Program(name, module, arguments, tuple(scratch.values()))
+        self.name, self.module, self.arguments = name, ir.Module(name), arguments
+        self.scratch = tuple(scratch.values())
         self._sizes, self._fusion = sizes, fusion
-        self._emit = Emitter(module, name, (*arguments, *scratch), uniform=(UNIFORM,))
+        self._emit = Emitter(self.module, name, (*arguments, *scratch), uniform=(UNIFORM,))
         self._at = self._emit.pointers
 
     def end(self) -> Program:
         """Returns the finished program."""
         self._emit.end()
-        return self._program
+        return self
 
     def convolve(
         self, read: Callable[[_Line], list[Any]], write: Callable[[_Line, Sequence[Any]], None]
