@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cloudgan.bench.harness import Measurement
-from cloudgan.bench.rank_world import as_rank, run_ranks
+from cloudgan.bench.processes import as_rank, run_ranks
 from cloudgan.core import settings
 from cloudgan.core.errors import ConfigError, counted
 from cloudgan.core.progress import Progress

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cloudgan.bench.harness import Measured, Measurement, Row, in_turns
-from cloudgan.bench.programs import core_shares, program, run_programs
+from cloudgan.bench.processes import core_shares, program, run_programs
 from cloudgan.coevolution.files import GridFolder
 from cloudgan.coevolution.grid import Grid
 from cloudgan.core.errors import CloudganError, ConfigError

@@ -23,8 +23,7 @@ from cloudgan.bench.harness import (
     table_of,
     variants_json,
 )
-from cloudgan.bench.processes import Child
-from cloudgan.bench.programs import make_showers
+from cloudgan.bench.processes import Child, make_showers
 from cloudgan.bench.step import plain_step
 from cloudgan.core.errors import ConfigError, counted
 from cloudgan.core.hardware import this_machine

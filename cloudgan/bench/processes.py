@@ -1,8 +1,9 @@
-"""Processes that measure: programs that run to their end, and children that yield a row on request.
+"""Processes that measure: programs that run to their end, children that yield a row on request, worlds of ranks.
 
 TensorFlow reads threads and libraries once on import, so each variant has its own process. A child is
 `python -m cloudgan.bench.processes TASK`; each line of its standard input asks for a row, and answers are JSON
-lines. It exits when the pipe closes, also if the parent is killed.
+lines. It exits when the pipe closes, also if the parent is killed. A rank is the same program: a function runs in each
+one, and what it returns on rank 0 is the result of the world.
 """
 
 from __future__ import annotations
@@ -16,15 +17,21 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from typing import Any, Self
 
 from cloudgan.core import settings
 from cloudgan.core.children import last_lines
 from cloudgan.core.documents import parse_json
 from cloudgan.core.errors import CloudganError, ConfigError
+from cloudgan.core.loopback_network import IsolationError, LoopbackNetwork
+from cloudgan.core.progress import Progress
+from cloudgan.ranks.hydra import find_program
+from cloudgan.ranks.placement import check_mpi
 
 _END_SECONDS = 90.0  # a step of the paper preset, and its checkpoint
 
@@ -142,6 +149,43 @@ def pinned(cores: frozenset[int]) -> Iterator[None]:
             os.sched_setaffinity(0, before)
 
 
+def make_showers(
+    folder: Path, count: int, progress: Progress, cells: tuple[int, int] = (51, 51)
+) -> Path:
+    """Simulates `count` showers in a window of cells in x and y, and returns the store of them."""
+    from cloudgan.data.convert import convert
+    from cloudgan.data.hdf5_writer import write_hdf5
+    from cloudgan.simulation.gflash import simulate
+
+    progress.start(f"simulating and converting {count} showers")
+    write_hdf5(folder / "showers.h5", simulate(count, seed=0, cells=cells))
+    convert(str(folder / "showers.h5"), folder / "store", progress=progress)
+    return folder / "store"
+
+
+def program(
+    *words: str, environment: Mapping[str, str] | None = None, cores: frozenset[int] = frozenset()
+) -> Process:
+    """Returns a call of `cloudgan`."""
+    command = (sys.executable, "-m", "cloudgan", *words)
+    said = f"`cloudgan {' '.join(words)}`"
+    return Process(said, command, environment=environment, cores=cores)
+
+
+def run_programs(*programs: Process) -> None:
+    """Runs programs at the same time to their ends, and waits in their order: one that failed ends the later ones."""
+    with ExitStack() as stack:
+        for started in [stack.enter_context(one) for one in programs]:
+            started.wait()
+
+
+def core_shares(copies: int) -> list[frozenset[int]]:
+    """Returns equal disjoint sets of cores; empty ones if the system cannot pin or has too few cores."""
+    cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+    each = len(cores) // copies
+    return [frozenset(cores[each * i : each * (i + 1)]) for i in range(copies)]
+
+
 class Child(Process):
     """A process that measures one variant and begins to build it at once. Calling it measures a row."""
 
@@ -183,7 +227,52 @@ class Child(Process):
         return self.facts()
 
 
-def main() -> None:
+def run_ranks(work: str, ranks: int, *, limit: float, remedy: str, **given: Any) -> Any:
+    """Calls a function in each rank of a new world on this machine; returns what it returned on rank 0.
+
+    The function, ``module:function``, gets the world and `given`, and returns a JSON value. `remedy` says what
+    to do if this machine cannot isolate the ports of ranks. The world ends after `limit` seconds.
+    """
+    check_mpi("a world of ranks")
+    mpiexec = str(find_program())
+    try:
+        network = LoopbackNetwork.create()
+    except IsolationError as error:
+        raise ConfigError(
+            "ranks are started with mpiexec, which listens on all addresses of this machine and cannot"
+            f" be isolated here: {error}. {remedy}"
+        ) from error
+    with closing(network), tempfile.TemporaryDirectory(prefix="cloudgan-bench-") as folder:
+        result = Path(folder, "result.json")
+        task = json.dumps({"work": work, "given": given, "result": str(result)})
+        command = [mpiexec, "-launcher", "fork", "-n", str(ranks)]
+        command += [sys.executable, "-m", "cloudgan.bench.processes", task]
+        command, inherited = network.command(command), network.descriptors
+        with Process(f"{ranks} ranks", command, descriptors=inherited) as process:
+            process.wait(limit)
+        return parse_json(result.read_bytes(), "the result of the ranks")
+
+
+def as_rank(work: Callable[[Any], Any]) -> tuple[int, Any]:
+    """Joins the world of this process, does the work of its rank, and leaves in order; returns the rank and its result.
+
+    A rank that fails ends by `os._exit`, as a training rank does, and the others with it.
+    """
+    from cloudgan.ranks import mpi  # imports NumPy, which help does without
+
+    world = mpi.world()
+    mpi.end_with_parent(1)
+    try:
+        found = work(world)
+        world.gather(None)
+        mpi.finalize()
+    except CloudganError as error:
+        sys.stderr.write(f"rank {world.rank}: {error}\n")
+        mpi.leave(error.exit_code)
+    return world.rank, found
+
+
+def _answer(task: Mapping[str, Any]) -> None:
     """Answers with facts, then with a row per request until standard input ends; then exits, even within a turn."""
     settings.quiet_tensorflow()
     # Libraries write to standard output, so answers get a pipe of their own.
@@ -197,7 +286,6 @@ def main() -> None:
         os._exit(0)
 
     threading.Thread(target=listen, daemon=True).start()
-    task = parse_json(sys.argv[1], "task")
     rows: Iterator[dict[str, Any]] | None = None
     while True:
         try:
@@ -210,6 +298,16 @@ def main() -> None:
         answers.write(json.dumps(answer) + "\n")
         answers.flush()
         requests.get()
+
+
+def main() -> None:
+    """Does the task on the command line: a child's, or this process' rank of a world."""
+    task = parse_json(sys.argv[1], "task")
+    if "result" not in task:
+        _answer(task)
+    rank, found = as_rank(partial(pkgutil.resolve_name(task["work"]), **task["given"]))
+    if rank == 0:
+        Path(task["result"]).write_text(json.dumps(found), encoding="utf-8")
 
 
 if __name__ == "__main__":

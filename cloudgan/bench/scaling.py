@@ -9,7 +9,9 @@ is the price of small batches and few threads, and what the variant lacks agains
 from __future__ import annotations
 
 import math
+import os
 import tempfile
+import time
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -25,13 +27,17 @@ from cloudgan.bench.harness import (
     variants_json,
     with_range,
 )
-from cloudgan.bench.programs import make_showers, run_train
-from cloudgan.core.errors import ConfigError, Interrupted, counted
+from cloudgan.bench.processes import core_shares, make_showers, program, run_programs
+from cloudgan.core.errors import CloudganError, ConfigError, Interrupted, counted
 from cloudgan.core.hardware import this_machine
 from cloudgan.core.progress import Progress
+from cloudgan.schema import record
 from cloudgan.schema.config import RunConfig, parse_config
 from cloudgan.schema.options.bench import Batch, BenchScalingOptions
 from cloudgan.schema.presets import find_preset, find_profile
+from cloudgan.schema.record import RunRecord
+from cloudgan.schema.run_folder import RunFolder
+from cloudgan.training.cluster import share_gpus
 from cloudgan.training.forecast import expected_memory
 
 Kind = Literal["strong", "weak"]
@@ -219,6 +225,65 @@ def measure_study(study: Study, rounds: int, progress: Progress) -> tuple[list[M
         measured, interrupted = in_turns(turns, rounds, progress, facts=facts)
     add_efficiencies(measured)
     return measured, interrupted
+
+
+def run_train(config: RunConfig, folder: Path, *, copies: int = 1) -> tuple[Row, RunRecord]:
+    """Runs `cloudgan train` for a configuration in a new folder, and waits for its end.
+
+    Of independent `copies` at the same time each has its share of the cores or GPUs. Their showers and
+    speeds are added, of the other times the longest is returned.
+
+    Returns:
+        Trained `showers`; `showers_per_second` while training, without the first call of the step; and the
+        same of all program time, from start to end; `program_seconds`; `startup_seconds` to the first step;
+        `first_call_seconds` of the step, which traces and compiles; `cpu_seconds` of all processes and
+        threads. And the record of the first run.
+    """
+    folder.mkdir(parents=True)
+    written = folder / "asked.yaml"  # JSON is YAML too
+    written.write_text(config.model_dump_json(), encoding="utf-8")
+    runs = [RunFolder(folder / f"run-{number}") for number in range(copies)]
+    programs = []
+    for run, gpus, cores in zip(runs, share_gpus(copies), core_shares(copies), strict=True):
+        words = ("train", f"--config={written}", f"--run={run.path}", "--json")
+        programs.append(program(*words, environment=gpus, cores=cores))
+    cpu, began = _children_cpu_seconds(), time.perf_counter()
+    run_programs(*programs)
+    seconds, cpu = time.perf_counter() - began, _children_cpu_seconds() - cpu
+    records = [record.read(run.record_file) for run in runs]
+    times = [_training_times(found) for found in records]
+    sums = {key: sum(one[key] for one in times) for key in ("showers", "showers_per_second")}
+    longest = ("startup_seconds", "first_call_seconds")
+    row = sums | {
+        "end_to_end_showers_per_second": sums["showers"] / seconds,
+        "program_seconds": seconds,
+        **{key: max(one[key] for one in times) for key in longest},
+        "cpu_seconds": cpu,
+    }
+    return row, records[0]
+
+
+def _training_times(found: RunRecord) -> Row:
+    """Returns the times of a run from its record; to have no epoch, or only the first call, is a CloudganError."""
+    started, epochs = found.started(), found.epochs()
+    if started is None or not epochs:
+        raise CloudganError("the run recorded no epoch")
+    steady = [(one.train_seconds - one.trace_seconds, one.samples_per_second) for one in epochs]
+    seconds = sum(spent for spent, rate in steady if rate)
+    if not seconds:
+        raise CloudganError("the first call ran all steps; increase --steps")
+    return {
+        "showers": sum(one.samples for one in epochs),
+        "startup_seconds": started.startup_seconds,
+        "first_call_seconds": sum(one.trace_seconds for one in epochs),
+        "showers_per_second": sum(spent * rate for spent, rate in steady) / seconds,
+    }
+
+
+def _children_cpu_seconds() -> float:
+    """Returns the CPU time of all descendants that have ended."""
+    times = os.times()
+    return times.children_user + times.children_system
 
 
 def add_efficiencies(measured: Sequence[Measured]) -> None:

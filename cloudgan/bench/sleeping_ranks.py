@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from cloudgan.bench.rank_world import run_ranks
+from cloudgan.bench.processes import run_ranks
 from cloudgan.core.atomic_file import write_atomic
 from cloudgan.core.clock import utc_now
 from cloudgan.core.hardware import peak_memory_bytes, this_machine

@@ -14,14 +14,14 @@ import pytest
 from bench.processes import children_doing, is_gone
 from cloudgan.bench import scaling
 from cloudgan.bench.harness import Measured
-from cloudgan.bench.processes import pinned
-from cloudgan.bench.programs import core_shares, run_train
+from cloudgan.bench.processes import core_shares, pinned
 from cloudgan.bench.scaling import (
     BASE,
     ScalingVariant,
     add_efficiencies,
     batch_of,
     make_study,
+    run_train,
     scaling_measurement,
 )
 from cloudgan.core.errors import CloudganError, ConfigError, Interrupted
@@ -176,7 +176,7 @@ def test_the_error_of_a_failed_run_has_its_last_lines(tmp_path):
 def test_ctrl_c_ends_the_program_before_it_ends_us(tmp_path):
     words = ("simulate", str(tmp_path / "showers.h5"), "--showers=1000000")
     program = (
-        "from cloudgan.bench.programs import program, run_programs;"
+        "from cloudgan.bench.processes import program, run_programs;"
         f" run_programs(program(*{words!r}))"
     )
     us = subprocess.Popen([sys.executable, "-c", program], stderr=subprocess.PIPE)
