@@ -5,7 +5,7 @@ Each function takes changes of the fields, for what a test is about.
 
 from cloudgan.core.hardware import Hardware
 from cloudgan.schema import record
-from cloudgan.schema.config import parse_config
+from cloudgan.schema.config import RunConfig, parse_config
 from cloudgan.schema.heartbeat import Heartbeat
 from cloudgan.schema.price_row import PriceRow
 from cloudgan.schema.run_folder import RunFolder
@@ -27,6 +27,34 @@ def numerics(**changes):
         "keras": "3.15",
     }
     return record.Numerics(**usual | changes)
+
+
+def checkpoint_state(step, config=None, *, best=None, **summary):
+    """The metadata of a checkpoint; `summary` are changes of what it says of its training showers."""
+    from cloudgan.data.summary import TrainingSummary
+    from cloudgan.training.checkpoint import State
+
+    usual = {
+        "count": 10,
+        "sampled": 10,
+        "energy_range_gev": (10, 100),
+        "theta_range_rad": (1.1, 2.0),
+        "mtheta_range_rad": (1.0, 2.1),
+        "layer_fraction": (0.04,) * 25,
+        "mean_image_sum_per_unit": 1.0,
+        "contained_fraction": 1.0,
+        "angle_fit": None,
+    }
+    config = config or RunConfig()
+    return State(
+        step=step,
+        train_seconds=1.5,
+        config_hash=config.config_hash(),
+        config=config,
+        numerics=numerics(),
+        summary=TrainingSummary(**usual | summary),
+        best=best,
+    )
 
 
 def started(step=0, **changes):

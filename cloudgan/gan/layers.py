@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import keras
 import numpy as np
@@ -47,33 +47,14 @@ def _tap_sums(taps: int, up: int) -> np.ndarray[Any, Any]:
     return sums
 
 
-class MaskSource(Protocol):
-    """Source of dropout masks."""
-
-    def dropout_mask(self, shape: tuple[int, ...], rate: float, stream: int) -> Any:
-        """Returns a boolean tensor of `shape`, True with probability 1 - `rate`."""
-
-
-class KerasMasks:
-    """Masks from `keras.random`, on any backend, for a single device."""
-
-    def __init__(self, seed: int) -> None:
-        self._seeds = keras.random.SeedGenerator(seed)
-
-    def dropout_mask(self, shape: tuple[int, ...], rate: float, stream: int) -> Any:
-        """Returns a boolean tensor of `shape`; `stream` is ignored."""
-        del stream
-        return keras.random.uniform(shape, seed=self._seeds) >= rate
-
-
 class Dropout(keras.layers.Layer):
-    """Dropout with masks from an injected source, so that all replicas agree.
+    """Dropout with masks from an injected source (`cloudgan.training.rng.Rng`), so that all replicas agree.
 
     Keras' own layer draws the same mask on every replica of a MirroredStrategy, and another one for another
     number of replicas (measured with Keras 3.15).
     """
 
-    def __init__(self, rate: float, stream: int, masks: MaskSource, **kwargs: Any) -> None:
+    def __init__(self, rate: float, stream: int, masks: Any, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self._rate, self._stream, self._masks = rate, stream, masks
 
@@ -98,7 +79,7 @@ class Stage:
         epsilon: Added to the batch norm variance.
         synchronized: Batch norm over all replicas.
         dropout: Dropout rate.
-        masks: Mask source; required if `dropout` is not 0.
+        masks: Source of dropout masks, `cloudgan.training.rng.Rng`; None: the network is not trained.
     """
 
     block: Block
@@ -109,7 +90,7 @@ class Stage:
     epsilon: float
     synchronized: bool = False
     dropout: float = 0.0
-    masks: MaskSource | None = None
+    masks: Any = None
 
 
 class ConvolutionLayer(keras.layers.Layer):

@@ -36,7 +36,7 @@ class LossInputs:
         outputs: Of the discriminator: real, energy, angle (unless the preset has none), sum.
         global_batch_size: Showers per step of all replicas.
         image: Generated powered cells (B, X, Y, Z, 1); None in the discriminator's passes.
-        batch_mean: Maps (B, N) to the mean over the global batch, (N,).
+        batch_mean: Maps (B, N) to the mean over the global batch, (N,); the longitudinal term needs it.
         replicas: Of the global batch.
         layer_target: Mean of layer energy / primary energy over the training showers, (Z,).
         features: Shape features (B, F) of real showers, of generated ones with the same conditions,
@@ -54,10 +54,10 @@ class LossInputs:
     outputs: list[Any]
     global_batch_size: int
     image: Any = None
-    batch_mean: Callable[[Any], Any] | None = None
+    batch_mean: Any = None
     replicas: int = 1
     layer_target: Any = None
-    features: tuple[Any, Any, Any] | None = None
+    features: Any = None
     feature_scale: Any = None
     adversarial: Callable[[Any, Any], Any] | None = None
 
@@ -108,8 +108,6 @@ def ecal_sum(inputs: LossInputs) -> Any:
 
 def longitudinal(inputs: LossInputs) -> Any:
     """Sum over layers of |mean layer energy of the global batch - that of the training showers|."""
-    if inputs.layer_target is None or inputs.batch_mean is None:
-        raise ValueError("the longitudinal loss needs layer_target and batch_mean")
     mean = inputs.batch_mean(layer_energy(inputs.preset, inputs.image, inputs.energy))
     target = ops.convert_to_tensor(
         inputs.layer_target * inputs.preset.image_scale, dtype=mean.dtype
@@ -119,8 +117,6 @@ def longitudinal(inputs: LossInputs) -> Any:
 
 def shape(inputs: LossInputs) -> Any:
     """Energy score of the shape features, see `shape_score`."""
-    if inputs.features is None or inputs.feature_scale is None:
-        raise ValueError("the shape loss needs features and feature_scale")
     real, fake, other = inputs.features
     scale, weights = (
         ops.convert_to_tensor(values, dtype=fake.dtype)

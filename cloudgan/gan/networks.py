@@ -17,7 +17,7 @@ from keras import layers, ops
 
 from cloudgan.gan.cell_marginals import MarginalOutput
 from cloudgan.gan.differentiable_observables import AngleAndSum
-from cloudgan.gan.layers import PUBLISHED, MaskSource, Stage, Stages
+from cloudgan.gan.layers import PUBLISHED, Stage, Stages
 from cloudgan.gan.philox import truncated_normal_of_tensorflow, uniform_of_tensorflow
 from cloudgan.gan.shower_frame import LEAST_ENERGY, latent_length, table_shape
 from cloudgan.schema.architecture import Block, Cells
@@ -115,7 +115,7 @@ def build_generator(
 
 def build_discriminator(
     preset: Preset,
-    masks: MaskSource,
+    masks: Any,
     *,
     seeds: random.Random | None = None,
     synchronized: bool = False,
@@ -127,7 +127,7 @@ def build_discriminator(
 
     Args:
         preset: Preset of the network.
-        masks: Source of dropout masks.
+        masks: Source of dropout masks, `cloudgan.training.rng.Rng`; None: the network is not trained.
         seeds: Source of the initial weights. Default: seed 0.
         synchronized: Batch norm over all replicas.
         stages: Implementation of the stages; the weights are the same for each.

@@ -7,7 +7,7 @@ output of a stage is its activated cells and two numbers per channel.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import keras
 import numpy as np
@@ -19,7 +19,7 @@ from cloudgan.gan.kernels.geometry import Geometry, blocks_of, from_spectrum, to
 from cloudgan.gan.kernels.program import Fusion, kernel_floats
 from cloudgan.gan.layers import ConvolutionLayer, PhaseStages, Stage
 from cloudgan.schema.architecture import Block
-from cloudgan.training.rng import Rng, dropout_threshold
+from cloudgan.training.rng import dropout_threshold
 
 Output = tuple[tf.Tensor, tf.Tensor, tf.Tensor]
 
@@ -233,7 +233,7 @@ class FusedStage(ConvolutionLayer):
         scale, shift = inputs[1:] if len(inputs) > 1 else (ones, tf.zeros_like(ones))
         uniform, before = None, self._before
         if training and before and before.dropout:
-            uniform = _rng(before).uniform(tuple(cells.shape), before.number)
+            uniform = before.masks.uniform(tuple(cells.shape), before.number)
         run = self._plain if uniform is None else self._dropping
         kernel = tf.convert_to_tensor(self.kernel)
         bias = tf.convert_to_tensor(self.bias) if self._stage.block.bias else tf.zeros((filters,))
@@ -280,14 +280,9 @@ class ApplyDeferred(keras.layers.Layer):
         cells = cells * scale + shift
         stage = self._stage
         if training and stage.dropout:
-            keep = _rng(stage).dropout_mask(tuple(cells.shape), stage.dropout, stage.number)
+            keep = stage.masks.dropout_mask(tuple(cells.shape), stage.dropout, stage.number)
             cells = cells * tf.cast(keep, cells.dtype)
         return cells
-
-
-def _rng(stage: Stage) -> Rng:
-    """Returns the random numbers of a stage with dropout, which training injects as `masks`."""
-    return cast(Rng, stage.masks)
 
 
 def geometry_of(block: Block, size: tuple[int, int, int], channels: int) -> Geometry:

@@ -311,7 +311,9 @@ class QualityEvaluator:
         generator = weights()
         _ = held_out.reference.measured  # held-out showers that are damaged end the run
         try:
-            metrics = held_out.compute(generator, self._progress, cancelled=self._is_stopping)
+            # A signal that stops this process: its successor then validates instead.
+            cancelled = lambda: self._flag.reason in {"interrupted", "terminated"}
+            metrics = held_out.compute(generator, self._progress, cancelled=cancelled)
         except DataError as error:
             self._progress.say(f"validation failed for this generator: {error}")
             metrics = dict.fromkeys(METRICS, math.nan)
@@ -330,7 +332,3 @@ class QualityEvaluator:
         if self.history.stop:
             self._flag.request(self.history.stop)
         return line
-
-    def _is_stopping(self) -> bool:
-        """Whether a signal stops this process; its successor then validates instead."""
-        return self._flag.reason in {"interrupted", "terminated"}

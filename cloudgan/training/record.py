@@ -54,26 +54,21 @@ def gpu_joules(load: Callable[[str], Any] = ctypes.CDLL) -> float | None:
         if library.nvmlInit_v2():
             return None
         try:
-            return _total(library)
+            count, total = ctypes.c_uint(), 0
+            if library.nvmlDeviceGetCount_v2(ctypes.byref(count)) or not count.value:
+                return None
+            for index in range(count.value):
+                device, energy = ctypes.c_void_p(), ctypes.c_ulonglong()
+                if library.nvmlDeviceGetHandleByIndex_v2(index, ctypes.byref(device)):
+                    return None
+                if library.nvmlDeviceGetTotalEnergyConsumption(device, ctypes.byref(energy)):
+                    return None  # an older GPU
+                total += energy.value
+            return total / _PER_JOULE
         finally:
             library.nvmlShutdown()
     except (OSError, AttributeError):  # no driver, or one without this function
         return None
-
-
-def _total(library: Any) -> float | None:
-    count = ctypes.c_uint()
-    if library.nvmlDeviceGetCount_v2(ctypes.byref(count)) or not count.value:
-        return None
-    total = 0
-    for index in range(count.value):
-        device, energy = ctypes.c_void_p(), ctypes.c_ulonglong()
-        if library.nvmlDeviceGetHandleByIndex_v2(index, ctypes.byref(device)):
-            return None
-        if library.nvmlDeviceGetTotalEnergyConsumption(device, ctypes.byref(energy)):
-            return None  # an older GPU
-        total += energy.value
-    return total / _PER_JOULE
 
 
 class Recorder:

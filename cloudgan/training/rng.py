@@ -49,7 +49,6 @@ class Rng(threading.local):
     """Generates numbers at a position, which the step sets in each replica's thread.
 
     The position may be traced, so that one trace serves all steps and replicas; the pass is not.
-    Implements `cloudgan.gan.layers.MaskSource`.
     """
 
     def __init__(self, seed: int) -> None:

@@ -99,7 +99,15 @@ def train(
 
         showers = TrainingSet.open(store, model, config.data, progress=progress)
         batch_size = numerics.global_batch_size
-        sampler = _sampler(config, showers, batch_size, among)
+        sampler = EpochSampler(
+            showers.train_counts,
+            seed=training.seed,
+            global_batch_size=batch_size,
+            blocks_per_group=config.data.blocks_per_group,
+            last_batch=config.data.last_batch,
+            worker=among.worker if among else 0,  # one among others reads its own share
+            workers=among.workers if among else 1,
+        )
         steps_per_epoch = sampler.count / batch_size / sampler.workers
         with engine.scope():
             gan = build_gan(
@@ -174,21 +182,6 @@ def _outcome(loop: TrainLoop, context: TrainingContext) -> Outcome:
         loop.fail(str(error))
         raise
     return loop.end("max_steps" if loop.has_all_steps else "finished")
-
-
-def _sampler(
-    config: RunConfig, showers: TrainingSet, batch_size: int, among: Among | None
-) -> EpochSampler:
-    """Returns the order of the showers; a worker among others reads its own share."""
-    return EpochSampler(
-        showers.train_counts,
-        seed=config.training.seed,
-        global_batch_size=batch_size,
-        blocks_per_group=config.data.blocks_per_group,
-        last_batch=config.data.last_batch,
-        worker=among.worker if among else 0,
-        workers=among.workers if among else 1,
-    )
 
 
 def _evaluator(context: TrainingContext, work: SharedWork) -> QualityEvaluator:

@@ -123,13 +123,6 @@ def test_a_network_without_marginals_is_that_of_its_table():
     assert np.abs(found - expected).max() < 1e-5 * expected.max()
 
 
-def test_small_cells_are_zero():
-    weights = example_weights(SMOKE) | {"output/calibration": np.float32(1e-3)}
-    found = built(SMOKE, weights)(inputs(SMOKE, 4)).numpy()
-    assert found[found > 0].min() >= 2e-6
-    assert (found == 0).any()
-
-
 WITH_TABLES = SMOKE.model_copy(update={"cell_marginals": True, "noise_channels": 2})
 
 
@@ -165,20 +158,6 @@ def test_a_shower_does_not_depend_on_its_batch(tmp_path):
         one = {name: value[number : number + 1] for name, value in given.items()}
         (alone,) = chosen.run(None, one)
         assert np.allclose(alone[0], together[number], rtol=1e-5, atol=1e-9)
-
-
-def test_the_axis_follows_the_angle():
-    model = built(WITH_TABLES, example_weights(WITH_TABLES))
-    given = inputs(WITH_TABLES, 40)
-    y = np.arange(9)[None, :, None]
-    slopes = []
-    for theta in (1.2, np.pi - 1.2):
-        given["theta"] = np.full(40, theta, np.float32)
-        profile = model(given).numpy().sum(1)[:, :, 5:15]
-        centre = (profile * y).sum((0, 1)) / profile.sum((0, 1))
-        slopes.append(np.polyfit(np.arange(5, 15), centre, 1)[0])
-    assert slopes[0] > 0.1
-    assert slopes[1] < -0.1
 
 
 def convolve(image, kernel, bias):

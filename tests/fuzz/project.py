@@ -12,13 +12,11 @@ import numpy as np
 import yaml
 
 from cloudgan.cli.main import main
-from cloudgan.data.summary import TrainingSummary
 from cloudgan.schema import launch
 from cloudgan.schema.config import RunConfig, parse_config
 from cloudgan.schema.launch import Attempt, Launch, Node
-from cloudgan.training.checkpoint import State
 from data.conftest import make_store
-from records import epoch, numerics, started, stopped, write_run
+from records import checkpoint_state, epoch, started, stopped, write_run
 
 SHAPE = (9, 9, 25)
 RUN_YAML = {
@@ -163,15 +161,7 @@ def _masked_checksum(content: bytes) -> bytes:
 
 def checkpoint(config: RunConfig, **changes: Any) -> bytes:
     """Returns a checkpoint with two small arrays; `changes` replace arrays or keys of its metadata."""
-    summary = TrainingSummary(
-        count=6, sampled=6, energy_range_gev=(10, 100), theta_range_rad=(1.1, 2.0),
-        mtheta_range_rad=(1.1, 2.0), layer_fraction=(0.04,) * 25, mean_image_sum_per_unit=1.0,
-        contained_fraction=1.0, angle_fit=None,
-    )  # fmt: skip
-    state = State(
-        step=4, train_seconds=1.0, config_hash=config.config_hash(), config=config,
-        numerics=numerics(global_batch_size=4), summary=summary,
-    )  # fmt: skip
+    state = checkpoint_state(4, config)
     meta = state.model_dump_json().encode()
     arrays = {
         "generator/00": np.ones((2, 3), np.float32),

@@ -23,10 +23,9 @@ from cloudgan.schema.presets import PROFILES, find_preset
 
 
 def built(preset):
-    from cloudgan.gan.layers import KerasMasks
     from cloudgan.gan.networks import build_discriminator, build_generator
 
-    return build_generator(preset), build_discriminator(preset, KerasMasks(0))
+    return build_generator(preset), build_discriminator(preset, None)
 
 
 @pytest.mark.tf

@@ -10,7 +10,6 @@ from keras import layers
 from cloudgan.gan.layers import (
     PUBLISHED,
     Dropout,
-    KerasMasks,
     PhaseConvolution,
     PhaseStages,
     Stage,
@@ -44,13 +43,6 @@ def test_no_mask_is_drawn_without_dropout(rate, training):
     values = np.ones((2, 4), np.float32)
     np.testing.assert_array_equal(Dropout(rate, 0, masks)(values, training=training), values)
     assert masks.requested == []
-
-
-def test_keras_masks_keep_the_requested_share_and_change_per_call():
-    masks = KerasMasks(1)
-    first, second = (np.asarray(masks.dropout_mask((100, 100), 0.2, 0)) for _ in range(2))
-    assert first.mean() == pytest.approx(0.8, abs=0.02)
-    assert np.any(first != second)
 
 
 @pytest.mark.parametrize(

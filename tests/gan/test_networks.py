@@ -8,7 +8,6 @@ import pytest
 
 from cloudgan.gan.cell_marginals import MarginalOutput
 from cloudgan.gan.footprint import network_sizes
-from cloudgan.gan.layers import KerasMasks
 from cloudgan.gan.networks import (
     DepthToSpace,
     InitializerOfTensorFlow,
@@ -29,7 +28,7 @@ def generator(preset):
 
 
 def discriminator(preset):
-    return build_discriminator(preset, KerasMasks(0))
+    return build_discriminator(preset, None)
 
 
 def latents(preset, count=3):
@@ -172,7 +171,7 @@ def test_all_extras_of_mini_are_off_in_paper():
 def test_batch_norm_is_synchronised_in_every_layer_or_in_none(synchronized):
     for network in (
         build_generator(SMOKE, synchronized=synchronized),
-        build_discriminator(SMOKE, KerasMasks(0), synchronized=synchronized),
+        build_discriminator(SMOKE, None, synchronized=synchronized),
     ):
         kind = keras.layers.BatchNormalization
         norms = [layer.synchronized for layer in network.layers if isinstance(layer, kind)]

@@ -111,6 +111,19 @@ def saved_arrays():
 
 
 @pytest.fixture(scope="session")
+def same_bits(saved_arrays):
+    """Compares all that the checkpoints of a step of two runs hold."""
+
+    def compare(run, other, step):
+        ours, theirs = saved_arrays(run, step), saved_arrays(other, step)
+        assert ours.keys() == theirs.keys()
+        for name, array in theirs.items():
+            np.testing.assert_array_equal(ours[name], array, err_msg=name)
+
+    return compare
+
+
+@pytest.fixture(scope="session")
 def two_replicas():
     """The one strategy of this process with two replicas.
 
@@ -140,8 +153,13 @@ def start():
         yield begin
 
 
-def _wait(process, until, seconds=400):
+@pytest.fixture(scope="session")
+def wait_for():
     """Waits until a call returns what is true, and returns that, while a process runs."""
+    return _wait
+
+
+def _wait(process, until, seconds=400):
     deadline = time.monotonic() + seconds
     while not (found := until()):
         assert process.poll() is None, process.communicate()[0]

@@ -11,14 +11,12 @@ import numpy as np
 import pytest
 
 from cloudgan.core.errors import CloudganError, DataError
-from cloudgan.data.summary import TrainingSummary
 from cloudgan.schema import record
-from cloudgan.schema.config import RunConfig
-from cloudgan.schema.record import Numerics
 from cloudgan.schema.run_folder import RunFolder
 from cloudgan.schema.stop_criterion import DEFAULT_RANKING, BestCheckpoint, parse_stop_criterion
 from cloudgan.storage.folder import FolderStore
-from cloudgan.training.checkpoint import Checkpoints, State, read_checkpoint, restore, restore_part
+from cloudgan.training.checkpoint import Checkpoints, read_checkpoint, restore, restore_part
+from records import checkpoint_state
 
 pytestmark = pytest.mark.tf
 
@@ -42,20 +40,8 @@ class Variable:
 
 
 def state(step, *, best=None):
-    numerics = {"processor": "p", "device": "CPU", "threads": 2, "replicas": 1, "workers": 1}
-    summary = {"count": 10, "sampled": 10, "energy_range_gev": (10, 100), "theta_range_rad": None}
-    summary |= {"mtheta_range_rad": (1, 2), "layer_fraction": (0.1,) * 25, "angle_fit": None}
-    return State(
-        best=None if best is None else BestCheckpoint(step=best, epoch=0, metrics={"metric": 0.2}),
-        step=step,
-        train_seconds=1.5,
-        config_hash="0" * 16,
-        config=RunConfig(),
-        numerics=Numerics(
-            **numerics, global_batch_size=8, precision="float32", math_library="oneDNN", keras="3"
-        ),
-        summary=TrainingSummary(**summary, mean_image_sum_per_unit=1.0, contained_fraction=1.0),
-    )
+    found = best and BestCheckpoint(step=best, epoch=0, metrics={"metric": 0.2})
+    return checkpoint_state(step, best=found, theta_range_rad=None)
 
 
 def arrays():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import socket
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -40,13 +39,8 @@ ENGINES = ["tensorflow", *(["jax"] if find_spec("jax") else [])]
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_two_workers_compute_and_sum_as_expected(engine):
-    sockets = [socket.socket() for _ in range(2)]
-    for one in sockets:
-        one.bind(("127.0.0.1", 0))
-    workers = [f"127.0.0.1:{one.getsockname()[1]}" for one in sockets]
-    for one in sockets:
-        one.close()
+def test_two_workers_compute_and_sum_as_expected(engine, free_ports):
+    workers = [f"127.0.0.1:{port}" for port in free_ports(2)]
     processes = [
         subprocess.Popen(
             [sys.executable, "-m", "cloudgan.training.smoke_step", engine],

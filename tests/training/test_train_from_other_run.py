@@ -22,10 +22,6 @@ def asking(folder, **model):
     return config.model_copy(update={"training": training, "model": changed})
 
 
-def test_a_run_without_init_from_has_no_warm_start():
-    assert find_warm_start(RunConfig()) is None
-
-
 def test_a_folder_without_a_checkpoint_is_refused(tmp_path):
     (tmp_path / "nothing" / "checkpoints").mkdir(parents=True)
     config = RunConfig(training=TrainingConfig(init_from=str(tmp_path / "nothing")))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import time
 from pathlib import Path
 
 import numpy as np
@@ -18,11 +17,6 @@ from cloudgan.training.checkpoint import read_checkpoint
 pytestmark = [pytest.mark.tf, pytest.mark.slow]
 
 
-def arrays_of(path):
-    with np.load(path) as archive:
-        return {name: archive[name] for name in archive.files if name != "meta.json"}
-
-
 def processes(run):
     return json.loads((run / "ranks" / "processes.json").read_text())
 
@@ -33,16 +27,8 @@ def steps(run):
     )
 
 
-def wait_for_a_later_checkpoint(run, process, seconds=400):
-    before, deadline = steps(run)[-1], time.monotonic() + seconds
-    while steps(run)[-1] <= before:
-        assert process.poll() is None, process.communicate()[0]
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-
-
 def test_one_group_that_no_centre_attracts_trains_as_two_workers_do_bit_for_bit(
-    config_file, tmp_path, start
+    config_file, tmp_path, start, saved_arrays, same_bits
 ):
     parallel = {"mode": "easgd", "ranks": 3, "group": 2, "sync_every": 2, "elastic_force": 0}
     ranks, workers = tmp_path / "ranks", tmp_path / "workers"
@@ -58,25 +44,21 @@ def test_one_group_that_no_centre_attracts_trains_as_two_workers_do_bit_for_bit(
     )
     out, _ = process.communicate(timeout=600)
     assert process.returncode == 0, out
-    name = "step-000000006.npz"
-    own = arrays_of(ranks / "ranks" / "001" / "checkpoints" / name)
-    expected = arrays_of(RunFolder(workers).checkpoints / name)
-    assert set(own) == set(expected)
-    for key, array in expected.items():
-        np.testing.assert_array_equal(own[key], array, err_msg=key)
+    same_bits(ranks / "ranks" / "001", workers, 6)
     for run in (ranks, workers):  # only rank 0, and the chief
         (events,) = run.rglob("*.tfevents.*")
         assert events.parent == run / "tensorboard"
     # The centre stayed where the run began, and is a checkpoint with all arrays.
-    centre = arrays_of(RunFolder(ranks).checkpoints / name)
-    begin = arrays_of(RunFolder(workers).checkpoints / "step-000000000.npz")
-    assert set(centre) == set(expected)
+    centre, begin = saved_arrays(ranks, 6), saved_arrays(workers, 0)
+    assert set(centre) == set(saved_arrays(workers, 6))
     kernels = [key for key in begin if key.startswith(("generator/", "discriminator/"))]
     for key in kernels:
         np.testing.assert_array_equal(centre[key], begin[key], err_msg=key)
 
 
-def test_a_tree_starts_again_after_a_rank_is_killed_and_ctrl_c_saves(config_file, tmp_path, start):
+def test_a_tree_starts_again_after_a_rank_is_killed_and_ctrl_c_saves(
+    config_file, tmp_path, start, wait_for
+):
     run = tmp_path / "run"
     parallel = {"mode": "downpour", "ranks": 5, "masters": 2, "sync_every": 2, "trace": True}
     config = config_file(
@@ -90,9 +72,9 @@ def test_a_tree_starts_again_after_a_rank_is_killed_and_ctrl_c_saves(config_file
         "--epochs=100000",
         until=lambda: steps(run) and steps(run)[-1] > 0,
     )
-    before = processes(run)
+    before, saved = processes(run), steps(run)[-1]
     os.kill(before[1], signal.SIGKILL)  # a master; tests/parallel kills all ranks at each message
-    wait_for_a_later_checkpoint(run, process)
+    wait_for(process, lambda: steps(run)[-1] > saved)
     assert not set(before) & set(processes(run))
     assert not any(Path(f"/proc/{pid}").exists() for pid in before)
     process.send_signal(signal.SIGINT)

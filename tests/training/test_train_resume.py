@@ -6,7 +6,6 @@ import shutil
 import signal
 import time
 
-import numpy as np
 import pytest
 
 from cloudgan.schema import record
@@ -25,7 +24,7 @@ def newest(run):
 
 
 def test_a_run_that_was_interrupted_terminated_and_killed_goes_on_to_the_same_bits(
-    config_file, tmp_path, run_cloudgan, start, saved_arrays
+    config_file, tmp_path, run_cloudgan, start, same_bits
 ):
     config = config_file(plain=True, batch_per_replica=8, checkpoint={"every_steps": 3, "keep": 99})
     broken, unbroken = tmp_path / "broken", tmp_path / "unbroken"
@@ -43,9 +42,7 @@ def test_a_run_that_was_interrupted_terminated_and_killed_goes_on_to_the_same_bi
     end = saved[-1] + 8
     run_cloudgan("train", f"--run={broken}", f"--max-steps={end}")
     run_cloudgan("train", f"--config={config}", f"--run={unbroken}", f"--max-steps={end}")
-    theirs, ours = saved_arrays(unbroken, end), saved_arrays(broken, end)
-    for name in theirs:
-        np.testing.assert_array_equal(ours[name], theirs[name], err_msg=name)
+    same_bits(broken, unbroken, end)
     lines = record.read(RunFolder(broken).record_file).lines
     resumed = [line for line in lines if isinstance(line, record.Resumed)]
     assert [line.step for line in resumed] == saved[1:]
@@ -67,7 +64,7 @@ def bucket(monkeypatch):
 
 @pytest.mark.slow
 def test_machines_that_are_lost_at_any_moment_leave_a_bucket_from_which_the_run_has_the_same_bits(
-    config_file, run_cloudgan, start, saved_arrays, bucket
+    config_file, run_cloudgan, start, same_bits, bucket
 ):
     """Each machine is killed some tenths of a second after its first new copy, and its folder is gone."""
     config = config_file(plain=True, batch_per_replica=8, checkpoint={"every_steps": 1})
@@ -93,9 +90,7 @@ def test_machines_that_are_lost_at_any_moment_leave_a_bucket_from_which_the_run_
     end = before + 2
     run_cloudgan(*train, f"--max-steps={end}")
     run_cloudgan("train", f"--config={config}", f"--run={unbroken}", f"--max-steps={end}")
-    theirs, ours = saved_arrays(unbroken, end), saved_arrays(lost, end)
-    for name in theirs:
-        np.testing.assert_array_equal(ours[name], theirs[name], err_msg=name)
+    same_bits(lost, unbroken, end)
 
 
 def test_a_signal_before_the_first_step_ends_at_once(config_file, tmp_path, start):

@@ -9,7 +9,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -38,23 +37,17 @@ def peers_of(process):
 
 
 def test_the_ports_of_workers_are_held_and_when_one_dies_the_others_stop_and_it_is_named(
-    config_file, tmp_path, start
+    config_file, tmp_path, start, wait_for
 ):
     config = config_file(plain=True, global_batch_size=8, checkpoint={"every_steps": 2})
     run = tmp_path / "run"
     flags = (f"--config={config}", f"--run={run}", "--workers=2", "--allow-open-ports")
-    process, deadline = start("train", *flags, "--max-steps=100000"), time.monotonic() + 400
-    while not (peers := peers_of(process)):
-        assert time.monotonic() < deadline
-        assert process.poll() is None, process.communicate()[0]
-    for peer in peers:  # the workers still import TensorFlow
+    process = start("train", *flags, "--max-steps=100000")
+    for peer in wait_for(process, lambda: peers_of(process)):  # the workers still import TensorFlow
         host, _, port = peer.partition(":")
         with socket.socket() as thief, pytest.raises(OSError, match="Address already in use"):
             thief.bind((host, int(port)))
-    while not (RunFolder(run).checkpoints / "step-000000002.npz").exists():
-        assert time.monotonic() < deadline
-        assert process.poll() is None, process.communicate()[0]
-        time.sleep(0.05)
+    wait_for(process, (RunFolder(run).checkpoints / "step-000000002.npz").exists)
     children = children_of(process)
     assert len(children) == 2
     os.kill(children[1], signal.SIGKILL)
@@ -71,7 +64,7 @@ def test_the_ports_of_workers_are_held_and_when_one_dies_the_others_stop_and_it_
 
 
 def test_a_worker_that_joined_by_tf_config_stops_when_another_dies_and_names_it(
-    config_file, tmp_path, free_ports, start
+    config_file, tmp_path, free_ports, start, wait_for
 ):
     run, peers = tmp_path / "run", [f"127.0.0.1:{port}" for port in free_ports(2)]
     config = config_file(plain=True, global_batch_size=8)
@@ -88,9 +81,7 @@ def test_a_worker_that_joined_by_tf_config_stops_when_another_dies_and_names_it(
     )
     other = start(*flags, TF_CONFIG=clusters[1])
     chief = start(*flags, TF_CONFIG=clusters[0], until=RunFolder(run).record_file.exists)
-    while len(record.read(RunFolder(run).record_file).epochs()) < 1:
-        assert chief.poll() is None, chief.communicate()[0]
-        time.sleep(0.1)
+    wait_for(chief, lambda: record.read(RunFolder(run).record_file).epochs())
     other.kill()
     other.communicate()
     out, _ = chief.communicate(timeout=600)

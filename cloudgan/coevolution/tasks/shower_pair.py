@@ -24,7 +24,6 @@ from cloudgan.data.batches import Batch, TrainingSet
 from cloudgan.data.epoch_sampler import EpochSampler
 from cloudgan.gan.cell_marginals import MarginalOutput
 from cloudgan.gan.convolutions import choose_conv_impl
-from cloudgan.gan.layers import KerasMasks
 from cloudgan.gan.networks import build_discriminator, build_generator
 from cloudgan.schema.coevolution import CoevolutionConfig
 from cloudgan.schema.config import RunConfig
@@ -223,7 +222,7 @@ class ShowerPair(KerasPair):
         """Returns the first weights of a network; the generator's with those of its average."""
         seeds = random.Random(seed)
         if kind == "discriminator":
-            network = build_discriminator(self._preset, KerasMasks(0), seeds=seeds)
+            network = build_discriminator(self._preset, None, seeds=seeds)
             return list(network.get_weights())
         weights = build_generator(self._preset, seeds=seeds).get_weights()
         for number in self._tables:
