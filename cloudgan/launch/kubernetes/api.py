@@ -59,7 +59,7 @@ class ClusterApi:
 
     Attributes:
         client: The authenticated client of the official library.
-        say: Receives progress.
+        say: Receives progress, and that the cluster becomes unreachable and is back.
         new_until: Until when unreachable endpoints and denied logins are retried, by `monotonic_seconds`: the
             cluster is new.
     """
@@ -71,12 +71,7 @@ class ClusterApi:
         patience_seconds: float = 120.0,
         say: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """Wraps a client.
-
-        Args:
-            patience_seconds: How long to retry an unreachable cluster.
-            say: Receives one line when the cluster becomes unreachable and one when it is back.
-        """
+        """Retries an unreachable cluster for `patience_seconds`."""
         self.client, self._patience, self.say = client, patience_seconds, say
         self._was_reached = False
         self.new_until = 0.0
@@ -114,13 +109,11 @@ class ClusterApi:
     def delete(self, path: str, *, uid: str | None = None) -> bool:
         """Deletes an object and its dependents, the dependents first; returns whether it existed.
 
-        Args:
-            path: Of the object.
-            uid: Deletes this object only, not another one of its name.
+        With a `uid` only that object, not another one of its name.
         """
-        options = {"propagationPolicy": "Foreground"} | (
-            {"preconditions": {"uid": uid}} if uid else {}
-        )
+        options: dict[str, Any] = {"propagationPolicy": "Foreground"}
+        if uid:
+            options["preconditions"] = {"uid": uid}
         try:
             self._json("DELETE", path, body=options)
         except ApiError as error:
@@ -159,9 +152,9 @@ class ClusterApi:
 
     def log(self, path: str, *, container: str, follow: bool) -> Iterator[str]:
         """Yields the lines of a pod's log with time stamps, until the end or a cut connection."""
-        query = {"container": container, "timestamps": "true"} | (
-            {"follow": "true"} if follow else {}
-        )
+        query = {"container": container, "timestamps": "true"}
+        if follow:
+            query["follow"] = "true"
         with self._stream(path, query, None if follow else 60) as lines:
             for line in lines:
                 yield line.decode(errors="replace").rstrip("\n")

@@ -41,13 +41,7 @@ def queue_labels(plan: Plan) -> dict[str, str]:
 
 
 def in_queue(found: RunState, job: Object, workload: Object | None) -> RunState:
-    """Returns the state of a run whose Job is suspended.
-
-    Args:
-        found: From its Job and pods.
-        job: The Job.
-        workload: What Kueue made of it; None: nothing yet, or unknown.
-    """
+    """Returns the state of a run whose Job is suspended; no `workload`: Kueue made none yet, or it is unknown."""
     queue = (job["metadata"].get("labels") or {}).get(_QUEUE_LABEL)
     if queue is None:
         return replace(found, reason="the Job of this run was suspended with another program")

@@ -98,11 +98,9 @@ def run_state(
     now: dt.datetime,
     node_sizes: Callable[[], Mapping[str, str]] = dict,
 ) -> RunState:
-    """Returns the state of a run.
+    """Returns the state of a run from its Job and the pods with its label.
 
-    Args:
-        pods: Pods with the run's label.
-        node_sizes: Returns the types of nodes by name, as far as they are known.
+    `node_sizes` returns the types of nodes by name, as far as they are known.
     """
     workers = _workers(pods, now)
     return replace(_run_state(job, pods, workers, node_sizes), image=_pulled_image(pods))

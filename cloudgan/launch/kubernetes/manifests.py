@@ -201,12 +201,7 @@ def _step(body: dict[str, Any]) -> Step:
 
 
 def manifests(plan: Plan, *, gang: bool = False) -> tuple[dict[str, Any], ...]:
-    """Returns the objects of a run in the order of creation.
-
-    Args:
-        plan: The plan; its steps are not used.
-        gang: Whether the cluster supports gang scheduling.
-    """
+    """Returns the objects of a run in the order of creation; the steps of the plan are not used."""
     config, service, own_job = (
         load_manifest("configmap"),
         load_manifest("service"),
@@ -394,9 +389,7 @@ def _remove_wheels(spec: dict[str, Any]) -> None:
 def filled_secret(body: Mapping[str, Any], job_uid: str | None) -> dict[str, Any]:
     """Returns the Secret of a run with a new key, and the values of variables of this environment.
 
-    Args:
-        body: Of the step.
-        job_uid: Of the Job that owns it; None: no owner, for a Job that does not exist yet.
+    Without the UID of its Job it has no owner: the Job does not exist yet.
     """
     metadata = {key: value for key, value in body["metadata"].items() if key != "ownerReferences"}
     if job_uid is not None:

@@ -38,14 +38,7 @@ CLASS_NAME = "autoscaling.x-k8s.io/provisioning-class-name"
 OF_REQUEST = "autoscaling.gke.io/provisioning-request"
 """Label of the nodes of a request; GKE's webhook adds it to the selector of the pods that name it."""
 OWN = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
-FIRST_STATUS = {
-    "namespaces": {"phase": "Active"},
-    "pods": {"phase": "Pending"},
-    "persistentvolumeclaims": {"phase": "Bound"},
-    "jobs": {},
-    "services": {},
-    "daemonsets": {},
-}
+FIRST_STATUS: dict[str, Object] = {"pods": {"phase": "Pending"}, "jobs": {}}
 
 
 class Api:

@@ -78,7 +78,7 @@ def _tell(store: Store, pod: Object, against: dict[str, list[str]]) -> None:
         text = "no nodes available to schedule pods"
     known = at(pod, "status", "conditions", default=())
     if all(one.get("message") != text for one in known):
-        store.record_event(pod, "FailedScheduling", text, kind="Warning")
+        store.record_event(pod, "FailedScheduling", text)
         unplaced = ("PodScheduled", "False", "Unschedulable", text)
         store.edit("pods", pod, lambda one: set_condition(one, *unplaced))
 
@@ -198,13 +198,15 @@ def _pods(store: Store, name: str, *, over: bool = False) -> list[Object]:
 
 
 def show_devices(store: Store, cards: dict[str, int]) -> None:
-    """Counts on which nodes each DaemonSet would run; where a device plugin does, GPUs are allocatable.
+    """Finds the nodes on which a device plugin would run, whose GPUs become allocatable.
 
     `cards` are the GPUs of each node that are not allocatable yet.
     """
     nodes = [one for one in store.select("nodes") if condition(one, "Ready")]
     for one in store.select("daemonsets"):
         pod = one["spec"]["template"]["spec"]
+        if DEVICE_PLUGIN not in pod["containers"][0]["image"]:
+            continue
         selector = (pod.get("nodeSelector") or {}).items()
         fitting = [
             node
@@ -212,11 +214,6 @@ def show_devices(store: Store, cards: dict[str, int]) -> None:
             if selector <= node["metadata"].get("labels", {}).items()
             and all(tolerates(pod, taint) for taint in node["spec"].get("taints") or ())
         ]
-        counts = ("currentNumberScheduled", "desiredNumberScheduled", "numberReady")
-        one["status"] = dict.fromkeys(counts, len(fitting)) | {"numberMisscheduled": 0}
-        store.replace("daemonsets", one)
-        if DEVICE_PLUGIN not in pod["containers"][0]["image"]:
-            continue
         for node in fitting:
             if count := cards.pop(node["metadata"]["name"], 0):
                 for kind in ("capacity", "allocatable"):

@@ -93,11 +93,7 @@ class JobController:
         self._decide(job, why)
         self._act(job, pods)
         living = [pod for pod in pods if not is_over(pod)]
-        active = [pod for pod in living if not is_deleted(pod)]
-        job["status"] |= {"terminating": len(living) - len(active), "active": len(active)}
-        job["status"]["ready"] = sum(bool(condition(pod, "Ready")) for pod in active)
-        if not active:
-            del job["status"]["active"]
+        job["status"]["active"] = sum(not is_deleted(pod) for pod in living)
         if not living:
             self._close(job)
         if job != before:
@@ -215,7 +211,7 @@ class JobController:
                 made = self._api.create_pod(_new_pod(job, index, failures))
             except Refusal as refusal:
                 text = f"Error creating: {refusal.message}"
-                self._store.record_event(job, "FailedCreate", text, kind="Warning")
+                self._store.record_event(job, "FailedCreate", text)
                 self._next = time.monotonic() + 0.2
                 return
             pods.append(made)
@@ -235,7 +231,7 @@ class JobController:
                     job["status"]["completionTime"] = now()
                 else:
                     reason, text = outcome["reason"], outcome["message"]
-                    self._store.record_event(job, reason, text, kind="Warning")
+                    self._store.record_event(job, reason, text)
 
     def _release(self, pod: Object) -> None:
         if TRACKING in pod["metadata"].get("finalizers", ()):

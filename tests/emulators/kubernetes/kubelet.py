@@ -153,7 +153,7 @@ class PodRun(threading.Thread):
         return None
 
     def _warn(self, reason: str, message: str) -> None:
-        self._store.record_event(self._pod, reason, message, kind="Warning")
+        self._store.record_event(self._pod, reason, message)
 
     def _run(self, container: Object, status: Object, folders: dict[str, Path]) -> int:
         """Runs a container to its end; returns its exit code."""
@@ -278,18 +278,16 @@ class PodRun(threading.Thread):
         if is_over(found):
             return
         status = found["status"]
-        status |= {"phase": self._phase, "startTime": self._started_at, "hostIP": "127.0.0.1"}
+        status |= {"phase": self._phase, "startTime": self._started_at}
         if self._initial:
             status["initContainerStatuses"] = self._initial
         status["containerStatuses"] = [self._main]
-        ready = "True" if self._main["ready"] else "False"
-        for kind in ("ContainersReady", "Ready"):
-            set_condition(found, kind, ready)
+        set_condition(found, "Ready", str(self._main["ready"]))
 
 
 def _status(container: Object, why: str) -> Object:
     own = {"name": container["name"], "image": container["image"], "imageID": "", "ready": False}
-    return own | {"restartCount": 0, "lastState": {}, "state": {"waiting": {"reason": why}}}
+    return own | {"restartCount": 0, "state": {"waiting": {"reason": why}}}
 
 
 def _image_id(reference: str) -> str:

@@ -331,22 +331,17 @@ class Store:
             self._tell(Change(self.revision, key[0], copied(found), None))
             return copied(found)
 
-    def record_event(
-        self, about: Object, reason: str, message: str, *, kind: str = "Normal"
-    ) -> None:
-        """Records an event about an object, once."""
+    def record_event(self, about: Object, reason: str, message: str) -> None:
+        """Records a warning about an object, once."""
         own = about["metadata"]
         namespace = own.get("namespace", "default")
         involved = {"kind": about["kind"], "name": own["name"], "uid": own["uid"]}
-        said = {"involvedObject": involved, "reason": reason, "message": message, "type": kind}
+        said = {"involvedObject": involved, "reason": reason, "message": message, "type": "Warning"}
         with self.changed:
             if any(said.items() <= one.items() for one in self.select("events", namespace)):
                 return
-            name = f"{own['name']}.{secrets.token_hex(8)}"
-            times = {"firstTimestamp": now(), "lastTimestamp": now(), "count": 1}
-            self.insert(
-                "events", {"metadata": {"name": name, "namespace": namespace}} | said | times
-            )
+            event = {"name": f"{own['name']}.{secrets.token_hex(8)}", "namespace": namespace}
+            self.insert("events", {"metadata": event} | said)
 
     def compact(self) -> None:
         """Drops the history: older watches get 410."""

@@ -97,8 +97,6 @@ def fill(resource: Resource, found: Object) -> None:
         replaces = "Failed" if "podFailurePolicy" in spec else "TerminatingOrFailed"
         spec.setdefault("podReplacementPolicy", replaces)
         _fill_pod(spec["template"]["spec"])
-    elif resource.plural == "services":
-        spec.setdefault("clusterIP", "10.96.0.10")
 
 
 def _fill_pod(spec: Object) -> None:

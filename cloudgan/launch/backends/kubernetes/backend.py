@@ -67,11 +67,7 @@ _SHARED: Final = ("Namespace", "ServiceAccount", "DaemonSet")
 
 
 class KubernetesBackend(JobBackend):
-    """One namespace of one cluster.
-
-    Args:
-        poll_seconds: Interval between two looks at nodes that start.
-    """
+    """One namespace of one cluster; `poll_seconds` is the interval between two looks at nodes that start."""
 
     def __init__(
         self,

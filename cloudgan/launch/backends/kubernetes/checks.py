@@ -122,8 +122,7 @@ def _is_granted(api: ClusterApi, spec: dict[str, Any], shared: str) -> bool:
 def check_cluster(api: ClusterApi, plan: Plan, namespace: str) -> tuple[str, ...]:
     """Checks that the login has the rights of deploy/kubernetes/role.yaml, and the cluster what the plan needs.
 
-    Returns:
-        A warning per impossible check.
+    Returns a warning per impossible check.
 
     Raises:
         CredentialsError: A right is missing.

@@ -136,12 +136,7 @@ class StateFile:
 
 @dataclass(frozen=True)
 class LocalJob:
-    """A Job whose workers are processes on this machine.
-
-    Attributes:
-        body: The Job's manifest.
-        is_isolated: Whether the trainers have a network of their own.
-    """
+    """The manifest of a Job whose workers are processes on this machine; isolated: trainers have a network of their own."""
 
     body: Mapping[str, Any]
     folder: Path

@@ -130,11 +130,7 @@ _UNKNOWN: Final = ("Unknown", "N/A", "None", "")
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A job in Slurm's queue.
-
-    Attributes:
-        state: Slurm's state, such as PENDING.
-    """
+    """A job in Slurm's queue; the state is Slurm's, such as PENDING."""
 
     id: str
     state: str
@@ -144,12 +140,9 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class EndedJob:
-    """Slurm's record of a job that has ended.
+    """Slurm's record of a job that has ended: its state, such as TIMEOUT, the exit code of its script, and the end.
 
-    Attributes:
-        state: Slurm's state, such as TIMEOUT.
-        exit_code: Exit code of its script.
-        ended: ISO 8601; None is unknown.
+    `ended` is ISO 8601; None is unknown.
     """
 
     state: str
@@ -308,11 +301,7 @@ def check_exclusive_nodes(plan: Plan, partition: str, commands: SlurmCommands) -
 
 
 def partition_gres(plan: Plan, partition: Partition) -> str | None:
-    """Returns the GRES of the plan's accelerators in this partition.
-
-    Returns:
-        An empty string without accelerators, None if its nodes do not have them.
-    """
+    """Returns the GRES of the plan's accelerators in this partition; empty without any, None if its nodes lack them."""
     workers = plan.workers
     count = workers.accelerators_per_node
     if not count:

@@ -86,11 +86,7 @@ def run_state(
     *,
     replaced: int = 0,
 ) -> RunState:
-    """Returns the state of a run.
-
-    Args:
-        replaced: Number of preemptions with a new request.
-    """
+    """Returns the state of a run; `replaced` is the number of preemptions with a new request."""
     status = current_status(status, queued)
     if beat and status and parse_time(beat.time).timestamp() < status.booted_at:
         beat = None
