@@ -85,9 +85,9 @@ def manifest_steps(plan: Plan, *, gang: bool = False) -> tuple[Step, ...]:
     return (*made[:last], *_port_probe_steps(plan), *made[last:])
 
 
-def opens_ports(plan: Plan) -> bool:
-    """Whether workers listen on ports whose peers they trust: TensorFlow's servers, and MPI's ranks."""
-    return plan.has_peers or plan.config.has_ranks
+def must_guard_ports(plan: Plan) -> bool:
+    """Whether others must not reach the workers' ports: the peers of TensorFlow and MPI are trusted there."""
+    return (plan.has_peers or plan.config.has_ranks) and not plan.workers.allow_open_ports
 
 
 def has_secret(plan: Plan) -> bool:
@@ -101,23 +101,26 @@ def _port_probe_steps(plan: Plan) -> tuple[Step, ...]:
     TensorFlow and MPICH listen only if there are several trainers. A cluster that cloudgan creates enforces
     NetworkPolicy objects: its creation requests it.
     """
-    workers = plan.workers
-    if not opens_ports(plan) or workers.allow_open_ports or plan.target.cluster == clouds.CLUSTER:
+    name, workers = f"{plan.run}-ports", plan.workers
+    if not must_guard_ports(plan) or plan.target.cluster == clouds.CLUSTER:
         return ()
-    steps = [
-        _step(_owned(body, plan, _probe_name(plan)))
-        for body in (
-            _of_port_probe("networkpolicy", plan),
-            _of_port_probe("service", plan),
-            _port_probe_job(plan),
-        )
-    ]
+    kinds = ("networkpolicy", "service", "job")
+    policy, service, body = (_of_port_probe(kind, plan) for kind in kinds)
+    if workers.has_gpus:
+        body = merge_overlay(body, load_manifest("overlays/accelerator"))
+    # Ends the pods of a launcher that died; a live one stops waiting earlier.
+    body["spec"]["activeDeadlineSeconds"] = round(plan.limits.gang_timeout_seconds) + 60
+    pod = body["spec"]["template"]["spec"]
+    pod["subdomain"] = name
+    (container,) = pod["containers"]
+    if workers.image:
+        container["image"] = workers.image
+    container["command"][2] = assets.read_text("k8s/port_probe.py")
+    container["env"][0]["value"] = f"{name}-{{index}}.{name}:{_PORT}"
+    _fill_placement(pod, plan)
+    steps = [_step(_owned(one, plan, name)) for one in (policy, service, body)]
     ensure = "NetworkPolicy is enforced for the ports of the workers"
     return (*steps, Step(ensure=ensure, method=PROBE, path=str(steps[-1].find)))
-
-
-def _probe_name(plan: Plan) -> str:
-    return f"{plan.run}-ports"
 
 
 def _of_port_probe(kind: str, plan: Plan) -> dict[str, Any]:
@@ -135,23 +138,6 @@ def _of_port_probe(kind: str, plan: Plan) -> dict[str, Any]:
     return filled
 
 
-def _port_probe_job(plan: Plan) -> dict[str, Any]:
-    body, name = _of_port_probe("job", plan), _probe_name(plan)
-    if plan.workers.has_gpus:
-        body = merge_overlay(body, load_manifest("overlays/accelerator"))
-    # Ends the pods of a launcher that died; a live one stops waiting earlier.
-    body["spec"]["activeDeadlineSeconds"] = round(plan.limits.gang_timeout_seconds) + 60
-    pod = body["spec"]["template"]["spec"]
-    pod["subdomain"] = name
-    (container,) = pod["containers"]
-    if plan.workers.image:
-        container["image"] = plan.workers.image
-    container["command"][2] = assets.read_text("k8s/port_probe.py")
-    container["env"][0]["value"] = f"{name}-{{index}}.{name}:{_PORT}"
-    _fill_placement(pod, plan)
-    return body
-
-
 def hold_step(plan: Plan) -> Step:
     """Returns the step that creates the Job which holds a run's nodes for the next run.
 
@@ -164,11 +150,8 @@ def hold_step(plan: Plan) -> Step:
     if workers.has_gpus:
         body = merge_overlay(body, load_manifest("overlays/accelerator"))
     seconds = round(plan.node_pool.keep_seconds)
-    body["spec"] |= {
-        "activeDeadlineSeconds": seconds,
-        "completions": workers.nodes,
-        "parallelism": workers.nodes,
-    }
+    counts = {"completions": workers.nodes, "parallelism": workers.nodes}
+    body["spec"] |= {"activeDeadlineSeconds": seconds} | counts
     template = body["spec"]["template"]
     template["metadata"]["labels"][KEEP] = plan.run
     pod = template["spec"]

@@ -8,7 +8,7 @@ from pathlib import Path
 from cloudgan.core.documents import parse_json, read_bytes
 from cloudgan.launch.backends.local.backend import JOB_FILE, PLAN_FILE
 from cloudgan.launch.backends.local.supervisor import LocalJob, StateFile, Supervisor
-from cloudgan.launch.kubernetes.manifests import opens_ports
+from cloudgan.launch.kubernetes.manifests import must_guard_ports
 from cloudgan.schema import plan as plans
 
 
@@ -17,8 +17,7 @@ def main(folder: Path) -> None:
     state = StateFile(folder)
     body = parse_json(read_bytes(folder / JOB_FILE), JOB_FILE)
     plan = plans.read(folder / PLAN_FILE)
-    is_isolated = opens_ports(plan) and not plan.workers.allow_open_ports
-    supervisor = Supervisor(LocalJob(body, folder, is_isolated), state)
+    supervisor = Supervisor(LocalJob(body, folder, must_guard_ports(plan)), state)
     with state.lock():  # its holder is the sign that the supervisor runs
         supervisor.run()
 

@@ -30,7 +30,7 @@ from cloudgan.launch.backends.local.supervisor import (
     process_start_time,
 )
 from cloudgan.launch.backends.remote_command import CommandStreams, run_process
-from cloudgan.launch.kubernetes.manifests import PLAN_PLACEHOLDER, job, opens_ports, run_yaml
+from cloudgan.launch.kubernetes.manifests import PLAN_PLACEHOLDER, job, must_guard_ports, run_yaml
 from cloudgan.schema.plan import Plan, Step
 from cloudgan.schema.run_document import ForeignDocumentError, check_inside, read_plan
 from cloudgan.schema.run_state import LogLine, RunState, WorkerState
@@ -59,7 +59,7 @@ class LocalBackend(JobBackend):
     def check(self, plan: Plan) -> tuple[str, ...]:
         """Checks that the plan can run here, and that this machine can train, or simulate."""
         workers = plan.workers
-        if opens_ports(plan) and not workers.allow_open_ports:
+        if must_guard_ports(plan):
             who, alone = (
                 f"--nodes={workers.nodes}",
                 "one node: --nodes=1, with --replicas=N for several replicas",

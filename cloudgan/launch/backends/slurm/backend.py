@@ -36,12 +36,11 @@ from cloudgan.launch.backends.slurm.requests import (
     KEY,
     PLAN_FILE,
     SCRIPT_FILE,
-    needs_exclusive_nodes,
     run_folder,
     slurm_steps,
 )
 from cloudgan.launch.kubernetes.job_state import KEY_FILE
-from cloudgan.launch.kubernetes.manifests import PLAN_PLACEHOLDER, has_secret
+from cloudgan.launch.kubernetes.manifests import PLAN_PLACEHOLDER, has_secret, must_guard_ports
 from cloudgan.schema.plan import Plan, Step
 from cloudgan.schema.run_document import RunSource, check_inside, read_plan
 from cloudgan.schema.run_state import LogLine, RunState
@@ -72,7 +71,7 @@ class SlurmBackend(JobBackend):
         """Checks that the cluster has the nodes before anything is created."""
         self._commands.require()
         nodes = matching_nodes(plan, read_partitions(self._commands))
-        if needs_exclusive_nodes(plan):
+        if must_guard_ports(plan):
             check_exclusive_nodes(plan, nodes[0].name, self._commands)
         return ()
 

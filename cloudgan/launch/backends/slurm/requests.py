@@ -18,7 +18,7 @@ from cloudgan.launch.kubernetes.job_state import (
     command,
     environment,
 )
-from cloudgan.launch.kubernetes.manifests import PLAN_PLACEHOLDER, job, opens_ports, run_yaml
+from cloudgan.launch.kubernetes.manifests import PLAN_PLACEHOLDER, job, must_guard_ports, run_yaml
 from cloudgan.schema.plan import Plan, Step
 
 JOB_FOLDER: Final = "slurm"
@@ -128,7 +128,7 @@ def _options(plan: Plan, folder: Path, gres: str | None) -> Iterator[str]:
             if value:
                 yield f"--{name}={shlex.quote(value)}"
     yield f"--signal=TERM@{min(workers.grace_seconds, _MAX_GRACE_SECONDS)}"
-    if needs_exclusive_nodes(plan):
+    if must_guard_ports(plan):
         yield "--exclusive"
     yield "--export=ALL"  # a site may export nothing by default
     yield "--requeue"
@@ -136,15 +136,10 @@ def _options(plan: Plan, folder: Path, gres: str | None) -> Iterator[str]:
     yield f"--output={shlex.quote(log)}"
 
 
-def needs_exclusive_nodes(plan: Plan) -> bool:
-    """Whether other users must not run processes on the nodes: the ports of TensorFlow and MPI trust them."""
-    return opens_ports(plan) and not plan.workers.allow_open_ports
-
-
 def _values(plan: Plan, folder: Path) -> Iterator[str]:
     yield f"folder={shlex.quote(str(folder / JOB_FOLDER))}"
     yield f"world={plan.workers.nodes}"
-    yield f"exclusive={'yes' if needs_exclusive_nodes(plan) else 'no'}"
+    yield f"exclusive={'yes' if must_guard_ports(plan) else 'no'}"
     yield f"cpus={math.ceil(plan.workers.cpus)}"
     yield f"deadline_seconds={plan.limits.deadline_seconds}"
     yield f"grace_seconds={plan.workers.grace_seconds}"
