@@ -14,7 +14,6 @@ from cloudgan.reports.charts import COLOURS, GREY, INK
 from cloudgan.reports.drawing import Drawing, plain
 from cloudgan.schema.words import in_words
 from cloudgan.validation.assessment import Assessment, Measure
-from cloudgan.validation.distances import covariances
 from cloudgan.validation.observables import HIGH_LEVEL, high_level
 from cloudgan.validation.panels import Figure, legend_columns, physics_ticks
 from cloudgan.validation.samples import GENERATED_COLOUR, Samples
@@ -49,7 +48,12 @@ def correlation_figures(samples: Samples) -> Iterator[Figure]:
 
 def correlations(values: Floats) -> Floats:
     """Matrix of linear correlation of the columns of (N, n) values; 0 where one does not vary."""
-    found: Floats = covariances(values, np.ones((1, len(values)), np.float32)).correlation()[0]
+    deviation = values - values.mean(0)
+    width = np.sqrt((deviation**2).sum(0))
+    norm = np.outer(width, width)
+    found: Floats = np.divide(
+        deviation.T @ deviation, norm, out=np.zeros_like(norm), where=norm > 0
+    )
     return found
 
 
