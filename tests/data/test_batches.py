@@ -85,16 +85,13 @@ def test_showers_too_small_for_the_view_are_refused(tmp_path):
     assert TrainingSet.open(store, MINI).model == MINI
 
 
-def test_one_shower_leaves_none_to_hold_back(tmp_path):
-    store = make_store(tmp_path / "set", make_hdf5(tmp_path / "a.h5", 1))
-    with pytest.raises(DataError, match="holds one shower"):
-        TrainingSet.open(store, MINI)
-
-
-def test_few_showers_still_leave_one_to_hold_back(tmp_path):
-    store = make_store(tmp_path / "set", make_hdf5(tmp_path / "a.h5", 4))
-    data = TrainingSet.open(store, MINI, DataConfig(held_out_fraction=0.01))
+def test_few_showers_still_leave_one_to_hold_back_and_one_alone_none(tmp_path):
+    few = make_store(tmp_path / "few", make_hdf5(tmp_path / "few.h5", 4))
+    data = TrainingSet.open(few, MINI, DataConfig(held_out_fraction=0.01))
     assert (data.count, data.held_out_count) == (3, 1)
+    one = make_store(tmp_path / "set", make_hdf5(tmp_path / "a.h5", 1))
+    with pytest.raises(DataError, match="holds one shower"):
+        TrainingSet.open(one, MINI)
 
 
 def test_the_summary_is_that_of_the_dense_images(store, whole):
@@ -144,52 +141,35 @@ def of_particle(tmp_path):
     return write
 
 
-def test_the_particle_of_the_file_reaches_notes_and_summary(tmp_path, of_particle):
-    folder = make_store(tmp_path / "set", of_particle("a.h5", "photon"))
+def test_the_particle_of_the_file_reaches_notes_and_summary_and_two_are_refused(
+    tmp_path, of_particle, store
+):
+    one, other = of_particle("a.h5", "photon"), of_particle("b.h5", "electron")
+    folder = make_store(tmp_path / "photons", one)
     data = TrainingSet.open(folder, MINI)
     assert "Primary particle: photon." in data.describe()
-    assert data.summary.particle == "photon"
-    assert read_manifest(folder).sources[0].particle == "photon"
-
-
-def test_a_file_without_a_particle_has_none(store):
-    data = TrainingSet.open(store, MINI)
-    assert data.summary.particle is None
-    assert not any("Primary particle" in line for line in data.describe())
-
-
-def test_showers_of_two_particles_are_refused(tmp_path, of_particle):
-    sources = of_particle("a.h5", "photon"), of_particle("b.h5", "electron")
-    folder = make_store(tmp_path / "set", *sources)
+    assert data.summary.particle == read_manifest(folder).sources[0].particle == "photon"
+    unknown = TrainingSet.open(store, MINI)
+    assert unknown.summary.particle is None
+    assert not any("Primary particle" in line for line in unknown.describe())
     with pytest.raises(DataError, match=r"mixes primary particles: .*b.h5 \(electron\), .*photon"):
-        TrainingSet.open(folder, MINI)
+        TrainingSet.open(make_store(tmp_path / "both", one, other), MINI)
 
 
-def test_the_folds_hold_out_each_shower_once_and_train_on_the_others(store, whole):
+@pytest.mark.parametrize("every", [3, 4])
+def test_the_folds_hold_out_each_shower_once_and_train_on_the_others(store, whole, every):
+    """Of 20 showers a group of three is incomplete: it belongs to the folds that it reaches."""
     held = []
-    for fold in range(4):
-        data = TrainingSet.open(store, FULL, DataConfig(held_out_fraction=0.25, fold=fold))
-        is_held = np.arange(20) % 4 == fold
+    for fold in range(every):
+        data = TrainingSet.open(store, FULL, DataConfig(held_out_fraction=1 / every, fold=fold))
+        is_held = np.arange(20) % every == fold
         energy = data.train_rows(np.arange(data.count)).energy[:, 0]
         np.testing.assert_allclose(energy, whole.energy_gev[~is_held] / 100)
         np.testing.assert_array_equal(data.held_out().energy_gev, whole.energy_gev[is_held])
-        assert sum(data.train_counts) == data.count == 15
+        assert data.train_counts == (data.count,) == ((~is_held).sum(),)
+        assert data.held_out_count == is_held.sum()
         held += data.held_out().energy_gev.tolist()
     assert sorted(held) == sorted(whole.energy_gev.tolist())
-    usual = TrainingSet.open(store, FULL, DataConfig(held_out_fraction=0.25))
-    np.testing.assert_array_equal(
-        usual.held_out().energy_gev, whole.energy_gev[np.arange(20) % 4 == 3]
-    )
-
-
-@pytest.mark.parametrize("fold", [0, 2])
-def test_an_incomplete_last_group_belongs_to_the_folds_that_it_reaches(store, whole, fold):
-    data = TrainingSet.open(store, FULL, DataConfig(held_out_fraction=1 / 3, fold=fold))
-    is_held = np.arange(20) % 3 == fold
-    assert data.held_out_count == is_held.sum()
-    assert data.train_counts == (int((~is_held).sum()),)
-    energy = data.train_rows(np.arange(data.count)).energy[:, 0]
-    np.testing.assert_allclose(energy, whole.energy_gev[~is_held] / 100)
 
 
 SMALL = (3, 4, 5)

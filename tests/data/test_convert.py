@@ -52,24 +52,18 @@ def contents(path):
         }
 
 
-def test_hdf5_to_a_store_and_back_changes_not_one_bit(tmp_path, odd_hdf5):
-    made = convert(str(odd_hdf5), tmp_path / "set")
-    assert made.count == 20
-    back = convert(str(tmp_path / "set"), tmp_path / "back.h5")
-    assert back.count == 20
-    assert contents(tmp_path / "back.h5") == contents(odd_hdf5)
-
-
-def test_the_manifest_says_what_was_made(tmp_path, public_hdf5):
-    convert(str(public_hdf5), tmp_path / "set")
+def test_hdf5_to_a_store_and_back_changes_not_one_bit_and_the_manifest_says_of_what(
+    tmp_path, odd_hdf5
+):
+    assert convert(str(odd_hdf5), tmp_path / "set").count == 20
     reader = Store(tmp_path / "set")
-    assert reader.count == 20
     reader.verify()
     (source,) = reader.manifest.sources
-    assert source.name == str(public_hdf5)
-    assert source.ecal_per_gev == 50
+    assert (reader.count, source.name, source.ecal_per_gev) == (20, str(odd_hdf5), 50)
     assert "the median of sum(ECAL)/energy is 1" in source.ecal_decided
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["public.h5", "set"]
+    assert convert(str(tmp_path / "set"), tmp_path / "back.h5").count == 20
+    assert contents(tmp_path / "back.h5") == contents(odd_hdf5)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["back.h5", "odd.h5", "set"]
 
 
 def test_files_in_different_units_are_kept_apart_and_written_together_as_gev_50(tmp_path):

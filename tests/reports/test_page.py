@@ -153,13 +153,10 @@ def test_a_name_that_looks_like_a_tag_is_no_tag_in_markdown():
     )  # title, lead, heading, text, list, caption, head, cell, footer
 
 
-def test_csv_has_the_tables_parted_by_an_empty_line():
+def test_csv_has_the_tables_parted_by_an_empty_line_and_is_empty_without_any():
     page = Page("t", "l", (Section("s", (SMALL, Paragraph("p"))), Section("u", (SMALL, PLOT))))
     rows = list(csv.reader(io.StringIO(page_csv(page))))
     assert rows == [["a", "b"], ["x", "1.5"], [], ["a", "b"], ["x", "1.5"]]
-
-
-def test_a_page_without_tables_has_no_csv():
     assert page_csv(Page("t")) == ""
 
 

@@ -21,7 +21,7 @@ from cloudgan.data.hdf5_writer import write_hdf5
 from cloudgan.data.showers import join_showers
 from cloudgan.data.sources import open_source
 from cloudgan.reports.page import Page, page_markdown, render
-from cloudgan.reports.table import Mark, cell_text, csv_text
+from cloudgan.reports.table import cell_text, csv_text
 from cloudgan.schema.run_folder import RunFolder
 from cloudgan.simulation.gflash import simulate
 from cloudgan.validation.assessment import Measure
@@ -98,12 +98,9 @@ def test_markdown_has_the_same_tables(page, html):
     assert "<svg" not in text
 
 
-def test_a_page_without_failures_states_that_no_check_failed():
+def test_a_page_says_that_no_check_failed_and_counts_what_cannot_tell_as_not_passed():
     page = Page("x", sections=(verdict_section(an_assessment(), a_verdict("good")),))
     assert "No check failed." in render(page)
-
-
-def test_a_page_counts_what_cannot_tell_as_not_passed():
     checks = [a_check(f"p {n}", AUC, g) for n, g in enumerate(["good", "cannot tell", "fail"])]
     figures = verdict_section(an_assessment(), a_verdict("fail", *checks)).blocks[0].items
     assert figures[1] == (
@@ -143,7 +140,9 @@ def rows(table):
 
 
 def test_a_check_shows_value_error_baseline_limits_and_grade_to_the_same_digits():
-    assert rows(checks_table(a_failed_verdict().checks)) == [
+    table = checks_table(a_failed_verdict().checks)
+    assert [row[-1].passed for row in table.rows] == [False, True, True, True, None]
+    assert rows(table) == [
         ["energy response, 10-40 GeV", "1.050 ± 0.004", "1.001", "0.002", "1 ± 0.02 / 0.05", "✗ fail"],
         ["width of the response, 10-40 GeV", "1.02 ± 0.06", "1.01", "0.800", "1 ± 0.02 / 0.05", "✓ at the baseline"],
         ["separation, hits", "0.030 ± 0.004", "0.018", "unknown", "< 0.02 / 0.05", "✓ good"],
@@ -176,36 +175,20 @@ def test_a_baseline_without_an_error_has_the_digits_of_the_value():
     assert baseline(alone, with_error=False).text == "0.1235"
 
 
-def test_all_measures_are_listed_with_error_and_baseline():
+def test_all_measures_are_listed_with_error_baseline_and_the_untrained_generator():
     table = measures_table(an_assessment())
     assert table.columns == ("measure", "where", "value", "baseline", "ideal", "widths", "p")
     assert rows(table)[1] == [
         "energy resolution", "10-40 GeV", "1.02 ± 0.06", "1.01 ± 0.05", "1", "0.4", "0.800",
     ]  # fmt: skip
     assert rows(table)[0][-1] == "0.002"
-    assert rows(table)[-1] == [
-        "measured against requested angle, slope",
-        "all showers",
-        "unknown",
-        "unknown",
-        "1",
-        "unknown",
-        "unknown",
-    ]
+    words = ["measured against requested angle, slope", "all showers"]
+    assert rows(table)[-1] == [*words, "unknown", "unknown", "1", "unknown", "unknown"]
     assert "1.0503" in csv_text(table)
-
-
-def test_the_untrained_generator_has_its_own_column():
     before = an_assessment(RESPONSE.model_copy(update={"value": 2.0}), SLOPE)
     table = measures_table(an_assessment(), before)
     assert table.columns[2:4] == ("untrained", "value")
     assert [row[2] for row in rows(table)] == ["2.000 ± 0.004", *["unknown"] * 4]
-
-
-def test_a_grade_mark_fails_only_if_its_gate_fails():
-    marks = [row[-1] for row in checks_table(a_failed_verdict().checks).rows]
-    assert marks[0] == Mark(passed=False, text="fail")
-    assert [mark.passed for mark in marks] == [False, True, True, True, None]
 
 
 def test_the_terminal_shows_the_worst_of_many_bins_and_all_of_few():

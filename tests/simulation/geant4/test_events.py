@@ -25,14 +25,13 @@ def many(count=2000, **changed):
     return [primary(requested(**changed), number) for number in range(count)]
 
 
-def test_the_same_request_gives_the_same_primaries_in_any_order():
+def test_a_primary_is_a_function_of_its_request_and_number():
     forward = many(STREAM_PRIMARIES + 5)
     assert [primary(requested(), n) for n in reversed(range(len(forward)))][::-1] == forward
-
-
-@pytest.mark.parametrize("changed", [{"seed": 2}, {"energy_gev": (10.0, 21.0)}])
-def test_another_request_gives_other_primaries(changed):
-    assert primary(requested(**changed), 7) != primary(requested(), 7)
+    for changed in ({"seed": 2}, {"energy_gev": (10.0, 21.0)}):
+        assert primary(requested(**changed), 7) != forward[7]
+    one = primary(requested(energy_gev=(50.0, 50.0), theta_deg=(90.0, 90.0)), 3)
+    assert (one.energy_gev, one.theta_rad) == (50, pytest.approx(np.pi / 2))
 
 
 def test_primaries_are_flat_in_their_ranges():
@@ -42,6 +41,9 @@ def test_primaries_are_flat_in_their_ranges():
     for values, low, high in ((energy, 10, 20), (degrees, 60, 120)):
         assert low <= values.min() <= values.max() <= high
         assert np.histogram(values, 4, (low, high))[0] == pytest.approx(500, abs=90)
+    # Both are what a file of float32 holds.
+    assert all(one.energy_gev == np.float32(one.energy_gev) for one in found)
+    assert all(one.theta_rad == np.float32(one.theta_rad) for one in found)
     for place in ("x_mm", "y_mm"):
         values = np.array([getattr(one, place) for one in found])
         assert -2.55 <= values.min() < -2.4 < 2.4 < values.max() <= 2.55
@@ -51,18 +53,6 @@ def test_no_two_have_the_same_seeds_and_none_is_zero():
     seeds = {one.seeds for one in many()} | {one.seeds for one in many(seed=2)}
     assert len(seeds) == 4000
     assert all(0 < value < 2**32 for four in seeds for value in four)
-
-
-def test_energy_and_angle_are_what_a_file_of_float32_holds():
-    one = primary(requested(), 3)
-    assert one.energy_gev == float(np.float32(one.energy_gev))
-    assert one.theta_rad == float(np.float32(one.theta_rad))
-
-
-def test_a_range_of_one_value_gives_that_value():
-    one = primary(requested(energy_gev=(50.0, 50.0), theta_deg=(90.0, 90.0)), 3)
-    assert one.energy_gev == 50
-    assert one.theta_rad == pytest.approx(np.pi / 2)
 
 
 @pytest.mark.parametrize(
