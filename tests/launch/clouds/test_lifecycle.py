@@ -123,8 +123,19 @@ def test_another_operation_on_the_cluster_is_waited_for(lab):
     assert any("cannot be deleted yet" in one for one in lab.said)
 
 
-def aws_fault(operation, code, status, *, acts=False):
-    return lambda lab: lab.aws.fault(operation, code, status=status, acts=acts)
+def aws_throttles(lab):
+    for operation, code, status in (
+        ("CreateCluster", "ThrottlingException", 429),
+        ("CreateNodegroup", "ServiceUnavailableException", 503),
+        ("DescribeNodegroup", "ThrottlingException", 429),
+        ("UpdateNodegroupConfig", "ThrottlingException", 429),
+    ):
+        lab.aws.fault(operation, code, status=status)
+
+
+def aws_loses_answers(lab):
+    for what in ("Cluster", "Nodegroup", "ScheduleGroup", "PodIdentityAssociation"):
+        lab.aws.fault(f"Create{what}", "ServerException", status=500, acts=True)
 
 
 def azure_throttles(lab):
@@ -134,34 +145,23 @@ def azure_throttles(lab):
     lab.azure.faults.refuse("GET", POOL, AzureRefusal(503, "ServerBusy", "busy"), times=3)
 
 
-TRANSIENT = [
-    *(
-        ("aws", f"{operation} {status}", aws_fault(operation, code, status, acts=acts))
-        for operation, code, status, acts in (
-            ("CreateCluster", "ThrottlingException", 429, False),
-            ("CreateCluster", "ServerException", 500, True),
-            ("CreateNodegroup", "ServiceUnavailableException", 503, False),
-            ("CreateNodegroup", "ServerException", 500, True),
-            ("CreateScheduleGroup", "InternalServerException", 500, True),
-            ("DescribeNodegroup", "ThrottlingException", 429, False),
-            ("UpdateNodegroupConfig", "ThrottlingException", 429, False),
-            ("CreatePodIdentityAssociation", "ServerException", 500, True),
-        )
-    ),
+def google_throttles(lab):
+    for code in (429, 500, 502, 503):
+        lab.google.server.refuse("", Refusal(code, "later"))
+
+
+def google_loses_answers(lab):
+    for method in ("buckets.insert$", "clusters.create$", "nodePools.create$"):
+        lab.google.server.lose_answer(method)
+
+
+TRANSIENT = (
+    ("aws", "throttling", aws_throttles),
+    ("aws", "lost answers", aws_loses_answers),
     ("azure", "throttling", azure_throttles),
-    *(
-        (
-            "gcp",
-            str(code),
-            lambda lab, code=code: lab.google.server.refuse("", Refusal(code, "later"), times=3),
-        )
-        for code in (429, 500, 502, 503)
-    ),
-    *(
-        ("gcp", f"lost {method}", lambda lab, method=method: lab.google.server.lose_answer(method))
-        for method in ("buckets.insert$", "clusters.create$", "nodePools.create$")
-    ),
-]
+    ("gcp", "throttling", google_throttles),
+    ("gcp", "lost answers", google_loses_answers),
+)
 
 
 @pytest.mark.parametrize(("lab", "disturb"), rows(*TRANSIENT), indirect=["lab"])

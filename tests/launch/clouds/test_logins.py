@@ -131,10 +131,11 @@ def test_a_token_of_azure_is_kept_until_it_nears_its_end(seconds, asked):
     assert scopes == [*["cluster"] * asked, "another"]
 
 
-def test_a_token_of_aws_is_kept_until_it_nears_its_end():
+def test_a_token_of_aws_is_kept_until_it_nears_its_end(monkeypatch):
     now, tokens = [0.0], iter(("first", "second"))
-    how = {"sign": lambda *_: next(tokens), "clock": lambda: now[0]}
-    token = ClusterToken(None, "cloudgan", "eu-west-1", **how)
+    monkeypatch.setattr("cloudgan.launch.clouds.aws.login.signed_token", lambda *_: next(tokens))
+    monkeypatch.setattr("cloudgan.launch.clouds.aws.login.monotonic_seconds", lambda: now[0])
+    token = ClusterToken(None, "cloudgan", "eu-west-1")
     assert [token(), token()] == ["first", "first"]
     now[0] = 599.0
     assert token() == "first"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -95,25 +95,16 @@ def signed_token(session: boto3.Session, cluster: str, region: str) -> str:
 class ClusterToken:
     """A cluster's token, which renews itself before it expires."""
 
-    def __init__(
-        self,
-        session: boto3.Session,
-        cluster: str,
-        region: str,
-        *,
-        sign: Callable[[boto3.Session, str, str], str] = signed_token,
-        clock: Callable[[], float] = monotonic_seconds,
-    ) -> None:
+    def __init__(self, session: boto3.Session, cluster: str, region: str) -> None:
         self._session, self._cluster, self._region = session, cluster, region
-        self._sign, self._clock = sign, clock
         self._token, self._ends = "", float("-inf")
         self._lock = threading.Lock()
 
     def __call__(self) -> str:
         """Returns a valid token."""
         with self._lock:
-            now = self._clock()
+            now = monotonic_seconds()
             if now >= self._ends:
-                self._token = self._sign(self._session, self._cluster, self._region)
+                self._token = signed_token(self._session, self._cluster, self._region)
                 self._ends = now + _LASTS_SECONDS
             return self._token

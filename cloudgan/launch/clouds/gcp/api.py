@@ -134,7 +134,7 @@ class GoogleApi:
                 return answer.body
             now, case = monotonic_seconds(), answer.case
             is_settling = case == "disabled" and now < self._enabled_until.get(host_of(url), 0)
-            is_transient = case in ("transient", "silent") and now < deadline
+            is_transient = case == "transient" and now < deadline
             if not is_settling and not is_transient:
                 raise error_of(what or f"{method} {url}", url, answer)
             time.sleep(min(max(answer.wait_seconds, pause), _LONGEST_PAUSE_SECONDS))

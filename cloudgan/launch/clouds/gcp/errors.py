@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from cloudgan.core.documents import parse_json
 from cloudgan.core.errors import (
@@ -41,15 +41,10 @@ class TakenError(LaunchError):
     """The name is in use."""
 
 
-Case = Literal[
-    "absent", "busy", "capacity", "disabled", "forbidden", "login", "quota", "quota project",
-    "refused", "silent", "taken", "transient",
-]  # fmt: skip
-_BY_STATUS: Final[dict[int, Case]] = {
-    0: "silent", 401: "login", 403: "forbidden", 404: "absent", 409: "taken", 429: "transient",
-}  # fmt: skip
-_ERRORS: Final[dict[Case, tuple[type[CloudganError], str]]] = {
-    "absent": (AbsentError, "{request}: {message}"),
+_ERRORS: Final[dict[int | str, tuple[type[CloudganError], str]]] = {
+    0: (LaunchError, "{request}: Google did not answer ({message})"),
+    404: (AbsentError, "{request}: {message}"),
+    409: (TakenError, "{request}: {message}"),
     "busy": (BusyError, "{message}"),
     "capacity": (
         StockOutError,
@@ -65,14 +60,14 @@ _ERRORS: Final[dict[Case, tuple[type[CloudganError], str]]] = {
             " services enable {host}"
         ),
     ),
-    "forbidden": (
+    403: (
         DeniedError,
         (
             "{request}: {message}. deploy/gcp/policy.yaml and resources.yaml list the required"
             " permissions; an owner of the project grants them (docs/clouds.md)"
         ),
     ),
-    "login": (
+    401: (
         CredentialsError,
         (
             "Google does not accept this login ({message}); type: gcloud auth application-default login,"
@@ -93,11 +88,9 @@ _ERRORS: Final[dict[Case, tuple[type[CloudganError], str]]] = {
             " set-quota-project {project}"
         ),
     ),
-    "refused": (LaunchError, "{request}: Google answered {status} ({message})"),
-    "silent": (LaunchError, "{request}: Google did not answer ({message})"),
-    "taken": (TakenError, "{request}: {message}"),
-    "transient": (LaunchError, "{request}: Google answered {status} ({message})"),
 }
+"""By the HTTP status, or what a response of any status is about."""
+_OTHER: Final = (LaunchError, "{request}: Google answered {status} ({message})")
 
 
 class Answer(NamedTuple):
@@ -118,8 +111,10 @@ class Answer(NamedTuple):
     wait_seconds: float = 0.0
 
     @property
-    def case(self) -> Case:
-        """The case of an error. The status decides before the words: names may contain any word.
+    def case(self) -> int | str:
+        """The case of an error: a word of the table, ``transient``, or its status.
+
+        The status decides before the words: names may contain any word.
 
         The login of a user that names no project for its requests has the reason of a disabled API
         (https://cloud.google.com/docs/authentication/adc-troubleshooting/user-creds, 2026-11-25;
@@ -133,18 +128,18 @@ class Answer(NamedTuple):
                 return why
         if self.status == 400 and _BUSY.search(self.message):  # noqa: PLR2004
             return "busy"
-        is_outage = self.status >= 500  # noqa: PLR2004
-        return _BY_STATUS.get(self.status, "transient" if is_outage else "refused")
+        is_transient = self.status in (0, 429) or self.status >= 500  # noqa: PLR2004
+        return "transient" if is_transient else self.status
 
     @property
-    def _forbidden(self) -> Case | None:
+    def _forbidden(self) -> int | str | None:
         if "requires a quota project" in self.message:
             return "quota project"
         if self.reason in ("SERVICE_DISABLED", "accessNotConfigured"):
             return "disabled"
         if _RATES.search(f"{self.reason} {self.message}"):
             return "transient"
-        return "forbidden" if "permission" in self.message.lower() else None
+        return self.status if "permission" in self.message.lower() else None
 
 
 def cause(text: str) -> ResourceCause:
@@ -182,7 +177,7 @@ def parse_answer(status: int, content: bytes, retry_after: str | None) -> Answer
 
 def error_of(request: str, url: str, answer: Answer) -> CloudganError:
     """Returns the error for an unsuccessful response."""
-    kind, text = _ERRORS[answer.case]
+    kind, text = _ERRORS.get(answer.case if answer.status else 0, _OTHER)
     project = _PROJECT.search(url)
     return kind(
         text.format(

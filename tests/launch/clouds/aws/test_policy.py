@@ -86,16 +86,6 @@ def test_a_launcher_uses_exactly_the_permissions_of_its_policy(whole_lab):
     assert unused("reservation-policy.json", asked) == set()
 
 
-def test_instances_are_only_started_by_launch_templates_of_runs():
-    granted = [document("policy.json"), document("reservation-policy.json")]
-    template = "launch-template/lt-1"
-    assert is_allowed(granted, ask("ec2:RunInstances", template, tags={"cloudgan-run": "gan"}))
-    assert not is_allowed(granted, ask("ec2:RunInstances", template))
-    assert not is_allowed(granted, ask("ec2:RunInstances", "instance/*"))
-    assert not is_allowed(granted, ask("ec2:CreateTags", "launch-template/lt-1"))
-    assert not is_allowed(granted, ask("ec2:DeleteLaunchTemplate", "launch-template/lt-1"))
-
-
 def shared_parts(lab):
     """An administrator's own cluster, in which a run left the add-on and the association of all runs."""
     eks = lab.session.client("eks", "us-east-1")
@@ -201,8 +191,15 @@ SETUP_DENIED = (
     ask("eks:DeleteAddon", "addon/physics/eks-pod-identity-agent/1"),
     ask("s3:DeleteBucket", "physics-data"),
 )  # fmt: skip
+RESERVATION_DENIED = (
+    ask("ec2:RunInstances", "launch-template/lt-1"),
+    ask("ec2:RunInstances", "instance/*"),
+    ask("ec2:CreateTags", "launch-template/lt-1"),
+    ask("ec2:DeleteLaunchTemplate", "launch-template/lt-1"),
+)
 DENIED = (
-    *(("policy.json", one) for one in LAUNCHER_DENIED),
+    *(("policy.json", one) for one in (*LAUNCHER_DENIED, *RESERVATION_DENIED)),
+    *(("reservation-policy.json", one) for one in RESERVATION_DENIED),
     *(("setup-policy.json", one) for one in SETUP_DENIED),
 )
 

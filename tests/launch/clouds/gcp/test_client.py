@@ -186,15 +186,6 @@ def pool_policy(google, binding):
     return {"policy": policy | binding.body["policy"]}
 
 
-def test_setup_adds_bindings_and_removes_none(lab, google):
-    theirs = {"role": "roles/owner", "members": ["user:marie@example.org"]}
-    google.identity.policies["project"]["bindings"].append(theirs)
-    maker = lab.engine()
-    for step in setup_steps(PLACE):
-        maker.ensure(step, gcp_plan(account="lab"))
-    assert theirs in google.identity.policies["project"]["bindings"]
-
-
 def findings(cloud, plan):
     return {one.subject: one for one in cloud.check(plan)}
 

@@ -115,6 +115,8 @@ def everything(lab):
         list(lines(False))
     in_cluster = launcher._reached(plan)
     in_cluster._why_no_pods("gan")  # the requests of `state` for a Job without pods
+    later = lab.plan(nodes=2, max_hours=5)  # goes on with a start that was cut off
+    in_cluster.ensure(next(one for one in later.steps if "/configmaps" in one.path), later)
     in_cluster.stop("gan")
     launcher.list_runs()
     lab.cloud().list_resources()
