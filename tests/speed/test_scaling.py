@@ -310,11 +310,10 @@ def test_the_interval_without_slow_runs_holds_as_many_of_the_papers_runs_as_stat
     assert (sum(held for held, healthy in inside if healthy), sum(h for _, h in inside)) == (16, 20)
 
 
-@given(st.integers(0, 2**32), st.integers(2, 6))
-@settings(max_examples=10, deadline=None)
-def test_an_interval_of_k_repeats_holds_the_others_at_its_stated_rate(seed, k):
+@pytest.mark.parametrize("k", [2, 4, 6])
+def test_an_interval_of_k_repeats_holds_the_others_at_its_stated_rate(k):
     """Runs with the stated noise, of which one in ten is slow throughout."""
-    draw, held, trials = random.Random(seed), 0, 120
+    draw, held, trials = random.Random(k), 0, 120
     for _ in range(trials):
         *known, other = (
             100 * math.exp(draw.gauss(0, 0.012))
