@@ -10,7 +10,6 @@ import math
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Literal
 
@@ -213,16 +212,8 @@ class Control:
         return found
 
 
-@dataclass
-class _Follower:
-    """A rank as the master knows it."""
-
-    silence: Silence
-    sign: Sign = field(default_factory=Sign)
-
-
 class GridMaster:
-    """Follows the ranks of a grid."""
+    """Follows the ranks of a grid by their signs of life."""
 
     def __init__(
         self,
@@ -239,11 +230,10 @@ class GridMaster:
         self._grid, self._folder, self._flag, self._progress = folder.grid, folder, flag, progress
         self._nodes = placement.nodes(folder.grid, config.threads)
         self._clock = SilenceClock()
-        self._ranks = {
-            rank: _Follower(new_silence(self._clock, config.silence_seconds))
-            for rank in range(1, world.size)
+        self._signs = {rank: Sign() for rank in range(1, world.size)}
+        self._silences = {
+            rank: new_silence(self._clock, config.silence_seconds) for rank in self._signs
         }
-        self._cells = [self._ranks[rank] for rank in placement.ranks]
         self._now = self._due = 0.0
         self._shown = 0
         self._have_begun = False
@@ -253,7 +243,7 @@ class GridMaster:
     def follow(self) -> None:
         """Follows the cells until all have finished."""
         self._progress.start("starting the cells")
-        while any(cell.sign.state != "finished" for cell in self._cells):
+        while any(sign.state != "finished" for sign in self._cells()):
             self.look()
             time.sleep(_LOOK_SECONDS)
         self._check()
@@ -274,7 +264,7 @@ class GridMaster:
         """Writes the last status, and ends the threads of all ranks."""
         self.write(state, best)
         self._request(Request(end=True))
-        while not all(follower.sign.is_last for follower in self._ranks.values()):
+        while not all(sign.is_last for sign in self._signs.values()):
             self._receive()
             self._check()
             time.sleep(_LOOK_SECONDS)
@@ -295,41 +285,41 @@ class GridMaster:
         write_json(self._folder.status_file, status)
 
     def _status_of(self, cell: int) -> CellStatus:
-        rank, follower = self._placement.ranks[cell], self._cells[cell]
-        sign = follower.sign
+        rank = self._placement.ranks[cell]
+        shown = {"state", "iteration", "fitness", "score", "memory_bytes"}
         return CellStatus(
             name=self._grid.name(cell),
             rank=rank,
             host=self._placement.hosts[rank],
-            state=sign.state,
-            iteration=sign.iteration,
-            fitness=sign.fitness,
-            score=sign.score,
-            memory_bytes=sign.memory_bytes,
-            silent_seconds=round(follower.silence.seconds, 1),
+            silent_seconds=round(self._silences[rank].seconds, 1),
+            **self._signs[rank].model_dump(include=shown),
         )
+
+    def _cells(self) -> list[Sign]:
+        return [self._signs[rank] for rank in self._placement.ranks]
 
     def _receive(self) -> None:
         self._now = self._clock.look()
         while message := self._world.poll(tag=Tag.SIGN):
-            follower = self._ranks[message.source]
-            follower.sign = validated(Sign, self._world.receive_json(message), "a sign of life")
-            follower.silence.heard()
-            if follower.sign.stop:
-                self._flag.request(follower.sign.stop)
+            sign = validated(Sign, self._world.receive_json(message), "a sign of life")
+            self._signs[message.source] = sign
+            self._silences[message.source].heard()
+            if sign.stop:
+                self._flag.request(sign.stop)
 
     def _show(self) -> None:
-        done = min(cell.sign.iteration for cell in self._cells)
+        cells = self._cells()
+        done = min(sign.iteration for sign in cells)
         self._liveness.update(done, done)
-        if not self._have_begun and all(cell.sign.has_begun for cell in self._cells):
+        if not self._have_begun and all(sign.has_begun for sign in cells):
             self._have_begun = True
-            self._shown = start = min(cell.sign.start for cell in self._cells)
+            self._shown = start = min(sign.start for sign in cells)
             if start:
                 self._progress.say(f"the cells continue after iteration {start}")
             total = self._config.iterations
             self._progress.start("evolving", total, "iterations", done=start)
         if self._have_begun and done > self._shown:
-            scores = [cell.sign.score for cell in self._cells if cell.sign.score is not None]
+            scores = [sign.score for sign in cells if sign.score is not None]
             best = min(scores) if scores else None
             self._progress.say(iteration_row(done, best))
             self._progress.advance(
@@ -338,8 +328,8 @@ class GridMaster:
             self._shown = done
 
     def _check(self) -> None:
-        for rank, follower in self._ranks.items():
-            sign, silence = follower.sign, follower.silence
+        for rank, sign in self._signs.items():
+            silence = self._silences[rank]
             if not sign.is_last and silence.is_lost(has_begun=sign.has_begun):
                 cell = self._placement.cell_of(rank)
                 name = "" if cell is None else f", cell {self._grid.name(cell)},"
@@ -347,9 +337,9 @@ class GridMaster:
                 raise silence.error(f"rank {rank}{name} on {self._placement.hosts[rank]}")
         if not self._config.asynchronous:
             return  # the cells themselves compare the same iteration
-        signs = [cell.sign for cell in self._cells]
-        check_any_converges([s.diverged for s in signs], max(s.iteration for s in signs))
+        cells = self._cells()
+        check_any_converges([s.diverged for s in cells], max(s.iteration for s in cells))
 
     def _request(self, request: Request) -> None:
-        for rank in self._ranks:
+        for rank in self._signs:
             self._outbox.send(request, rank, Tag.REQUEST)

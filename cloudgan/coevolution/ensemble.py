@@ -58,26 +58,24 @@ class EnsembleSearch:
         random = random_numbers(Draw(self._seed, 0, 0, Purpose.RESULT), 1)
         cells = np.array(list(self._pools))
         fixed = None if size is None else self._most(size)
-        population = [_new(cells, fixed, random) for _ in range(_POPULATION)]
+        population = []
+        for _ in range(_POPULATION):
+            count = int(random.integers(1, len(cells) + 1)) if fixed is None else fixed
+            population.append(_members(random.choice(cells, count, replace=False)))
         population.sort(key=self._score)
         for _ in range(_GENERATIONS):
-            children = [
-                _child(self._parents(population, random), cells, fixed, random)
-                for _ in range(_POPULATION)
-            ]
+            children = []
+            for _ in range(_POPULATION):
+                # Two winners of tournaments; the population is in the order of the score.
+                one, other = random.integers(len(population), size=(2, _TOURNAMENT)).min(1).tolist()
+                parents = population[one], population[other]
+                children.append(_child(parents, cells, fixed, random))
             together = dict.fromkeys((*population, *children))
             population = sorted(together, key=self._score)[:_POPULATION]
         return self._ensemble("genetic", population[0])
 
     def _most(self, size: int | None) -> int:
         return len(self._pools) if size is None else min(size, len(self._pools))
-
-    def _parents(
-        self, population: Sequence[Members], random: np.random.Generator
-    ) -> tuple[Members, Members]:
-        """Returns two winners of tournaments; the population is in the order of the score."""
-        drawn = random.integers(len(population), size=(2, _TOURNAMENT)).min(1)
-        return population[int(drawn[0])], population[int(drawn[1])]
 
     def _score(self, members: Members) -> float:
         return self._quality(members).score
@@ -96,11 +94,6 @@ class EnsembleSearch:
         return ChosenEnsemble(
             method=method, cells=members, quality=quality, scored=len(self._known)
         )
-
-
-def _new(cells: np.ndarray, size: int | None, random: np.random.Generator) -> Members:
-    count = int(random.integers(1, len(cells) + 1)) if size is None else size
-    return _members(random.choice(cells, count, replace=False))
 
 
 def _child(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from matplotlib.patches import Rectangle
 from numpy.typing import NDArray
 
 from cloudgan.coevolution.files import GridFolder, pictured, read_pictures
-from cloudgan.coevolution.record import Ancestor, ancestry, seconds_of
+from cloudgan.coevolution.record import ancestry, seconds_of
 from cloudgan.coevolution.run_result import Evolution, comparison_table
 from cloudgan.core.errors import counted
 from cloudgan.reports.charts import COLOURS, GREY, INK, Axis, Bar, Figure, Line, Plot, StackedBars
@@ -217,7 +218,8 @@ def _ancestry(found: Evolution, records: Mapping[str, Sequence[CellLine]]) -> It
     if not chain:
         yield Paragraph(f"The best generator of cell {found.grid.name(winner)} was never trained.")
         return
-    stays = _stays(chain)
+    # Ancestors that one cell trained without interruption.
+    stays = [list(stay) for _, stay in groupby(chain, lambda one: one.cell)]
     moves = len(stays) - 1
     yield Paragraph(
         f"{name}, the best generator of cell {found.grid.name(winner)}, was trained"
@@ -240,17 +242,6 @@ def _ancestry(found: Evolution, records: Mapping[str, Sequence[CellLine]]) -> It
     caption = "From the newest ancestor to the oldest"
     caption += f", the first {len(rows)} of {len(stays)} cells." if len(rows) < len(stays) else "."
     yield Table(heads, rows, caption, "lrrlr")
-
-
-def _stays(chain: Sequence[Ancestor]) -> list[list[Ancestor]]:
-    """Returns the ancestors in groups that one cell trained without interruption."""
-    found: list[list[Ancestor]] = []
-    for ancestor in chain:
-        if found and found[-1][0].cell == ancestor.cell:
-            found[-1].append(ancestor)
-        else:
-            found.append([ancestor])
-    return found
 
 
 def _cells(found: Evolution) -> Table:

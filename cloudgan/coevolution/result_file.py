@@ -6,7 +6,7 @@ A NumPy archive without pickles: the weights of the best generator of each cell,
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -172,16 +172,12 @@ def read_result(path: Path) -> GridResult:
         found[part][rest] = arrays[name]
     shapes = {name: array.shape for name, array in found[_UNTRAINED].items()}
     for part, weights in found.items():
-        _check(path, part, weights, shapes)
+        if not weights or {name: array.shape for name, array in weights.items()} != shapes:
+            raise DataError(f"{path}: damaged (the weights of {part} differ in names or shapes)")
+        for name, array in weights.items():
+            if array.dtype != np.float32 or not np.isfinite(array).all():
+                raise DataError(
+                    f"{path}: damaged ({part}/{name} has values that are not finite float32)"
+                )
     *generators, untrained = found.values()
     return result.model_copy(update={"generators": tuple(generators), "untrained": untrained})
-
-
-def _check(path: Path, part: str, weights: Weights, shapes: Mapping[str, tuple[int, ...]]) -> None:
-    if not weights or {name: array.shape for name, array in weights.items()} != shapes:
-        raise DataError(f"{path}: damaged (the weights of {part} differ in names or shapes)")
-    for name, array in weights.items():
-        if array.dtype != np.float32 or not np.isfinite(array).all():
-            raise DataError(
-                f"{path}: damaged ({part}/{name} has values that are not finite float32)"
-            )

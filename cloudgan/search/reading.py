@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
 
 from optuna.trial import FrozenTrial
 
-from cloudgan.schema.record import RunRecord, read_if_whole
+from cloudgan.schema.record import read_if_whole
 from cloudgan.schema.run_folder import RunFolder
-from cloudgan.schema.search import SearchConfig, TrialRun
+from cloudgan.schema.search import SearchConfig
 from cloudgan.search.folder import SearchFolder
 from cloudgan.search.objectives import seconds_of_runs, spent_seconds
 from cloudgan.search.result import Search
@@ -46,7 +45,16 @@ def _trial(
     values: list[float] = one.values or []
     runs = config.runs_of(one.number)
     records = {run: read_if_whole(RunFolder(folder.run(run)).record_file) for run in runs}
-    folds = _folds(folder, study.run_objectives(one.number), records) if config.folds > 1 else ()
+    known = study.run_objectives(one.number)
+    folds = tuple(
+        Fold(
+            number=run.fold or 0,
+            value=known[run][0] if run in known else None,
+            seconds=spent_seconds(record),
+            run=folder.run(run),
+        )
+        for run, record in (records.items() if config.folds > 1 else ())
+    )
     numbers = [fold.value for fold in folds if fold.value is not None]
     return Trial(
         number=one.number,
@@ -60,16 +68,3 @@ def _trial(
         folds=folds,
         deviation=statistics.stdev(numbers) if numbers and len(numbers) == len(folds) else None,
     )
-
-
-def _folds(
-    folder: SearchFolder,
-    objectives: Mapping[TrialRun, Sequence[float]],
-    records: Mapping[TrialRun, RunRecord],
-) -> tuple[Fold, ...]:
-    found = []
-    for run, record in records.items():
-        value = objectives[run][0] if run in objectives else None
-        seconds = spent_seconds(record)
-        found.append(Fold(number=run.fold or 0, value=value, seconds=seconds, run=folder.run(run)))
-    return tuple(found)

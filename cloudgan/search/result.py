@@ -77,8 +77,16 @@ class Search(Result):
             notes.append(
                 f"front: no other trial is better in {self.objective} and in {self.second}: {numbers}"
             )
-        shown, ranked = self.trials, self._ranked()
+        shown = self.trials
         if len(shown) > _MOST_ROWS:
+            sign = 1 if self.direction == "minimize" else -1
+            ranked = sorted(
+                shown,
+                key=lambda one: (
+                    one.state != "complete",
+                    math.inf if one.value is None else sign * one.value,
+                ),
+            )
             shown = tuple(ranked[:_MOST_ROWS])
             notes.insert(0, f"the best {len(shown)} of {len(self.trials)}; -v shows all")
         return View(
@@ -89,17 +97,6 @@ class Search(Result):
             commands=tuple(commands),
             basis=(self._rows(self.trials),) if len(shown) < len(self.trials) else (),
             done=bool(best),
-        )
-
-    def _ranked(self) -> list[Trial]:
-        """Returns the trials, best first, those without an objective last."""
-        sign = 1 if self.direction == "minimize" else -1
-        return sorted(
-            self.trials,
-            key=lambda one: (
-                one.state != "complete",
-                math.inf if one.value is None else sign * one.value,
-            ),
         )
 
     def states(self) -> str:

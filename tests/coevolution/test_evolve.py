@@ -3,7 +3,10 @@
 import pytest
 
 import cloudgan as cg
+from cloudgan.coevolution.files import GridFolder
+from cloudgan.coevolution.grid import Grid
 from cloudgan.core.errors import ConfigError
+from cloudgan.schema.coevolution import CoevolutionConfig
 
 
 @pytest.mark.tf
@@ -52,8 +55,6 @@ def test_an_unknown_option_is_refused_with_its_name(tmp_path):
 
 @pytest.mark.tf
 def test_the_values_of_a_start_that_failed_are_not_those_of_the_next_command(tmp_path):
-    from cloudgan.coevolution.files import GridFolder
-    from cloudgan.schema.coevolution import CoevolutionConfig
 
     folder = GridFolder(tmp_path / "run")
     folder.write_config(CoevolutionConfig(task="ring", rows=2, columns=2, seed=9, batches=10**6))
@@ -80,9 +81,6 @@ def test_a_grid_names_commands_that_work_and_refuses_fewer_iterations_than_it_ha
 
 @pytest.mark.tf
 def test_asynchronous_cells_are_not_asked_for_fewer_iterations_than_one_has_done(tmp_path):
-    from cloudgan.coevolution.files import GridFolder
-    from cloudgan.coevolution.grid import Grid
-    from cloudgan.schema.coevolution import CoevolutionConfig
 
     config = CoevolutionConfig(
         task="ring", rows=1, columns=2, engine="ranks", asynchronous=True, iterations=300

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -14,6 +13,7 @@ from cloudgan.coevolution.files import GridFolder
 from cloudgan.coevolution.grid import Grid
 from cloudgan.ranks.hydra import find_program
 from forking_server import ForkedProgram
+from waiting import until
 
 GRID = ("evolve", "--task=ring", "--grid=1x2", "--iterations=8", "--batches=10", "--threads=1")
 GRID += ("--neighbourhood-schedule=3:all", "--losses=bce,least_squares,heuristic", "--save-every=2")
@@ -30,11 +30,8 @@ def test_a_grid_whose_rank_is_killed_starts_again_and_has_the_bits_of_one_proces
     words = [*GRID, f"--run={ranks}", "--engine=ranks"]
     environment = os.environ | {"CUDA_VISIBLE_DEVICES": "-1"}
     with contextlib.closing(ForkedProgram(words, environment, merged=True)) as process:
-        deadline = time.monotonic() + 240
-        while not folder.newest_common():
-            assert process.poll() is None, process.communicate()
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
+        until(lambda: folder.newest_common() or process.poll() is not None, seconds=240)
+        assert process.poll() is None, process.communicate()
         before = json.loads((ranks / "ranks" / "processes.json").read_text())
         os.kill(before[2], signal.SIGKILL)
         said, _ = process.communicate(240)

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -25,6 +24,7 @@ from cloudgan.search.blocks import LOG, Block
 from cloudgan.search.folder import SearchFolder
 from cloudgan.search.study import open_study
 from cloudgan.search.trial_loop import train_here
+from waiting import until
 
 PROGRAM = (sys.executable, str(Path(__file__).with_name("trainer_program.py")))
 SPACE = {"model.learning_rate": Dimension(low=1e-5, high=1e-1, log=True)}
@@ -119,15 +119,12 @@ def test_trials_worse_than_the_median_are_pruned_and_keep_their_run(tmp_path):
 def test_a_killed_search_continues_with_the_points_of_an_undisturbed_search(tmp_path):
     undisturbed = points(searched(tmp_path / "one", sampler="gp", trials=6))
     program = (
-        "import sys; sys.path.insert(0, sys.argv[1]); from test_trial_loop import *;"
+        "import sys; sys.path.insert(0, sys.argv[1]); from search.test_trial_loop import *;"
         "searched(Path(sys.argv[2]), sampler='gp', trials=6, behaviour='waits')"
     )
-    here = str(Path(__file__).parent)
+    here = str(Path(__file__).parents[1])
     process = subprocess.Popen([sys.executable, "-c", program, here, str(tmp_path / "two")])
-    deadline = time.monotonic() + 60
-    while not (SearchFolder(tmp_path / "two").trial(2) / "epoch").exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    until((SearchFolder(tmp_path / "two").trial(2) / "epoch").exists)
     process.send_signal(signal.SIGKILL)
     process.wait()
     # The orphan of this program does not watch its standard input, as `train` does.
@@ -273,8 +270,7 @@ def test_each_block_saves_before_a_search_ends_however_long_the_others_take(tmp_
     trials = [SearchFolder(tmp_path / "s").trial(number) for number in range(2)]
 
     def interrupt():
-        while not all((trial / "trains").exists() for trial in trials):
-            time.sleep(0.02)
+        until(lambda: all((trial / "trains").exists() for trial in trials))
         os.kill(os.getpid(), signal.SIGINT)
 
     threading.Thread(target=interrupt).start()
