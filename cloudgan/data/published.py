@@ -84,7 +84,7 @@ class _Tfrecord:
                 waiting.append(record)
                 if len(waiting) == size or record == len(self._extents) - 1:
                     block = self._stack(waiting)
-                    yield RawShowers(self._unpowered(block.ecal), self._named(block.columns))
+                    yield RawShowers(self._unpowered(block.ecal), block.columns)
                     waiting = []
             return
         for record in self._checked():
@@ -247,13 +247,10 @@ class _Tfrecord:
             "sum": np.array([row["ecal"] for row in rows], np.float32),
         }
         if self._angle and any("ang" in row for row in rows):
-            columns["ang"] = np.array([row.get("ang", np.nan) for row in rows], np.float32)
+            columns[self._angle] = np.array([row.get("ang", np.nan) for row in rows], np.float32)
         check_ecal(ecal, str(self.path), records[0])
-        check_columns(self._named(columns), str(self.path), records[0])
+        check_columns(columns, str(self.path), records[0])
         return RawShowers(ecal, columns)
-
-    def _named(self, columns: Columns) -> Columns:
-        return {self._angle if name == "ang" else name: one for name, one in columns.items()}
 
     def _unpowered(self, images: NDArray[np.float32]) -> NDArray[np.float32]:
         if self._power == 1:

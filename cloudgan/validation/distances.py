@@ -197,6 +197,9 @@ def pair_measures(pool: Pool) -> MeasureValues:
     coverage: share of the reference showers that have a generated one among their five nearest neighbours, over the same share for
     permuted labels (Naeem et al., arXiv:2002.09797).
     """
+    from scipy.special import ndtri  # noqa: PLC0415
+    from scipy.stats import rankdata  # noqa: PLC0415 - takes longer to import than all else here
+
     rows = pool.thinned(PAIR_SHOWERS)
     sample, labels = pool.sample[rows], pool.labels[:, rows].astype(np.float64)
     ours, theirs = labels.sum(1), (1 - labels).sum(1)
@@ -207,7 +210,10 @@ def pair_measures(pool: Pool) -> MeasureValues:
         ("high level", high_level(sample)[:, :-1]),
         ("low level", _layers(sample)),
     ):
-        x = _whitened(_residuals(_normal_ranks(features), terms))
+        ranks = np.asarray(ndtri((rankdata(features, axis=0) - 0.5) / len(features)))
+        rest = _residuals(ranks, terms)
+        values, vectors = np.linalg.eigh(np.cov(rest.T))
+        x = rest @ vectors / np.sqrt(np.maximum(values, _LEAST_VARIANCE * values.max()))
         squares = (x**2).sum(1)
         apart = np.sqrt(np.maximum(squares[:, None] + squares - 2 * x @ x.T, 0.0))
         found["energy_distance", level] = -((signed @ apart) * signed).sum(1)
@@ -291,13 +297,6 @@ def _layers(sample: Observables) -> Floats:
     return low_level(sample)[:, :-1][:, np.append(kept, True)].astype(np.float64)
 
 
-def _normal_ranks(features: Floats) -> Floats:
-    from scipy.special import ndtri  # noqa: PLC0415
-    from scipy.stats import rankdata  # noqa: PLC0415
-
-    return np.asarray(ndtri((rankdata(features, axis=0) - 0.5) / len(features)))
-
-
 def _conditions(pool: Pool, sample: Observables) -> Floats:
     """Ln E and, where known, the requested angle, standardized, (N, 1 or 2)."""
     columns = [np.log(sample.energy_gev)] + [sample.requested_rad] * pool.angle_known
@@ -314,11 +313,6 @@ def _polynomial(given: Floats) -> Floats:
 
 def _residuals(features: Floats, terms: Floats) -> Floats:
     return np.asarray(features - terms @ np.linalg.lstsq(terms, features, rcond=None)[0])
-
-
-def _whitened(table: Floats) -> Floats:
-    values, vectors = np.linalg.eigh(np.cov(table.T))
-    return np.asarray(table @ vectors / np.sqrt(np.maximum(values, _LEAST_VARIANCE * values.max())))
 
 
 CLASSIFIER_SHOWERS = 10_000

@@ -54,7 +54,10 @@ class FilePair:
                 )
             )
         reference, generated = measured
-        if _are_copies(generated, reference):
+        if len(generated) == len(reference) and all(
+            np.array_equal(getattr(generated, name), getattr(reference, name))
+            for name in ("energy_gev", "sum_gev", "hits", "largest_gev")
+        ):
             raise DataError(
                 f"{self.generated_name} and {self.reference_name} hold the same showers: one is a copy"
                 " of the other; give two independent samples"
@@ -121,13 +124,6 @@ def generated_note(name: str, source: ShowerSource) -> tuple[str, ...]:
     if not wrote:
         return ()
     return (f"No Monte Carlo: {name} was written by a {wrote[0]}; give showers of Geant4 instead.",)
-
-
-def _are_copies(generated: Observables, reference: Observables) -> bool:
-    return len(generated) == len(reference) and all(
-        np.array_equal(getattr(generated, name), getattr(reference, name))
-        for name in ("energy_gev", "sum_gev", "hits", "largest_gev")
-    )
 
 
 def provenance_table(name: str, source: ShowerSource) -> Table:

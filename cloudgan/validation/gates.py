@@ -193,11 +193,22 @@ def apply_gates(
         if not found:
             notes.append(f"{gate.title}: not measured, gate skipped")
             continue
-        gate_checks = [_check(gate, measure) for measure in found]
+        grades = [(measure, _grade(gate, measure)) for measure in found]
+        gate_checks = [
+            Check(
+                title=f"{gate.title}{_at(measure)}",
+                measure=measure,
+                good=gate.good,
+                acceptable=gate.acceptable,
+                grade=grade,
+                message=gate.sentence(measure) if grade == "fail" else "",
+            )
+            for measure, grade in grades
+        ]
         checks += gate_checks
         failures += _failures(gate, gate_checks)
-    grades = [check.grade for check in checks if check.grade != DOES_NOT_APPLY]
-    grade = max(grades, key=GRADES.index, default="fail")
+    applied = [check.grade for check in checks if check.grade != DOES_NOT_APPLY]
+    grade = max(applied, key=GRADES.index, default="fail")
     showers = min(assessment.generated.showers, assessment.reference.showers)
     needed = [_needed(check, showers) for check in checks if check.grade == "cannot tell"]
     return Verdict(
@@ -208,18 +219,6 @@ def apply_gates(
         failures=tuple(text for _, _, text in sorted(failures, key=lambda each: each[:2])),
         notes=tuple(notes),
         in_sample=in_sample,
-    )
-
-
-def _check(gate: Gate, measure: Measure) -> Check:
-    grade = _grade(gate, measure)
-    return Check(
-        title=f"{gate.title}{_at(measure)}",
-        measure=measure,
-        good=gate.good,
-        acceptable=gate.acceptable,
-        grade=grade,
-        message=gate.sentence(measure) if grade == "fail" else "",
     )
 
 

@@ -290,7 +290,10 @@ def distribution_measures(
             found["wasserstein", name] = distance / spread if spread > 0 else np.nan * distance
     for measure in ("separation", "wasserstein")[: 1 + wasserstein]:
         values = [value for (name, _), value in found.items() if name == measure]
-        found[f"{measure}_median", ""] = _median(np.stack(values))
+        table = np.stack(values)
+        known = table[~np.isnan(table).any(1)]
+        unknown = np.full(table.shape[1], np.nan)
+        found[f"{measure}_median", ""] = np.median(known, 0) if len(known) else unknown
     return found
 
 
@@ -347,12 +350,6 @@ def wasserstein_1(
         )
         found[row] = np.abs(np.cumsum(signed[order])[:-1]) @ gaps
     return found
-
-
-def _median(values: Floats) -> Floats:
-    """Median over the known histograms, (R,)."""
-    known = values[~np.isnan(values).any(1)]
-    return np.median(known, 0) if len(known) else np.full(values.shape[1], np.nan)
 
 
 PARTS = ("moments", "profiles", "angle")

@@ -54,7 +54,9 @@ def headline(assessment: Assessment, verdict: Verdict) -> str:
             others = len(broken) - 1
             fails = "property fails" if others == 1 else "properties fail"
             more = f"; {others} more {fails}" if others else ""
-            return f"fail: {_lower_first(broken[0])}{more}"
+            first = broken[0]  # a name such as FPD keeps its letter
+            first = first if first[1:2].isupper() else first[:1].lower() + first[1:]
+            return f"fail: {first}{more}"
 
 
 def describe(sample: Sample) -> str:
@@ -219,6 +221,7 @@ def verdict_section(assessment: Assessment, verdict: Verdict, change: str = "") 
         f"Reference: {describe(assessment.reference)}.",
         BASELINE_NOTE,
     )
+    notes = dict.fromkeys(f"{note.removesuffix('.')}." for note in verdict.notes)
     blocks: list[Block] = [_key_figures(assessment, verdict)]
     if change:
         blocks.append(Paragraph(change))
@@ -226,9 +229,7 @@ def verdict_section(assessment: Assessment, verdict: Verdict, change: str = "") 
         blocks += [Paragraph("Failed properties, worst first:"), Bullets(verdict.failures)]
     else:
         blocks.append(Paragraph("No check failed."))
-    return Section(
-        "Verdict", (*blocks, Bullets((*samples, *dict.fromkeys(map(_sentence, verdict.notes)))))
-    )
+    return Section("Verdict", (*blocks, Bullets((*samples, *notes))))
 
 
 def training_change(trained: Verdict, untrained: Verdict) -> str:
@@ -303,15 +304,6 @@ def _severity(check: Check) -> tuple[int, float]:
 
 def _applied(verdict: Verdict) -> int:
     return sum(check.measure.applies for check in verdict.checks)
-
-
-def _sentence(text: str) -> str:
-    return text if text.endswith(".") else f"{text}."
-
-
-def _lower_first(sentence: str) -> str:
-    """Lowers the first letter of a sentence, unless it starts with a name such as FPD."""
-    return sentence if sentence[1:2].isupper() else sentence[:1].lower() + sentence[1:]
 
 
 def _listed(names: list[str]) -> str:
