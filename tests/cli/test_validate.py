@@ -125,7 +125,7 @@ def test_the_report_is_html_with_figures_or_markdown_with_the_same_tables(
 ):
     drawn = []
     monkeypatch.setattr(
-        "cloudgan.validation.figures",
+        "cloudgan.validation.figures.figures",
         lambda *given: drawn.append(given) or iter(()),
     )
     page, text = tmp_path / "a.html", tmp_path / "a.md"
