@@ -48,7 +48,7 @@ class KubeContext(NamedTuple):
 
 def find_context(name: str | None) -> KubeContext:
     """Returns a context of the kubeconfig, by default the current one, without sending a request."""
-    return _find(*_kubeconfig(), name)
+    return _find(name)[0]
 
 
 class _Part(BaseModel):
@@ -119,7 +119,9 @@ class _Kubeconfig(_Part):
         return found
 
 
-def _find(files: str, known: _Kubeconfig, name: str | None) -> KubeContext:
+def _find(name: str | None) -> tuple[KubeContext, str, _Plugin | None]:
+    """Returns a context, the paths of the kubeconfig, and the credential plugin."""
+    files, known = _kubeconfig()
     name = name or known.current_context
     if not name:
         raise ConfigError(
@@ -129,7 +131,8 @@ def _find(files: str, known: _Kubeconfig, name: str | None) -> KubeContext:
     if name not in known.contexts:
         raise UnknownNameError(f"context of {files}", name, known.contexts)
     context = known.contexts[name]
-    plugin = _plugin(known, name)
+    user = known.users.get(context.user or "")
+    plugin = user.plugin if user else None
     if plugin and not shutil.which(plugin.command):
         how = _KNOWN_PLUGINS.get(Path(plugin.command).name)
         hint = (plugin.install_hint or "").strip().splitlines()
@@ -147,27 +150,20 @@ def _find(files: str, known: _Kubeconfig, name: str | None) -> KubeContext:
             " plans and messages would show; write https://HOST:PORT/PATH, and the login as an entry of"
             " users (`kubectl config set-credentials`)"
         )
-    return KubeContext(name, server, context.namespace)
-
-
-def _plugin(known: _Kubeconfig, context: str) -> _Plugin | None:
-    user = known.users.get(known.contexts[context].user or "")
-    return user.plugin if user else None
+    return KubeContext(name, server, context.namespace), files, plugin
 
 
 def connect(context: str | None) -> ApiClient:
     """Returns a client for a context; it renews expired tokens."""
-    files, known = _kubeconfig()
-    found = _find(files, known, context)
+    found, files, plugin = _find(context)
     config: Any = _library("kubernetes.config")
     try:
         client: ApiClient = config.new_client_from_config(config_file=files, context=found.name)
     except (config.ConfigException, OSError, ValueError) as error:
         # ValueError: a certificate that is not base64; OSError: one that OpenSSL does not read.
         raise ConfigError(f"{files}: {shorten(str(error), 300)}") from error
-    plugin, configuration = _plugin(known, found.name), client.configuration
     # The client itself only logs it.
-    if plugin and not (configuration.api_key or configuration.cert_file):
+    if plugin and not (client.configuration.api_key or client.configuration.cert_file):
         raise CredentialsError(
             f"the credential plugin {plugin.command!r} of context {found.name!r} in {files} returned no"
             f" token; run {plugin.command!r} to see the reason"

@@ -20,6 +20,7 @@ tests/realcluster, on which the same tests run; a difference is a fault of the d
   local ones; a peer that the NetworkPolicy objects keep from a pod is a port on which nothing listens;
 - file systems: mount paths are replaced in env values, command and args by folders of this machine. Nothing
   is read-only, no user is changed, no limit is enforced (`cluster.evict_under_pressure`);
+- the back-off of image pulls (`ImagePullBackOff`);
 - images: a mapping from program names to local programs (`cluster.registry(is_away=True)` plays a registry that
   does not answer);
 - `ttlSecondsAfterFinished`: no test lasts that long;

@@ -174,6 +174,7 @@ class Api:
                 self.delete(one, own.get("namespace"), own["name"], {"propagationPolicy": policy})
 
     def evict(self, namespace: str, name: str) -> Object:
+        """Does what `kubectl drain` and descheduling do: SIGTERM, with the pod's grace."""
         with self._store.changed:
             pod = self._store.get(PODS, namespace, name)
             if not is_over(pod):

@@ -47,7 +47,10 @@ MOST_SECONDS, POLL_SECONDS, NEVER = 20.0, 0.05, float("inf")
 
 
 class Cluster:
-    """A running cluster. Methods return when the change is requested, not when it is complete."""
+    """A running cluster. Methods return when the change is requested, not when it is complete.
+
+    `token`, `evict`, `find`, `select`, `cut_watches` and `forget_history` are those of its parts.
+    """
 
     def __init__(
         self,
@@ -92,6 +95,10 @@ class Cluster:
             partial(schedule, store),
             self._kubelets.sync,
         )
+        self.token, self.evict = self._rights.token, self._api.evict
+        self.find, self.select = store.find, store.select
+        self.cut_watches, self.forget_history = self._api.cut_watches, store.compact
+        self.claim_folder = partial(claim_folder, root)
         for name in ("default", "kube-system"):
             self.put("namespaces", {"metadata": {"name": name}})
         self._thread = threading.Thread(target=self._control, daemon=True)
@@ -138,14 +145,6 @@ class Cluster:
         """The requests so far, in the order of the answers."""
         return list(self._server.requests)
 
-    def token(self, rules: Sequence[Object] | None = None, seconds: float = NEVER) -> str:
-        """Makes a token.
-
-        Without arguments it may do everything. `rules` are Role or ClusterRole objects or bare
-        rules: what they don't allow is forbidden. It expires after `seconds`.
-        """
-        return self._rights.token(rules, seconds)
-
     def trust(self, authenticator: Callable[[str], str | None]) -> None:
         """Lets a cloud authenticate its tokens; its users may do everything."""
         self._rights.authenticator = authenticator
@@ -161,14 +160,6 @@ class Cluster:
         path.touch(mode=0o600)
         path.write_text(yaml.safe_dump(written), encoding="utf-8")
         return path
-
-    # Objects, without requests over the network.
-
-    def find(self, plural: str | Resource, namespace: str | None, name: str) -> Object | None:
-        return self._store.find(plural, namespace, name)
-
-    def select(self, plural: str | Resource, namespace: str | None = None) -> list[Object]:
-        return self._store.select(plural, namespace)
 
     def put(self, plural: str | Resource, found: Object) -> None:
         kind = KINDS[plural] if isinstance(plural, str) else plural
@@ -189,10 +180,6 @@ class Cluster:
                 raise TimeoutError(f"waited {seconds} s in vain; pods: {pods}")
             with store.changed:
                 store.changed.wait_for(lambda seen=seen: store.revision != seen, POLL_SECONDS)
-
-    def claim_folder(self, namespace: str, name: str) -> Path:
-        """Returns where a claim's files are."""
-        return claim_folder(self.root, namespace, name)
 
     # Nodes.
 
@@ -281,10 +268,6 @@ class Cluster:
         uid = self._store.get("pods", namespace, pod)["metadata"]["uid"]
         return self.wait_for(lambda: (run := self._kubelets.pods.get(uid)) and run.process and run)
 
-    def evict(self, namespace: str, pod: str) -> None:
-        """What `kubectl drain` and descheduling do: SIGTERM, with the pod's grace."""
-        self._api.evict(namespace, pod)
-
     def evict_under_pressure(self, namespace: str, pod: str) -> None:
         """The kubelet ends a pod because its node is low on disk; the Failed object stays.
 
@@ -325,14 +308,6 @@ class Cluster:
             self._server.start()
         self._store.is_away = False
         self._store.wake()
-
-    def cut_watches(self) -> None:
-        """All open watches end in the middle, as load balancers do it."""
-        self._api.cut_watches()
-
-    def forget_history(self) -> None:
-        """A watch from an earlier resourceVersion gets 410."""
-        self._store.compact()
 
     def answer(self, code: int, *, path: str = "", times: int = 1) -> None:
         """Answers the next requests with `code` and does nothing; `path` is found in their method and path.

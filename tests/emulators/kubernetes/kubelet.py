@@ -159,11 +159,9 @@ class PodRun(threading.Thread):
         """Runs a container to its end; returns its exit code."""
         log = log_of(self._of.root, self._pod, container["name"])
         log.parent.mkdir(parents=True, exist_ok=True)
-        image = self._pull(container["image"], status)
-        if image is None:
-            return KILLED
 
         def start() -> tuple[ContainerProcess, dict[int, int]]:
+            image = self._pull(container["image"])
             fixed = (self._store, self._of.peers, self._pod, container, image)
             return start_process(*fixed, folders=folders, log=log)
 
@@ -191,28 +189,15 @@ class PodRun(threading.Thread):
             text = log.read_bytes()[-MOST_MESSAGE_BYTES:].decode(errors="replace")
         return _end(status, began, code, "Error" if code else "Completed", text)
 
-    def _pull(self, name: str, status: Object) -> Image | None:
-        """Returns an image as soon as it can be pulled; None: the pod ends before."""
-        tries = 0
-        while not self._ending:
-            image = find_image(self._of.images, name)
-            is_pulled = (self.node, name) in self._of.pulled
-            if image and (is_pulled or not self._of.registry_is_away):
-                self._of.pulled.add((self.node, name))
-                return image
-            code, text = UNAVAILABLE if image else NOT_FOUND
-            said = f'failed to pull and unpack image "{name}": failed to resolve reference: {text}'
-            if tries == 0:
-                text = f"rpc error: code = {code} desc = {said}"
-                status["state"] = {"waiting": {"reason": "ErrImagePull", "message": text}}
-                self._warn("Failed", f'Failed to pull image "{name}": {said}')
-            elif tries == 1:
-                text = f'Back-off pulling image "{name}": ErrImagePull: {said}'
-                status["state"] = {"waiting": {"reason": "ImagePullBackOff", "message": text}}
-            self._report()
-            tries += 1
-            self._pause(TRY_AGAIN_SECONDS)
-        return None
+    def _pull(self, name: str) -> Image:
+        image = find_image(self._of.images, name)
+        is_pulled = (self.node, name) in self._of.pulled
+        if image and (is_pulled or not self._of.registry_is_away):
+            self._of.pulled.add((self.node, name))
+            return image
+        code, text = UNAVAILABLE if image else NOT_FOUND
+        said = f'failed to pull and unpack image "{name}": failed to resolve reference: {text}'
+        raise NotReady("ErrImagePull", f"rpc error: code = {code} desc = {said}")
 
     def _watch(self, process: ContainerProcess, container: Object) -> int:
         """Waits for the end of a container: asks it, kills it, and probes it; returns its exit code."""

@@ -227,7 +227,12 @@ class Rights:
         self.authenticator: Callable[[str], str | None] = lambda _: None
         """Returns the user of a cloud's token, as a webhook of a real cluster does; may do everything."""
 
-    def token(self, rules: Sequence[Object] | None, seconds: float) -> str:
+    def token(self, rules: Sequence[Object] | None = None, seconds: float = float("inf")) -> str:
+        """Makes a token that expires after `seconds`.
+
+        Without arguments it may do everything. `rules` are Role or ClusterRole objects or bare rules: what they
+        don't allow is forbidden.
+        """
         token = f"token-{secrets.token_urlsafe(24)}"
         name = "admin" if rules is None else f"user-{len(self._known)}"
         known = None if rules is None else tuple(rules)
