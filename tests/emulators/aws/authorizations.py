@@ -15,7 +15,7 @@ from typing import Any
 
 from emulators.aws.iam_policies import Authorization
 from emulators.aws.lookups import LEFT, ON_LEFT
-from emulators.aws.state import ACCOUNT, Body, State
+from emulators.aws.state import ACCOUNT, Body, State, roles
 from emulators.aws.wire import Call
 
 Found = Iterator[tuple[str, str, dict[str, Any]]]
@@ -178,7 +178,8 @@ def _ec2(call: Call, state: State) -> Found:
         resource = f"{root}:{kind}/{name}"
     elif call.operation == "CreateLaunchTemplate":
         resource = f"{root}:launch-template/lt-new"
-        sent = _tags_sent(call)
+        listed = [tag for one in call.asked.get("TagSpecifications", ()) for tag in one["Tags"]]
+        sent = {one["Key"]: one["Value"] for one in listed}
         yield call.operation, resource, {"request_tags": dict(sent)}
         action = {"ec2:createaction": call.operation, "request_tags": dict(sent)}
         yield "CreateTags", resource, action
@@ -192,11 +193,6 @@ def _ec2(call: Call, state: State) -> Found:
         return
     there = {one["Key"]: one["Value"] for many in tags for one in many}
     yield call.operation, resource, {"resource_tags": there}
-
-
-def _tags_sent(call: Call) -> dict[str, str]:
-    listed = [tag for one in call.asked.get("TagSpecifications", ()) for tag in one["Tags"]]
-    return {one["Key"]: one["Value"] for one in listed}
 
 
 def _launch(call: Call, state: State) -> Found:
@@ -227,12 +223,10 @@ def _iam(call: Call) -> Found:
     root = f"arn:aws:iam::{ACCOUNT}"
     tags = {one["Key"]: one["Value"] for one in asked.get("Tags") or ()}
     if "RoleName" in asked:
-        from moto.iam.models import iam_backends
-
         resource, kind = f"{root}:role/{asked['RoleName']}", "Role"
-        roles = iam_backends[ACCOUNT]["aws"].roles.values()
-        there = [one.permissions_boundary_arn for one in roles if one.name == asked["RoleName"]]
-        boundary = asked.get("PermissionsBoundary") if name == "CreateRole" else (*there, None)[0]
+        boundary = asked.get("PermissionsBoundary")
+        if name != "CreateRole":
+            boundary = getattr(roles().get(resource), "permissions_boundary_arn", None)
         others = {"iam:permissionsboundary": boundary, "iam:policyarn": asked.get("PolicyArn")}
     else:
         resource = asked.get("PolicyArn") or f"{root}:policy/{asked['PolicyName']}"

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from emulators.aws.scaling import Scaling
-from emulators.aws.state import ACCOUNT, VERSION, Body, Group, Plane, Pool, State
+from emulators.aws.state import VERSION, Body, Group, Plane, Pool, Service, State, roles
 from emulators.aws.wire import Call, Refusal
 
 NETWORK_PLUGIN = "vpc-cni"
@@ -18,7 +18,7 @@ CONFLICT = (
 )
 
 
-class Eks:
+class Eks(Service):
     """Answers for EKS."""
 
     def __init__(self, state: State, scaling: Scaling) -> None:
@@ -27,8 +27,7 @@ class Eks:
 
     def answer(self, call: Call) -> Body:
         asked = {key: value for key, value in call.asked.items() if key != "clientRequestToken"}
-        result: Body = getattr(self, call.operation)(call.region, asked)
-        return result
+        return super().answer(call._replace(asked=asked))
 
     def DescribeClusterVersions(self, region: str, asked: Body) -> Body:  # noqa: N802
         return {"clusterVersions": [{"clusterVersion": VERSION, "defaultVersion": True}]}
@@ -282,13 +281,9 @@ class Eks:
 
     @staticmethod
     def _check_role(arn: str) -> None:
-        from moto.iam.models import iam_backends
-
-        roles = {role.arn for role in iam_backends[ACCOUNT]["aws"].roles.values()}
-        if arn not in roles:
-            raise Refusal(
-                "InvalidParameterException", f"Role with arn: {arn}, could not be assumed"
-            )
+        if arn not in roles():
+            text = f"Role with arn: {arn}, could not be assumed"
+            raise Refusal("InvalidParameterException", text)
 
 
 def _check_values(add_on: str, text: str) -> None:

@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from typing import NamedTuple
 
 from emulators.aws.iam_policies import Authorization, Document, is_allowed
-from emulators.aws.state import ACCOUNT, REGIONS, Body, State, now
+from emulators.aws.state import ACCOUNT, REGIONS, Body, Service, State, now
 from emulators.aws.wire import Call, Refusal
 
 OFFERED = {"g4dn.xlarge": "abc", "g5.xlarge": "ab", "p4de.24xlarge": "a", "p5.48xlarge": "b"}
@@ -18,7 +18,7 @@ ONLY_IN = {"p4de.24xlarge": "us-west-2"}
 SPOT_USD = "0.2386"
 
 
-class Ec2:
+class Ec2(Service):
     """Answers for the parts of EC2 that a run uses."""
 
     def __init__(self, state: State) -> None:
@@ -28,8 +28,7 @@ class Ec2:
         if found := ON_LEFT.fullmatch(call.operation):
             does = self._left if found[1] == "Describe" else self._delete
             return does(call.region, found[2], call.asked)
-        result: Body = getattr(self, call.operation)(call.region, call.asked)
-        return result
+        return super().answer(call)
 
     def DescribeRegions(self, region: str, asked: Body) -> Body:  # noqa: N802
         return {"Regions": [{"RegionName": one} for one in REGIONS]}

@@ -6,12 +6,12 @@ import datetime as dt
 import secrets
 from typing import Any
 
-from emulators.aws.state import Body, Group, State, machine_id, now
-from emulators.aws.wire import Call, Refusal
+from emulators.aws.state import Body, Group, Service, State, machine_id, now
+from emulators.aws.wire import Refusal
 from emulators.nodes import Nodes
 
 
-class Scaling:
+class Scaling(Service):
     """Auto Scaling; its instances are `nodes` of one GPU."""
 
     def __init__(self, state: State) -> None:
@@ -50,10 +50,6 @@ class Scaling:
             for plan in [one for one in group.planned.values() if one["StartTime"] <= until]:
                 group.smallest = plan.get("MinSize", group.smallest)
                 self.resize(group, plan.get("DesiredCapacity", group.desired))
-
-    def answer(self, call: Call) -> Body:
-        result: Body = getattr(self, call.operation)(call.region, call.asked)
-        return result
 
     def DescribeAutoScalingGroups(self, region: str, asked: Body) -> Body:  # noqa: N802
         names = asked["AutoScalingGroupNames"]

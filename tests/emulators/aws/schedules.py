@@ -9,23 +9,19 @@ from typing import Any
 from emulators.aws.authorizations import authorizations
 from emulators.aws.eks import Eks
 from emulators.aws.iam_policies import is_allowed
-from emulators.aws.state import ACCOUNT, Body, ScheduleGroup, State, now
+from emulators.aws.state import ACCOUNT, Body, ScheduleGroup, Service, State, now, roles
 from emulators.aws.wire import Call, Refusal, model
 
 TARGET = "arn:aws:scheduler:::aws-sdk:eks:"
 HOURLY = "rate(1 hours)"
 
 
-class Schedules:
+class Schedules(Service):
     """Answers for EventBridge Scheduler; `refusals` are those of EKS, which it does not report."""
 
     def __init__(self, state: State, eks: Eks) -> None:
         self._state, self._eks = state, eks
         self.refusals: list[str] = []
-
-    def answer(self, call: Call) -> Body:
-        result: Body = getattr(self, call.operation)(call.region, call.asked)
-        return result
 
     def CreateScheduleGroup(self, region: str, asked: Body) -> Body:  # noqa: N802
         name = asked["Name"]
@@ -89,7 +85,10 @@ class Schedules:
                 "The execution role you provide must allow AWS EventBridge Scheduler to assume it"
             )
             raise Refusal("ValidationException", text)
-        asked = asked | {key: _utc(asked[key]) for key in ("StartDate", "EndDate")}
+        times = {key: asked[key] for key in ("StartDate", "EndDate")}
+        asked = asked | {
+            key: one.replace(tzinfo=one.tzinfo or dt.UTC) for key, one in times.items()
+        }
         if not now() - dt.timedelta(minutes=5) <= asked["StartDate"] < asked["EndDate"]:
             raise Refusal("ValidationException", "The StartDate must be before the EndDate")
         assert asked["ScheduleExpression"] == HOURLY, "no other expression is emulated"
@@ -126,15 +125,8 @@ class Schedules:
             if documents is None or not is_allowed(documents, one):
                 raise Refusal("AccessDeniedException", f"not authorized to perform: {one.action}")
         self._eks.answer(call)
-        if operation == "DeleteNodegroup":
-            self._finish(region, "DescribeNodegroup", arguments)
-        else:
-            self._finish(region, "DescribeCluster", arguments)
-
-    def _finish(self, region: str, operation: str, arguments: Body) -> None:
-        """Completes a deletion, which takes minutes, before the next hour."""
-        call = Call("eks", region, operation, arguments, None)  # type: ignore[arg-type]
-        try:
+        call = call._replace(operation=operation.replace("Delete", "Describe"))
+        try:  # the deletion, which takes minutes, ends before the next hour
             while True:
                 self._eks.answer(call)
         except Refusal as refusal:
@@ -172,21 +164,14 @@ def _operation(target: Body) -> tuple[str, Body]:
 
 def _role(arn: str) -> tuple[list[Any] | None, Any]:
     """Returns the policies of a role and its trust policy; None: there is no such role."""
-    from moto.iam.models import iam_backends
-
-    for one in iam_backends[ACCOUNT]["aws"].roles.values():
-        if one.arn == arn:
-            documents = [_parsed(text) for text in one.policies.values()]
-            return documents, _parsed(one.assume_role_policy_document)
-    return None, None
+    if (one := roles().get(arn)) is None:
+        return None, None
+    documents = [_parsed(text) for text in one.policies.values()]
+    return documents, _parsed(one.assume_role_policy_document)
 
 
 def _parsed(document: Any) -> Any:
     return json.loads(document) if isinstance(document, str) else document
-
-
-def _utc(moment: dt.datetime) -> dt.datetime:
-    return moment.replace(tzinfo=dt.UTC) if moment.tzinfo is None else moment
 
 
 def _arn(region: str, name: str) -> str:

@@ -8,6 +8,8 @@ import threading
 from dataclasses import dataclass, field
 from typing import Any
 
+from emulators.aws.wire import Call
+
 ACCOUNT = "123456789012"  # moto's
 REGIONS = ("us-east-1", "us-west-2", "eu-west-1")
 VERSION = "1.34"
@@ -16,6 +18,21 @@ Body = dict[str, Any]
 
 def now() -> dt.datetime:
     return dt.datetime.now(dt.UTC)
+
+
+def roles() -> dict[str, Any]:
+    """Returns moto's roles by ARN."""
+    from moto.iam.models import iam_backends
+
+    return {one.arn: one for one in iam_backends[ACCOUNT]["aws"].roles.values()}
+
+
+class Service:
+    """A service whose operations are methods."""
+
+    def answer(self, call: Call) -> Body:
+        result: Body = getattr(self, call.operation)(call.region, call.asked)
+        return result
 
 
 @dataclass

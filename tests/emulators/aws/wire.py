@@ -92,7 +92,8 @@ def answer(call: Call, result: dict[str, Any]) -> Response:
         assert not found.has_errors(), f"{call.operation}: {found.generate_report()}"
         _check_words(result, operation.output_shape, call.operation)
     writer = SERIALIZERS[model(call.service).resolved_protocol](operation)
-    return _response(writer.serialize(result))
+    written = writer.serialize(result)
+    return Response(written["body"], written["status_code"], written["headers"])
 
 
 def refused(call: Call, refusal: Refusal) -> Response:
@@ -116,10 +117,6 @@ def refused(call: Call, refusal: Refusal) -> Response:
             body = f"<Error>{inner}</Error>"
         headers = {"Content-Type": "text/xml"}
     return Response(body, refusal.status, headers)
-
-
-def _response(written: dict[str, Any]) -> Response:
-    return Response(written["body"], written["status_code"], written["headers"])
 
 
 class _Route(NamedTuple):
