@@ -164,13 +164,6 @@ def test_what_is_gone_already_is_fine(cloud):
     assert len(cloud.deleted) == 3, "each deletion was requested once"
 
 
-def test_one_that_does_not_go_does_not_keep_the_others(cloud):
-    cloud.refuses["cloudgan/gan"] = 10**6
-    with pytest.raises(LaunchError, match="another operation runs"):
-        remove(cloud, most_seconds=0.1)
-    assert set(cloud.there) == {"cloudgan/gan"}
-
-
 FAILURES = (
     CredentialsError("this login has expired; log in again"),
     LaunchError("the service does not answer"),

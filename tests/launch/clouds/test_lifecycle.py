@@ -242,13 +242,8 @@ def aws_is_down(operation):
     return lambda lab: lab.aws.fault(operation, "ServiceUnavailable", times=10**6, status=503)
 
 
-def azure_is_down(path):
-    refusal = AzureRefusal(500, "InternalServerError", "no")
-    return lambda lab: lab.azure.faults.refuse("GET", path, refusal, times=99)
-
-
-def azure_denies(path):
-    refusal = AzureRefusal(403, "AuthorizationFailed", "does not have authorization")
+def azure_refuses(path, status, code="InternalServerError"):
+    refusal = AzureRefusal(status, code, "does not have authorization", Retry_After="0")
     return lambda lab: lab.azure.faults.refuse("GET", path, refusal, times=99)
 
 
@@ -269,10 +264,11 @@ SILENT = (
     ("aws", "all regions", aws_is_down("DescribeRegions"), {"all regions but us-east-1"}, {"EKS node group"}),
     ("aws", "IAM", aws_is_down("GetRole"), {"IAM role"}, {"EKS node group"}),
     ("aws", "S3", aws_is_down("ListBuckets"), {"S3 bucket"}, {"EKS node group"}),
-    ("azure", "AKS", azure_is_down("/managedClusters$"), {"AKS"}, set()),
-    ("azure", "resources", azure_is_down("/resources$"), {"scale sets", "shared resources"}, {"AKS pool"}),
-    ("azure", "groups", azure_is_down("/resourcegroups$"), {"resource groups"}, {"AKS pool"}),
-    ("azure", "denied", azure_denies("/resources$"), {"scale sets", "shared resources"}, {"AKS pool"}),
+    ("azure", "AKS", azure_refuses("/managedClusters$", 500), {"AKS"}, set()),
+    ("azure", "resources", azure_refuses("/resources$", 500), {"scale sets", "shared resources"}, {"AKS pool"}),
+    ("azure", "groups", azure_refuses("/resourcegroups$", 500), {"resource groups"}, {"AKS pool"}),
+    ("azure", "denied", azure_refuses("/resources$", 403, "AuthorizationFailed"), {"scale sets", "shared resources"}, {"AKS pool"}),
+    ("azure", "throttled", azure_refuses("/resources$", 429, "TooManyRequests"), {"scale sets", "shared resources"}, {"AKS pool"}),
     ("gcp", "clusters in a zone", silent_zone("engine"), {"us-central1-b"}, {"GKE node pool"}),
     ("gcp", "TPUs in a zone", silent_zone("tpus"), {"us-central1-b"}, {"GKE node pool"}),
     ("gcp", "machines in a zone", silent_zone("compute"), {"us-central1-b"}, {"GKE node pool"}),
@@ -303,7 +299,7 @@ EXPIRES = (
     ("gcp", "at machines", google_refuses("compute.instances", 401)),
     ("gcp", "at TPUs", google_refuses("tpu.*queuedResources.list", 401)),
     ("aws", "at schedules", lambda lab: lab.aws.fault("ListScheduleGroups", "ExpiredToken", times=99)),
-    ("azure", "at scale sets", lambda lab: lab.azure.faults.refuse("GET", "/resources$", AzureRefusal(401, "ExpiredAuthenticationToken", "expired"), times=99)),
+    ("azure", "at scale sets", azure_refuses("/resources$", 401, "ExpiredAuthenticationToken")),
 )  # fmt: skip
 
 
